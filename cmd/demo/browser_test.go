@@ -35,9 +35,9 @@ const (
 
 const pageToken = "the-token-of-the-walk"
 
-// TestPageInABrowser walks the director's page in Chromium while a demo runs without an engine: the board moves
-// by itself, a task tells its story, somebody signs in and carries out a command whose output grows. The page
-// is whole without network, with a keyboard, on a phone, light and dark. -update writes docs/images.
+// TestPageInABrowser walks the director's page in Chromium while a demo runs without an engine. The board moves, a
+// task tells its story, and a person signs in and carries out a command with growing output. The page is whole
+// without network, with a keyboard, on a phone, light and dark. -update writes docs/images.
 func TestPageInABrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it runs a demo in front of a browser, which takes a minute or more")
@@ -48,7 +48,7 @@ func TestPageInABrowser(t *testing.T) {
 
 	w.openTheBoard()
 	w.seeItMove()
-	w.do("leave, since the demo starts its director anew when all has ended", chromedp.Navigate("about:blank"))
+	w.do("leave, since the demo restarts its director at the end", chromedp.Navigate("about:blank"))
 	w.await("the demo to end", kept)
 	w.openTheBoard()
 	w.useTheKeyboard()
@@ -67,7 +67,7 @@ type walk struct {
 	ended   chan error
 
 	mu       sync.Mutex
-	requests []string // that were not the director's
+	requests []string // to servers other than the director
 	wrong    []string // that the console or the content security policy said
 }
 
@@ -103,7 +103,7 @@ func openBrowser(t *testing.T) *walk {
 	return w
 }
 
-// freeAddress is one on loopback at which nobody listens now.
+// freeAddress is a free address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -114,7 +114,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// listen notes what must not happen.
+// listen notes forbidden events.
 func (w *walk) listen(event any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,20 +137,20 @@ func (w *walk) listen(event any) {
 	}
 }
 
-// nothingElse checks what was noted all the while.
+// nothingElse checks the notes at the end.
 func (w *walk) nothingElse() {
 	w.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if len(w.requests) > 0 {
-		w.Errorf("the page asked somebody other than the director: %q", w.requests)
+		w.Errorf("the page sent requests to other servers: %q", w.requests)
 	}
 	if len(w.wrong) > 0 {
 		w.Errorf("the browser complains: %q", w.wrong)
 	}
 }
 
-// runDemo begins a demo, and returns what is closed once all has ended as promised and the director goes on.
+// runDemo begins a demo, and returns a channel that is closed when all has ended as promised.
 func (w *walk) runDemo() (kept chan struct{}) {
 	kept = make(chan struct{})
 	ctx, cancel := context.WithCancel(w.Context())
@@ -174,7 +174,7 @@ func (w *walk) runDemo() (kept chan struct{}) {
 	return kept
 }
 
-// watched is a writer that tells when some words were written.
+// watched is a writer that waits for a text.
 type watched struct {
 	words string
 	seen  func()
@@ -216,7 +216,7 @@ func called[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chrom
 	})
 }
 
-// value is that of an expression in the page.
+// value is the value of an expression in the page.
 func value[T any](w *walk, expression string) T {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.browser, stepTime)
@@ -243,8 +243,8 @@ func window(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
 	)
 }
 
-// until waits until an expression is true in the page. chromedp.Poll would need what the content security
-// policy forbids.
+// until waits until an expression is true in the page. chromedp.Poll needs a permission that the content security
+// policy denies.
 func (w *walk) until(what, expression string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.browser, stepTime)

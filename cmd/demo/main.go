@@ -1,5 +1,5 @@
-// Command demo shows the director at work: thirteen failures and recoveries in real containers, on a stand-in
-// for GitHub. It needs no configuration. See internal/demo.
+// Command demo shows the director at work: thirteen failures and recoveries in real containers, on a stand-in for
+// GitHub. It works without a configuration. See internal/demo.
 //
 // Exit codes: 0 every scenario ended as promised, 1 one did not, 2 the demo could not run.
 package main
@@ -82,8 +82,8 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	return o, nil
 }
 
-// signalled ends the context at the first signal that would otherwise end the process before it has cleaned up:
-// a closed terminal and a reader that went away are such signals, too. A second one kills.
+// signalled ends the context at the first signal that would otherwise end the process before its cleanup. A closed
+// terminal and a reader that left also send such signals. A second one kills.
 func signalled() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}

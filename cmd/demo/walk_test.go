@@ -51,9 +51,9 @@ func place(number int) string {
 
 // seeItMove sees a task go from column to column, on a page that is not loaded again.
 func (w *walk) seeItMove() {
-	w.until("#3 is on the board, and nobody is asked yet", place(3)+` && `+place(3)+` !== "Needs you"`)
+	w.until("#3 is on the board before a question", place(3)+` && `+place(3)+` !== "Needs you"`)
 	w.until("#3 needs somebody", place(3)+` === "Needs you"`)
-	w.until("the first line says so", `/ needs? you/.test(document.querySelector(".lead").innerText)`)
+	w.until("the first line has it", `/ needs? you/.test(document.querySelector(".lead").innerText)`)
 	w.until("another one is being worked at, or waits",
 		`document.querySelectorAll('[data-column="Working"] .card, [data-column="Waiting"] .card, [data-column="Queued"] .card').length > 0 && window.opened`)
 	w.picture("page-board")
@@ -81,7 +81,7 @@ func (w *walk) useTheKeyboard() {
 
 const task = "/tasks/demo/widgets/3"
 
-// readTheStory opens the task that needs somebody, and reads why.
+// readTheStory opens the task that needs a person, and reads the reason.
 func (w *walk) readTheStory() {
 	w.do("go back", chromedp.Navigate("http://"+w.address+"/"),
 		chromedp.Click(chromedp.CSS(`[data-issue="demo/widgets#3"]`)))
@@ -92,7 +92,7 @@ func (w *walk) readTheStory() {
 	} {
 		w.until(part+" says why", fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", part, words))
 	}
-	w.until("it has what was printed", `document.querySelector("#output").innerText.includes("three widgets cost $4")`)
+	w.until("it has the output", `document.querySelector("#output").innerText.includes("three widgets cost $4")`)
 	w.until("nobody can act",
 		`!document.querySelector("button[name=command]") && document.querySelector("main a[href^='/signin']")`)
 	form := strings.NewReader(url.Values{"command": {"retry"}}.Encode())
@@ -126,18 +126,18 @@ func (w *walk) signIn() {
 
 // act has another attempt begin, and sees it print on the page that is open.
 func (w *walk) act() {
-	w.until("what was printed is there", `document.querySelector("#output").childElementCount > 3`)
+	w.until("the output is there", `document.querySelector("#output").childElementCount > 3`)
 	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"),
 		chromedp.Click(chromedp.CSS("button[value=retry]")))
 	w.until("it is said", `document.querySelector(".said")?.innerText.includes("retry: it is in the journal")`)
 	value[bool](w, "window.opened = true")
-	w.until("no words are asked for while there is nothing to do with them",
+	w.until("without an action the page does not ask for a text",
 		`document.querySelector("#words").hidden && document.querySelector("button[value=stop]") && window.opened`)
 	w.until("a second attempt is there", `document.querySelectorAll(".attempt").length === 2 && window.opened`)
 	w.until("it prints", `window.opened && document.querySelector("#output").innerText.includes("attempt 2")`)
 }
 
-// seeEveryPage looks at each one on a desk and on a phone, light and dark.
+// seeEveryPage opens each page on a desktop and on a phone, light and dark.
 func (w *walk) seeEveryPage() {
 	for name, path := range map[string]string{
 		"board": "/", "task": task, "done": "/tasks/demo/widgets/4",
@@ -171,10 +171,10 @@ func (w *walk) fits(name string) {
 // inDocs are the pictures that the documentation shows.
 var inDocs = map[string]bool{"page-board": true, "page-task": true, "desk-machine": true, "desk-numbers": true}
 
-// maxPicture bounds what the repository has to carry, in bytes.
+// maxPicture bounds the size of a picture in the repository, in bytes.
 const maxPicture = 250_000
 
-// picture keeps what is seen: for the documentation with -update, for who looks at it with -artifacts.
+// picture saves a screenshot, for the documentation with -update, and as an artifact with -artifacts.
 func (w *walk) picture(name string) {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.browser, stepTime)

@@ -15,16 +15,16 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// What the agent does, as its second argument says: the work, or looking at it.
+// The agent's task, in its second argument: the work, or its check.
 const (
 	agentWork  = "work"
 	agentCheck = "check"
 )
 
-// part is what an issue asks of the agent. It stands in the issue's text.
+// part is the task of the agent in an issue. It is part of the issue's text.
 type part struct {
 	Seconds float64 `json:"seconds"` // how long the work takes
-	// what becomes of it as long as nobody has answered: fails, asks; empty: it succeeds
+	// its result before an answer: fails or asks; by default it succeeds
 	First string `json:"first,omitempty"`
 }
 
@@ -35,7 +35,7 @@ func (p part) line() string {
 	return "chaos: " + string(data)
 }
 
-// aliveEvery is how often an agent writes down that it lives.
+// aliveEvery is the interval at which an agent records that it is alive.
 const aliveEvery = 100 * time.Millisecond
 
 // RunAgent is the agent: `chaos agent FOLDER work|check`, in a checkout. It returns the exit code.
@@ -95,7 +95,7 @@ func runAgent(dir, what string) error {
 	return r.act(p, file, dir)
 }
 
-// act does what the part says.
+// act carries out the part.
 func (r runLine) act(p part, file wire.AttemptFile, dir string) error {
 	if len(file.Hints) == 0 && p.First == "asks" {
 		text := "Which of the two is meant?\n"
@@ -126,7 +126,7 @@ func lockIssue(dir, issue string) (unlock func(), alone bool, err error) {
 	}
 }
 
-// number is that of an issue's key.
+// number is the number in an issue's key.
 func number(key string) string {
 	_, n, _ := strings.Cut(key, "#")
 	if _, err := strconv.Atoi(n); err != nil {

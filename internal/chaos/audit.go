@@ -12,13 +12,13 @@ import (
 	"retake/internal/testbed"
 )
 
-// maxAttempts are those that a task may have before a person is asked: max_retries of the configuration, and the first.
+// maxAttempts is the number of attempts before a question: max_retries of the configuration, and the first.
 const maxAttempts = 9
 
 // auditor judges a world from outside.
 type auditor struct{ *world }
 
-// audit judges a world whose director has ended. stuck is what has not reached its end.
+// audit judges a world after the end of its director. stuck lists the unfinished issues.
 func (w auditor) audit(ctx context.Context, t *table, stuck []string) error {
 	runs, err := readRuns(w.runs())
 	if err != nil {
@@ -90,7 +90,8 @@ func (w auditor) branches() (found map[string]string, err error) {
 	for branch := range strings.FieldsSeq(refs) {
 		text := ""
 		if n := testbed.IssueOfBranch(branch); n != "" {
-			text, _ = testbed.Git(w.github.Bare, "show", branch+":work/"+n+".txt") // none: it shows unfinished work
+			// without the label, as it shows unfinished work
+			text, _ = testbed.Git(w.github.Bare, "show", branch+":work/"+n+".txt")
 		}
 		found[branch] = strings.TrimSpace(text)
 	}
@@ -111,7 +112,7 @@ func (w auditor) shown(i *issue, branches map[string]string) (ids []string) {
 	return ids
 }
 
-// auditReports follows what agents ended with to what people can see of it.
+// auditReports compares the agents' results with the visible results.
 func (w auditor) auditReports(t *table, i *issue, runs []*agentRun, branches map[string]string) {
 	shown := w.shown(i, branches)
 	asked, again := w.askedAbout(i)
@@ -168,7 +169,7 @@ func (w auditor) auditReports(t *table, i *issue, runs []*agentRun, branches map
 
 var attemptOfQuestion = regexp.MustCompile(`"attempt":"([a-z0-9]+-\d+)`)
 
-// askedAbout counts the questions about each attempt, and how many of them were asked again with an excuse.
+// askedAbout counts the questions about each attempt, and the repeated questions with an excuse.
 func (w auditor) askedAbout(i *issue) (n, again map[string]int) {
 	n = map[string]int{}
 	asked := w.questions(i, w.github.Issue(i.key))
@@ -217,7 +218,7 @@ func (w auditor) auditBranches(t *table, i *issue, runs []*agentRun, all []githu
 	}
 }
 
-// auditLabels: an issue that has ended has one label of ours, or none.
+// auditLabels: an ended issue has at most one label of the director.
 func (w auditor) auditLabels(t *table, i *issue) {
 	now := w.github.Issue(i.key)
 	ours := testbed.OurLabels(now.Labels)

@@ -9,8 +9,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// auditComments looks for comments of the director's with the same marker, and for ones that it has deleted
-// again, but for claims given up.
+// auditComments finds comments of the director with the same marker, and comments that it deleted, except for
+// abandoned claims.
 func (w auditor) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
 	for _, i := range all {
 		markers, present, written := map[string]bool{}, 0, 0
@@ -39,9 +39,8 @@ func (w auditor) auditComments(t *table, all []githubtest.Issue, events []github
 	}
 }
 
-// givenUp counts the claims that were given up because a person had closed the issue, or taken a label off,
-// while it was being claimed: the director deletes such a comment. One act of a person ends one claim, whose
-// comment was written once.
+// givenUp counts the claims that were given up because a person had closed the issue, or taken a label off, while it
+// was being claimed: the director deletes such a comment. One act of a person ends one claim with one comment.
 func (w auditor) givenUp(i githubtest.Issue, events []githubtest.Event) (n int) {
 	gone, times := map[string]githubtest.Comment{}, map[string]int{}
 	for _, c := range w.github.Deleted(i.Key) {

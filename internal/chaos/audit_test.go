@@ -18,7 +18,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// judged is a world without a director: what it would have done is done by hand.
+// judged is a world without a director. The tests do the director's work by hand.
 type judged struct {
 	*world
 	t     *testing.T
@@ -47,7 +47,7 @@ func (nobodyWorks) Workers(context.Context) ([]testbed.Worker, error) { return n
 
 func (nobodyWorks) Networks(context.Context) ([]string, error) { return nil, nil }
 
-// deliver is what a director does with finished work.
+// deliver delivers finished work as a director does.
 func (j judged) deliver(i *issue, branch, attempt string) {
 	j.t.Helper()
 	file := filepath.Join(j.dir, "work", number(i.key)+".txt")
@@ -74,7 +74,7 @@ func (j judged) ran(i *issue, attempt string, ends string) {
 	}
 }
 
-// asks is what a director does with a question: the comment, then the labels.
+// asks asks a question as a director does: the comment, then the labels.
 func (j judged) asks(i *issue, question string) (id int64) {
 	id = j.github.AddComment(i.key, testbed.Bot, question)
 	j.github.AddLabel(i.key, testbed.Bot, testbed.LabelBlocked)
@@ -82,7 +82,7 @@ func (j judged) asks(i *issue, question string) (id int64) {
 	return id
 }
 
-// killed: the director is, so long after what happened last.
+// killed kills the director after the given time.
 func (j judged) killed(after time.Duration) {
 	*j.ahead += after
 	j.director.NoteKill(time.Now().Add(*j.ahead))
@@ -96,7 +96,7 @@ func (j judged) answered(i *issue) {
 	j.deliver(i, "retake/1-a2", "x-2")
 }
 
-// works is what should become of an issue.
+// works is the expected result of an issue.
 func (j judged) works(i *issue) {
 	j.t.Helper()
 	j.ran(i, "x-1", runFinished)
@@ -123,11 +123,11 @@ const (
 	question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
 )
 
-// wrongs are things that are done by hand, one at a time, and the columns that must be bad then, and those of shown.
+// wrongs are wrong actions by hand, with the columns that each must make bad, and the shown columns.
 var wrongs = []struct {
 	name string
 	do   func(j judged, i *issue)
-	want string // bad columns, and those of shown
+	want string // bad columns, and shown columns
 }{
 	{
 		"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") },
@@ -210,7 +210,7 @@ var wrongs = []struct {
 		j.ran(i, "x-1", runFinished)
 		j.deliver(i, "retake/1-a1", "x-1")
 	}, "comments extra"},
-	{"asked again, killed and deleted meanwhile", func(j judged, i *issue) {
+	{"asked again after a kill and a deletion", func(j judged, i *issue) {
 		j.ran(i, "x-1", runAsked)
 		id := j.asks(i, question)
 		j.killed(0)
@@ -226,7 +226,7 @@ var wrongs = []struct {
 		j.asks(i, question)
 		j.answered(i)
 	}, "asked again (excused)"},
-	{"asked again, deleted, nobody killed", func(j judged, i *issue) {
+	{"asked again after a deletion without a kill", func(j judged, i *issue) {
 		j.ran(i, "x-1", runAsked)
 		j.github.DeleteComment(i.key, testbed.Person, j.asks(i, question))
 		j.asks(i, question)
@@ -256,7 +256,7 @@ var wrongs = []struct {
 		j.github.DeleteComment(i.key, testbed.Person, id)
 		j.answered(i)
 	}, "doubled"},
-	{"asked again, killed, nothing deleted", func(j judged, i *issue) {
+	{"asked again after a kill without a deletion", func(j judged, i *issue) {
 		j.ran(i, "x-1", runAsked)
 		j.asks(i, question)
 		j.killed(0)

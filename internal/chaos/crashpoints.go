@@ -23,11 +23,10 @@ const (
 	reachedAgainWithin = 5 * time.Second  // most, until it is reached in recovery
 )
 
-// stimuli bring about what some points are around, by what stands in their names. Any other point is met by
-// ordinary work.
+// stimuli cause the events around some points, by a part of their names. Any other point is met by ordinary work.
 var stimuli = []struct {
 	in    string
-	first string // what the issue's first attempt does; waits: it asks, and nobody answers before the reminder
+	first string // the result of the issue's first attempt; waits asks without an answer before the reminder
 	throw func(context.Context, *world, *rand.Rand) (string, error)
 }{
 	{"/release/", "", onIssue(takeBack)},
@@ -62,7 +61,7 @@ func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *ran
 	}
 }
 
-// openOrphanClaim opens an issue that looks like a claim, and is nobody's.
+// openOrphanClaim opens an issue that looks like a claim without an owner.
 func openOrphanClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	key := w.github.CreateIssue(repository, testbed.Person, "Not for the agent", "A label by mistake.\n",
 		testbed.LabelClaimed)
@@ -82,8 +81,8 @@ func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	return unknown, testbed.Pause(ctx, 5*time.Second)
 }
 
-// closeUnseen lets a person close an issue that is being claimed, while lists of issues come so late that the
-// claim is won before the answer to what was asked before.
+// closeUnseen lets a person close an issue during its claim, while lists of issues come so late that the claim is won
+// before an earlier answer.
 func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	i := w.openAs(r, "")
 	isClaimed := func() bool { return slices.Contains(w.github.Issue(i.key).Labels, testbed.LabelClaimed) }
@@ -162,7 +161,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	var stimulus sync.WaitGroup
 	stimulus.Go(func() {
 		for throw != nil && stimulated.Err() == nil {
-			if len(w.unended()) == 0 { // the one that was opened for it is gone
+			if len(w.unended()) == 0 { // the issue that was opened for it is closed
 				w.openAs(r, "")
 			}
 			if _, err := throw(stimulated, w, r); err != nil {
@@ -178,7 +177,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 		return w.again(ctx, t, "crash points")
 	}
 	t.more("crash points reached", 1)
-	w.director.Kill() // it is gone: nobody wants it any more
+	w.director.Kill() // it is closed, because it is no longer wanted
 	if err := w.director.StartWith(crashpoint.Variable + "=" + point); err != nil {
 		return err
 	}
@@ -190,7 +189,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	return w.again(ctx, t, at)
 }
 
-// stimulate opens the issue that is to lead to a point, and returns what else is to be done, maybe nothing.
+// stimulate opens the issue that leads to a point, and returns further actions, if any.
 func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *world, *rand.Rand) (string, error) {
 	first, throw := "", (func(context.Context, *world, *rand.Rand) (string, error))(nil)
 	for _, s := range stimuli {

@@ -12,10 +12,10 @@ import (
 // diskBytes is the size of the file system of director.data_dir; the file that holds it is sparse.
 const diskBytes = 1 << 30
 
-// disk is where director.data_dir lies: a file system of its own, if this machine lets us have one.
+// disk is the place of director.data_dir: a separate file system, if this machine allows one.
 type disk struct {
-	dir   string // where it is mounted; or a folder
-	image string // file that holds it; "": it is a folder
+	dir   string // where it is mounted, or a folder
+	image string // file that holds it, or "" for a folder
 	why   string // why it is a folder
 }
 
@@ -36,7 +36,7 @@ func openDisk(dir string) (*disk, error) {
 		return nil, fmt.Errorf("chaos: %w", err)
 	}
 	if err := errors.Join(run("mkfs.ext4", "-q", d.image), d.mount()); err != nil {
-		d.why, d.image = "no file system of its own: "+err.Error(), ""
+		d.why, d.image = "without a separate file system: "+err.Error(), ""
 	}
 	return d, nil
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// eventLog prints what happens, and remembers the last of it.
+// eventLog prints the events, and remembers the last ones.
 type eventLog struct {
 	out   io.Writer
 	began time.Time
@@ -17,7 +17,7 @@ type eventLog struct {
 	lines []string
 }
 
-// lastLines is how much of it is printed once more when something went wrong.
+// lastLines is the number of lines that are repeated after a failure.
 const lastLines = 40
 
 func (l *eventLog) add(format string, args ...any) {

@@ -11,10 +11,10 @@ import (
 	"retake/internal/testbed"
 )
 
-// excuse is how long before its end a worker may have finished without a report that could have come.
+// excuse is the time before its end in which a worker may have finished without a possible report.
 const excuse = time.Second
 
-// excused: what a run had finished need not have been reported, because its worker was ended right then.
+// excused: the finished work of a run may be unreported, because its worker was ended at that time.
 func (w auditor) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
 		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) &&
@@ -22,11 +22,11 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// underWay is how long after a limit was stated the one other request may come that the director makes at the
-// same time: it was sent before that answer was read.
+// underWay is the time after a stated limit in which one concurrent request of the director may arrive: it was sent
+// before the answer was read.
 const underWay = 500 * time.Millisecond
 
-// auditLimits looks for requests that came while a limit was in force.
+// auditLimits finds requests during a limit.
 func (w auditor) auditLimits(t *table) {
 	var stated time.Time
 	var known, seen int // requests since it was stated; during limits
@@ -44,12 +44,12 @@ func (w auditor) auditLimits(t *table) {
 				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
-	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // which the log does not have any more
+	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // which the log has dropped
 }
 
-// askedAgain counts, by attempt, the questions that were asked once more because nobody could know that they
-// had been asked: a person has deleted the comment, and the director was killed before it had written down that
-// it asked. Its number is lost then, and GitHub's timeline does not say which comment was deleted.
+// askedAgain counts, by attempt, the questions that were repeated because the first could not be known: a person
+// deleted the comment, and the director was killed before it recorded the question. The comment's number is lost
+// then, and GitHub's timeline does not identify deleted comments.
 func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.KilledAt()

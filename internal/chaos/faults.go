@@ -13,13 +13,13 @@ import (
 	"retake/internal/testbed"
 )
 
-// fault is a row of the table: something that goes wrong in a round.
+// fault is a row of the table: a failure in a round.
 type fault struct {
 	name   string
-	weight int // how often it is chosen, beside the others
-	// without is why it cannot be thrown in a world; "": it can.
+	weight int // how often it is chosen, relative to other rows
+	// without is the reason for which a world cannot have it, or "".
 	without func(w *world) string
-	// throw does it and takes it back, and says what was hit. With an error the program itself is at its end.
+	// throw causes and reverts it, and returns its target. With an error the program itself is at its end.
 	throw func(ctx context.Context, w *world, r *rand.Rand) (note string, err error)
 }
 
@@ -37,7 +37,7 @@ var faults = []fault{
 
 	{"worker killed", 3, always, onWorker(testbed.Host.Kill)},
 	{"worker removed", 2, always, onWorker(testbed.Host.Remove)},
-	{"worker frozen for a moment", 2, always, freezeWorker},
+	{"worker frozen briefly", 2, always, freezeWorker},
 	{"worker frozen for good", 1, always, onWorker(testbed.Host.Pause)},
 	{"worker disconnected", 2, needsDocker, disconnectWorker},
 	{"workers killed, director dead", 2, always, killEverybody},
@@ -96,7 +96,7 @@ var faults = []fault{
 
 func always(*world) string { return "" }
 
-// both needs what each of them needs.
+// both has the needs of both faults.
 func both(first, second func(*world) string) func(*world) string {
 	return func(w *world) string { return cmp.Or(first(w), second(w)) }
 }
@@ -165,7 +165,7 @@ func freezeDirector(ctx context.Context, w *world, r *rand.Rand) (string, error)
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
 
-// victim waits for a worker and picks one; nobody works: ok is false.
+// victim waits for a worker and picks one; ok is false without workers.
 func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok bool) {
 	var live []testbed.Worker
 	_ = testbed.Await(ctx, 4*time.Second, "a worker", func() bool { live = w.live(ctx); return len(live) > 0 })
@@ -232,7 +232,7 @@ func killEverybody(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	live := w.live(ctx)
 	w.hurt("")
 	for _, v := range live {
-		_ = w.host.Kill(ctx, v.Attempt) // ended by itself: as good
+		_ = w.host.Kill(ctx, v.Attempt) // it ended already, which is as good
 	}
 	err := testbed.Pause(ctx, between(r, 0, 3*time.Second))
 	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)

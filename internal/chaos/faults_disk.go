@@ -19,8 +19,8 @@ import (
 
 func needsDisk(w *world) string { return w.disk.why }
 
-// fillDisk leaves no room for a while. A NATS server to join lies on the same disk, and does not write again
-// before it is started anew: whoever runs it does that.
+// fillDisk leaves the disk full for a while. A NATS server to join is on the same disk, and writes only after a
+// restart. Its operator restarts it.
 func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 8*time.Second)
 	filler := filepath.Join(w.disk.dir, "filler")
@@ -52,8 +52,8 @@ func fill(f *os.File) {
 	}
 }
 
-// readOnly lets nobody open anything for writing for a while, also a director that starts meanwhile. Files that
-// are open stay so.
+// readOnly prevents opening files for writing for a while. This also affects a director that starts during it. Open
+// files stay open.
 func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 6*time.Second)
 	if err := errors.Join(run("mount", "--bind", w.data(), w.data()),
@@ -72,20 +72,20 @@ func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	if back := run("umount", "-l", w.data()); back != nil {
 		return "", back
 	}
-	if starts { // it has ended, saying why: somebody starts it again
+	if starts { // it ended with a reason, and is restarted
 		w.director.Kill()
 		err = errors.Join(err, w.director.Start())
 	}
-	return fmt.Sprintf("for %v, director started meanwhile: %v", d.Round(time.Millisecond), starts), err
+	return fmt.Sprintf("for %v, director started during it: %v", d.Round(time.Millisecond), starts), err
 }
 
-// Of <uapi/linux/fs.h> and ext4: the file system stops at once, and writes nothing more, not even its journal.
+// From <uapi/linux/fs.h> and ext4: the file system stops at once, without writing even its journal.
 const (
 	ioctlShutdown   = 0x8004587d
 	shutdownNoFlush = 2
 )
 
-// cutPower ends everything in one moment, and goes on with a copy of the disk as it was then.
+// cutPower ends everything at one moment, and continues with a copy of the disk at that moment.
 func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	live := w.live(ctx)
@@ -94,7 +94,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		programs = append(programs, w.nats.Process)
 	}
 	for _, p := range programs {
-		p.Signal(syscall.SIGSTOP) // nobody sees a disk that fails
+		p.Signal(syscall.SIGSTOP) // a failing disk is invisible
 	}
 	if err := w.disk.shutdown(); err != nil {
 		return "", err
@@ -104,7 +104,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		p.Kill()
 	}
 	for _, v := range live {
-		_ = w.host.Kill(ctx, v.Attempt) // ended by itself: as good
+		_ = w.host.Kill(ctx, v.Attempt) // it ended already, which is as good
 	}
 	killBelow(w.disk.dir)
 	if err := w.disk.copy(ctx); err != nil {
@@ -117,7 +117,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
 }
 
-// shutdown stops the file system as a power cut does: what was not written is lost.
+// shutdown stops the file system as a power cut does: unwritten data is lost.
 func (d *disk) shutdown() error {
 	f, err := os.Open(d.dir)
 	if err != nil {
@@ -130,7 +130,7 @@ func (d *disk) shutdown() error {
 	return nil
 }
 
-// copy goes on with a copy of the device. Nobody uses the old one any more.
+// copy continues with a copy of the device. The old device is unused.
 func (d *disk) copy(ctx context.Context) error {
 	var last error
 	if err := testbed.Await(ctx, 10*time.Second, "the disk can be unmounted",

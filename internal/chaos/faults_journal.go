@@ -29,8 +29,8 @@ func needsRebuild(w *world) string {
 	return ""
 }
 
-// damages are what can happen to the files of the journal's stream. They get the folder of the stream, and one
-// of its blocks.
+// damages are possible damages of the files of the journal's stream. They get the folder of the stream, and one of
+// its blocks.
 var damages = []struct {
 	name string
 	do   func(stream, block string, r *rand.Rand) error
@@ -71,8 +71,8 @@ func change(file string, how func([]byte) []byte) error {
 	return os.WriteFile(file, how(data), 0o600)
 }
 
-// damageJournal does one of the damages while nobody has the files open. The director is configured to rebuild
-// what it cannot read.
+// damageJournal does one of the damages while the files are closed. The director is configured to rebuild an
+// unreadable journal.
 func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	w.director.Kill()
@@ -103,14 +103,14 @@ func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return "", orNot(err, w.nats.Start)
 }
 
-// journalFiles finds the folder of the journal's stream, and its last block, if there is one.
+// journalFiles finds the folder of the journal's stream, and its last block, if any.
 func (w *world) journalFiles() (stream, block string, err error) {
 	err = filepath.WalkDir(w.disk.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, "JOURNAL") &&
 			!strings.Contains(path, "OBJ_") {
 			block, stream = path, filepath.Dir(filepath.Dir(path))
 		}
-		return nil // what is gone by now is none of ours
+		return nil // files that disappear do not matter
 	})
 	return stream, block, err
 }

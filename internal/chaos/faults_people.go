@@ -45,7 +45,7 @@ func onIssue(do func(ctx context.Context, w *world,
 	}
 }
 
-// acted notes that a person has made work begin anew, or has taken it back.
+// acted notes that a person has restarted the work, or has taken it back.
 func (w *world) acted(i *issue, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -91,7 +91,7 @@ func manyComments(_ context.Context, w *world, i *issue) error {
 	return nil
 }
 
-// takeAndPutBack means: begin anew.
+// takeAndPutBack restarts the work.
 func takeAndPutBack(_ context.Context, w *world, i *issue) error {
 	w.acted(i, false)
 	w.github.RemoveLabel(i.key, testbed.Person, testbed.LabelClaimed)
@@ -107,7 +107,7 @@ func addStrayLabel(_ context.Context, w *world, i *issue) error {
 
 var nonceInMarker = regexp.MustCompile(`"nonce":"[a-z0-9]+"`)
 
-// editMarker gives the claim to nobody.
+// editMarker removes the owner of the claim.
 func editMarker(_ context.Context, w *world, i *issue) error {
 	for _, c := range w.github.Issue(i.key).Comments {
 		if c.Author == testbed.Bot && strings.HasPrefix(c.Body, "<!-- retake:claim ") {
@@ -120,7 +120,7 @@ func editMarker(_ context.Context, w *world, i *issue) error {
 	return nil
 }
 
-// askForMore puts the task label back on what was delivered and is not to be merged.
+// askForMore adds the task label again to delivered work that will not be merged.
 func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
 	var done []*issue
 	for _, i := range w.all() {

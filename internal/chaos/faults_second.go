@@ -22,14 +22,14 @@ func (w *world) standbyConfig() string { return filepath.Join(w.dir, "standby.to
 func needsLease(w *world) string {
 	switch {
 	case w.bus != busJoined:
-		return "on an embedded bus there is one director"
+		return "an embedded bus has only one director"
 	case !w.leases:
 		return "this director does not know director.lease_seconds"
 	}
 	return ""
 }
 
-// secondDirector starts another one on the same data. It must not work, and end by itself.
+// secondDirector starts another one on the same data. It must not work, and must exit.
 func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	second := w.newDirector("second", w.config())
 	if err := second.Start(); err != nil {
@@ -43,12 +43,12 @@ func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error)
 	state, ended := second.EndedItself()
 	if !ended {
 		w.found("second directors at work", "on the same data")
-		return "it runs beside the first", nil
+		return "it runs concurrently with the first", nil
 	}
 	return fmt.Sprintf("it ended with %d", state.ExitCode()), nil
 }
 
-// phaseStandby is what a director says of itself that stands by.
+// phaseStandby is the phase of a standby.
 const phaseStandby = "STANDBY"
 
 // takeOver lets a second director stand by, ends the first, and goes back to the first when the second has led
@@ -83,7 +83,7 @@ func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Ra
 			w.found("takeovers late", "after %v", took.Round(time.Millisecond))
 		}
 		err = testbed.Pause(ctx, between(r, 0, 4*time.Second))
-		w.director.Signal(syscall.SIGCONT) // of one that was frozen: it must see that it leads no more
+		w.director.Signal(syscall.SIGCONT) // of a frozen director: it must see that it has lost the lead
 		if err == nil {
 			err = testbed.Pause(ctx, between(r, 0, 2*time.Second))
 		}

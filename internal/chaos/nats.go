@@ -26,7 +26,7 @@ const (
 	busJoined   = "joined"
 )
 
-// nats is a NATS server to join, in a process of its own.
+// nats is a NATS server to join, in a separate process.
 type nats struct {
 	*testbed.Process
 	keys  string // folder that `director bus init` would make
@@ -35,7 +35,7 @@ type nats struct {
 	hosts []string
 }
 
-// startNATS starts a server whose keys and configuration are as `director bus init` makes them.
+// startNATS starts a server with keys and a configuration from `director bus init`.
 func startNATS(ctx context.Context, w *world, self string) (*nats, error) {
 	dir := filepath.Join(w.disk.dir, "nats")
 	port, err := freePort()
@@ -78,8 +78,8 @@ func (n *nats) settings() string {
 		filepath.Join(n.keys, keys.DirDirector))
 }
 
-// freePort is one that nobody gets by chance while the server is away: Linux gives higher ones to outgoing
-// connections, directors choose from higher ones.
+// freePort is a port that stays free while the server is down: Linux gives higher ports to outgoing connections, and
+// directors choose from higher ports.
 func freePort() (int, error) {
 	var failed error
 	for range 20 {

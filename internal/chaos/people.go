@@ -14,15 +14,15 @@ import (
 	"retake/internal/testbed"
 )
 
-// issue is one that was opened as work.
+// issue is an issue with work.
 type issue struct {
 	key     string
 	part    part
-	merges  bool // a testbed.Person merges what is delivered
-	waits   bool // nobody answers its first question before the reminder
+	merges  bool // a testbed.Person merges the delivered work
+	waits   bool // its first question stays unanswered until the reminder
 	deletes bool // a testbed.Person deletes the question before the answer
 	answers int  // of people, to questions
-	acts    int  // of people who begin work anew: what they do may cost attempts, comments and labels
+	acts    int  // of people who restart work, which may cost attempts, comments and labels
 	gone    bool // a testbed.Person has closed it, or taken it back
 }
 
@@ -37,10 +37,10 @@ func (w *world) open(r *rand.Rand) *issue {
 	return w.openAs(r, first)
 }
 
-// waits is what the first attempt of an issue does that asks, and is not answered before its reminder.
+// waits is a first attempt that asks, without an answer before the reminder.
 const waits = "asks, and waits"
 
-// openAs opens one whose first attempt does this.
+// openAs opens an issue with this first attempt.
 func (w *world) openAs(r *rand.Rand, first string) *issue {
 	late := first == waits
 	if late {
@@ -65,7 +65,7 @@ func (w *world) all() []*issue {
 	return slices.Clone(w.issues)
 }
 
-// ended: nothing more is to happen to an issue. why says what is missing.
+// ended reports whether an issue is finished. why names a missing step.
 func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	now := w.github.Issue(i.key)
 	for _, l := range []string{testbed.LabelTask, testbed.LabelClaimed, testbed.LabelBlocked} {
@@ -98,10 +98,10 @@ func (w *world) unended() (missing []string) {
 	return missing
 }
 
-// patience is how many questions about an issue people answer.
+// patience is the number of questions about an issue that people answer.
 const patience = 6
 
-// attend is what people do all the time: they answer questions and merge pull requests.
+// attend is the regular work of people: they answer questions and merge pull requests.
 func (w *world) attend(ctx context.Context) {
 	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
 		all := w.github.Issues(repository)
@@ -131,7 +131,7 @@ func isReminded(now githubtest.Issue) bool {
 	})
 }
 
-// questions are the director's on an issue, also those that a person has deleted.
+// questions are the director's questions on an issue, including deleted ones.
 func (w *world) questions(i *issue, now githubtest.Issue) []githubtest.Comment {
 	return slices.DeleteFunc(append(w.github.Deleted(i.key), now.Comments...), func(c githubtest.Comment) bool {
 		return c.Author != testbed.Bot || !strings.HasPrefix(c.Body, testbed.MarkBlocked)
@@ -154,7 +154,7 @@ func (w *world) answer(i *issue, now githubtest.Issue) {
 	w.github.AddComment(i.key, testbed.Person, "/agent retry go on")
 }
 
-// deleteComment is what a person does on the page.
+// deleteComment deletes a comment as a person does on the page.
 func (w *world) deleteComment(id int64) error {
 	url := fmt.Sprintf("http://github%srepos/%s/issues/comments/%d", githubtest.APIPath, repository, id)
 	req, err := http.NewRequest(http.MethodDelete, url, http.NoBody)

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// weather is what the proxy does to a share of the requests that come while it lasts.
+// weather is the proxy's effect on a share of the requests while it lasts.
 type weather struct {
 	share float64 // of requests that are hit
 	does  func(p *proxy, w http.ResponseWriter, r *http.Request)
-	also  func(r *http.Request) bool // which ones may be hit; nil: all
-	most  int                        // requests that are hit; 0: no bound
+	also  func(r *http.Request) bool // limits the requests that may be hit, unless nil
+	most  int                        // number of requests that are hit, or 0 without a bound
 }
 
 // proxy stands between the director and the stand-in.
@@ -36,7 +36,7 @@ func (p *proxy) set(w *weather, seed uint64) {
 	p.now, p.hitNow, p.chance = w, 0, rand.New(rand.NewPCG(seed, 7))
 }
 
-// hits is how many requests were hit so far.
+// hits is the number of hit requests so far.
 func (p *proxy) hits() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +76,7 @@ func serverError(status int) func(*proxy, http.ResponseWriter, *http.Request) {
 	}
 }
 
-// refuse answers as GitHub does when somebody may not, or there is nothing.
+// refuse answers as GitHub does for a missing permission or object.
 func refuse(status int, message string) func(*proxy, http.ResponseWriter, *http.Request) {
 	return func(_ *proxy, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -85,7 +85,7 @@ func refuse(status int, message string) func(*proxy, http.ResponseWriter, *http.
 	}
 }
 
-// cut loses the answer: what was asked for happens.
+// cut loses the answer after the request was carried out.
 func cut(p *proxy, _ http.ResponseWriter, r *http.Request) {
 	p.answer(r)
 	panic(http.ErrAbortHandler)
@@ -114,7 +114,7 @@ func late(p *proxy, w http.ResponseWriter, r *http.Request) {
 	p.to.ServeHTTP(w, r)
 }
 
-// lie says that all is well, and has done nothing.
+// lie reports success without doing anything.
 func lie(_ *proxy, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if strings.HasSuffix(r.URL.Path, "/labels") {
@@ -124,7 +124,7 @@ func lie(_ *proxy, w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte("{}"))
 }
 
-// answer lets the stand-in do what is asked.
+// answer lets the stand-in carry out the request.
 func (p *proxy) answer(r *http.Request) *httptest.ResponseRecorder {
 	out := httptest.NewRecorder()
 	out.Body = &bytes.Buffer{}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestWeather: what a fault of the proxy does to a request, and whether what was asked for happens all the same.
+// TestWeather checks the effect of each fault of the proxy on a request, and whether the request was carried out.
 func TestWeather(t *testing.T) {
 	post := func(web *httptest.Server, path, body string) (status int, text string, err error) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+"/api/v3/repos/"+repository+
@@ -30,7 +30,7 @@ func TestWeather(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		weather weather
-		status  int // 0: no whole answer
+		status  int // 0 without a whole answer
 		happens bool
 	}{
 		{"server errors", weather{share: 1, does: serverError(http.StatusBadGateway)}, http.StatusBadGateway, false},
@@ -72,7 +72,7 @@ func TestEveryFaultHasAName(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range faults {
 		if f.name == "" || seen[f.name] || f.weight < 1 || len(f.name) > 33 {
-			t.Errorf("%q: want a short name of its own, and a weight", f.name)
+			t.Errorf("%q: want a unique short name, and a weight", f.name)
 		}
 		seen[f.name] = true
 	}

@@ -18,19 +18,20 @@ import (
 // Options of Run.
 type Options struct {
 	Rounds  int
-	Seed    uint64 // 0: a fresh one
-	Runtime string // docker, processes; "": both in turns, if an engine answers
-	Bus     string // embedded, joined; "": both in turns
-	Only    string // names of the faults to throw: "disk,power" with one of these in it, "!disk,!power" with none
+	Seed    uint64 // a fresh seed if 0
+	Runtime string // docker or processes; by default both in turns, if an engine answers
+	Bus     string // embedded or joined; by default both in turns
+	Only    string // names of the faults to throw: "disk,power" with one of these in it, "!disk,!power" without them
 	// no rounds: the director is killed at every crash point; Director must be built with the tag crashpoints
 	Crash    bool
-	Director string // program; "": director in Programs
-	Programs string // folder of director and worker; "": this program's own
-	Keep     string // folder that gets the logs of every world; "": none
+	Director string // program; by default the director in Programs
+	Programs string // folder of director and worker; by default this program's own
+	Keep     string // folder for the logs of every world, if any
 	Out      io.Writer
 }
 
-// roundsPerWorld is after how many rounds there is another world; a few more are no reason for one.
+// roundsPerWorld is the number of rounds after which another world begins. A few more rounds do not need another
+// world.
 const roundsPerWorld = 50
 
 // Times of a round.
@@ -43,7 +44,7 @@ const (
 	worldEndTime = 15 * time.Minute // most for the end of a world
 )
 
-// Run throws the rounds. ok: every bad column is zero. An error: the program itself could not go on.
+// Run throws the rounds. ok: every bad column is zero. An error means that the program itself could not continue.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64() >> 32
@@ -184,7 +185,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	return t, auditor{w}.audit(ctx, t, stuck)
 }
 
-// possible prints the table of faults, and returns those that can be thrown.
+// possible prints the table of faults, and returns the possible ones.
 func possible(w *world, o Options) (rows []fault) {
 	if o.Crash {
 		return nil
@@ -264,13 +265,13 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 	return testbed.Pause(ctx, roundTime-time.Since(began))
 }
 
-// recovered waits until the director says that it is well, and there is a sign of that. why is what is missing.
+// recovered waits until the director reports its health, and shows a sign of it. why names a missing condition.
 func (w *world) recovered(ctx context.Context) (why string) {
 	before := w.signs()
 	err := testbed.Await(ctx, recoverTime, "", func() bool {
 		if state, ended := w.director.EndedItself(); ended {
-			why = fmt.Sprintf("it ended by itself, with %d", state.ExitCode())
-			w.found("director ended by itself", "with %d", state.ExitCode())
+			why = fmt.Sprintf("it ended unexpectedly, with %d", state.ExitCode())
+			w.found("director ended unexpectedly", "with %d", state.ExitCode())
 			_ = w.director.Start()
 			return false
 		}
@@ -278,7 +279,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 			why = err.Error()
 			return false
 		}
-		if why = "it says that it is well, and nothing happens"; w.signs() == before && len(w.unended()) > 0 {
+		if why = "it reports that it is well, without any event"; w.signs() == before && len(w.unended()) > 0 {
 			return false
 		}
 		return true
@@ -289,7 +290,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 	return why
 }
 
-// signs counts what can be seen of a director that works: changes on GitHub, and agents at work.
+// signs counts the visible signs of a working director: changes on GitHub, and running agents.
 func (w *world) signs() (n int64) {
 	for _, e := range w.github.Events("") {
 		if e.Actor == testbed.Bot {
@@ -302,7 +303,7 @@ func (w *world) signs() (n int64) {
 	return n
 }
 
-// awaitEnd waits until all issues have ended and nothing happens any more. It returns what has not.
+// awaitEnd waits until all issues have ended and the events stop. It returns the unfinished issues.
 func (w *world) awaitEnd(ctx context.Context) (stuck []string, err error) {
 	deadline := time.Now().Add(worldEndTime)
 	signs, moved := w.signs(), time.Now()

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// What a line of the agents' own file says.
+// The content of a line in the agents' file.
 const (
 	runBegan    = "began"
 	runAlive    = "alive"
 	runOverlaps = "overlaps" // another agent of the same issue lives
 	runAsked    = "asked"
 	runFailed   = "failed"
-	runFinished = "finished" // the work is done and was looked at: all that is missing is the report
+	runFinished = "finished" // the work is done and checked, and only the report is missing
 )
 
 // runLine is one line of the file.
@@ -54,7 +54,7 @@ func (r runLine) write(dir, what string) error {
 type agentRun struct {
 	issue, attempt, round string
 	began, alive          time.Time // when it was last seen alive
-	finished              time.Time // zero: it never was
+	finished              time.Time // zero if it never ended
 	asked, failed         bool
 	overlaps              bool // it found another agent of its issue alive
 }

@@ -28,11 +28,12 @@ func TestOverlapping(t *testing.T) {
 		runs []*agentRun
 		want int
 	}{
-		{"one after the other", lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1"), one(runBegan, "1", "x-2"),
+		{"sequentially", lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1"), one(runBegan, "1", "x-2"),
 			one(runAlive, "1", "x-2")), 0},
 		{"two issues", lines(one(runBegan, "1", "x-1"), one(runBegan, "2", "y-1"), one(runAlive, "1", "x-1")), 0},
 		{
-			"the first lives on", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-2"), one(runAlive, "1", "x-1")),
+			"the first lives on", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-2"),
+				one(runAlive, "1", "x-1")),
 			1,
 		},
 		{"the first is frozen", lines(one(runBegan, "1", "x-1"), one(runBegan, "1", "x-2"),
@@ -50,7 +51,7 @@ func TestTwice(t *testing.T) {
 	second := one(runBegan, "1", "x-1")
 	second.Round = "2"
 	if got := twice(lines(one(runBegan, "1", "x-1"), second, one(runBegan, "1", "x-2"))); len(got) != 0 {
-		t.Errorf("a second round and a second attempt are no repetition: %d", len(got))
+		t.Errorf("a second round and a second attempt are not repetitions: %d", len(got))
 	}
 	if got := twice(lines(one(runBegan, "1", "x-1"), one(runAlive, "1", "x-1"), one(runBegan, "1", "x-1"))); len(
 		got) != 1 {
@@ -85,7 +86,7 @@ func TestASecondAgentIsNotAlone(t *testing.T) {
 		t.Fatal(alone, err)
 	}
 	if again, alone, err := lockIssue(dir, "a/b#7"); err != nil || alone {
-		t.Error("a second agent of the issue is alone", err)
+		t.Error("a second agent of the issue runs, and no other", err)
 	} else {
 		again()
 	}

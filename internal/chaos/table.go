@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// columns are the table's, in this order. Those that are bad must be zero.
+// columns are the columns of the table, in this order. Bad columns must be zero.
 var columns = []struct {
 	name string
 	bad  bool
@@ -45,17 +45,17 @@ var columns = []struct {
 	{"not recovered within 2 minutes", true},
 	{"director did not end when asked", true},
 	{"director's memory grown", true},
-	{"director ended by itself", false}, // while it starts it may, and a supervisor starts it again
+	{"director ended unexpectedly", false}, // while it starts it may, and a supervisor starts it again
 	{"questions without need", false},
 	{"crash points", false},
 	{"crash points reached", false},
 	{"crash points reached in recovery", false},
 }
 
-// table is what the auditor found.
+// table is the result of the auditor.
 type table struct {
 	count         map[string]int
-	detail        []string // of what is bad
+	detail        []string // of the bad columns
 	times         map[string][]time.Duration
 	before, after []int // resident memory of the director, in MiB, one per world
 }
@@ -71,7 +71,7 @@ func (t *table) bad(column, detail string) {
 	t.detail = append(t.detail, column+": "+detail)
 }
 
-// grown is how much more memory a director may hold after a world than before, in MiB: the runtime returns it late.
+// grown is the acceptable growth of a director's memory during a world, in MiB. The runtime returns memory late.
 const grown = 150
 
 func (t *table) took(fault string, d time.Duration) { t.times[fault] = append(t.times[fault], d) }

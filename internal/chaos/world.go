@@ -18,7 +18,7 @@ import (
 
 const repository = "chaos/widgets"
 
-// kind is what worlds differ in.
+// kind is the difference between worlds.
 type kind struct{ runtime, bus string }
 
 func (k kind) String() string { return k.runtime + ", " + k.bus }
@@ -27,13 +27,13 @@ func (k kind) String() string { return k.runtime + ", " + k.bus }
 type world struct {
 	kind
 	fleet string
-	dir   string // all files, but for what disk has
+	dir   string // all files, except those on the disk
 	token string
 	log   *eventLog
 
 	host     testbed.Host
 	disk     *disk
-	nats     *nats // nil: the server is embedded
+	nats     *nats // nil for an embedded server
 	github   *testbed.GitHub
 	proxy    *proxy
 	director *testbed.Process
@@ -46,22 +46,22 @@ type world struct {
 	mu     sync.Mutex
 	issues []*issue
 	harmed []harm
-	wrong  []finding // what faults themselves have found
+	wrong  []finding // findings of the faults
 }
 
 // finding is something for a column of the table.
 type finding struct{ column, detail string }
 
-// found notes something that is wrong.
+// found notes a finding.
 func (w *world) found(column, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wrong = append(w.wrong, finding{column, fmt.Sprintf(format, args...)})
 }
 
-// harm is something that ended a worker, for the excuses of the auditor.
+// harm is an event that ended a worker, for the excuses of the auditor.
 type harm struct {
-	attempt string // "": all of them
+	attempt string // "" for all of them
 	at      time.Time
 }
 
@@ -83,7 +83,7 @@ func (w *world) processes(data string) *testbed.Processes {
 	}
 }
 
-// newWorld makes a world whose director runs and is well. What was made before an error is removed.
+// newWorld makes a world with a healthy running director. An error removes the parts made before it.
 func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, err error) {
 	w := &world{
 		kind: k, fleet: "chaos-" + strings.ToLower(rand.Text()[:8]), token: "chaos-" + rand.Text(), log: log,
@@ -141,8 +141,8 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	return w, w.awaitWell(ctx, time.Minute)
 }
 
-// configure writes the configurations of the director and of the one that stands by. What this director does
-// not know is left out.
+// configure writes the configurations of the director and of the standby. It leaves out keys that this director does
+// not know.
 func (w *world) configure(agent string) error {
 	if err := os.WriteFile(w.config(), []byte(w.configText(agent, w.data())), 0o600); err != nil {
 		return err
@@ -249,7 +249,7 @@ run = [%q, "agent", %q, "check"]
 timeout_seconds = 60
 `
 
-// awaitWell waits until the director says that it is well.
+// awaitWell waits until the director is healthy.
 func (w *world) awaitWell(ctx context.Context, most time.Duration) error {
 	var last error
 	err := testbed.Await(ctx, most, "the director is well", func() bool {

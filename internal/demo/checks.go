@@ -10,16 +10,16 @@ import (
 	"retake/internal/testbed"
 )
 
-// attemptOne is the line that the scripted agent leaves in what it begins in the first attempt.
+// attemptOne is the line that the scripted agent leaves in its unfinished work of the first attempt.
 var attemptOne = regexp.MustCompile(`(?m)^// Begun in attempt [a-z2-7]{8}-1\.$`)
 
-// check is something that must hold over the whole run.
+// check is a property of the whole run.
 type check struct {
 	what  string
 	wrong []string
 }
 
-// checks look at everything that the stand-in and the engine have recorded.
+// checks cover the records of the stand-in and the engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never two that run", duplicateContainers(all)}
 	if gap != nil {
@@ -40,19 +40,19 @@ func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slow
 	}
 	return []check{
 		{"no comment was written twice", duplicateComments(issues, events)},
-		{"no label was put on or taken off twice", duplicateLabels(issues, events, s.lint.failures)},
+		{"no label was added or removed twice", duplicateLabels(issues, events, s.lint.failures)},
 		{"no issue has two pull requests", duplicatePulls(issues)},
 		planted,
-		{"issues without the label were left alone", touchedOthers(issues, events)},
+		{"issues without the label were not touched", touchedOthers(issues, events)},
 		{"no request to GitHub while it asked for a pause", requestsWhileLimited(s.github.Requests(), slowness)},
 		engine, gone,
 	}
 }
 
-// touchedOthers looks for traces of the director on issues without its label.
+// touchedOthers finds traces of the director on issues without its label.
 func touchedOthers(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	work := map[string]bool{}
-	for pull := range issueOfPull(issues) { // whose issue must have the label
+	for pull := range issueOfPull(issues) { // with the label on its issue
 		work[pull] = true
 	}
 	for _, e := range events {

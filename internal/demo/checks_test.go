@@ -28,8 +28,8 @@ func TestDuplicateContainers(t *testing.T) {
 		all  []testbed.Event
 		want []string
 	}{
-		{"one after the other", good, nil},
-		{"made anew before its start", append(slices.Clone(good), one("create", "a-3"), one("create", "a-3"),
+		{"sequentially", good, nil},
+		{"recreated before its start", append(slices.Clone(good), one("create", "a-3"), one("create", "a-3"),
 			one("start", "a-3")), nil},
 		{
 			"started twice", append(slices.Clone(good), one("start", "a-2")),
@@ -76,13 +76,13 @@ func TestDuplicateComments(t *testing.T) {
 		}
 	}
 	issue, events := said(testbed.Bot, first, blocked)
-	issue.Comments = issue.Comments[:1] // the other one was deleted again, and somebody was told of it
+	issue.Comments = issue.Comments[:1] // the other one was deleted again after a notification
 	if got := duplicateComments([]githubtest.Issue{issue}, events); len(got) != 1 {
 		t.Errorf("deleted: got %q", got)
 	}
 }
 
-// event is one of the stand-in's, of issue n.
+// event is an event of the stand-in on issue n.
 func event(n int, actor, what, detail string) githubtest.Event {
 	return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", n), Actor: actor, Event: what, Detail: detail}
 }
@@ -151,7 +151,7 @@ var labelCases = []struct {
 		on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "5"),
 		on(testbed.LabelClaimed),
 	}, 0, nil},
-	{"after a comment of ours", []githubtest.Event{
+	{"after a comment of the director", []githubtest.Event{
 		on(testbed.LabelClaimed), event(9, testbed.Bot, "commented", "6"),
 		on(testbed.LabelClaimed),
 	}, 0, []string{"demo/widgets#9: labeled agent-claimed"}},
@@ -196,7 +196,7 @@ func TestTouchedOthers(t *testing.T) {
 		event(20, testbed.Bot, "opened", ""), event(21, testbed.Person, "opened", ""),
 	}
 	if got := touchedOthers(issues, events); len(got) > 0 {
-		t.Errorf("nothing else was touched, got %q", got)
+		t.Errorf("no other issue was touched, got %q", got)
 	}
 	events = append(events, event(3, testbed.Bot, "commented", "2"), event(21, testbed.Bot, "commented", "3"))
 	if got, want := touchedOthers(issues, events), []string{
@@ -255,7 +255,7 @@ func TestLintFile(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := lintFile("a.go", "no Go"); len(got) != 1 {
-		t.Errorf("what is no Go: %q", got)
+		t.Errorf("not Go: %q", got)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestPauseIsJudgedByWhoEndedInIt(t *testing.T) {
 		{"heard in the pause", 2, death, 9, false, 0},
 		{"heard after it, though it ended in it", 9, death, 9, false, 1},
 		{"the director was not there", 9, death, 9, true, 0},
-		{"a busy machine: nobody ended", 9, nil, 9, false, 0},
+		{"a busy machine without an ended worker", 9, nil, 9, false, 0},
 		{"claimed in the pause", 2, death, 3, false, 1},
 	} {
 		var r result

@@ -15,8 +15,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// cluster is the throw-away Kubernetes of tools/kube, beside the director: the demo runs in its network, and
-// its node is this machine. Each run has a namespace of its own, which is named as the fleet.
+// cluster is the throw-away Kubernetes of tools/kube. The demo runs in its network, and its node is this machine.
+// Each run has its own namespace, with the name of the fleet.
 type cluster struct {
 	kubetest.Cluster
 	fleet string
@@ -63,7 +63,7 @@ func (c *cluster) sections(s *world) (string, error) {
 		c.fleet, c.Kubeconfig(), clusterImage, path, kubetest.Address, checkpointSeconds), nil
 }
 
-// podTemplate shows pods what a worker needs of this machine, with the build cache at /cache. The node is
+// podTemplate mounts the parts of this machine that a worker needs, with the build cache at /cache. The node is
 // small: pods ask for less than they may use.
 func podTemplate(s *world) string {
 	var mounts, volumes strings.Builder
@@ -79,12 +79,12 @@ func podTemplate(s *world) string {
 		"volumeMounts:\n" + mounts.String() + "  volumes:\n" + volumes.String()
 }
 
-// env: the image has nothing that says where home is.
+// env sets the home directory, which the image lacks.
 func (c *cluster) env(*world) map[string]string {
 	return map[string]string{"HOME": "/tmp", "GOCACHE": "/cache"}
 }
 
-// podEvent is what the demo reads of kubectl's watch.
+// podEvent is the part of kubectl's watch that the demo reads.
 type podEvent struct {
 	Type   string `json:"type"` // ADDED, MODIFIED, DELETED
 	Object struct {
@@ -104,7 +104,7 @@ type podEvent struct {
 	} `json:"object"`
 }
 
-// Record writes down what the API tells of pods, while it happens.
+// Record records the API's events about pods as they happen.
 func (c *cluster) Record() *testbed.Record { return testbed.NewRecord(c.watch) }
 
 func (c *cluster) watch(ctx context.Context, l *testbed.Record) error {
@@ -123,7 +123,7 @@ func (c *cluster) watch(ctx context.Context, l *testbed.Record) error {
 	}
 }
 
-// podState is how far a pod has come.
+// podState is the progress of a pod.
 type podState int
 
 const (
@@ -132,7 +132,7 @@ const (
 	podOver
 )
 
-// follow adds what is new of a pod.
+// follow adds the new state of a pod.
 func follow(l *testbed.Record, was podState, e podEvent) (now podState) {
 	one := testbed.Event{
 		Attempt: e.Object.Metadata.Labels[retake.LabelAttempt],
@@ -163,10 +163,10 @@ func follow(l *testbed.Record, was podState, e podEvent) (now podState) {
 	return was
 }
 
-// checkpointSeconds is how often a worker sends what it has made.
+// checkpointSeconds is the interval at which a worker sends its checkout.
 const checkpointSeconds = 2
 
-// keeps: it has been in the pod for so long that a checkpoint has it.
+// keeps reports whether the file has been in the pod long enough for a checkpoint.
 func (c *cluster) keeps(_ *world, file string) (bool, error) {
 	there, err := inCheckouts(filepath.Join(c.Dir, "kubelet", "pods", "*", "volumes", "kubernetes.io~empty-dir", "*",
 		"checkout"), file)
@@ -202,7 +202,7 @@ func (c *cluster) signal(ctx context.Context, attempt string, sig syscall.Signal
 	return syscall.Kill(pid, sig)
 }
 
-// Workers lists what the run's attempts are made of. A pod that is gone may be listed for a moment.
+// Workers lists the pods of the run's attempts. A removed pod may stay in the list for a short time.
 func (c *cluster) Workers(ctx context.Context) (all []testbed.Worker, err error) {
 	said, err := c.Kubectl(ctx, "", "-n", c.fleet, "get", "jobs,pods,secrets", "-l", retake.LabelAttempt, "-o", "name")
 	for _, name := range strings.Fields(said) {
@@ -211,7 +211,7 @@ func (c *cluster) Workers(ctx context.Context) (all []testbed.Worker, err error)
 	return all, err
 }
 
-// Clear removes the run's namespace, and waits until nothing of it is left.
+// Clear removes the run's namespace, and waits for the removal.
 func (c *cluster) Clear(ctx context.Context) error {
 	_, err := c.Kubectl(ctx, "", "delete", "namespace", c.fleet, "--ignore-not-found", "--wait", "--timeout=60s")
 	return err

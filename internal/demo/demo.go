@@ -16,26 +16,26 @@ import (
 
 // Options of Run.
 type Options struct {
-	Out          io.Writer // what people and programs read
-	JSON         bool      // Out gets one JSON line for each scenario, and nothing else
-	Progress     io.Writer // with JSON: where the lines of progress go; nil: nowhere
-	Only         []int     // scenarios; empty: all
-	KillDirector int       // how often the director is killed with SIGKILL, at moments spread over the run
+	Out          io.Writer // output for people and programs
+	JSON         bool      // Out gets only one JSON line for each scenario
+	Progress     io.Writer // gets the progress with JSON, unless nil
+	Only         []int     // scenarios, or empty for all
+	KillDirector int       // the number of SIGKILLs for directors, spread over the run
 	Keep         bool      // at the end leave director and issue pages up until ctx ends
-	Runtime      string    // "docker", "kubernetes" or "process"; empty: docker
-	HTTPListen   string    // where the director serves HTTP (director.http_listen); empty: nowhere
-	Log          io.Writer // the director's log as it is; nil: nowhere
-	OTLP         string    // collector that gets the director's traces, as telemetry.otlp_endpoint; empty: none
+	Runtime      string    // "docker", "kubernetes" or "process"; docker by default
+	HTTPListen   string    // the director's HTTP address (director.http_listen), if any
+	Log          io.Writer // gets the director's log unchanged, unless nil
+	OTLP         string    // collector for the director's traces (telemetry.otlp_endpoint), if any
 
 	// For tests.
-	fleet    string        // empty: a new name
+	fleet    string        // a new name by default
 	limit    time.Duration // zero: runLimit
-	programs string        // folder of director, worker and agent; empty: this program's own
-	director string        // program that is run as the director; empty: the one in programs
+	programs string        // folder of director, worker and agent; by default this program's own
+	director string        // program of the director; by default the program in programs
 }
 
-// runLimit bounds a run, from the director's start to the last outcome, and what comes before it, too. A run takes two
-// minutes. Each kill of the director costs some seconds.
+// runLimit bounds a run, from the director's start to the last outcome. It also bounds the preparation. A run takes
+// two minutes. Each kill of the director costs some seconds.
 const (
 	runLimit      = 6 * time.Minute
 	limitPerKill  = 10 * time.Second
@@ -62,7 +62,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	preparing, prepared := within(ctx, runLimit)
 	defer prepared()
 	if err := removeLeftovers(preparing, n); err != nil {
-		n.print("what an earlier demo left could not be removed: %v", err)
+		n.print("cannot remove the remains of an earlier demo: %v", err)
 	}
 	if without != "" {
 		n.print("this asks for plain processes, which is for work that one trusts, as this demo's agent is: %s",
@@ -106,7 +106,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	return ok, err
 }
 
-// outputs are where people read how it goes: a terminal has a live view, too.
+// outputs are the outputs for people. A terminal also has a live view.
 func (o Options) outputs() (progress io.Writer, live *screen) {
 	progress = o.Out
 	if o.JSON {
@@ -187,7 +187,7 @@ func (s *world) results(ctx context.Context, p *run) ([]result, []check, error) 
 	return results, s.checks(ctx, all, gap, p.slowness()), nil
 }
 
-// endOf is when a scenario ended; what never began comes last.
+// endOf is the end of a scenario. Scenarios that never began come last.
 func endOf(histories map[string]*taskHistory, a *activeScenario) time.Time {
 	if s := histories[a.key()]; s != nil {
 		return s.ended

@@ -24,7 +24,7 @@ func TestEveryScenarioWithoutAnEngine(t *testing.T) {
 
 func TestEveryScenarioWithADirectorThatIsKilled(t *testing.T) {
 	if raced {
-		t.Skip("director and workers are built without the race detector; the run without an engine has the demo's " +
+		t.Skip("director and workers are built without the race detector; the run without an engine covers the demo " +
 			"own code with it")
 	}
 	needEngine(t)
@@ -38,7 +38,7 @@ func TestEveryScenarioWithADirectorThatIsKilled(t *testing.T) {
 	}
 }
 
-// playAll plays all that a runtime can, reads what programs read, and returns what people do.
+// playAll plays all scenarios of a runtime, reads the output for programs, and returns the actions of people.
 func playAll(t *testing.T, o Options, want []int) string {
 	var out, progress, log buffer
 	o.Out, o.Progress, o.Log, o.JSON, o.programs, o.fleet = &out, &progress, &log, true, programs(t), newFleet()
@@ -94,7 +94,7 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 	nothingLeft(t, fleet)
 }
 
-// freeAddress is one on loopback at which nobody listens now.
+// freeAddress is a free address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -105,7 +105,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// served waits until the director answers at an address, with these words. It may run beside the test's goroutine.
+// served waits until the director answers at an address, with these words. It may run concurrently with the test's
+// goroutine.
 func served(t *testing.T, address, words string) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	ctx := patience.Context(t, 30*time.Second)

@@ -38,7 +38,7 @@ type line struct {
 type directorProcess struct {
 	*testbed.Process
 	dataDir string
-	log     io.Writer     // gets the lines as they are
+	log     io.Writer     // gets the lines unchanged
 	more    chan struct{} // gets a value when there are lines
 
 	mu    sync.Mutex
@@ -57,7 +57,7 @@ func newDirectorProcess(s *world, log io.Writer) *directorProcess {
 // add passes a line on.
 func (d *directorProcess) add(text string) {
 	var l line
-	_ = json.Unmarshal([]byte(text), &l) // what is no JSON is kept by logTail only
+	_ = json.Unmarshal([]byte(text), &l) // only logTail keeps lines that are not JSON
 	l.at = time.Now()
 	fmt.Fprintln(d.log, text)
 	d.mu.Lock()
@@ -85,5 +85,5 @@ func (d *directorProcess) snapshot(ctx context.Context) (s wire.Snapshot, ok boo
 	return s, err == nil && s.Director.Phase != "UNRESPONSIVE"
 }
 
-// errDirector: the director ended although nobody asked it to.
-var errDirector = errors.New("demo: the director ended by itself")
+// errDirector means that the director ended unexpectedly.
+var errDirector = errors.New("demo: the director ended unexpectedly")

@@ -1,38 +1,38 @@
-// Package demo, run by cmd/demo, shows the director at work on one machine: real workers, a real repository, a
-// stand-in for GitHub, and thirteen failures whose outcomes are known beforehand.
+// Package demo, run by cmd/demo, shows the director at work on one machine. It has real workers, a real repository, a
+// stand-in for GitHub, and thirteen failures with known outcomes.
 //
 //	this process ──▶ githubtest (issues, git, pages) ◀──┐
 //	      │                                             │ HTTP
-//	      ├──▶ director (a process of its own, so that it can be killed) ──▶ containers, or processes: worker + agent/
-//	      │                                                                        │ HTTP, resets
-//	      └──▶ model (a stand-in for a provider) ◀─────────────────────────────────┘
+//	      ├──▶ director (a separate process, to be killed) ──▶ containers, or processes: worker + agent/
+//	      │                                                          │ HTTP, resets
+//	      └──▶ model (a stand-in for a provider) ◀───────────────────┘
 //
-// A small program (agent/) is the coding agent: on one issue a real loop of model and tools, over a stand-in
-// for a provider that refuses now and then (provider.go), on the others a script; what judges its work is real:
-// go build, go vet and go test with the host's Go toolchain, and a run of the program that was built. Each
-// scenario has a real cause: nobody sends the message that it is about. Connections are reset by the model's
-// kernel, memory ends at the container's limit, workers are killed and frozen through the engine or by signals,
-// an issue is answered by a comment, and a rate limit is a 429. What succeeds becomes a pull request, whose
-// check reads what was really pushed (lint.go); one is merged by the demo's human.
+// A small program (agent/) is the coding agent. On one issue it is a real loop of model and tools, over a stand-in
+// for a
+// provider that sometimes refuses (provider.go). On the other issues it is a script. Real programs judge its work: go
+// build, go vet and go test with the host's Go toolchain, and a run of the built program. Each scenario has a real
+// cause, and the demo never sends the resulting message. The model's kernel resets connections, memory ends at the
+// container's limit, the engine or signals kill and freeze workers, a comment answers an issue, and a rate limit is a
+// 429. Successful work becomes a pull request, and its check reads the pushed branch (lint.go). The demo's human merges
+// one of them.
 //
 // # Invariants
 //
-//   - What is reported at the end comes from where it is true: labels, comments and branches on the stand-in, its log of
-//     requests, the journal, the engine's events. Nothing is taken from the director's own words but the lines of
-//     progress and the live view.
-//   - Everything carries a fleet name made for the run, and is removed at its end, however it ends: containers, network,
-//     image, processes, folders. Only Go's build cache stays, as Go's own does, so that the next run is quick. What a demo
-//     that was killed has left, the next one removes.
+//   - The final report comes from the original sources: labels, comments and branches on the stand-in, its log of
+//     requests, the journal, the engine's events. Only the lines of progress and the live view rely on the director.
+//   - Everything has a fleet name made for the run, and is removed at any end of the run: containers, network, image,
+//     processes, folders. Only Go's build cache stays and makes the next run quick. A demo also removes the remains of
+//     killed demos.
 //
-// It imports what it looks at (the journal, messages, the director's state, the runtimes) and the stand-in;
-// nothing imports it but cmd/demo, so that the director links neither.
+// It imports the sources of its report (the journal, messages, the director's state, the runtimes) and the stand-in.
+// Only cmd/demo imports it, so the director does not link them.
 //
 // # Clock
 //
-// Wall time for people; the run as a whole is bounded (runLimit).
+// The run as a whole is bounded by wall time (runLimit).
 //
 // # Failure policy
 //
-// What is missing on this machine is an error with the next step. An outcome that differs from what was
-// promised, or is not reached in time, is no error: Run reports false.
+// A missing program is an error with the next step. An outcome that differs from the promise, or that is not reached in
+// time, is not an error: Run reports false.
 package demo

@@ -8,7 +8,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// duplicateComments looks for comments of the director's with the same marker, and for ones that it has deleted again.
+// duplicateComments finds comments of the director with the same marker, and comments that it deleted.
 func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	for _, i := range issues {
 		markers := map[string]bool{}
@@ -36,9 +36,9 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 	return wrong
 }
 
-// duplicateLabels looks for changes of a label that the director made more than once in a round. A human begins
-// a new one with an answer or a merge, and so does the attempt that mends what failed on a branch (failures
-// returns the commits that did).
+// duplicateLabels finds label changes that the director made more than once in a round. A human begins a new one with
+// an answer or a merge, and so does the attempt that mends what failed on a branch (failures returns the commits that
+// did).
 func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	failures func(branch string) []string,
 ) (wrong []string) {
@@ -92,8 +92,8 @@ func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	return ids
 }
 
-// duplicateContainers finds what must never be: an attempt's container that was started twice, or two of one
-// issue that ran together. One that was created and never started is made anew.
+// duplicateContainers finds containers that started twice for an attempt, or two containers of one issue that ran at
+// the same time. A container that was created and never started may be created again.
 func duplicateContainers(all []testbed.Event) []string {
 	var wrong []string
 	started := map[string]int{}

@@ -13,8 +13,8 @@ import (
 // runtimeKubernetes is the runtime that the testbed does not know.
 const runtimeKubernetes = "kubernetes"
 
-// host is what runs the workers as the demo uses it, beside the director: to install the agent, to inject
-// faults, to look, and to clean up. Everything that belongs to a run is known by its fleet.
+// host is the place of the workers as the demo uses it in addition to the director: it installs the agent, injects
+// faults, observes and cleans up. The fleet marks the parts of a run.
 type host interface {
 	// These are as testbed.Host has them.
 	Install(ctx context.Context, agent string) (path string, err error)
@@ -28,7 +28,7 @@ type host interface {
 
 	// settings are the containers section of the director's configuration, without env.
 	settings(s *world) string
-	// sections are what else it needs in the configuration.
+	// sections are further sections for the configuration.
 	sections(s *world) (string, error)
 	// env are variables of the workers that are this host's only.
 	env(s *world) map[string]string
@@ -39,10 +39,10 @@ type host interface {
 // local are containers or processes of this machine.
 type local struct {
 	testbed.Host
-	docker *testbed.Docker // nil: they are processes
+	docker *testbed.Docker // nil for processes
 }
 
-// hosts opens a host for a run with this fleet, whose files are in dir.
+// hosts opens a host for a run with this fleet and the files in dir.
 var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
 	testbed.RuntimeDocker: func(ctx context.Context, fleet, _ string) (host, error) {
 		d, err := testbed.OpenDocker(ctx, fleet)
@@ -94,7 +94,7 @@ func (l *local) settings(s *world) string {
 
 func (l *local) sections(*world) (string, error) { return "", nil }
 
-// hostOf is where a stand-in answers, which is this machine: workers reach only what is named of it.
+// hostOf is the address of a stand-in on this machine. Workers reach only named addresses.
 func hostOf(at string) string {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -103,7 +103,8 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// env: an image has nothing that says where home is. Home and temporary files of processes are the runtime's.
+// env sets the home directory, which an image lacks. The runtime sets the home directory and the temporary files of
+// processes.
 func (l *local) env(s *world) map[string]string {
 	if l.docker == nil {
 		return map[string]string{"GOCACHE": s.cache.dir}

@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// taskHistory is what the journal holds about one issue.
+// taskHistory is the journal's data about one issue.
 type taskHistory struct {
 	attempts int
 	verdicts []string    // "reason: action"
@@ -26,7 +26,8 @@ type taskHistory struct {
 	used     recovery.Usage
 }
 
-// readJournal reads the journal that the director has left; it must have ended. Nobody can connect meanwhile.
+// readJournal reads the journal that the director has left; it must have ended. During this the bus refuses
+// connections.
 func readJournal(ctx context.Context, dataDir, fleet string) (histories map[string]*taskHistory, err error) {
 	srv, err := server.Start(ctx, server.Options{Dir: filepath.Join(dataDir, "bus")})
 	if err != nil {

@@ -20,10 +20,10 @@ func removeLeftovers(ctx context.Context, n *progressLog) error {
 	for _, dir := range dirs {
 		lock, err := os.Open(filepath.Join(dir, "lock"))
 		if err != nil {
-			continue // not ours, or not there yet
+			continue // of another program, or not created yet
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
-			n.print("removing what an earlier demo left in %s", dir)
+			n.print("removing the remains of an earlier demo in %s", dir)
 			errs = append(errs, removeLeftover(ctx, dir))
 		}
 		errs = append(errs, lock.Close())

@@ -11,8 +11,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// lint is the check that the repository has for pull requests: every exported function has a comment. It reads what is
-// really on the branch. Neither the issues nor the director's stages say anything of it.
+// lint is the check that the repository has for pull requests: every exported function has a comment. It reads the
+// real branch. The issues and the director's stages do not mention it.
 type lint struct {
 	bare string // repository
 
@@ -21,14 +21,14 @@ type lint struct {
 	failed map[string][]string // branch → its commits that failed, oldest first
 }
 
-// lintName is what the check is called.
+// lintName is the name of the check.
 const lintName = "lint"
 
 func newLint(bare string) *lint {
 	return &lint{bare: bare, passed: map[string]bool{}, failed: map[string][]string{}}
 }
 
-// judge is the rule of the stand-in's.
+// judge is the rule for the stand-in.
 func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
 	problems, files, err := lintCommit(l.bare, sha)
 	if err != nil {
@@ -58,7 +58,7 @@ func (l *lint) failures(branch string) []string {
 	return l.failed[branch]
 }
 
-// lintCommit looks at the Go files of a commit, but for tests.
+// lintCommit checks the Go files of a commit, except tests.
 func lintCommit(bare, sha string) (problems []string, files int, err error) {
 	list, err := testbed.Git(bare, "ls-tree", "-r", "--name-only", sha)
 	if err != nil {

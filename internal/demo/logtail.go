@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// logTail is a writer for the director's log. It keeps the last lines that an operator would look at when something
-// went wrong: warnings, errors, and what is no log line at all.
+// logTail is a writer for the director's log. It keeps the last lines that an operator reads after a failure:
+// warnings, errors, and lines in another format.
 type logTail struct {
-	out io.Writer // gets everything; nil: nobody does
+	out io.Writer // gets everything, unless nil
 
 	mu    sync.Mutex
 	lines []string

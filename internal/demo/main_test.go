@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(cleaner{m})
 }
 
-// cleaner runs the tests and then removes what they shared.
+// cleaner runs the tests and then removes their shared files.
 type cleaner struct{ *testing.M }
 
 func (c cleaner) Run() int {
@@ -40,7 +40,7 @@ func (c cleaner) Run() int {
 	return c.M.Run()
 }
 
-// needEngine skips a test that needs Docker where there is none, or fails it where it must not be missing.
+// needEngine skips a test without a Docker engine, or fails it where the engine is required.
 func needEngine(t *testing.T) {
 	t.Helper()
 	needTime(t)
@@ -85,7 +85,7 @@ func build() (dir string, err error) {
 	return dir, nil
 }
 
-// buffer is a writer that can be read meanwhile.
+// buffer is a writer that can be read concurrently.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -110,12 +110,12 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// nothingLeft looks for what a run has left: in the engine, by label and name, and in the folder of temporary files.
+// nothingLeft checks for remains of a run: in the engine, by label and name, and in the folder of temporary files.
 func nothingLeft(t *testing.T, fleet string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if e, err := testbed.OpenDocker(ctx, fleet); err == nil { // else there is none, and nothing in it
+	if e, err := testbed.OpenDocker(ctx, fleet); err == nil { // otherwise the folder is absent
 		defer e.Close()
 		left, err := e.Left(ctx)
 		if err != nil || len(left) > 0 {
@@ -133,7 +133,7 @@ func nothingLeft(t *testing.T, fleet string) {
 		t.Fatalf("processes cannot be listed: %v", err)
 	}
 	for _, p := range processes {
-		if args, _ := os.ReadFile(p); strings.Contains(string(args), fleet) { // one that has just ended has none
+		if args, _ := os.ReadFile(p); strings.Contains(string(args), fleet) { // a process that has just ended lacks it
 			t.Errorf("a process of the run is left: %q", args)
 		}
 	}

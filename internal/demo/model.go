@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// model stands for a model's provider, with a network in between that breaks: it reads a request and resets the
-// connection, so many times; then it answers.
+// model stands for a model's provider behind a broken network. It reads a request and resets the connection, for a
+// number of requests. Then it answers.
 type model struct {
 	listener net.Listener
 	url      string
@@ -49,7 +49,7 @@ func (m *model) serve() {
 	}
 }
 
-// requestTimeout bounds a conversation: whoever connects has something to say.
+// requestTimeout bounds a conversation.
 const requestTimeout = 5 * time.Second
 
 func (m *model) answerOne(c net.Conn) {
@@ -60,7 +60,7 @@ func (m *model) answerOne(c net.Conn) {
 		_, err = io.Copy(io.Discard, req.Body)
 	}
 	if err != nil {
-		return // nobody who asks a model
+		return // not a request to a model
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

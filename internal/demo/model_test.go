@@ -38,6 +38,6 @@ func TestModelResetsAndThenAnswers(t *testing.T) {
 		t.Errorf("got %q, %v, want an answer", text, err)
 	}
 	if cut, answered := m.counts(); cut != 2 || answered != 1 {
-		t.Errorf("told = %d, %d, want 2 and 1", cut, answered)
+		t.Errorf("counts = %d, %d, want 2 and 1", cut, answered)
 	}
 }

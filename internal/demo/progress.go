@@ -27,7 +27,7 @@ func (n *progressLog) printFor(issue, format string, args ...any) {
 // move is a transition of the director, "" for any.
 type move struct{ from, to, event string }
 
-// transitionTexts describes transitions for people, first match wins; what is in no row is printed with another line.
+// transitionTexts describes transitions for people by the first match. Other transitions have other lines.
 var transitionTexts = []struct {
 	move
 	text string
@@ -61,7 +61,7 @@ func transitionText(l line) string {
 	return ""
 }
 
-// logLine prints what a line of the director's log means to people; most lines are left out.
+// logLine prints the meaning of a line of the director's log for people. Most lines are omitted.
 func (n *progressLog) logLine(l line) {
 	switch l.Message {
 	case "transition":

@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// threeFailures is how the provider answers the agent on its way: 429, overloaded, and a prompt that is too long.
+// threeFailures are the provider's refusals for the agent: 429, overloaded, and a prompt that is too long.
 var threeFailures = agenttest.Find("three-failures")
 
 // openProvider starts the stand-in for a model's provider where the workers reach this machine.
@@ -27,8 +27,7 @@ func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 // refusals are the statuses that the provider is to have answered with on the way, in this order.
 var refusals = []int{429, 529, 400}
 
-// checkLoop makes sure that the agent really met these refusals, and that what it says it used is what the
-// provider served.
+// checkLoop checks the agent's refusals, and its usage against the provider's.
 func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	var refused []int
 	tokens := int64(0)
@@ -55,8 +54,8 @@ func describeLoop(served []agenttest.Served, used recovery.Usage) string {
 			continue
 		}
 		what := map[int]string{
-			429: "was told to slow down (429)", 529: "found it overloaded (529)",
-			400: "had sent too much (400) and left out what it had read",
+			429: "had to slow down (429)", 529: "found it overloaded (529)",
+			400: "had sent too much (400) and left out part of its input",
 		}[s.Status]
 		if i+1 < len(served) && s.Status != 400 {
 			what += fmt.Sprintf(" and waited %.1f s", served[i+1].At.Sub(s.At).Round(100*time.Millisecond).Seconds())

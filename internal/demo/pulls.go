@@ -10,7 +10,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// issueOfPull returns, by key of a pull request of the director's, the key of the issue that it is about.
+// issueOfPull returns, by key of a pull request of the director, the key of its issue.
 func issueOfPull(issues []githubtest.Issue) map[string]string {
 	of := map[string]string{}
 	for _, i := range issues {
@@ -21,7 +21,7 @@ func issueOfPull(issues []githubtest.Issue) map[string]string {
 	return of
 }
 
-// duplicatePulls looks for issues with more than one pull request, whatever has become of them.
+// duplicatePulls finds issues with more than one pull request, open or closed.
 func duplicatePulls(issues []githubtest.Issue) (wrong []string) {
 	seen := map[string]string{}
 	of := issueOfPull(issues)
@@ -38,10 +38,10 @@ func duplicatePulls(issues []githubtest.Issue) (wrong []string) {
 	return wrong
 }
 
-// keyShape is what keys of AWS look like.
+// keyShape is the shape of AWS keys.
 var keyShape = regexp.MustCompile(`AKIA[0-9A-Z]{16}`)
 
-// leakedKeys looks for a key in what people can read: titles, texts and comments, and everything that was ever pushed.
+// leakedKeys finds keys in readable texts: titles, texts, comments and pushed files.
 func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
 	for _, i := range issues {
 		all := []string{i.Title, i.Body}
@@ -59,7 +59,7 @@ func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
 }
 
 // review plays the human who reviews a scenario's pull request: it is merged once its check passes. It reports
-// whether the issue needs nothing more.
+// whether the issue is finished.
 func (r *run) review(a *activeScenario, labels []string) (ended bool, err error) {
 	pulls := testbed.Pulls(r.world.github.Issues(repository), a.key())
 	if len(pulls) != 1 {
@@ -88,9 +88,9 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 	return false, nil
 }
 
-// checkReview makes sure that a delivered issue has one pull request, and one that was not delivered none; and
-// that a scenario's review went as promised: its first commit failed, the next one passed and stands on it, and
-// the branch is gone.
+// checkReview checks that a delivered issue has one pull request, and every other issue has no pull request. It also
+// checks the promised review: the first commit failed, the next one passed and follows it, and the branch was
+// deleted.
 func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *lint) {
 	pulls, want := testbed.Pulls(issues, a.key()), 0
 	if a.delivers() {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// limitFor is how long a pause GitHub asks for: long enough for a worker to end meanwhile.
+	// limitFor is the length of GitHub's pause, long enough for a worker to end during it.
 	limitFor = 8 * time.Second
 	// inFlight bounds requests that were sent before the refusal of another one had arrived, on an idle machine. A
 	// director that ignored the pause would ask once a second, for as long as it lasts.
@@ -26,7 +26,7 @@ type rateLimit struct {
 	until   time.Time
 }
 
-// findRateLimit finds the refusal in the stand-in's log; zero: there was none yet.
+// findRateLimit finds the refusal in the stand-in's log, or returns zero.
 func findRateLimit(log []githubtest.Request) rateLimit {
 	i := slices.IndexFunc(log, func(r githubtest.Request) bool { return r.Status == http.StatusTooManyRequests })
 	if i < 0 {
@@ -47,9 +47,8 @@ func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []s
 	return wrong
 }
 
-// limitRequests lets GitHub ask for a pause when a worker has just begun what it will end soon, once another
-// one has ended (a build with an empty cache takes longer than any pause), and then offers the scenario's
-// issue.
+// limitRequests lets GitHub demand a pause shortly before a worker ends, after another worker has ended (a build with
+// an empty cache takes longer than any pause). Then it offers the scenario's issue.
 func (r *run) limitRequests(a *activeScenario) error {
 	switch {
 	case !a.Limit || !r.limit.at.IsZero():
@@ -63,7 +62,8 @@ func (r *run) limitRequests(a *activeScenario) error {
 	default:
 		if l := findRateLimit(r.world.github.Requests()); !l.at.IsZero() {
 			r.limit = l
-			r.printFor(a.key(), "429: no request for %.0f s. Meanwhile somebody offers this issue", limitFor.Seconds())
+			r.printFor(a.key(), "429: no request for %.0f s. During the pause this issue is offered",
+				limitFor.Seconds())
 			r.world.github.AddLabel(a.key(), testbed.Person, testbed.LabelTask)
 			if r.kills > 0 { // the cooldown is in the journal
 				r.killTimer.Reset(limitFor / 4)
@@ -73,7 +73,7 @@ func (r *run) limitRequests(a *activeScenario) error {
 	return nil
 }
 
-// justBegun is how young a run of CODE must be to last until the next poll for certain.
+// justBegun is the age below which a run of CODE certainly lasts until the next poll.
 const justBegun = 300 * time.Millisecond
 
 // timeToLimit reports whether it is time for the limit.

@@ -23,12 +23,11 @@ type result struct {
 	Verdicts []string `json:"verdicts"`
 	Seconds  float64  `json:"seconds"`
 
-	note  string   // more of what happened, in plain words; empty: the table says it
-	wrong []string // what differs from what was promised
+	note  string   // more about the events in plain words, in addition to the table
+	wrong []string // differences from the promise
 }
 
-// evaluate compares a scenario's end with what was promised. A director that was killed meanwhile may see later what it
-// was not there to see.
+// evaluate compares a scenario's end with the promise. A director that was killed may see an event late.
 func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, all []testbed.Event, p *run) result {
 	history := histories[a.key()]
 	if history == nil {
@@ -66,7 +65,7 @@ func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, a
 // checkCauses makes sure that each outcome had the cause that the scenario promises.
 func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, killed bool) {
 	if a.Fault != "" {
-		r.require(!a.faultAt.IsZero(), "its worker was left alone")
+		r.require(!a.faultAt.IsZero(), "its worker was not touched")
 	}
 	if a.Fault == faultKill {
 		// A worker that is missed by its silence is suspected first.
@@ -80,18 +79,17 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 	}
 }
 
-// heardWithin is how soon an idle machine's director hears a worker that ended.
+// heardWithin is the time in which a director on an idle machine hears a worker that ended.
 const heardWithin = 3 * time.Second
 
-// pauseJudge is what a judge of the pause has to allow for.
+// pauseJudge is the tolerance for judging the pause.
 type pauseJudge struct {
 	late     bool    // the director was not there all the time
-	slowness float64 // as run.slowness; 0: 1
+	slowness float64 // as run.slowness, 1 by default
 }
 
-// checkRateLimit makes sure that the issue offered during the limit was claimed after it, and that a worker
-// that ended during the limit was heard during it, unless the director may be late. On a busy machine none may
-// end.
+// checkRateLimit checks that the issue offered during the limit was claimed after it. The director must hear a worker
+// that ended during the limit before its end, unless it may be late. On a busy machine none may end.
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
 	all []testbed.Event, j pauseJudge,
 ) {
@@ -106,10 +104,10 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	ended := slices.ContainsFunc(all, func(x testbed.Event) bool {
 		return x.Action == "die" && x.At.After(l.at) && x.At.Before(l.until.Add(-scaled(heardWithin, j.slowness)))
 	})
-	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and was not heard before its end")
+	r.require(j.late || meanwhile || !ended, "a worker ended during the pause and was heard too late")
 }
 
-// scaled is a duration of an idle machine on one that is so many times slower.
+// scaled is a duration of an idle machine on a slower machine.
 func scaled(d time.Duration, slowness float64) time.Duration {
 	return time.Duration(float64(d) * max(1, slowness))
 }
@@ -120,7 +118,7 @@ func (r *result) require(ok bool, format string, args ...any) {
 	}
 }
 
-// checkQuestions makes sure that a human is asked once, with the evidence, or not at all.
+// checkQuestions checks that a human gets at most one question, with the evidence.
 func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 	var asked []string
 	for _, c := range issue.Comments {
@@ -140,8 +138,8 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 	}
 }
 
-// checkBranch makes sure that the work changes what it should and nothing else, or that there is none. Merged
-// work is on the main branch, and its own is gone.
+// checkBranch checks that the work changes the promised files only, or that there is no work. Merged work is on the
+// main branch, and its own is gone.
 func (r *result) checkBranch(a *activeScenario, bare string) {
 	branches, err := testbed.Git(bare, "for-each-ref", "--format=%(refname:short)",
 		fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
@@ -155,14 +153,14 @@ func (r *result) checkBranch(a *activeScenario, bare string) {
 	}
 	work, since := want, "main..."+want
 	if a.Merged {
-		work, since = "main", "main^1..main" // nothing else is merged
+		work, since = "main", "main^1..main" // no other pull request is merged
 	}
 	changed, err := testbed.Git(bare, "diff", "--name-only", "--no-renames", since)
 	files := strings.Fields(changed)
 	r.require(err == nil && slices.Equal(files, a.Files), "%s changes %v, want %v (%v)", work, files, a.Files, err)
 	if a.Half != "" {
 		half, err := testbed.Git(bare, "show", work+":"+a.Half)
-		r.require(err == nil && attemptOne.MatchString(half), "%s does not hold what the first attempt began (%v)",
+		r.require(err == nil && attemptOne.MatchString(half), "%s lacks the beginning of the first attempt (%v)",
 			work, err)
 	}
 	for path, part := range a.Holds {

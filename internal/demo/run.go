@@ -17,15 +17,15 @@ import (
 
 // Times of a run, by the wall clock.
 const (
-	// pollEvery is how often the demo looks at the director's state and at the stand-in.
+	// pollEvery is the interval at which the demo reads the director's state and the stand-in.
 	pollEvery = 100 * time.Millisecond
-	// quietTime is how long nothing must happen on the stand-in before the run is over: longer than the second that the
-	// quietTime leaves between two writes, and the next poll.
+	// quietTime is the time without events on the stand-in before the run is over. It is longer than the second
+	// between two writes, and the next poll.
 	quietTime = 2500 * time.Millisecond
 )
 
-// killAfter is how long each director lives before it is killed, in turns: in the middle of work, and while it
-// boots. Ten kills take about as long as the scenarios.
+// killAfter is the lifetime of each director before its kill, in turns. Some are killed during work, and some while
+// they boot. Ten kills take about as long as the scenarios.
 var killAfter = []time.Duration{
 	3500 * time.Millisecond, 60 * time.Millisecond, 11 * time.Second, 1800 * time.Millisecond, 200 * time.Millisecond,
 	15 * time.Second, 6 * time.Second, 400 * time.Millisecond, 13 * time.Second, 9 * time.Second,
@@ -43,9 +43,9 @@ type activeScenario struct {
 	since        time.Time     // when that was first seen
 	rounds       int           // CODE runs of the current attempt
 	faultAt      time.Time     // when its worker was killed or frozen
-	noticedAfter time.Duration // from there to the director's decision; 0: not yet
+	noticedAfter time.Duration // from there to the director's decision, or 0 before it
 	answered     bool          // the demo's human has
-	judged       string        // the last commit of its pull request whose check was told of
+	judged       string        // the last commit of its pull request with a reported check
 	done         bool          // its label says that it has ended
 	began        time.Time     // when it was found
 	ended        time.Time     // when it was done
@@ -54,7 +54,7 @@ type activeScenario struct {
 // run lasts from the director's start to its end. One goroutine owns it.
 type run struct {
 	*progressLog
-	screen    *screen // with a live view; nil: no terminal
+	screen    *screen // with a live view, or nil without a terminal
 	world     *world
 	director  *directorProcess
 	scenarios []*activeScenario
@@ -67,12 +67,12 @@ type run struct {
 	state     wire.Snapshot // the director's last answer
 	limit     rateLimit
 
-	busy    []float64 // how many times slower than an idle one the machine was during GitHub's pause
+	busy    []float64 // the slowness of the machine during GitHub's pause, compared with an idle one
 	events  int       // of the stand-in, so far
 	changed time.Time // when that number last changed, or the director did not answer
 }
 
-// run runs the scenarios until every one has ended and nothing happens any more.
+// run runs the scenarios until all have ended and no event follows.
 func (r *run) run(ctx context.Context) error {
 	if err := r.director.Start(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (r *run) run(ctx context.Context) error {
 	return nil
 }
 
-// finished reports that all have ended, the director was killed as often as wanted, and it has nothing more to do.
+// finished reports whether all have ended, all kills are done, and the director is idle.
 func (r *run) finished() bool {
 	for _, a := range r.scenarios {
 		if !a.done {
@@ -144,7 +144,7 @@ func (r *run) handleLogLine(l line) {
 	}
 }
 
-// slowness is how many times slower than an idle one the machine was during GitHub's pause, on average.
+// slowness is the average slowness of the machine during GitHub's pause, compared with an idle one.
 func (r *run) slowness() float64 {
 	sum := 0.0
 	for _, b := range r.busy {
@@ -161,7 +161,7 @@ func (r *run) scenario(issue string) *activeScenario {
 	return r.scenarios[i]
 }
 
-// poll looks at the director's state and at the issues, and injects the faults that are due.
+// poll reads the director's state and the issues, and injects the due faults.
 func (r *run) poll(ctx context.Context) error {
 	if time.Now().Before(r.limit.until) {
 		r.busy = append(r.busy, patience.Busy())
@@ -212,7 +212,7 @@ func (r *run) checkLabels(a *activeScenario) error {
 		return nil
 	}
 	if a.done, a.ended = true, time.Now(); blocked {
-		r.printFor(a.key(), "the question stands at %s", r.world.page(a.Number))
+		r.printFor(a.key(), "the question is at %s", r.world.page(a.Number))
 	}
 	return nil
 }
@@ -223,7 +223,7 @@ func (r *run) answer(a *activeScenario) {
 		return
 	}
 	a.answered = true
-	r.printFor(a.key(), "the question stands at %s", r.world.page(a.Number))
+	r.printFor(a.key(), "the question is at %s", r.world.page(a.Number))
 	r.printFor(a.key(), "%s comments there: %s", a.human(), a.Answer)
 	r.world.github.AddComment(a.key(), a.human(), a.Answer)
 }
@@ -242,7 +242,7 @@ func (r *run) showStage(a *activeScenario, w wire.SnapshotWorker) {
 		a.rounds = 1
 		r.printFor(a.key(), "CODE: the agent works")
 	case w.Stage == wire.StageValidate:
-		r.printFor(a.key(), "VALIDATE: go build, go vet, go test, and what was built")
+		r.printFor(a.key(), "VALIDATE: go build, go vet, go test, and the built program")
 	}
 }
 
@@ -290,7 +290,7 @@ func summary(s wire.Snapshot) string {
 	return strings.Join(out, ", ")
 }
 
-// unreached lists what is missing when time is up.
+// unreached lists the missing outcomes at the end of the time.
 func (r *run) unreached() error {
 	var missing []string
 	for _, a := range r.scenarios {
@@ -299,12 +299,12 @@ func (r *run) unreached() error {
 		}
 	}
 	if len(missing) == 0 {
-		missing = []string{"that nothing more happens"}
+		missing = []string{"a time without events"}
 	}
 	return errors.New("not reached in time: " + strings.Join(missing, ", "))
 }
 
-// keepRunning starts the director once more and leaves it and the pages to whoever looks, until ctx ends.
+// keepRunning starts the director once more. The director and the pages stay until ctx ends.
 func (r *run) keepRunning(ctx context.Context) error {
 	if err := r.director.Start(); err != nil {
 		return err

@@ -18,26 +18,26 @@ var widgets []byte
 //go:embed issues.txtar
 var issues []byte
 
-// repository is what the demo's repository is called; scenario n is its issue n.
+// repository is the name of the demo's repository. Scenario n is its issue n.
 const repository = "demo/widgets"
 
-// scenario is one issue whose end is known beforehand.
+// scenario is one issue with a known end.
 type scenario struct {
 	Number   int
-	Title    string   // what happens, in a few words
+	Title    string   // the events, in a few words
 	Final    string   // state in which it must end
-	Label    string   // the one of the director's labels that it carries then; empty: none
+	Label    string   // the director's label at the end, if any
 	Attempts int      // how many it takes
 	Verdicts []string // "reason: action" of each decision about a failure
-	// Files must be what its branch changes; none: nothing may be pushed. Unfinished work is pushed, too,
-	// without a pull request.
+	// Files must be the changes of its branch; an empty list forbids a push. Unfinished work is pushed, too, without
+	// a pull request.
 	Files []string
-	First int // the attempt that pushed the branch first; 0: the last one
+	First int // the attempt that pushed the branch first; the last one by default
 	// Holds must be the text, a part of it, of one of these files there.
 	Holds map[string]string
-	// Asks must stand in the one comment that asks a human; empty: nobody is asked.
+	// Asks must be in the only comment that asks a human. If it is empty, there must be no question.
 	Asks []string
-	// Answer is what the demo's human then comments; empty: nobody answers.
+	// Answer is the comment of the demo's human after it, if any.
 	Answer string
 	Own    bool // the human uses the account that the director has its token of
 	// Merged: a check of its pull request fails at first. The demo's human merges it once it passes, and the
@@ -45,15 +45,15 @@ type scenario struct {
 	Merged bool
 
 	Loop    bool   // the agent is a real one: model, tools, model, over a provider that refuses now and then
-	Fault   fault  // what the demo does to the worker of the first attempt; empty: nothing
-	Half    string // the fault comes once this file is in the checkout for good, and the second attempt goes on with it
+	Fault   fault  // what the demo does to the worker of the first attempt, if anything
+	Half    string // the fault comes when this file is saved in the checkout, and the second attempt continues with it
 	Resets  int    // how many connections the model cuts
-	Limit   bool   // the demo lets GitHub ask for a pause, and offers this issue meanwhile
+	Limit   bool   // the demo lets GitHub demand a pause, and offers this issue during it
 	Limited bool   // it needs a limit of memory, which processes have not
-	Through string // state that it must have been in; empty: any
+	Through string // state that it must have been in, if any
 }
 
-// fault is what somebody does to a worker from outside.
+// fault is an outside intervention on a worker.
 type fault string
 
 const (
@@ -140,7 +140,7 @@ var scenarios = []scenario{
 
 func (s scenario) key() string { return fmt.Sprintf("%s#%d", repository, s.Number) }
 
-// branch is where the work is: it keeps the name that it was pushed with first.
+// branch is the branch with the work. It keeps its first name.
 func (s scenario) branch() string {
 	return fmt.Sprintf("retake/%d-a%d", s.Number, cmp.Or(s.First, s.Attempts))
 }
@@ -148,7 +148,7 @@ func (s scenario) branch() string {
 // delivers: its work becomes a pull request.
 func (s scenario) delivers() bool { return s.Label == testbed.LabelReview || s.Merged }
 
-// human is who answers.
+// human is the person who answers.
 func (s scenario) human() string {
 	if s.Own {
 		return testbed.Bot
@@ -156,8 +156,8 @@ func (s scenario) human() string {
 	return testbed.Person
 }
 
-// choose returns the scenarios with these numbers that a runtime can run; all of those if there are none. GitHub limits
-// requests while somebody works: whoever wants that scenario alone gets the first one with it.
+// choose returns the scenarios with these numbers that a runtime can run, or all of those without numbers. GitHub
+// limits requests while another worker runs, so that scenario always comes with the first one.
 func choose(only []int, runtime string) ([]scenario, error) {
 	if err := checkRuntime(runtime); err != nil {
 		return nil, err

@@ -45,7 +45,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Scenario n is issue n, and has an acceptance test; every other issue has none, and so is nothing for the agent.
+// Scenario n is issue n, and has an acceptance test. Other issues have no such test, and so the agent cannot work on
+// them.
 func TestIssuesFitTheScenarios(t *testing.T) {
 	texts := issueTexts()
 	acceptance := regexp.MustCompile("(?m)^```go\n// \\S+_test\\.go$")
@@ -60,11 +61,11 @@ func TestIssuesFitTheScenarios(t *testing.T) {
 		}
 	}
 	if people == 0 {
-		t.Error("there is no issue that the director must leave alone")
+		t.Error("an issue for the director to ignore is missing")
 	}
 	for i, s := range scenarios {
 		if s.Number != i+1 {
-			t.Errorf("scenario %d stands at place %d", s.Number, i+1)
+			t.Errorf("scenario %d has index %d", s.Number, i+1)
 		}
 	}
 }

@@ -9,21 +9,21 @@ import (
 	"unsafe"
 )
 
-// screen is a terminal: what is written to it scrolls above a table, which is drawn anew in its place.
+// screen is a terminal. Lines scroll above a table, which is redrawn below them.
 type screen struct {
 	out   io.Writer
 	size  func() (columns, rows int)
 	table []string // as last shown
-	drawn int      // lines of it that stand on the screen
+	drawn int      // its lines on the screen
 }
 
-// The terminal's words.
+// The terminal's control sequences.
 const (
 	eraseBelow = "\x1b[J"
 	upBy       = "\x1b[%dA\r"
 )
 
-// openScreen returns out as a screen; ok is false when it is none: a file, a pipe, or a terminal that cannot move.
+// openScreen returns out as a screen, or false for a file, a pipe, or a terminal that cannot move.
 func openScreen(out io.Writer) (s *screen, ok bool) {
 	f, isFile := out.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" {
@@ -39,7 +39,7 @@ func openScreen(out io.Writer) (s *screen, ok bool) {
 	return &screen{out: out, size: size}, true
 }
 
-// terminalSize asks the kernel; 0, 0: it is no terminal.
+// terminalSize asks the kernel. It returns 0, 0 without a terminal.
 func terminalSize(f *os.File) (columns, rows int) {
 	var size struct{ rows, columns, x, y uint16 }
 	_, _, errno := syscall.Syscall(syscall.SYS_IOCTL, f.Fd(), syscall.TIOCGWINSZ, uintptr(unsafe.Pointer(&size)))
@@ -55,7 +55,7 @@ func (s *screen) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// show draws a table in the place of the last one.
+// show replaces the table.
 func (s *screen) show(table []string) {
 	if strings.Join(table, "\n") == strings.Join(s.table, "\n") {
 		return
@@ -75,8 +75,8 @@ func (s *screen) erased() string {
 	return up + eraseBelow
 }
 
-// drawing is the table, each line cut to the terminal's width: one that wraps would take two. What does not fit
-// below some lines of text is not drawn.
+// drawing is the table, each line cut to the terminal's width: one that wraps would take two. Lines that do not fit
+// below some lines of text are omitted.
 func (s *screen) drawing() string {
 	const text = 4
 	columns, rows := s.size()

@@ -12,8 +12,7 @@ import (
 // smokeTest is the stage that runs the program that the repository is about, after it was built.
 const smokeTest = "./bin/pricelist"
 
-// writeConfig writes the director's configuration. The times are a demo's: everything that a person would wait for is
-// as short as the configuration allows.
+// writeConfig writes the director's configuration. The times are short, so people do not wait long.
 func (s *world) writeConfig() error {
 	env := s.goEnv()
 	env["PATH"], env["DEMO_MODEL"], env["DEMO_PROVIDER"] = s.tools.root+"/bin", s.model.url, s.providerURL
@@ -36,7 +35,7 @@ func (s *world) writeConfig() error {
 	return nil
 }
 
-// goEnv is how Go works for the workers: alone with what is there.
+// goEnv sets Go up for the workers to use only this machine's files.
 func (s *world) goEnv() map[string]string {
 	return map[string]string{
 		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local",
@@ -44,7 +43,7 @@ func (s *world) goEnv() map[string]string {
 	}
 }
 
-// mounts are what a worker needs of this machine, with the build cache at target.
+// mounts are the parts of this machine that a worker needs, with the build cache at target.
 func (s *world) mounts(target string) string {
 	var list []string
 	for _, m := range append([]string{s.tools.root}, s.tools.mounts...) {
@@ -53,7 +52,7 @@ func (s *world) mounts(target string) string {
 	return strings.Join(append(list, fmt.Sprintf("%q", s.cache.dir+":"+target+":rw")), ", ")
 }
 
-// profileText is the row of the demo's agent: on one issue it prints what it does and uses.
+// profileText is the row of the demo's agent. On one issue the agent prints its actions and its usage.
 const profileText = `[[agent]]
 name = "demo"
 program = %q

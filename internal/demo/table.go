@@ -21,8 +21,8 @@ func writeJSON(out io.Writer, results []result) error {
 	return nil
 }
 
-// writeTable writes the table for people, with a line for each verdict, and below it what differs from what was
-// promised.
+// writeTable writes the table for people, with a line for each verdict. Below it come the differences from the
+// promises.
 func writeTable(out io.Writer, results []result) {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 3, ' ', 0)
@@ -53,7 +53,7 @@ func writeTable(out io.Writer, results []result) {
 	}
 }
 
-// writeChecks writes what was looked at over the whole run; without all, only what is wrong.
+// writeChecks writes the checks of the whole run, or only the failed checks without all.
 func writeChecks(out io.Writer, checks []check, all bool) {
 	for _, c := range checks {
 		switch {

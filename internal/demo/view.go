@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// refresh draws the live view, if somebody looks.
+// refresh draws the live view on a terminal.
 func (r *run) refresh() {
 	if r.screen != nil {
 		r.screen.show(r.view(time.Now()))

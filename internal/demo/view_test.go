@@ -42,13 +42,13 @@ func TestNoScreenWithoutATerminal(t *testing.T) {
 	}
 	defer null.Close()
 	if _, ok := openScreen(file); ok {
-		t.Error("a file was taken for a terminal")
+		t.Error("a file counts as a terminal")
 	}
 	if _, ok := openScreen(null); ok {
-		t.Error("/dev/null was taken for a terminal")
+		t.Error("/dev/null counts as a terminal")
 	}
 	if _, ok := openScreen(&strings.Builder{}); ok {
-		t.Error("a buffer was taken for a terminal")
+		t.Error("a buffer counts as a terminal")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// world is everything that a run needs besides the director.
+// world is the surroundings of the director.
 type world struct {
 	fleet            string
 	dir              string   // all of the run's files
@@ -33,7 +33,7 @@ type world struct {
 	agent            string // its path where workers are
 	director, worker string // their programs
 	httpListen       string // of the director
-	otlp             string // collector of traces; empty: none
+	otlp             string // collector of traces, if any
 }
 
 // dirPrefix begins the name of a run's folder; its fleet follows.
@@ -41,7 +41,7 @@ const dirPrefix = "retake-"
 
 func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
-// setUp makes the testbed. What was made before an error is removed.
+// setUp makes the testbed. An error removes the parts made before it.
 func setUp(ctx context.Context, o Options) (_ *world, err error) {
 	s := &world{
 		fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen,
@@ -74,7 +74,7 @@ func setUp(ctx context.Context, o Options) (_ *world, err error) {
 	return s, nil
 }
 
-// start finds the programs, and opens what the director and its workers talk to.
+// start finds the programs, and opens the peers of the director and its workers.
 func (s *world) start(ctx context.Context, programs string) error {
 	if programs == "" {
 		self, err := os.Executable()
@@ -137,7 +137,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	if err == nil {
 		_, err = lock.WriteString(runtime)
 	}
-	// workers of another user pass through to their checkouts; nobody else can list it
+	// workers of another user reach their checkouts; other users cannot list it
 	if err == nil && os.Getuid() == 0 {
 		err = errors.Join(os.Chmod(unlocked, 0o711), os.Mkdir(filepath.Join(unlocked, "data"), 0o711))
 	}
@@ -193,13 +193,13 @@ func (s *world) labelIssues(chosen []scenario) {
 	}
 }
 
-// clear removes all of it; the director must have ended. It reports what it could not remove.
+// clear removes all of it; the director must have ended. It reports the files that it could not remove.
 func (s *world) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	var errs []error
 	if s.record != nil {
-		_, _ = s.record.Stop() // a gap matters to those who read the record
+		_, _ = s.record.Stop() // a gap matters to readers of the record
 	}
 	if s.github != nil {
 		errs = append(errs, s.github.Shutdown())

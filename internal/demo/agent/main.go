@@ -1,10 +1,10 @@
-// Command agent is the coding agent of the demo. On one issue it is a real one: a loop of model and tools
-// (package loop), over a stand-in for the model's provider. On the others it does by a script what a model
-// would do by thinking. What it is told and what it writes is real, and so is everything that judges it.
+// Command agent is the coding agent of the demo. On one issue it is a real one: a loop of model and tools (package
+// loop), over a stand-in for the model's provider. On the others a script replaces the thinking of a model. Its input
+// and output are real, and so are its judges.
 //
-// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and plays the
-// script that belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit codes: 0
-// its work is done or its question is asked, 1 it cannot go on.
+// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and plays the script
+// that belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit codes: 0 its work is
+// done or its question is asked, 1 it cannot continue.
 package main
 
 import (
@@ -28,11 +28,11 @@ import (
 //go:embed tries.txtar
 var tries []byte
 
-// reads is how long the agent takes to read what it is told: long enough to be seen at work, and for GitHub to be asked
-// something meanwhile. Tests are quicker readers.
+// reads is the time that the agent takes for its input. It is long enough to be seen at work, and for a request to
+// GitHub during it. Tests are quicker readers.
 var reads = 1500 * time.Millisecond
 
-// round is what the agent knows when it begins.
+// round is the agent's input.
 type round struct {
 	attempt wire.AttemptFile
 	fix     int    // 1, 2, …: the CODE run of this attempt
@@ -70,7 +70,7 @@ func run() error {
 	}
 	script, ok := scripts[path]
 	if !ok {
-		return fmt.Errorf("no script for an issue whose acceptance test is %s", path)
+		return fmt.Errorf("the script for the acceptance test %s is missing", path)
 	}
 	time.Sleep(reads)
 	fmt.Printf("issue %s: %s (attempt %d, round %d)\n", r.attempt.Issue.Key, r.attempt.Issue.Title, r.attempt.Attempt,

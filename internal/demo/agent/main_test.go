@@ -101,13 +101,13 @@ func contains(t *testing.T, file, text string) {
 	}
 }
 
-// told is a second attempt that was told something.
+// told is a second attempt, with a hint.
 func told(text string) wire.AttemptFile {
 	return wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{From: "octocat", Text: text}}}
 }
 
-// The issues touch different files, so all of them are worked on in one checkout, which Go judges twice: what the
-// scripts do first, and what they do when they are told otherwise.
+// The issues touch different files, so one checkout has the work on all of them. Go judges it twice: after the first
+// scripts, and after the scripts with hints.
 func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	issues := checkout(t)
 	if programs := passes(t); !slices.Equal(programs, []string{"bin/pricelist"}) {
@@ -129,7 +129,7 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 		works(issue, first)
 		contains(t, ".retake/question.md", question)
 		if err := attempt(t, issues[issue], told("yes"), 1); err == nil {
-			t.Errorf("issue %s: an answer that says nothing was taken", issue)
+			t.Errorf("issue %s: an empty answer was accepted", issue)
 		}
 	}
 	works("9", told("use the long form"))
@@ -139,7 +139,7 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	works("10", first)
 	works("11", first)
 	if text, _ := os.ReadFile("shelf/shelf.go"); strings.Contains(string(text), "// Number ") {
-		t.Error("shelf: the first attempt leaves nothing for the check to find")
+		t.Error("shelf: the first attempt passes the check")
 	}
 	works("12", first)
 	contains(t, "publish/publish.go", plantedKey)
@@ -151,7 +151,7 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	works("13", told("use format A"))
 	contains(t, "export/export.go", "%d,%d")
 	if err := attempt(t, issues["11"], wire.AttemptFile{Attempt: 2}, 1); err == nil {
-		t.Error("shelf: it knew what was wrong, and nobody had said it")
+		t.Error("shelf: it knew the fault without a hint")
 	}
 	works("11", told("shelf/shelf.go:7: exported func Number has no comment"))
 	contains(t, "shelf/shelf.go", "// Number ")
@@ -160,7 +160,7 @@ func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	}
 }
 
-// asksItsModel checks that the agent asks what is at its model's address, and does not go on without an answer.
+// asksItsModel checks that the agent asks its model's address, and needs an answer to continue.
 func asksItsModel(t *testing.T, issue string) {
 	t.Helper()
 	var prompt []byte
@@ -172,21 +172,21 @@ func asksItsModel(t *testing.T, issue string) {
 		t.Error(err)
 	}
 	if model.Close(); string(prompt) != "do it" {
-		t.Errorf("the model was asked %q", prompt)
+		t.Errorf("the model got the question %q", prompt)
 	}
 	if err := attempt(t, issue, wire.AttemptFile{Attempt: 1}, 1); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("without a model: %v, want %v", err, syscall.ECONNREFUSED)
 	}
 }
 
-// goesOn checks that the second attempt needs what the first one left, and goes on with it.
+// goesOn checks that the second attempt needs the work of the first, and continues with it.
 func goesOn(t *testing.T, issue, script, half string) {
 	t.Helper()
 	second := wire.AttemptFile{AttemptID: "k3v9qx2m-2", Attempt: 2}
 	if err := attempt(t, issue, second, 1); err == nil {
 		t.Errorf("%s: the second attempt did without the first one's half", script)
 	}
-	began := round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}} // what it does before it thinks
+	began := round{attempt: wire.AttemptFile{AttemptID: "k3v9qx2m-1", Attempt: 1}} // its actions before it thinks
 	if err := errors.Join(put(began, script, 1), attempt(t, issue, second, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestAcceptanceTestStaysInTheCheckout(t *testing.T) {
 		}
 	}
 	if _, _, err := acceptanceTest("no test here"); err == nil {
-		t.Error("a text without a test was taken")
+		t.Error("a text without a test was accepted")
 	}
 }
 

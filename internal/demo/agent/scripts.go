@@ -38,7 +38,7 @@ var scripts = map[string]func(round) error{
 // providerVariable holds the address of the stand-in for a model's provider.
 const providerVariable = "DEMO_PROVIDER"
 
-// works is no script: a real loop asks the model what to do, and does it. Without an address (as with
+// works has no script: a real loop asks the model for actions, and carries them out. Without an address (as with
 // docker-compose.yml) the provider's stand-in is here.
 func works(r round) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -72,10 +72,10 @@ func wrong(script string) func(round) error {
 	return func(r round) error { return put(r, script, min(r.fix, 3)) }
 }
 
-// thinks is how long the agent thinks when somebody is to end it: far longer than any demo runs.
+// thinks is the thinking time of an agent that must be ended: far longer than any demo.
 const thinks = time.Hour
 
-// halves does half of the work and then thinks, until somebody ends it. Whoever comes after goes on with that half.
+// halves does half of the work and then thinks until it is ended. The next attempt continues with that half.
 func halves(script, half string) func(round) error {
 	return func(r round) error {
 		if r.attempt.Attempt > 1 {
@@ -99,7 +99,7 @@ func halves(script, half string) func(round) error {
 	}
 }
 
-// modelVariable holds the address of what stands for a model's provider.
+// modelVariable holds the address of the stand-in for a model's provider.
 const modelVariable = "DEMO_MODEL"
 
 // shipping asks a model before it writes anything. Like many an agent it leaves it to others to try again.
@@ -129,19 +129,19 @@ func shipping(r round) error {
 	return put(r, "shipping", 1)
 }
 
-// enough is where the agent gives up filling memory: no limit of the demo's is that large.
+// enough is the amount of memory at which the agent stops. All limits of the demo are lower.
 const enough = 4 << 30
 
-// table computes the totals of all orders that anybody could ever place, and keeps them in memory.
+// table computes the totals of all possible orders, and keeps them in memory.
 func table(round) error {
 	fmt.Println("computing the totals of all orders")
 	if kept := eat(enough); len(kept) > 0 {
-		return fmt.Errorf("the table has %d parts and is not done: nothing limits this agent's memory", len(kept))
+		return fmt.Errorf("the table has %d parts and is not done: this agent has no memory limit", len(kept))
 	}
 	return nil
 }
 
-// eat fills so much memory, and touches every page of it: what is not touched is not there.
+// eat fills memory, and touches every page of it, because untouched pages are not allocated.
 func eat(bytes int) (kept [][]byte) {
 	const part = 32 << 20
 	for ; bytes > 0; bytes -= part {
@@ -154,7 +154,7 @@ func eat(bytes int) (kept [][]byte) {
 	return kept
 }
 
-// rename does what is asked, and cannot know that a stage runs the program by its old name.
+// rename does the task, and cannot know that a stage runs the program by its old name.
 func rename(r round) error {
 	fmt.Println("removing cmd/pricelist")
 	if err := os.RemoveAll(filepath.Join("cmd", "pricelist")); err != nil {
@@ -163,17 +163,17 @@ func rename(r round) error {
 	return put(r, "rename", 1)
 }
 
-// What two issues leave open.
+// The open points of two issues.
 const (
 	unitQuestion   = `The issue does not say how the unit is written: in the short form ("3 kg") or in the long form ("3 kilograms")?`
 	formatQuestion = `Which format does the warehouse read: format A ("3,150") or format B ("3;150")?`
 )
 
-// asks asks what the issue leaves open, and does as it was answered: the n-th word leads to the n-th try.
+// asks asks about an open point of the issue, and follows the answer: the n-th word leads to the n-th try.
 func asks(script, question string, words ...string) func(round) error {
 	return func(r round) error {
 		if len(r.attempt.Hints) == 0 {
-			fmt.Println("not sure what is meant: asking")
+			fmt.Println("the meaning is unclear: asking")
 			return write(filepath.Join(".retake", "question.md"), question+"\n")
 		}
 		answer := r.attempt.Hints[len(r.attempt.Hints)-1]
@@ -187,7 +187,7 @@ func asks(script, question string, words ...string) func(round) error {
 	}
 }
 
-// shelf forgets what only a check of the pull request demands, and mends it once it is told.
+// shelf forgets a requirement that only a check of the pull request has, and mends it after a hint.
 func shelf(r round) error {
 	if r.attempt.Attempt == 1 {
 		return put(r, "shelf", 1)
@@ -198,10 +198,10 @@ func shelf(r round) error {
 			return put(r, "shelf", 2)
 		}
 	}
-	return errors.New("nobody says what is wrong with the work of the first attempt")
+	return errors.New("the input lacks the fault of the first attempt's work")
 }
 
-// plantedKey is shaped like a key of AWS and is none. It is put together here, so that no file of ours has one.
+// plantedKey has the shape of an AWS key, and is invalid. It is assembled here, so our files do not contain it.
 const plantedKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 
 // publish gets it right, and leaves a key in the source.

@@ -1,6 +1,6 @@
-// Command intruder is a coding agent that attacks what is around its container, for deploy/try-compose.sh: in
-// front of another agent's command it tries what the title of the issue says, and writes what got through into
-// the file intruder.txt of the checkout.
+// Command intruder is a coding agent that attacks the surroundings of its container, for deploy/try-compose.sh.
+// Before another agent's command it tries the attack in the issue's title, and writes its successes into the file
+// intruder.txt of the checkout.
 //
 //	intruder AGENT [ARGUMENT...]
 //
@@ -60,7 +60,7 @@ func main() {
 	os.Exit(2)
 }
 
-// bus is where a worker's bus is: what process 1 is connected to.
+// bus is the address of a worker's bus: the peer of process 1.
 func bus() string {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {
@@ -77,10 +77,10 @@ func bus() string {
 	return ""
 }
 
-// ports are where something of the stack, of Docker or of the host listens.
+// ports are ports of the stack, of Docker and of the host.
 var ports = []string{"22", "53", "80", "443", "2375", "2376", "4222", "6222", "7422", "8222", "8900", "8080"}
 
-// reach connects to everything that it knows of.
+// reach connects to all addresses that it knows.
 func reach() (said []string) {
 	at := bus()
 	relay, _, _ := net.SplitHostPort(at)
@@ -122,10 +122,10 @@ func reach() (said []string) {
 			said = append(said, "through: "+path)
 		}
 	}
-	return append(said, fmt.Sprintf("tried %d addresses beside the bus at %s", tried, at))
+	return append(said, fmt.Sprintf("tried %d addresses near the bus at %s", tried, at))
 }
 
-// signIn tries to become anybody on the bus.
+// signIn tries to sign in as other users on the bus.
 func signIn() (said []string) {
 	forged, sign := forge()
 	id := os.Getenv("RETAKE_ATTEMPT_ID")
@@ -164,7 +164,7 @@ func signIn() (said []string) {
 		}
 		_ = c.Close()
 	}
-	if c, err := net.DialTimeout("tcp", bus(), 3*time.Second); err == nil { // without TLS nothing is said
+	if c, err := net.DialTimeout("tcp", bus(), 3*time.Second); err == nil { // without TLS the server is silent
 		_ = c.SetDeadline(time.Now().Add(3 * time.Second))
 		buffer := make([]byte, 4)
 		if n, _ := c.Read(buffer); n > 0 && string(buffer[:n]) == "INFO" {
@@ -175,7 +175,7 @@ func signIn() (said []string) {
 	return append(said, fmt.Sprintf("%d of %d were refused", answered, len(connects)))
 }
 
-// greet opens a connection with TLS, and returns what the server wants to be signed.
+// greet opens a connection with TLS, and returns the nonce that the server wants signed.
 func greet() (net.Conn, *bufio.Reader, string) {
 	dialer := tls.Dialer{
 		NetDialer: &net.Dialer{Timeout: 5 * time.Second},
@@ -193,7 +193,7 @@ func greet() (net.Conn, *bufio.Reader, string) {
 	return c, r, info.Nonce
 }
 
-// forge makes a user of an account of its own.
+// forge makes a user of a new account.
 func forge() (token string, sign func(string) string) {
 	account, _ := nkeys.CreateAccount()
 	user, _ := nkeys.CreateUser()
@@ -205,7 +205,7 @@ func forge() (token string, sign func(string) string) {
 	}
 }
 
-// credentials looks for one wherever an agent may read.
+// credentials searches the readable files for credentials.
 func credentials() (said []string) {
 	patterns := [][]byte{
 		[]byte(`"sign_` + `key"`), []byte(`"se` + `ed":"SU`), []byte("eyJ0eXAi" + "OiJKV1Qi"),

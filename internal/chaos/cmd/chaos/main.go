@@ -1,5 +1,4 @@
-// Command chaos throws faults at a running director, and judges from outside what became of the work. See
-// internal/chaos.
+// Command chaos throws faults at a running director, and judges the result from outside. See internal/chaos.
 //
 // Exit codes: 0 every bad column is zero, 1 one is not, 2 it could not run.
 package main
@@ -32,15 +31,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.IntVar(&o.Rounds, "rounds", 15, "faults to throw")
-	f.Uint64Var(&o.Seed, "seed", 0, "of all faults; 0: a fresh one")
-	f.StringVar(&o.Runtime, "runtime", "", "of workers: docker or processes; empty: both in turns, if an "+
+	f.Uint64Var(&o.Seed, "seed", 0, "of all faults; a fresh seed if 0")
+	f.StringVar(&o.Runtime, "runtime", "", "of workers: docker or processes; by default both in turns, if an "+
 		"engine answers")
-	f.StringVar(&o.Bus, "bus", "", "embedded or joined; empty: both in turns")
+	f.StringVar(&o.Bus, "bus", "", "embedded or joined; by default both in turns")
 	f.StringVar(&o.Only, "only", "", "names of the faults to throw: \"disk,power\" with one of these in it, "+
 		"\"!disk,!power\" with none")
 	f.BoolVar(&o.Crash, "crashpoints", false, "no rounds: kill the director at every crash point; --director must be "+
 		"built with the tag crashpoints")
-	f.StringVar(&o.Director, "director", "", "program; empty: the one beside this one")
+	f.StringVar(&o.Director, "director", "", "program; by default the director next to this program")
 	f.StringVar(&o.Keep, "keep", "", "folder that gets the logs of every world")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
