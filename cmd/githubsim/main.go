@@ -109,7 +109,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		err = srv.Close()
 	}
-	if asked.Err() == nil { // nobody asked: the state could not be written, and what is not kept must not look kept
+	if asked.Err() == nil { // the state could not be written, and lost state must be visible
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {

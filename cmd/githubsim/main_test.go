@@ -75,7 +75,7 @@ func TestBadArguments(t *testing.T) {
 	}
 }
 
-// TestAKilledSimulatorLosesNothing ends a real process with SIGKILL while somebody writes, and starts it again.
+// TestAKilledSimulatorLosesNothing ends a real process with SIGKILL during writes, and starts it again.
 func TestAKilledSimulatorLosesNothing(t *testing.T) {
 	data := t.TempDir()
 	answered := 0
@@ -132,7 +132,7 @@ func start(t *testing.T, data string) (*exec.Cmd, string) {
 	return cmd, strings.TrimSpace(strings.TrimPrefix(line, "pages"))
 }
 
-// TestAStateThatCannotBeWrittenEndsIt: a stand-in that forgets must not go on as if it did not.
+// TestAStateThatCannotBeWrittenEndsIt: a stand-in that forgets must end.
 func TestAStateThatCannotBeWrittenEndsIt(t *testing.T) {
 	s, err := parse([]string{"--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "d")}, io.Discard)
 	if err != nil {

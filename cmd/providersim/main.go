@@ -1,6 +1,5 @@
-// Command providersim is a stand-in for the providers of models: OpenAI, Anthropic and Gemini, with a scripted
-// model that works with the tools of whoever asks, and that fails in every way that the path names. See
-// internal/agenttest.
+// Command providersim is a stand-in for the providers of models: OpenAI, Anthropic and Gemini. Its scripted model
+// works with the client's tools, and fails in every way that the path names. See internal/agenttest.
 package main
 
 import (
@@ -49,10 +48,10 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8901", "address to listen on; port 0 picks a free one")
 	f.BoolVar(&s.list, "list", false, "list the cases, serve nothing")
-	f.StringVar(&s.task.Read, "read", s.task.Read, "`file` that the scripted model reads first; empty: none")
+	f.StringVar(&s.task.Read, "read", s.task.Read, "`file` that the scripted model reads first, if any")
 	f.StringVar(&s.task.Write, "write", s.task.Write, "`file` that it then writes")
-	f.StringVar(&s.task.Content, "content", s.task.Content, "what it writes there")
-	f.StringVar(&s.task.Check, "check", s.task.Check, "`command` that it runs at the end; empty: none")
+	f.StringVar(&s.task.Content, "content", s.task.Content, "the text that it writes there")
+	f.StringVar(&s.task.Check, "check", s.task.Check, "`command` that it runs at the end, if any")
 	f.Usage = func() {
 		fmt.Fprintf(out, "%s\n\nUsage: providersim [flags]\n\n", about)
 		f.PrintDefaults()
@@ -94,5 +93,5 @@ func list(out io.Writer, title string, called func(*agenttest.Case) string) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", called(c), reading, c.About)
 	}
-	_ = t.Flush() // to whoever reads it
+	_ = t.Flush() // to its readers
 }

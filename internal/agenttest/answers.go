@@ -58,7 +58,7 @@ func fails(p perProvider) answer {
 	}}
 }
 
-// tooLong refuses a request, and all later ones that are not shorter.
+// tooLong refuses a request, and later ones of the same length or more.
 func tooLong(p perProvider) answer {
 	a := fails(p)
 	a.refuses = func(r *run, c conversation) bool {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// openAI is an error of OpenAI's: https://platform.openai.com/docs/guides/error-codes
+// openAI is an error of OpenAI: https://platform.openai.com/docs/guides/error-codes
 func openAI(status int, kind, code, message string) wireError {
 	e := object{"message": message, "type": kind, "param": nil, "code": nil}
 	if code != "" {
@@ -16,7 +16,7 @@ func openAI(status int, kind, code, message string) wireError {
 	return wireError{status: status, body: encode(object{"error": e})}
 }
 
-// anthropic is an error of Anthropic's: https://docs.anthropic.com/en/api/errors
+// anthropic is an error of Anthropic: https://docs.anthropic.com/en/api/errors
 func anthropic(status int, kind, message string) wireError {
 	return wireError{status: status, body: encode(object{
 		"type": "error", "error": object{"type": kind, "message": message},
@@ -32,7 +32,7 @@ var statuses = map[int]string{
 	504: "DEADLINE_EXCEEDED",
 }
 
-// google is an error of Gemini's: https://ai.google.dev/gemini-api/docs/troubleshooting
+// google is an error of Gemini: https://ai.google.dev/gemini-api/docs/troubleshooting
 func google(status int, message string, details ...object) wireError {
 	e := object{"code": status, "message": message, "status": statuses[status]}
 	if len(details) > 0 {
@@ -130,7 +130,7 @@ var (
 	}
 )
 
-// cloudflare is a page of Cloudflare's: https://developers.cloudflare.com/support/troubleshooting/http-status-codes/
+// cloudflare is a page of Cloudflare: https://developers.cloudflare.com/support/troubleshooting/http-status-codes/
 func cloudflare(status int, code, title, what string) answer {
 	body := fmt.Sprintf(`<!DOCTYPE html>
 <html lang="en-US">

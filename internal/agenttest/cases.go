@@ -26,7 +26,7 @@ func (c *Case) Succeeds() bool { return c.Reason == "" }
 // Answers reports whether requests reach the stand-in at all.
 func (c *Case) Answers() bool { return c.place == here }
 
-// Right reports whether a classification is one of those in the table.
+// Right reports whether the table has a classification.
 func (c *Case) Right(r recovery.Reason) bool { return r == c.Reason || slices.Contains(c.Or, r) }
 
 // Find returns a case by name, or nil.
@@ -49,7 +49,7 @@ const (
 		"platform.openai.com/docs/api-reference/responses-streaming"
 	edgeDocs    = "developers.cloudflare.com/support/troubleshooting/http-status-codes"
 	nginxSource = "github.com/nginx/nginx: src/http/ngx_http_special_response.c"
-	transport   = "RFC 9293, RFC 9112: what a network does"
+	transport   = "RFC 9293, RFC 9112: failures of a network"
 )
 
 // once gives each answer once and then lets the model work.

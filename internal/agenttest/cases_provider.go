@@ -13,8 +13,10 @@ var limitCases = []Case{
 		Reason: recovery.RateLimited, Wait: 2 * time.Second, answers: always(fails(perMinute(2 * time.Second))),
 	},
 	{
-		Name: "rate-limit-hour", About: "429 with Retry-After of an hour", Source: limitDocs, Reason: recovery.RateLimited,
-		Or: []recovery.Reason{recovery.QuotaExhausted}, Wait: time.Hour, answers: always(fails(perMinute(time.Hour))),
+		Name: "rate-limit-hour", About: "429 with Retry-After of an hour", Source: limitDocs,
+		Reason: recovery.RateLimited,
+		Or:     []recovery.Reason{recovery.QuotaExhausted}, Wait: time.Hour,
+		answers: always(fails(perMinute(time.Hour))),
 	},
 	{
 		Name: "rate-limit-bare", About: "429 without a header for the wait", Source: limitDocs,
@@ -94,7 +96,7 @@ var providerCases = []Case{
 	{
 		Name: "gateway-timeout", About: "504 of the provider", Source: docs, Reason: recovery.Timeout,
 		answers: always(fails(perProvider{
-			// of the Envoy in front of it
+			// of the Envoy before it
 			wireError{status: 504, body: "upstream request timeout"}.with("Content-Type", "text/plain"),
 			anthropic(504, "timeout_error", "Request timed out. Consider streaming, or the Message Batches API, for "+
 				"long-running requests."),
@@ -138,13 +140,15 @@ var providerCases = []Case{
 			"The web server is not returning a connection. As a result, the web page is not displaying.")),
 	},
 	{
-		Name: "edge-522", About: "Cloudflare: no connection in time", Source: edgeDocs, Reason: recovery.NetworkTransient,
-		Or: []recovery.Reason{recovery.Timeout, recovery.Overloaded},
+		Name: "edge-522", About: "Cloudflare: no connection in time", Source: edgeDocs,
+		Reason: recovery.NetworkTransient,
+		Or:     []recovery.Reason{recovery.Timeout, recovery.Overloaded},
 		answers: always(cloudflare(522, "522", "Connection timed out", "The initial connection between Cloudflare's "+
 			"network and the origin web server timed out. As a result, the web page can not be displayed.")),
 	},
 	{
-		Name: "edge-523", About: "Cloudflare: no way to the server", Source: edgeDocs, Reason: recovery.NetworkTransient,
+		Name: "edge-523", About: "Cloudflare: no way to the server", Source: edgeDocs,
+		Reason:  recovery.NetworkTransient,
 		Or:      []recovery.Reason{recovery.Overloaded},
 		answers: always(cloudflare(523, "523", "Origin is unreachable", "The origin web server is not reachable.")),
 	},
@@ -155,8 +159,9 @@ var providerCases = []Case{
 			"The origin web server timed out responding to this request.")),
 	},
 	{
-		Name: "edge-525", About: "Cloudflare: no TLS with the server", Source: edgeDocs, Reason: recovery.NetworkTransient,
-		Or: []recovery.Reason{recovery.NetworkPermanent, recovery.Overloaded},
+		Name: "edge-525", About: "Cloudflare: no TLS with the server", Source: edgeDocs,
+		Reason: recovery.NetworkTransient,
+		Or:     []recovery.Reason{recovery.NetworkPermanent, recovery.Overloaded},
 		answers: always(cloudflare(525, "525", "SSL handshake failed",
 			"Cloudflare is unable to establish an SSL connection to the origin server.")),
 	},
@@ -205,7 +210,8 @@ var streamCases = []Case{
 // oddCases: responses that are not answers.
 var oddCases = []Case{
 	{
-		Name: "empty-200", About: "200 with an empty body", Source: "seen of proxies", Reason: recovery.NetworkTransient,
+		Name: "empty-200", About: "200 with an empty body", Source: "seen of proxies",
+		Reason:  recovery.NetworkTransient,
 		Or:      []recovery.Reason{recovery.NoProgress, recovery.ContractViolation},
 		answers: always(page(200, "application/json", "")),
 	},

@@ -15,7 +15,7 @@
 // # Invariants
 //
 //   - A body is what its provider documents; the row names the source.
-//   - The same requests in the same run get the same answers: nothing is left to chance or to time.
+//   - The same requests in the same run get the same answers, independent of chance and time.
 //   - Requests without tools (titles, summaries) are counted apart, so that they never use up a case's answers.
 //
 // # Clock

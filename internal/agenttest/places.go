@@ -32,12 +32,12 @@ const (
 
 func silent() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// openPlaces opens the addresses that cases need besides the stand-in's, on the same host.
+// openPlaces opens the further addresses of the cases, on the host of the stand-in.
 func (s *Server) openPlaces(ctx context.Context, addr net.Addr) error {
 	own := addr.(*net.TCPAddr)
 	closed, err := reserve(own.IP)
 	if err != nil {
-		return fmt.Errorf("agenttest: a port where nobody listens: %w", err)
+		return fmt.Errorf("agenttest: a port without a listener: %w", err)
 	}
 	s.more = append(s.more, closed)
 	cert, err := certificate(own.IP)

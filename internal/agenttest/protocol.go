@@ -29,7 +29,7 @@ type dialect struct {
 	document func(reply) any             // an answer in one piece
 	frames   func(reply) []frame         // the same as a stream
 	event    func(wireError) []frame     // an error inside a stream
-	failure  func(perProvider) wireError // what this provider says
+	failure  func(perProvider) wireError // the texts of this provider
 }
 
 var dialects = []dialect{
@@ -100,7 +100,7 @@ const (
 	finishFilter
 )
 
-// of returns the protocol's word for the end of an answer.
+// of returns the protocol's name for the end of an answer.
 func (f finish) of(stop, tools, length, filter string) string {
 	return [...]string{stop, tools, length, filter}[f]
 }
@@ -135,7 +135,7 @@ func unnamed(data any) frame { return frame{data: encode(data)} }
 func encode(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // only what this package builds is encoded
+		panic(err) // only bodies of this package are encoded
 	}
 	return string(data)
 }
@@ -163,7 +163,7 @@ func (p perProvider) ofOpenAI() wireError    { return p.openAI }
 func (p perProvider) ofAnthropic() wireError { return p.anthropic }
 func (p perProvider) ofGemini() wireError    { return p.gemini }
 
-// texts returns the texts of a field, which is a text or a list of parts with one.
+// texts returns the texts of a field, which is a text or a list of parts with texts.
 func texts(v any) string {
 	switch v := v.(type) {
 	case string:

@@ -29,7 +29,7 @@ var schemas = object{
 	},
 }
 
-// toolNames are the tools that the model is given.
+// toolNames are the tools for the model.
 var toolNames = []string{"read_file", "write", "shell"}
 
 // toolsOf declares them in a protocol.
@@ -91,7 +91,10 @@ func request(p Protocol, stream bool, answered int) (path string, body object) {
 	contents := []object{{"role": "user", "parts": []object{{"text": "do it"}}}}
 	for i := range answered {
 		contents = append(contents,
-			object{"role": "user", "parts": []object{{"functionResponse": object{"name": toolNames[i], "response": object{"output": "fine"}}}}})
+			object{"role": "user", "parts": []object{{"functionResponse": object{
+				"name":     toolNames[i],
+				"response": object{"output": "fine"},
+			}}}})
 	}
 	body = object{
 		"tools": []object{{"functionDeclarations": tools}}, "contents": contents,
@@ -113,7 +116,7 @@ func post(base, path string, body object) (*http.Response, string, error) {
 	return resp, string(data), err
 }
 
-// documentsOf are the documents of an answer: one, or those of its stream.
+// documentsOf are the documents of an answer, or of its stream.
 func documentsOf(body string, stream bool) (documents []string) {
 	if !stream {
 		return []string{body}
@@ -135,7 +138,7 @@ func calls(t *testing.T, p Protocol, stream bool, body string) (names []string, 
 			ok = json.Unmarshal([]byte(s), &o) == nil
 		}
 		if !ok {
-			t.Errorf("%s: arguments %v are no object", name, arguments)
+			t.Errorf("%s: arguments %v are not an object", name, arguments)
 		}
 		names, args = append(names, name), append(args, o)
 	}

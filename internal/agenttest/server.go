@@ -19,7 +19,7 @@ type Server struct {
 	task Task
 	http *http.Server
 	url  string
-	more []io.Closer // listeners of the other places
+	more []io.Closer // listeners of the other addresses
 
 	places  map[place]string // base addresses
 	serving sync.WaitGroup

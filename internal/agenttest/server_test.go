@@ -33,7 +33,7 @@ func start(t *testing.T) *Server {
 // client follows redirects as an SDK does, and waits no longer than a test can.
 var client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// The scripted model works with the tools that it is given, in the protocol and the form that was asked for.
+// The scripted model works with the given tools, in the requested protocol and form.
 func TestTheModelReadsWritesAndRuns(t *testing.T) {
 	s := start(t)
 	for _, p := range Protocols {
@@ -277,9 +277,9 @@ func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 		}
 	}
 	slices.Sort(misread)
-	t.Logf("%d of %d bodies are read as the table says", right, read)
+	t.Logf("%d of %d bodies are read according to the table", right, read)
 	if len(misread) < len(known) {
-		t.Logf("%s lists %d, of which only %d are still misread: shorten it with -update", file, len(known),
+		t.Logf("%s lists %d, and only %d of them are still misread: shorten it with -update", file, len(known),
 			len(misread))
 	}
 	if *update {

@@ -12,10 +12,10 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// busAttacks: who holds a worker's credential reaches nothing but its own subjects.
+// busAttacks: a worker's credential reaches only its own subjects.
 var busAttacks = []attack{
 	{
-		name: "publish on what belongs to others", kind: onBus, quick: true,
+		name: "publish on foreign subjects", kind: onBus, quick: true,
 		does: "PUB on neighbours' subjects, control, journal, dead letters, snapshot, inboxes, $JS.API, " +
 			"$JS.ACK, $SRV, $SYS",
 		holds: "each is refused by the server", before: "held",
@@ -53,10 +53,10 @@ var busAttacks = []attack{
 		},
 	},
 	{
-		name: "listen to what belongs to others", kind: onBus,
+		name: "listen to foreign subjects", kind: onBus,
 		does: "SUB with wildcards and in queue groups on everything, neighbours, control, budget, hello, inboxes, " +
-			"$SYS; a report and a lease meanwhile",
-		holds: "each is refused, and nothing is heard", before: "held",
+			"$SYS; a report and a lease during it",
+		holds: "each is refused, and no message arrives", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -107,8 +107,8 @@ var busAttacks = []attack{
 		name: "reply subjects that lead elsewhere", kind: onBus,
 		does: "reports, hellos and lease requests whose reply subject is a neighbour's .error, control or inbox, " +
 			"the journal, $JS.API.STREAM.PURGE",
-		holds:  "no answer leaves the asker's inbox; no dead letter in the neighbour's name; the streams stay",
-		before: "got through: dead letter in the neighbour's name",
+		holds:  "no answer leaves the asker's inbox; no dead letter in the neighbour's name; the streams do not change",
+		before: "got through: a dead letter in the neighbour's name",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -181,7 +181,7 @@ var busAttacks = []attack{
 		name: "ids and subjects with dots, wildcards, blanks", kind: onBus,
 		does: "hello, heartbeat and error on retake.v1.worker.<own>.x.y, .<own>.>, with tabs, with a " +
 			"worker id of 4 KiB",
-		holds: "refused or a dead letter; nothing is decided", before: "held",
+		holds: "refused or a dead letter, without a decision", before: "held",
 		run: func(b *battle) error {
 			l, err := b.me.signIn()
 			if err != nil {
@@ -208,10 +208,10 @@ var busAttacks = []attack{
 		},
 	},
 	{
-		name: "bodies that name somebody else", kind: onBus, quick: true,
+		name: "bodies that name another worker", kind: onBus, quick: true,
 		does: "hello, error, result, heartbeat on its own subject with a neighbour's worker_id, attempt_id and " +
 			"sender, and as director or operator",
-		holds: "each is a dead letter: the neighbour is as it was", before: "held",
+		holds: "each is a dead letter, without any effect on the neighbour", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -249,7 +249,7 @@ var busAttacks = []attack{
 	},
 }
 
-// notice is a report that ends nothing.
+// notice is a report before the end.
 func (p *played) notice(id string) *wire.WorkerError {
 	no := false
 	e := p.failure(id, "a notice")

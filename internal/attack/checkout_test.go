@@ -16,13 +16,14 @@ import (
 	"retake/internal/testbed"
 )
 
-// checkoutAttacks: what is left in a checkout harms its own task only, and nothing outside is read, run or written.
+// checkoutAttacks: files in a checkout harm only its own task, and cannot make the director read, run or write files
+// outside.
 var checkoutAttacks = []attack{
 	{
 		name: "a sparse file of 8 TB", kind: onCheckout,
 		does:   "ftruncate of one file to 8 TB",
-		holds:  "a person is asked within 30 s; the folder goes away",
-		before: "got through: git add without a deadline, a core busy, closing the issue did not end it",
+		holds:  "a person gets a question within 30 s; the folder is removed",
+		before: "got through: git add without a deadline, a busy core, and closing the issue had no effect",
 		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"sparse", "8796093022208"}) },
 	},
 	{
@@ -34,8 +35,8 @@ var checkoutAttacks = []attack{
 	{
 		name: "60,000 nested folders", kind: onCheckout, most: 5 * time.Minute,
 		does:   "mkdir d; cd d, 60,000 times",
-		holds:  "a person is asked; the folder goes away without running out of descriptors",
-		before: "got through: EMFILE at 20,000, the folder stayed for ever",
+		holds:  "a person gets a question; the folder is removed within the limit of descriptors",
+		before: "got through: EMFILE at 20,000, the folder was never removed",
 		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"nested", "60000"}) },
 	},
 	{
@@ -47,21 +48,21 @@ var checkoutAttacks = []attack{
 	{
 		name: "a million files in one folder", kind: onCheckout, most: 8 * time.Minute,
 		does:   "a million empty files in one folder",
-		holds:  "a person is asked, the director stays small, the folder goes away",
+		holds:  "a person gets a question, the director stays small, the folder is removed",
 		before: "not seen: first tried with this suite",
 		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"many", "1000000", "0"}) },
 	},
 	{
-		name: "patterns that take for ever to match", kind: onCheckout,
+		name: "patterns that take very long to match", kind: onCheckout,
 		does:  ".gitignore and .gitattributes with 120 stars in a line, 600 lines, over 200 names of 240 letters",
-		holds: "decided within 60 s; nothing else is slowed", before: "held",
+		holds: "decided within 60 s without slowing others", before: "held",
 		run: func(b *battle) error { return b.leave("", []string{"globs"}) },
 	},
 	{
 		name: "links out of the tree", kind: onCheckout,
 		does: "symbolic links to a secret, /etc, /, /proc/self/environ, ../../.., itself; .retake and .gitignore as " +
 			"links; a hard link",
-		holds: "no byte of what they lead to is pushed or written to", before: "held",
+		holds: "no byte of their targets is pushed or changed", before: "held",
 		run: func(b *battle) error {
 			secret, err := b.secret()
 			if err != nil {
@@ -73,7 +74,7 @@ var checkoutAttacks = []attack{
 	{
 		name: "folders that turn into links", kind: onCheckout,
 		does:  "swaps .retake, a file and a folder with links to a secret as fast as it can, during the delivery",
-		holds: "no byte of the secret is pushed or written to", before: "held",
+		holds: "no byte of the secret is pushed or changed", before: "held",
 		run: func(b *battle) error {
 			secret, err := b.secret()
 			if err != nil {
@@ -92,14 +93,14 @@ var checkoutAttacks = []attack{
 	{
 		name: "fifos and sockets", kind: onCheckout,
 		does:  "fifos as .gitattributes, in the tree, and as every file in .retake; a socket",
-		holds: "nobody waits for a writer", before: "held",
+		holds: "a missing writer blocks no other task", before: "held",
 		run: func(b *battle) error { return b.leave("", []string{"special"}) },
 	},
 	{
 		name: "names that mean something", kind: onCheckout,
 		does: "leading dash, newline, ESC, invalid UTF-8, quotes, pathspecs, bidi marks, case twins, .GIT, " +
 			"git~1, .g\u200cit",
-		holds: "decided; nothing of a .git of theirs is pushed", before: "held",
+		holds: "decided; no foreign .git is pushed", before: "held",
 		run: func(b *battle) error {
 			err := b.leave("", []string{"names"})
 			for _, f := range b.delivered(b.me.Task) {
@@ -115,7 +116,7 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "a path that the gate refuses, with control characters", kind: onCheckout,
-		does: "a workflow whose name has ESC sequences, a mention and an HTML comment, which the gate quotes " +
+		does: "a workflow with ESC sequences, a mention and an HTML comment in its name, which the gate quotes " +
 			"on the issue",
 		holds: "refused; the comment is clean", before: "held",
 		run: func(b *battle) error {
@@ -133,7 +134,7 @@ var checkoutAttacks = []attack{
 		name: "hostile git folders", kind: onCheckout,
 		does: "hooks, fsmonitor, filters, textconv, gpg, credential helpers, ext:: submodules, .git as file to the " +
 			"host's folders, nested and worktree ones",
-		holds: "no program of theirs runs; no gitlink of theirs is pushed", before: "held",
+		holds: "no foreign program runs; no foreign gitlink is pushed", before: "held",
 		run: func(b *battle) error {
 			mark := filepath.Join(b.dir, "mark-"+b.me.id)
 			err := b.leave("", []string{"git", mark})
@@ -169,9 +170,9 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "modes and attributes", kind: onCheckout,
-		does: "setuid, setgid, sticky, files and folders that nobody may read, extended attributes, a " +
+		does: "setuid, setgid, sticky, unreadable files and folders, extended attributes, a " +
 			"capability, an ACL",
-		holds: "decided; pushed modes are 100644 and 100755 only; the folder goes away", before: "held",
+		holds: "decided; pushed modes are only 100644 and 100755; the folder is removed", before: "held",
 		run: func(b *battle) error {
 			err := b.leave("", []string{"modes"})
 			for _, f := range b.delivered(b.me.Task) {
@@ -184,7 +185,7 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "growth during the collection", kind: onCheckout,
-		does:  "goes on to make files and folders while its work is collected",
+		does:  "continues to make files and folders while its work is collected",
 		holds: "decided; the folder goes away once it ends", before: "held",
 		run: func(b *battle) error {
 			var wg sync.WaitGroup
@@ -241,9 +242,8 @@ func (b *battle) agent(args ...string) (string, error) {
 	return string(out), err
 }
 
-// leave has the agent do things to its checkout, the worker report success, and a person read what becomes of
-// that: a label, or any decision if it is empty. Meanwhile a newcomer starts. Then the issue is closed, and the
-// checkout must go.
+// leave has the agent change its checkout, the worker report success, and a person read the result: a label, or any
+// decision if it is empty. A newcomer starts during it. Then the issue is closed, and the checkout must go.
 func (b *battle) leave(label string, actions ...[]string) error {
 	for _, args := range actions {
 		said, err := b.agent(args...)
@@ -295,13 +295,13 @@ func (b *battle) leave(label string, actions ...[]string) error {
 
 const secretText = "the-secret-of-the-host-4711"
 
-// secret is a file of the host that the agent may not read and nobody may push.
+// secret is a file of the host that the agent must not read and the director must not push.
 func (b *battle) secret() (string, error) {
 	path := filepath.Join(b.dir, "secret-"+b.me.id)
 	return path, os.WriteFile(path, []byte(secretText), 0o600)
 }
 
-// unspoilt: the secret is as it was, and in no object that was pushed.
+// unspoilt: the secret is unchanged, and no pushed object contains it.
 func (b *battle) unspoilt(secret string) error {
 	if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
 		return fmt.Errorf("the secret is %q, %w", text, err)

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// inside is one attack from within a real worker's container. What the agent says in lines that begin with
-// "through:" got through.
+// inside is one attack from within a real worker's container. The agent reports successful attacks in lines that
+// begin with "through:".
 type inside struct {
 	attack
-	code     [][]string // what the agent does in CODE
+	code     [][]string // the agent's actions in CODE
 	exit     int        // of CODE
-	validate [][]string // what it does in VALIDATE
-	beside   [][]string // what its neighbour does in VALIDATE: agents wait for each other's leases
-	label    string     // what becomes of its issue; empty: any of review and blocked
+	validate [][]string // its actions in VALIDATE
+	beside   [][]string // its neighbour's actions in VALIDATE: agents wait for each other's leases
+	label    string     // the label of its issue; by default any of review and blocked
 	check    func(s *siege, key, said string) error
 }
 
@@ -36,7 +36,7 @@ var containerAttacks = []inside{
 	{
 		attack: attack{
 			name: "signals to the first process", does: "SIGKILL, SIGSTOP, SIGSEGV, … to process 1",
-			holds: "it lives on, or the attempt is lost and asks for nothing of others", before: "held",
+			holds: "it survives, or the attempt is lost without a cost for others", before: "held",
 		},
 		code: [][]string{{"signal"}},
 	},
@@ -53,7 +53,7 @@ var containerAttacks = []inside{
 	},
 	{
 		attack: attack{
-			name: "standard input", does: "reads what the first process was given", holds: "it is /dev/null",
+			name: "standard input", does: "reads the first process's input", holds: "it is /dev/null",
 			before: "held",
 		},
 		code: [][]string{{"stdin"}},
@@ -74,7 +74,7 @@ var containerAttacks = []inside{
 	},
 	{
 		attack: attack{
-			name: "sockets of engines", does: "looks for docker.sock, containerd, dbus, abstract sockets",
+			name: "sockets of engines", does: "searches for docker.sock, containerd, dbus, abstract sockets",
 			holds: "none answers", before: "held",
 		},
 		code: [][]string{{"sockets"}},
@@ -82,7 +82,7 @@ var containerAttacks = []inside{
 	{
 		attack: attack{
 			name:  "the bus without a credential",
-			does:  "finds the bus in /proc/net/tcp, signs in with guesses and nothing, SUB >, PUB its own result",
+			does:  "finds the bus in /proc/net/tcp, signs in with guesses or nothing, SUB >, PUB its own result",
 			holds: "refused", before: "held on the embedded bus; got through on a joined one",
 		},
 		code: [][]string{{"bus"}},
@@ -95,8 +95,8 @@ var containerAttacks = []inside{
 	},
 	{
 		attack: attack{
-			name: "a fork bomb", does: "starts itself until nothing more starts",
-			holds: "stopped by the limit; nothing of it survives", before: "held",
+			name: "a fork bomb", does: "starts itself until the limit",
+			holds: "stopped by the limit, without survivors", before: "held",
 		},
 		code: [][]string{{"forkbomb"}},
 	},
@@ -115,14 +115,14 @@ var containerAttacks = []inside{
 		code: [][]string{{"filltmp"}},
 	},
 	{
-		attack: attack{name: "a survivor", does: "leaves a process of its own session behind, which would " +
+		attack: attack{name: "a survivor", does: "leaves a process in a new session behind, which would " +
 			"touch VALIDATE", holds: "gone before the next stage", before: "held"},
 		code: [][]string{{"detach"}}, validate: [][]string{{"ticks"}}, label: "agent-review",
 	},
 	{
 		attack: attack{
 			name: "output without end", most: 5 * time.Minute, does: "2 GB of lines on stdout and stderr",
-			holds: "logs capped; nobody's memory grows", before: "not seen: under way for two minutes, the timeout " +
+			holds: "logs capped; memory does not grow", before: "not seen: under way for two minutes, the timeout " +
 				"of two attempts",
 		},
 		code: [][]string{{"flood", "1024", "lines"}},
@@ -130,13 +130,13 @@ var containerAttacks = []inside{
 	{
 		attack: attack{
 			name: "output without a newline", most: 5 * time.Minute,
-			does: "1 GB in one line on stdout and stderr", holds: "logs capped; nobody's memory grows",
+			does: "1 GB in one line on stdout and stderr", holds: "logs capped; memory does not grow",
 			before: "not seen: under way for two minutes, the timeout of two attempts",
 		},
 		code: [][]string{{"flood", "512", "line"}},
 	},
 	{
-		attack: attack{name: "words of the worker's own", does: "prints retake-worker lines, a worker_result " +
+		attack: attack{name: "lines that imitate the worker", does: "prints retake-worker lines, a worker_result " +
 			"envelope, an agent's result line, and ends with 1", holds: "never a success", before: "held"},
 		code: [][]string{{"print", "retake-worker: {\"level\":\"info\",\"msg\":\"result acknowledged\"}\n" +
 			`{"schema_version":"agentbus-envelope/v1","message_type":"worker_result.v1","payload":{"outcome":"ok"}}` +
@@ -161,14 +161,14 @@ var containerAttacks = []inside{
 	{
 		attack: attack{
 			name: "a question of 100 MB", does: ".retake/question.md of 100 MB",
-			holds: "cut; a person is asked", before: "held",
+			holds: "cut; a person gets a question", before: "held",
 		},
 		code: [][]string{{"question", "huge"}}, label: "agent-blocked",
 	},
 	{
 		attack: attack{
 			name: "a question that is a fifo", does: ".retake/question.md as a fifo",
-			holds: "nobody waits for a writer", before: "held",
+			holds: "a missing writer blocks no other task", before: "held",
 		},
 		code: [][]string{{"question", "fifo"}},
 	},
@@ -179,8 +179,9 @@ var containerAttacks = []inside{
 	},
 	{
 		attack: attack{
-			name: "the worker's folder as fifos",
-			does: ".retake/spool, attempt.json, last_failure.txt as fifos", holds: "nobody waits; the worker reports",
+			name:   "the worker's folder as fifos",
+			does:   ".retake/spool, attempt.json, last_failure.txt as fifos",
+			holds:  "no task is blocked; the worker reports",
 			before: "held",
 		},
 		code: [][]string{{"folder", "fifos"}},
@@ -200,14 +201,17 @@ var containerAttacks = []inside{
 	},
 	{
 		attack: attack{
-			name: "the worker's folder gone", does: ".retake removed, a file in its place",
+			name: "the worker's folder gone", does: ".retake removed, with a file instead",
 			holds: "the worker reports", before: "held",
 		},
 		code: [][]string{{"folder", "gone"}},
 	},
 	{
-		attack: attack{name: "a log file that is a fifo", does: "what the profile names as its log is a fifo, " +
-			"and a failure", holds: "nobody waits for a writer", before: "not seen: first tried with this suite"},
+		attack: attack{
+			name: "a log file that is a fifo", does: "the profile's log file is a fifo, " +
+				"and a failure", holds: "a missing writer blocks no other task",
+			before: "not seen: first tried with this suite",
+		},
 		code: [][]string{{"logfile", "fifo"}}, exit: 1, label: "agent-blocked",
 	},
 	{
@@ -218,7 +222,7 @@ var containerAttacks = []inside{
 	{
 		attack: attack{
 			name: "log files without end", does: "5,000 log files, one of 1 TB",
-			holds: "bounded; the worker reports", before: "got through: not decided within two minutes",
+			holds: "bounded; the worker reports", before: "got through: undecided for two minutes",
 		},
 		code: [][]string{{"logfile", "many"}}, exit: 1, label: "agent-blocked",
 	},

@@ -18,10 +18,10 @@ import (
 	"retake/internal/container"
 )
 
-// planOf is where a worker finds its plan.
+// planOf is the place of a worker's plan.
 func planOf(s container.Spec) []byte { return s.Stdin }
 
-// clientOptions are those of the worker that was given a plan.
+// clientOptions are the options of a worker with a plan.
 func clientOptions(p wire.Plan) bus.ClientOptions {
 	b := p.Bus
 	return bus.ClientOptions{
@@ -30,7 +30,7 @@ func clientOptions(p wire.Plan) bus.ClientOptions {
 	}
 }
 
-// stolen is what a thief of the credential signs in with.
+// stolen is the sign-in of a thief with the credential.
 func stolen(p wire.Plan) []nats.Option {
 	return append(trust(p.Bus.URL, p.Bus.CA), nats.UserJWTAndSeed(p.Bus.JWT, p.Bus.Seed),
 		nats.CustomInboxPrefix(inbox(p)))
@@ -49,10 +49,10 @@ func trust(url, ca string) []nats.Option {
 	}
 }
 
-// inbox is where the worker's answers come.
+// inbox is the place of the worker's answers.
 func inbox(p wire.Plan) string { return wire.Inbox(p.WorkerID) }
 
-// connectLine signs in by hand; nonce is what the server's INFO asks to be signed.
+// connectLine signs in by hand. nonce is the text in the server's INFO that must be signed.
 func connectLine(p wire.Plan, nonce string) string {
 	var signature []byte
 	if pair, err := nkeys.FromSeed([]byte(p.Bus.Seed)); err == nil {
@@ -65,7 +65,7 @@ func connectLine(p wire.Plan, nonce string) string {
 	return "CONNECT " + string(data) + "\r\n"
 }
 
-// budgetSubject is where a worker asks for leases.
+// budgetSubject is the subject of a worker's requests for leases.
 func budgetSubject(s wire.Subjects, op string, p wire.Plan) string { return s.Budget(op, p.WorkerID) }
 
 // operatorLogin reads the operator's credential: where the bus is, and how a person signs in.
@@ -75,7 +75,7 @@ func operatorLogin(data []byte) (url, prefix string, options []nats.Option, err 
 	return o.URL, o.Prefix, append(trust(o.URL, o.CA), nats.UserJWTAndSeed(o.JWT, o.Seed)), err
 }
 
-// forged are credentials that somebody makes of what he has and knows.
+// forged are credentials that a thief can make of his data.
 func forged(mine, theirs wire.Plan) [][]nats.Option {
 	pair := func(user, password string) []nats.Option { return []nats.Option{nats.UserInfo(user, password)} }
 	user := func(token, seed string) []nats.Option { return []nats.Option{nats.UserJWTAndSeed(token, seed)} }
@@ -85,8 +85,8 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 		{nats.Token(mine.Bus.JWT)},
 		user(theirs.Bus.JWT, mine.Bus.Seed), user("", mine.Bus.Seed),
 	}
-	// Claims of his own making: as himself, as the neighbour, as anybody, signed with the only key that he has
-	// or with a new one.
+	// Claims that he makes: as himself, as the neighbour, as any user, signed with the only key that he has or with a
+	// new key.
 	own, _ := nkeys.FromSeed([]byte(mine.Bus.Seed))
 	public, _ := own.PublicKey()
 	account, _ := nkeys.CreateAccount()

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFullDisk has an agent write without end into its checkout, where data_dir is a file system of 512 MB and
-// a checkout has a quota: the journal goes on, and others are delivered.
+// TestFullDisk has an agent write without end into its checkout, where data_dir is a file system of 512 MB and a
+// checkout has a quota: the journal continues, and others are delivered.
 func TestFullDisk(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attack on the disk of data_dir")
@@ -57,7 +57,7 @@ func TestFullDisk(t *testing.T) {
 	judge(t, row, w.fight)
 }
 
-// smallDisk returns a folder whose data folder is a file system of 512 MB, or skips the test.
+// smallDisk returns a folder with a file system of 512 MB as its data folder, or skips the test.
 func smallDisk(t *testing.T, row attack) (dir string) {
 	dir = t.TempDir()
 	must(t, os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711))

@@ -11,13 +11,13 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// floodAttacks: too much of what is allowed starves nobody.
+// floodAttacks: an excess of allowed messages starves no other worker.
 var floodAttacks = []attack{
 	{
 		name: "hellos of another version", kind: onBus, quick: true,
 		does:   "1,100 hellos with protocol_version 9.9.9 at once",
-		holds:  "a worker that starts meanwhile is welcomed within 10 s",
-		before: "got through: no hello was answered for minutes, later tasks were blocked",
+		holds:  "a worker that starts during it is welcomed within 10 s",
+		before: "got through: hellos were unanswered for minutes, later tasks were blocked",
 		run: func(b *battle) error {
 			h := helloOf(b.me.id)
 			h.ProtocolVersion = "9.9.9"
@@ -27,13 +27,13 @@ var floodAttacks = []attack{
 	{
 		name: "hellos without end", kind: onBus,
 		does:  "400,000 valid hellos",
-		holds: "a worker that starts meanwhile is welcomed within 10 s", before: "held",
+		holds: "a worker that starts during it is welcomed within 10 s", before: "held",
 		run: func(b *battle) error { return b.hellos(400_000, b.me.message(helloOf(b.me.id))) },
 	},
 	{
 		name: "heartbeats and progress without end", kind: onBus,
 		does:  "300,000 heartbeats and 300,000 lines of progress of 8 KB",
-		holds: "the neighbour's heart is heard, a newcomer is welcomed", before: "held",
+		holds: "the neighbour's heartbeat is heard, a newcomer is welcomed", before: "held",
 		run: func(b *battle) error {
 			h := b.me.heartbeat()
 			h.State.Progress = &wire.Progress{Step: strings.Repeat("x", 4000)}
@@ -51,7 +51,7 @@ var floodAttacks = []attack{
 		name: "reports without end", kind: onBus,
 		does:   "2,000 reports of the longest size that the server takes",
 		holds:  "other workers' stored reports stay, director below 300 MB",
-		before: "got through: others' reports were evicted, 2.28 GB",
+		before: "got through: reports of others were evicted, 2.28 GB",
 		run: func(b *battle) error {
 			if err := b.neighbour.report(b.neighbour.notice("stays")); err != nil {
 				return err
@@ -66,7 +66,7 @@ var floodAttacks = []attack{
 	{
 		name: "reports of 1 MiB", kind: onBus,
 		does:  "2,000 messages of 1 MiB, 16 times max_message_bytes, as reports",
-		holds: "none is stored, director below 300 MB", before: "got through: others' reports were evicted, 2.28 GB",
+		holds: "none is stored, director below 300 MB", before: "got through: reports of others were evicted, 2.28 GB",
 		run: func(b *battle) error {
 			sent := 0
 			junk := strings.Repeat("x", 1<<20)
@@ -97,7 +97,7 @@ var floodAttacks = []attack{
 	{
 		name: "dead letters without end", kind: onBus,
 		does:  "200,000 unreadable messages on five channels",
-		holds: "a bounded number is kept: what another sends is still kept as a letter", before: "held",
+		holds: "a bounded number is kept, and a letter of another worker is still kept", before: "held",
 		run: func(b *battle) error {
 			bodies := map[wire.Channel][]byte{}
 			for _, c := range []wire.Channel{
@@ -120,7 +120,7 @@ var floodAttacks = []attack{
 			if mine > 200 {
 				return fmt.Errorf("%d letters kept", mine)
 			}
-			return until("the neighbour's one letter is kept", 5*time.Second,
+			return until("the neighbour's only letter is kept", 5*time.Second,
 				func() bool { return b.deadLettersNaming(b.neighbour.id) > 0 })
 		},
 	},
@@ -128,7 +128,7 @@ var floodAttacks = []attack{
 		name: "everything at once, on four connections", kind: onBus,
 		does:   "hellos, heartbeats, progress, reports, lease requests, junk for 20 s on four connections",
 		holds:  "the neighbour is served, a newcomer is welcomed within 10 s, director below 300 MB",
-		before: "got through: no hello was answered",
+		before: "got through: hellos were unanswered",
 		run: func(b *battle) error {
 			stop := time.Now().Add(20 * time.Second)
 			var sent atomic.Int64
@@ -162,7 +162,7 @@ var floodAttacks = []attack{
 	{
 		name: "leases hoarded", kind: onBus,
 		does:   "asks for 20,000 leases on one resource and 20,000 others, gives none back",
-		holds:  "the neighbour gets a lease on another resource at once, and is put off but answered on the same",
+		holds:  "the neighbour gets another lease at once, and is delayed but answered on the same one",
 		before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -187,7 +187,7 @@ var floodAttacks = []attack{
 				return fmt.Errorf("the neighbour's lease: %w", err)
 			}
 			if g.GrantID == "" {
-				return fmt.Errorf("the neighbour gets no lease: %s for %g s", g.Why, g.WaitSeconds)
+				return fmt.Errorf("the neighbour waits for a lease: %s for %g s", g.Why, g.WaitSeconds)
 			}
 			return nil
 		},
@@ -222,9 +222,9 @@ var floodAttacks = []attack{
 			_ = t.FlushTimeout(5 * time.Second)
 			time.Sleep(500 * time.Millisecond)
 			again, err := b.neighbour.lease("model.gemini")
-			b.note("a second lease meanwhile: %s", again.Why)
+			b.note("a second lease during the first: %s", again.Why)
 			if err == nil && again.GrantID != "" {
-				return errors.New("the lease was given back by somebody else")
+				return errors.New("the lease was returned by another worker")
 			}
 			return err
 		},

@@ -14,17 +14,17 @@ import (
 	"retake/internal/testbed"
 )
 
-// onHost: what is attacked from a plain process, beside which the director runs.
+// onHost: the surroundings of a plain process, with the director on the same machine.
 const onHost kind = "host"
 
-// rootAttacks: a container's programs are the image's.
+// rootAttacks: a container's programs come from the image.
 var rootAttacks = []inside{
 	{
 		attack: attack{
 			name: "the image's programs", does: "writes to the root file system: /usr, /etc, its own program, the " +
-				"worker's, and files and folders of the image that everybody may write",
-			holds: "refused by the kernel; what the next stage runs is the image's",
-			before: "got through: files that everybody may write, and the worker's program, were others for the rest " +
+				"worker's, and world-writable files and folders of the image",
+			holds: "refused by the kernel; the next stage runs the image's programs",
+			before: "got through: world-writable files and the worker's program stayed changed " +
 				"of the attempt",
 		},
 		code:     [][]string{append([]string{"root"}, everybodys...)},
@@ -38,15 +38,15 @@ var rootAttacks = []inside{
 	},
 }
 
-// hostAttacks: an agent that is a plain process of another user reaches nothing of the director.
+// hostAttacks: an agent that is a plain process of another user cannot reach the director.
 func hostAttacks(s *siege) []inside {
 	data := s.data()
 	return []inside{
 		{
 			attack: attack{
-				name: "the director beside a plain process", does: "reads environ, mem, fd, … of the director, " +
-					"signals and traces it, and looks for the token in all environments and arguments",
-				holds:  "it sees no process but its own",
+				name: "the director and a plain process", does: "reads environ, mem, fd, … of the director, " +
+					"sends signals and traces it, and searches all environments and arguments for the token",
+				holds:  "it sees only its own process",
 				before: "got through: GITHUB_TOKEN from /proc/<director>/environ",
 			},
 			code: [][]string{{"beside", s.pid(), reversed(token)}}, label: "agent-review",
@@ -60,10 +60,10 @@ func hostAttacks(s *siege) []inside {
 		},
 		{
 			attack: attack{
-				name: "the director's files beside a plain process",
+				name: "the director's files and a plain process",
 				does: "reads, writes and connects to all below data_dir, and to each path by its name: the " +
 					"operator's socket, operator.json, keys of the bus, the journal, the configuration, the log",
-				holds: "nothing of it is there", before: "got through: paused the director through its socket, read " +
+				holds: "its files are hidden", before: "got through: paused the director through its socket, read " +
 					"operator.json",
 			},
 			code: [][]string{append([]string{"files", data}, s.private()...)}, label: "agent-review",
@@ -73,7 +73,7 @@ func hostAttacks(s *siege) []inside {
 
 func (s *siege) pid() string { return strconv.Itoa(s.director.PID()) }
 
-// private are files that are the director's, by their names: what can be listed is no measure of what can be opened.
+// private are the names of the director's files. A listed file may still be closed to the agent.
 func (s *siege) private() []string {
 	data := s.data()
 	return []string{
@@ -84,8 +84,8 @@ func (s *siege) private() []string {
 	}
 }
 
-// TestHost runs the attacks on what is around a worker: in containers, and as plain processes if this is root.
-// What got through fails.
+// TestHost runs the attacks on a worker's surroundings, in containers, and as plain processes if this is root. A
+// successful attack fails the test.
 func TestHost(t *testing.T) {
 	newSiege(t, needEngine(t), siegeOptions{}).each(t, onHost, rootAttacks)
 }

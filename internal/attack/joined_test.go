@@ -14,15 +14,15 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// onJoined are the rows that are run against a server that was joined, too: before there were keys, none of
-// them needed a credential there, and most got through.
+// onJoined are the rows that also run against a joined server: before there were keys, none needed a credential
+// there, and most got through.
 var onJoined = map[string]bool{
-	"publish on what belongs to others": true, "listen to what belongs to others": true,
+	"publish on foreign subjects": true, "listen to foreign subjects": true,
 	"the credential after the attempt's end": true,
-	"bodies that name somebody else":         true, "headers that steer a stream": true,
-	"a credential of its own making": true,
-	"malformed messages":             true,
-	"a success of its own making":    true, "a success while the real worker fails": true,
+	"bodies that name another worker":        true, "headers that steer a stream": true,
+	"a self-made credential": true,
+	"malformed messages":     true,
+	"a self-made success":    true, "a success while the real worker fails": true,
 	"a success for a neighbour": true, "a result after the end": true,
 }
 
@@ -72,7 +72,7 @@ func join(t *testing.T) worldOptions {
 	}
 }
 
-// personFile is the operator's credential: in the data directory, or beside the keys of a server that was joined.
+// personFile is the operator's credential, in the data directory or next to the keys of a joined server.
 func (w *world) personFile() string {
 	path := filepath.Join(w.data(), "bus", keys.FilePerson)
 	if _, err := os.Stat(path); err == nil || w.keys == "" {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// lineAttacks: what is sent on a connection, below the client, costs the server and the others little.
+// lineAttacks: data on a connection below the client costs the server and the others little.
 var lineAttacks = []attack{
 	{
 		name: "hoarded connections", kind: onBus,
@@ -50,7 +50,7 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "half-open handshakes", kind: onBus,
-		does: "2,000 connections that say nothing, half a CONNECT, a TLS hello, an HTTP request, or junk " +
+		does: "2,000 connections with silence, half a CONNECT, a TLS hello, an HTTP request, or junk " +
 			"without a newline",
 		holds:  "cut off within 10 s, at most 64 at once; the neighbour is served",
 		before: "got through: 7,300 descriptors and 775 MB with two processes",
@@ -94,7 +94,7 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "unauthenticated bytes", kind: onBus,
-		does: "64 connections at a time that send junk as fast as they can, and new ones for those that are " +
+		does: "64 connections at a time that send junk at full speed, with new connections for those that are " +
 			"closed, for 20 s",
 		holds: "director below 300 MB; the neighbour is served", before: "held",
 		run: func(b *battle) error {
@@ -154,7 +154,8 @@ var lineAttacks = []attack{
 		name: "a message over the limit", kind: onBus,
 		does: "publishes twice max_message_bytes and 1 MiB on its subjects, and max_message_bytes + 1; announces 2 " +
 			"GiB and a negative length",
-		holds: "the server refuses it and hangs up; nothing is stored", before: "got through: the server took 1 MiB",
+		holds:  "the server refuses it and disconnects, without storing it",
+		before: "got through: the server accepted 1 MiB",
 		run: func(b *battle) error {
 			before := b.reports()
 			// the server's limit leaves room for headers
@@ -169,7 +170,7 @@ var lineAttacks = []attack{
 				err = l.want("PONG")
 				l.Close()
 				if err == nil {
-					return fmt.Errorf("%d bytes were taken", n)
+					return fmt.Errorf("%d bytes were accepted", n)
 				}
 				b.note("%d bytes: %v", n, err)
 			}
@@ -199,7 +200,7 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "a slow reader", kind: onBus,
-		does:  "subscribes, has itself sent all it can (own inbox, 200,000 messages), and never reads its socket",
+		does:  "subscribes, gets the maximum (own inbox, 200,000 messages), and never reads its socket",
 		holds: "the server hangs up on it alone; bounded memory", before: "held",
 		run: func(b *battle) error {
 			l, err := b.me.signIn()
@@ -221,14 +222,14 @@ var lineAttacks = []attack{
 				}
 				sent++
 			}
-			b.note("%d requests whose answers nobody reads", sent)
+			b.note("%d requests with unread answers", sent)
 			return nil
 		},
 	},
 	{
 		name: "subscriptions without end", kind: onBus,
 		does:  "SUB 50,000 times below its own inbox, and SUB/UNSUB 100,000 times",
-		holds: "at most 8 stay; bounded memory", before: "got through: every one was taken",
+		holds: "at most 8 stay; bounded memory", before: "got through: all were accepted",
 		run: func(b *battle) error {
 			l, err := b.me.signIn()
 			if err != nil {
@@ -245,7 +246,7 @@ var lineAttacks = []attack{
 				_, _ = l.Write([]byte("PING\r\n"))
 			}()
 			if err := l.want("PONG"); err == nil {
-				return errors.New("50,000 subscriptions were taken")
+				return errors.New("50,000 subscriptions were accepted")
 			} else {
 				b.note("%v", err)
 			}

@@ -19,10 +19,10 @@ import (
 	"retake/internal/sys/tied"
 )
 
-// honest is how many work beside the hostile one.
+// honest is the number of workers next to the hostile worker.
 const honest = 9
 
-// slower is how many times as long the honest may take beside it.
+// slower is the acceptable slowness of the honest workers during the attack.
 const slower = 1.5
 
 // steps of an honest worker, and its pause for thought in each.
@@ -31,15 +31,15 @@ const (
 	thought = 200 * time.Millisecond
 )
 
-// TestLoad has one hostile worker at full force beside nine honest ones: they take at most 1.5 times as long as
-// alone, and the director stays below 300 MB. They are alone before it and after it, with the same director in
-// the same run; what counts is the mean of those two.
+// TestLoad has one hostile worker at full force and nine honest workers. They take at most 1.5 times as long as
+// without it, and the director stays below 300 MB. They run without it before and after, with the same director in
+// the same run. The mean of the two counts.
 func TestLoad(t *testing.T) {
 	if !*all {
-		t.Skip("one hostile worker beside nine honest ones: make attacks runs it")
+		t.Skip("one hostile worker and nine honest ones: make attacks runs it")
 	}
 	row := attack{
-		name: "one hostile worker at full force beside nine", kind: "load",
+		name: "one hostile worker at full force against nine", kind: "load",
 		before: "not seen as one: its parts stopped all hellos, and the director took 2 GB",
 	}
 	if !chosen(row) {
@@ -89,13 +89,13 @@ func TestLoad(t *testing.T) {
 	show(row, held, began, evidence)
 }
 
-// compare says how long the honest took, and how many times as long beside the hostile one.
+// compare reports the time of the honest workers, and its ratio to the time without the hostile worker.
 func compare(first, beside, after shift, f fury) (evidence []string, times float64) {
 	alone := (first.mean + after.mean) / 2
 	ratio := beside.mean.Seconds() / alone.Seconds()
 	slowest := beside.slowest.Seconds() / ((first.slowest + after.slowest) / 2).Seconds()
 	return []string{
-		fmt.Sprintf("nine honest alone %.1f s (before) and %.1f s (after), beside it %.1f s: %.2f times; the slowest "+
+		fmt.Sprintf("nine honest alone %.1f s (before) and %.1f s (after), during it %.1f s: %.2f times; the slowest "+
 			"%.1f, %.1f, %.1f s: %.2f times",
 			first.mean.Seconds(), after.mean.Seconds(), beside.mean.Seconds(), ratio, first.slowest.Seconds(),
 			after.slowest.Seconds(), beside.slowest.Seconds(), slowest),
@@ -105,15 +105,14 @@ func compare(first, beside, after shift, f fury) (evidence []string, times float
 	}, max(ratio, slowest)
 }
 
-// shift is how long nine honest workers take: from the moment at which all of them are at work to the push of
-// what they did. Before and after that there is GitHub, where the director writes once a second at most, for
-// everybody together.
+// shift is the time of nine honest workers, from the moment when all of them run to the push of their work. Before
+// and after that there is GitHub, where the director writes once a second at most, for everybody together.
 type shift struct {
 	mean, slowest time.Duration
 	waited        time.Duration // for the director, on average
 }
 
-// shift has nine honest workers start, and calls begin, if there is one, as they go to work.
+// shift has nine honest workers start, and calls begin, if set, when they run.
 func (w *world) shift(name string, begin func()) (s shift, err error) {
 	workers, errs := make([]*played, honest), make([]error, honest)
 	took, waited := make([]time.Duration, honest), make([]time.Duration, honest)
@@ -126,7 +125,7 @@ func (w *world) shift(name string, begin func()) (s shift, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return s, err
 	}
-	time.Sleep(5 * time.Second) // what the director has to say about their start is said
+	time.Sleep(5 * time.Second) // the director's messages about their start are over
 	if begin != nil {
 		begin()
 	}
@@ -186,8 +185,8 @@ func (p *played) labour() (took, waited time.Duration, err error) {
 	return time.Since(began), waited + time.Since(asked), err
 }
 
-// rage does everything at once until it is ended: a process of its own floods and calls, while the agent makes
-// a tree of 150,000 files and a file of 1 GB in the checkout; then a success, so that they are looked at.
+// rage does everything at once until it is ended. A separate process floods and calls, while the agent makes a tree
+// of 150,000 files and a file of 1 GB in the checkout. Then it reports a success, so the director reads them.
 func (b *battle) rage() (end func() fury) {
 	var f fury
 	fail := func(err error) func() fury {
@@ -236,10 +235,10 @@ func (b *battle) rage() (end func() fury) {
 	}
 }
 
-// furyVariable names the file with what a hostile worker was given, for a program that is to be one.
+// furyVariable names the file with the input of a hostile worker, for a program that acts as it.
 const furyVariable = "RETAKE_ATTACK_FURY"
 
-// fury is what a hostile worker did.
+// fury is the result of a hostile worker.
 type fury struct {
 	Sent, Calls int64
 	err         error

@@ -18,17 +18,18 @@ import (
 	"retake/internal/agenttest"
 )
 
-// outskirts is what is around the workers of a siege: services that they must not reach, and one host that they may.
+// outskirts are the surroundings of the workers of a siege: services that they must not reach, and one host that they
+// may reach.
 type outskirts struct {
 	everywhere string   // port of a service of this machine, bound to all addresses
 	addresses  []string // of this machine
-	allowed    string   // where the allowed host answers
-	provider   string   // where the stand-in of a provider does, by TLS
+	allowed    string   // the address of the allowed host
+	provider   string   // the address of the stand-in of a provider, by TLS
 	ca         string   // file of its certificate
 	served     *atomic.Int64
 }
 
-// providerKey is what agents use and do not have.
+// providerKey is a key that agents use without having it.
 const providerKey = "sk-ant-attack-the-real-key-of-the-provider-0123456789"
 
 // newOutskirts puts them up.
@@ -99,17 +100,17 @@ func (o outskirts) names() map[string]string {
 	}
 }
 
-// networkAttacks: a container reaches what it was given, and nothing else.
+// networkAttacks: a container reaches only allowed addresses.
 func networkAttacks(o outskirts) []inside {
 	return slices.Concat(allowedAttacks(o), reachAttacks(o), proxyAttacks(o))
 }
 
-// allowedAttacks are on what a container was given.
+// allowedAttacks use the allowed addresses of a container.
 func allowedAttacks(o outskirts) []inside {
 	return []inside{
 		{
 			attack: attack{
-				name: "an allowed host", does: "gets a page of it, and of one that is not allowed, " +
+				name: "an allowed host", does: "gets a page of it, and of a forbidden host, " +
 					"through the proxy", holds: "the former comes, the latter is denied and logged",
 				before: "not seen: there was no proxy",
 			},
@@ -128,9 +129,9 @@ func allowedAttacks(o outskirts) []inside {
 		},
 		{
 			attack: attack{
-				name: "a provider's key", does: "asks its model with what it has in the key's place, " +
-					"elsewhere with that, and looks for the key in all files, environments and memory of its own",
-				holds:  "the model answers, nobody else, and the key is nowhere",
+				name: "a provider's key", does: "asks its model with a placeholder instead of the key, " +
+					"other hosts with it, and searches all files, environments and its own memory for the key",
+				holds:  "only the model answers, and the key is absent",
 				before: "got through: workers held the key",
 			},
 			code: [][]string{{"model"}, {"hunt", reversed(providerKey)}},
@@ -142,7 +143,7 @@ func allowedAttacks(o outskirts) []inside {
 				case !strings.Contains(said, "another path: 404"):
 					return errors.New("it was passed on elsewhere: " + said)
 				case strings.Contains(said, providerKey):
-					return errors.New("the key was said: " + said)
+					return errors.New("the key was used: " + said)
 				}
 				return nil
 			},
@@ -150,11 +151,11 @@ func allowedAttacks(o outskirts) []inside {
 	}
 }
 
-// reachAttacks are on what is around a container, without the proxy.
+// reachAttacks try the surroundings of a container without the proxy.
 func reachAttacks(o outskirts) []inside {
 	return []inside{
 		{
-			attack: attack{name: "a neighbour", does: "looks on its own network for whoever answers at a port, and a " +
+			attack: attack{name: "a neighbour", does: "scans its own network for open ports, and a " +
 				"neighbour does", holds: "nobody is found", before: "got through: nc to a neighbour container"},
 			beside: [][]string{{"answer", "7001", "20s"}}, validate: [][]string{{"neighbours", "7001", "18s"}},
 		},
@@ -171,7 +172,7 @@ func reachAttacks(o outskirts) []inside {
 				name: "metadata and other networks",
 				does: "connects to 169.254.169.254 and 169.254.170.2, 10.0.0.1, 100.100.100.200, another bridge, " +
 					"fd00:ec2::254", holds: "none is reached",
-				before: "not seen: nothing answers at them on the machine where it was tried",
+				before: "not seen: no service answered on the test machine",
 			},
 			code: [][]string{{
 				"reach", "169.254.169.254:80", "169.254.170.2:80", "10.0.0.1:80", "100.100.100.200:80",
@@ -198,7 +199,7 @@ func proxyAttacks(o outskirts) []inside {
 		{
 			attack: attack{
 				name: "addresses in an allowed host's name",
-				does: "asks the proxy for addresses of this machine and of metadata, with the allowed host's " +
+				does: "asks the proxy for addresses of this machine and for metadata, with the allowed host's " +
 					"name in the head", holds: "denied", before: "not seen: there was no proxy",
 			},
 			code: [][]string{
@@ -220,7 +221,7 @@ func proxyAttacks(o outskirts) []inside {
 		},
 		{
 			attack: attack{name: "another attempt's name at the proxy", does: "signs in as another attempt with its " +
-				"own token, and as nobody", holds: "407", before: "not seen: there was no proxy"},
+				"own token, and without a token", holds: "407", before: "not seen: there was no proxy"},
 			code: [][]string{
 				{"proxy", "CONNECT", "api.example.com:443", "api.example.com", "another"},
 				{"proxy", "GET", "http://api.example.com/", "api.example.com", "nobody"},
@@ -235,14 +236,14 @@ func proxyAttacks(o outskirts) []inside {
 	}
 }
 
-// reversed keeps a text from being found where it is only asked for.
+// reversed hides a text from searches in the request itself.
 func reversed(s string) string {
 	b := []byte(s)
 	slices.Reverse(b)
 	return string(b)
 }
 
-// TestNetwork runs the attacks from within containers whose egress is a list. What got through fails.
+// TestNetwork runs the attacks from containers with an allowlist for egress. A successful attack fails the test.
 func TestNetwork(t *testing.T) {
 	api := needEngine(t)
 	o := newOutskirts(t)

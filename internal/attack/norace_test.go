@@ -2,5 +2,5 @@
 
 package attack
 
-// maxMemory of the director, whatever is done to it, in MiB.
+// maxMemory of the director during any attack, in MiB.
 const maxMemory = 300

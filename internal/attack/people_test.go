@@ -12,23 +12,23 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// onPeople: what people without rights write on GitHub.
+// onPeople: texts on GitHub by people without rights.
 const onPeople kind = "people"
 
-// Who may write, and who may not.
+// People with and without write access.
 const (
 	stranger = "mallory"
 	reader   = "reader" // a collaborator who may read
 )
 
-// peopleAttacks: only what people with rights have approved, and could see, reaches agents; and nobody else
-// ends a claim.
+// peopleAttacks: agents get only texts that people with rights could see and approved, and only people with rights
+// end a claim.
 var peopleAttacks = []attack{
 	{
 		name: "a body edited after it was labelled", kind: onPeople, // it waits until the first attempt is given up
 		does: "a stranger's issue is labelled by a person with rights; its author edits title and body in the next " +
 			"second, before and after the first attempt",
-		holds:  "both attempts get the text as it was labelled",
+		holds:  "both attempts get the text from the time of labelling",
 		before: "got through: the next attempt got the edited text",
 		run: func(b *battle) error {
 			key := b.github.CreateIssue(repository, stranger, "Parse it", "Please.")
@@ -55,7 +55,7 @@ var peopleAttacks = []attack{
 	{
 		name: "words that GitHub does not show", kind: onPeople, quick: true,
 		does:   "the issue has a comment of HTML, an unused definition, words in tags and in characters of no width",
-		holds:  "none of them is in the plan, which says that they were left out; code that shows a comment stays",
+		holds:  "all are left out of the plan, which mentions it; code that shows a comment remains",
 		before: "got through: all of it was in the prompt",
 		run: func(b *battle) error {
 			tags := strings.Map(func(r rune) rune { return r + 0xE0000 }, "evil")
@@ -73,8 +73,8 @@ var peopleAttacks = []attack{
 		name: "a label set by an issue form", kind: onPeople, quick: true,
 		does: "a stranger, and a collaborator who may only read, open issues with the label, as a form lets " +
 			"everybody do",
-		holds:  "no attempt begins; the first says why, the second asks a person",
-		before: "got through: the collaborator's was worked on, as its author is among github.trusted_authors",
+		holds:  "no attempt begins; the first explains it, the second leads to a question",
+		before: "got through: an attempt ran for the collaborator's: its author is in github.trusted_authors",
 		run: func(b *battle) error {
 			if err := b.github.AddRepo(repository, "", map[string]string{reader: "read"}); err != nil {
 				return err
@@ -96,9 +96,9 @@ var peopleAttacks = []attack{
 	{
 		name: "forged claims and releases", kind: onPeople, quick: true,
 		does: "a collaborator who may only read posts 100 release and claim markers on the neighbour's issue, and " +
-			"on one that is offered then",
-		holds:  "the neighbour's claim goes on, and the other issue is claimed",
-		before: "got through: our claim was given up",
+			"on an issue that is offered then",
+		holds:  "the neighbour's claim continues, and the other issue is claimed",
+		before: "got through: the director gave its claim up",
 		run: func(b *battle) error {
 			if err := b.github.AddRepo(repository, "", map[string]string{reader: "read"}); err != nil {
 				return err
@@ -125,7 +125,7 @@ var peopleAttacks = []attack{
 	},
 }
 
-// begun is the first attempt of an issue, whose plan says so.
+// begun is the first attempt of an issue, according to its plan.
 func (b *battle) begun(key, title, body string) (*played, error) {
 	p, err := b.attempt(key)
 	if err == nil {
@@ -134,7 +134,7 @@ func (b *battle) begun(key, title, body string) (*played, error) {
 	return p, err
 }
 
-// says compares what an attempt was given to do.
+// says compares the input of an attempt.
 func (p *played) says(title, body string) error {
 	if p.Plan.Issue.Title != title || p.Plan.Issue.Body != body {
 		return fmt.Errorf("attempt %s was given %q, %q", p.id, p.Plan.Issue.Title, p.Plan.Issue.Body)
@@ -148,7 +148,7 @@ func (b *battle) says(key, words string) bool {
 		func(c githubtest.Comment) bool { return strings.Contains(c.Body, words) })
 }
 
-// attempts counts those of an issue.
+// attempts counts the attempts of an issue.
 func (b *battle) attempts(key string) (n int) {
 	files, _ := filepath.Glob(filepath.Join(b.settings.Played, "*.json"))
 	for _, f := range files {
@@ -160,7 +160,7 @@ func (b *battle) attempts(key string) (n int) {
 	return n
 }
 
-// nextSecond waits until GitHub, which tells times in seconds, tells what comes from what was.
+// nextSecond waits for the next second, because GitHub's times have a resolution of a second.
 func nextSecond() error {
 	now := time.Now().Truncate(time.Second)
 	return until("the next second", longest, func() bool { return time.Now().Truncate(time.Second).After(now) })

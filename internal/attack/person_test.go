@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// onPerson: what is attacked with a person's credential, which somebody has stolen.
+// onPerson: attacks with a stolen credential of a person.
 const onPerson kind = "person"
 
 // stealPerson signs in with the person's credential.
@@ -34,8 +34,8 @@ func (b *battle) stealPerson() (*thief, error) {
 	return t, err
 }
 
-// personAttacks: who holds a person's credential may report a failure in a worker's name, and nothing that
-// counts as a success or moves a stream.
+// personAttacks: a person's credential may report a failure in a worker's name, but cannot report a success or change
+// a stream.
 var personAttacks = []attack{
 	{
 		name: "a person at the journal and at workers", kind: onPerson, quick: true,
@@ -86,7 +86,7 @@ var personAttacks = []attack{
 		name: "a person's success for a worker", kind: onPerson, quick: true,
 		does: "worker_result.v1 for a running attempt, in a worker's, a person's and the director's name, where a " +
 			"person may publish; and where not",
-		holds: "dead letters: nothing is delivered, and the attempt goes on", before: "held",
+		holds: "dead letters without a delivery, and the attempt continues", before: "held",
 		run: func(b *battle) error {
 			t, err := b.stealPerson()
 			if err != nil {

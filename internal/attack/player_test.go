@@ -16,20 +16,20 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// played is one attempt whose worker is the suite.
+// played is one attempt with the suite as its worker.
 type played struct {
 	given
 	w      *world
 	id     string
 	client *bus.Client
-	from   *address // where it calls from
+	from   *address // its address
 	quiet  context.CancelFunc
 	beats  sync.WaitGroup
 
 	notices int
 }
 
-// attempt waits until an attempt of an issue was started that is not among the earlier ones, and not over.
+// attempt waits for a new attempt of an issue that is not over.
 func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	p := &played{w: w}
 	err := until("an attempt of "+key, longest, func() bool {
@@ -57,7 +57,7 @@ func (p *played) work() error {
 		if err == nil {
 			break
 		}
-		if time.Now().After(deadline) || p.stopped() { // its credential is worth nothing any more
+		if time.Now().After(deadline) || p.stopped() { // its credential is revoked
 			return fmt.Errorf("never welcomed: %w; the director's log has: %s", err, p.w.linesOf(p.id)+"\n\t"+
 				p.w.linesOf("bus connections refused"))
 		}
@@ -166,7 +166,7 @@ func (p *played) end(code int) {
 	_ = os.WriteFile(filepath.Join(p.w.settings.Played, p.id+".exit"), []byte(strconv.Itoa(code)), 0o600)
 }
 
-// hush ends what the worker does on the bus.
+// hush ends the worker's activity on the bus.
 func (p *played) hush() {
 	if p.quiet != nil {
 		p.quiet()

@@ -2,6 +2,5 @@
 
 package attack
 
-// maxMemory of the director, whatever is done to it, in MiB: the race detector keeps several bytes for each of
-// the program's.
+// maxMemory of the director during any attack, in MiB. The race detector multiplies the program's memory.
 const maxMemory = 900

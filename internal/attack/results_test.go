@@ -11,10 +11,10 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// resultAttacks: a result is believed for what was seen, not for who says it.
+// resultAttacks: observations decide about a result, not its sender.
 var resultAttacks = []attack{
 	{
-		name: "a success of its own making", kind: onResults, quick: true,
+		name: "a self-made success", kind: onResults, quick: true,
 		does:  "with the stolen credential: worker_result.v1 for its own attempt, unsigned and with made-up signatures",
 		holds: "nothing is delivered", before: "held",
 		run: func(b *battle) error {
@@ -35,7 +35,7 @@ var resultAttacks = []attack{
 	{
 		name: "a success while the real worker fails", kind: onResults,
 		does:   "50 forged successes before, during and after the worker's own error",
-		holds:  "one verdict, from the worker's error; nothing is delivered",
+		holds:  "one verdict, from the worker's error, without a delivery",
 		before: "got through: the forged success came first and was pushed",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
@@ -95,9 +95,9 @@ var resultAttacks = []attack{
 		},
 	},
 	{
-		name: "an error of its own making", kind: onResults,
+		name: "a self-made error", kind: onResults,
 		does:  "unsigned worker_error.v1, in an envelope and bare, in the worker's and in an operator's name",
-		holds: "it decides nothing: the attempt goes on", before: "got through: it ended the attempt",
+		holds: "it does not decide, and the attempt continues", before: "got through: it ended the attempt",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -154,7 +154,7 @@ var resultAttacks = []attack{
 			t.Close()
 			e := b.me.failure("real", "a real failure")
 			e.EscalateToHuman = true
-			if b.me.stopped() { // as an offender: its worker has nothing to say any more
+			if b.me.stopped() { // as an offender: its worker is cut off
 				b.note("the offender was stopped")
 				return nil
 			}
@@ -169,7 +169,7 @@ var resultAttacks = []attack{
 	{
 		name: "a result after the end", kind: onResults,
 		does:  "the worker's own success, well formed, sent once its issue was closed and its attempt is over",
-		holds: "refused; nothing is delivered", before: "held",
+		holds: "refused, without a delivery", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -186,8 +186,8 @@ var resultAttacks = []attack{
 	},
 	{
 		name: "an earlier attempt's report again", kind: onResults,
-		does:  "what the first attempt signed (its error, and a success with its key), sent in the second attempt",
-		holds: "it decides nothing in the second attempt", before: "got through: it ended the later attempt",
+		does:  "signed messages of the first attempt (an error, and a success), sent in the second",
+		holds: "it does not decide in the second attempt", before: "got through: it ended the later attempt",
 		run: func(b *battle) error {
 			e := b.me.failure("first", "HTTP 500")
 			e.IsTransient, e.ShouldRetry = true, true
@@ -225,8 +225,8 @@ var resultAttacks = []attack{
 	},
 }
 
-// undelivered makes sure, for a while, that nothing of the attacker's is pushed as finished. What it left is
-// shown as unfinished.
+// undelivered checks for a while that the director does not push the attacker's work as finished. The remaining work
+// is shown as unfinished.
 func (b *battle) undelivered() error {
 	_, number, _ := strings.Cut(b.me.Task, "#")
 	for range 20 {

@@ -28,13 +28,13 @@ import (
 	"retake/internal/testbed"
 )
 
-// onSecrets: what an agent says of secrets that it has, wherever people read it.
+// onSecrets: secrets in an agent's texts, in every place for people.
 const onSecrets kind = "secrets"
 
-// givenKey is a value that every agent of the siege is given.
+// givenKey is a value that every agent of the siege gets.
 const givenKey = "kq7Zp-Lw4Rt8-Vb3Nm6-Xc2Yd9"
 
-// spellings are how an agent writes what it was given. What is searched for is each of them.
+// spellings are the forms in which an agent writes its secrets. The search covers all of them.
 func spellings() map[string]string {
 	v := givenKey
 	backwards := reversed(v)
@@ -50,8 +50,8 @@ func spellings() map[string]string {
 	}
 }
 
-// shaped are credentials that nobody gave to the agent, which are known by their shape or by the name in front:
-// how they are printed, and what of that is secret. None stands in this file in one piece.
+// shaped are credentials that the agent did not get. Their shape or the name before them identifies them. A row has
+// the printed form and its secret part. This file has all of them in pieces.
 func shaped() map[string][2]string {
 	r := strings.Repeat
 	all := map[string][2]string{}
@@ -74,7 +74,7 @@ func shaped() map[string][2]string {
 	return all
 }
 
-// allSaid is what the agent says.
+// allSaid is the agent's output.
 func allSaid() (text string) {
 	for _, name := range slices.Sorted(maps.Keys(spellings())) {
 		text += "this is " + name + ":\n" + spellings()[name] + "\n"
@@ -90,15 +90,15 @@ var (
 	noSign  = regexp.MustCompile(`[^A-Za-z0-9]+`)
 )
 
-// squeezed has a text's letters and digits only: what stands between them hides nothing.
+// squeezed has only a text's letters and digits, because other characters hide nothing.
 func squeezed(text string) string {
 	return noSign.ReplaceAllString(escapes.ReplaceAllString(text, ""), "")
 }
 
-// part is how many letters and digits of a secret nobody must read in one piece.
+// part is the number of letters and digits of a secret that must not be readable in one piece.
 const part = 10
 
-// secretsIn are those of which a part can be read in a text.
+// secretsIn returns the secrets that a text shows in part.
 func secretsIn(text string) (found []string) {
 	text = squeezed(text)
 	look := func(name, secret string) {
@@ -120,7 +120,7 @@ func secretsIn(text string) (found []string) {
 	return found
 }
 
-// search reads all that people can read of the director, on GitHub and here, for secrets.
+// search searches all readable output of the director, on GitHub and here, for secrets.
 func (s *siege) search(key string) error {
 	var errs []error
 	places := map[string]int{}
@@ -161,11 +161,11 @@ func (s *siege) search(key string) error {
 	s.start()
 	comments, err := json.Marshal(s.github.Issue(key).Comments)
 	errs = append(errs, err)
-	// what hides nothing has nothing to hide
-	for place, text := range map[string]string{"its stored output": output, "what is on GitHub": string(comments) +
+	// a text without hidden parts needs no check
+	for place, text := range map[string]string{"its stored output": output, "texts on GitHub": string(comments) +
 		pull} {
 		if !strings.Contains(strings.ReplaceAll(text, `\`, ""), redact.Marker) { // Markdown escapes it
-			errs = append(errs, fmt.Errorf("the attack was not made: nothing is hidden in %s: %.600s", place, text))
+			errs = append(errs, fmt.Errorf("the attack was not made: %s hides nothing: %.600s", place, text))
 		}
 	}
 	if s.has(key, "agent-review") && pull == "" {
@@ -177,7 +177,7 @@ func (s *siege) search(key string) error {
 	return errors.Join(errs...)
 }
 
-// journal is all that the director has written into it.
+// journal is everything that the director wrote into its journal.
 func (s *siege) journal() (string, error) {
 	c, problems := config.Load(s.settings.Config, nil, nil)
 	if err := problems.Err(); err != nil {
@@ -219,7 +219,7 @@ func (s *siege) stored(look func(path, text string)) error {
 	})
 }
 
-// secretAttacks: an agent says what it has been given, and what it has found.
+// secretAttacks: an agent prints secrets that it got or found.
 func secretAttacks() []inside {
 	searched := func(s *siege, key, _ string) error { return s.search(key) }
 	said := allSaid()
@@ -232,8 +232,8 @@ func secretAttacks() []inside {
 	return []inside{
 		{
 			attack: attack{
-				name: "secrets beside work that is delivered",
-				does: "prints what it was given in 13 spellings, and 7 credentials, in CODE, as its answer and in " +
+				name: "secrets in addition to delivered work",
+				does: "prints its input in 13 spellings, and 7 credentials, in CODE, as its answer and in " +
 					"VALIDATE; its work is delivered as a pull request", holds: holds, before: before,
 			},
 			code:     [][]string{{"print", said}, {"print", string(progress) + "\n" + string(final) + "\n"}},
@@ -251,7 +251,8 @@ func secretAttacks() []inside {
 		},
 		{
 			attack: attack{
-				name: "secrets in a failure", does: "prints the same as what went wrong, and ends with 1",
+				name:  "secrets in a failure",
+				does:  "prints the same as its error, and ends with 1",
 				holds: holds, before: before,
 			},
 			code: [][]string{
@@ -262,8 +263,8 @@ func secretAttacks() []inside {
 		},
 		{
 			attack: attack{
-				name: "secrets as names of files", does: "prints the same, and has files named by what it " +
-					"was given, plain and in hex, and by credentials", holds: holds + "; a person is asked",
+				name: "secrets as names of files", does: "prints the same, and has files named by its " +
+					"input, plain and in hex, and by credentials", holds: holds + "; a person gets a question",
 				before: before,
 			},
 			code: [][]string{
@@ -278,10 +279,10 @@ func secretAttacks() []inside {
 	}
 }
 
-// TestSecrets runs the attacks of agents that say what they have. What got through fails.
+// TestSecrets runs the attacks of agents that print secrets. A successful attack fails the test.
 func TestSecrets(t *testing.T) {
 	if found := secretsIn(allSaid()); len(found) != len(spellings())+len(shaped()) {
-		t.Fatalf("only these are found in what the agent says: %q", found)
+		t.Fatalf("only these are found in the agent's output: %q", found)
 	}
 	api := needEngine(t)
 	program, err := build(testbed.DirectorProgram)

@@ -33,15 +33,16 @@ const shellVariable = "RETAKE_ATTACK_DIRECTOR"
 type settings struct {
 	Config string // its file
 	Worker string // binary
-	Played string // folder of played workers; empty: the configured runtime
-	CA     string // file with the certificate of the hosts that keys are for; empty: the real ones
-	// of the internet that workers' proxy sees → address and, after a blank, who answers there; nil: the real one
+	Played string // folder of played workers; by default the configured runtime
+	CA     string // file with the certificate of the hosts with keys; by default the real ones
+	// of the internet behind the workers' proxy → address and, after a blank, the server there; nil for the real
+	// internet
 	Names map[string]string
 }
 
 const token = "attack-token"
 
-// runShell is the director until SIGTERM. What a configuration refuses for GitHub's sake is faster here.
+// runShell is the director until SIGTERM. The values that GitHub's limits forbid are faster here.
 func runShell(path string) error {
 	var s settings
 	data, err := os.ReadFile(path)
@@ -101,9 +102,8 @@ func (s settings) internet(o *egress.Options) {
 	}
 }
 
-// playedRuntime is a runtime whose workers are played by the suite, in another process. They meet in a folder:
-// <id>.json is what a worker was given, <id>.exit its exit code once it has ended, <id>.stop that it is to end,
-// <id>.gone that it is removed.
+// playedRuntime is a runtime with workers that the suite plays in another process. They meet in a folder: <id>.json
+// has a worker's input, <id>.exit its exit code once it has ended, <id>.stop asks for its end, <id>.gone removes it.
 type playedRuntime struct{ dir string }
 
 var _ container.Runtime = playedRuntime{}

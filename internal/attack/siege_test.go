@@ -23,13 +23,13 @@ import (
 // siege is a director with real containers.
 type siege struct {
 	*world
-	docker *testbed.Docker // nil: workers are plain processes
+	docker *testbed.Docker // nil for plain processes
 	worker string
 	name   string // of fleet, network and image
 
 	mu     sync.Mutex
 	orders map[string]order // by issue and stage
-	begun  map[string]bool  // issues whose agent has asked for its orders
+	begun  map[string]bool  // issues with an agent that has asked for its orders
 	said   map[string]string
 }
 
@@ -72,14 +72,14 @@ run = [%q]
 timeout_seconds = 30
 `
 
-// siegeOptions are what differs between sieges.
+// siegeOptions are the differences between sieges.
 type siegeOptions struct {
 	containers string            // more keys of [containers]
 	program    string            // see world
-	delivery   string            // github.delivery; empty: branch
+	delivery   string            // github.delivery, branch by default
 	names      map[string]string // see settings
 	ca         string
-	environ    []string // more of the director's
+	environ    []string // more of the director's configuration configuration
 }
 
 // newSiege makes image and network, and starts the director. All of it is gone with the test.
@@ -117,7 +117,7 @@ func emptySiege(t *testing.T) (s *siege, dir string) {
 	return s, dir
 }
 
-// begin starts the director, whose workers run the agent.
+// begin starts the director, and its workers run the agent.
 func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
 	t.Helper()
 	profile := filepath.Join(dir, "agents.toml")
@@ -145,7 +145,7 @@ func (s *siege) image(t *testing.T, agent string) error {
 	return s.docker.Import(t.Context(), &tar.Header{Name: "agent", Mode: 0o755}, data, more...)
 }
 
-// listen is where agents get their orders.
+// listen is the address from which agents get their orders.
 func (s *siege) listen(t *testing.T, gateway string) (url string) {
 	l, err := net.Listen("tcp", net.JoinHostPort(gateway, "0"))
 	must(t, err)
@@ -184,7 +184,7 @@ func (s *siege) clear(t *testing.T) {
 	}
 }
 
-// TestContainers runs the attacks from within containers. What got through fails.
+// TestContainers runs the attacks from within containers. A successful attack fails the test.
 func TestContainers(t *testing.T) {
 	newSiege(t, needEngine(t), siegeOptions{}).each(t, onContainer, containerAttacks)
 }
@@ -274,7 +274,7 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 	return evidence, errors.Join(err, judged)
 }
 
-// judged looks at what was decided of the attacker's issue, and how the director is.
+// judged checks the decision about the attacker's issue, and the state of the director.
 func (s *siege) judged(a inside, decided string, evidence []string) (_ []string, err error) {
 	if a.label != "" && decided != a.label {
 		err = fmt.Errorf("it is %q, want %s", decided, a.label)

@@ -56,9 +56,9 @@ var streamAttacks = []attack{
 		},
 	},
 	{
-		name: "a credential of its own making", kind: onBus, quick: true,
-		does: "signs in with wider permissions: another's name, @director, @journal, @operator, a token, an nkey, " +
-			"no credential at all",
+		name: "a self-made credential", kind: onBus, quick: true,
+		does: "signs in with wider permissions: another worker's name, @director, @journal, @operator, a token, an " +
+			"nkey, no credential at all",
 		holds: "refused", before: "held on the embedded bus; on a joined one no credential was needed",
 		run: func(b *battle) error {
 			tried := 0
@@ -89,7 +89,7 @@ var streamAttacks = []attack{
 		name: "malformed messages", kind: onBus, quick: true,
 		does: "JSON 60,000 deep, with duplicate keys, numbers of 60 KB and 1e999, invalid UTF-8 and NUL in every " +
 			"field, BOM, lone surrogates, on all channels",
-		holds: "dead letters, bounded; nothing is decided", before: "held",
+		holds: "bounded dead letters without a decision", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -171,9 +171,9 @@ var streamAttacks = []attack{
 		},
 	},
 	{
-		name: "control characters in what people read", kind: onBus,
+		name: "control characters in texts for people", kind: onBus,
 		does:   "ESC sequences, OSC 8 and 52, CR, bidi marks and a mention in step, note, stage and message",
-		holds:  "none of them reaches the log, the snapshot, or a comment as it is",
+		holds:  "none of them reaches the log, the snapshot, or a comment unchanged",
 		before: "not seen: the attempt was not decided in time",
 		run: func(b *battle) error {
 			const nasty = "\x1b]52;c;cm0gLXJm\x07\x1b[2J\r@octocat \u202e<img src=x>"

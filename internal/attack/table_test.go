@@ -15,7 +15,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// kind is what is attacked.
+// kind is the target of an attack.
 type kind string
 
 const (
@@ -31,20 +31,20 @@ const (
 type attack struct {
 	name  string
 	kind  kind
-	does  string // what the hostile agent does
-	holds string // what must hold
-	// what happened before there was a defence: "got through: ", "held", or "not seen: " and why
+	does  string // the actions of the hostile agent
+	holds string // the defence that must hold
+	// the result before the defence: "got through: ", "held", or "not seen: " and the reason
 	before string
-	quick  bool                  // in make test, too
-	most   time.Duration         // deadline; 0: two minutes
-	run    func(b *battle) error // an error: it got through
+	quick  bool                  // also in make test
+	most   time.Duration         // deadline, two minutes by default
+	run    func(b *battle) error // an error for a successful attack
 }
 
 // battle is one attack under way.
 type battle struct {
 	*world
-	me        *played // who attacks: it was welcomed, and holds its credential
-	neighbour *played // who works beside it
+	me        *played // the attacker: it was welcomed, and holds its credential
+	neighbour *played // the honest neighbour
 	watcher   *watcher
 	seen      []string
 }
@@ -56,7 +56,7 @@ func (b *battle) note(format string, args ...any) {
 
 const longest = 2 * time.Minute
 
-// TestAttacks runs the table. What got through fails.
+// TestAttacks runs the table. A successful attack fails the test.
 func TestAttacks(t *testing.T) {
 	var place *world
 	var last kind
@@ -110,7 +110,7 @@ func rows() (all []attack) {
 	return all
 }
 
-// shown counts what was printed.
+// shown counts the printed rows.
 var shown, through int
 
 // show prints a row.
@@ -123,7 +123,7 @@ func show(a attack, how string, began time.Time, evidence []string) {
 		a.before)
 }
 
-// What show says of an attack.
+// The prefixes of show.
 const (
 	held       = "held"
 	gotThrough = "GOT THROUGH"
@@ -135,7 +135,7 @@ type pair struct {
 	err           error
 }
 
-// stock is how many pairs are made ready while others fight.
+// stock is the number of pairs that are prepared while others fight.
 const stock = 3
 
 // prepare makes one pair ready.
@@ -145,8 +145,8 @@ func (w *world) prepare() {
 	go func() { ready <- w.pair(w.issue("hostile"), w.issue("neighbour")) }()
 }
 
-// pair begins the two, each when its own attempt does: GitHub's limit may keep one claim back for a minute, and
-// a worker that says nothing for 20 seconds is given up.
+// pair begins the two, each when its own attempt does. GitHub's limit may delay one claim by a minute, and a worker
+// that is silent for 20 seconds is given up.
 func (w *world) pair(mine, theirs string) (p pair) {
 	var e1, e2 error
 	var both sync.WaitGroup
@@ -157,7 +157,7 @@ func (w *world) pair(mine, theirs string) (p pair) {
 	return p
 }
 
-// fight makes one attack, and looks what became of the director and of the neighbour.
+// fight makes one attack, and checks the director and the neighbour after it.
 func (w *world) fight(a attack) (evidence []string, err error) {
 	p, err := w.next()
 	if err != nil {
@@ -188,8 +188,8 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 	return b.seen, err
 }
 
-// lift opens what was closed on workers' words: as agreed, no attempt of the next pairs begins before a quarter
-// of an hour has passed.
+// lift reopens resources that workers' reports closed. Otherwise no attempt of the next pairs begins for a quarter of
+// an hour, as agreed.
 func (w *world) lift() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -228,12 +228,12 @@ func (w *world) dismiss() {
 	w.last = pair{}
 }
 
-// leave ends the world for good, and what is left of its workers.
+// leave ends the world with the remains of its workers.
 func (w *world) leave() {
 	w.stop()
 	w.dismiss()
 	for _, ready := range w.pairs {
-		go func() { // those that are still being begun give up by themselves
+		go func() { // the unfinished ones give up without help
 			p := <-ready
 			p.me.hush()
 			p.neighbour.hush()
@@ -249,12 +249,12 @@ func (w *world) begin(key string) (*played, error) {
 		err = p.work()
 	}
 	if err != nil {
-		p.hush() // or it would go on calling
+		p.hush() // or it would continue to call
 	}
 	return p, err
 }
 
-// survived: the director is well, small, and takes the neighbour's work as if nothing had happened.
+// survived: the director is well, small, and takes the neighbour's work as usual.
 func (b *battle) survived() error {
 	began := time.Now()
 	if err := until("the director is well", 20*time.Second, func() bool { return b.well() == nil }); err != nil {
@@ -287,7 +287,7 @@ func (b *battle) survived() error {
 	return err
 }
 
-// served: the neighbour, who works on, gets a lease and has a report stored, without waiting.
+// served: the neighbour gets a lease and has a report stored without waiting.
 func (b *battle) served(began time.Time) error {
 	_, err := b.neighbour.ask(wire.BudgetAcquire{Resource: "model." + b.neighbour.id})
 	if err != nil {

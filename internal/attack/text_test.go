@@ -15,10 +15,10 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// onText: what is attacked with words that the director shows to people.
+// onText: hostile texts that the director shows to people.
 const onText kind = "text"
 
-// hostileWords are an agent's. Everything in them does something on GitHub, or is to look as if it was ours.
+// hostileWords are texts of an agent. Everything in them does something on GitHub, or is to look as if it was ours.
 const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, closes other/repo#2, see GH-3 and " +
 	"https://github.com/other/repo/issues/5.\n\n" +
 	"![](https://evil.test/pixel.png) <img src=https://evil.test/pixel.png> [sign in][1] <https://evil.test> " +
@@ -31,12 +31,13 @@ const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, 
 var (
 	shownCode = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
 	shownTag  = regexp.MustCompile(`<[^>]*>`)
-	// effects are what GitHub makes of text that is not in code: mentions, references, links, images, alerts, formulas.
+	// effects are the effects of text outside of code on GitHub: mentions, references, links, images, alerts,
+	// formulas.
 	effects = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.\S|\[[!^]|\$.*\$|<!-`)
 	foreign = regexp.MustCompile(`href="https?://evil|<img|<input`)
 )
 
-// effect is what a comment does that it must not; empty: nothing.
+// effect is a forbidden effect of a comment, or "".
 func effect(body string) string {
 	page := shownCode.ReplaceAllString(string(githubtest.Render(body)), "<>")
 	if bad := effects.FindString(html.UnescapeString(shownTag.ReplaceAllString(page, "\x00"))); bad != "" {
@@ -45,7 +46,7 @@ func effect(body string) string {
 	return foreign.FindString(page)
 }
 
-// inertComment: the director's latest comment on an issue does nothing, and ends as it should.
+// inertComment: the director's latest comment on an issue has no effect, and has the right end.
 func (b *battle) inertComment(key, end string) error {
 	comments := b.github.Issue(key).Comments
 	if len(comments) == 0 {
@@ -62,15 +63,15 @@ func (b *battle) inertComment(key, end string) error {
 	return nil
 }
 
-// textAttacks: other people's words do nothing on GitHub but to be read.
+// textAttacks: texts of other people have no effect on GitHub.
 var textAttacks = []attack{
 	{
 		name: "a question that notifies, links and loads", kind: onText, quick: true,
 		does: "a question with mentions as entities, references, addresses, images, HTML, an alert, a formula, a " +
 			"forged marker and an open block of code",
-		holds: "shown as text and code; nobody is notified, nothing is referred to, linked or loaded, and the ways " +
+		holds: "shown as text and code, without notifications, references, links or loads, and the ways " +
 			"to answer come after it",
-		before: "got through: linked, loaded a picture, referred to other repositories' issues",
+		before: "got through: linked, loaded a picture, referenced issues of other repositories",
 		run: func(b *battle) error {
 			e := b.me.failure("question", "it asks")
 			e.Stage, e.ErrorType, e.Question, e.EscalateToHuman = wire.StageCode, "needs_human", hostileWords, true
@@ -87,10 +88,10 @@ var textAttacks = []attack{
 	},
 	{
 		name: "a summary and a title that do things", kind: onText,
-		does: "an issue whose title closes, skips checks and mentions; a success whose summary is as hostile as " +
+		does: "an issue with a title that closes, skips checks and mentions; a success with a summary as hostile as " +
 			"the question",
-		holds: "the commit's message closes nothing, skips nothing, names nobody; the report is text and code",
-		before: "got through: the summary linked, loaded a picture, referred to other repositories' issues; the " +
+		holds: "the commit's message does not close, skip or mention; the report is text and code",
+		before: "got through: the summary linked, loaded a picture, referenced issues of other repositories; the " +
 			"title's address linked",
 		run: func(b *battle) error {
 			key := b.issue("fixes #1 closes other/repo#2 https://github.com/other/repo/issues/5 www.evil.test [skip " +

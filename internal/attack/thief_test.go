@@ -18,19 +18,18 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// thief signs in with the attacker's own credential, and is told what the server refuses.
+// thief signs in with the attacker's own credential, and records the server's refusals.
 type thief struct {
 	*nats.Conn
 	mu      sync.Mutex
 	refused []string
 }
 
-// elsewhere is where attackers call from: an address of their own, as each container has. Connections are
-// counted by address.
+// elsewhere is the address of attackers: a separate one, as each container has. Connections are counted by address.
 var elsewhere = &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
 
-// address is where one played worker calls from, as a container has an address of its own: what one does then
-// keeps nobody else out.
+// address is the address of one played worker. A container has a separate address, too, so its offences shut no other
+// worker out.
 type address struct {
 	net.Dialer
 	host string // that is called
@@ -46,7 +45,7 @@ func anAddress() *address {
 	}}
 }
 
-// to is what connects from there to a server.
+// to connects from there to a server.
 func (a *address) to(server string) (nats.InProcessConnProvider, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -55,7 +54,7 @@ func (a *address) to(server string) (nats.InProcessConnProvider, error) {
 	return &address{Dialer: a.Dialer, host: u.Host}, nil
 }
 
-// InProcessConn is no such thing: it is how a client is given the connection that it shall use.
+// InProcessConn gives a client a prepared connection, in spite of its name.
 func (a *address) InProcessConn() (net.Conn, error) { return a.Dial("tcp", a.host) }
 
 // steal signs in as a played worker.
@@ -72,7 +71,7 @@ func (p *played) steal(more ...nats.Option) (*thief, error) {
 	return t, err
 }
 
-// refusals are what was refused so far; fewer than awaited are waited for.
+// refusals are the refusals so far. It waits until there are as many as expected.
 func (t *thief) refusals(awaited int) (n int) {
 	_ = t.FlushTimeout(5 * time.Second)
 	_ = until("refusals", 10*time.Second, func() bool {
@@ -114,7 +113,7 @@ type line struct {
 	nonce string
 }
 
-// call opens a connection and reads the server's INFO, if it says so at once.
+// call opens a connection and reads the server's INFO, if it comes at once.
 func (p *played) call() (*line, error) {
 	u, err := url.Parse(p.Plan.Bus.URL)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// waitAttacks: a worker's word closes nothing for others without evidence.
+// waitAttacks: a worker's report without evidence does not close a resource for others.
 var waitAttacks = []attack{
 	{
 		name: "a lease reported as limited for a day", kind: onWaits, quick: true,
@@ -47,8 +47,8 @@ var waitAttacks = []attack{
 		},
 	},
 	{
-		name: "the same again and again", kind: onWaits,
-		does:   "one attempt reports the limit 30 times, as soon as it may",
+		name: "the same report repeatedly", kind: onWaits,
+		does:   "one attempt reports the limit 30 times, at the highest rate",
 		holds:  "still 15 minutes from the first report at most: a second task's evidence is needed",
 		before: "got through: a day at the first report",
 		run: func(b *battle) error {
@@ -106,8 +106,8 @@ var waitAttacks = []attack{
 	},
 }
 
-// maxWait in seconds is what one worker may close for others: the built-in rate_limits.model.max_wait_seconds,
-// and a moment.
+// maxWait is the time in seconds for which one worker may close a resource for others: the built-in
+// rate_limits.model.max_wait_seconds, and some tolerance.
 const maxWait = 901
 
 func number(f float64) *float64 { return &f }

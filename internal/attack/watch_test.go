@@ -51,7 +51,7 @@ func (v *watcher) count(in map[string]int, subject string) {
 	in[subject]++
 }
 
-// about counts what was seen on a worker's subjects.
+// about counts the messages on a worker's subjects.
 func (v *watcher) about(in map[string]int, worker string) (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -66,7 +66,7 @@ func (v *watcher) about(in map[string]int, worker string) (n int) {
 // deadLettersNaming counts the dead letters about a worker's subjects.
 func (b *battle) deadLettersNaming(worker string) int { return b.watcher.about(b.watcher.dead, worker) }
 
-// reports counts those of the attacker.
+// reports counts the attacker's reports.
 func (b *battle) reports() int { return b.watcher.about(b.watcher.reports, b.me.id) }
 
 func entries(dir string) []os.DirEntry {

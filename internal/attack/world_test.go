@@ -42,21 +42,21 @@ type world struct {
 	last     pair        // that fought
 }
 
-// worldOptions are what differs between worlds.
+// worldOptions are the differences between worlds.
 type worldOptions struct {
 	dir      string            // instead of a new one
-	fleet    string            // empty: made from dir
-	data     string            // director.data_dir; empty: below dir
+	fleet    string            // made from dir by default
+	data     string            // director.data_dir, below dir by default
 	sections string            // of the configuration: more keys and stages, as TOML; it needs a stage
 	director string            // more keys of [director]
 	bus      string            // more keys of [agent_bus]
 	keys     string            // folder of a server that was joined
-	worker   string            // binary; empty: played workers
+	worker   string            // binary, or empty for played workers
 	names    map[string]string // see settings
 	ca       string
-	environ  []string // more of the director's
-	program  string   // the director itself; empty: the suite is one, which is faster with GitHub
-	delivery string   // github.delivery; empty: branch
+	environ  []string // more of the director's configuration configuration
+	program  string   // the director itself; by default the suite is one, which is faster with GitHub
+	delivery string   // github.delivery, branch by default
 }
 
 const playedStage = "[[stage]]\nname = \"CODE\"\nrun = [\"played\"]\ntimeout_seconds = 600\n"
@@ -166,7 +166,7 @@ func (w *world) data() string {
 	return dir
 }
 
-// start starts the director and waits until it is well.
+// start starts the director and waits until it is healthy.
 func (w *world) start() {
 	w.t.Helper()
 	must(w.t, w.director.Start())
@@ -185,7 +185,7 @@ func (w *world) stop() {
 	w.endLeftovers()
 }
 
-// endLeftovers ends what the director left running in the world's folder, such as a git that it waited for.
+// endLeftovers ends the director's remaining programs in the world's folder, such as a git that it waited for.
 func (w *world) endLeftovers() {
 	for _, p := range entries("/proc") {
 		pid, err := strconv.Atoi(p.Name())
@@ -201,7 +201,7 @@ func (w *world) endLeftovers() {
 	}
 }
 
-// well asks the director how it is.
+// well asks the director for its health.
 func (w *world) well() error { return testbed.Well(context.Background(), w.data()) }
 
 func (w *world) snapshot() wire.Snapshot {
@@ -211,7 +211,7 @@ func (w *world) snapshot() wire.Snapshot {
 	return s
 }
 
-// memory is what the director's process holds and held at most since forget, in MiB.
+// memory is the current and the highest memory of the director's process since forget, in MiB.
 func (w *world) memory() (now, peak int) {
 	data, _ := os.ReadFile(w.proc("status"))
 	for line := range strings.Lines(string(data)) {
@@ -256,7 +256,7 @@ func (w *world) logged(texts ...string) bool {
 	return false
 }
 
-// issue opens one that is work.
+// issue opens an issue with work.
 func (w *world) issue(title string) (key string) {
 	return w.github.CreateIssue(repository, person, title, "please", "agent-task")
 }
@@ -265,14 +265,14 @@ func (w *world) has(key, label string) bool {
 	return slices.Contains(w.github.Issue(key).Labels, label)
 }
 
-// branches lists those that were pushed, with their commits.
+// branches lists the pushed branches, with their commits.
 func (w *world) git(args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"-C", filepath.Join(w.dir, "git", repository+".git")}, args...)...)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
 
-// delivered lists the files of the branch that was pushed for an issue; none: nothing was.
+// delivered lists the files of the branch that was pushed for an issue, if any.
 func (w *world) delivered(key string) []string {
 	_, number, _ := strings.Cut(key, "#")
 	refs, _ := w.git("for-each-ref", "--format=%(refname)", "refs/heads/retake/"+number+"-a?")
@@ -284,9 +284,8 @@ func (w *world) delivered(key string) []string {
 	return strings.Split(strings.TrimSuffix(files, "\x00"), "\x00")
 }
 
-// pushed waits for the branch of an issue. What comes after it on GitHub says nothing of an attack: rows follow
-// each other so quickly that the director meets GitHub's limit of 80 new comments and pull requests a minute,
-// and keeps them back.
+// pushed waits for the branch of an issue. Later events on GitHub do not concern an attack: rows follow each other so
+// quickly that the director meets GitHub's limit of 80 new comments and pull requests a minute, and delays them.
 func (w *world) pushed(key string, most time.Duration) error {
 	return until("the work on "+key+" is pushed", most, func() bool { return len(w.delivered(key)) > 0 })
 }

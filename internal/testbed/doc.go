@@ -10,5 +10,5 @@
 //
 //   - Everything belongs to a fleet, whose name is made for one run. Clear removes all of it, and its error names what
 //     is left.
-//   - No process outlives this one, however it ends, and no token but the stand-in's reaches a director.
+//   - No process outlives this one, and a director gets only the stand-in's token.
 package testbed

@@ -28,7 +28,7 @@ type Docker struct {
 	API    *client.Client
 	Image  string // of workers
 	Worker string // the program in workers' containers, or empty if there was never a firewall to remove
-	Fleet  string // value of the label on everything that belongs to the fleet
+	Fleet  string // value of the label on the fleet's objects
 }
 
 // AgentPath is the path of the agent in an image.

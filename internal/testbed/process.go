@@ -29,7 +29,7 @@ type Process struct {
 	cmd     *exec.Cmd // nil unless it should be running
 	started time.Time
 	ended   chan struct{}
-	kills   []time.Time // deaths by SIGKILL, whatever sent it
+	kills   []time.Time // deaths by SIGKILL from any sender
 }
 
 // DirectorEnv returns environ without variables that configure a director, and with the stand-in's token. A
@@ -56,8 +56,7 @@ func (p *Process) StartWith(more ...string) error {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env = append(slices.Clone(p.Env), more...)
-	// A separate process group: Ctrl-C in the terminal reaches this program alone. The child dies with this
-	// program.
+	// A separate process group: Ctrl-C in the terminal reaches only this program. The child dies with this program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var lines io.Reader
 	var err error
@@ -135,7 +134,7 @@ func (p *Process) Signal(sig syscall.Signal) {
 // Kill sends SIGKILL and waits for the process.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
-// stopWithin is how long a program may take to end when asked.
+// stopWithin is the time in which a program must end after a signal.
 const stopWithin = 20 * time.Second
 
 // Stop asks the program to end and waits. It returns an error if the program had to be killed.

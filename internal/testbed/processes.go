@@ -18,7 +18,7 @@ import (
 
 // Processes runs workers as plain processes, without an engine.
 type Processes struct {
-	Dir   string // where the director keeps its records of them
+	Dir   string // the place of the director's records of them
 	Agent string // file written by Install, because workers cannot read the agent's original directory
 	Fleet string
 
@@ -74,7 +74,7 @@ func (p *Processes) Workers(ctx context.Context) (all []Worker, err error) {
 	return all, err
 }
 
-// listEvery is how often Record lists processes, which report neither their start nor their end.
+// listEvery is the interval at which Record lists processes, because processes do not report their start and end.
 const listEvery = 20 * time.Millisecond
 
 // Record records the changes that it sees. It misses a process that lives shorter than listEvery.

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// files are what was read, and what in it is unknown: one sentence for each thing.
+// files are the read files, with one sentence for each unknown part.
 type files struct {
 	vectors  []Vector
 	lines    []Line
@@ -109,7 +109,7 @@ func (f *files) decode(path string) (all []Vector) {
 		Vectors []json.RawMessage `json:"vectors"`
 	}
 	if err := json.Unmarshal(f.content(path), &file); err != nil || file.Vectors == nil {
-		f.problem("%s: no list of vectors", name(path))
+		f.problem("%s: not a list of vectors", name(path))
 	}
 	for i, raw := range file.Vectors {
 		v := Vector{Seed: file.Seed}
@@ -125,7 +125,7 @@ func (f *files) decode(path string) (all []Vector) {
 	return all
 }
 
-// readVectors hands out what has a known kind and a known shape.
+// readVectors returns the vectors of known kinds and shapes.
 func (f *files) readVectors(path string, fields map[string][]string) bool {
 	for _, v := range f.decode(path) {
 		kind := v.kind()
@@ -145,8 +145,8 @@ func (v Vector) shape() []string {
 	return append(shapeOf("input", v.Input), shapeOf("expected", v.Expected)...)
 }
 
-// compare reports what of a vector's shape was not met before. It is false if a known field has another type, so that
-// a test would take it for something else.
+// compare reports the unknown parts of a vector's shape. It is false if a known field has another type, so that a
+// test would take it for something else.
 func (f *files) compare(kind string, shape, met []string) bool {
 	ok, reported := true, []string{}
 	for _, field := range shape {
@@ -213,7 +213,7 @@ func shapeOf(path string, raw json.RawMessage) []string {
 	return slices.Compact(all)
 }
 
-// anyKeys are objects whose keys are data: names of headers, of tasks, of signatures.
+// anyKeys are objects with data as their keys: names of headers, of tasks, of signatures.
 var anyKeys = []string{"headers", "headers[]", "deps", "context", "signatures"}
 
 func (f *files) readCorpus(path string) bool {

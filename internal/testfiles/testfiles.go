@@ -41,7 +41,7 @@ type Line struct {
 	Scenario   string   `json:"scenario"`
 }
 
-// Vectors returns the vectors of the kinds that are asked for, in the order of the files; of all kinds without any.
+// Vectors returns the vectors of the requested kinds, in the order of the files, or of all kinds without arguments.
 func Vectors(t testing.TB, kinds ...string) []Vector {
 	t.Helper()
 	all := slices.Clone(data(t).vectors)
@@ -85,7 +85,7 @@ func Try(t *testing.T, name string, check func(*testing.T)) bool {
 	})
 }
 
-// data are the files that the tests read: the project's own, or those of Variable.
+// data are the files for the tests: the project's own, or those in Variable.
 func data(t testing.TB) *files {
 	t.Helper()
 	f, err := load()
@@ -118,7 +118,7 @@ func ownFolder() (string, error) {
 	return "", err
 }
 
-// known is what the tests have met: the fields of each kind of vectors, by path and type.
+// known is the knowledge of the tests: the fields of each kind of vectors, by path and type.
 func known(own string) (map[string][]string, error) {
 	text, err := os.ReadFile(filepath.Join(own, fieldsFile))
 	fields := map[string][]string{}

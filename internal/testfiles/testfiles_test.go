@@ -24,7 +24,7 @@ func TestNothingUnknown(t *testing.T) {
 	t.Logf("%d vectors, %d lines of output, %d webhooks", len(f.vectors), len(f.lines), len(f.webhooks))
 }
 
-// TestFields: the list of fields is that of our own vectors.
+// TestFields: the list of fields equals that of our own vectors.
 func TestFields(t *testing.T) {
 	path := filepath.Join(own, fieldsFile)
 	seeds, _ := filepath.Glob(own + "/vectors/*.json")
@@ -45,7 +45,7 @@ func TestFields(t *testing.T) {
 		}
 	}
 	if is, _ := os.ReadFile(path); string(is) != b.String() || len(f.problems) > 0 {
-		t.Errorf("%s is not what the vectors have; write it with go test ./internal/testfiles -update (%q)", path,
+		t.Errorf("%s differs from the vectors; write it with go test ./internal/testfiles -update (%q)", path,
 			f.problems)
 	}
 }
@@ -73,7 +73,7 @@ var readerMeetsTheUnknownCases = []string{
 	"vectors of kind 003 exit_code: unknown shape: expected is array",
 	"vectors/003.json: unknown kind of vectors: 003 omen",
 	"vectors/005.json: unknown kind of vectors: 005 exit_code",
-	"vectors/006.json: no list of vectors",
+	"vectors/006.json: not a list of vectors",
 	"vectors/notes.txt: no test reads such a file",
 	"corpus/more.jsonl: unknown field \"colour\" of a line",
 	"corpus/more.jsonl:4: cannot be read: unexpected end of JSON input",
@@ -129,7 +129,7 @@ func TestReaderMeetsTheUnknown(t *testing.T) {
 		t.Errorf("read: %s", got)
 	}
 	if !strings.HasPrefix(f.openAPI, own) {
-		t.Errorf("%s: want our own, as the folder has none", f.openAPI)
+		t.Errorf("%s: want our own files, because the folder lacks them", f.openAPI)
 	}
 }
 

@@ -21,11 +21,11 @@ type Options struct {
 	Dir     string // the working directory
 	Out     io.Writer
 
-	Tries       int           // of one request; 0: 4
-	LongestWait time.Duration // between two of them; 0: 20 s
-	Turns       int           // answers of the model; 0: 20
-	Idle        time.Duration // how long a stream may be silent; 0: 60 s
-	Backoff     time.Duration // before the second try, if the provider states none; it doubles; 0: 500 ms
+	Tries       int           // of one request, 4 by default
+	LongestWait time.Duration // between two requests, 20 s by default
+	Turns       int           // answers of the model, 20 by default
+	Idle        time.Duration // the longest silence of a stream, 60 s by default
+	Backoff     time.Duration // before the second try, unless the provider states a wait; it doubles; 500 ms by default
 }
 
 // Profile is the row of the program (cmd/agentloop) in a file of agents.
@@ -70,7 +70,7 @@ type loop struct {
 	messages []message
 }
 
-// Run works until the model has no more to do. Its error is what was printed last, too.
+// Run works until the model has no more to do. Its error is also the last printed line.
 func Run(ctx context.Context, o Options) error {
 	o.Tries, o.Turns = cmp.Or(o.Tries, 4), cmp.Or(o.Turns, 20)
 	o.LongestWait, o.Idle, o.Backoff = cmp.Or(o.LongestWait, 20*time.Second), cmp.Or(o.Idle, time.Minute),
@@ -136,10 +136,10 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 			return a, context.Cause(ctx)
 		case isRefused && refused.overflow() && l.shorten():
 			l.fail(err, true, 0)
-			l.print(event{Type: "progress", Step: "the context is full: leaving out what was read before"})
+			l.print(event{Type: "progress", Step: "the context is full: leaving out earlier results"})
 			continue
 		case isRefused && refused.overflow():
-			return a, fmt.Errorf("%w, and nothing is left to leave out: %w", errOverflow, err)
+			return a, fmt.Errorf("%w, and the context cannot be shortened: %w", errOverflow, err)
 		case try >= l.Tries || isRefused && !refused.retryable() || isHopeless(err):
 			return a, err
 		}
@@ -199,7 +199,7 @@ func (l *loop) use(ctx context.Context, content []block) []block {
 // stepOf is a tool call in a few words.
 func stepOf(b block) string {
 	var in input
-	_ = json.Unmarshal(b.Input, &in) // what is no object has no words
+	_ = json.Unmarshal(b.Input, &in) // other values have no text
 	return strings.TrimSpace(b.Name + " " + cmp.Or(in.Path, in.Command))
 }
 
@@ -220,11 +220,11 @@ type event struct {
 func (l *loop) print(e event) {
 	line, err := json.Marshal(e)
 	if err == nil {
-		_, _ = l.Out.Write(append(line, '\n')) // whoever does not read it any more is gone
+		_, _ = l.Out.Write(append(line, '\n')) // the reader has left
 	}
 }
 
-// fail prints an error. A limit that is waited out is an event of its own, so that others wait, too.
+// fail prints an error. A wait for a limit is a separate event, so others can also wait.
 func (l *loop) fail(err error, retryable bool, pause time.Duration) {
 	e := event{Type: "error", Message: err.Error(), Retryable: retryable}
 	var refused *refusal

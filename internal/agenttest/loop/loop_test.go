@@ -17,7 +17,7 @@ import (
 	"retake/internal/agenttest"
 )
 
-// run works on a case in a fresh folder, and returns what a worker would make of its output.
+// run works on a case in a fresh folder, and returns a worker's reading of its output.
 func run(t *testing.T, sim *agenttest.Server, name string) (dir string, out string, o agent.Outcome, err error) {
 	t.Helper()
 	dir = t.TempDir()
@@ -78,7 +78,7 @@ func TestItEndsWithTheProvidersWords(t *testing.T) {
 		"overloaded":      "529: overloaded_error: Overloaded", "context-overflow": "prompt is too long",
 		"no-answer":  "timed out",
 		"stream-cut": "unexpected EOF", "endless-tools": "turn limit", "refused": "connection refused",
-		"portal":            "no stream of events",
+		"portal":            "not a stream of events",
 		"stream-overloaded": "overloaded_error", "content-filter": "refus", "output-limit": "max_tokens",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestToolsStayBelowTheFolder(t *testing.T) {
 	}
 }
 
-// TestTriesEndAfterShortening: a prompt that is shortened at the last try gets no tries without end.
+// TestTriesEndAfterShortening: a prompt that is shortened at the last try gets a bounded number of tries.
 func TestTriesEndAfterShortening(t *testing.T) {
 	requests := 0
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -166,7 +166,7 @@ func TestTriesEndAfterShortening(t *testing.T) {
 	}
 }
 
-// TestEditKeepsTheRest: of a file that is longer than what the model is shown of one, nothing is lost.
+// TestEditKeepsTheRest: an edit keeps the parts of a long file that the model was not shown.
 func TestEditKeepsTheRest(t *testing.T) {
 	dir := t.TempDir()
 	rest := strings.Repeat("x", 2*maxResult)

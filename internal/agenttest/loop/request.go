@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// answer is what the model said.
+// answer is the model's answer.
 type answer struct {
 	content []block
 	stop    string
@@ -36,7 +36,7 @@ func (a answer) text() string {
 
 // refusal is an error that the provider sent.
 type refusal struct {
-	status  int // 0: inside a stream
+	status  int // 0 inside a stream
 	kind    string
 	message string
 	after   time.Duration
@@ -54,7 +54,7 @@ func (r *refusal) Error() string {
 	return strings.Join(append(words, r.message), ": ")
 }
 
-// overflow reports whether the prompt is what was refused.
+// overflow reports whether the prompt was refused.
 func (r *refusal) overflow() bool {
 	return r.status == http.StatusRequestEntityTooLarge || strings.Contains(r.message, "prompt is too long")
 }
@@ -96,7 +96,7 @@ func (l *loop) request(ctx context.Context) (answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	idle := time.AfterFunc(l.Idle, func() {
-		cancel(fmt.Errorf("the model timed out: nothing came for %v", l.Idle))
+		cancel(fmt.Errorf("the model timed out after %v of silence", l.Idle))
 	})
 	defer idle.Stop()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(l.BaseURL, "/")+"/v1/messages",
@@ -124,7 +124,7 @@ func (l *loop) request(ctx context.Context) (answer, error) {
 	return a, because(ctx, err)
 }
 
-// because replaces an error that only says that the context has ended by why it has.
+// because replaces an error about an ended context by the reason for its end.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -132,14 +132,14 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// Bounds, in bytes: of an error's body, of what is quoted of one that is no JSON, of a line of a stream.
+// Bounds in bytes: of an error's body, of the quoted part of other bodies, of a line of a stream.
 const (
 	maxError = 64 << 10
 	maxQuote = 600
 	maxLine  = 4 << 20
 )
 
-// kept are the headers that tell of limits.
+// kept are the headers about limits.
 func kept(h http.Header) map[string]string {
 	out := map[string]string{}
 	for name := range h {
@@ -226,7 +226,7 @@ func readStream(body io.Reader, alive func()) (answer, error) {
 	case err != nil:
 		return a, err
 	case !seen:
-		return a, fmt.Errorf("the answer is no stream of events: %w", errShort)
+		return a, fmt.Errorf("the answer is not a stream of events: %w", errShort)
 	}
 	return a, errShort
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// declared are the tools, as the model is told of them.
+// declared are the tools, as the model gets them.
 var declared = []map[string]any{
 	tool("read_file", "Read a file.", "path"),
 	tool("write_file", "Write a file, replacing it if it is there.", "path", "content"),
@@ -32,7 +32,7 @@ func tool(name, about string, params ...string) map[string]any {
 	}
 }
 
-// input is what a tool is called with.
+// input is the input of a tool.
 type input struct {
 	Path    string `json:"path"`
 	Content string `json:"content"`
@@ -68,7 +68,7 @@ const (
 func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage) (string, error) {
 	var in input
 	if err := json.Unmarshal(arguments, &in); err != nil {
-		return "", fmt.Errorf("the arguments are no JSON object: %w", err)
+		return "", fmt.Errorf("the arguments are not a JSON object: %w", err)
 	}
 	switch name {
 	case "read_file":
@@ -101,7 +101,7 @@ func (t *tools) read(path string) (string, error) {
 	return string(data), err
 }
 
-// edit replaces a text of the whole file, of which the model may have been shown the beginning only.
+// edit replaces a text of the whole file, even if the model was shown only its beginning.
 func (t *tools) edit(in input) error {
 	data, err := t.root.ReadFile(t.local(in.Path))
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *tools) write(path, content string) error {
 	return t.root.WriteFile(path, []byte(content), 0o644)
 }
 
-// run runs a command in a shell, or by its words where there is none.
+// run runs a command in a shell, or its words without a shell.
 func (t *tools) run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"retake/internal/container"
 )
 
-// InContainer is a start of jobs in containers like those of attempts. spec is what they have in common.
+// InContainer starts jobs in containers like those of attempts. spec is their common part.
 func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) func(context.Context, Job) error {
 	return func(ctx context.Context, j Job) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, j.Limit+time.Minute)
@@ -40,7 +40,7 @@ func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) f
 	}
 }
 
-// lookEvery is how often a container is asked for.
+// lookEvery is the interval at which a container is inspected.
 const lookEvery = 200 * time.Millisecond
 
 // ended returns when the container has.
@@ -70,7 +70,7 @@ func ended(ctx context.Context, runtime container.Runtime, id string) error {
 // chown lets the worker's user write into the checkout.
 func chown(dir string, uid, gid int) error {
 	if os.Getuid() != 0 {
-		return nil // the configuration's user has to be this one: nobody else's report could be read
+		return nil // the configured user must be this user, or the report would be unreadable
 	}
 	return filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		return errors.Join(err, os.Lchown(path, uid, gid))

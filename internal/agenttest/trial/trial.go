@@ -22,17 +22,17 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// Options are what runs of one agent have in common.
+// Options are the common options of an agent's runs.
 type Options struct {
 	Table      *agent.Table
 	Agent      string // a name of the table
-	Model      string // empty: the one of its row
+	Model      string // the model of its row by default
 	Worker     string // the worker's program
 	Path       string // PATH for the agent
 	Limit      time.Duration
 	Sim        *agenttest.Server
 	Classifier *classify.Classifier
-	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; nil: as a process
+	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; as a process by default
 }
 
 // Job is one run of a worker.
@@ -43,16 +43,16 @@ type Job struct {
 	Env    []string // of the agent
 	Plan   wire.Plan
 	Limit  time.Duration
-	Output *bytes.Buffer // what the worker prints on stdout, and with it the agent
+	Output *bytes.Buffer // the worker's stdout, which includes the agent's
 }
 
-// Result is what became of a run.
+// Result is the result of a run.
 type Result struct {
 	Case     *agenttest.Case
-	Report   *wire.WorkerError // nil: the worker reported success
+	Report   *wire.WorkerError // nil after a reported success
 	Finding  recovery.Finding  // of the failure
 	Wrote    bool              // the file of the task is as the scripted model wants it
-	Outcome  agent.Outcome     // what its stream says
+	Outcome  agent.Outcome     // the content of its stream
 	Steps    []string
 	Usage    *wire.Usage
 	Requests int // with tools
@@ -146,7 +146,7 @@ func Run(ctx context.Context, o Options, c *agenttest.Case, dir string) (Result,
 	return r, r.read(o.Classifier, filepath.Join(checkout, ownFolder, reportName))
 }
 
-// grace is how long an agent has between SIGTERM and SIGKILL.
+// grace is the time between SIGTERM and SIGKILL for an agent.
 const grace = 2 * time.Second
 
 // layOut fills the checkout.
@@ -168,7 +168,7 @@ func layOut(checkout, home string, row *agent.Profile, url string) error {
 	return os.MkdirAll(filepath.Join(checkout, home), 0o755)
 }
 
-// usualVariables are those with which most CLIs are pointed elsewhere.
+// usualVariables are the variables that point most CLIs to another server.
 var usualVariables = []string{
 	"ANTHROPIC_BASE_URL={url}", "OPENAI_BASE_URL={url}/v1", "OPENAI_API_BASE={url}/v1", "GOOGLE_GEMINI_BASE_URL={url}",
 	"ANTHROPIC_API_KEY=standin", "OPENAI_API_KEY=standin", "GEMINI_API_KEY=standin", "NO_PROXY=*",
@@ -193,7 +193,7 @@ func Command(worker, dir string) []string {
 	return []string{worker, "--plan", filepath.Join(own, planName), "--report", filepath.Join(own, reportName)}
 }
 
-// WritePlan puts the plan where the worker looks for it.
+// WritePlan writes the plan for the worker.
 func (j Job) WritePlan() error {
 	data, err := json.Marshal(j.Plan)
 	if err != nil {
@@ -202,7 +202,7 @@ func (j Job) WritePlan() error {
 	return os.WriteFile(filepath.Join(j.Dir, ownFolder, planName), data, 0o600)
 }
 
-// asProcess runs the worker as a process of its own group. It ends what the agent left.
+// asProcess runs the worker in a new process group. It ends the agent's remaining processes.
 func asProcess(ctx context.Context, j Job) error {
 	if err := j.WritePlan(); err != nil {
 		return err
@@ -218,12 +218,12 @@ func asProcess(ctx context.Context, j Job) error {
 	cmd.WaitDelay = 3 * grace
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		return nil // the report says how it went
+		return nil // the report has the result
 	}
 	return err
 }
 
-// listen reads the agent's stream once more, for what a report does not have.
+// listen reads the agent's stream again, for data that a report lacks.
 func (r *Result) listen(row *agent.Profile) error {
 	reader, err := agent.NewReader(row.Format)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// The reference agent, run by the real worker: what it edits, uses and fails at is understood.
+// The reference agent, run by the real worker: its edits, usage and failures are understood.
 func TestTheLoopIsUnderstood(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "retake/cmd/worker",

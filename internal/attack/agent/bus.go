@@ -47,7 +47,8 @@ func leases([]string) (string, error) {
 	return fmt.Sprintf("%d held open, %d answered", len(open), answered), nil
 }
 
-// remotes are where connections of this network namespace lead: the first process's to the bus is among them.
+// remotes are the remote ends of connections of this network namespace, including the first process's connection to
+// the bus.
 func remotes() (all []string) {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {

@@ -47,7 +47,7 @@ func write(args []string) (string, error) {
 	return "", os.WriteFile(args[0], []byte(args[1]), 0o644)
 }
 
-// sparse BYTES makes one file with nothing in it.
+// sparse BYTES makes one empty sparse file.
 func sparse(args []string) (string, error) {
 	f, err := os.Create("sparse.bin")
 	if err == nil {
@@ -56,7 +56,7 @@ func sparse(args []string) (string, error) {
 	return "", err
 }
 
-// fill BYTES writes that much, or until nothing fits any more.
+// fill BYTES writes that much, or until the disk is full.
 func fill(args []string) (string, error) {
 	dir := "."
 	if len(args) > 1 {
@@ -149,7 +149,7 @@ func special([]string) (string, error) {
 	return "", errors.Join(err, sockets)
 }
 
-// names that mean something to somebody.
+// special names.
 func names([]string) (string, error) {
 	var err error
 	for _, name := range []string{
@@ -174,14 +174,14 @@ func times([]string) (string, error) {
 			return "", err
 		}
 		ts := [2]syscall.Timespec{{Sec: seconds}, {Sec: seconds}}
-		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the kernel cuts what the file system cannot hold
+		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the kernel cuts writes that the file system cannot hold
 			_ = os.Chtimes(name, time.Unix(1<<32, 0), time.Unix(1<<32, 0))
 		}
 	}
 	return "", err
 }
 
-// modes: setuid, setgid, nothing at all, attributes.
+// modes: setuid, setgid, no permissions, attributes.
 func modes([]string) (string, error) {
 	var err error
 	for name, mode := range map[string]uint32{
@@ -211,7 +211,7 @@ func setxattr(path, name string, value []byte) error {
 	return nil
 }
 
-// git MARK makes git run programs for whoever looks at the folder with it; each would write MARK.
+// git MARK makes git run programs for every user in the folder. Each would write MARK.
 func git(args []string) (string, error) {
 	mark := args[0]
 	run := "touch " + mark
@@ -248,7 +248,7 @@ func git(args []string) (string, error) {
 	return "", nil
 }
 
-// lfs MARK: pointers to large files, whose filter would be a program.
+// lfs MARK: pointers to large files, with a program as their filter.
 func lfs(args []string) (string, error) {
 	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) +
 		"\nsize 9223372036854775807\n"
@@ -260,7 +260,7 @@ func lfs(args []string) (string, error) {
 			"touch\n\targs = "+args[0]+"\n"), 0o644))
 }
 
-// globs that take for ever to match.
+// globs that take very long to match.
 func globs([]string) (string, error) {
 	pattern := strings.Repeat("*a", 60) + "b\n" + strings.Repeat("**/", 60) + "b\n" + strings.Repeat("[!b]*", 60) + "\n"
 	err := os.WriteFile(".gitignore", []byte(strings.Repeat(pattern, 200)), 0o644)
@@ -272,7 +272,7 @@ func globs([]string) (string, error) {
 	return "", err
 }
 
-// swap SECONDS swaps .retake and a file of its own between what they are and links to a secret.
+// swap SECONDS swaps .retake and another file between the originals and links to a secret.
 func swap(args []string) (string, error) {
 	end, n := time.Now().Add(time.Duration(count(args[0]))*time.Second), 0
 	secret := args[1]
@@ -297,7 +297,7 @@ func grow(args []string) (string, error) {
 	for time.Now().Before(end) {
 		dir := fmt.Sprintf("grown/%d", n%100)
 		_ = os.MkdirAll(dir, 0o755)
-		_ = os.WriteFile(fmt.Sprintf("%s/%d", dir, n), []byte("x"), 0o644) // it may be removed meanwhile
+		_ = os.WriteFile(fmt.Sprintf("%s/%d", dir, n), []byte("x"), 0o644) // it may be removed at the same time
 		if n++; n >= 100_000 {
 			_ = os.RemoveAll("grown")
 			n = 0

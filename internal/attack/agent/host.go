@@ -13,15 +13,15 @@ import (
 	"syscall"
 )
 
-// onHost are attacks on programs of the image, and on the director beside which it runs as a plain process.
+// onHost are attacks on programs of the image, and on the director next to a plain process.
 var onHost = map[string]func(args []string) (string, error){
 	"root":   root,
 	"beside": beside,
 	"files":  files,
 }
 
-// root writes to the root file system, to its own program and the worker's. Paths are files that everybody may
-// write, in folders of that kind: only a root that is read-only keeps those as they are.
+// root writes to the root file system, to its own program and the worker's program program. Paths are world-writable
+// files in such folders: only a read-only root protects them.
 func root(paths []string) (string, error) {
 	var out strings.Builder
 	readonly, others := 0, 0
@@ -64,8 +64,8 @@ func root(paths []string) (string, error) {
 	return out.String(), nil
 }
 
-// beside PID looks for a process of this machine: in /proc, by signals and ptrace; and for the text, given
-// backwards, in what /proc shows of all.
+// beside PID searches for a process of this machine: in /proc, by signals and ptrace. It also searches /proc of all
+// processes for the text, which is given backwards.
 func beside(args []string) (string, error) {
 	var out strings.Builder
 	pid := int(count(args[0]))
@@ -77,7 +77,7 @@ func beside(args []string) (string, error) {
 		}
 		_ = f.Close()
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if bytes.Contains(comm, []byte("director")) { // others may have this number in namespaces of their own
+		if bytes.Contains(comm, []byte("director")) { // others may have this number in other namespaces
 			fmt.Fprintf(&out, "through: opened %s\n", path)
 		}
 	}
@@ -107,8 +107,8 @@ func beside(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// files PATH... reads, writes and connects to all that lies at and below paths, but for what is its own: its
-// checkout, and what its home lies in.
+// files PATH... reads, writes and connects to everything at and below paths, except its own files: its checkout, and
+// the parents of its home.
 func files(args []string) (string, error) {
 	var out strings.Builder
 	checkout, err := os.Getwd()
@@ -129,7 +129,7 @@ func files(args []string) (string, error) {
 			for _, way := range touch(path, d) {
 				fmt.Fprintf(&out, "through: %s %s\n", way, path)
 			}
-			return nil // what it may not list is no finding
+			return nil // an unlisted folder is not a finding
 		})
 		if err != nil {
 			fmt.Fprintln(&out, err)
@@ -139,7 +139,7 @@ func files(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// touch says what could be done with a file or folder.
+// touch reports the possible access to a file or folder.
 func touch(path string, d fs.DirEntry) (ways []string) {
 	if d.IsDir() {
 		if os.WriteFile(filepath.Join(path, "planted"), []byte("x"), 0o644) == nil {
@@ -156,7 +156,7 @@ func touch(path string, d fs.DirEntry) (ways []string) {
 	info, err := os.Stat(path)
 	if f, failed := os.OpenFile(path, os.O_WRONLY, 0); failed == nil {
 		_ = f.Close()
-		if err == nil && info.Mode()&fs.ModeDevice == 0 { // /dev/null stands in the place of what is hidden
+		if err == nil && info.Mode()&fs.ModeDevice == 0 { // /dev/null replaces hidden files
 			ways = append(ways, "opened for writing")
 		}
 	}

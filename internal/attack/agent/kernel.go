@@ -89,7 +89,7 @@ func rawSocket() error {
 	return err
 }
 
-// sockets looks for those of container engines, and for abstract ones.
+// sockets searches for sockets of container engines, and for abstract sockets.
 func sockets([]string) (string, error) {
 	var out strings.Builder
 	paths := []string{

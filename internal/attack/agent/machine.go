@@ -15,8 +15,8 @@ import (
 	"unsafe"
 )
 
-// onMachine are attacks on what is around it: the first process, the kernel, the bus, the worker's folder and
-// socket. What got through is said in a line that begins with "through:".
+// onMachine are attacks on the surroundings: the first process, the kernel, the bus, the worker's folder and socket.
+// Lines that begin with "through:" report successes.
 var onMachine = map[string]func(args []string) (string, error){
 	"firstprocess": firstProcess,
 	"trace":        trace,
@@ -154,7 +154,7 @@ func signalFirst([]string) (string, error) {
 	return "", err
 }
 
-// patterns are how credentials look in plans and memory.
+// patterns are the shapes of credentials in plans and memory.
 var patterns = [][]byte{
 	[]byte(`"sign_key":"`), []byte(`"seed":"SU`), []byte("eyJ0eXAiOiJKV1Qi"),
 	[]byte(`"password":"`), []byte("BEGIN NATS USER JWT"),

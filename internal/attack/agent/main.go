@@ -1,5 +1,5 @@
-// Command agent is a hostile coding agent. Run as a stage it asks the suite at ATTACK_AT what to do, says there
-// what it saw, and ends as it is told; with arguments it does one thing to the folder it is in, as user -uid.
+// Command agent is a hostile coding agent. As a stage it asks the suite at ATTACK_AT for its orders, reports its
+// findings there, and ends as ordered. With arguments it does one thing to its folder, as user -uid.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// actions are what it can do. What they return is said; an error is said, too.
+// actions are its abilities. It reports their results and errors.
 var actions = map[string]func(args []string) (string, error){}
 
 func init() {
@@ -57,7 +57,7 @@ func act(args []string) (string, error) {
 	return do(args[1:])
 }
 
-// order is what the suite wants done.
+// order is an order of the suite.
 type order struct {
 	Do   [][]string
 	Exit int

@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// onNetwork are attacks on what is beyond the container's network.
+// onNetwork are attacks on addresses outside of the container's network.
 var onNetwork = map[string]func(args []string) (string, error){
 	"answer":     answer,
 	"neighbours": neighbours,
@@ -30,7 +30,7 @@ var onNetwork = map[string]func(args []string) (string, error){
 	"hunt":       hunt,
 }
 
-// answer says a word at a port for a time, to whoever comes.
+// answer serves a word at a port for a time.
 func answer(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -64,7 +64,7 @@ func word(address string, patience time.Duration) error {
 	return err
 }
 
-// neighbours looks for somebody at a port on its own network, for a time.
+// neighbours searches its own network for open ports, for a time.
 func neighbours(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -136,7 +136,7 @@ func resolve(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// browse gets pages as any program does, with what the environment says of proxies.
+// browse gets pages as any program does, with the proxy settings of the environment.
 func browse(args []string) (string, error) {
 	var out strings.Builder
 	for _, at := range args {
@@ -152,8 +152,7 @@ func browse(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// proxy sends the proxy a request as nobody's library would: METHOD TARGET HOST, and whom it says it is. What
-// is answered with 200 got through.
+// proxy sends the proxy a raw request: METHOD TARGET HOST, and its identity. An answer with 200 is a success.
 func proxy(args []string) (string, error) {
 	at, err := url.Parse(os.Getenv("HTTP_PROXY"))
 	if err != nil || at.Host == "" {
@@ -215,7 +214,7 @@ func model([]string) (string, error) {
 	return out.String(), nil
 }
 
-// hunt looks for a text, which it is given backwards, in all that it can read: files, environments, arguments.
+// hunt searches for a text, which is given backwards, in everything readable: files, environments, arguments.
 func hunt(args []string) (string, error) {
 	text := []byte(args[0])
 	slices.Reverse(text)

@@ -33,7 +33,7 @@ func Compare(t *testing.T, document string, tables ...Table) {
 			t.Errorf("%s: no table %q", document, table.Name)
 		case old == want:
 		case !*update:
-			t.Errorf("%s: table %q is not what the code does; run this test with -update", document, table.Name)
+			t.Errorf("%s: table %q is out of date; run this test with -update", document, table.Name)
 		default:
 			text = strings.Replace(text, begin+old+end, begin+want+end, 1)
 		}

@@ -23,7 +23,7 @@ func (k *Kind) Tail(n int) string {
 }
 
 // Adverse is the kind that no program prints.
-const Adverse = "words of many rules, of which none applies"
+const Adverse = "texts near many rules, none of which applies"
 
 // Kinds of output, of programs as they print.
 var Kinds = []Kind{

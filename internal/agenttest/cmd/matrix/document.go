@@ -11,11 +11,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// readingOf is how a run was read, in a word.
+// readingOf is the reading of a run in a word.
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
-// mark says whether a reading is one that the table has. Success is none where the table wants a failure: that
-// agent got past it.
+// mark reports whether the table has a reading. Success does not count where the table wants a failure: that agent
+// avoided it.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
@@ -26,7 +26,7 @@ func mark(r trial.Result) string {
 	return "**wrong**"
 }
 
-// retryRight reports whether a run may be tried again, or not, as one of the reasons that the table has.
+// retryRight reports whether the retry decision of a run agrees with a reason of the table.
 func retryRight(r trial.Result) bool {
 	return slices.ContainsFunc(append([]recovery.Reason{r.Case.Reason}, r.Case.Or...), func(want recovery.Reason) bool {
 		return recovery.Assert(want).Retry == r.Retry()

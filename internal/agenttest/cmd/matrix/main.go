@@ -1,7 +1,7 @@
-// Command matrix runs every agent CLI that is installed and known through all cases of the stand-in for
-// providers, and writes how each run was read. It needs no account and no Docker. See make agents.
+// Command matrix runs every agent CLI that is installed and known through all cases of the stand-in for providers,
+// and writes how each run was read. It works without an account and Docker. See make agents.
 //
-// An agent is looked for in AGENTS/<name of its profile>/, where make agents-install puts it, and then in PATH.
+// An agent is searched in AGENTS/<name of its profile>/, where make agents-install puts it, and then in PATH.
 //
 // Exit codes: 0 the matrix is written, 2 it could not be made.
 package main
@@ -51,7 +51,7 @@ func main() {
 
 func parse() settings {
 	var s settings
-	cache, _ := os.UserCacheDir() // empty: --agents says where
+	cache, _ := os.UserCacheDir() // empty if --agents has it
 	flag.StringVar(&s.bin, "bin", "bin", "`folder` of worker and agentloop")
 	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`folder` of installed agents")
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; -: standard output")
@@ -117,7 +117,7 @@ func run(ctx context.Context, s settings) error {
 	return os.WriteFile(s.out, []byte(page), 0o644)
 }
 
-// find looks for every agent of the table.
+// find finds every agent of the table.
 func (s settings) find(ctx context.Context, table *agent.Table) ([]installed, error) {
 	var out []installed
 	for _, name := range table.Names() {
@@ -146,7 +146,7 @@ func (s settings) find(ctx context.Context, table *agent.Table) ([]installed, er
 	return out, nil
 }
 
-// versionOf is what was installed, or else what the program says of itself.
+// versionOf is the installed version, or else the program's own report.
 func versionOf(ctx context.Context, dir, program string) string {
 	if data, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil {
 		return strings.TrimSpace(string(data))
