@@ -85,6 +85,23 @@ func one(m map[string]any) any {
 
 var happened = regexp.MustCompile(`^- [0-9:]{8} `)
 
+// summaryShape returns the headings of a summary, its events, and the names of its fields.
+func summaryShape(text string) (lines []string) {
+	for line := range strings.Lines(text) {
+		name, _, isField := strings.Cut(line, "**:")
+		switch {
+		case happened.MatchString(line):
+			lines = append(lines, happened.ReplaceAllString(line, ""))
+		case strings.HasPrefix(line, "- **Signal"): // of the played container, which may be ended before it ends
+		case strings.HasPrefix(line, "## "):
+			lines = append(lines, strings.TrimSpace(line))
+		case isField && strings.HasPrefix(line, "- **"):
+			lines = append(lines, name)
+		}
+	}
+	return lines
+}
+
 // TestTheExamplesOfAuditsOccur: a director whose worker reports the failure of the specification's example
 // leaves the files that the specification shows.
 func TestTheExamplesOfAuditsOccur(t *testing.T) {
@@ -123,22 +140,8 @@ func TestTheExamplesOfAuditsOccur(t *testing.T) {
 	}
 	summary, err := os.ReadFile(filepath.Join(bundle, "summary.md"))
 	must(t, err)
-	shape := func(text string) (lines []string) { // headings, what happened, and the names of what is listed
-		for line := range strings.Lines(text) {
-			name, _, isField := strings.Cut(line, "**:")
-			switch {
-			case happened.MatchString(line):
-				lines = append(lines, happened.ReplaceAllString(line, ""))
-			case strings.HasPrefix(line, "- **Signal"): // of the played container, which may be ended before it ends
-			case strings.HasPrefix(line, "## "):
-				lines = append(lines, strings.TrimSpace(line))
-			case isField && strings.HasPrefix(line, "- **"):
-				lines = append(lines, name)
-			}
-		}
-		return lines
-	}
-	if got, want := shape(string(summary)), shape(documentedExample(t, "summary")); !slices.Equal(got, want) {
+	got, want := summaryShape(string(summary)), summaryShape(documentedExample(t, "summary"))
+	if !slices.Equal(got, want) {
 		t.Errorf("summary.md has\n%q\nthe example has\n%q\n%s", got, want, summary)
 	}
 	for _, want := range []string{

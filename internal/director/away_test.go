@@ -89,99 +89,111 @@ func tooLate() (*http.Response, error) {
 	return nil, context.DeadlineExceeded
 }
 
-// TestGitHubAway: GitHub is away for a while, wherever its director is. It is left alone after three failures
-// and asked once per pause; phase, health and status say so; the running worker is untouched, nobody is asked
-// anything, and everything goes on. The pauses are a hundredth of the real ones, and so is the outage of ten
-// minutes.
+// outage is one way to lose GitHub, and its time.
+type outage struct {
+	how   func() (*http.Response, error)
+	begin func(s *harness, r *roads, key string, finish func()) // returns when the roads are closed, or will be
+}
+
+func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
+
+// outages are by where the director is when they begin.
+var outages = map[string]outage{
+	"at the start": {refused, func(s *harness, r *roads, _ string, _ func()) {
+		r.close(nil)
+		s.start()
+	}},
+	"while it polls": {badGateway, func(s *harness, r *roads, key string, _ func()) {
+		s.start()
+		s.until("running", func() bool { return s.runtime.running(key) != "" })
+		r.close(nil)
+	}},
+	"while it claims": {badGateway, func(s *harness, r *roads, _ string, _ func()) {
+		r.close(func(q *http.Request) bool {
+			return isWrite(q) &&
+				!strings.HasSuffix(q.URL.Path, "/widgets/labels")
+		})
+		s.start()
+	}},
+	"while it delivers": {tooLate, func(s *harness, r *roads, key string, finish func()) {
+		s.start()
+		s.until("running", func() bool { return s.runtime.running(key) != "" })
+		s.until("the claim's comment says so", func() bool {
+			c := s.github.Issue(key).Comments
+			return len(c) == 1 && len(s.labels(key)) == 1
+		})
+		r.close(isWrite)
+		finish()
+	}},
+}
+
+// The pauses of the gate, a hundredth of the real ones, and an outage of ten minutes in the same scale.
+const (
+	firstPause   = 40 * time.Millisecond
+	longestPause = 15 * firstPause
+	awayFor      = 6 * time.Second
+)
+
+// TestGitHubAway: after three failures the director sends one request per pause, and phase, health and status show
+// the outage. The running worker continues, no question is asked, and the work goes on afterwards.
 func TestGitHubAway(t *testing.T) {
-	const (
-		first   = 40 * time.Millisecond
-		longest = 15 * first
-		lasts   = 6 * time.Second
-	)
-	isWrite := func(r *http.Request) bool { return r.Method != http.MethodGet }
-	for name, tc := range map[string]struct {
-		how   func() (*http.Response, error)
-		begin func(s *harness, r *roads, key string, finish func()) // returns when the roads are closed, or will be
-	}{
-		"at the start": {refused, func(s *harness, r *roads, _ string, _ func()) {
-			r.close(nil)
-			s.start()
-		}},
-		"while it polls": {badGateway, func(s *harness, r *roads, key string, _ func()) {
-			s.start()
-			s.until("running", func() bool { return s.runtime.running(key) != "" })
-			r.close(nil)
-		}},
-		"while it claims": {badGateway, func(s *harness, r *roads, _ string, _ func()) {
-			r.close(func(q *http.Request) bool {
-				return isWrite(q) &&
-					!strings.HasSuffix(q.URL.Path, "/widgets/labels")
-			})
-			s.start()
-		}},
-		"while it delivers": {tooLate, func(s *harness, r *roads, key string, finish func()) {
-			s.start()
-			s.until("running", func() bool { return s.runtime.running(key) != "" })
-			s.until("the claim's comment says so", func() bool {
-				c := s.github.Issue(key).Comments
-				return len(c) == 1 && len(s.labels(key)) == 1
-			})
-			r.close(isWrite)
-			finish()
-		}},
-	} {
+	for name, o := range outages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			goOn := make(chan struct{})
-			finish := sync.OnceFunc(func() { close(goOn) })
-			s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-				select {
-				case <-goOn:
-				case <-ctx.Done():
-					return 1
-				}
-				return a.work(ctx)
-			})
-			t.Cleanup(finish)
-			way := &roads{how: tc.how}
-			s.transport, s.firstProbe, s.config.GitHub.Delivery = way, first, "pull_request"
-			key := s.github.CreateIssue(repo, "octocat", "All the same", "", "agent-task")
-			tc.begin(s, way, key, finish)
-			s.until("it is away", way.isClosed)
-			before := s.runtime.begun()
-			s.until("phase COOLDOWN", func() bool {
-				all, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
-				return err == nil && all.Director.Phase == "COOLDOWN" && strings.Contains(all.Director.Problem,
-					"GitHub has not answered since ")
-			})
-			if h := s.health(); !strings.HasPrefix(h, "healthy, but GitHub has not answered since ") {
-				t.Errorf("health says %q", h)
-			}
-			time.Sleep(lasts)
-			if s.runtime.begun() != before || before == 1 && name == "while it polls" && s.runtime.running(key) == "" {
-				t.Errorf("the outage has changed what runs: %q", s.runtime.attempts())
-			}
-			lost := way.attempts()
-			way.open()
-			finish()
-			s.until("review", s.labelled(key, "agent-review"))
-			s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
-			if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
-				t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
-			}
-			outage, down := lost[len(lost)-1].Sub(lost[0]), 3
-			// a read that was answered in between begins the count of three anew
-			for down < 6 && tooEarly(lost, down, first, longest) != "" {
-				down++
-			}
-			if most := down + 4 + int(outage/longest) + 1; len(lost) < 4 || len(lost) > most {
-				t.Errorf("%d requests in %s, want at most %d", len(lost), outage, most)
-			}
-			if early := tooEarly(lost, down, first, longest); early != "" {
-				t.Error(early)
-			}
+			o.happens(t, name == "while it polls")
 		})
+	}
+}
+
+// happens runs a task through the outage. polled is set if its worker runs before that.
+func (o outage) happens(t *testing.T, polled bool) {
+	goOn := make(chan struct{})
+	finish := sync.OnceFunc(func() { close(goOn) })
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		select {
+		case <-goOn:
+		case <-ctx.Done():
+			return 1
+		}
+		return a.work(ctx)
+	})
+	t.Cleanup(finish)
+	way := &roads{how: o.how}
+	s.transport, s.firstProbe, s.config.GitHub.Delivery = way, firstPause, "pull_request"
+	key := s.github.CreateIssue(repo, "octocat", "All the same", "", "agent-task")
+	o.begin(s, way, key, finish)
+	s.until("it is away", way.isClosed)
+	before := s.runtime.begun()
+	s.until("phase COOLDOWN", func() bool {
+		all, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
+		return err == nil && all.Director.Phase == "COOLDOWN" && strings.Contains(all.Director.Problem,
+			"GitHub has not answered since ")
+	})
+	if h := s.health(); !strings.HasPrefix(h, "healthy, but GitHub has not answered since ") {
+		t.Errorf("health says %q", h)
+	}
+	time.Sleep(awayFor)
+	if s.runtime.begun() != before || before == 1 && polled && s.runtime.running(key) == "" {
+		t.Errorf("the outage has changed what runs: %q", s.runtime.attempts())
+	}
+	lost := way.attempts()
+	way.open()
+	finish()
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
+	if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
+		t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
+	}
+	lasted, down := lost[len(lost)-1].Sub(lost[0]), 3
+	// an answered read in between restarts the count of three
+	for down < 6 && tooEarly(lost, down, firstPause, longestPause) != "" {
+		down++
+	}
+	if most := down + 4 + int(lasted/longestPause) + 1; len(lost) < 4 || len(lost) > most {
+		t.Errorf("%d requests in %s, want at most %d", len(lost), lasted, most)
+	}
+	if early := tooEarly(lost, down, firstPause, longestPause); early != "" {
+		t.Error(early)
 	}
 }
 

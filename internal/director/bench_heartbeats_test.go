@@ -39,7 +39,8 @@ const (
 	idleWorkers = 1000 // of a fleet beside which nothing happens
 )
 
-// beatsEnv has what the child that plays the workers needs: their processor time is not the director's.
+// beatsEnv configures the child that plays the workers. A child keeps their processor time apart from the
+// director's.
 const beatsEnv = "RETAKE_BENCH_BEATS"
 
 type beatsOrder struct {
@@ -47,8 +48,8 @@ type beatsOrder struct {
 	Workers        int
 }
 
-// TestBenchHeartbeats: the workers' side is played by a child over few connections; server, intake, owner,
-// machine and journal are those of a director.
+// TestBenchHeartbeats: a child plays the workers over few connections. The server, the intake, the owner, the
+// machine and the journal are real.
 func TestBenchHeartbeats(t *testing.T) {
 	if order := os.Getenv(beatsEnv); order != "" {
 		playWorkers(t, order)
@@ -58,20 +59,7 @@ func TestBenchHeartbeats(t *testing.T) {
 	figure := func(what string, value float64, unit string, goal bench.Goal) {
 		bench.Record(t, bench.Figure{Section: "heartbeats", What: what, Value: value, Unit: unit, Goal: goal})
 	}
-	t.Run("idle", func(t *testing.T) {
-		b := startBeats(t, idleWorkers, false)
-		b.beat(0, 1, beatEvery)
-		before, began := processorTime(t), time.Now()
-		b.beat(0, 2, beatEvery)
-		share := 100 * (processorTime(t) - before).Seconds() / time.Since(began).Seconds()
-		if lost := b.settled(2, func(int) bool { return true }); lost > 0 {
-			t.Errorf("%d heartbeats are lost", lost)
-		}
-		figure(fmt.Sprintf("%d workers, a heartbeat each %s, nothing else: processor time of one core", idleWorkers,
-			beatEvery), share, "%", bench.Goal{AtMost: 0.5, Limit: "waking up: each heartbeat comes alone, and half " +
-			"a dozen goroutines, of the relay, the server, the client, the intake and the owner, are woken for it " +
-			"one after the other; of 100,000 workers, which find them awake, one costs a tenth of that"})
-	})
+	t.Run("idle", func(t *testing.T) { benchIdle(t, figure) })
 	b := startBeats(t, beatWorkers, true)
 	figure("intake and bus: memory of an admitted worker that sends nothing", b.perWorker, "B", bench.Goal{})
 
@@ -169,9 +157,25 @@ func beginning(n int) []fsm.EventBody {
 	}
 }
 
-// startBeats has a fleet of so many workers run; while reports are decided, or nothing else happens.
-func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
-	ctx, cancel := context.WithCancel(context.Background())
+// benchIdle measures the heartbeats of an idle fleet.
+func benchIdle(t *testing.T, figure func(what string, value float64, unit string, goal bench.Goal)) {
+	b := startBeats(t, idleWorkers, false)
+	b.beat(0, 1, beatEvery)
+	before, began := processorTime(t), time.Now()
+	b.beat(0, 2, beatEvery)
+	share := 100 * (processorTime(t) - before).Seconds() / time.Since(began).Seconds()
+	if lost := b.settled(2, func(int) bool { return true }); lost > 0 {
+		t.Errorf("%d heartbeats are lost", lost)
+	}
+	figure(fmt.Sprintf("%d workers, a heartbeat each %s, nothing else: processor time of one core", idleWorkers,
+		beatEvery), share, "%", bench.Goal{AtMost: 0.5, Limit: "waking up: each heartbeat comes alone, and half " +
+		"a dozen goroutines, of the relay, the server, the client, the intake and the owner, are woken for it " +
+		"one after the other; of 100,000 workers, which find them awake, one costs a tenth of that"})
+}
+
+// openHub opens a bus of its server for a fleet.
+func openHub(ctx context.Context, t *testing.T, fleetOf int) (*server.Server, *bus.Bus) {
+	t.Helper()
 	srv, err := server.Start(ctx, server.Options{
 		Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"},
 		MaxWorkers: fleetOf, SyncAlways: true, Log: zap.NewNop(),
@@ -181,7 +185,13 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 		bus.Options{Server: srv, Log: zap.NewNop(), OnOffence: func(o bus.Offence) { t.Errorf("an offence: %+v", o) }})
 	must(t, err)
 	must(t, hub.ShareSecret(ctx))
+	return srv, hub
+}
 
+// startBeats runs a fleet of workers. With reports, the owner also decides reports all the time.
+func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
+	ctx, cancel := context.WithCancel(context.Background())
+	srv, hub := openHub(ctx, t, fleetOf)
 	b := &beats{t: t, workers: fleetOf}
 	signs := &workers.Signs{Bus: hub, Metrics: metrics.New(prometheus.NewRegistry(), "bench"), Log: zap.NewNop()}
 	names := make([]string, fleetOf)

@@ -211,7 +211,9 @@ func (b *bare) run(ctx context.Context, name string) (time.Time, error) {
 		}
 	}
 	made, err := b.s.api.ContainerCreate(ctx, &config, &host,
-		&network.NetworkingConfig{EndpointsConfig: map[string]*network.EndpointSettings{b.s.config.Containers.Network: {}}}, nil, name)
+		&network.NetworkingConfig{
+			EndpointsConfig: map[string]*network.EndpointSettings{b.s.config.Containers.Network: {}},
+		}, nil, name)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -246,80 +248,85 @@ func TestBenchTakes(t *testing.T) {
 	t.Run("many", func(t *testing.T) { manyTakes(t, image) })
 }
 
-func oneTake(t *testing.T, image string) {
-	s := newStage(t, image, 3, true)
-	s.start()
-	s.until("the first poll is over", func() bool { return s.looks(0) >= 0 })
-	times := map[string][]time.Duration{}
-	note := func(what string, d time.Duration) { times[what] = append(times[what], d) }
-	var like apicontainer.InspectResponse
-	for n := 1; n <= takes; n++ {
-		key := s.github.CreateIssue(repo, "octocat", "Do it", "")
-		began := time.Now()
-		s.github.AddLabel(key, "octocat", "agent-task")
-		s.ring(fmt.Sprint(n))
-		running := s.moved(key, 1, "Running")
-		worker := s.workerOf(key)
-		task := strings.TrimSuffix(worker, "-1")
-		info, created, started := s.started(worker)
-		like = info
-		seen, won := s.moved(key, 0, "Claiming"), s.moved(key, 1, "Starting")
-		note("seen", seen.Sub(began))
-		note("claim", won.Sub(seen))
-		note("checkout", created.Sub(won))
-		note("container", started.Sub(created))
-		note("hello", running.Sub(started))
-		note("start", started.Sub(won))
-		note("all", running.Sub(began))
+// takeTimes are the durations of each step.
+type takeTimes map[string][]time.Duration
 
-		killed := time.Now()
-		must(t, s.api.ContainerKill(t.Context(), worker, "SIGKILL"))
-		s.moved(key, 2, "Running")
-		_, _, started = s.started(s.workerOf(key))
-		_, verdict := s.said("verdict", map[string]any{"issue": key, "attempt": 1})
-		note("died", s.moved(key, 1, "Stopping").Sub(killed))
-		note("stop", s.effectTook(key, worker, "stop"))
-		wait := verdict["delay"].(time.Duration)
-		note("delay", wait)
-		note("replaced", started.Sub(killed)-wait)
-		note("restart", started.Sub(s.moved(key, 2, "Starting")))
+func (t takeTimes) note(what string, d time.Duration) { t[what] = append(t[what], d) }
 
-		must(t, os.WriteFile(filepath.Join(s.config.Director.DataDir, "tasks", task, "checkout", "go"), nil, 0o644))
-		reported, _ := s.said("report", map[string]any{"worker": task + "-2", "ok": true})
-		pushed, _ := s.said("delivered", map[string]any{"task": task})
-		note("end", s.effectTook(key, task+"-2", "stop"))
-		note("pushed", pushed.Sub(reported))
-		s.moved(key, 2, "Done")
+// take runs one issue and kills its first worker. It returns the container of that worker.
+func (s *stage) take(n int, times takeTimes) (like apicontainer.InspectResponse) {
+	s.t.Helper()
+	key := s.github.CreateIssue(repo, "octocat", "Do it", "")
+	began := time.Now()
+	s.github.AddLabel(key, "octocat", "agent-task")
+	s.ring(fmt.Sprint(n))
+	running := s.moved(key, 1, "Running")
+	worker := s.workerOf(key)
+	task := strings.TrimSuffix(worker, "-1")
+	like, created, started := s.started(worker)
+	seen, won := s.moved(key, 0, "Claiming"), s.moved(key, 1, "Starting")
+	times.note("seen", seen.Sub(began))
+	times.note("claim", won.Sub(seen))
+	times.note("checkout", created.Sub(won))
+	times.note("container", started.Sub(created))
+	times.note("hello", running.Sub(started))
+	times.note("start", started.Sub(won))
+	times.note("all", running.Sub(began))
+
+	killed := time.Now()
+	must(s.t, s.api.ContainerKill(s.t.Context(), worker, "SIGKILL"))
+	s.moved(key, 2, "Running")
+	_, _, started = s.started(s.workerOf(key))
+	_, verdict := s.said("verdict", map[string]any{"issue": key, "attempt": 1})
+	times.note("died", s.moved(key, 1, "Stopping").Sub(killed))
+	times.note("stop", s.effectTook(key, worker, "stop"))
+	wait := verdict["delay"].(time.Duration)
+	times.note("delay", wait)
+	times.note("replaced", started.Sub(killed)-wait)
+	times.note("restart", started.Sub(s.moved(key, 2, "Starting")))
+
+	must(s.t, os.WriteFile(filepath.Join(s.config.Director.DataDir, "tasks", task, "checkout", "go"), nil, 0o644))
+	reported, _ := s.said("report", map[string]any{"worker": task + "-2", "ok": true})
+	pushed, _ := s.said("delivered", map[string]any{"task": task})
+	times.note("end", s.effectTook(key, task+"-2", "stop"))
+	times.note("pushed", pushed.Sub(reported))
+	s.moved(key, 2, "Done")
+	return like
+}
+
+// again clones, runs, kills and runs a container again without a director.
+func (b *bare) again(n int, times takeTimes) {
+	s := b.s
+	s.t.Helper()
+	b.dir = filepath.Join(s.t.TempDir(), "checkout")
+	began := time.Now()
+	clone := exec.CommandContext(s.t.Context(), "git", "clone", "--quiet", s.gitURL(), b.dir)
+	if out, err := clone.CombinedOutput(); err != nil {
+		s.t.Fatalf("git clone: %v %s", err, out)
 	}
-	b := &bare{s: s, like: like}
-	for n := range takes {
-		b.dir = filepath.Join(t.TempDir(), "checkout")
-		began := time.Now()
-		clone := exec.CommandContext(t.Context(), "git", "clone", "--quiet", s.gitURL(), b.dir)
-		if out, err := clone.CombinedOutput(); err != nil {
-			t.Fatalf("git clone: %v %s", err, out)
-		}
-		cloned := time.Now()
-		must(t, os.Chmod(b.dir, 0o777))
-		name := fmt.Sprint(s.config.Director.Fleet, "-bare", n)
-		runs, err := b.run(t.Context(), name)
-		must(t, err)
-		note("bare", runs.Sub(cloned))
-		note("bare clone", runs.Sub(began))
-		killed := time.Now()
-		must(t, s.api.ContainerKill(t.Context(), name, "SIGKILL"))
-		must(t, s.api.ContainerRemove(t.Context(), name, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
-		runs, err = b.run(t.Context(), name)
-		must(t, err)
-		note("bare again", runs.Sub(killed))
-	}
-	s.removeAll(t.Context(), b.label())
+	cloned := time.Now()
+	must(s.t, os.Chmod(b.dir, 0o777))
+	name := fmt.Sprint(s.config.Director.Fleet, "-bare", n)
+	runs, err := b.run(s.t.Context(), name)
+	must(s.t, err)
+	times.note("bare", runs.Sub(cloned))
+	times.note("bare clone", runs.Sub(began))
+	killed := time.Now()
+	must(s.t, s.api.ContainerKill(s.t.Context(), name, "SIGKILL"))
+	must(s.t, s.api.ContainerRemove(s.t.Context(), name, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true}))
+	runs, err = b.run(s.t.Context(), name)
+	must(s.t, err)
+	times.note("bare again", runs.Sub(killed))
+}
+
+// record records the medians.
+func (t takeTimes) record(test *testing.T) {
 	record := func(what, key string, goal bench.Goal, beside, of string) {
-		f := bench.Figure{Section: "takes", What: what, Value: median(times[key]), Unit: "ms", Goal: goal}
+		f := bench.Figure{Section: "takes", What: what, Value: median(t[key]), Unit: "ms", Goal: goal}
 		if beside != "" {
-			f.Beside, f.Of = median(times[beside]), of
+			f.Beside, f.Of = median(t[beside]), of
 		}
-		bench.Record(t, f)
+		bench.Record(test, f)
 	}
 	most := bench.Goal{AtMost: 1.3, Ratio: true}
 	record("claim won → container runs", "start", most, "bare clone", ofClone)
@@ -339,6 +346,22 @@ func oneTake(t *testing.T, image string) {
 	record("beside it: the policy's delay", "delay", bench.Goal{}, "", "")
 	record("success reported → pushed", "pushed", bench.Goal{}, "", "")
 	record("  of it: container ended and removed, patch and output kept", "end", bench.Goal{}, "", "")
+}
+
+func oneTake(t *testing.T, image string) {
+	s := newStage(t, image, 3, true)
+	s.start()
+	s.until("the first poll is over", func() bool { return s.looks(0) >= 0 })
+	times := takeTimes{}
+	b := &bare{s: s}
+	for n := range takes {
+		b.like = s.take(n+1, times)
+	}
+	for n := range takes {
+		b.again(n, times)
+	}
+	s.removeAll(t.Context(), b.label())
+	times.record(t)
 }
 
 // gitURL is where the repository is cloned from, as its director does.

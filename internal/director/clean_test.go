@@ -20,8 +20,8 @@ import (
 	"retake/internal/container"
 )
 
-// newCleanHarness is a harness whose work is validated in a clean container; play gets the attempts of agents,
-// judge those that only validate.
+// newCleanHarness returns a harness with clean validation. play runs the attempts of agents, and judge runs the
+// validations.
 func newCleanHarness(t *testing.T, play, judge func(ctx context.Context, a *fakeWorker) int) *harness {
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		if a.plan.ValidateOnly {
@@ -52,8 +52,32 @@ func (a *fakeWorker) refuse(ctx context.Context, said string) int {
 	return 1
 }
 
-// Work is validated by an attempt of its own, which has a copy of it and nothing of the agent's; what it
-// refuses the agent mends, and is told why.
+// checkClean checks that a validation sees a copy of an agent's work and no other file of the agent.
+func checkClean(t *testing.T, i int, a, agent *fakeWorker) {
+	t.Helper()
+	if len(a.plan.Stages) != 1 || a.plan.Stages[0].Name != "VALIDATE" || a.plan.ValidateFirst || a.plan.Unchanged {
+		t.Errorf("validation %d runs %+v", i, a.plan)
+	}
+	if a.checkout == agent.checkout || filepath.Dir(a.checkout) != filepath.Dir(agent.checkout) {
+		t.Errorf("validation %d sees %s, the agent %s", i, a.checkout, agent.checkout)
+	}
+	if !slices.Equal(a.spec.Env, []string{"GOFLAGS=-mod=mod"}) {
+		t.Errorf("validation %d has %q", i, a.spec.Env)
+	}
+	if want := []container.Mount{{Source: "/opt", Target: "/opt", ReadOnly: true}}; !slices.Equal(a.spec.Mounts,
+		want) {
+		t.Errorf("validation %d mounts %+v", i, a.spec.Mounts)
+	}
+	if want := []string{"/cache", "/seen", "/shared", "/srv"}; !slices.Equal(a.spec.Scratch, want) {
+		t.Errorf("validation %d has scratch at %q, want %q", i, a.spec.Scratch, want)
+	}
+	if _, err := os.Lstat(a.checkout); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is still there", a.checkout)
+	}
+}
+
+// TestWorkIsValidatedInACleanContainer: a separate attempt validates a copy of the work. After a refusal the agent
+// gets the reason and fixes the work.
 func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -106,32 +130,14 @@ func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 		t.Errorf("the second agent's file: %+v", f)
 	}
 	for i, a := range judges {
-		if len(a.plan.Stages) != 1 || a.plan.Stages[0].Name != "VALIDATE" || a.plan.ValidateFirst || a.plan.Unchanged {
-			t.Errorf("validation %d runs %+v", i, a.plan)
-		}
-		if a.checkout == agents[0].checkout || filepath.Dir(a.checkout) != filepath.Dir(agents[0].checkout) {
-			t.Errorf("validation %d sees %s, the agent %s", i, a.checkout, agents[0].checkout)
-		}
-		if !slices.Equal(a.spec.Env, []string{"GOFLAGS=-mod=mod"}) {
-			t.Errorf("validation %d has %q", i, a.spec.Env)
-		}
-		if want := []container.Mount{{Source: "/opt", Target: "/opt", ReadOnly: true}}; !slices.Equal(a.spec.Mounts,
-			want) {
-			t.Errorf("validation %d mounts %+v", i, a.spec.Mounts)
-		}
-		if want := []string{"/cache", "/seen", "/shared", "/srv"}; !slices.Equal(a.spec.Scratch, want) {
-			t.Errorf("validation %d has scratch at %q, want %q", i, a.spec.Scratch, want)
-		}
-		if _, err := os.Lstat(a.checkout); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%s is still there", a.checkout)
-		}
+		checkClean(t, i, a, agents[0])
 	}
 	if got := s.git("show", "retake/1-a4:work.txt"); got != "round 3\n" && got != "round 3" {
 		t.Errorf("delivered is %q", got)
 	}
 }
 
-// What somebody changes in the checkout after the validation is validated again before it is delivered.
+// A change after the validation leads to another validation before the delivery.
 func TestWorkThatChangesAfterItsValidationIsValidatedAgain(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

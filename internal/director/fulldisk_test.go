@@ -16,28 +16,32 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestFullDiskStopsWhoFillsIt: the attempt that fills the disk is stopped at once, a person is told why, and
-// the larger one beside it is delivered.
+// fill makes a file of so many bytes in a worker's checkout.
+func fill(a *fakeWorker, name string, bytes int64) bool {
+	f, err := os.Create(filepath.Join(a.checkout, name))
+	return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
+}
+
+// orDone waits for a channel, or until ctx ends.
+func orDone(ctx context.Context, c <-chan struct{}) {
+	select {
+	case <-c:
+	case <-ctx.Done():
+	}
+}
+
+// TestFullDiskStopsWhoFillsIt: the attempt that fills the disk ends at once with a question to a person. A larger
+// attempt beside it delivers its work.
 func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 	t.Parallel()
 	const before = 100 << 20
 	stopped, large, began, seen, full := make(chan struct{}), make(chan struct{}), make(chan struct{}),
 		make(chan struct{}), atomic.Bool{}
-	fill := func(a *fakeWorker, name string, bytes int64) bool {
-		f, err := os.Create(filepath.Join(a.checkout, name))
-		return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
-	}
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		if a.plan.Issue.Title == "Hog" {
 			close(began)
-			select {
-			case <-seen:
-			case <-ctx.Done():
-			}
-			if !fill(a, "full", 64<<20) {
-				return 1
-			}
-			full.Store(true)
+			orDone(ctx, seen)
+			full.Store(fill(a, "full", 64<<20))
 			<-ctx.Done()
 			return 1
 		}
@@ -46,10 +50,7 @@ func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 		}
 		<-began
 		close(large)
-		select {
-		case <-stopped:
-		case <-ctx.Done():
-		}
+		orDone(ctx, stopped)
 		return a.work(ctx)
 	})
 	var looks atomic.Int64

@@ -40,8 +40,8 @@ func TestSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// The bare object of the founding document, for a running worker, is decided like the worker's own; the same twice is
-// decided once; for an attempt that is over it changes nothing.
+// TestBareReportOfAnOutsider: a bare report of the founding document counts like the worker's, and counts once. It
+// changes nothing after the attempt.
 func TestBareReportOfAnOutsider(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
@@ -91,8 +91,7 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 	before := len(s.github.Events(key))
 	s.publish(worker, `"e-2"`)
 	s.until("fenced", func() bool {
-		return s.logs.FilterMessage("fenced a worker without an attempt").
-			Len() > 0
+		return s.logs.FilterMessage("fenced a worker without an attempt").Len() > 0
 	})
 	if after := len(s.github.Events(key)); after != before || len(s.verdicts(key)) != 1 {
 		t.Errorf("a report of an attempt that is over changed something: %d → %d events, verdicts %q", before, after,
@@ -121,8 +120,7 @@ func (s *harness) publish(worker, id string) {
 	must(s.t, err)
 }
 
-// A worker that is killed from outside is replaced on the same checkout; a director that ends in between
-// changes nothing.
+// A killed worker is replaced on the same checkout, even if the director restarts in between.
 func TestKilledWorkerAndEndedDirector(t *testing.T) {
 	t.Parallel()
 	first := make(chan string, 4)
@@ -159,7 +157,7 @@ func TestKilledWorkerAndEndedDirector(t *testing.T) {
 	}
 }
 
-// A director that is away while its worker ends reads the report later.
+// A director reads a report that arrived during its absence.
 func TestWorkEndsWhileTheDirectorIsAway(t *testing.T) {
 	t.Parallel()
 	began, goOn := make(chan string, 1), make(chan struct{})

@@ -16,50 +16,57 @@ import (
 	"retake/internal/sys/powercut"
 )
 
-// TestPowerCutOfTheWholeMachine: the power is cut while one issue is delivered and another is worked on. The
-// next director, on what the disk has left, leaves the first alone and finishes the second, whose attempt was
-// cut short.
-func TestPowerCutOfTheWholeMachine(t *testing.T) {
-	t.Parallel()
-	disk := powercut.New(t)
-	runs := make(chan struct{})
-	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		if strings.HasSuffix(a.task, "#1") {
-			select {
-			case <-runs:
-				// so that the last that is written through is its work: what is decided after that is up to the
-				// journal alone
-			case <-ctx.Done():
-				return 1
-			}
-		}
-		if strings.HasSuffix(a.task, "#2") && a.plan.Attempt == 1 {
-			<-ctx.Done() // until the power is cut
+// worksUntilCut waits for runs in the first task, and for the power cut in the first attempt of the second task.
+func (a *fakeWorker) worksUntilCut(ctx context.Context, runs <-chan struct{}) int {
+	if strings.HasSuffix(a.task, "#1") {
+		select {
+		case <-runs:
+			// its work is then the last data on the disk; later decisions are only in the journal
+		case <-ctx.Done():
 			return 1
 		}
-		if err := os.WriteFile(filepath.Join(a.checkout, "work.txt"), []byte("done\n"), 0o644); err != nil {
-			return 1
-		}
-		if err := safefile.SyncDisk(a.checkout); err != nil { // as the real worker does
-			return 1
-		}
-		return a.succeed(ctx)
-	})
-	must(t, os.WriteFile(filepath.Join(disk.Dir, "worker"), []byte("\x7fELFplayed"), 0o755))
-	beside := s.config.Director.DataDir // the server's repositories
-	s.config.Director.DataDir = filepath.Join(disk.Dir, "data")
+	}
+	if strings.HasSuffix(a.task, "#2") && a.plan.Attempt == 1 {
+		<-ctx.Done() // until the power is cut
+		return 1
+	}
+	if err := os.WriteFile(filepath.Join(a.checkout, "work.txt"), []byte("done\n"), 0o644); err != nil {
+		return 1
+	}
+	if err := safefile.SyncDisk(a.checkout); err != nil { // as the real worker does
+		return 1
+	}
+	return a.succeed(ctx)
+}
+
+// githubUnless disconnects GitHub while dark is set, because a machine without power cannot send requests.
+func (s *harness) githubUnless(dark *atomic.Bool) {
 	at, err := url.Parse(s.config.GitHub.APIURL)
-	must(t, err)
+	must(s.t, err)
 	github := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: at.Scheme, Host: at.Host})
-	var dark atomic.Bool // a machine without power asks nobody for anything
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if dark.Load() {
 			panic(http.ErrAbortHandler)
 		}
 		github.ServeHTTP(w, r)
 	}))
-	t.Cleanup(web.Close)
+	s.t.Cleanup(web.Close)
 	s.config.GitHub.APIURL = web.URL + at.Path
+}
+
+// TestPowerCutOfTheWholeMachine: the power is cut while one issue is delivered and another is worked on. The next
+// director continues on the same disk. It does not repeat the first delivery, and finishes the second issue in
+// another attempt.
+func TestPowerCutOfTheWholeMachine(t *testing.T) {
+	t.Parallel()
+	disk := powercut.New(t)
+	runs := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.worksUntilCut(ctx, runs) })
+	must(t, os.WriteFile(filepath.Join(disk.Dir, "worker"), []byte("\x7fELFplayed"), 0o755))
+	beside := s.config.Director.DataDir // the server's repositories
+	s.config.Director.DataDir = filepath.Join(disk.Dir, "data")
+	var dark atomic.Bool
+	s.githubUnless(&dark)
 
 	first := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "", "agent-task")
 	second := s.github.CreateIssue(repo, "octocat", "Add another", "", "agent-task")

@@ -26,9 +26,57 @@ func (a *fakeWorker) fails(ctx context.Context, e wire.WorkerError) int {
 	return 0
 }
 
-// What people read is there after a failure and a success: the bundles, the state, telemetry; and no secret in
-// any of it. The operator's number of paid calls is taken, and so is one that a person wrote into stats.json
-// while no director ran.
+// checkRecords checks the files about a task with a failed and a delivered attempt. task is the folder with the
+// state of the task.
+func checkRecords(t *testing.T, data, task string) {
+	t.Helper()
+	store, err := audit.Load(data)
+	must(t, err)
+	if len(store.Problems) > 0 || len(store.Attempts) != 2 || store.Attempts[0].Outcome != audit.OutcomeFailed ||
+		store.Attempts[1].Outcome != audit.OutcomeOK {
+		t.Fatalf("%+v", store)
+	}
+	if f := store.Attempts[0].Failure; f == nil || f.Reason != "network_transient" || f.Action != "retry" ||
+		f.Rule == "" {
+		t.Errorf("the first attempt's failure: %+v", f)
+	}
+	if b := store.Budget(); len(b) != 1 || b[0].PaidCalls != 1 || b[0].State != "Done" {
+		t.Errorf("budget: %+v", b)
+	}
+	first := filepath.Join(data, "audits", store.Attempts[0].AttemptID)
+	for file, want := range map[string]string{
+		filepath.Join(first, "patch.diff"):        "+half done",
+		filepath.Join(first, "build.log"):         "Connection reset by peer",
+		filepath.Join(first, "summary.md"):        "1 file, ",
+		filepath.Join(first, "transitions.jsonl"): `"to":"Backoff"`,
+		filepath.Join(data, "events.jsonl"):       `"reason":"network_transient"`,
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q in\n%s(%v)", file, want, text, err)
+		}
+		if strings.Contains(string(text), "ghp_012345") {
+			t.Errorf("%s holds a token", file)
+		}
+	}
+	for i, want := range []string{"Backoff", "Done"} { // told to the end
+		path := filepath.Join(data, "audits", store.Attempts[i].AttemptID, "summary.md")
+		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q in\n%s(%v)", path, want, text, err)
+		}
+	}
+	var last audit.LastFailure
+	text, err := os.ReadFile(filepath.Join(task, "last_failure.json"))
+	if err != nil || json.Unmarshal(text, &last) != nil || last.ErrorType != "network_transient" || last.Attempt != 1 ||
+		!strings.HasSuffix(last.ErrorID, "-1/CODE-1") || !strings.Contains(last.Stack, "Connection reset by peer") ||
+		last.AttemptID == "" {
+		t.Errorf("last_failure.json: %s, %v", text, err)
+	}
+}
+
+// TestPeopleCanReadWhatHappened: after a failure and a success, people find the bundles, the state and telemetry,
+// all without secrets. The director takes an operator's number of paid calls, and a number that a person wrote into
+// stats.json while no director ran.
 func TestPeopleCanReadWhatHappened(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -84,53 +132,11 @@ func TestPeopleCanReadWhatHappened(t *testing.T) {
 		return err == nil && stats.State == "Done"
 	})
 	s.stop()
-
-	store, err := audit.Load(data)
-	must(t, err)
-	if len(store.Problems) > 0 || len(store.Attempts) != 2 || store.Attempts[0].Outcome != audit.OutcomeFailed ||
-		store.Attempts[1].Outcome != audit.OutcomeOK {
-		t.Fatalf("%+v", store)
-	}
-	if f := store.Attempts[0].Failure; f == nil || f.Reason != "network_transient" || f.Action != "retry" ||
-		f.Rule == "" {
-		t.Errorf("the first attempt's failure: %+v", f)
-	}
-	if b := store.Budget(); len(b) != 1 || b[0].PaidCalls != 1 || b[0].State != "Done" {
-		t.Errorf("budget: %+v", b)
-	}
-	first := filepath.Join(data, "audits", store.Attempts[0].AttemptID)
-	for file, want := range map[string]string{
-		filepath.Join(first, "patch.diff"):        "+half done",
-		filepath.Join(first, "build.log"):         "Connection reset by peer",
-		filepath.Join(first, "summary.md"):        "1 file, ",
-		filepath.Join(first, "transitions.jsonl"): `"to":"Backoff"`,
-		filepath.Join(data, "events.jsonl"):       `"reason":"network_transient"`,
-	} {
-		text, err := os.ReadFile(file)
-		if err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s: no %q in\n%s(%v)", file, want, text, err)
-		}
-		if strings.Contains(string(text), "ghp_012345") {
-			t.Errorf("%s holds a token", file)
-		}
-	}
-	for i, want := range []string{"Backoff", "Done"} { // told to the end
-		path := filepath.Join(data, "audits", store.Attempts[i].AttemptID, "summary.md")
-		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
-			t.Errorf("%s: no %q in\n%s(%v)", path, want, text, err)
-		}
-	}
-	var last audit.LastFailure
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(path), "last_failure.json"))
-	if err != nil || json.Unmarshal(text, &last) != nil || last.ErrorType != "network_transient" || last.Attempt != 1 ||
-		!strings.HasSuffix(last.ErrorID, "-1/CODE-1") || !strings.Contains(last.Stack, "Connection reset by peer") ||
-		last.AttemptID == "" {
-		t.Errorf("last_failure.json: %s, %v", text, err)
-	}
+	checkRecords(t, data, filepath.Dir(path))
 }
 
-// The verdict reaches the next attempt: first with a shorter context, then with the other model; what failed is told
-// as quoted data. An attempt that overspends is ended, and a human is asked.
+// The verdict reaches the next attempt, first with a shorter context, then with the other model, and quotes the
+// failure as data. An attempt that overspends ends with a question to a person.
 func TestVerdictReachesTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	plans := make(chan *wire.AttemptFile, 3)

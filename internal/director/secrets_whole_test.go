@@ -158,34 +158,31 @@ func (s *harness) shownAt(path string) string {
 	return string(text)
 }
 
-// TestNoSecretIsReadAnywhere: an agent prints what it was given, in all encodings, and credentials that it
-// found, in its output, its question, its commits, its files and its failures. Nobody reads one: on GitHub, in
-// the log, the audits, the journal, stored output, the page, explain.
-func TestNoSecretIsReadAnywhere(t *testing.T) {
-	t.Parallel()
-	const key = "kq7Zp-Lw4Rt8-Vb3Nm6-Xc2Yd9"
-	s := newHarness(t, nil)
+// babbles makes the workers of a director say a key in all encodings, and other credentials. It returns their
+// output.
+func (s *harness) babbles(key string) (text string) {
+	s.t.Helper()
 	c := &s.config
 	base := filepath.Dir(c.Director.DataDir)
-	placeWorker(t, filepath.Join(base, "worker"))
+	placeWorker(s.t, filepath.Join(base, "worker"))
 	// plain processes of another user pass through
 	for dir := c.Director.DataDir; dir != "/" && dir != os.TempDir(); dir = filepath.Dir(dir) {
-		must(t, os.MkdirAll(dir, 0o755))
-		must(t, os.Chmod(dir, 0o755))
+		must(s.t, os.MkdirAll(dir, 0o755))
+		must(s.t, os.Chmod(dir, 0o755))
 	}
-	program, text := filepath.Join(base, "babbler"), ""
-	must(t, os.WriteFile(program+".go", []byte(babbler), 0o600))
-	must(t, buildStatic(program+".go", program))
+	program := filepath.Join(base, "babbler")
+	must(s.t, os.WriteFile(program+".go", []byte(babbler), 0o600))
+	must(s.t, buildStatic(program+".go", program))
 	for _, name := range sortedKeys(spellingsOf(key)) {
 		text += "this is " + name + ":\n" + spellingsOf(key)[name] + "\n"
 	}
-	for _, s := range shapedSecrets() {
-		text += s[0] + "\n"
+	for _, shaped := range shapedSecrets() {
+		text += shaped[0] + "\n"
 	}
-	must(t, os.WriteFile(filepath.Join(base, "said"), []byte(text), 0o644))
-	t.Cleanup(func() {
-		if s.stop(); t.Failed() {
-			killWorkers(t, filepath.Join(base, "worker"), c.Director.DataDir)
+	must(s.t, os.WriteFile(filepath.Join(base, "said"), []byte(text), 0o644))
+	s.t.Cleanup(func() {
+		if s.stop(); s.t.Failed() {
+			killWorkers(s.t, filepath.Join(base, "worker"), c.Director.DataDir)
 		}
 	})
 	c.Director.HTTPListen, c.Director.MaxRetries = "127.0.0.1:0", 1
@@ -195,6 +192,92 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 		{Name: "CODE", Run: []string{program}, Timeout: time.Minute},
 		{Name: "VALIDATE", Run: []string{program}, Timeout: time.Minute},
 	}
+	return text
+}
+
+// search looks for secrets in all texts for people.
+type search struct {
+	*harness
+	known  *leak.Finder
+	places int
+}
+
+// look searches one text, which must not be empty.
+func (s *search) look(place, text string) {
+	s.t.Helper()
+	if s.places++; text == "" {
+		s.t.Errorf("%s: nothing is there", place)
+	}
+	for _, f := range findings(text, s.known) {
+		s.t.Errorf("%s: %s", place, f)
+	}
+}
+
+// lookAtIssue searches the comments on an issue, and the director's views of its task.
+func (s *search) lookAtIssue(issue string) {
+	s.t.Helper()
+	v := s.github.Issue(issue)
+	for _, comment := range v.Comments {
+		s.look("a comment on "+v.Title, comment.Body)
+	}
+	if !strings.Contains(fmt.Sprint(v.Comments), redact.Marker) {
+		s.t.Errorf("%s: no comment hides anything: the test says nothing: %v", v.Title, v.Comments)
+	}
+	told, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(issue), time.Time{})
+	must(s.t, err)
+	data, err := json.Marshal(told)
+	must(s.t, err)
+	s.look("explain "+v.Title, string(data))
+	s.look("output of "+v.Title, strings.Join(s.printed(issue, output.Filter{}), "\n"))
+	s.look("page of "+v.Title, s.shownAt("/tasks/"+strings.Replace(issue, "#", "/", 1)))
+}
+
+// lookAtJournal searches an export of the journal.
+func (s *search) lookAtJournal() {
+	s.t.Helper()
+	journal := filepath.Join(s.t.TempDir(), "journal.jsonl")
+	_, err := offline.Export(s.t.Context(), s.config, journal)
+	must(s.t, err)
+	var data []byte
+	_, err = chain.Read(journal, func(r chain.Record) error { data = append(data, r.Data...); return nil },
+		func(st chain.State) error { data = append(data, st.Data...); return nil })
+	must(s.t, err)
+	s.look("journal", string(data))
+}
+
+// lookAtFiles searches the audits and stored outputs.
+func (s *search) lookAtFiles() {
+	s.t.Helper()
+	must(s.t, filepath.WalkDir(s.config.Director.DataDir, func(path string, e fs.DirEntry, err error) error {
+		rel, _ := filepath.Rel(s.config.Director.DataDir, path)
+		first, _, _ := strings.Cut(rel, string(filepath.Separator))
+		if err != nil || e.IsDir() || !slices.Contains([]string{"audits", "outputs", "errors"}, first) &&
+			!strings.HasPrefix(first, "audit") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if err == nil && strings.HasSuffix(path, ".zst") {
+			var z *zstd.Decoder
+			if z, err = zstd.NewReader(bytes.NewReader(data)); err == nil {
+				data, err = io.ReadAll(z)
+				z.Close()
+			}
+		}
+		if len(data) > 0 {
+			s.look(rel, string(data))
+		}
+		return err
+	}))
+}
+
+// TestNoSecretIsReadAnywhere: an agent prints its keys in all encodings, and credentials that it found, in its
+// output, its question, its commits, its files and its failures. None of them appears on GitHub, in the log, the
+// audits, the journal, stored output, the page or explain.
+func TestNoSecretIsReadAnywhere(t *testing.T) {
+	t.Parallel()
+	const key = "kq7Zp-Lw4Rt8-Vb3Nm6-Xc2Yd9"
+	s := newHarness(t, nil)
+	text := s.babbles(key)
 	known := leak.New(leak.Value{Name: "key", Text: key})
 	if n := len(findings(text, known)); n < 15 {
 		t.Fatalf("the agent says too little: %d secrets are found in what it says", n)
@@ -210,66 +293,18 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 		s.until(issue+" is blocked", s.labelled(issue, "agent-blocked"))
 		s.until("its comment", func() bool { return len(s.github.Issue(issue).Comments) > 1 })
 	}
-	places := 0
-	look := func(place, text string) {
-		t.Helper()
-		if places++; text == "" {
-			t.Errorf("%s: nothing is there", place)
-		}
-		for _, f := range findings(text, known) {
-			t.Errorf("%s: %s", place, f)
-		}
-	}
+	found := &search{harness: s, known: known}
 	for _, issue := range issues {
-		v := s.github.Issue(issue)
-		for _, comment := range v.Comments {
-			look("a comment on "+v.Title, comment.Body)
-		}
-		if !strings.Contains(fmt.Sprint(v.Comments), redact.Marker) {
-			t.Errorf("%s: no comment hides anything: the test says nothing: %v", v.Title, v.Comments)
-		}
-		told, err := operator.AskStory(t.Context(), c.Director.DataDir, fsm.IssueKey(issue), time.Time{})
-		must(t, err)
-		data, err := json.Marshal(told)
-		must(t, err)
-		look("explain "+v.Title, string(data))
-		look("output of "+v.Title, strings.Join(s.printed(issue, output.Filter{}), "\n"))
-		look("page of "+v.Title, s.shownAt("/tasks/"+strings.Replace(issue, "#", "/", 1)))
+		found.lookAtIssue(issue)
 	}
-	look("page", s.shownAt("/"))
+	found.look("page", s.shownAt("/"))
 	for _, e := range s.logs.All() {
 		line, err := zapcore.NewJSONEncoder(zapcore.EncoderConfig{MessageKey: "msg"}).EncodeEntry(e.Entry, e.Context)
 		must(t, err)
-		look("log", (*hides.Load())().JSON(line.String()))
+		found.look("log", (*hides.Load())().JSON(line.String()))
 	}
 	s.stop()
-	journal := filepath.Join(base, "journal.jsonl")
-	_, err := offline.Export(t.Context(), s.config, journal)
-	must(t, err)
-	var data []byte
-	_, err = chain.Read(journal, func(r chain.Record) error { data = append(data, r.Data...); return nil },
-		func(st chain.State) error { data = append(data, st.Data...); return nil })
-	must(t, err)
-	look("journal", string(data))
-	must(t, filepath.WalkDir(c.Director.DataDir, func(path string, e fs.DirEntry, err error) error {
-		rel, _ := filepath.Rel(c.Director.DataDir, path)
-		first, _, _ := strings.Cut(rel, string(filepath.Separator))
-		if err != nil || e.IsDir() || !slices.Contains([]string{"audits", "outputs", "errors"}, first) &&
-			!strings.HasPrefix(first, "audit") {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if err == nil && strings.HasSuffix(path, ".zst") {
-			var z *zstd.Decoder
-			if z, err = zstd.NewReader(bytes.NewReader(data)); err == nil {
-				data, err = io.ReadAll(z)
-				z.Close()
-			}
-		}
-		if len(data) > 0 {
-			look(rel, string(data))
-		}
-		return err
-	}))
-	t.Logf("%d places were searched", places)
+	found.lookAtJournal()
+	found.lookAtFiles()
+	t.Logf("%d places were searched", found.places)
 }

@@ -22,7 +22,7 @@ var (
 	fakeKey     = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + fakeKeyBody + "-----END RSA " + "PRIVATE KEY-----\n"
 )
 
-// unsafePatch is what one issue's agent leaves in its checkout.
+// unsafePatch is the work of one issue's agent.
 type unsafePatch struct {
 	title  string
 	path   string
@@ -107,8 +107,55 @@ func (p unsafePatch) leave(checkout string) error {
 	return os.Truncate(name, p.bytes)
 }
 
-// TestNothingUnsafeIsPushed: what may not leave the machine stays here; the comment says where it is and which
-// rule that is, and no file, log or comment of ours has the secret.
+// checkUnsafe checks the verdict and the question about an unsafe patch.
+func (s *harness) checkUnsafe(key string, p unsafePatch) {
+	s.t.Helper()
+	if v := s.verdicts(key); !slices.Equal(v, []string{p.reason}) {
+		s.t.Errorf("%s: verdicts %q, want %s", p.title, v, p.reason)
+	}
+	comments := s.github.Issue(key).Comments
+	body := comments[len(comments)-1].Body
+	for _, want := range p.says {
+		if !strings.Contains(body, want) {
+			s.t.Errorf("%s: the comment lacks %s:\n%s", p.title, want, body)
+		}
+	}
+	// it hid the advice: only a file's name is a secret here
+	if strings.Contains(body, "[REDACTED]") && p.title != "Name" {
+		s.t.Errorf("%s: the comment is not whole:\n%s", p.title, body)
+	}
+	for _, c := range comments {
+		if hasFakeSecret(c.Body) {
+			s.t.Errorf("%s: a comment has the secret:\n%s", p.title, c.Body)
+		}
+	}
+}
+
+// checkNoFakeSecret searches the log and the files of the director for the secrets.
+func (s *harness) checkNoFakeSecret() {
+	s.t.Helper()
+	for _, e := range s.logs.All() {
+		for _, v := range e.ContextMap() {
+			if text, ok := v.(string); ok && hasFakeSecret(text) {
+				s.t.Errorf("a log has the secret: %s %s", e.Message, text)
+			}
+		}
+	}
+	must(s.t, filepath.WalkDir(s.config.Director.DataDir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() ||
+			strings.HasPrefix(path, filepath.Join(s.config.Director.DataDir, "tasks")) {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		if hasFakeSecret(string(data)) {
+			s.t.Errorf("a secret is in %s", path)
+		}
+		return err
+	}))
+}
+
+// TestNothingUnsafeIsPushed: unsafe work stays on the machine. The comment names the place and the rule, and the
+// secret appears in no file, log or comment.
 func TestNothingUnsafeIsPushed(t *testing.T) {
 	t.Parallel()
 	left := map[string]unsafePatch{}
@@ -137,48 +184,13 @@ func TestNothingUnsafeIsPushed(t *testing.T) {
 	s.start()
 	for key, p := range left {
 		s.until(p.title+": blocked", s.labelled(key, "agent-blocked"))
-		if v := s.verdicts(key); !slices.Equal(v, []string{p.reason}) {
-			t.Errorf("%s: verdicts %q, want %s", p.title, v, p.reason)
-		}
-		comments := s.github.Issue(key).Comments
-		body := comments[len(comments)-1].Body
-		for _, want := range p.says {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s: the comment lacks %s:\n%s", p.title, want, body)
-			}
-		}
-		// it hid the advice: only a file's name is a secret here
-		if strings.Contains(body, "[REDACTED]") && p.title != "Name" {
-			t.Errorf("%s: the comment is not whole:\n%s", p.title, body)
-		}
-		for _, c := range comments {
-			if hasFakeSecret(c.Body) {
-				t.Errorf("%s: a comment has the secret:\n%s", p.title, c.Body)
-			}
-		}
+		s.checkUnsafe(key, p)
 	}
 	if got := s.branches(); !slices.Equal(got, []string{"main"}) {
 		t.Errorf("branches on the remote: %q", got)
 	}
 	s.stop()
-	for _, e := range s.logs.All() {
-		for _, v := range e.ContextMap() {
-			if text, ok := v.(string); ok && hasFakeSecret(text) {
-				t.Errorf("a log has the secret: %s %s", e.Message, text)
-			}
-		}
-	}
-	must(t, filepath.WalkDir(s.config.Director.DataDir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() ||
-			strings.HasPrefix(path, filepath.Join(s.config.Director.DataDir, "tasks")) {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		if hasFakeSecret(string(data)) {
-			t.Errorf("a secret is in %s", path)
-		}
-		return err
-	}))
+	s.checkNoFakeSecret()
 }
 
 func hasFakeSecret(text string) bool {
@@ -188,8 +200,8 @@ func hasFakeSecret(text string) bool {
 		})
 }
 
-// TestUnsafeWorkGoesOn: it is kept, and delivered once a person's label lets it through, or once the agent has
-// taken out what the answer names.
+// TestUnsafeWorkGoesOn: kept work is delivered after a person's label permits it, or after the agent has removed the
+// offending part.
 func TestUnsafeWorkGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

@@ -1,0 +1,102 @@
+package director
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"retake/internal/bus"
+	"retake/internal/bus/wire"
+	"retake/internal/container"
+)
+
+// fakeWorker is one running "container".
+type fakeWorker struct {
+	plan     wire.Plan
+	spec     container.Spec
+	checkout string
+	client   *bus.Client
+	stop     chan string            // reasons that the director gave
+	behind   chan wire.SyncRequired // what it said of the base branch
+
+	printed []container.Printed // under the runtime's lock
+	lost    atomic.Bool         // its node is: it sends no heartbeat, and nobody can confirm its end
+	runs    atomic.Bool         // it has room
+
+	task   string
+	kill   context.CancelFunc
+	ended  bool
+	exit   int
+	signal string
+}
+
+// dial connects and listens to its director. An error is worth another try, as it is for a real worker: the bus
+// may go away in between.
+func (a *fakeWorker) dial() (*bus.Client, error) {
+	b := a.plan.Bus
+	client, err := bus.Dial(bus.ClientOptions{
+		URL: b.URL, JWT: b.JWT, Seed: b.Seed, CA: b.CA, Prefix: b.Prefix, WorkerID: a.plan.WorkerID,
+		MaxMessageBytes: b.MaxMessageBytes,
+		Key:             a.plan.SignKey,
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = client.OnControl(func(c bus.Command) {
+		switch p := c.Payload.(type) {
+		case *wire.Stop:
+			a.stop <- p.Reason
+		case *wire.Probe:
+			if !a.lost.Load() {
+				_ = c.Reply(a.heartbeat())
+			}
+		case *wire.SyncRequired:
+			a.behind <- *p
+		}
+	})
+	if err != nil {
+		client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+func (a *fakeWorker) heartbeat() wire.Heartbeat {
+	return wire.Heartbeat{State: wire.HeartbeatState{
+		Stage: wire.StageCode, IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
+		LastUpdateAt: wire.At(time.Now()),
+	}}
+}
+
+// work changes the checkout and reports a success.
+func (a *fakeWorker) work(ctx context.Context) int {
+	name := filepath.Join(a.checkout, fmt.Sprintf("work-%d.txt", a.plan.Attempt))
+	if err := os.WriteFile(name, []byte("done\n"), 0o644); err != nil {
+		return 1
+	}
+	return a.succeed(ctx)
+}
+
+// succeed reports success, which is in its spool before.
+func (a *fakeWorker) succeed(ctx context.Context) int {
+	if err := a.spool(a.plan.WorkerID+".0001.json", a.plan.SignKey); err != nil {
+		return 1
+	}
+	for ctx.Err() == nil {
+		err := a.client.Report(ctx, &wire.WorkerResult{
+			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+		})
+		if err == nil {
+			return 0
+		}
+		select { // the bus is away, which an error says at once
+		case <-time.After(50 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return 1
+}
