@@ -31,8 +31,8 @@ var (
 )
 
 const (
-	modelWant = "a model's name of at most 200 characters without blanks, or nothing"
-	fileWant  = "the path of a file, or nothing"
+	modelWant = "a model's name of at most 200 characters without blanks; may be empty"
+	fileWant  = "the path of a file; may be empty"
 	globWant  = "a glob such as \".mine/\", also with ! in front"
 	labelWant = "1 to 50 characters, no comma, no blanks at the ends"
 )

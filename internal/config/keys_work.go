@@ -18,13 +18,13 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.github.cooldown_on_rate_limit_seconds", def: "60", unit: "seconds", min: 1, max: day,
-		doc: "First pause after a rate limit that does not say how long.",
+		doc: "First pause after a rate limit without a stated wait.",
 		at:  func(c *Config) any { return &c.RateLimits.GitHub.CooldownOnRateLimit },
 	},
 
 	{
 		key: "rate_limits.model.max_concurrent_requests", def: "1", unit: "requests", min: 1, max: 1000,
-		doc: "Requests to one model provider at the same time, over all workers that ask the director for leave.",
+		doc: "Requests to one model provider at the same time, over all workers that use leases.",
 		at:  func(c *Config) any { return &c.RateLimits.Model.MaxConcurrentRequests },
 	},
 	{
@@ -34,30 +34,31 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.model.cooldown_on_error_seconds", def: "10", unit: "seconds", min: 0, max: day,
-		doc: "Pause for a model provider after a rate limit or an error that does not say how long.",
+		doc: "Pause for a model provider after a rate limit or an error without a stated wait.",
 		at:  func(c *Config) any { return &c.RateLimits.Model.CooldownOnError },
 	},
 	{
 		key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day,
-		doc: "For how long one task's word that models are limited closes them for the others, in sum over a " +
-			"day, however many it names. It stays closed beyond that as far as a second task says the same.",
+		doc: "Time per day for which one task can close models for other tasks by reporting limits. A second " +
+			"task with the same report extends it.",
 		at: func(c *Config) any { return &c.RateLimits.Model.MaxWait },
 	},
 
 	{
 		key: "policy.sync_main.max_commits_behind", def: "20", unit: "commits", min: 0, max: 1_000_000,
-		doc: "A checkout that is more commits behind its base branch is merged with it before the next attempt. " +
-			"0: whenever it is behind.", at: func(c *Config) any { return &c.SyncMain.MaxCommitsBehind },
+		doc: "Commits behind the base branch after which a checkout is merged before the next attempt. 0 merges " +
+			"at once.", at: func(c *Config) any { return &c.SyncMain.MaxCommitsBehind },
 	},
 	{
 		key: "policy.sync_main.max_seconds_behind", def: "86400", unit: "seconds", min: 0, max: 52 * week,
-		doc: "The same for a checkout that has been behind for longer. 0: whenever it is behind.",
-		at:  func(c *Config) any { return &c.SyncMain.MaxBehind },
+		doc: "Time behind the base branch after which a checkout is merged before the next attempt. 0 merges at " +
+			"once.",
+		at: func(c *Config) any { return &c.SyncMain.MaxBehind },
 	},
 
 	{
 		key: "github.repositories", def: "[]", check: validRepository, want: `"owner/name", without .git`,
-		doc: "Repositories whose issues are worked on; `director run` needs at least one.",
+		doc: "Repositories to work on. `director run` needs at least one.",
 		at:  func(c *Config) any { return &c.GitHub.Repositories },
 	},
 	{
@@ -68,22 +69,22 @@ var workKeys = []row{
 	{
 		key: "github.token_env", def: `"GITHUB_TOKEN"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the token itself",
-		doc:  "Name of the variable that holds the token.",
+		doc:  "Name of the variable with the token.",
 		at:   func(c *Config) any { return &c.GitHub.TokenEnv },
 	},
 	{
-		key: "github.token_file", def: `""`, want: fileWant, doc: "File that holds the token, instead of token_env.",
+		key: "github.token_file", def: `""`, want: fileWant, doc: "File with the token, instead of token_env.",
 		at: func(c *Config) any { return &c.GitHub.TokenFile },
 	},
 	{
 		key: "github.app_id", def: "0", unit: "id", min: 0, max: maxID,
-		doc: "GitHub App to be, instead of a token's account; with installation_id and private_key_file. Its " +
-			"tokens are minted and renewed by the director. 0: none.",
+		doc: "GitHub App to use instead of a token, with installation_id and private_key_file. The director " +
+			"mints and renews its tokens. 0 disables it.",
 		at: func(c *Config) any { return &c.GitHub.AppID },
 	},
 	{
 		key: "github.installation_id", def: "0", unit: "id", min: 0, max: maxID,
-		doc: "Where the App is installed: the number at the end of its installation's page.",
+		doc: "Installation of the App: the number at the end of the installation page's address.",
 		at:  func(c *Config) any { return &c.GitHub.InstallationID },
 	},
 	{
@@ -93,17 +94,17 @@ var workKeys = []row{
 	{
 		key: "github.webhook_secret_env", def: `"RETAKE_WEBHOOK_SECRET"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the secret itself",
-		doc: "Name of the variable that holds the secret of GitHub's webhooks; read only with " +
-			"director.http_listen. While the variable is not set no webhooks are taken.",
+		doc: "Name of the variable with the secret of GitHub's webhooks, read only with director.http_listen. " +
+			"Without it, webhooks are refused.",
 		at: func(c *Config) any { return &c.GitHub.WebhookSecretEnv },
 	},
 	{
 		key: "github.webhook_secret_file", def: `""`, want: fileWant,
-		doc: "File that holds that secret, instead of webhook_secret_env.",
+		doc: "File with that secret, instead of webhook_secret_env.",
 		at:  func(c *Config) any { return &c.GitHub.WebhookSecretFile },
 	},
 	{
-		key: "github.writes", def: "false", doc: "Nothing is written to GitHub unless this is true.",
+		key: "github.writes", def: "false", doc: "Allow writes to GitHub.",
 		at: func(c *Config) any { return &c.GitHub.Writes },
 	},
 	{
@@ -113,54 +114,55 @@ var workKeys = []row{
 	},
 	{
 		key: "github.delivery", def: `"pull_request"`, allowed: []string{"pull_request", "branch", "none"},
-		doc: "How a result is handed in: as a pull request, as a branch only, not at all.",
+		doc: "Form of a delivery: a pull request, only a branch, or none.",
 		at:  func(c *Config) any { return &c.GitHub.Delivery },
 	},
 	{
 		key: "github.base_branch", def: `"main"`, check: validBranch, want: "a branch name",
-		doc: "Branch that work starts from; it must exist.",
+		doc: "Existing branch that work starts from.",
 		at:  func(c *Config) any { return &c.GitHub.BaseBranch },
 	},
 	{
-		key: "github.review", def: "true", doc: "A pull request is watched until it is merged or closed: failing " +
+		key: "github.review", def: "true", doc: "Watch a pull request until it is merged or closed. Failing " +
 			"checks, conflicts and requested changes begin another attempt on the same branch.",
 		at: func(c *Config) any { return &c.GitHub.Review },
 	},
 	{
-		key: "github.delete_branch", def: "true", doc: "The branch of a pull request is removed when that was " +
-			"merged, unless somebody has pushed to it since.",
+		key: "github.delete_branch", def: "true", doc: "Remove the branch of a merged pull request, unless " +
+			"people pushed to it later.",
 		at: func(c *Config) any { return &c.GitHub.DeleteBranch },
 	},
 	{
 		key: "github.trusted_authors", def: `["OWNER", "MEMBER", "COLLABORATOR"]`, allowed: associations,
-		doc: "Whose claim and release markers count beside our own, by GitHub's author_association. They also " +
-			"need write access. Answers need write access alone.",
+		doc: "Authors of valid claim and release markers, by GitHub's author_association, in addition to " +
+			"Retake's account. They need write access. Answers need only write access.",
 		at: func(c *Config) any { return &c.GitHub.TrustedAuthors },
 	},
 	{
 		key: "github.issue_authors", def: `"labelled"`, allowed: []string{authorsLabelled, AuthorsTrusted},
-		doc: "Whose issues are worked on. labelled: anybody's, once somebody with rights in the repository has " +
-			"put the task label on, which approves the text as it is then; a template's label does not count " +
-			"unless who opened the issue has triage rights. trusted: of those only the ones of trusted_authors.",
+		doc: "Accepted authors of issues. labelled accepts all authors after a person with rights adds the task " +
+			"label, which approves the current text. A template's label counts only if the author has triage " +
+			"rights. trusted accepts only trusted_authors.",
 		at: func(c *Config) any { return &c.GitHub.IssueAuthors },
 	},
 	{
 		key: "github.priorities", def: "{}", check: labelForm.MatchString, want: labelWant, min: -8760, max: 8760,
-		doc: `Labels and the hours of waiting that each is worth: with { urgent = 24, later = -72 } an urgent issue goes before what has waited for less than a day. Of several the largest counts; without any: 0.`,
-		at:  func(c *Config) any { return &c.GitHub.Priorities },
+		doc: "Labels with their worth in hours of waiting. With { urgent = 24, later = -72 } an urgent issue " +
+			"precedes issues that have waited for less than a day. Of several labels the largest counts.",
+		at: func(c *Config) any { return &c.GitHub.Priorities },
 	},
 	{
 		key: "github.label_caps", def: "{}", check: labelForm.MatchString, want: labelWant, min: 0, max: 100,
-		doc: `Labels and how many issues with each are worked on at the same time, e.g. { "area/db" = 1 }.`,
+		doc: "Labels with the number of their issues that may run at the same time, such as { \"area/db\" = 1 }.",
 		at:  func(c *Config) any { return &c.GitHub.LabelCaps },
 	},
 	{
 		key: "github.labels.task", def: `"agent-task"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label of issues to be worked on.", at: func(c *Config) any { return &c.GitHub.Labels.Task },
+		doc: "Label of issues to work on.", at: func(c *Config) any { return &c.GitHub.Labels.Task },
 	},
 	{
 		key: "github.labels.claimed", def: `"agent-claimed"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label of issues that are being worked on.",
+		doc: "Label of issues in progress.",
 		at:  func(c *Config) any { return &c.GitHub.Labels.Claimed },
 	},
 	{
@@ -170,57 +172,57 @@ var workKeys = []row{
 	},
 	{
 		key: "github.labels.review", def: `"agent-review"`, check: labelForm.MatchString, want: labelWant,
-		doc: "Label of issues whose result waits for review.",
+		doc: "Label of issues that wait for review.",
 		at:  func(c *Config) any { return &c.GitHub.Labels.Review },
 	},
 
 	{
 		key: "escalation.remind_after_seconds", def: "259200", unit: "seconds", min: 0, max: 52 * week,
-		doc: "A question that nobody has answered for so long is raised once more. 0: never.",
+		doc: "Time after which an unanswered question is repeated once. 0 disables it.",
 		at:  func(c *Config) any { return &c.Escalation.RemindAfter },
 	},
 	{
-		key: "escalation.incident_issues", def: "true", doc: "An outage that keeps tasks waiting is shown as one " +
-			"issue, which is opened, kept up to date and closed.",
+		key: "escalation.incident_issues", def: "true", doc: "Show an outage that keeps tasks waiting as one " +
+			"issue.",
 		at: func(c *Config) any { return &c.Escalation.IncidentIssues },
 	},
 
 	{
 		key: "scope.deny", def: denyDefault, reason: faultOfGlob, want: globWant,
-		doc: "Files and folders that no delivery may change, for example what runs with rights of its own once " +
-			"it is pushed; with ! in front: that it may. Work that does is not pushed, and a person is asked.",
+		doc: "Files and folders that deliveries must not change, such as workflows with special rights. A prefix " +
+			"! permits them. Such work becomes a question instead of a push.",
 		at: func(c *Config) any { return &c.Scope.Deny },
 	},
 	{
 		key: "scope.allow", def: "{}", check: labelForm.MatchString, reason: faultOfGlob, want: labelWant,
-		doc: "What issues with a label may change although scope.deny has it, by label: { \"ci-ok\" = " +
-			"[\".github/workflows/\"] }.", at: func(c *Config) any { return &c.Scope.Allow },
+		doc: "Exceptions from scope.deny for issues with a label: { \"ci-ok\" = [\".github/workflows/\"] }.",
+		at:  func(c *Config) any { return &c.Scope.Allow },
 	},
 	{
 		key: "scope.allow_secrets", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files that are not searched for secrets before they are pushed, such as test data with " +
-			"invented ones.", at: func(c *Config) any { return &c.Scope.AllowSecrets },
+		doc: "Files that are not searched for secrets before a push, such as test data with invented secrets.",
+		at:  func(c *Config) any { return &c.Scope.AllowSecrets },
 	},
 	{
 		key: "scope.max_file_bytes", def: "10485760", unit: "bytes", min: 1, max: 100 << 20,
-		doc: "Largest file that is pushed, whether new or changed. GitHub takes none above 100 MiB.",
+		doc: "Largest new or changed file in a push. GitHub's limit is 100 MiB.",
 		at:  func(c *Config) any { return &c.Scope.MaxFileBytes },
 	},
 
 	{
 		key: "checkout.max_files", def: "500000", unit: "files and folders", min: 100, max: 50_000_000,
-		doc: "What a checkout may hold, ignored files included. It is counted before anything is read; a " +
-			"checkout with more is left alone, and a person is asked. So with the other limits.",
+		doc: "Entries of a checkout, including ignored files, counted before the checkout is read. Beyond this " +
+			"limit, and the following ones, the task becomes a question.",
 		at: func(c *Config) any { return &c.Checkout.MaxFiles },
 	},
 	{
 		key: "checkout.max_entries", def: "100000", unit: "files and folders", min: 100, max: 50_000_000,
-		doc: "What one folder of a checkout may hold.",
+		doc: "Entries of one folder of a checkout.",
 		at:  func(c *Config) any { return &c.Checkout.MaxEntries },
 	},
 	{
 		key: "checkout.max_depth", def: "200", unit: "folders", min: 10, max: 2000,
-		doc: "How many folders may lie in each other.", at: func(c *Config) any { return &c.Checkout.MaxDepth },
+		doc: "Depth of nested folders.", at: func(c *Config) any { return &c.Checkout.MaxDepth },
 	},
 	{
 		key: "checkout.max_path_bytes", def: "1024", unit: "bytes", min: 100, max: 4000,
@@ -228,18 +230,18 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.max_bytes", def: "21474836480", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Size of all files of a checkout: what they say or what they use of the disk, whichever is more. A " +
-			"sparse file counts as large as it says.", at: func(c *Config) any { return &c.Checkout.MaxBytes },
+		doc: "Size of all files of a checkout, apparent or allocated, whichever is more. Sparse files count with " +
+			"their apparent size.", at: func(c *Config) any { return &c.Checkout.MaxBytes },
 	},
 	{
 		key: "checkout.max_work_bytes", def: "4294967296", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Size of the files that git has to store: neither ignored nor the state of agents, whether " +
-			"changed or not.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
+		doc: "Size of the files that git has to store, changed or not, without ignored files and the state of " +
+			"agents.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
 	},
 	{
 		key: "checkout.git_seconds", def: "300", unit: "seconds", min: 1, max: day,
-		doc: "Longest run of git on a checkout; it may use twice as much of a processor. A run that asks a " +
-			"server has an hour.", at: func(c *Config) any { return &c.Checkout.Git },
+		doc: "Longest run of git on a checkout, with twice as much processor time. A run that uses a server has " +
+			"an hour.", at: func(c *Config) any { return &c.Checkout.Git },
 	},
 	{
 		key: "checkout.git_memory", def: `"4GiB"`, check: validMemory,
@@ -249,23 +251,23 @@ var workKeys = []row{
 	{
 		key: "checkout.quota", def: `""`, check: validQuota,
 		want: `a size such as "10GiB", from 16MiB to 16TiB, or "" for none`,
-		doc: "What a new checkout may use of the disk: a file system of its own in a file, mounted by a " +
-			"director that runs as root on the host itself (not in a container). Empty: no quota, see " +
-			"director.disk_watermark.", at: func(c *Config) any { return &c.Checkout.Quota },
+		doc: "Disk quota of a new checkout: a separate file system in a file, mounted by a director that runs as " +
+			"root on the host (not in a container). If empty, director.disk_watermark bounds checkouts.",
+		at: func(c *Config) any { return &c.Checkout.Quota },
 	},
 
 	{
 		key: "workspace.transport", def: `"mount"`, allowed: []string{"mount", TransportSync},
-		doc: "How a checkout comes to its worker. mount: as a folder of this machine, which the engine has to be " +
-			"on, too. sync: the worker fetches it over the agent bus, and sends what changes in it; then workers " +
-			"can run elsewhere (DOCKER_HOST, a cluster), and checkouts are stored on the bus, too.",
+		doc: "Transport of checkouts. mount shares a folder of this machine, which must be the engine's machine. " +
+			"sync copies the checkout and its changes over the agent bus, so that workers can run elsewhere " +
+			"(DOCKER_HOST, a cluster), and stores checkouts on the bus.",
 		at: func(c *Config) any { return &c.Workspace.Transport },
 	},
 	{
 		key: "workspace.checkpoint_seconds", def: "60", unit: "seconds", min: 1, max: day,
-		doc: "With transport sync: how often a worker sends what has changed in its checkout, beside the end of " +
-			"each stage. A worker that vanishes loses what it did since its last checkpoint that counts; the " +
-			"issue says since when.", at: func(c *Config) any { return &c.Workspace.Checkpoint },
+		doc: "Time between two checkpoints with transport sync, in addition to the end of each stage. A worker " +
+			"that vanishes loses its later work, and the issue states the time.",
+		at: func(c *Config) any { return &c.Workspace.Checkpoint },
 	},
 
 	{
@@ -275,78 +277,79 @@ var workKeys = []row{
 	},
 	{
 		key: "worker.validate", def: `"inside"`, allowed: []string{"inside", "fresh"},
-		doc: "Where VALIDATE runs. inside: in the agent's container, in rounds with CODE. fresh: after the " +
-			"agent's container is gone, in a new one that has a copy of what would be delivered, no agent, no " +
-			"variables of env_passthrough, and nothing that an agent can write to; fix_attempts then bounds how " +
-			"often the agent mends what that refuses.", at: func(c *Config) any { return &c.Worker.Validate },
+		doc: "Container of VALIDATE. inside uses the agent's container, in rounds with CODE. fresh uses a new " +
+			"container afterwards, with a copy of the delivery, without agent, variables of env_passthrough and " +
+			"mounts that agents can write to. fix_attempts then bounds the repairs.",
+		at: func(c *Config) any { return &c.Worker.Validate },
 	},
 
 	{
 		key: "recovery.preset", def: `"director"`, allowed: policy.Presets,
-		doc: "Policy that decides what a failure leads to; docs/specs/error-handling.md compares them. Its own " +
-			"bounds hold where no key of yours is set.", at: func(c *Config) any { return &c.Recovery.Preset },
+		doc: "Policy for failures, see docs/specs/error-handling.md. Its bounds apply to keys that are not set.",
+		at:  func(c *Config) any { return &c.Recovery.Preset },
 	},
 	{
-		key: "recovery.continue_on_error", def: "false", doc: "Whether the other tasks go on after one has failed " +
-			"for good, even where the preset would stop them.",
+		key: "recovery.continue_on_error", def: "false", doc: "Continue with other tasks after a final failure, " +
+			"even if the preset would stop them.",
 		at: func(c *Config) any { return &c.Recovery.ContinueOnError },
 	},
 	{
 		key: "recovery.max_consecutive_errors", def: "5", unit: "errors", min: -1, max: 100_000,
-		doc: "Errors in a row that end a task. 0, or left out: as the preset says, if it says anything; " +
-			"-1: no bound.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
+		doc: "Errors in a row that end a task. If 0 or left out, the preset's bound applies, if any. -1 is " +
+			"unlimited.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
 	},
 	{
 		key: "recovery.iteration_budget", def: "50", unit: "iterations", min: -1, max: 1_000_000,
-		doc: "Attempts per task after the first; cache hits give some back. 0 and left out as above; -1: no bound.",
-		at:  func(c *Config) any { return &c.Recovery.IterationBudget },
+		doc: "Attempts per task after the first, less refunds for cache hits. If 0 or left out, the preset's " +
+			"bound applies, if any. -1 is unlimited.",
+		at: func(c *Config) any { return &c.Recovery.IterationBudget },
 	},
 	{
 		key: "recovery.paid_call_budget", def: "10", unit: "calls", min: -1, max: 1_000_000,
-		doc: "Runs of an agent, or of CODE with a program of your own, per task, including failed ones. An " +
-			"attempt gets what is left. 0 and left out as above; -1: no bound.",
+		doc: "Runs of an agent, or of CODE with `run`, per task, including failed runs. An attempt gets the " +
+			"rest. If 0 or left out, the preset's bound applies, if any. -1 is unlimited.",
 		at: func(c *Config) any { return &c.Recovery.PaidCallBudget },
 	},
 	{
 		key: "recovery.cost_budget_usd", def: "0.0", unit: "US dollars", min: 0, max: 1_000_000,
-		doc: "Cost per task, as far as agents report it. 0: no bound.",
+		doc: "Cost per task, as far as agents report it. 0 is unlimited.",
 		at:  func(c *Config) any { return &c.Recovery.CostBudgetUSD },
 	},
 	{
 		key: "recovery.rules_file", def: `""`, want: fileWant,
-		doc: "TOML file with rules of your own for reading failures, like internal/recovery/classify/rules.toml; " +
-			"relative to the working directory.", at: func(c *Config) any { return &c.Recovery.RulesFile },
+		doc: "TOML file with additional rules for failures, like internal/recovery/classify/rules.toml, relative " +
+			"to the working directory.", at: func(c *Config) any { return &c.Recovery.RulesFile },
 	},
 	{
 		key: "recovery.policy_file", def: `""`, want: fileWant,
-		doc: "TOML file with policy rows of your own, laid over the preset's, like " +
-			"internal/recovery/policy/presets/director.toml; relative to the working directory.",
+		doc: "TOML file with policy rows that override the preset, like " +
+			"internal/recovery/policy/presets/director.toml, relative to the working directory.",
 		at: func(c *Config) any { return &c.Recovery.PolicyFile },
 	},
 	{
 		key: "recovery.agents_file", def: `""`, want: fileWant,
-		doc: "TOML file with agent profiles of your own, new or in place of built-in ones, like " +
-			"internal/agent/agents.toml; relative to the working directory.",
+		doc: "TOML file with additional or replaced agent profiles, like internal/agent/agents.toml, relative to " +
+			"the working directory.",
 		at: func(c *Config) any { return &c.Recovery.AgentsFile },
 	},
 
 	{
 		key: "telemetry.otlp_endpoint", def: `""`, check: validOTLPEndpoint,
-		want: `an http(s) URL without credentials, query and fragment, such as "http://127.0.0.1:4318", or nothing`,
-		doc: "OpenTelemetry collector that gets one trace for each task, over HTTP in protobuf; /v1/traces is " +
-			"added to its path. Empty: nothing is traced. docs/specs/tracing.md says what is sent.",
+		want: `an http(s) URL without credentials, query and fragment, such as "http://127.0.0.1:4318"; may be empty`,
+		doc: "OpenTelemetry collector for one trace per task, over HTTP in protobuf, at the path /v1/traces. If " +
+			"empty, tracing is off. See docs/specs/tracing.md.",
 		at: func(c *Config) any { return &c.Telemetry.OTLPEndpoint },
 	},
 	{
 		key: "telemetry.otlp_headers_env", def: `"` + standardHeadersEnv + `"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the headers themselves",
-		doc: "Name of the variable with headers for the collector, as name=value,name=value with values in " +
-			"percent-encoding; it may be unset.",
+		doc: "Name of the optional variable with headers for the collector, as name=value,name=value with " +
+			"percent-encoded values.",
 		at: func(c *Config) any { return &c.Telemetry.OTLPHeadersEnv },
 	},
 	{
 		key: "telemetry.sample_ratio", def: "1.0", unit: "of all tasks", min: 0, max: 1,
-		doc: "Part of the tasks that are traced: all of one task or nothing, the same ones after a restart.",
+		doc: "Share of tasks that are traced, the same tasks after a restart.",
 		at:  func(c *Config) any { return &c.Telemetry.SampleRatio },
 	},
 }

@@ -76,8 +76,8 @@ c.toml:30:1: github.token_env: looks like a secret, want it in the environment o
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
 c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
-c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks, or nothing
-c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots, or nothing
+c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks; may be empty
+c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots; may be empty
 c.toml:41:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", also with ! in front
 c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or nothing, want a glob such as ".mine/", also with ! in front
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?

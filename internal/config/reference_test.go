@@ -13,7 +13,8 @@ var update = flag.Bool("update", false, "rewrite docs/specs/configuration.md")
 
 const referenceFile = "../../docs/specs/configuration.md"
 
-// TestReferencePage: the page is the table. `go test ./internal/config -run TestReferencePage -update` rewrites it.
+// TestReferencePage compares the page with the table. `go test ./internal/config -run TestReferencePage -update`
+// rewrites it.
 func TestReferencePage(t *testing.T) {
 	want := referencePage()
 	if *update {
@@ -28,31 +29,28 @@ func TestReferencePage(t *testing.T) {
 	}
 }
 
-func referencePage() string {
-	var b strings.Builder
-	b.WriteString(`# Configuration
+// referenceIntro has ~ for each backquote.
+const referenceIntro = `# Configuration
 
 <!-- Made from the table in internal/config: go test ./internal/config -run TestReferencePage -update -->
 
-The file is the one that ` + "`-c`" + ` names, else the variable ` + "`RETAKE_CONFIG`" + `, else ` + "`retake.toml`" +
-		` in the working directory, else ` + "`config/dev.toml`" + `
-there, which is a commented file with every key. A flag (` + "`--set`" +
-		`) wins over the environment, the environment over the file, the file over these
-defaults; ` + "`director config show --origin`" +
-		` says which it was. In a variable or flag, a text is written without quotes, a list as ` + "`a,b`" +
-		` or as TOML
-(` + "`[\"a\", \"b\"]`" + `), a table as ` + "`A=1,B=2`" +
-		` or as TOML. Stages can only be set in the file. Secrets are not allowed in it.
-` + "`director config check`" + ` prints all problems at once, and what ` + "`director run`" +
-		` would miss on this machine: the token, a variable
-to pass on, a data folder to write to. ` + "`director doctor`" +
-		` also looks at GitHub and the container engine: [commands](commands-configuration.md).
+~-c~ names the file, else ~RETAKE_CONFIG~, else it is ~retake.toml~ in the working directory, else ~config/dev.toml~
+there, a commented file with every key. Flags (~--set~) precede the environment, the environment precedes the file,
+and the file precedes these defaults. ~director config show --origin~ shows the source of each value.
 
-A director that runs reads its configuration again when the file changes (or one of the files that [recovery] names), at SIGHUP and at
-` + "`director reload`" +
-		`: see [a configuration that changes](deployment.md#a-configuration-that-changes). The column "a new value holds" says which
-keys it takes then: at once, for what is decided and begun from then on, or at the next restart.
-`)
+The variable of ~director.max_workers~ is ~RETAKE_CFG_DIRECTOR_MAX_WORKERS~, and so on. In variables and flags, a text
+is written without quotes, a list as ~a,b~ or in TOML, a table as ~A=1,B=2~ or in TOML. Stages can only be set in the
+file. Secrets are not allowed in it.
+
+~director config check~ prints all problems, including missing prerequisites of ~director run~. ~director doctor~ also
+tests GitHub and the container engine ([commands](commands-configuration.md)). A running director reads its
+configuration again ([reload](deployment.md#a-configuration-that-changes)). The column "effect" says when a new value
+counts: at once, for later decisions and attempts, or at the next restart.
+`
+
+func referencePage() string {
+	var b strings.Builder
+	b.WriteString(strings.ReplaceAll(referenceIntro, "~", "`"))
 	section := ""
 	for _, r := range allRows {
 		s, key := cutLast(r.key)
@@ -62,25 +60,22 @@ keys it takes then: at once, for what is decided and begun from then on, or at t
 			if s == "stage" {
 				heading = "[[stage]]"
 			}
-			b.WriteString("\n## `" + heading + "`\n\n| key | default | values | meaning | a new value holds | " +
-				"environment |\n|---|---|---|---|---|---|\n")
+			b.WriteString("\n## `" + heading + "`\n\n| key | default | values | meaning | effect |\n" +
+				"|---|---|---|---|---|\n")
 		}
-		def, env := "`"+r.def+"`", "`"+envName(r.key)+"`"
+		def := "`" + r.def + "`"
 		if r.def == "" {
 			def = "required"
-		}
-		if s == "stage" {
-			env = ""
 		}
 		values := r.wants()
 		if r.unit != "" && !strings.Contains(values, r.unit) {
 			values += " (" + r.unit + ")"
 		}
 		b.WriteString("| `" + key + "` | " + def + " | " + escape(values) + " | " + escape(r.doc) + " | " +
-			holds[r.key] + " | " + env + " |\n")
+			holds[r.key] + " |\n")
 	}
-	b.WriteString("\n## Not supported yet\n\nThese keys are part of the design. Setting one is an error until it has " +
-		"an effect.\n\n| key | meanwhile |\n|---|---|\n")
+	b.WriteString("\n## Not supported yet\n\nThese keys are planned. Setting one is an error.\n\n" +
+		"| key | alternative |\n|---|---|\n")
 	for _, key := range slices.Sorted(maps.Keys(unsupported)) {
 		b.WriteString("| `" + key + "` | " + escape(unsupported[key]) + " |\n")
 	}

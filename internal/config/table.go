@@ -43,37 +43,37 @@ func keys(c *Config) []row {
 // stageKeys are the keys of one [[stage]].
 func stageKeys(s *Stage) []row {
 	return []row{
-		{key: "stage.name", allowed: stageOrder, doc: "Which stage. Stages must be in this order; VALIDATE may occur " +
-			"more than once. CODE is required.", to: &s.Name},
+		{key: "stage.name", allowed: stageOrder, doc: "Name of the stage, in this order. VALIDATE may occur more " +
+			"than once. CODE is required.", to: &s.Name},
 		{
 			key: "stage.run", def: "[]", want: `one argument, as in ["make", "test"]: no shell splits it`,
 			doc: `Program and its arguments, instead of agent.`, to: &s.Run,
 		},
 		{
 			key: "stage.agent", def: `""`, check: agentForm.MatchString, want: "the name of an agent profile",
-			doc: "Agent to run, by the name of its profile, instead of run. docs/specs/agents.md lists the profiles; " +
+			doc: "Profile of the agent to run, instead of run. docs/specs/agents.md lists the profiles, and " +
 				"recovery.agents_file adds more.", to: &s.Agent,
 		},
 		{
 			key: "stage.model", def: `""`, check: modelForm.MatchString, want: modelWant,
-			doc: "Model to use, passed on with the agent's flag for it and as RETAKE_MODEL. Empty: the " +
-				"program's default.", to: &s.Model,
+			doc: "Model, passed by the agent's flag and as RETAKE_MODEL. If empty, the program's default.",
+			to:  &s.Model,
 		},
 		{
 			key: "stage.alternative_model", def: `""`, check: modelForm.MatchString, want: modelWant,
-			doc: "Model for an attempt that is to use another one. Empty: there is none to change to.",
+			doc: "Model for an attempt that should use another model. If empty, verdicts keep the model.",
 			to:  &s.AlternativeModel,
 		},
 		{
 			key: "stage.resource", def: `""`, check: validResource,
-			want: "model.<provider> in letters, digits, -, _ and dots, or nothing",
-			doc: "Under which provider the calls count in rate_limits.model. Empty: the agent's provider, or " +
-				"model.default.", to: &s.Resource,
+			want: "model.<provider> in letters, digits, -, _ and dots; may be empty",
+			doc:  "Resource of the calls in rate_limits.model. If empty, the agent's provider, or model.default.",
+			to:   &s.Resource,
 		},
 		{
 			key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: globWant,
-			doc: "Files and folders that do not count as work and are never committed, unless the base branch has " +
-				"them; with ! in front: that do count. More than what is known of agents, see docs/specs/agents.md.",
+			doc: "Files and folders that are not work and are never committed, unless the base branch has them, " +
+				"in addition to the known state of agents (docs/specs/agents.md). A prefix ! marks work.",
 			to: &s.StatePaths,
 		},
 		{
