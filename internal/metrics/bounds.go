@@ -103,7 +103,7 @@ var values = []struct {
 	{label: "state", say: "of `retake_tasks`: the [states](orchestration-fsm.md); of `retake_incidents`: `" +
 		strings.Join(breakerStates, "`, `") + "`"},
 	{label: "from, to", say: "the [states](orchestration-fsm.md)"},
-	{label: "trigger, end", say: "the [triggers](orchestration-fsm.md); `end`: of those that lead to a final state"},
+	{label: "trigger, end", say: "the [triggers](orchestration-fsm.md); `end`: triggers that lead to a final state"},
 	{label: "phase", of: phases},
 	{label: "reason", say: "the [reasons](error-handling.md), or `other`"},
 	{label: "action", of: actionNames()},

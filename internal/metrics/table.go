@@ -41,23 +41,23 @@ var Table = []Row{
 	{
 		Name: "retake_build_info", Kind: Gauge, Labels: []string{"version", "goversion"}, Always: true,
 		Help:  "The director's version and that of Go, as labels of the value 1",
-		Means: "What `director version` prints.",
+		Means: "The output of `director version`.",
 	},
 	{Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director decides, 0 while it begins, " +
 		"heals or stands by", Means: "1 from the moment at which the journal was read until the session ends. Of " +
 		"several directors of a fleet at most one has 1."},
 	{
-		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the director's phase, 0 for the " +
-			"others",
+		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the current phase of the " +
+			"director, 0 for all other phases",
 		Means: "The phase that `director status` shows.",
 	},
 	{
 		Name: "retake_bus_connected", Kind: Gauge, Always: true, Help: "1 while the agent bus answers",
-		Means: "Without the bus nothing is decided.",
+		Means: "Without the bus the director makes no decisions.",
 	},
 	{
 		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
-		Means: "As of the last look, about once a second.",
+		Means: "As of the last check, about once a second.",
 	},
 	{
 		Name: "retake_slots", Kind: Gauge, Help: "How many tasks may have a worker at the same time",
@@ -65,8 +65,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_slots_used", Kind: Gauge, Help: "How many of the slots tasks hold",
-		Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and those whose issue is being read " +
-			"again before the next attempt.",
+		Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and tasks whose issue is read again " +
+			"before the next attempt.",
 	},
 	{
 		Name: "retake_workers", Kind: Gauge, Help: "Attempts that may have a worker now",
@@ -85,12 +85,12 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could begin an attempt now and have not",
-		Means: "The length of the queue: Queued without an issue that it waits for, or Backoff with its pause over " +
-			"and nothing left to do on GitHub. A pause, a cooldown, an incident or a label's cap keeps them waiting " +
-			"like busy slots do.",
+		Means: "The length of the queue: tasks in Queued without a blocking issue, or in Backoff after their pause " +
+			"without open effects on GitHub. A paused director, a cooldown, an incident or a label's cap keeps them " +
+			"waiting, just like busy slots.",
 	},
-	{Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "How long the longest waiting task of the queue " +
-		"could have begun", Means: "Of those counted by `retake_queue_tasks`, from when they could begin. 0 if the " +
+	{Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "Waiting time of the oldest task in the " +
+		"queue", Means: "Of those counted by `retake_queue_tasks`, from when they could begin. 0 if the " +
 		"queue is empty."},
 	{
 		Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets,
@@ -116,14 +116,14 @@ var Table = []Row{
 
 	// Attempts and decisions.
 	{
-		Name: "retake_attempts_started_total", Kind: Counter, Labels: []string{"kind"}, Help: "Attempts that were begun",
-		Means: "`first`: of a claim; `retry`: that a verdict granted; `validation`: of work that is done, in a clean " +
-			"container, without an agent; `answer`: because a person, or the end of an incident, wanted it.",
+		Name: "retake_attempts_started_total", Kind: Counter, Labels: []string{"kind"}, Help: "Attempts started",
+		Means: "`first`: of a claim; `retry`: granted by a verdict; `validation`: of finished work, in a clean " +
+			"container without an agent; `answer`: requested by a person, or caused by the end of an incident.",
 	},
 	{
 		Name: "retake_attempts_total", Kind: Counter, Labels: []string{"outcome"}, Help: "Attempts that ended",
 		Means: "Counted when the container is confirmed gone. `ok`: its stages passed; `failed`: a verdict followed; " +
-			"`withdrawn`: the issue was not ours any more.",
+			"`withdrawn`: the claim had been lost or released.",
 	},
 	{
 		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
@@ -133,28 +133,28 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_decisions_total", Kind: Counter, Labels: []string{"reason", "action"},
-		Help: "Verdicts, by what was found and what was decided",
+		Help: "Verdicts, by reason and action",
 		Means: "Each verdict in the journal, those included that are not about an attempt: work that cannot be " +
 			"handed in, a check that fails in review, a claim that went stale.",
 	},
 	{
 		Name: "retake_retries_total", Kind: Counter, Labels: []string{"reason", "action", "outcome"},
-		Help: "Retries that verdicts granted, by what became of them",
-		Means: "`reason` and `action` are those of the verdict that granted it. `paid_off`: the next attempt of the " +
-			"same claim passed its stages; `failed_alike`, `failed_otherwise`: it ended with a verdict for the same " +
-			"reason, or for another; `withdrawn`: the claim ended first; `superseded`: before the attempt began, a " +
-			"person or another verdict decided otherwise. A retry is counted once, when that is known. Waits for a " +
-			"limit are retries, too.",
+		Help: "Retries granted by verdicts, by outcome",
+		Means: "`reason` and `action` belong to the granting verdict. `paid_off`: the next attempt of the same claim " +
+			"passed its stages; `failed_alike`, `failed_otherwise`: it ended with a verdict for the same reason, or " +
+			"for another reason; `withdrawn`: the claim ended first; `superseded`: a person or another verdict " +
+			"decided otherwise before the attempt started. A retry is counted once, when its outcome is known. Waits " +
+			"for a limit also count as retries.",
 	},
 	{
 		Name: "retake_tokens_total", Kind: Counter, Help: "Tokens that ended attempts have used, as agents report them",
-		Means: "What an attempt has used is counted when it is over.",
+		Means: "The usage of an attempt is counted at its end.",
 	},
 	{Name: "retake_cost_dollars_total", Kind: Counter, Help: "Cost of ended attempts in US dollars, as " +
 		"agents report it", Means: "As `retake_tokens_total`. 0 for agents that do not say."},
 	{
 		Name: "retake_paid_calls_total", Kind: Counter, Help: "Paid calls that ended attempts have made",
-		Means: "As `retake_tokens_total`; failed calls count, too.",
+		Means: "As `retake_tokens_total`, including failed calls.",
 	},
 	{
 		Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls of ended attempts that a cache answered",
@@ -162,7 +162,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_deliveries_total", Kind: Counter, Help: "Deliveries of finished work",
-		Means: "Each push that delivers: a later one onto the same pull request counts, too.",
+		Means: "Each delivering push, including later pushes to the same pull request.",
 	},
 
 	// People.
@@ -174,35 +174,34 @@ var Table = []Row{
 		"waiting for an answer", Means: "From when GitHub showed the question. 0 without one."},
 	{
 		Name: "retake_time_to_human_seconds", Kind: Histogram, Labels: []string{"answer"}, Buckets: humanBuckets,
-		Help: "Time from a question asked to its answer", Means: "From when GitHub had confirmed the question until " +
-			"the move that the answer caused is decided. `answered`: another attempt; `snoozed`; `withdrawn`: the " +
-			"issue was closed, unlabelled, stopped or taken; `merged` and `closed_unmerged`: what became of its pull " +
-			"request. The end of an incident is no answer.",
+		Help: "Time from a question asked to its answer", Means: "From GitHub's confirmation of the question to the " +
+			"decision that the answer caused. `answered`: another attempt; `snoozed`; `withdrawn`: the issue was " +
+			"closed, unlabelled, stopped or taken; `merged` and `closed_unmerged`: the outcome of its pull request. " +
+			"The end of an incident does not count as an answer.",
 	},
 	{
 		Name: "retake_reblocks_total", Kind: Counter, Labels: []string{"reason"},
-		Help: "Questions in a claim of which an earlier question had been answered",
-		Means: "`reason` is that of the new question. Divided by the answers " +
-			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`) it is the re-block rate. Of a claim that is " +
-			"older than this process, the end of an incident and work handed in once more count as an answer.",
+		Help: "Questions in a claim with an earlier answered question",
+		Means: "`reason` belongs to the new question. Divided by the answers " +
+			"(`retake_time_to_human_seconds_count{answer=\"answered\"}`) it is the re-block rate. In a claim from " +
+			"before this process, the end of an incident and a repeated delivery also count as answers.",
 	},
 	{
 		Name: "retake_escalations_without_human_total", Kind: Counter, Labels: []string{"how"},
 		Help: "Questions that needed no human after all", Means: "`incident_over`: an incident healed, and the task " +
-			"went on without an answer. `bare_answer`: a person answered without a word for the agent (a bare " +
+			"continued without an answer. `bare_answer`: a person answered without text for the agent (a bare " +
 			"`/agent retry` or `resume`, or the label removed; not `fresh`, `fix`, `budget`), and the next attempt " +
-			"passed its stages: another attempt by itself would have done.",
+			"passed its stages. An automatic attempt would have been sufficient.",
 	},
 
 	// Outbox and journal.
 	{
 		Name: "retake_outbox_effects", Kind: Gauge, Labels: []string{"kind"},
-		Help: "Planned effects that are not done yet", Means: "What is decided and in the journal, and still to be " +
-			"done in the world.",
+		Help: "Planned effects that are not done yet", Means: "Effects in the journal that have not been executed yet.",
 	},
 	{
 		Name: "retake_outbox_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest planned effect",
-		Means: "0 if nothing is planned. A release that waits for a GitHub that is away keeps its age over restarts.",
+		Means: "0 without planned effects. A release that waits for an unavailable GitHub keeps its age over restarts.",
 	},
 	{
 		Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"},
@@ -211,13 +210,13 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_effect_retries_total", Kind: Counter, Labels: []string{"kind"},
-		Help:  "Times that a planned effect was put off to be tried again",
+		Help:  "Times that a planned effect was postponed for a retry",
 		Means: "After a failure, or because of a stated reset.",
 	},
 	{
 		Name: "retake_journal_append_seconds", Kind: Histogram, Buckets: appendBuckets,
-		Help: "Time that the journal took for an append", Means: "From the call until the bus confirmed it, its " +
-			"tries included. Everything that the director does waits for it.",
+		Help: "Time that the journal took for an append", Means: "From the call to the bus's confirmation, including " +
+			"retries. The director blocks on it.",
 	},
 	{
 		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal did not take",
@@ -229,13 +228,13 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_journal_records_total", Kind: Counter, Help: "Records that became durable",
-		Means: "Since this process began to lead; what it read of the journal does not count.",
+		Means: "Since this process began to lead, without records read from the journal.",
 	},
 
 	// Closed resources.
 	{
 		Name: "retake_cooldowns_open", Kind: Gauge, Labels: []string{"resource"}, Help: "Resources that are closed now",
-		Means: "Each cooldown whose deadline is to come.",
+		Means: "Each cooldown with a deadline in the future.",
 	},
 	{
 		Name: "retake_cooldown_remaining_seconds", Kind: Gauge, Labels: []string{"resource"},
@@ -247,9 +246,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"}, Help: "Incidents by the state of their breaker",
-		Means: "`open`: nothing is begun into it; `half_open`: one canary at a time; `ramp`: a few more every " +
-			"minute; `told`: it is shown and keeps nothing back; `closed`: failures that are not an incident yet, or " +
-			"not any more.",
+		Means: "`open`: no attempts start; `half_open`: one canary at a time; `ramp`: a few more attempts every " +
+			"minute; `told`: shown without blocking attempts; `closed`: failures before or after an incident.",
 	},
 	{
 		Name: "retake_incidents_total", Kind: Counter, Labels: []string{"reason"}, Help: "Incidents that began",
@@ -261,8 +259,8 @@ var Table = []Row{
 	{
 		Name: "retake_github_requests_total", Kind: Counter, Labels: []string{"method", "result"}, Always: true,
 		Help: "Requests to GitHub's API", Means: "`2xx`, `3xx`, `4xx` and `5xx`: GitHub's status; `not_modified`: " +
-			"304, which costs nothing of its budget; `primary_limit` and `secondary_limit`: refused for that; " +
-			"`no_answer`. Git is not counted.",
+			"304, which does not count against the rate limit; `primary_limit` and `secondary_limit`: refused by a " +
+			"rate limit; `no_answer`. Git is not counted.",
 	},
 	{
 		Name: "retake_github_request_seconds", Kind: Histogram, Labels: []string{"method"}, Buckets: requestBuckets,
@@ -276,7 +274,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_github_budget_remaining", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "Requests that GitHub says are left", Means: "`x-ratelimit-remaining` of the last answer that counts " +
+		Help: "Remaining requests according to " +
+			"GitHub", Means: "`x-ratelimit-remaining` of the last answer that counts " +
 			"in that budget. Stale once the reset is past. Not there before the first answer with it.",
 	},
 	{
@@ -285,12 +284,12 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_github_budget_reset_timestamp_seconds", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "When GitHub counts anew, as Unix time", Means: "`x-ratelimit-reset`, likewise.",
+		Help: "Time of the next reset, as Unix time", Means: "`x-ratelimit-reset`, likewise.",
 	},
 	{
 		Name: "retake_github_changes_left", Kind: Gauge, Always: true,
 		Help:  "Changes that people see which our own limit still allows in this hour",
-		Means: "GitHub's documented limit of 500 in an hour, less what was written in the last hour by this process.",
+		Means: "GitHub's documented limit of 500 in an hour, minus this process's writes in the last hour.",
 	},
 	{
 		Name: "retake_github_waiting_requests", Kind: Gauge, Always: true,
@@ -298,7 +297,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_webhooks_total", Kind: Counter, Labels: []string{"result"}, Always: true,
-		Help: "Webhooks, by what became of them", Means: "The words of `director status --json` (`webhooks.*`).",
+		Help: "Webhooks, by outcome", Means: "The words of `director status --json` (`webhooks.*`).",
 	},
 
 	// Losses.
@@ -308,8 +307,8 @@ var Table = []Row{
 			"Counted since the bus was opened.",
 	},
 	{
-		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Writes of the audit that were left out",
-		Means: "The disk was slower than what was to be written. The journal has it all.",
+		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Dropped writes of the audit",
+		Means: "The disk was too slow. The journal is complete.",
 	},
 	{
 		Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Writes of the audit that failed",
