@@ -18,6 +18,7 @@ import (
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
 	"retake/internal/config"
+	"retake/internal/director/inforce"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
@@ -248,7 +249,7 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	if err := d.hub.Open(context.Background()); err != nil {
 		x.Fatal(err)
 	}
-	first, err := d.newSetup(d.config, nil)
+	first, err := inforce.New(d.config, nil)
 	if err != nil {
 		x.Fatal(err)
 	}

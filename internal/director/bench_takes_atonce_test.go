@@ -29,7 +29,7 @@ func manyTakes(t *testing.T, image string) {
 	sess := d.newSession()
 	sess.recorder, _, err = record.New(fsm.New(d.machineConfig(d.setup())), d.recordOptions())
 	must(t, err)
-	must(t, errors.Join(d.hub.Bus().ShareSecret(t.Context()), sess.openRepositories(t.Context())))
+	must(t, errors.Join(d.hub.Bus().ShareSecret(t.Context()), d.repositories.OpenAny(t.Context())))
 	sess.newAttempts()
 	names := make([]string, atOnce)
 	began := time.Now()

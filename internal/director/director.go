@@ -24,6 +24,7 @@ import (
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
 	"retake/internal/director/network"
+	"retake/internal/director/reload"
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
@@ -78,7 +79,7 @@ type Options struct {
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64             // size of the live journal; zero for the bus's default
 	badDiskFor    time.Duration     // zero for leadsOnBadDisk
-	filesEvery    time.Duration     // zero for filesEvery
+	filesEvery    time.Duration     // zero for reload.FilesEvery
 	decides       func(*fsm.Config) // may change the machine's configuration last; may be nil
 }
 
@@ -104,19 +105,20 @@ type daemon struct {
 	known []leak.Value
 	token func(context.Context) (string, error) // returns GitHub's current token
 
-	inForce   inforce.Current
-	reading   reading        // rereads the configuration
-	server    *server.Server // the embedded bus server, if any
-	runtime   container.Runtime
-	hub       *lead.Hub // the bus
-	github    *github.Client
-	workspace *workspace.Workspaces
-	audit     *audit.Writer
-	outputs   *output.Store
-	telemetry *telemetry.Exporter // nil if tracing is off
-	cooldowns chan gate.Cooldown  // from the gate, which must not block
-	offences  workers.Wake        // rung for each offence of a worker
-	labelled  sync.Map            // repositories that answered and have our labels
+	inForce      inforce.Current
+	reload       *reload.Reader
+	configFile   string
+	server       *server.Server // the embedded bus server, if any
+	runtime      container.Runtime
+	hub          *lead.Hub // the bus
+	github       *github.Client
+	workspace    *workspace.Workspaces
+	audit        *audit.Writer
+	outputs      *output.Store
+	telemetry    *telemetry.Exporter // nil if tracing is off
+	cooldowns    chan gate.Cooldown  // from the gate, which must not block
+	offences     workers.Wake        // rung for each offence of a worker
+	repositories *intake.Repositories
 	// how the configuration meets the tasks of an earlier run; written before a session's goroutines begin
 	met *inforce.Meeting
 	// what is not usable, or not yet, with the reason: repositories, the archive, issues that wait for lookups
@@ -172,7 +174,7 @@ func Run(ctx context.Context, o Options) error {
 	d.only = intake.NewOnly(o.Only, func(undone []string) { end(onlyOver(undone)) })
 	watch, stop := context.WithCancel(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { d.watchConfig(watch, o.Hangups) })
+	watching.Go(func() { d.reload.Watch(watch, o.Hangups) })
 	err = unlessEnded(ctx, d.candidate.Run(ctx, d.sessions().Lead))
 	stop()
 	watching.Wait()

@@ -14,6 +14,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/effects"
+	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/github"
 	"retake/internal/github/githubtest"
@@ -36,7 +37,7 @@ func exampleDaemon(t *testing.T) *daemon {
 		{Name: "VALIDATE", Run: []string{"./check.sh"}, Timeout: 10 * time.Minute},
 	}
 	d := &daemon{config: c}
-	first, err := d.newSetup(c, nil)
+	first, err := inforce.New(c, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func (x example) escalation(d *daemon) github.Escalation {
 			URL: "https://github.com/acme/widgets/pull/22",
 		}
 	}
-	questions := effects.Questions{Setup: d.setup, ConfigFile: d.reading.file, Denied: d.network.Denied}
+	questions := effects.Questions{Setup: d.setup, ConfigFile: d.configFile, Denied: d.network.Denied}
 	text := questions.Escalation(e, x.report)
 	if x.report != nil {
 		text.Branch, text.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"

@@ -23,6 +23,7 @@ import (
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/network"
+	"retake/internal/director/reload"
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
@@ -78,11 +79,13 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	if err := d.openNetwork(ctx, o.Outside); err != nil {
 		return nil, err
 	}
+	d.repositories = &intake.Repositories{GitHub: d.github, Config: d.config.GitHub, Unusable: &d.unusable, Log: d.log}
 	d.telemetry.Hide(d.github.Redact)
 	if o.HideInLog != nil {
 		o.HideInLog(d.github.Secrets)
 	}
-	d.startReading(o)
+	d.reload = d.newReload(o)
+	d.reload.Begin()
 	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
 	d.metrics.ReadWith(d.readings)
 	d.outputs = output.Open(d.config.Director.DataDir, output.Options{Log: d.log})
@@ -97,7 +100,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 func newDaemon(o Options) *daemon {
 	now := time.Now().UTC()
 	d := &daemon{
-		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now,
+		config: o.Config, watchdog: o.Config.Timeouts.WorkerWatchdog, log: o.Log, since: now, configFile: o.ConfigFile,
 		runID:      "run_" + now.Format("20060102-150405Z"),
 		runtime:    o.Runtime,
 		driftEvery: cmp.Or(o.DriftEvery, workers.DriftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
@@ -132,7 +135,7 @@ func (d *daemon) findDirectories() error {
 }
 
 func (d *daemon) openLocal(o Options) error {
-	first, tables := d.newSetup(o.Config, ownSums(o.Config))
+	first, tables := reload.First(o.Config, d.config.Director)
 	var binary, environ, access, checkouts error
 	d.workerBinary, binary = engine.FindWorker(o.WorkerBinary)
 	d.environ, environ = engine.NewEnviron(d.config.Containers)
@@ -298,5 +301,13 @@ func (d *daemon) close() {
 	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
 		d.log.Warn("shutdown was incomplete", zap.Error(err))
+	}
+}
+
+func (d *daemon) newReload(o Options) *reload.Reader {
+	return &reload.Reader{
+		Config: d.config, InForce: &d.inForce, Again: o.Read, File: o.ConfigFile,
+		Every: cmp.Or(o.filesEvery, reload.FilesEvery), LongestWatchdog: d.watchdog + workerLifeAfter/2,
+		Image: d.image, LeaveOut: d.workspace.LeaveOut, Since: d.since, Log: d.log,
 	}
 }

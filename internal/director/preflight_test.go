@@ -224,7 +224,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	// which this machine does not have
 	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1"
 	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"),
-		"has no program nothing-like-it") || !strings.Contains(of("container"), "nobody can listen there") {
+		"has no program nothing-like-it") || !strings.Contains(of("container"), "cannot listen there") {
 		t.Error(of("container"))
 	}
 	s.config.Containers.Image = "127.0.0.1:1/none:1"

@@ -6,12 +6,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"retake/internal/container"
 	"retake/internal/director/operator"
-	"retake/internal/github"
-	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
 
@@ -140,25 +137,6 @@ func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 	}
 	s.github.Repair()
 	s.until("healthy again", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
-}
-
-// GitHub that a verdict has closed is not said to be silent.
-func TestHealthSaysWhatHasClosedGitHub(t *testing.T) {
-	t.Parallel()
-	client, err := github.New(github.Options{
-		BaseURL: "https://github.test/", Fleet: "default", Token: func(context.Context) (string, error) {
-			return "",
-				nil
-		}, OnCooldown: func(gate.Cooldown) {},
-	})
-	must(t, err)
-	d := &daemon{github: client}
-	until := time.Now().Add(time.Hour)
-	client.Gate.Prime(gate.Cooldown{Resource: gate.API, Until: until, Why: "three tasks failed alike"})
-	if want, got := "GitHub is left alone until "+until.UTC().Format(time.RFC3339)+
-		": three tasks failed alike", d.degraded(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
 }
 
 // What makes health say that the director is unwell is in its status, too.

@@ -35,7 +35,7 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 func (s *session) serveOperator(ctx context.Context) error {
 	s.operator.Serve(ctx, serve.Session{
 		Status: s.status, Stories: s.stories, TaskCommands: s.commands, Bus: s.bus, Outputs: s.outputs,
-		Commands: &serve.Commands{Owner: s.owner, Health: s.status.Health, Log: s.log}, Reload: s.reload,
+		Commands: &serve.Commands{Owner: s.owner, Health: s.status.Health, Log: s.log}, Reload: s.reload.ServeHTTP,
 	}.Mux())
 	return nil
 }
@@ -45,7 +45,8 @@ func (s *session) newAnswers() {
 	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.met.Fate(m, t, s.settings()) }
 	s.status = &serve.Status{
 		RunID: s.runID, Since: s.since, Only: s.only.Names(), Owner: s.owner, Views: s.views, Bus: s.bus, Disk: s.disk,
-		Fate: fate, Leader: s.candidate.Me, Config: s.configState, Degraded: s.degraded, Meters: s.meters,
+		Fate: fate, Leader: s.candidate.Me, Config: s.reload.State,
+		Degraded: func() string { return serve.Degraded(&s.unusable, s.reload.Problem(), s.github) }, Meters: s.meters,
 	}
 	s.stories = &serve.Stories{Owner: s.owner, Views: s.views, Fate: fate}
 	s.commands = &serve.TaskCommands{Owner: s.owner, Repositories: s.config.GitHub.Repositories}
@@ -81,7 +82,7 @@ func (d *daemon) standBy(ctx context.Context) (end func()) {
 	} else {
 		answers := &serve.Standby{
 			RunID: d.runID, Since: d.since, Bus: d.hub.Bus(), Disk: d.disk, Leader: d.candidate.Other,
-			Tasks: d.restorer.Tasks, Follows: d.restorer.Problem, Config: d.configState, Reload: d.reload,
+			Tasks: d.restorer.Tasks, Follows: d.restorer.Problem, Config: d.reload.State, Reload: d.reload.ServeHTTP,
 		}
 		running.Go(func() { d.operator.Serve(ctx, answers.Mux()) })
 	}

@@ -102,7 +102,7 @@ func (d *daemon) newSession() *session {
 		Withdrawals: s.withdrawals, Reports: s.reports.Of, Log: d.log,
 	}
 	s.questions = &effects.Questions{
-		Setup: d.setup, ConfigFile: d.reading.file, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.Failure,
+		Setup: d.setup, ConfigFile: d.configFile, GitHub: d.github, Delivery: s.delivery, Failure: s.reports.Failure,
 		Denied: d.network.Denied,
 		Gone:   func(ctx context.Context, k fsm.IssueKey) { s.issues.Gone(ctx, k) },
 	}

@@ -76,7 +76,7 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
-	if err := s.openRepositories(ctx); err != nil { // only now does the gate know the limits from the journal
+	if err := s.repositories.OpenAny(ctx); err != nil { // only now does the gate know the limits from the journal
 		return nil, err
 	}
 	s.sayWhoWeAre(ctx)
@@ -181,7 +181,7 @@ func (s *session) newIntake() {
 		Comments: &intake.Comments{
 			Owner: s.owner, GitHub: s.github, Config: &s.inForce, Log: s.log,
 		},
-		Open: s.openRepository, Closed: s.withdrawals.End, Unusable: &s.unusable, Record: s.recorder,
+		Open: s.repositories.Open, Closed: s.withdrawals.End, Unusable: &s.unusable, Record: s.recorder,
 		WholeEvery: s.wholeEvery, CommentsEvery: s.commentsEvery, Log: s.log,
 	}
 }
@@ -218,7 +218,7 @@ func (s *session) parts() []sessionPart {
 		s.hellos.Serve,
 		func(ctx context.Context) error { return s.runtime.Watch(ctx, s.list.Hint) },
 		s.list.Run,
-		s.followSettings,
+		func(ctx context.Context) error { return s.reload.Follow(ctx, s.begun, s.decideSettings) },
 		s.watchGate,
 		(&workers.Offences{Bus: s.bus, Ends: s.ends, Wakes: s.offences, Log: s.log}).Run,
 		s.running.WatchDrift,

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github"
 )
 
-// quietGitHub shows no change, and counts the requests.
+// quietGitHub never shows changes. It counts the requests.
 type quietGitHub struct {
 	offerClient
 	commentClient

@@ -1,4 +1,4 @@
-package director
+package reload
 
 import (
 	"context"
@@ -17,72 +17,72 @@ const (
 	fileMost = 2 * time.Second
 )
 
-// filesEvery is the interval at which the files are checked even without a notification. The watch may have missed
+// FilesEvery is the interval at which the files are checked even without a notification. The watch may have missed
 // a change, or have failed.
-const filesEvery = 30 * time.Second
+const FilesEvery = 30 * time.Second
 
-// watchConfig reads the configuration again on a hangup and when one of its files changes, until ctx ends.
-func (d *daemon) watchConfig(ctx context.Context, hangups <-chan struct{}) {
-	if d.reading.again == nil {
+// Watch reads the configuration again on a hangup and when one of its files changes, until ctx ends.
+func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
+	if r.Again == nil {
 		return
 	}
-	w := newFileWatch(d.watchedFiles())
+	w := newFileWatch(r.watchedFiles())
 	defer func() { w.close() }()
-	d.sayWatch(nil, w.err)
-	d.reread(atStart) // it may have changed since the start
-	look := time.NewTicker(d.reading.every)
+	r.sayWatch(nil, w.err)
+	r.Reread(atStart) // it may have changed since the start
+	look := time.NewTicker(r.Every)
 	defer look.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-hangups:
-			d.reread("SIGHUP")
+			r.Reread("SIGHUP")
 		case err := <-w.errors():
-			d.log.Warn("the watch of the configuration's files has failed, and begins anew", zap.Error(err))
+			r.Log.Warn("the watch of the configuration's files has failed, and begins anew", zap.Error(err))
 			w.close()
-			w = newFileWatch(d.watchedFiles())
-			d.rereadChanged()
+			w = newFileWatch(r.watchedFiles())
+			r.rereadChanged()
 		case <-look.C:
-			d.rereadChanged()
+			r.rereadChanged()
 		case <-w.events():
 			if !w.rest(ctx) {
 				return
 			}
-			d.rereadChanged()
+			r.rereadChanged()
 		}
 		before := w.err
-		w.follow(d.watchedFiles())
-		d.sayWatch(before, w.err)
+		w.follow(r.watchedFiles())
+		r.sayWatch(before, w.err)
 	}
 }
 
 // sayWatch logs when the watch fails, so that changes are noticed late, and when it works again.
-func (d *daemon) sayWatch(before, now error) {
+func (r *Reader) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:
-		d.log.Warn("the configuration's files cannot be watched: they are looked at now and then; send SIGHUP, or "+
+		r.Log.Warn("the configuration's files cannot be watched: they are looked at now and then; send SIGHUP, or "+
 			"use `director reload`, to have a change at once",
-			zap.Duration("every", d.reading.every), zap.Error(now))
+			zap.Duration("every", r.Every), zap.Error(now))
 	case now == nil && before != nil:
-		d.log.Info("the configuration's files are watched again")
+		r.Log.Info("the configuration's files are watched again")
 	}
 }
 
-func (d *daemon) watchedFiles() []string {
-	d.reading.mu.Lock()
-	defer d.reading.mu.Unlock()
-	return d.reading.files
+func (r *Reader) watchedFiles() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.files
 }
 
 // rereadChanged reads the configuration again if any of its files has changed since the last reading.
-func (d *daemon) rereadChanged() {
-	d.reading.mu.Lock()
-	files := d.reading.files
-	changed := sumOf(files) != d.reading.sum
-	d.reading.mu.Unlock()
+func (r *Reader) rereadChanged() {
+	r.mu.Lock()
+	files := r.files
+	changed := sumOf(files) != r.sum
+	r.mu.Unlock()
 	if changed {
-		d.reread(changedFiles(files))
+		r.Reread(changedFiles(files))
 	}
 }
 
@@ -135,7 +135,7 @@ func (w *fileWatch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// rest returns true when nothing has changed for a moment, or when changes have gone on for too long. It returns
+// rest returns true after a moment without changes, or after changes for too long. It returns
 // false if ctx ends.
 func (w *fileWatch) rest(ctx context.Context) bool {
 	most := time.NewTimer(fileMost)

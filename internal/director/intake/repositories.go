@@ -1,0 +1,79 @@
+package intake
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/github"
+)
+
+// Repositories opens repositories. Its methods are safe for concurrent use.
+type Repositories struct {
+	GitHub   *github.Client
+	Config   config.GitHub
+	Unusable *sync.Map // repositories that cannot be used, with the reason
+	Log      *zap.Logger
+
+	opened sync.Map // repositories that answered and have our labels
+}
+
+// OpenAny opens repositories until it finds a usable one. The polls open the others before their first
+// use: opening a thousand in sequence would keep a new leader from its workers for minutes. Unusable repositories
+// appear in the health, and the director continues without them. OpenAny fails only if GitHub refuses all
+// of them, which is a configuration error. An outage does not count.
+func (r *Repositories) OpenAny(ctx context.Context) error {
+	var refused []error
+	for _, repo := range r.Config.Repositories {
+		err := r.Open(ctx, repo)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil {
+			return nil
+		}
+		r.Unusable.Store(repo, err.Error())
+		r.Log.Error("a repository cannot be used; it is tried again with each poll", zap.String("repo", repo),
+			zap.Error(err))
+		if answer, ok := errors.AsType[*github.Error](err); !ok || answer.Kind != github.KindTransient {
+			refused = append(refused, err)
+		}
+	}
+	if len(refused) > 0 && len(refused) == len(r.Config.Repositories) {
+		return errors.Join(refused...)
+	}
+	return nil
+}
+
+// Open ensures, once, that the repository answers and has our labels. A rate limit does not prevent a
+// start: the first successful poll checks again.
+func (r *Repositories) Open(ctx context.Context, repo string) error {
+	if _, done := r.opened.Load(repo); done {
+		return nil
+	}
+	err := r.GitHub.HasBranch(ctx, repo, r.Config.BaseBranch)
+	if err == nil {
+		err = r.GitHub.EnsureLabels(ctx, repo)
+	}
+	var limit *github.Error
+	switch {
+	case err == nil:
+		r.opened.Store(repo, true)
+		r.Unusable.Delete(repo)
+		return nil
+	case errors.Is(err, github.ErrWritesDisabled):
+		r.opened.Store(repo, true)
+		r.Unusable.Delete(repo)
+		r.Log.Warn("claims are disabled by github.writes = false", zap.String("repo", repo))
+		return nil
+	case errors.As(err, &limit) && limit.Kind == github.KindRateLimited:
+		r.Log.Warn("labels not checked: GitHub is closed", zap.String("repo", repo), zap.Time("until", limit.Until))
+		return nil
+	}
+	return fmt.Errorf("director: cannot use repository %s (check github.api_url, the network and the token's "+
+		"access to it): %w", repo, err)
+}

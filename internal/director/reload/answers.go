@@ -1,0 +1,62 @@
+package reload
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"retake/internal/bus/wire"
+	"retake/internal/director/operator"
+)
+
+// reloadWait bounds how long /reload waits for the journal.
+const reloadWait = 3 * time.Second
+
+// ServeHTTP answers POST /reload.
+func (r *Reader) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	read := r.Reread("director reload")
+	status := http.StatusOK
+	if len(read.Problems) > 0 {
+		status = http.StatusUnprocessableEntity
+	} else if now := r.InForce.Load(); now.Decided() != nil {
+		late := time.NewTimer(reloadWait)
+		defer late.Stop()
+		select {
+		case <-now.Decided():
+		case <-late.C:
+			read.Pending = true
+		case <-req.Context().Done():
+		}
+	}
+	operator.Respond(w, status, read)
+}
+
+// State returns the last reading for status queries.
+func (r *Reader) State() *wire.SnapshotConfig {
+	last := r.last.Load()
+	if last == nil {
+		return nil
+	}
+	return &wire.SnapshotConfig{
+		ReadAt: wire.At(last.At), By: last.By, Digest: last.Digest, Since: wire.At(last.Since),
+		Restart: last.Restart, Problems: last.Problems,
+	}
+}
+
+// Problem returns a clause about a refused configuration, or "" if the last one was accepted.
+func (r *Reader) Problem() string {
+	last := r.last.Load()
+	if last == nil || len(last.Problems) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the configuration that was read at %s is refused (%s), and that of %s goes on: director "+
+		"status shows each problem",
+		last.At.Format(time.RFC3339), countOf(len(last.Problems), "problem"), last.Since.Format(time.RFC3339))
+}
+
+func countOf(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,173 @@
+// Package reload rereads the configuration of a running director: on request, on a hangup, and when a file of the
+// configuration changes. The director ignores a refused
+// configuration.
+package reload
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/config"
+	"retake/internal/director/inforce"
+	"retake/internal/director/operator"
+	"retake/internal/fsm"
+	"retake/internal/worktree"
+)
+
+// atStart is the origin of the first reading.
+const atStart = "start"
+
+// Reader rereads the configuration. Set the exported fields before Begin. Its methods are safe for concurrent use.
+type Reader struct {
+	Config          config.Config // as of the start, with absolute directories
+	InForce         *inforce.Current
+	Again           func() (config.Config, config.Problems) // nil if rereading is impossible
+	File            string                                  // the configuration file; may be empty
+	Every           time.Duration                           // pause between two checks of the files
+	LongestWatchdog time.Duration                           // the longest life for which workers' keys suffice
+	Image           func() string                           // of the workers
+	LeaveOut        func(worktree.Globs)                    // tells the workspace which files are state
+	Since           time.Time                               // when the director started
+	Log             *zap.Logger
+
+	mu      sync.Mutex // serializes readings
+	last    atomic.Pointer[operator.Reading]
+	files   []string      // the files of the configuration, in force or as read last
+	sum     string        // checksum of files from before the last reading
+	changed chan struct{} // another setup is in force; capacity 1, signals coalesce
+}
+
+// Begin records the first reading.
+func (r *Reader) Begin() {
+	first := r.InForce.Load()
+	r.changed, r.files = make(chan struct{}, 1), r.configFiles(first.Read)
+	r.last.Store(&operator.Reading{At: r.Since, By: atStart, Digest: first.Digest, Since: r.Since})
+}
+
+// Reread reads the configuration again, and puts all keys in force that can change at run time. by names the origin
+// of the request.
+func (r *Reader) Reread(by string) operator.Reading {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	read := operator.Reading{At: time.Now().UTC(), By: by, Since: r.last.Load().Since}
+	if r.Again == nil {
+		read.Digest, read.Problems = r.InForce.Load().Digest,
+			[]string{"this director was started without a way to read its configuration again: restart it"}
+		return read
+	}
+	next, problems := r.readFiles()
+	now, change, err := r.next(next, problems)
+	if err != nil {
+		read.Problems = strings.Split(err.Error(), "\n")
+	}
+	read.Changed, read.Restart = change.Keys, change.Restart
+	if err == nil && len(read.Changed) > 0 {
+		r.putInForce(now, by, change)
+		read.Since = read.At
+	}
+	read.Digest = r.InForce.Load().Digest
+	r.last.Store(&read)
+	r.sayReading(read)
+	return read
+}
+
+// next returns the setup to put in force after the current one. An error means that the configuration is refused.
+func (r *Reader) next(next config.Config,
+	problems config.Problems,
+) (now *inforce.Setup, change config.Change, err error) {
+	if problems.Err() != nil {
+		return nil, change, problems.Err()
+	}
+	was := r.InForce.Load()
+	mixed, change, problems := was.Read.Reread(next)
+	if problems.Err() != nil {
+		return nil, config.Change{}, problems.Err()
+	}
+	if most := r.LongestWatchdog; mixed.Timeouts.WorkerWatchdog > most {
+		return nil, config.Change{}, fmt.Errorf("reload: timeouts.worker_watchdog_seconds: workers' keys are made "+
+			"for %s at most, until a restart: want at most %.0f, or restart the director",
+			most, most.Seconds())
+	}
+	sums := ownSums(mixed)
+	if now, err = derive(mixed, sums, r.Config.Director); err != nil {
+		return nil, config.Change{}, err
+	}
+	for _, key := range slices.Sorted(maps.Keys(sums)) { // same path, different content
+		if was.FileSums[key] != sums[key] && !slices.Contains(change.Keys, key) {
+			change.Keys = append(change.Keys, key)
+		}
+	}
+	return now, change, nil
+}
+
+// putInForce replaces the whole setup. The session then updates the machine.
+func (r *Reader) putInForce(now *inforce.Setup, by string, change config.Change) {
+	r.InForce.Replace(now, &fsm.SettingsChanged{
+		By: by, Digest: now.Digest, Keys: change.Keys, Restart: change.Restart,
+		Settings: now.Settings(r.Image()),
+	})
+	r.LeaveOut(now.StateGlobs)
+	select {
+	case r.changed <- struct{}{}:
+	default:
+	}
+}
+
+// First derives the first setup, with absolute directories from dirs.
+func First(read config.Config, dirs config.Director) (*inforce.Setup, error) {
+	return derive(read, ownSums(read), dirs)
+}
+
+func derive(read config.Config, sums map[string]string, dirs config.Director) (*inforce.Setup, error) {
+	c, err := inforce.New(read, sums)
+	c.Director.DataDir, c.Director.SharedDir = dirs.DataDir, dirs.SharedDir
+	return c, err
+}
+
+// sayReading logs the result of a reading.
+func (r *Reader) sayReading(read operator.Reading) {
+	log := r.Log.With(zap.String("by", read.By), zap.String("digest", read.Digest))
+	switch {
+	case len(read.Problems) > 0:
+		log.Error("the configuration is refused; what was read before goes on", zap.Strings("problems", read.Problems),
+			zap.Time("since", read.Since))
+	case len(read.Changed)+len(read.Restart) == 0 && read.By == atStart:
+	case len(read.Changed)+len(read.Restart) == 0:
+		log.Info("the configuration was read again; nothing in it has changed")
+	default:
+		log.Info("the configuration was read again", zap.Strings("changed", read.Changed))
+		if len(read.Restart) > 0 {
+			log.Warn("keys have other values in the configuration's file, which wait for a restart",
+				zap.Strings("keys", read.Restart))
+		}
+	}
+}
+
+// Follow calls decide for each setup that comes into force, until ctx ends or decide returns false. begun is the
+// setup at the start of the session. The previous session may have ended before it decided a change.
+func (r *Reader) Follow(ctx context.Context, begun *inforce.Setup,
+	decide func(context.Context, *inforce.Setup) bool,
+) error {
+	for {
+		if now := r.InForce.Load(); now != begun || now.Change != nil && !now.IsDecided() {
+			if !decide(ctx, now) {
+				return nil
+			}
+			begun = now
+			now.MarkDecided()
+		}
+		select {
+		case <-r.changed:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}

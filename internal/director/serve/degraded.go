@@ -1,0 +1,33 @@
+package serve
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"retake/internal/github"
+)
+
+// Degraded describes all unusable parts, or returns "". config is a problem of the configuration.
+func Degraded(unusable *sync.Map, config string, g *github.Client) string {
+	var all []string
+	unusable.Range(func(_, why any) bool {
+		all = append(all, why.(string)) //nolint:forcetypeassert // nothing else is stored
+		return true
+	})
+	if config != "" {
+		all = append(all, config)
+	}
+	slices.Sort(all)
+	if since, why := g.Gate.Away(); !since.IsZero() {
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): the director keeps trying",
+			since.UTC().Format(time.RFC3339), why))
+	}
+	if until, why := g.Gate.Closed(); !until.IsZero() {
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub is left alone until %s: %s", until.UTC().Format(time.RFC3339),
+			why))
+	}
+	return strings.Join(all, "; ")
+}

@@ -1,0 +1,30 @@
+package serve
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"retake/internal/github"
+	"retake/internal/github/gate"
+)
+
+// Health distinguishes a closed GitHub from a silent GitHub.
+func TestHealthSaysWhatHasClosedGitHub(t *testing.T) {
+	client, err := github.New(github.Options{
+		BaseURL: "https://github.test/", Fleet: "default", Token: func(context.Context) (string, error) {
+			return "",
+				nil
+		}, OnCooldown: func(gate.Cooldown) {},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	until := time.Now().Add(time.Hour)
+	client.Gate.Prime(gate.Cooldown{Resource: gate.API, Until: until, Why: "three tasks failed alike"})
+	if want, got := "GitHub is left alone until "+until.UTC().Format(time.RFC3339)+
+		": three tasks failed alike", Degraded(&sync.Map{}, "", client); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
