@@ -14,6 +14,7 @@ import (
 	"retake/internal/director/reports"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
+	"retake/internal/github/gate"
 	"retake/internal/recovery"
 )
 
@@ -48,6 +49,51 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		all[kind] = s.hostDisk.Await(run)
 	}
 	return all
+}
+
+// onBatch applies a durable batch to the projections. The owner calls it before onDurable.
+func (s *session) onBatch(seq uint64, records []fsm.Record) {
+	for _, p := range s.projections {
+		p.Apply(seq, records)
+	}
+}
+
+// onDurable logs each durable record and reacts to it.
+func (s *session) onDurable(r fsm.Record) {
+	for _, f := range r.Facts {
+		record.Log(s.log, f)
+		s.react(f)
+		s.only.Note(f)
+	}
+}
+
+// react carries out what a fact requires of the process.
+func (s *session) react(f fsm.Fact) {
+	switch f := f.(type) {
+	case fsm.VerdictMade:
+		if f.Verdict.Action == recovery.Abort {
+			s.aborted = string(f.Task) + ": " + f.Verdict.Why
+		}
+	case fsm.EndingSet:
+		if f.Outcome == fsm.OutcomeWithdrawn {
+			s.withdrawals.End(f.Task)
+		}
+	case fsm.Moved:
+		if f.On == fsm.OnWithdrawn {
+			s.withdrawals.End(f.Task)
+		}
+		if f.To.Info().Final || f.To == fsm.Forgotten {
+			s.outputs.Over(string(f.Task))
+		}
+	case fsm.TaskQueued:
+		s.outputs.Expect(string(f.Task))
+	case fsm.CooldownSet:
+		s.broker.Close(f)
+		s.github.Gate.Prime(gate.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
+	case fsm.CooldownLifted:
+		s.broker.Open(f.Resource)
+		s.github.Gate.Lift(f.Resource)
+	}
 }
 
 // newWorkers creates the parts that talk to workers. It requires the owner.
@@ -103,7 +149,10 @@ func (s *session) newAttempts() {
 		GitHub: s.github, Labels: s.config.GitHub.Labels, RunID: s.runID, Refused: s.refusals.Note,
 	}
 	texts := effects.NewIssueTexts(s.github, s.log)
-	outputs := &effects.Outputs{Store: s.outputs, Recording: s.recording, Log: s.log}
+	s.printed = &effects.Outputs{
+		Store: s.outputs, Bus: s.bus, Runtime: s.runtime, Secrets: s.environ.AllSecrets, Known: s.known,
+		Redact: s.github.Redact, Log: s.log,
+	}
 	s.starter = &effects.Starter{
 		Setup: s.setup, Texts: texts, Runtime: s.runtime, Bus: s.bus, Workspace: s.workspace, Origin: s.origin,
 		Travel: s.travel, Withdrawals: s.withdrawals, Reports: s.reports,
@@ -111,14 +160,14 @@ func (s *session) newAttempts() {
 			Workspace: s.workspace, Environ: s.environ.Variables, WorkerBinary: s.workerBinary,
 			LifeAfter: workerLifeAfter,
 		},
-		Proxy: s.network, Outputs: outputs, Record: s.recorder, Trace: s.telemetry.Parent, RunID: s.runID,
+		Proxy: s.network, Outputs: s.printed, Record: s.recorder, Trace: s.telemetry.Parent, RunID: s.runID,
 		Image: s.image(), WorkerURL: s.bus.WorkerURL(s.gateway), Secrets: s.environ.Secrets, Log: s.log,
 	}
 	s.stopper = &effects.Stopper{
 		Setup: s.setup, Now: func() time.Time { return s.owner.Clock.Now() }, Runtime: s.runtime,
 		Workspace: s.workspace, Travel: s.travel, Withdrawals: s.withdrawals, Secrets: s.workSecrets,
 		Ending: &reports.Ending{Cache: s.reports, Bus: s.bus, Spool: s.workspace, Log: s.log},
-		Reader: s.reader, Credentials: s.credentials, Proxy: s.network, Outputs: outputs, Control: s.control,
+		Reader: s.reader, Credentials: s.credentials, Proxy: s.network, Outputs: s.printed, Control: s.control,
 		Leases: s.broker, Record: s.recorder, Redact: s.github.Redact, Log: s.log,
 	}
 	s.remains = &effects.Remains{

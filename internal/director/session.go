@@ -58,6 +58,7 @@ type session struct {
 	starter     *effects.Starter
 	stopper     *effects.Stopper
 	remains     *effects.Remains
+	printed     *effects.Outputs
 	offers      *intake.Offers
 	polls       *intake.Polls
 	reviews     *intake.Reviews

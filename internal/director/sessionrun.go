@@ -139,11 +139,11 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	if err != nil {
 		return err
 	}
-	s.expectOutput(m, list)
+	s.printed.Resume(m, list)
 	for _, c := range list {
 		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
 			err := s.runtime.Adopt(ctx, c.AttemptID) // captures new output; earlier output is in the runtime's log
-			s.outputs.Begin(s.recording(t.Key, c.AttemptID, t.Attempt))
+			s.printed.Begin(t.Key, c.AttemptID, t.Attempt)
 			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID),
 				zap.Error(err))
 		}
