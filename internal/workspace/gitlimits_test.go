@@ -66,7 +66,7 @@ func TestGitBeyondItsLimits(t *testing.T) {
 		busy := w.tasks.at("", nonceB).call("-c", "alias.busy=!"+c.alias, "busy")
 		if c.alias == "" {
 			large := filepath.Join(t.TempDir(), "noise")
-			noise(t, large, 64<<20)
+			noise(t, large, 24<<20)
 			busy.args = []string{"hash-object", "-w", large}
 		}
 		began := time.Now()
@@ -118,7 +118,7 @@ func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 	w := open(t, Options{Limits: Limits{Bytes: 1 << 20, WorkBytes: 1 << 20}})
 	checkout(t, w, o, nonceB)
 	large := filepath.Join(t.TempDir(), "noise")
-	noise(t, large, 64<<20)
+	noise(t, large, 24<<20)
 	c := w.tasks.at("", nonceB).call("hash-object", "-w", large)
 	c.remote = true
 	_, err := w.tasks.git.run(t.Context(), c)

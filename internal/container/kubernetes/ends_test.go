@@ -13,7 +13,7 @@ import (
 	"retake/internal/container"
 )
 
-// podOf is the one pod of the fake.
+// only returns the single pod of the fake.
 func (f *fake) only(t testing.TB) *corev1.Pod {
 	t.Helper()
 	for _, p := range f.allPods {
@@ -23,7 +23,7 @@ func (f *fake) only(t testing.TB) *corev1.Pod {
 	return nil
 }
 
-// disrupt marks a pod as one that the cluster ends.
+// disrupt marks a pod that the cluster ends.
 func disrupt(reason, message string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
 		p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{
@@ -91,7 +91,7 @@ var clusterEnds = []struct {
 	},
 }
 
-// What the cluster has ended an attempt for is its cause, in the cluster's words.
+// Exit has the cluster's cause and message.
 func TestEndsThatTheClusterMakes(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -115,7 +115,7 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 	}
 }
 
-// A director that was away finds the Job alone. What that says is told, and nothing else.
+// A director that was away finds only the Job, and reports only what the Job knows.
 func TestPodThatWentUnseen(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -153,8 +153,8 @@ func TestPodThatWentUnseen(t *testing.T) {
 	}
 }
 
-// A node that does not answer confirms nothing, and Stop says so after a while instead of waiting for ever.
-// When it is back, the next call has the whole story.
+// Without an answer of the node, Stop fails after a bounded wait. After the node has returned, the next call reports
+// the complete end.
 func TestLostNode(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -183,14 +183,14 @@ func TestLostNode(t *testing.T) {
 				})
 			})
 			exit, err := impatient.Stop(t.Context(), s.AttemptID, grace, func(container.Exit) error {
-				t.Error("an end was recorded that nobody knows")
+				t.Error("recorded an unconfirmed end")
 				return nil
 			})
 			if !errors.Is(err, container.ErrUnconfirmed) || !container.Transient(err) || exit.Known ||
 				exit.Cause != container.EndNodeLost || !strings.Contains(exit.Words, "NodeStatusUnknown") {
 				t.Errorf("got %+v, %v", exit, err)
 			}
-			awaitState(t, k, s.AttemptID, container.StateRunning) // for all that anybody knows
+			awaitState(t, k, s.AttemptID, container.StateRunning) // no news of its end
 			f.do(func() { f.nodeLost = false })
 			if exit := stoppedAt(t, f, k, s, grace); !exit.Known || !exit.Killed || exit.Signal != "SIGKILL" {
 				t.Errorf("got %+v", exit)
@@ -199,7 +199,8 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// What cannot be recorded stays, to be told again; so does what a director has asked to end that was killed then.
+// An attempt stays until its end is recorded. The next director reports the same end, even if the last one was killed
+// during the stop.
 func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -219,7 +220,7 @@ func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	}
 }
 
-// Somebody who removes a Job by hand takes everything with it; a Job whose time has run out does, too.
+// Removing a Job by hand removes all its objects, and so does its time to live.
 func TestJobThatOthersRemove(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -250,7 +251,7 @@ func TestJobThatOthersRemove(t *testing.T) {
 	}
 }
 
-// A Job that is removed without a word about its pods leaves one that runs: it is stopped all the same.
+// A pod whose Job was removed without it is still stopped.
 func TestOrphanedPod(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

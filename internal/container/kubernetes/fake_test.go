@@ -23,39 +23,39 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fake behaves as a cluster of one node does, as that was measured, only faster: pods come later than their
-// Jobs, a worker's end shows before its pod's, a Job that is deleted takes its pods and Secrets with it a
-// moment later, a pod that is deleted goes when the kubelet says so. Its pods are processes of this machine.
+// fake behaves like a measured cluster of one node, but faster. Pods appear after their Jobs, and a worker's end shows
+// before its pod's. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when the
+// kubelet confirms it. Pods are processes of this machine.
 type fake struct {
 	t       testing.TB
 	dir     string
 	mu      sync.Mutex
 	changed *sync.Cond // of everything here
 	version int
-	oldest  int // what a watch can begin after
+	oldest  int // watches can begin after this version
 	history []watch.Event
 	allJobs map[string]*batchv1.Job
 	allPods map[string]*corev1.Pod
 	secrets map[string]*corev1.Secret
 	played  map[types.UID]*played
 	asked   map[Right]int
-	watches int // that were opened
+	watches int // number of opened watches
 	work    sync.WaitGroup
 	over    bool
 
-	// What tests do to it.
-	away      bool           // nobody answers
+	// Set by tests.
+	away      bool           // requests fail
 	cut       int            // watches opened before this number are closed
-	nodeLost  bool           // the kubelet does nothing
-	room      int            // pods that find room; the others are unschedulable
-	podQuota  bool           // the controller may make no pods
+	nodeLost  bool           // the kubelet is frozen
+	room      int            // number of pods that can be scheduled
+	podQuota  bool           // the controller cannot create pods
 	suspend   bool           // a queue suspends new Jobs
-	jobQuota  bool           // nor may anybody make Jobs
+	jobQuota  bool           // Jobs are refused
 	forbidden map[Right]bool // of the director
 	refuse    string         // pods, for this reason
-	late      time.Duration  // of the first event of a watch
-	lostReply bool           // the next Job is made, and its answer is lost
-	ttl       time.Duration  // of Jobs that have ended; 0: for ever
+	late      time.Duration  // delay of the first event of a watch
+	lostReply bool           // the next Job is created without an answer
+	ttl       time.Duration  // of ended Jobs; 0 for unlimited
 }
 
 var _ cluster = (*fake)(nil)
@@ -82,7 +82,7 @@ func (f *fake) end() {
 	f.work.Wait()
 }
 
-// do changes something, as a test or a part of the cluster.
+// do applies a change.
 func (f *fake) do(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,7 +92,7 @@ func (f *fake) do(change func()) {
 
 func (f *fake) server() string { return "https://fake" }
 
-// ask is a request of the director's. It keeps the lock if it is let in.
+// ask is a request of the director. It holds the lock if the request is allowed.
 func (f *fake) ask(r Right) error {
 	time.Sleep(time.Millisecond)
 	f.mu.Lock()
@@ -157,7 +157,7 @@ func (f *fake) job(_ context.Context, name string) (*batchv1.Job, error) {
 	return nil, apierrors.NewNotFound(jobsResource, name)
 }
 
-// unsuspend has the queue let all Jobs begin.
+// unsuspend releases all Jobs from the queue.
 func (f *fake) unsuspend() {
 	f.suspend = false
 	for name, j := range f.allJobs {
@@ -201,7 +201,7 @@ func (f *fake) deleteJob(_ context.Context, name string, uid types.UID) error {
 	return nil
 }
 
-// removeJob has the garbage collector remove what the Job owns, a moment later, if it cascades.
+// removeJob removes a Job. If it cascades, the garbage collector removes the Job's objects a little later.
 func (f *fake) removeJob(j *batchv1.Job, cascade bool) {
 	delete(f.allJobs, j.Name)
 	f.changed.Broadcast()
@@ -251,7 +251,7 @@ func (f *fake) tryPod(context.Context, *corev1.Pod) error {
 	return f.admits()
 }
 
-// admits is what the API says of a new pod.
+// admits is the API's answer to a new pod.
 func (f *fake) admits() error {
 	switch {
 	case f.refuse != "":
@@ -310,7 +310,7 @@ func (f *fake) deletePod(_ context.Context, name string, uid types.UID, graceSec
 	}
 	defer f.mu.Unlock()
 	if graceSeconds < 1 {
-		f.t.Errorf("pod %s was deleted without its kubelet's word", name)
+		f.t.Errorf("pod %s was deleted without a confirmation of its kubelet", name)
 	}
 	p := f.allPods[name]
 	switch {
@@ -323,7 +323,7 @@ func (f *fake) deletePod(_ context.Context, name string, uid types.UID, graceSec
 	return nil
 }
 
-// deletes marks a pod, or removes it if no kubelet has to be waited for.
+// deletes marks a pod, or removes it if no kubelet must confirm that.
 func (f *fake) deletes(p *corev1.Pod, grace int64) {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		f.removePod(p)
@@ -346,7 +346,7 @@ func (f *fake) may(_ context.Context, verb, group, resource, subresource string)
 	return !f.forbidden[Right{verb, group, resource, subresource}], nil
 }
 
-// update makes a new version of a pod, and an event of it.
+// update creates a new version of a pod and its event.
 func (f *fake) update(p *corev1.Pod, change func(*corev1.Pod)) {
 	p = f.allPods[p.Name].DeepCopy()
 	change(p)
@@ -370,8 +370,7 @@ func (f *fake) removePod(p *corev1.Pod) {
 	}
 }
 
-// log is what a pod's worker has printed. The kubelet of a node that is lost is asked in vain, and a worker
-// that has not started has none.
+// log returns the output of a pod's worker. It fails for lost nodes and for workers that have not started.
 func (f *fake) log(ctx context.Context, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
 	if err := f.ask(Right{"get", "", "pods", "log"}); err != nil {
 		return nil, err

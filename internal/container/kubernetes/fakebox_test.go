@@ -22,13 +22,13 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// box is a container of the fake's: what the test's own program turns itself into, in namespaces of its own.
+// box is a container of the fake. The test program turns itself into it, in separate namespaces.
 type box struct {
 	Root  string
 	Binds []bind
 	Argv  []string
 	Dir   string
-	UID   int // 0: as it is
+	UID   int // unchanged if 0
 }
 
 type bind struct {
@@ -65,7 +65,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// enterBox returns only if it fails.
+// enterBox returns only after a failure.
 func enterBox(order string) error {
 	runtime.LockOSThread()
 	var b box
@@ -77,7 +77,7 @@ func enterBox(order string) error {
 	}
 	for _, m := range b.Binds {
 		at := filepath.Join(b.Root, m.At)
-		if err := point(m.From, at); err != nil { // in what was mounted before, perhaps
+		if err := point(m.From, at); err != nil { // possibly in an earlier mount
 			return err
 		}
 		if err := unix.Mount(m.From, at, "", unix.MS_BIND, ""); err != nil {
@@ -102,7 +102,7 @@ func enterBox(order string) error {
 	return err
 }
 
-// needBoxes skips a test where nobody may make namespaces.
+// needBoxes skips a test if this user cannot create namespaces.
 func needBoxes(t *testing.T) {
 	t.Helper()
 	c := exec.Command("/proc/self/exe", "-test.run=^$")
@@ -152,7 +152,7 @@ func (f *fake) run(p *corev1.Pod, c *corev1.Container, dir string) *played {
 	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = []string{boxVariable + "=" + string(order)}, w, w, namespaces()
 	started := make(chan error)
 	f.work.Go(func() {
-		runtime.LockOSThread() // its death is the child's
+		runtime.LockOSThread() // the child dies with this thread
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
 		started <- err
@@ -175,7 +175,7 @@ func (f *fake) run(p *corev1.Pod, c *corev1.Container, dir string) *played {
 	return q
 }
 
-// expanded is a command as the kubelet passes it on.
+// expanded returns a command as the kubelet expands it.
 func expanded(argv []string) (out []string) {
 	for _, a := range argv {
 		out = append(out, strings.ReplaceAll(a, "$$", "$"))
@@ -190,7 +190,7 @@ func mountsOf(c *corev1.Container, dir string) (all []bind) {
 	return all
 }
 
-// point makes what something can be mounted at.
+// point creates a mount point.
 func point(from, at string) error {
 	info, err := os.Stat(from)
 	if err != nil {
@@ -223,7 +223,7 @@ func (q *played) read(r *os.File) {
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// allFiles is what the files below a folder have, but for programs.
+// allFiles returns the content of all files in a folder, except programs.
 func allFiles(t testing.TB, dir string) string {
 	t.Helper()
 	var all strings.Builder

@@ -16,7 +16,7 @@ import (
 	"retake/internal/container"
 )
 
-// The kubelet's times, each a tenth of what was measured, but for the least grace: tests wait for less.
+// Delays of the kubelet, a tenth of the measured ones. leastGrace is even shorter.
 const (
 	leastGrace  = 300 * time.Millisecond
 	statusDelay = 20 * time.Millisecond // from a container's end to the pod's status
@@ -25,10 +25,10 @@ const (
 	pullDelay   = 100 * time.Millisecond
 )
 
-// images that the node has; both have the suite's program as "worker" in their PATH.
+// images are on the node. Both have the probe as "worker" in their PATH.
 var images = []string{"fake.test/probe:1", "fake.test/worker:1"}
 
-// control is the Job controller's part: one pod, a moment later.
+// control is the Job controller. It creates one pod after a moment.
 func (f *fake) control(name string, uid types.UID) {
 	time.Sleep(time.Duration(10+rand.IntN(30)) * time.Millisecond)
 	for {
@@ -55,7 +55,7 @@ func (f *fake) control(name string, uid types.UID) {
 	}
 }
 
-// finish says on the Job how its pod ended, and has its time to live run out.
+// finish records the end on the Job and lets its time to live expire.
 func (f *fake) finish(name string, uid types.UID) {
 	time.Sleep(phaseDelay)
 	f.do(func() {
@@ -81,7 +81,7 @@ func (f *fake) finish(name string, uid types.UID) {
 	}
 }
 
-// now is a pod as the API has it; nil: it is gone, or the test is over.
+// now returns the API's version of a pod, or nil after its removal or the test's end.
 func (f *fake) now(name string) *corev1.Pod {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -91,7 +91,7 @@ func (f *fake) now(name string) *corev1.Pod {
 	return f.allPods[name]
 }
 
-// await waits until something is so of a pod, or it is gone: false.
+// await waits for a condition of a pod. It returns false if the pod is gone.
 func (f *fake) await(name string, so func(*corev1.Pod) bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -115,7 +115,7 @@ func (f *fake) set(name string, change func(*corev1.PodStatus)) {
 	})
 }
 
-// kubelet places a pod, and plays it to its end.
+// kubelet places and runs a pod.
 func (f *fake) kubelet(name string) {
 	placed := f.await(name, func(p *corev1.Pod) bool {
 		if f.room > 0 {
@@ -157,10 +157,10 @@ func waiting(container, reason, message string) []corev1.ContainerStatus {
 	}}
 }
 
-// leaving reports whether a pod is deleted; then nothing more of it is begun.
+// leaving reports whether a pod is deleted, so that its remaining containers do not start.
 func leaving(p *corev1.Pod) bool { return p.DeletionTimestamp != nil }
 
-// play runs a pod's containers. The kubelet of a lost node goes on with what it has, and tells nobody.
+// play runs a pod's containers. On a lost node they continue without reports.
 func (f *fake) play(p *corev1.Pod) {
 	name := p.Name
 	secretsThere := func(p *corev1.Pod) bool {
@@ -235,7 +235,7 @@ func (f *fake) playContainer(p *corev1.Pod, c *corev1.Container,
 	return term.ExitCode
 }
 
-// gone is the kubelet's confirmation that no process of a deleted pod is left.
+// gone confirms the end of a deleted pod.
 func (f *fake) gone(name string) {
 	f.await(name, func(*corev1.Pod) bool { return !f.nodeLost })
 	f.do(func() {
@@ -245,8 +245,8 @@ func (f *fake) gone(name string) {
 	})
 }
 
-// pulls waits for an image, which never comes if the node has it not. false: the pod was deleted meanwhile, or
-// its life is over.
+// pulls waits for an image. The node cannot pull missing ones. It returns false if the pod was deleted or its deadline
+// passed.
 func (f *fake) pulls(name string, c *corev1.Container,
 	statuses func(*corev1.PodStatus) *[]corev1.ContainerStatus,
 ) bool {
@@ -285,7 +285,8 @@ func failsForDeadline(s *corev1.PodStatus) {
 		"specified deadline"
 }
 
-// attend waits for a container's end, and ends it if its pod is deleted or has lived too long: SIGTERM, grace, SIGKILL.
+// attend waits for a container. It ends the container if its pod is deleted or its deadline has passed: SIGTERM, grace,
+// SIGKILL.
 func (f *fake) attend(name string, q *played) (term corev1.ContainerStateTerminated, deadline bool) {
 	var kill time.Time
 	told := false
@@ -332,10 +333,10 @@ func inSources(p *corev1.Pod) []corev1.VolumeProjection {
 	return nil
 }
 
-// volumeDir is where a pod's volume lies.
+// volumeDir is the folder of a pod's volume.
 func volumeDir(dir, volume string) string { return filepath.Join(dir, "volumes", volume) }
 
-// mount makes the folders of a pod's volumes, and unpacks its Secrets.
+// mount creates the folders of a pod's volumes and unpacks its Secrets.
 func (f *fake) mount(p *corev1.Pod, dir string) {
 	for _, v := range p.Spec.Volumes {
 		at := volumeDir(dir, v.Name)
@@ -360,7 +361,7 @@ func (f *fake) mount(p *corev1.Pod, dir string) {
 	}
 }
 
-// checkoutOf is where this machine sees an attempt's checkout; empty: not yet.
+// checkoutOf is the path of an attempt's checkout on this machine, or "".
 func (f *fake) checkoutOf(attemptID string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

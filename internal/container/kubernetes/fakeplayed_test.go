@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// output is a reader of what a worker prints.
+// output reads the output of a worker.
 func (q *played) output(ctx context.Context, f *fake, o *corev1.PodLogOptions) io.ReadCloser {
 	r, w := io.Pipe()
 	f.work.Go(func() {
@@ -60,7 +60,7 @@ type played struct {
 	pid     int
 	ended   chan struct{}
 	exit    int
-	reason  string // instead of what follows from exit; guarded by mu
+	reason  string // overrides the reason; guarded by mu
 	last    string // path of its last words
 	began   bool   // guarded by fake.mu, and so is logGone
 	logGone bool

@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// watchPods is one watch: it ends at once if the API has forgotten where it wants to begin, and gets a bookmark
-// now and then.
+// watchPods is one watch. It fails if the API has forgotten its version, and sends a bookmark after each batch.
 func (f *fake) watchPods(ctx context.Context, selector, from string) (watch.Interface, error) {
 	if err := f.ask(Right{"watch", "", "pods", ""}); err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (f *fake) serve(w *fakeWatch, number int, selector string, at int) {
 
 func versionOf(p *corev1.Pod) int { n, _ := strconv.Atoi(p.ResourceVersion); return n }
 
-// fakeWatch is a context, too, that ends with it.
+// fakeWatch is also a context that ends with it.
 type fakeWatch struct {
 	events chan watch.Event
 	once   sync.Once

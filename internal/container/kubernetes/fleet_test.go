@@ -19,14 +19,14 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// fleetVariable says how many attempts TestFleetOnFakeNodes starts; tools/kube/fleet.sh sets it, beside a
-// cluster whose nodes only say that pods run.
+// fleetVariable is the number of attempts in TestFleetOnFakeNodes. tools/kube/fleet.sh sets it beside a cluster whose
+// fake nodes report that pods run.
 const fleetVariable = "RETAKE_TEST_FLEET"
 
-// quietFor is for how long TestFleetOnFakeNodes looks at a fleet in which nothing happens.
+// quietFor is the time during which TestFleetOnFakeNodes observes an idle fleet.
 const quietFor = 3 * time.Minute
 
-// measured is what something cost this process and the API.
+// measured is the cost for this process and the API.
 type measured struct {
 	took, cpu time.Duration
 	requests  map[Right]int
@@ -117,8 +117,8 @@ func (r *fleetRun) start(count, atOnce int) {
 		atOnce, each[count/2], each[count*99/100], each[count-1])
 }
 
-// What thousands of attempts cost the director's end of a cluster: starts, a fleet in which nothing happens,
-// and starts beside that fleet. The pods' output is not read, for their nodes have none.
+// TestFleetOnFakeNodes measures the director's cost of thousands of attempts: starts, an idle fleet, and starts beside
+// it. It does not read output, which fake nodes lack.
 func TestFleetOnFakeNodes(t *testing.T) {
 	size, _ := strconv.Atoi(os.Getenv(fleetVariable))
 	if size == 0 {
@@ -143,10 +143,10 @@ func TestFleetOnFakeNodes(t *testing.T) {
 	quiet := r.measure(fmt.Sprintf("nothing happens for %v", quietFor), func() { time.Sleep(quietFor) })
 	for right, count := range quiet.requests {
 		if right.Verb == "list" {
-			t.Errorf("%d lists in %v, want none: a watch tells", count, quietFor)
+			t.Errorf("%d lists in %v, want only a watch", count, quietFor)
 		}
 	}
-	r.measure("100 attempts more, one after the other", func() {
+	r.measure("100 sequential attempts", func() {
 		r.start(100, 1)
 		r.awaitRunning(size + 100)
 	})

@@ -182,7 +182,7 @@ func (o *objects) admit(ctx context.Context, s container.Spec) error {
 	return nil
 }
 
-// check refuses what this package cannot do.
+// check refuses unsupported specs.
 func check(s container.Spec) error {
 	if err := s.Validate(); err != nil {
 		return err

@@ -12,7 +12,7 @@ import (
 	"retake/internal/container"
 )
 
-// patched is a cluster of which nothing is used but patches of pods.
+// patched is a cluster that only supports patches of pods.
 type patched struct {
 	cluster
 	said []string

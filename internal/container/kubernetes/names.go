@@ -74,7 +74,7 @@ func ofAttempt(attemptID string) string {
 	return labels.Set{container.LabelAttempt: labelValue(attemptID)}.String()
 }
 
-// labelled returns the labels and annotations of an attempt's objects, which override those of the template.
+// labelled returns the labels and annotations of an attempt's objects. They override the template.
 func (m *manifests) labelled(s container.Spec) (label, note map[string]string) {
 	label, note = maps.Clone(m.template.Labels), maps.Clone(m.template.Annotations)
 	if label == nil {

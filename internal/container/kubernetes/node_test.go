@@ -13,7 +13,7 @@ import (
 	"retake/internal/container/kubernetes/kubetest"
 )
 
-// node is a real cluster of one node, as tools/kube starts it: make kube-test.
+// node is a real cluster of one node, which tools/kube starts: make kube-test.
 type node struct {
 	cluster   kubetest.Cluster
 	dir       string // of the cluster
@@ -22,7 +22,7 @@ type node struct {
 	admin     *client
 }
 
-// onNode gives a test a namespace of its own on the real node. It is skipped where there is none.
+// onNode creates a namespace on the real node for a test. It skips the test without a node.
 func onNode(t *testing.T) *node {
 	t.Helper()
 	c, err := kubetest.Find()
@@ -55,7 +55,7 @@ func (n *node) kubectl(t testing.TB, in string, args ...string) string {
 	return out
 }
 
-// kubelet does something to the node's: kill, pause, cont, start.
+// kubelet controls the node's kubelet: kill, pause, cont, start.
 func (n *node) kubelet(t testing.TB, what string) {
 	t.Helper()
 	if out, err := exec.Command(filepath.Join(n.tools, "node-ctl.sh"), what).CombinedOutput(); err != nil {
@@ -86,7 +86,7 @@ func (n *node) spec(t testing.TB, argv ...string) container.Spec {
 	return s
 }
 
-// uid is that of an attempt's pod; empty: there is none.
+// uid returns the UID of an attempt's pod, or "".
 func (n *node) uid(t testing.TB, attemptID string) string {
 	pods, _, err := n.admin.pods(t.Context(), ofAttempt(attemptID))
 	if err != nil {
@@ -98,7 +98,7 @@ func (n *node) uid(t testing.TB, attemptID string) string {
 	return string(pods[0].UID)
 }
 
-// pid is that of an attempt's first process, as this machine knows it.
+// pid returns the pid of an attempt's first process on this machine.
 func (n *node) pid(t testing.TB, attemptID string) int {
 	pid, err := n.cluster.FirstProcess(n.uid(t, attemptID))
 	if err != nil {
@@ -107,7 +107,7 @@ func (n *node) pid(t testing.TB, attemptID string) int {
 	return pid
 }
 
-// checkout is where this machine sees an attempt's.
+// checkout returns the path of an attempt's checkout on this machine.
 func (n *node) checkout(t testing.TB, attemptID string) string {
 	return filepath.Join(n.dir, "kubelet/pods", n.uid(t, attemptID), "volumes/kubernetes.io~empty-dir", diskVolume,
 		"checkout")

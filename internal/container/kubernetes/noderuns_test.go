@@ -15,7 +15,7 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// role is the director's, with exactly what Needed lists.
+// role is a role with exactly the rights in Needed.
 func role(namespace string) string {
 	var rules strings.Builder
 	for _, r := range Needed() {
@@ -73,8 +73,8 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// The suite needs every right that Needed lists, and none besides: it runs as a user who has exactly these.
-// What that user asks for beyond them is refused.
+// The suite needs exactly the rights in Needed. It runs as a user who has only these, and whose other requests are
+// refused.
 func TestConformanceOnANode(t *testing.T) {
 	n := onNode(t)
 	n.kubectl(t, role(n.namespace), "apply", "-f", "-")
@@ -125,7 +125,7 @@ func TestConformanceOnANode(t *testing.T) {
 	}
 }
 
-// A right that is missing is named at the start, and all of them by Look.
+// Open names one missing right, and Look names all of them.
 func TestMissingRightOnANode(t *testing.T) {
 	n := onNode(t)
 	o := n.options("f")
@@ -143,7 +143,7 @@ func TestMissingRightOnANode(t *testing.T) {
 	}
 }
 
-// What the API has against a pod is known at the start.
+// Open reports why the API rejects pods.
 func TestPodThatIsNotAdmitted(t *testing.T) {
 	n := onNode(t)
 	o := n.options("f")
@@ -170,7 +170,7 @@ func (n *node) running(t *testing.T, k *Kubernetes) container.Spec {
 	return s
 }
 
-// What the real cluster ends attempts for, and keeps them from starting for, in its own words.
+// A real cluster ends attempts and prevents their starts, with its own messages.
 func TestEndsOnANode(t *testing.T) {
 	n := onNode(t)
 	k := openNode(t, n.options("f"))
@@ -221,7 +221,7 @@ func TestEndsOnANode(t *testing.T) {
 	}
 }
 
-// preemptor is a pod that is more important, and needs more than is free while an attempt runs.
+// preemptor is a more important pod that needs more CPU than an attempt leaves.
 func preemptor(t *testing.T, n *node) string {
 	t.Helper()
 	cpus := n.kubectl(t, "", "get", "node", "localhost", "-o", "jsonpath={.status.allocatable.cpu}")
@@ -241,7 +241,7 @@ spec:
 `, n.namespace, strings.TrimSpace(cpus))
 }
 
-// A quota keeps the pod of an attempt away, and a node without room: it waits, and says for what.
+// A quota or a full node delays the pod of an attempt, and the attempt says which.
 func TestWaitingOnANode(t *testing.T) {
 	n := onNode(t)
 	k := openNode(t, n.options("f"))
@@ -273,8 +273,8 @@ func TestWaitingOnANode(t *testing.T) {
 	}
 }
 
-// A node whose kubelet does not answer confirms nothing; when it is back, the next call has the whole story,
-// and nothing is left.
+// Without its kubelet, a node confirms no end. After its return, the next call reports the complete end and removes
+// everything.
 func TestLostNodeOnANode(t *testing.T) {
 	n := onNode(t)
 	o := n.options("f")
@@ -289,7 +289,7 @@ func TestLostNodeOnANode(t *testing.T) {
 	}
 	t.Log(err)
 	if n.pid(t, s.AttemptID) == 0 {
-		t.Error("it does not run any more")
+		t.Error("it has ended")
 	}
 	back()
 	eventually(t, "a confirmed end", func() bool {

@@ -252,7 +252,7 @@ func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 		select {
 		case <-changes:
 		case <-limit.C:
-			return failure(doing, errors.New("its log ended, and it goes on"))
+			return failure(doing, errors.New("its log ended, but it still runs"))
 		case <-ctx.Done():
 			return failure(doing, ctx.Err())
 		}

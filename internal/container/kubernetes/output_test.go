@@ -11,8 +11,7 @@ import (
 	"retake/internal/container/bundle"
 )
 
-// What a node has thrown away of a log is said, at its beginning; a log that is whole says nothing, and one
-// that the node has no more is an error.
+// A missing beginning is reported, a complete log is passed on unchanged, and a removed log is an error.
 func TestTruncatedLogSaysSo(t *testing.T) {
 	const at = "2026-11-27T02:03:04.5Z "
 	long := strings.Repeat("x", 3*pieceBytes)
@@ -30,7 +29,7 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 		{"the other stream came first", at + "-\n" + at + bundle.FirstLine + "\n" + at + "two\n", "-\ntwo\n", nil},
 		{"without an end", at + bundle.FirstLine + "\n" + at + "one", "one", nil},
 		{"empty", "", "", nil},
-		{"the node has it no more", "unable to retrieve container logs for containerd://1", "", errNoLog},
+		{"removed by the node", "unable to retrieve container logs for containerd://1", "", errNoLog},
 	} {
 		var got strings.Builder
 		var last time.Time
@@ -51,7 +50,7 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 	}
 }
 
-// Evidence is read without times.
+// The tail of a log is read without times.
 func TestOurFirstLineIsNoOutput(t *testing.T) {
 	many := strings.Repeat("line\n", 2*mixed)
 	for log, want := range map[string]string{

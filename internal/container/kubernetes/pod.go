@@ -158,7 +158,7 @@ func workerOf(own corev1.Container, s container.Spec) corev1.Container {
 	own.Resources = resources(own.Resources, s)
 	own.VolumeMounts = append(own.VolumeMounts,
 		corev1.VolumeMount{Name: memoryVolume, SubPath: bundle.Dir, MountPath: container.Dir},
-		// Read-only, so that nobody replaces the worker.
+		// Read-only, to protect the worker.
 		corev1.VolumeMount{
 			Name: memoryVolume, SubPath: bundle.Program, MountPath: container.WorkerPath,
 			ReadOnly: true,
@@ -211,7 +211,8 @@ func ceiling(s container.Spec) corev1.ResourceList {
 	}
 }
 
-// resources adds the limits of a spec to the template's. Requests equal the limits unless the template has others.
+// resources adds the limits of a spec to those of the template. Requests equal the limits unless the template has
+// others.
 func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.ResourceRequirements {
 	for name, q := range ceiling(s) {
 		if theirs.Limits == nil {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/container"
 )
 
-var update = flag.Bool("update", false, "write golden files anew")
+var update = flag.Bool("update", false, "rewrite golden files")
 
 func templateFile(t *testing.T, text string) string {
 	t.Helper()
@@ -44,7 +44,7 @@ spec:
   volumes: [{name: cache, persistentVolumeClaim: {claimName: cache}}]
 `
 
-// A Job is what testdata has; read the difference, and write it anew with -update.
+// TestJob compares a Job with testdata. Use -update after reading the difference.
 func TestJob(t *testing.T) {
 	o := options("f")
 	o.Grace, o.PodTemplate = 2*time.Second, templateFile(t, queueTemplate)
@@ -141,7 +141,7 @@ var templates = []struct{ text, want string }{
 	{"kind: Pod", `unknown field "kind"`},
 }
 
-// What a template says otherwise than an attempt needs is named by its path, all of it at once; what it may say is not.
+// Conflicting fields of a template are reported by path, all at once. Other fields are accepted.
 func TestTemplateConflicts(t *testing.T) {
 	for _, c := range templates {
 		_, err := readTemplate(templateFile(t, c.text))
@@ -151,7 +151,7 @@ func TestTemplateConflicts(t *testing.T) {
 	}
 }
 
-// Names are names to the cluster, and two attempts never have one.
+// Names are valid in the cluster and unique per attempt.
 func TestNames(t *testing.T) {
 	for _, c := range []struct{ id, job, label string }{
 		{"k3v9qx2m-2", "retake-k3v9qx2m-2", "k3v9qx2m-2"},

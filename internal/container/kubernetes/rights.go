@@ -79,7 +79,7 @@ func (s *Seen) Seccomp() corev1.SeccompProfileType {
 	return corev1.SeccompProfileTypeRuntimeDefault
 }
 
-// Cannot lists, for people, the promises of a container.Spec that a cluster does not keep, or not through us.
+// Cannot lists, for people, the promises of a container.Spec that a cluster or this package does not keep.
 func Cannot() []string {
 	return []string{
 		"no limit on processes (containers.pids): it is the kubelets' podPidsLimit",

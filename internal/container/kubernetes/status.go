@@ -41,7 +41,7 @@ func ended(j *batchv1.Job) bool {
 	})
 }
 
-// stateOf returns a pod's state, judged by its worker, whose end shows a second before the pod's. For a lost node it is
+// stateOf returns the state of a pod according to its worker, which ends a second before the pod. For a lost node it is
 // the last report.
 func stateOf(p *corev1.Pod) (s container.State, waiting string) {
 	w := statusOf(p.Status.ContainerStatuses, workerName).State
@@ -117,7 +117,7 @@ var podReasons = map[string]container.EndCause{
 	"Shutdown":         container.EndEvicted,
 }
 
-// causeOf returns the cause for which the cluster ended a pod, with the cluster's words. It is empty if it did not.
+// causeOf returns the cause for which the cluster ended a pod, with the cluster's message, or "".
 func causeOf(p *corev1.Pod) (container.EndCause, string) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
@@ -188,7 +188,7 @@ func (a *attempt) started() bool {
 	return s == container.StateRunning
 }
 
-// waitsForEnd describes a pod that never ran: why it failed, or what it waited for.
+// waitsForEnd returns why a pod failed, or the reason for which it waited.
 func waitsForEnd(p *corev1.Pod) string {
 	if p.Status.Reason != "" || p.Status.Message != "" {
 		return said(p.Status.Reason, p.Status.Message)

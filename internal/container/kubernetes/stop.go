@@ -101,7 +101,7 @@ func (s *stopping) lostExit(err error) container.Exit {
 	return x
 }
 
-// look asks the API for Job and pod, whatever the view has.
+// look asks the API for Job and pod instead of the view.
 func (s *stopping) look(ctx context.Context) (found bool, err error) {
 	j, err := s.objects.lookup(ctx, s.id)
 	if err != nil {
@@ -171,7 +171,7 @@ func (s *stopping) over() bool {
 // end ends a pod that is on a node, and returns when the API says that its worker does not run.
 func (s *stopping) end(ctx context.Context) error {
 	s.view.mu.Lock()
-	leaving := s.pod.DeletionTimestamp != nil // somebody has deleted it
+	leaving := s.pod.DeletionTimestamp != nil // it was deleted already
 	s.view.mu.Unlock()
 	if s.grace >= s.objects.grace && !leaving {
 		if err := s.ask(ctx); err != nil {

@@ -77,7 +77,7 @@ func partsIn(t corev1.PodTemplateSpec) parts {
 
 const ownPath = "spec.containers[" + workerName + "]."
 
-// rules are the fields that a template must not set, or not to other values.
+// rules are the fields that a template must leave to this package.
 var rules = []struct {
 	path, want string
 	broken     func(parts) bool

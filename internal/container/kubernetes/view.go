@@ -55,7 +55,7 @@ type attempt struct {
 	words   string       // why a Job has no pod
 	asked   time.Time    // when words were last determined
 
-	stopping bool  // Stop is running and looks for changes itself
+	stopping bool  // Stop is running and polls the API
 	killed   bool  // our deletion has ended the pod, or asked it to end, while it ran
 	tail     *tail // newest output that was read here, or nil
 }
@@ -168,7 +168,7 @@ func (v *view) change(f func()) {
 	}
 }
 
-// saw records a pod, unless a newer version is known. The caller holds the mutex, as for drop.
+// saw records a pod if it is newer than the known version. The caller holds the mutex, as for drop.
 func (v *view) saw(pod *corev1.Pod, gone bool) {
 	id := pod.Annotations[container.LabelAttempt]
 	if id == "" || v.removed[pod.UID] {

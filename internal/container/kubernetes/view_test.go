@@ -11,14 +11,14 @@ import (
 	"retake/internal/container"
 )
 
-// lists is how often the director has listed pods.
+// lists returns the number of pod lists.
 func (f *fake) lists() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.asked[Right{"list", "", "pods", ""}]
 }
 
-// Whatever becomes of a watch, the list is right again soon, and nothing is listed for it but after 410 Gone.
+// After any fault of a watch, the list is soon right again, and only 410 Gone causes a list.
 func TestWatchFaults(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -29,17 +29,17 @@ func TestWatchFaults(t *testing.T) {
 		lists int
 	}{
 		{"it ends", func(f *fake) { f.cut = f.watches + 1 }, 0},
-		{"it ends, and the API has forgotten where it was", func(f *fake) {
+		{"it ends, and the API has forgotten its version", func(f *fake) {
 			f.cut = f.watches + 1
 			f.next()
 			forget(f)
 		}, 1},
 		{"it begins late", func(f *fake) { f.cut, f.late = f.watches+1, 300*time.Millisecond }, 0},
-		{"the API is away for a moment", func(f *fake) {
+		{"the API is briefly away", func(f *fake) {
 			f.away = true
 			time.AfterFunc(200*time.Millisecond, func() { f.do(func() { f.away = false }) })
 		}, 0},
-		{"the API is away, and has forgotten", func(f *fake) {
+		{"the API is away and has forgotten", func(f *fake) {
 			f.away = true
 			f.next()
 			forget(f)
@@ -70,7 +70,7 @@ func TestWatchFaults(t *testing.T) {
 	}
 }
 
-// What happened while nobody watched is in the list after it: an attempt that has gone, and one that has come.
+// The list after a broken watch contains all changes: one attempt is gone, another has come.
 func TestListAfterGone(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -106,7 +106,7 @@ func TestListAfterGone(t *testing.T) {
 	awaitState(t, k, goes.AttemptID, "")
 }
 
-// A list that nobody keeps up to date is no answer after a while: who goes by it would take the living for dead.
+// An outdated list is an error, because its users would take the living for dead.
 func TestStaleListIsAnError(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -122,7 +122,7 @@ func TestStaleListIsAnError(t *testing.T) {
 	eventually(t, "a list", func() bool { _, err := k.List(t.Context()); return err == nil })
 }
 
-// While nothing happens, nothing is asked but what a watch needs.
+// An idle fleet sends no requests besides the watch.
 func TestQuietFleetAsksNothing(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -147,8 +147,8 @@ func TestQuietFleetAsksNothing(t *testing.T) {
 	}
 }
 
-// An Ensure that was cut off between the Job and its Secret leaves a pod that cannot start; the next one
-// completes it, and a Stop leaves nothing.
+// An Ensure that was interrupted between the Job and its Secret leaves a pod that cannot start. The next one completes
+// it, and a Stop removes it.
 func TestEnsureThatWasCutOff(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -178,7 +178,7 @@ func TestEnsureThatWasCutOff(t *testing.T) {
 	}
 }
 
-// A Job whose making was not confirmed is found by the next Ensure, and is the only one.
+// A Job whose creation was not confirmed is found by the next Ensure and stays the only one.
 func TestLostAnswer(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -210,8 +210,7 @@ func TestForeignOwnerIsRefused(t *testing.T) {
 	}
 }
 
-// What goes in through the input, or as a variable, is in nothing that the cluster shows of Job and pod, and in
-// no file once the worker runs.
+// Input and variables are in no object that the cluster shows, and in no file once the worker runs.
 func TestInputIsNowhereElse(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

@@ -14,7 +14,7 @@ import (
 	"retake/internal/container"
 )
 
-// eventually polls what another part of the cluster makes true.
+// eventually polls a condition that another part of the cluster causes.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -51,7 +51,7 @@ func ensured(t testing.TB, k *Kubernetes, s container.Spec) container.Spec {
 	return s
 }
 
-// running starts a worker that ignores SIGTERM and waits until it has said so. Until then a SIGTERM would end it.
+// running starts a worker and waits until it ignores SIGTERM. A SIGTERM before that would end it.
 func running(t testing.TB, f *fake, k *Kubernetes) container.Spec {
 	t.Helper()
 	s := ensured(t, k, specFor(t, "ignore"))
@@ -71,7 +71,7 @@ func running(t testing.TB, f *fake, k *Kubernetes) container.Spec {
 	return s
 }
 
-// stoppedAt ends an attempt and checks that nothing of it is left.
+// stoppedAt ends an attempt and checks that its objects are gone.
 func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace time.Duration) container.Exit {
 	t.Helper()
 	exit, err := k.Stop(context.Background(), s.AttemptID, grace, nil)
@@ -89,8 +89,7 @@ func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace tim
 	return exit
 }
 
-// What an attempt waits for is said in the cluster's words, also where neither Job nor pod has them, and it
-// runs when that is over.
+// Waiting has the cluster's reason, even if neither Job nor pod has it. The attempt runs when the reason is gone.
 func TestWaitingSaysForWhat(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -132,7 +131,7 @@ func TestWaitingSaysForWhat(t *testing.T) {
 	}
 }
 
-// One that is given up while it waits never ran, and says what it has waited for.
+// A waiting attempt that is stopped never ran, and its Exit has the reason.
 func TestStopWhileItWaits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -157,7 +156,7 @@ func TestStopWhileItWaits(t *testing.T) {
 	}
 }
 
-// A quota for Jobs is no fault of the attempt's, and may have room later.
+// A quota for Jobs is transient.
 func TestQuotaForJobs(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -174,7 +173,7 @@ func TestQuotaForJobs(t *testing.T) {
 	}
 }
 
-// Whatever right is missing is named, with what to do about it; none is asked for in vain.
+// Each missing right is named with the next step.
 func TestMissingRights(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -191,7 +190,7 @@ func TestMissingRights(t *testing.T) {
 			if lacks, err := seen.Missing(t.Context()); err != nil || len(lacks) != 1 || lacks[0] != r {
 				t.Errorf("missing: %v, %v", lacks, err)
 			}
-			if r.Verb == "watch" { // it is tried again for ever, and lists say so in the end
+			if r.Verb == "watch" { // the watch is retried forever, and List reports it
 				return
 			}
 			for _, err := range errs {
@@ -205,7 +204,7 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// everything uses the API in each way once, and returns what went wrong.
+// everything uses each part of the API once and returns the errors.
 func everything(t *testing.T, f *fake) (errs []error) {
 	o := options("f")
 	o.Sample = specFor(t, "exit", "0")
@@ -232,7 +231,7 @@ func shortly(t *testing.T) context.Context {
 	return ctx
 }
 
-// Each right is used, by the fake's count.
+// The fake counts a use of each right.
 func TestNoRightIsForNothing(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -251,7 +250,7 @@ func TestNoRightIsForNothing(t *testing.T) {
 	}
 }
 
-// Of many Jobs without a pod some are asked for in each round, and each has its turn.
+// Each round checks some Jobs without a pod, and all get their turn.
 func TestFewAreAskedForAtOnce(t *testing.T) {
 	v := newView(nil, defaultLimits, zap.NewNop())
 	const all = 25
@@ -269,6 +268,6 @@ func TestFewAreAskedForAtOnce(t *testing.T) {
 		}
 	}
 	if len(seen) != all {
-		t.Errorf("%d of %d were asked for", len(seen), all)
+		t.Errorf("%d of %d were checked", len(seen), all)
 	}
 }

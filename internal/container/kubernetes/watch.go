@@ -15,7 +15,7 @@ import (
 	"retake/internal/container"
 )
 
-// relist lists everything and forgets what is gone. It keeps objects that were created meanwhile.
+// relist lists everything and forgets removed objects. It keeps objects that appeared during the list.
 func (v *view) relist(ctx context.Context) (version string, err error) {
 	v.mu.Lock()
 	before, pod := map[string]*attempt{}, map[string]*corev1.Pod{}
@@ -61,8 +61,8 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// follow keeps the view current until Close. It watches from the given version, and lists anew when the API has
-// forgotten the last version, and now and then.
+// follow keeps the view current until Close. It watches from the given version. It lists again now and then, and after
+// the API has forgotten that version.
 func (v *view) follow(from string) {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval, wait.Multiplier = v.limits.backoff, maxBackoff, 2

@@ -1,5 +1,5 @@
-// Package kubetest reaches the throw-away cluster of one node that tools/kube starts, as its administrator, and
-// the processes of its pods, which are this machine's: for tests, and for the demo.
+// Package kubetest accesses the throw-away cluster of one node that tools/kube starts, as its administrator. It also
+// finds the processes of pods, which run on this machine. Tests and the demo use it.
 package kubetest
 
 import (
@@ -15,26 +15,26 @@ import (
 	"strings"
 )
 
-// Variable has the cluster's folder; tools/kube/run.sh sets it, and programVariable, the path of the program
-// that is all parts of a Kubernetes.
+// Variable contains the folder of the cluster, and programVariable the path of the program that contains all parts of
+// Kubernetes. tools/kube/run.sh sets them.
 const (
 	Variable        = "RETAKE_TEST_KUBE"
 	programVariable = "H"
 )
 
-// ErrNone: there is no such cluster.
+// ErrNone means that no such cluster runs.
 var ErrNone = errors.New("no cluster was started: tools/kube/run.sh runs a command beside one, and sets " + Variable)
 
-// Address is this machine's in the cluster's network: what listens there is reached by pods.
+// Address is the address of this machine in the cluster's network. Pods reach its listeners.
 const Address = "10.231.8.1"
 
-// Cluster is one that runs.
+// Cluster is a running cluster.
 type Cluster struct {
 	Dir     string
 	program string
 }
 
-// Find is the cluster beside which this process runs; else ErrNone.
+// Find returns the cluster of this process, or ErrNone.
 func Find() (Cluster, error) {
 	c := Cluster{Dir: os.Getenv(Variable), program: os.Getenv(programVariable)}
 	if c.Dir == "" || c.program == "" {
@@ -43,10 +43,10 @@ func Find() (Cluster, error) {
 	return c, nil
 }
 
-// Kubeconfig is the path of the administrator's.
+// Kubeconfig is the path of the administrator's file.
 func (c Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
-// Kubectl runs kubectl as the administrator, with in as its input, and returns what it prints. The error has that, too.
+// Kubectl runs kubectl as the administrator with input in, and returns its output. The error contains the output.
 func (c Cluster) Kubectl(ctx context.Context, in string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.program, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
 	cmd.Stdin = strings.NewReader(in)
@@ -57,7 +57,7 @@ func (c Cluster) Kubectl(ctx context.Context, in string, args ...string) (string
 	return string(out), err
 }
 
-// Stream runs kubectl until ctx ends, and returns its output while it comes, and what to call when nobody reads on.
+// Stream runs kubectl until ctx ends. It returns the output as a stream, and a function to call after reading it.
 func (c Cluster) Stream(ctx context.Context, args ...string) (out io.Reader, wait func(), err error) {
 	cmd := exec.CommandContext(ctx, c.program, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
 	if out, err = cmd.StdoutPipe(); err == nil {
@@ -66,10 +66,10 @@ func (c Cluster) Stream(ctx context.Context, args ...string) (out io.Reader, wai
 	return out, func() { _ = cmd.Wait() }, err
 }
 
-// sandbox is what the node keeps a pod's network up with: tools/kube/pause.
+// sandbox is the program that keeps a pod's network up, see tools/kube/pause.
 const sandbox = "/pause"
 
-// FirstProcess is the id, as this machine knows it, of the process that is the first one of a pod's container.
+// FirstProcess returns the pid on this machine of the first process of a pod's container.
 func (c Cluster) FirstProcess(podUID string) (pid int, err error) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
