@@ -39,7 +39,7 @@ func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 		case *wire.BudgetReport:
 			h.Report(g.worker, *v)
 		}
-		b.respond(m.Subject, m.Respond, answer)
+		b.writer.Respond(m.Subject, m.Respond, answer)
 	})
 }
 

@@ -156,10 +156,10 @@ func TestBudgetOnAJoinedServer(t *testing.T) {
 		return err == nil
 	}
 	until(t, "a lease", acquire)
-	out.stop()
+	out.Stop()
 	if acquire() {
 		t.Error("a lease from nobody")
 	}
-	out.start()
+	out.Start()
 	until(t, "a lease after the restart", acquire)
 }

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
+	"retake/internal/bus/checkouts"
 	"retake/internal/bus/journal"
 	"retake/internal/bus/keys"
 	"retake/internal/bus/link"
@@ -34,15 +34,15 @@ type Bus struct {
 	own     *nats.Conn // in the director's account, with journal and snapshots
 	ownJS   jetstream.JetStream
 	stored  *nats.Conn // in the account of reports and dead letters, which people share
-	reports jetstream.JetStream
+	reports *Reports
 	workers *workersAccount
 
-	checkouts atomic.Pointer[jetstream.KeyValue] // of tasks whose checkouts travel
+	checkouts atomic.Pointer[checkouts.Shelf] // Ensure replaces it
 
 	dead    *deadLetters
 	intake  *intake
 	journal atomic.Pointer[Journal] // Ensure replaces it
-	seq     atomic.Uint64
+	writer  *link.Writer
 	once    sync.Once // of Close
 	closed  error     // its result
 }
@@ -50,8 +50,7 @@ type Bus struct {
 // Open connects to the server and creates missing streams. Its errors tell the user how to proceed. ctx bounds
 // only the opening. Open takes ownership of Options.Server, even if it fails.
 func Open(ctx context.Context, o Options) (*Bus, error) {
-	b := &Bus{options: o.withDefaults()}
-	b.log, b.subjects = b.options.Log, wire.Subjects{Prefix: b.options.Prefix}
+	b := newBus(o)
 	if err := b.open(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("bus: %w", err), b.Close(context.WithoutCancel(ctx)))
 	}
@@ -61,8 +60,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 // OpenJournal opens only the journal, without workers and reports, for commands that inspect, export or import
 // it. With readOnly it changes nothing, so a director may be running, and the journal must exist.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
-	b := &Bus{options: o.withDefaults()}
-	b.log, b.subjects = b.options.Log, wire.Subjects{Prefix: b.options.Prefix}
+	b := newBus(o)
 	err := b.options.check()
 	if err == nil {
 		b.own, err = b.signIn(b.options.Keys.Journal)
@@ -85,6 +83,17 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	return b, nil
 }
 
+func newBus(o Options) *Bus {
+	o = o.withDefaults()
+	return &Bus{
+		options: o, log: o.Log, subjects: wire.Subjects{Prefix: o.Prefix},
+		writer: &link.Writer{
+			From: wire.Sender{Role: wire.RoleDirector, ID: o.Fleet, RunID: o.RunID},
+			Log:  o.Log, TraceParent: o.TraceParent,
+		},
+	}
+}
+
 func (b *Bus) open(ctx context.Context) error {
 	err := b.options.check()
 	if err == nil {
@@ -105,7 +114,6 @@ func (b *Bus) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.dead = newDeadLetters(b.stored, b.reports, b.subjects, b.options.MaxMessageBytes, b.log)
 	b.intake = newIntake(b)
 	if err := b.intake.watchConnections(); err != nil {
 		return err
@@ -126,16 +134,38 @@ func (b *Bus) connect() error {
 	if b.ownJS, err = jetstream.New(b.own); err != nil {
 		return err
 	}
-	_, err = b.signInToReports()
-	return err
+	return b.openReports()
 }
 
-// signInToReports opens the account of reports and dead letters.
-func (b *Bus) signInToReports() (_ jetstream.JetStream, err error) {
-	if b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox)); err == nil {
-		b.reports, err = jetstream.New(b.stored)
+// openReports signs in to the account of reports and dead letters.
+func (b *Bus) openReports() (err error) {
+	if b.stored, err = b.signIn(b.options.Keys.Reports, nats.CustomInboxPrefix(keys.DirectorInbox)); err != nil {
+		return err
 	}
-	return b.reports, err
+	js, err := jetstream.New(b.stored)
+	if err != nil {
+		return err
+	}
+	b.dead = newDeadLetters(b.stored, js, b.subjects, b.options.MaxMessageBytes, b.log)
+	b.reports = &Reports{
+		js: js, stream: b.options.streamName(streamReports), replicas: b.options.Replicas, subjects: b.subjects,
+		writer: b.writer, key: b.AttemptKey, dead: b.dead, maxBytes: b.options.MaxMessageBytes, log: b.log,
+	}
+	return nil
+}
+
+// Reports returns the reports of workers.
+func (b *Bus) Reports() *Reports { return b.reports }
+
+// StoredReport reads the report at a sequence of the stream. The caller compares its digest to make sure that
+// it is the right one. It also works after OpenJournal.
+func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
+	if b.reports == nil {
+		if err := b.openReports(); err != nil {
+			return StoredReport{}, fmt.Errorf("bus: report %d: %w", seq, err)
+		}
+	}
+	return b.reports.stored(ctx, seq)
 }
 
 // fresh makes a user for each connection.
@@ -310,13 +340,27 @@ func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(wor
 // Seed returns the seed of a worker's credential, which is the same each time, even after a restart.
 func (b *Bus) Seed(worker string) (string, error) { return b.workers.seed(worker) }
 
-// encode wraps a payload from the director.
-func (b *Bus) encode(p wire.Payload) ([]byte, error) {
-	return wire.Encode(b.from(), b.seq.Add(1), time.Now(), p)
-}
+// Checkouts returns the checkouts that travel over the bus.
+func (b *Bus) Checkouts() *checkouts.Shelf { return b.checkouts.Load() }
 
-func (b *Bus) from() wire.Sender {
-	return wire.Sender{Role: wire.RoleDirector, ID: b.options.Fleet, RunID: b.options.RunID}
+// ServeCheckouts serves workers the checkouts that they begin with, and stores the chunks that they send. It
+// returns nil when ctx ends.
+func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
+	service := checkouts.Service{
+		Shelf: b.Checkouts(), Rules: rules, Subjects: b.subjects, Writer: b.writer, Key: b.AttemptKey,
+		Unreadable: func(worker string, err error, m *nats.Msg) { b.dead.core(worker, err, m.Subject, m.Data) },
+	}
+	return b.intake.serve(ctx, lineCheckout, func(g *gate, m *nats.Msg) {
+		if err := ownInbox(g.worker, m.Reply); err != nil {
+			b.dead.core(g.worker, err, m.Subject, m.Data)
+			return
+		}
+		if g.checkout == nil {
+			g.checkout = checkouts.NewDesk(service, g.worker, &g.pass,
+				func() bool { return g.shut.Load() || b.workers.revoked(g.worker) })
+		}
+		g.checkout.Answer(ctx, m)
+	})
 }
 
 // redacted hides the passwords in a list of servers that appears in an error.

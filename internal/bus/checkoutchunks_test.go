@@ -63,7 +63,7 @@ func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
 	ctx := ctxFor(t)
-	store, err := b.Checkout(ctx, checkoutTask)
+	store, err := b.Checkouts().Open(ctx, checkoutTask)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 	if got := store.Bytes(); got < 100<<10 {
 		t.Errorf("%d bytes", got)
 	}
-	fresh, err := b.Checkout(ctx, checkoutTask)
+	fresh, err := b.Checkouts().Open(ctx, checkoutTask)
 	if err != nil {
 		t.Fatal(err)
 	}

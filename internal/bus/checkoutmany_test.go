@@ -42,7 +42,7 @@ func TestCheckoutOfManyFiles(t *testing.T) {
 	mustDo(t, s.fetch(root))
 	t.Logf("%d files: read and stored in %s, fetched and written in %s", manyFiles, stored.Round(time.Millisecond),
 		time.Since(began).Round(time.Millisecond))
-	store, err := b.Checkout(ctxFor(t), checkoutTask)
+	store, err := b.Checkouts().Open(ctxFor(t), checkoutTask)
 	mustDo(t, err)
 	m, err := store.Load(ctxFor(t), root, rules.Limits)
 	mustDo(t, err)

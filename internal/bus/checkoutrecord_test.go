@@ -5,7 +5,7 @@ import (
 	"errors"
 	"testing"
 
-	"retake/internal/bus/server"
+	"retake/internal/bus/checkouts"
 	"retake/internal/checkpoint"
 )
 
@@ -14,48 +14,40 @@ import (
 func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	t.Parallel()
 	leads := true
-	b := openBus(t, Options{
-		Server: startServer(t, server.Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}),
-		Leads:  func() bool { return leads },
-	})
+	b := openBus(t, Options{Leads: func() bool { return leads }})
 	ctx, task := ctxFor(t), checkoutRules().Task(worker)
 	always := func(json.RawMessage) bool { return true }
-	if err := b.KeepRecord(ctx, task, json.RawMessage(`{}`), always); err != nil {
+	if err := b.Checkouts().KeepRecord(ctx, task, json.RawMessage(`{}`), always); err != nil {
 		t.Errorf("of a task of which nothing is stored: %v", err)
 	}
 	root := publish(t, b, worker, base(t), true)
 	state := func() CheckoutState {
 		t.Helper()
-		s, _, err := b.CheckoutState(ctx, task)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s, _, err := b.Checkouts().State(ctx, task)
+		mustDo(t, err)
 		return s
 	}
-	if err := b.KeepRecord(ctx, task, json.RawMessage("{\n \"base\": \"def\"\n}"), always); err != nil ||
+	if err := b.Checkouts().KeepRecord(ctx, task, json.RawMessage("{\n \"base\": \"def\"\n}"), always); err != nil ||
 		string(state().Record) != `{"base":"def"}` {
 		t.Errorf("%s, %v", state().Record, err)
 	}
 	was := func(want string) func(json.RawMessage) bool {
 		return func(there json.RawMessage) bool { return string(there) == want }
 	}
-	if err := b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), was(`{"base":"abc"}`)); !errors.Is(err,
-		ErrOlder) {
+	err := b.Checkouts().KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), was(`{"base":"abc"}`))
+	if !errors.Is(err, checkouts.ErrOlder) {
 		t.Errorf("over another director's: %v", err)
 	}
-	store, err := b.Checkout(ctx, task)
-	if err != nil {
-		t.Fatal(err)
-	}
+	store, err := b.Checkouts().Open(ctx, task)
+	mustDo(t, err)
 	if err := store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`), always); err == nil {
 		t.Error("files of an attempt that writes were replaced")
 	}
-	if _, err := b.CloseCheckout(ctx, task, worker); err != nil {
-		t.Fatal(err)
-	}
+	_, err = b.Checkouts().Close(ctx, task, worker)
+	mustDo(t, err)
 	leads = false
 	for what, err := range map[string]error{
-		"record": b.KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), always),
+		"record": b.Checkouts().KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), always),
 		"files":  store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`), always),
 	} {
 		if !errors.Is(err, ErrNotLeading) {

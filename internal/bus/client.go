@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -36,9 +35,8 @@ type ClientOptions struct {
 type Client struct {
 	options  ClientOptions
 	subjects wire.Subjects
-	from     wire.Sender
+	writer   *link.Writer
 	nc       *nats.Conn
-	seq      atomic.Uint64
 }
 
 // Dial connects once. The caller retries, because the server may not be up yet, or may not know the workers'
@@ -51,7 +49,7 @@ func Dial(o ClientOptions) (*Client, error) {
 	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, defaultMaxMessageBytes)
 	c := &Client{
 		options: o, subjects: wire.Subjects{Prefix: o.Prefix},
-		from: wire.Sender{Role: wire.RoleWorker, ID: o.WorkerID, RunID: o.RunID, Key: o.Key},
+		writer: &link.Writer{From: wire.Sender{Role: wire.RoleWorker, ID: o.WorkerID, RunID: o.RunID, Key: o.Key}},
 	}
 	if err := c.connect(); err != nil {
 		return nil, fmt.Errorf("bus: %w", err)
@@ -143,7 +141,7 @@ func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGr
 
 // request sends a payload and reads the answer.
 func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (wire.Payload, error) {
-	data, err := c.encode(p)
+	data, err := c.writer.Encode(p)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +165,7 @@ func (c *Client) Heartbeat(h wire.Heartbeat) error { return c.publish(wire.Chann
 func (c *Client) Progress(p wire.TaskProgress) error { return c.publish(wire.ChannelProgress, p) }
 
 func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
-	data, err := c.encode(p)
+	data, err := c.writer.Encode(p)
 	if err != nil {
 		return err
 	}
@@ -184,7 +182,7 @@ func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	if id == "" {
 		return &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: p.MessageType() + " is not a report"}
 	}
-	data, err := wire.EncodeWithin(c.from, c.seq.Add(1), time.Now(), p, c.options.MaxMessageBytes)
+	data, err := wire.EncodeWithin(c.writer.From, c.writer.Next(), time.Now(), p, c.options.MaxMessageBytes)
 	if err != nil {
 		return err
 	}
@@ -222,7 +220,7 @@ func (c *Client) OnControl(handle func(Command)) error {
 			return
 		}
 		handle(Command{Payload: e.Payload, Reply: func(p wire.Payload) error {
-			data, err := c.encode(p)
+			data, err := c.writer.Encode(p)
 			if err != nil {
 				return err
 			}
@@ -233,8 +231,4 @@ func (c *Client) OnControl(handle func(Command)) error {
 		err = c.nc.FlushTimeout(link.AnswerTimeout)
 	}
 	return link.NoAnswer(err)
-}
-
-func (c *Client) encode(p wire.Payload) ([]byte, error) {
-	return wire.Encode(c.from, c.seq.Add(1), time.Now(), p)
 }

@@ -226,11 +226,11 @@ func TestDialTriesOnce(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
 	o := clientOptions(t, openBus(t, out.join()), worker)
-	out.stop()
+	out.Stop()
 	if _, err := Dial(o); !errors.Is(err, nats.ErrNoServers) {
 		t.Errorf("without a server: %v", err)
 	}
-	out.start()
+	out.Start()
 	c, err := Dial(o)
 	if err != nil {
 		t.Fatal(err)
@@ -247,12 +247,12 @@ func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	if n := c.Reconnects(); n != 0 {
 		t.Errorf("%d at the beginning", n)
 	}
-	out.stop()
+	out.Stop()
 	until(t, "the server is missed", func() bool { return !c.Connected() })
 	if n := c.Reconnects(); n != 1 {
 		t.Errorf("%d while the bus is away, want that of the next connection, 1", n)
 	}
-	out.start()
+	out.Start()
 	until(t, "connected again", c.Connected)
 	if n := c.Reconnects(); n != 1 {
 		t.Errorf("%d after the return", n)
@@ -273,7 +273,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		"no keys":   {Options{URL: "tls://127.0.0.1:1", Dir: t.TempDir()}, "director bus init"},
 		"no folder": {Options{URL: "tls://127.0.0.1:1", Keys: k}, "no folder"},
 		"other keys": {
-			Options{URL: out.url(), Keys: startOutside(t).join().Keys, Dir: t.TempDir()},
+			Options{URL: out.URL, Keys: startOutside(t).join().Keys, Dir: t.TempDir()},
 			"another certificate",
 		},
 		"nothing":    {Options{}, "neither"},
@@ -297,7 +297,7 @@ func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
 	if err := c.Report(ctxFor(t), long); err != nil {
 		t.Fatal(err)
 	}
-	all, err := b.ReportsOf(ctxFor(t), worker, 0)
+	all, err := b.Reports().Of(ctxFor(t), worker, 0)
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d reports, %v", len(all), err)
 	}
@@ -313,11 +313,11 @@ func TestReportIsCutAndRefusedWhenItIsNone(t *testing.T) {
 func TestDirectorsOwnReport(t *testing.T) {
 	b := openBus(t, Options{})
 	for range 2 {
-		if err := b.Report(ctxFor(t), worker, *failure(worker + "/exit")); err != nil {
+		if err := b.Reports().Put(ctxFor(t), worker, *failure(worker + "/exit")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	all, err := b.ReportsOf(ctxFor(t), worker, 0)
+	all, err := b.Reports().Of(ctxFor(t), worker, 0)
 	if err != nil || len(all) != 1 || errorID(all[0]) != worker+"/exit" {
 		t.Errorf("%+v, %v", all, err)
 	}

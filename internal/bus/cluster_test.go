@@ -20,20 +20,20 @@ import (
 func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls []string) {
 	t.Helper()
 	first = startOutside(t)
-	first.stop()
+	first.Stop()
 	made, port := keys.Init{}, freePort(t)
 	for i := range 3 {
 		host := fmt.Sprintf("127.0.0.%d", i+1)
 		made.Hosts, made.Routes = append(made.Hosts, host), append(made.Routes, fmt.Sprintf("%s:%d", host, port))
 	}
-	if err := made.Renew(first.dir, true); err != nil {
+	if err := made.Renew(first.Keys, true); err != nil {
 		t.Fatal(err)
 	}
 	for i, host := range made.Hosts {
-		text, err := os.ReadFile(filepath.Join(first.dir, keys.DirServer, keys.FileConfig))
+		text, err := os.ReadFile(filepath.Join(first.Keys, keys.DirServer, keys.FileConfig))
 		config := filepath.Join(t.TempDir(), keys.FileConfig)
 		if err == nil {
-			err = os.WriteFile(config, []byte(strings.ReplaceAll(string(text), first.opts.StoreDir, t.TempDir())),
+			err = os.WriteFile(config, []byte(strings.ReplaceAll(string(text), first.Options.StoreDir, t.TempDir())),
 				0o600)
 		}
 		o := natsd.Options{}
@@ -76,7 +76,7 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 	if err := made.Make(foreign); err != nil {
 		t.Fatal(err)
 	}
-	ours, err := natsd.ProcessConfigFile(filepath.Join(first.dir, keys.DirServer, keys.FileConfig))
+	ours, err := natsd.ProcessConfigFile(filepath.Join(first.Keys, keys.DirServer, keys.FileConfig))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
-	"go.uber.org/zap"
 
 	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
@@ -18,11 +17,11 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	if err := errors.Join(wire.CheckID(worker), ctx.Err()); err != nil {
 		return err
 	}
-	data, err := b.encode(p)
+	data, err := b.writer.Encode(p)
 	if err != nil {
 		return err
 	}
-	if err := b.nc.PublishMsg(link.Traced(b.subjects.Control(worker), data, b.traceParent(worker))); err != nil {
+	if err := b.nc.PublishMsg(b.writer.To(worker, b.subjects.Control(worker), data)); err != nil {
 		return fmt.Errorf("bus: send %s to %s: %w", p.MessageType(), worker, err)
 	}
 	return nil
@@ -36,35 +35,27 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	}
 	ctx, cancel := link.WithDeadline(ctx)
 	defer cancel()
-	data, err := b.encode(wire.Probe{ProbeID: fmt.Sprintf("%s/%d", worker, b.seq.Load()+1)})
+	data, err := b.writer.Encode(wire.Probe{ProbeID: fmt.Sprintf("%s/%d", worker, b.writer.Next())})
 	if err != nil {
 		return wire.Heartbeat{}, err
 	}
-	m, err := b.nc.RequestMsgWithContext(ctx, link.Traced(b.subjects.Control(worker), data, b.traceParent(worker)))
+	m, err := b.nc.RequestMsgWithContext(ctx, b.writer.To(worker, b.subjects.Control(worker), data))
 	if err != nil {
 		return wire.Heartbeat{}, link.NoAnswer(err)
 	}
 	// The answer is checked against the subject of the worker's heartbeats.
 	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
-	_, e, err := b.read(subject, m.Data)
+	_, e, err := readWorker(b.subjects, subject, m.Data)
 	if err != nil {
 		b.dead.core(worker, err, subject, m.Data)
 		return wire.Heartbeat{}, err
 	}
-	return *e.Payload.(*wire.Heartbeat), nil // read has checked it
-}
-
-// traceParent returns the span of an attempt, or "" if tracing is off.
-func (b *Bus) traceParent(worker string) string {
-	if b.options.TraceParent == nil {
-		return ""
-	}
-	return b.options.TraceParent(worker)
+	return *e.Payload.(*wire.Heartbeat), nil // readWorker has checked it
 }
 
 // PublishSnapshot publishes the state of the project to all subscribers.
 func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
-	data, err := b.encode(s)
+	data, err := b.writer.Encode(s)
 	if err != nil {
 		return err
 	}
@@ -91,7 +82,7 @@ func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) er
 	if err == nil {
 		err = service.AddEndpoint("default", micro.HandlerFunc(func(r micro.Request) {
 			if r.Reply() != "" { // else it is PublishSnapshot's own message
-				b.respond(r.Subject(), func(data []byte) error { return r.Respond(data) }, latest())
+				b.writer.Respond(r.Subject(), func(data []byte) error { return r.Respond(data) }, latest())
 			}
 		}), micro.WithEndpointSubject(b.subjects.Snapshot()))
 	}
@@ -100,18 +91,4 @@ func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) er
 	}
 	<-ctx.Done()
 	return nil
-}
-
-// respond answers a request on a subject, or not at all if the answer is nil.
-func (b *Bus) respond(subject string, send func([]byte) error, p wire.Payload) {
-	if p == nil {
-		return
-	}
-	data, err := b.encode(p)
-	if err == nil {
-		err = send(data)
-	}
-	if err != nil {
-		b.log.Warn("bus answer", zap.String("subject", subject), zap.Error(err))
-	}
 }

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"sync"
 	"time"
@@ -132,7 +131,7 @@ func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject stri
 
 // core stores a core message without waiting, because only its sender is affected by a loss.
 func (d *deadLetters) core(sender string, err error, subject string, data []byte) {
-	reason := reasonOf(err)
+	reason := wire.Reason(err)
 	m := d.letter(sender, reason, subject, data)
 	d.count(reason.Cause, m != nil && d.nc.PublishMsg(m) == nil)
 }
@@ -140,7 +139,7 @@ func (d *deadLetters) core(sender string, err error, subject string, data []byte
 // report stores a stored message and waits for it, so that the origin can be acknowledged. The id makes a
 // second reading of the same origin the same letter.
 func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
-	reason := reasonOf(err)
+	reason := wire.Reason(err)
 	m := d.letter(inStream, reason, subject, data)
 	if m == nil {
 		d.count(reason.Cause, false)
@@ -162,11 +161,4 @@ func (d *deadLetters) count(c wire.Cause, kept bool) {
 	if !kept {
 		d.counts[c].Dropped++
 	}
-}
-
-func reasonOf(err error) *wire.Malformed {
-	if m, ok := errors.AsType[*wire.Malformed](err); ok {
-		return m
-	}
-	return &wire.Malformed{Cause: wire.CauseNotAnEnvelope, Detail: err.Error()}
 }

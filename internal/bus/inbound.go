@@ -31,7 +31,7 @@ func (i *intake) subscribe(g *gate, l line, t *taker) error {
 	if t == nil {
 		return nil
 	}
-	for _, subject := range i.bus.lineSubjects(l, g.worker) {
+	for _, subject := range l.subjects(i.bus.subjects, g.worker) {
 		sub, err := i.bus.nc.ChanSubscribe(subject, i.inbound)
 		if err != nil {
 			return fmt.Errorf("bus: listen on %s: %w", subject, err)

@@ -2,7 +2,6 @@ package bus
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -14,10 +13,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
-	"retake/internal/bus/link"
+	"retake/internal/bus/checkouts"
 	"retake/internal/bus/wire"
 )
 
@@ -35,9 +33,9 @@ const (
 	lines
 )
 
-// lineSubjects returns the subjects of one worker's line.
-func (b *Bus) lineSubjects(l line, worker string) []string {
-	switch s := b.subjects; l {
+// subjects returns the subjects of one worker's line.
+func (l line) subjects(s wire.Subjects, worker string) []string {
+	switch l {
 	case lineHello:
 		return []string{s.Worker(worker, wire.ChannelHello)}
 	case lineHeartbeat:
@@ -59,9 +57,6 @@ const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
 	pendingBytes    = bytesAtOnce
 )
-
-// storeTimeout bounds storing one report. The worker waits for AnswerTimeout and then sends it again.
-const storeTimeout = link.AnswerTimeout - time.Second
 
 // intake receives the messages of admitted workers. It has no subscriptions for other workers.
 type intake struct {
@@ -101,12 +96,9 @@ type gate struct {
 	user   string                      // public key of its credential
 	subs   [lines][]*nats.Subscription // guarded by the intake's lock
 
-	shut   atomic.Bool   // messages are no longer read
-	sealed atomic.Bool   // the checkout is no longer read or written
-	stored atomic.Int64  // bytes of its checkout received so far
-	opened atomic.Uint64 // number of times its checkout was opened for it
-
-	checkout *checkoutDesk // owned by the goroutine of lineCheckout
+	shut     atomic.Bool // messages are no longer read
+	pass     checkouts.Pass
+	checkout *checkouts.Desk // owned by the goroutine of lineCheckout
 
 	mu    sync.Mutex // acquired before the intake's lock
 	quota quota
@@ -178,6 +170,16 @@ func (i *intake) admitted() []string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return slices.Collect(maps.Keys(i.gates))
+}
+
+// pass returns a worker's access to its checkout, or nil.
+func (i *intake) pass(worker string) *checkouts.Pass {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if g := i.gates[worker]; g != nil {
+		return &g.pass
+	}
+	return nil
 }
 
 // dismiss stops reading a worker's messages.
@@ -334,10 +336,10 @@ func (i *intake) cutOff(g *gate, what string) {
 // would. It does not answer if the report cannot be stored now: the worker then sends it again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
-	id, err := b.readReport(g.worker, m)
+	id, err := b.reports.read(g.worker, m)
 	if err != nil {
 		b.dead.core(g.worker, err, m.Subject, m.Data)
-		i.answer(g, m, storedReport{Error: &reportRefusal{http.StatusBadRequest, reasonOf(err).Error()}})
+		i.answer(g, m, storedReport{Error: &reportRefusal{http.StatusBadRequest, wire.Reason(err).Error()}})
 		return
 	}
 	g.mu.Lock()
@@ -353,7 +355,7 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 		}})
 		return
 	}
-	ack, err := b.store(i.ctx, m.Subject, id, m.Data)
+	ack, err := b.reports.store(i.ctx, m.Subject, id, m.Data)
 	if err != nil {
 		b.log.Warn("a report could not be stored; its worker sends it again", zap.String("worker", g.worker),
 			zap.Error(err))
@@ -365,90 +367,6 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 		g.mu.Unlock()
 	}
 	i.answer(g, m, storedReport{Stream: ack.Stream, Seq: ack.Sequence, Duplicate: ack.Duplicate})
-}
-
-// readReport returns a report's id. Every error is a *wire.Malformed.
-func (b *Bus) readReport(worker string, m *nats.Msg) (id string, err error) {
-	if m.Reply != "" {
-		if err := ownInbox(worker, m.Reply); err != nil {
-			return "", err
-		}
-	}
-	return b.checkReport(worker, m.Subject, m.Data)
-}
-
-// checkReport returns the id of a report made by the worker itself. Every error is a *wire.Malformed.
-func (b *Bus) checkReport(worker, subject string, data []byte) (id string, err error) {
-	_, e, err := b.read(subject, data)
-	if err != nil {
-		return "", err
-	}
-	_, id = wire.ReportID(e.Payload)
-	signed, err := wire.CheckSignature(e, b.AttemptKey(worker), worker)
-	switch {
-	case err != nil:
-	case !signed:
-		err = &wire.Malformed{Cause: wire.CauseUnsigned, Detail: "signature is missing: a worker's reports need one"}
-	case e.Sender.Role != wire.RoleWorker:
-		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("sender.role: want worker, got %s",
-			e.Sender.Role)}
-	case reserved(worker, id):
-		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("error_id: %s is the director's", id)}
-	}
-	return id, err
-}
-
-// ExitID, OffenceID and DiskID return the ids of the director's reports about an attempt. Workers may not use them.
-func ExitID(worker string) string { return worker + "/exit" }
-
-// OffenceID returns the id of the report of an Offence.
-func OffenceID(worker string) string { return worker + "/offence" }
-
-// DiskID returns the id of the report of an attempt that fills the disk.
-func DiskID(worker string) string { return worker + "/disk" }
-
-func reserved(worker, id string) bool {
-	return id == ExitID(worker) || id == OffenceID(worker) || id == DiskID(worker)
-}
-
-// store appends a report to the stream. Within the stream's duplicate window, the same report is stored once.
-func (b *Bus) store(ctx context.Context, subject, id string, data []byte) (*jetstream.PubAck, error) {
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
-	defer cancel()
-	worker, _, _ := b.subjects.ParseWorker(subject)
-	key := b.AttemptKey(worker)
-	if key == nil {
-		return nil, errNoSecret
-	}
-	return b.reports.PublishMsg(ctx, link.Traced(subject, data, b.traceParent(worker)),
-		jetstream.WithMsgID(wire.ReportMessageID(key, worker, id)))
-}
-
-// storedReport answers a report. It has the form of a stream's answer, which other clients understand.
-type storedReport struct {
-	Stream    string         `json:"stream,omitempty"`
-	Seq       uint64         `json:"seq,omitempty"`
-	Duplicate bool           `json:"duplicate,omitempty"`
-	Error     *reportRefusal `json:"error,omitempty"`
-}
-
-// reportRefusal explains why a report was not stored and never will be.
-type reportRefusal struct {
-	Code        int    `json:"code"` // 400: it cannot be read, 429: over the quota
-	Description string `json:"description"`
-}
-
-func (i *intake) answer(g *gate, m *nats.Msg, a storedReport) {
-	if m.Reply == "" || ownInbox(g.worker, m.Reply) != nil {
-		return
-	}
-	data, err := json.Marshal(a)
-	if err == nil {
-		err = m.Respond(data)
-	}
-	if err != nil {
-		i.bus.log.Warn("bus answer", zap.String("subject", m.Subject), zap.Error(err))
-	}
 }
 
 // ownInbox checks that an answer goes only to the worker that asked. The asker chooses the reply subject, and

@@ -29,8 +29,8 @@ func TestAWorkerWorksOnAJoinedServer(t *testing.T) {
 			}
 		}, func(string, wire.TaskProgress) {})
 	})
-	if got := b.WorkerURL("192.0.2.1"); got != o.url() {
-		t.Fatalf("workers connect to %s, want %s", got, o.url())
+	if got := b.WorkerURL("192.0.2.1"); got != o.URL {
+		t.Fatalf("workers connect to %s, want %s", got, o.URL)
 	}
 	c := dial(t, b, worker)
 	if err := c.OnControl(func(m Command) { _ = m.Reply(heartbeat()) }); err != nil {
@@ -57,7 +57,7 @@ func TestAWorkerWorksOnAJoinedServer(t *testing.T) {
 	if err := c.Report(ctxFor(t), failure("e1")); err != nil {
 		t.Errorf("report: %v", err)
 	}
-	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != 1 {
+	if all, err := b.Reports().Of(ctxFor(t), worker, 0); err != nil || len(all) != 1 {
 		t.Errorf("%d reports, %v", len(all), err)
 	}
 	background(t, func(ctx context.Context) error { return b.ServeBudget(ctx, oneLease{}) })
@@ -93,7 +93,7 @@ func TestAWorkerBehindARelay(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		server.Relay(ctx, l, strings.TrimPrefix(out.url(), "tls://"), server.DefaultLimits, zap.NewNop())
+		server.Relay(ctx, l, strings.TrimPrefix(out.URL, "tls://"), server.DefaultLimits, zap.NewNop())
 	})
 	defer running.Wait()
 	defer stop()

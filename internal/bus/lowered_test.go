@@ -33,9 +33,9 @@ func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return after.ConsumeReports(ctx, inTurn(in.take)) })
+	background(t, func(ctx context.Context) error { return after.Reports().Consume(ctx, inTurn(in.take)) })
 	until(t, "the report to be read", func() bool { return len(in.seen()) == 1 })
-	stored, err := after.ReportsOf(ctxFor(t), worker, 0)
+	stored, err := after.Reports().Of(ctxFor(t), worker, 0)
 	if err != nil || len(stored) != 1 || stored[0].Body.(*wire.WorkerError).LastStdoutTail != long.LastStdoutTail {
 		t.Errorf("%d stored, %v", len(stored), err)
 	}

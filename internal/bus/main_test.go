@@ -4,22 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	natsd "github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
 	"go.uber.org/goleak"
 
+	"retake/internal/bus/bustest"
 	"retake/internal/bus/keys"
 	"retake/internal/bus/server"
 	"retake/internal/bus/wire"
@@ -179,57 +176,24 @@ func signed(t *testing.T, b *Bus, id string, p wire.Payload) []byte {
 	return data
 }
 
-// outside is a NATS server as an operator runs it, with the configuration that `director bus init` writes; it
-// can be stopped and started again on its port.
+// outside is a NATS server as an operator runs it.
 type outside struct {
-	t    *testing.T
-	dir  string // of its keys
-	opts natsd.Options
-	s    *natsd.Server
+	*bustest.Server
+	t *testing.T
 }
 
 func startOutside(t *testing.T) *outside {
 	t.Helper()
-	o := &outside{t: t, dir: t.TempDir()}
-	made := keys.Init{Hosts: []string{"127.0.0.1"}, Port: freePort(t), Store: t.TempDir(), Prefix: wire.DefaultPrefix}
-	if err := made.Make(o.dir); err != nil {
-		t.Fatal(err)
-	}
-	o.start()
-	t.Cleanup(o.stop)
-	return o
-}
-
-func (o *outside) start() {
-	o.t.Helper()
-	o.opts = natsd.Options{}
-	if err := o.opts.ProcessConfigFile(filepath.Join(o.dir, keys.DirServer, keys.FileConfig)); err != nil {
-		o.t.Fatal(err)
-	}
-	o.opts.NoLog, o.opts.NoSigs = true, true
-	s, err := natsd.NewServer(&o.opts)
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		o.t.Fatal("server not ready")
-	}
-	o.s = s
-}
-
-func (o *outside) stop() {
-	o.s.Shutdown()
-	o.s.WaitForShutdown()
+	return &outside{bustest.New(t, t.TempDir()), t}
 }
 
 // restart waits until every connection of a director has missed the server, and is back: none notices the end
 // of another, and what is written before is lost.
 func (o *outside) restart(b *Bus) {
 	o.t.Helper()
-	o.stop()
+	o.Stop()
 	o.missed(b)
-	o.start()
+	o.Start()
 	until(o.t, "the director to be back", b.Connected)
 }
 
@@ -240,30 +204,17 @@ func (o *outside) missed(b *Bus) {
 	})
 }
 
-func (o *outside) url() string { return "tls://127.0.0.1:" + strconv.Itoa(o.opts.Port) }
-
 // join returns the options of a director that joins the server. Each director has a separate directory.
 func (o *outside) join() Options {
 	o.t.Helper()
-	k, err := keys.Load(filepath.Join(o.dir, keys.DirDirector))
-	if err != nil {
-		o.t.Fatal(err)
-	}
-	return Options{URL: o.url(), Keys: k, Dir: o.t.TempDir()}
+	return Options{URL: o.URL, Keys: o.Director(), Dir: o.t.TempDir()}
 }
 
-// freePort is one that the tests of other packages, which run beside, do not get by chance while a server is away.
 func freePort(t *testing.T) int {
 	t.Helper()
-	for range 20 {
-		port := 20000 + rand.N(12000)
-		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port))); err == nil {
-			_ = l.Close()
-			return port
-		}
-	}
-	t.Fatal("no free port")
-	return 0
+	port, err := bustest.FreePort()
+	mustDo(t, err)
+	return port
 }
 
 // openOperated opens a bus, and a connection to it with the operator's credential file.

@@ -12,8 +12,10 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/chain"
+	"retake/internal/bus/checkouts"
 	"retake/internal/bus/journal"
 	"retake/internal/bus/keys"
+	"retake/internal/bus/leadership"
 	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
@@ -35,12 +37,28 @@ type (
 	Head         = chain.Head
 )
 
-// Errors of the journal. See packages journal, chain and link.
+// Checkouts, as the callers of this package see them.
+type (
+	CheckoutRules = checkouts.Rules
+	CheckoutStore = checkouts.Store
+	CheckoutState = checkouts.State
+	OpenCheckout  = checkouts.Opened
+)
+
+// The lease, as the callers of this package see it.
+type (
+	Lease        = leadership.Lease
+	Leader       = leadership.Leader
+	LeaseOptions = leadership.Options
+)
+
+// Errors of packages journal, chain, checkouts and link.
 var (
 	ErrRefused         = journal.ErrRefused
 	ErrUnsure          = journal.ErrUnsure
 	ErrSnapshot        = journal.ErrSnapshot
 	ErrReplaced        = journal.ErrReplaced
+	ErrNoChunk         = checkouts.ErrNoChunk
 	ErrDamaged         = chain.ErrDamaged
 	ErrJournalNotEmpty = journal.ErrNotEmpty
 	ErrNotLeading      = link.ErrNotLeading
@@ -132,12 +150,4 @@ func (o Options) check() error {
 	default:
 		return wire.CheckPrefix(o.Prefix)
 	}
-}
-
-// LeaseOptions describe a process that wants to lead.
-type LeaseOptions struct {
-	Me     Leader           // without Since, Why and Time
-	Period time.Duration    // validity of a renewal
-	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
-	Able   func() bool      // reports whether this process can lead, and so take and renew; nil means always
 }

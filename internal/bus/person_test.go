@@ -65,7 +65,7 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 			t.Fatal(got)
 		}
 		replies := []string{p.subjects.Journal(), "$O." + "RETAKE_SNAPSHOTS" + ".M.x"}
-		for _, stream := range []string{"RETAKE_JOURNAL", "OBJ_" + "RETAKE_SNAPSHOTS", p.reportsStream()} {
+		for _, stream := range []string{"RETAKE_JOURNAL", "OBJ_" + "RETAKE_SNAPSHOTS", streamReports} {
 			replies = append(replies, "$JS.API.STREAM.PURGE."+stream, "$JS.API.STREAM.DELETE."+stream)
 		}
 		reported := 0
@@ -83,11 +83,11 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 			t.Fatal(got)
 		}
 		until(t, "everything is stored", func() bool {
-			stream, err := p.reports.Stream(ctxFor(t), p.reportsStream())
+			stream, err := p.reports.js.Stream(ctxFor(t), streamReports)
 			return err == nil && stream.CachedInfo().State.LastSeq >= uint64(reported)
 		})
 		time.Sleep(100 * time.Millisecond) // for what is answered behind the storing
-		stream, err := p.reports.Stream(ctxFor(t), p.reportsStream())
+		stream, err := p.reports.js.Stream(ctxFor(t), streamReports)
 		if err != nil || stream.CachedInfo().State.Msgs < uint64(reported) {
 			t.Errorf("reports are gone: %+v, %v", stream, err)
 		}

@@ -98,7 +98,7 @@ func batch(n uint64) []byte { return fmt.Appendf(nil, "batch %060000d", n) }
 
 // TestInitSyncs: so does a server that is started with what `director bus init` wrote.
 func TestInitSyncs(t *testing.T) {
-	if o := startOutside(t); !o.opts.SyncAlways {
+	if o := startOutside(t); !o.Options.SyncAlways {
 		t.Error("its nats.conf leaves what was acknowledged unsynced")
 	}
 }

@@ -43,13 +43,26 @@ type Report struct {
 	Ack      func() error // tells the stream that the report was handled; nil from ReportsOf
 }
 
-// ConsumeReports reads every report until ctx ends, and then returns nil. prepare runs concurrently on all
+// Reports are the workers' reports in their stream.
+type Reports struct {
+	js       jetstream.JetStream // in the account of reports
+	stream   string
+	replicas int
+	subjects wire.Subjects
+	writer   *link.Writer
+	key      func(worker string) []byte // of its signatures, or nil
+	dead     *deadLetters
+	maxBytes int // of one message
+	log      *zap.Logger
+}
+
+// Consume reads every report until ctx ends, and then returns nil. prepare runs concurrently on all
 // cores. The functions it returns run one at a time, in the order of the stream. A report is delivered again
 // until its Ack is called, so the caller must recognize duplicates by error_id. Unreadable reports become dead
-// letters. If the server goes away or forgets the consumer, ConsumeReports waits.
-func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take func())) error {
+// letters. If the server goes away or forgets the consumer, Consume waits.
+func (r *Reports) Consume(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
-		if served := b.serveReports(ctx, prepare); served {
+		if served := r.serve(ctx, prepare); served {
 			failures = 0
 		}
 		link.Pause(ctx, link.Backoff(failures))
@@ -57,20 +70,20 @@ func (b *Bus) ConsumeReports(ctx context.Context, prepare func(Report) (take fun
 	return nil
 }
 
-// serveReports consumes until an error or the end of ctx. It reports whether anything worked before.
-func (b *Bus) serveReports(ctx context.Context, prepare func(Report) func()) (served bool) {
-	consumer, err := b.reportConsumer(ctx)
+// serve consumes until an error or the end of ctx. It reports whether anything worked before.
+func (r *Reports) serve(ctx context.Context, prepare func(Report) func()) (served bool) {
+	consumer, err := r.consumer(ctx)
 	began := time.Now()
 	if err == nil {
-		err = b.consume(ctx, consumer, prepare)
+		err = r.consume(ctx, consumer, prepare)
 	}
 	if ctx.Err() == nil {
-		b.log.Warn("reports cannot be read, trying again", zap.Error(err))
+		r.log.Warn("reports cannot be read, trying again", zap.Error(err))
 	}
 	return time.Since(began) > pullBeat
 }
 
-func (b *Bus) consume(ctx context.Context, consumer jetstream.Consumer, prepare func(Report) func()) error {
+func (r *Reports) consume(ctx context.Context, consumer jetstream.Consumer, prepare func(Report) func()) error {
 	return inOrder(ctx, 2*reportsAhead, func(ctx context.Context, put func(jetstream.Msg)) error {
 		failed := make(chan error, 1)
 		consuming, err := consumer.Consume(put, jetstream.PullMaxMessagesWithBytesLimit(reportsAhead, reportBytesAhead),
@@ -93,27 +106,27 @@ func (b *Bus) consume(ctx context.Context, consumer jetstream.Consumer, prepare 
 		case <-ctx.Done():
 		}
 		return err
-	}, func(m jetstream.Msg) func() error { return b.prepareReport(ctx, m, prepare) })
+	}, func(m jetstream.Msg) func() error { return r.prepared(ctx, m, prepare) })
 }
 
-// reportConsumer creates the consumer or updates the existing one with its name, so at most one exists.
-func (b *Bus) reportConsumer(ctx context.Context) (jetstream.Consumer, error) {
-	return b.reports.CreateOrUpdateConsumer(ctx, b.reportsStream(), jetstream.ConsumerConfig{
+// consumer creates the consumer or updates the existing one with its name, so at most one exists.
+func (r *Reports) consumer(ctx context.Context) (jetstream.Consumer, error) {
+	return r.js.CreateOrUpdateConsumer(ctx, r.stream, jetstream.ConsumerConfig{
 		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
-		AckWait: reportAckWait, MaxDeliver: -1, MaxAckPending: 2 * reportsAhead, Replicas: b.options.Replicas,
+		AckWait: reportAckWait, MaxDeliver: -1, MaxAckPending: 2 * reportsAhead, Replicas: r.replicas,
 	})
 }
 
-// prepareReport does the order-independent part of handling a stored report.
-func (b *Bus) prepareReport(ctx context.Context, m jetstream.Msg, prepare func(Report) func()) (take func() error) {
+// prepared does the order-independent part of handling a stored report.
+func (r *Reports) prepared(ctx context.Context, m jetstream.Msg, prepare func(Report) func()) (take func() error) {
 	meta, err := m.Metadata()
 	if err != nil {
 		return func() error { return err }
 	}
-	report, err := b.report(m.Subject(), m.Data(), meta.Sequence.Stream, meta.Timestamp)
+	report, err := r.report(m.Subject(), m.Data(), meta.Sequence.Stream, meta.Timestamp)
 	if err != nil {
 		return func() error {
-			if err := b.dead.report(ctx, err, m.Subject(), meta.Sequence.Stream, m.Data()); err != nil {
+			if err := r.dead.report(ctx, err, m.Subject(), meta.Sequence.Stream, m.Data()); err != nil {
 				return fmt.Errorf("dead letter: %w", err)
 			}
 			return m.Ack()
@@ -127,12 +140,12 @@ func (b *Bus) prepareReport(ctx context.Context, m jetstream.Msg, prepare func(R
 	}
 }
 
-func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Report, error) {
-	worker, e, err := b.read(subject, data)
+func (r *Reports) report(subject string, data []byte, seq uint64, at time.Time) (Report, error) {
+	worker, e, err := readWorker(r.subjects, subject, data)
 	if err != nil {
 		return Report{}, err
 	}
-	signed, err := wire.CheckSignature(e, b.AttemptKey(worker), worker)
+	signed, err := wire.CheckSignature(e, r.key(worker), worker)
 	if err != nil {
 		return Report{}, err
 	}
@@ -143,20 +156,20 @@ func (b *Bus) report(subject string, data []byte, seq uint64, at time.Time) (Rep
 	}, nil
 }
 
-// ReportsOf returns every stored report of a worker after the sequence after, in the order of the stream, up to
+// Of returns every stored report of a worker after the sequence after, in the order of the stream, up to
 // the stream's last one at the time of the call. It skips unreadable reports, which the consumer turns into
 // dead letters. It does not read reports of other workers, because the server has an index of subjects.
-func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Report, error) {
+func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
 	}
-	stream, err := b.reports.Stream(ctx, b.reportsStream())
+	stream, err := r.js.Stream(ctx, r.stream)
 	if err != nil {
 		return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
 	}
 	var all []Report
-	for _, subject := range b.lineSubjects(lineReport, worker) {
-		list, err := b.reportsOn(ctx, stream, subject, after)
+	for _, subject := range lineReport.subjects(r.subjects, worker) {
+		list, err := r.on(ctx, stream, subject, after)
 		if err != nil {
 			return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
 		}
@@ -166,19 +179,19 @@ func (b *Bus) ReportsOf(ctx context.Context, worker string, after uint64) ([]Rep
 	return all, nil
 }
 
-// Reporters lists the workers that have stored reports, shorter names first.
-func (b *Bus) Reporters(ctx context.Context) ([]string, error) {
-	stream, err := b.reports.Stream(ctx, b.reportsStream())
+// Workers lists the workers that have stored reports, shorter names first.
+func (r *Reports) Workers(ctx context.Context) ([]string, error) {
+	stream, err := r.js.Stream(ctx, r.stream)
 	var info *jetstream.StreamInfo
 	if err == nil {
-		info, err = stream.Info(ctx, jetstream.WithSubjectFilter(b.subjects.WorkerTree("*")))
+		info, err = stream.Info(ctx, jetstream.WithSubjectFilter(r.subjects.WorkerTree("*")))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bus: who has reported: %w", err)
 	}
 	var all []string
 	for subject := range info.State.Subjects {
-		if worker, _, ok := b.subjects.ParseWorker(subject); ok {
+		if worker, _, ok := r.subjects.ParseWorker(subject); ok {
 			all = append(all, worker)
 		}
 	}
@@ -187,7 +200,7 @@ func (b *Bus) Reporters(ctx context.Context) ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject string,
+func (r *Reports) on(ctx context.Context, stream jetstream.Stream, subject string,
 	after uint64,
 ) (all []Report, err error) {
 	last := stream.CachedInfo().State.LastSeq
@@ -202,34 +215,34 @@ func (b *Bus) reportsOn(ctx context.Context, stream jetstream.Stream, subject st
 		if seq = m.Sequence; seq > last {
 			break
 		}
-		if r, err := b.report(m.Subject, m.Data, m.Sequence, m.Time); err == nil {
-			all = append(all, r)
+		if one, err := r.report(m.Subject, m.Data, m.Sequence, m.Time); err == nil {
+			all = append(all, one)
 		}
 	}
 	return all, nil
 }
 
-// Report stores a report by the director about a worker whose container ended without one. It is signed and
+// Put stores a report by the director about a worker whose container ended without one. It is signed and
 // handled like a worker's. Within the stream's duplicate window, the same report is stored once. Tails are cut
 // to fit.
-func (b *Bus) Report(ctx context.Context, worker string, e wire.WorkerError) error {
+func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
 	}
-	from := b.from()
-	from.Key = b.AttemptKey(worker)
-	data, err := wire.EncodeWithin(from, b.seq.Add(1), time.Now(), &e, b.options.MaxMessageBytes)
+	from := r.writer.From
+	from.Key = r.key(worker)
+	data, err := wire.EncodeWithin(from, r.writer.Next(), time.Now(), &e, r.maxBytes)
 	if err != nil {
 		return err
 	}
-	_, err = b.store(ctx, b.subjects.Worker(worker, wire.ChannelError), e.ErrorID, data)
+	_, err = r.store(ctx, r.subjects.Worker(worker, wire.ChannelError), e.ErrorID, data)
 	return link.NoAnswer(err)
 }
 
 // TakeSpooled stores a report that a worker wrote to its spool without an acknowledgement, as if it had come
 // over the bus. A *wire.Malformed means that it is not from that worker and does not count. Within the stream's
 // duplicate window, the same report is stored once. Quotas do not apply, so the caller bounds the amount.
-func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error {
+func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
 	}
@@ -244,11 +257,11 @@ func (b *Bus) TakeSpooled(ctx context.Context, worker string, data []byte) error
 	if id == "" {
 		return &wire.Malformed{Cause: wire.CauseWrongSubject, Detail: e.Payload.MessageType() + " is not a report"}
 	}
-	subject := b.subjects.Worker(worker, channel)
-	if id, err = b.checkReport(worker, subject, data); err != nil {
+	subject := r.subjects.Worker(worker, channel)
+	if id, err = r.check(worker, subject, data); err != nil {
 		return err
 	}
-	_, err = b.store(ctx, subject, id, data)
+	_, err = r.store(ctx, subject, id, data)
 	return link.NoAnswer(err)
 }
 
@@ -261,17 +274,9 @@ type StoredReport struct {
 	Received time.Time `json:"received"`
 }
 
-// StoredReport reads the report at a sequence of the stream. The caller compares its digest to make sure that
-// it is the right one. It also works after OpenJournal.
-func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
-	js, err := b.reports, error(nil)
-	if js == nil {
-		js, err = b.signInToReports()
-	}
-	var stream jetstream.Stream
-	if err == nil {
-		stream, err = js.Stream(ctx, b.reportsStream())
-	}
+// stored reads the report at a sequence of the stream.
+func (r *Reports) stored(ctx context.Context, seq uint64) (StoredReport, error) {
+	stream, err := r.js.Stream(ctx, r.stream)
 	var m *jetstream.RawStreamMsg
 	if err == nil {
 		m, err = stream.GetMsg(ctx, seq)

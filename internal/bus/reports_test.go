@@ -58,7 +58,7 @@ func (i *inbox) seen() []string {
 func TestReportReachesTheDirector(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
+	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	result := wire.WorkerResult{ResultID: "r1", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
 	// e1 twice: the broker's window already helps
@@ -76,12 +76,12 @@ func TestReportReachesTheDirector(t *testing.T) {
 		time.Since(first.Received) > time.Minute {
 		t.Errorf("report: %+v", first)
 	}
-	stored, err := b.ReportsOf(ctxFor(t), worker, 0)
+	stored, err := b.Reports().Of(ctxFor(t), worker, 0)
 	if err != nil || len(stored) != 2 || errorID(stored[0]) != "e1" || stored[0].SHA256 != first.SHA256 ||
 		stored[1].Seq != 2 {
 		t.Errorf("ReportsOf: %+v, %v", stored, err)
 	}
-	if other, err := b.ReportsOf(ctxFor(t), "somebody-else", 0); err != nil || len(other) != 0 {
+	if other, err := b.Reports().Of(ctxFor(t), "somebody-else", 0); err != nil || len(other) != 0 {
 		t.Errorf("ReportsOf another: %+v, %v", other, err)
 	}
 }
@@ -91,7 +91,7 @@ func TestUnacknowledgedReportComesAgain(t *testing.T) {
 		b := openBus(t, Options{})
 		again := make(chan uint64, 4)
 		background(t, func(ctx context.Context) error {
-			return b.ConsumeReports(ctx, inTurn(func(r Report) { again <- r.Seq }))
+			return b.Reports().Consume(ctx, inTurn(func(r Report) { again <- r.Seq }))
 		})
 		c := dial(t, b, worker)
 		start := time.Now()
@@ -113,7 +113,7 @@ func TestIdleBusIsQuietAndAwake(t *testing.T) {
 		b := openBus(t, Options{Log: zap.New(log)})
 		arrived := make(chan time.Time, 1)
 		background(t, func(ctx context.Context) error {
-			return b.ConsumeReports(ctx, inTurn(func(r Report) { arrived <- time.Now(); _ = r.Ack() }))
+			return b.Reports().Consume(ctx, inTurn(func(r Report) { arrived <- time.Now(); _ = r.Ack() }))
 		})
 		c := dial(t, b, worker)
 		time.Sleep(time.Hour) // the bubble's
@@ -136,12 +136,12 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 	out := startOutside(t)
 	b := openBus(t, out.join())
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
+	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	for i := range total {
 		if i%10 == 5 {
-			out.stop()
-			out.start()
+			out.Stop()
+			out.Start()
 		}
 		publishUntilStored(t, c, failure(fmt.Sprintf("e%03d", i)))
 	}
@@ -151,7 +151,7 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 		return len(slices.Compact(ids))
 	}
 	until(t, "all reports", func() bool { return distinct() == total })
-	stream, err := b.reports.Stream(ctxFor(t), b.reportsStream())
+	stream, err := b.reports.js.Stream(ctxFor(t), streamReports)
 	if err != nil || stream.CachedInfo().State.Consumers != 1 {
 		t.Errorf("consumers piled up: %+v, %v", stream.CachedInfo().State, err)
 	}
@@ -174,11 +174,11 @@ func publishUntilStored(t *testing.T, c *Client, e *wire.WorkerError) {
 func TestConsumerThatWasDeletedIsMadeAgain(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
+	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	publishUntilStored(t, c, failure("e1"))
 	until(t, "first", func() bool { return len(in.seen()) == 1 })
-	if err := b.reports.DeleteConsumer(ctxFor(t), b.reportsStream(), consumerName); err != nil {
+	if err := b.reports.js.DeleteConsumer(ctxFor(t), streamReports, consumerName); err != nil {
 		t.Fatal(err)
 	}
 	publishUntilStored(t, c, failure("e2"))
@@ -203,7 +203,7 @@ func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 	b.Admit(worker) // it comes back with the credential that it has
 	<-back
 	publishUntilStored(t, c, failure("e2"))
-	reports, err := b.ReportsOf(ctxFor(t), worker, 0)
+	reports, err := b.Reports().Of(ctxFor(t), worker, 0)
 	if err != nil || len(reports) != 2 {
 		t.Errorf("reports %+v, %v", reports, err)
 	}
@@ -212,7 +212,7 @@ func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 func TestBareReportOfTheOperator(t *testing.T) {
 	b, nc := openOperated(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
+	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	for _, body := range []string{string(seedObject(t, worker)), `{"error":` + string(seedObject(t, worker)) + `}`} {
 		if _, err := nc.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(body), 5*time.Second); err != nil {
 			t.Fatal(err)
@@ -227,102 +227,6 @@ func TestBareReportOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestDeadLettersByCause(t *testing.T) {
-	good := string(mustEncode(t, worker, failure("e1")))
-	swap := func(old, new string) string {
-		if !strings.Contains(good, old) {
-			t.Fatalf("%s is not in %s", old, good)
-		}
-		return strings.Replace(good, old, new, 1)
-	}
-	cases := []struct {
-		cause  wire.Cause
-		detail string
-		body   string
-	}{
-		{
-			wire.CauseOversized, "want at most 1048576",
-			swap("Unit tests failed", strings.Repeat("x", wire.LongestMessage)),
-		},
-		{wire.CauseNotJSON, "", `{"schema_version":`},
-		{wire.CauseNotAnEnvelope, "schema_version is missing", `{"hello":"world"}`},
-		{
-			wire.CauseUnknownVersion, `want worker_error.v1, got "worker_error.v2"`,
-			swap("worker_error.v1", "worker_error.v2"),
-		},
-		{wire.CauseUnknownType, `"gossip.v1"`, swap("worker_error.v1", "gossip.v1")},
-		{wire.CauseMissingField, "payload.error_type is missing", swap(`"error_type"`, `"error_kind"`)},
-		{
-			wire.CauseWrongType, "payload.issue_number: want an integer, got string",
-			swap(`"issue_number":21`, `"issue_number":"21"`),
-		},
-		{
-			wire.CauseBadValue, "payload.issue_number: want at least 1, got 0",
-			swap(`"issue_number":21`, `"issue_number":0`),
-		},
-		{
-			wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject",
-			string(seedObject(t, "worker-3-1707600000")),
-		},
-		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
-		{wire.CauseUnsigned, "signature is missing", good},
-	}
-	if len(cases) != len(wire.Causes()) {
-		t.Errorf("%d cases for %d causes", len(cases), len(wire.Causes()))
-	}
-	b, nc := openOperated(t, Options{MaxMessageBytes: 4096})
-	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
-	for _, c := range cases {
-		from := nc
-		if c.cause == wire.CauseOversized { // the server lets no person send as much
-			from = b.stored
-		}
-		if _, err := from.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body),
-			5*time.Second); err != nil {
-			t.Fatalf("%s: %v", c.cause, err)
-		}
-	}
-	stream, err := b.reports.Stream(ctxFor(t), b.deadStream())
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, "all counted", func() bool { return totalDead(b) == len(cases) })
-	for i, c := range cases {
-		m, err := stream.GetLastMsgForSubject(ctxFor(t), b.subjects.Dead(c.cause))
-		if err != nil {
-			t.Errorf("%s: %v", c.cause, err)
-			continue
-		}
-		wantBody := c.body[:min(len(c.body), 4096)]
-		if m.Header.Get(HeaderCause) != string(c.cause) || !strings.Contains(m.Header.Get(HeaderDetail), c.detail) ||
-			m.Header.Get(HeaderSubject) != b.subjects.Worker(worker, wire.ChannelError) ||
-			m.Header.Get(HeaderStreamSeq) != fmt.Sprint(i+1) ||
-			string(m.Data) != wantBody {
-			t.Errorf("%s: %v, %d bytes", c.cause, m.Header, len(m.Data))
-		}
-	}
-	consumer, err := b.reports.Consumer(ctxFor(t), b.reportsStream(), consumerName)
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, "all acknowledged", func() bool {
-		info, err := consumer.Info(ctxFor(t))
-		return err == nil && info.NumAckPending == 0 && info.NumPending == 0 &&
-			info.AckFloor.Stream == uint64(len(cases))
-	})
-	if got := in.seen(); len(got) != 0 {
-		t.Errorf("handled: %v", got)
-	}
-}
-
-func totalDead(b *Bus) (n int) {
-	for _, c := range b.DeadLetters() {
-		n += int(c.Total)
-	}
-	return n
-}
-
 // A publisher chooses where acknowledgements go. They must not reach the journal.
 func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 	b := openBus(t, Options{})
@@ -333,7 +237,7 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	until(t, "the report is a dead letter", func() bool { return totalDead(b) == 1 })
-	if all, err := b.ReportsOf(ctxFor(t), worker, 0); err != nil || len(all) != 0 {
+	if all, err := b.Reports().Of(ctxFor(t), worker, 0); err != nil || len(all) != 0 {
 		t.Errorf("%d stored, %v", len(all), err)
 	}
 	if seq, err := b.Journal().Append(ctxFor(t), "first", 0, nil); err != nil || seq != 1 {
@@ -345,7 +249,7 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 func TestStolenCredentialForgesNothing(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
-	background(t, func(ctx context.Context) error { return b.ConsumeReports(ctx, inTurn(in.take)) })
+	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	thief := dial(t, b, worker) // the worker's credential, and its key, which is not used
 	result := &wire.WorkerResult{
 		ResultID: worker + "/result", AttemptID: worker, IssueNumber: 21, Attempt: 1,
@@ -399,11 +303,11 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(thief.Report(ctxFor(t), result), b.Report(ctxFor(t), worker, *exit)); err != nil {
+	if err := errors.Join(thief.Report(ctxFor(t), result), b.Reports().Put(ctxFor(t), worker, *exit)); err != nil {
 		t.Fatal(err)
 	}
 	until(t, "the true ones", func() bool { return len(in.seen()) == 2 })
-	stored, err := b.ReportsOf(ctxFor(t), worker, 0)
+	stored, err := b.Reports().Of(ctxFor(t), worker, 0)
 	if err != nil || len(stored) != 2 || !stored[0].Signed || !stored[1].Signed {
 		t.Errorf("stored: %+v, %v", stored, err)
 	}

@@ -81,7 +81,7 @@ func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	options := out.join()
 	p := &place{Bus: openBus(t, options)}
 	o := p.tcp(t, worker)
-	out.stop()
+	out.Stop()
 	for _, w := range []string{"other-1", worker} { // the second one while the first is tried again
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		if err := p.Revoke(ctx, w); !errors.Is(err, ErrNoAnswer) {
@@ -93,7 +93,7 @@ func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 		t.Errorf("%v are written down", known.Revoked)
 	}
 	closeBus(t, p.Bus)
-	out.start()
+	out.Start()
 	p.Bus = openBus(t, options)
 	if got := p.dialRaw(t).signIn(o.JWT, o.Seed); got == "PONG" {
 		t.Error("a revoked worker is let in")
@@ -106,13 +106,13 @@ func TestRevocationWaitsForTheServer(t *testing.T) {
 	out := startOutside(t)
 	p := &place{Bus: openBus(t, out.join())}
 	o := p.tcp(t, worker)
-	out.stop()
+	out.Stop()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	if err := p.Revoke(ctx, worker); !errors.Is(err, ErrNoAnswer) {
 		t.Errorf("without a server: %v", err)
 	}
-	out.start()
+	out.Start()
 	until(t, "the server to know", func() bool { return p.dialRaw(t).signIn(o.JWT, o.Seed) != "PONG" })
 	if err := p.Revoke(ctxFor(t), worker); err != nil {
 		t.Error(err)

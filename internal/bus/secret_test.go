@@ -17,7 +17,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	b := openBus(t, leader)
 	key := b.AttemptKey(worker)
 	closeBus(t, b)
-	out.wipe()
+	out.Wipe()
 
 	o := out.join()
 	leads := false
@@ -38,7 +38,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 		t.Error("the newcomer does not learn of the secret while it stands by")
 	}
 	closeBus(t, b)
-	out.wipe()
+	out.Wipe()
 	leads = true // its lease has begun
 	until(t, "the server to be back", func() bool { return newcomer.Ensure(ctxFor(t)) == nil })
 	mustDo(t, newcomer.ShareSecret(ctxFor(t)))
@@ -84,7 +84,7 @@ func TestNothingFollowsFromNoSecret(t *testing.T) {
 	if err := b.Revoke(ctxFor(t), worker); !errors.Is(err, errNoSecret) {
 		t.Errorf("revoke: %v", err)
 	}
-	if err := b.Report(ctxFor(t), worker, wire.WorkerError{
+	if err := b.Reports().Put(ctxFor(t), worker, wire.WorkerError{
 		ErrorID: ExitID(worker), WorkerID: worker, IssueNumber: 21,
 		Stage: wire.StageCode, Attempt: 1, ErrorType: "unknown",
 	}); !errors.Is(err, errNoSecret) {

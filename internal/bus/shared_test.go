@@ -238,7 +238,7 @@ func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 func TestAPersonsCredentialIsRevokedByItself(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
-	p := &place{Bus: openBus(t, out.join()), folder: out.dir}
+	p := &place{Bus: openBus(t, out.join()), folder: out.Keys}
 	first, elsewhere := p.person(t), t.TempDir()
 	if err := p.Bus.options.Keys.WritePerson(elsewhere, first.URL, first.CA, first.Prefix); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestAPersonsCredentialIsRevokedByItself(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer connected.Close()
-	claims, err := keys.RevokePerson(out.dir, first)
+	claims, err := keys.RevokePerson(out.Keys, first)
 	if err == nil {
 		err = PushClaims(ctxFor(t), first.URL, p.Bus.options.Keys, claims)
 	}
@@ -264,7 +264,7 @@ func TestAPersonsCredentialIsRevokedByItself(t *testing.T) {
 		if got := p.dialRaw(t).signIn(second.JWT, second.Seed); got != "PONG" {
 			t.Errorf("%s: %q to another person", when, got)
 		}
-		if _, err := p.ReportsOf(ctxFor(t), worker, 0); err != nil {
+		if _, err := p.Reports().Of(ctxFor(t), worker, 0); err != nil {
 			t.Errorf("%s: the director: %v", when, err)
 		}
 		out.restart(p.Bus)

@@ -7,7 +7,9 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"retake/internal/bus/checkouts"
 	"retake/internal/bus/journal"
+	"retake/internal/bus/leadership"
 	"retake/internal/bus/wire"
 )
 
@@ -41,9 +43,11 @@ func (o Options) suffix() string {
 	return "_" + o.Fleet
 }
 
-func (b *Bus) reportsStream() string { return b.options.streamName("RETAKE_REPORTS") }
-func (b *Bus) deadStream() string    { return b.options.streamName("RETAKE_DEAD") }
-func (b *Bus) leaseBucket() string   { return b.options.streamName("RETAKE_LEASE") }
+// Streams in the account of reports.
+const (
+	streamReports = "RETAKE_REPORTS"
+	streamDead    = "RETAKE_DEAD"
+)
 
 // streams describes every stream. Retention is by age and size, never work-queue, because reports are kept
 // after reading.
@@ -51,12 +55,12 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	s := b.subjects
 	return []jetstream.StreamConfig{
 		{
-			Name: b.reportsStream(), Description: "worker reports",
+			Name: b.options.streamName(streamReports), Description: "worker reports",
 			Subjects: []string{s.AllWorkers(wire.ChannelError), s.AllWorkers(wire.ChannelResult)},
 			MaxAge:   reportsAge, MaxBytes: reportsBytes, MaxMsgsPerSubject: reportsPerWorker,
 		},
 		{
-			Name: b.deadStream(), Description: "messages that could not be read",
+			Name: b.options.streamName(streamDead), Description: "messages that could not be read",
 			Subjects: []string{s.Dead("*")},
 			MaxAge:   deadAge, MaxBytes: deadBytes, MaxMsgsPerSubject: deadPerCause,
 		},
@@ -84,14 +88,28 @@ func (b *Bus) ensure(ctx context.Context) error {
 		return err
 	}
 	for _, c := range b.streams() {
-		if err := b.ensureStream(ctx, b.reports, c); err != nil {
-			return err
+		c.Storage, c.Retention = jetstream.FileStorage, jetstream.LimitsPolicy
+		c.Replicas, c.Duplicates = b.options.Replicas, duplicateWindow
+		if _, err := b.reports.js.CreateOrUpdateStream(ctx, c); err != nil {
+			return fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and does no "+
+				"other fleet there use the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
 		}
 	}
-	if err := b.ensureCheckouts(ctx); err != nil {
+	shelf, err := checkouts.New(ctx, checkouts.Options{
+		JS: b.ownJS, Bucket: b.options.streamName("RETAKE_CHECKOUTS"), Replicas: b.options.Replicas,
+		Leads: b.options.Leads, Pass: func(worker string) *checkouts.Pass { return b.intake.pass(worker) }, Log: b.log,
+	})
+	if err != nil {
 		return err
 	}
+	b.checkouts.Store(shelf)
 	return b.openJournal(ctx)
+}
+
+// NewLease opens the fleet's lease without taking it.
+func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
+	bucket := leadership.Bucket{JS: b.ownJS, Name: b.options.streamName("RETAKE_LEASE"), Replicas: b.options.Replicas}
+	return leadership.New(ctx, bucket, o, b.log)
 }
 
 // journalOptions describe the journal to package journal.
@@ -115,26 +133,4 @@ func (b *Bus) openJournal(ctx context.Context) (err error) {
 		b.journal.Store(j)
 	}
 	return err
-}
-
-func (b *Bus) ensureStream(ctx context.Context, js jetstream.JetStream, c jetstream.StreamConfig) error {
-	c = b.onDisk(c)
-	_, err := js.CreateOrUpdateStream(ctx, c)
-	return b.noStream(c, err)
-}
-
-// onDisk sets the properties common to all streams.
-func (b *Bus) onDisk(c jetstream.StreamConfig) jetstream.StreamConfig {
-	c.Storage, c.Retention = jetstream.FileStorage, jetstream.LimitsPolicy
-	c.Replicas, c.Duplicates = b.options.Replicas, duplicateWindow
-	return c
-}
-
-// noStream explains why a stream may not be creatable.
-func (b *Bus) noStream(c jetstream.StreamConfig, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and has no other "+
-		"fleet there the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
 }

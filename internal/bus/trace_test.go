@@ -76,7 +76,7 @@ func TestMessagesNameTheirSpan(t *testing.T) {
 			if err := c.Report(ctxFor(t), failureOf(id, "e-1")); err != nil {
 				t.Fatal(err)
 			}
-			stream, err := b.reports.Stream(ctxFor(t), b.reportsStream())
+			stream, err := b.reports.js.Stream(ctxFor(t), streamReports)
 			var stored *jetstream.RawStreamMsg
 			if err == nil {
 				stored, err = stream.GetLastMsgForSubject(ctxFor(t), b.subjects.Worker(id, wire.ChannelError))

@@ -3,7 +3,6 @@ package bus
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -13,16 +12,6 @@ import (
 	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
-
-// wipe removes everything from a server: streams, buckets and pushed accounts.
-func (o *outside) wipe() {
-	o.t.Helper()
-	o.stop()
-	if err := os.RemoveAll(o.opts.StoreDir); err != nil {
-		o.t.Fatal(err)
-	}
-	o.start()
-}
 
 // TestAWipedServerIsEstablishedAnew: after reopening, the bus works as at first. Workers return with their
 // credentials, revocations stay in force, and the directors still have the secret from which the keys of
@@ -38,13 +27,13 @@ func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	if err := b.Revoke(ctxFor(t), "evil-1"); err != nil {
 		t.Fatal(err)
 	}
-	out.stop()
+	out.Stop()
 	short, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if b.Ensure(short) == nil {
 		t.Error("no server, and all is there")
 	}
-	out.wipe()
+	out.Wipe()
 	until(t, "the bus to be opened again", func() bool { return b.Ensure(ctxFor(t)) == nil })
 	until(t, "the running worker to be back", running.Connected)
 	until(t, "its report", func() bool { return running.Report(ctxFor(t), failure("e1")) == nil })
@@ -80,12 +69,12 @@ func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
 	b := openBus(t, out.join())
-	someone := person(t, out.dir)
-	trust, err := link.Trust(out.url(), someone.CA)
+	someone := person(t, out.Keys)
+	trust, err := link.Trust(out.URL, someone.CA)
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := nats.Connect(out.url(), append(trust, nats.UserJWTAndSeed(someone.JWT, someone.Seed),
+	nc, err := nats.Connect(out.URL, append(trust, nats.UserJWTAndSeed(someone.JWT, someone.Seed),
 		nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))...)
 	if err != nil {
 		t.Fatal(err)
@@ -103,14 +92,14 @@ func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 		})
 	}()
 	until(t, "an answer", func() bool { return ask() == nil })
-	out.stop()
+	out.Stop()
 	out.missed(b)
 	until(t, "the server to be missed by a person, too", func() bool { return !nc.IsConnected() })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	out.start()
+	out.Start()
 	until(t, "the server to be back", func() bool { return b.Connected() && nc.IsConnected() })
 	if err := ask(); !errors.Is(err, nats.ErrNoResponders) {
 		t.Errorf("asked for the snapshot: %v", err)

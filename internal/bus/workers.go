@@ -12,10 +12,10 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// read decodes a message from a worker's subject and checks it against the subject. Every error is a
+// readWorker decodes a message from a worker's subject and checks it against the subject. Every error is a
 // *wire.Malformed.
-func (b *Bus) read(subject string, data []byte) (worker string, e wire.Envelope, err error) {
-	worker, channel, ok := b.subjects.ParseWorker(subject)
+func readWorker(s wire.Subjects, subject string, data []byte) (worker string, e wire.Envelope, err error) {
+	worker, channel, ok := s.ParseWorker(subject)
 	if !ok {
 		return "", e, &wire.Malformed{
 			Cause:  wire.CauseWrongSubject,
@@ -61,7 +61,7 @@ func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, 
 func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat),
 	onProgress func(string, wire.TaskProgress),
 ) {
-	worker, e, err := b.read(m.Subject, m.Data)
+	worker, e, err := readWorker(b.subjects, m.Subject, m.Data)
 	if err != nil {
 		b.dead.core(worker, err, m.Subject, m.Data)
 		return
@@ -139,18 +139,18 @@ func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.
 }
 
 func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) wire.Payload) {
-	worker, e, err := b.read(m.Subject, m.Data)
+	worker, e, err := readWorker(b.subjects, m.Subject, m.Data)
 	if err == nil {
 		err = ownInbox(worker, m.Reply)
 	}
 	if err == nil {
-		// read has checked that the payload is a hello
-		b.respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello)))
+		// readWorker has checked that the payload is a hello
+		b.writer.Respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello)))
 		return
 	}
 	b.dead.core(worker, err, m.Subject, m.Data)
-	if reasonOf(err).Cause == wire.CauseUnknownVersion && ownInbox(worker, m.Reply) == nil {
-		b.respond(m.Subject, m.Respond, wire.Incompatibility{
+	if wire.Reason(err).Cause == wire.CauseUnknownVersion && ownInbox(worker, m.Reply) == nil {
+		b.writer.Respond(m.Subject, m.Respond, wire.Incompatibility{
 			Reason: "major_version", ExpectedProtocolVersion: wire.ProtocolVersion,
 			RequiredAction: "sync_main_and_restart",
 		})

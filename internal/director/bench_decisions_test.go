@@ -187,7 +187,7 @@ func (x *decisionBench) fill(reports int) {
 	for range 4 {
 		wg.Go(func() {
 			for r := range todo {
-				if err := b.TakeSpooled(context.Background(), r.worker, r.data); err != nil {
+				if err := b.Reports().TakeSpooled(context.Background(), r.worker, r.data); err != nil {
 					x.Error(err)
 				}
 			}
@@ -304,7 +304,9 @@ func (x *decisionBench) run(s *session) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = s.owner.Run(ctx) })
-	wg.Go(func() { _ = s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) }) })
+	wg.Go(func() {
+		_ = s.bus.Reports().Consume(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) })
+	})
 	return func() {
 		cancel()
 		wg.Wait()

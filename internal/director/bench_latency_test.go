@@ -55,7 +55,7 @@ func measureLatency(t *testing.T, bytes, tasks int, synced bool, what string) {
 		defer encoding.Unlock()
 		n = x.sent
 		worker, data := x.report(b)
-		return n, func() error { return b.TakeSpooled(context.Background(), worker, data) }
+		return n, func() error { return b.Reports().TakeSpooled(context.Background(), worker, data) }
 	}
 	paced, full := ours.atPace(t, 4_000, send), ours.inTurns(t, 8_000, send)
 	stop()

@@ -118,7 +118,7 @@ func (s *session) diskWatch() *lead.DiskWatch {
 		Of: s.config.SharedKey(), Watermark: func() float64 { return s.setup().Director.DiskWatermark },
 		Use:  func() (disk.Use, error) { return s.diskUse(s.config.SharedDir()) },
 		Live: func(ctx context.Context) []fsm.Task { return workers.Live(ctx, s.owner) },
-		Used: s.workspace.Used, Uploaded: s.bus.Uploaded, Log: s.log,
+		Used: s.workspace.Used, Uploaded: s.bus.Checkouts().Uploaded, Log: s.log,
 		Stop: func(ctx context.Context, worker, why string) {
 			s.ends.End(ctx, worker, bus.DiskID(worker), recovery.ScopeViolation, recovery.TooMuch+why)
 		},
@@ -166,7 +166,7 @@ func (s *session) newAttempts() {
 	s.stopper = &effects.Stopper{
 		Setup: s.setup, Now: func() time.Time { return s.owner.Clock.Now() }, Runtime: s.runtime,
 		Workspace: s.workspace, Travel: s.travel, Withdrawals: s.withdrawals, Secrets: s.workSecrets,
-		Ending: &reports.Ending{Cache: s.reports, Bus: s.bus, Spool: s.workspace, Log: s.log},
+		Ending: &reports.Ending{Cache: s.reports, Bus: s.bus.Reports(), Spool: s.workspace, Log: s.log},
 		Reader: s.reader, Credentials: s.credentials, Proxy: s.network, Outputs: s.printed, Control: s.control,
 		Leases: s.broker, Record: s.recorder, Redact: s.github.Redact, Log: s.log,
 	}

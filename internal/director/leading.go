@@ -80,7 +80,7 @@ func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
 
 // storedReports returns a worker's reports on the bus.
 func (d *daemon) storedReports(ctx context.Context, worker string) (all []fsm.Report, err error) {
-	stored, err := reports.NewCache(d.hub.Bus(), d.github.Secrets).Of(ctx, worker)
+	stored, err := reports.NewCache(d.hub.Bus().Reports(), d.github.Secrets).Of(ctx, worker)
 	for _, r := range stored {
 		all = append(all, reports.Translate(r))
 	}

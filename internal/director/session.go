@@ -87,7 +87,7 @@ func (d *daemon) newSession() *session {
 		},
 		hostDisk:    &effects.Disk{State: d.disk.Now, Use: d.diskUse, Workspace: d.workspace, Log: d.log},
 		credentials: &effects.Credentials{Bus: d.hub.Bus(), Log: d.log},
-		reports:     reports.NewCache(d.hub.Bus(), d.github.Secrets),
+		reports:     reports.NewCache(d.hub.Bus().Reports(), d.github.Secrets),
 		withdrawals: effects.NewWithdrawals(), upkeep: &upkeep.Upkeep{
 			Journal: d.hub.Bus().Journal(), Interval: func() time.Duration { return d.setup().Director.Interval },
 			Fleet: d.fleetFile(), Unusable: &d.unusable, Log: d.log,

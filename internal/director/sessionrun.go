@@ -211,7 +211,7 @@ func (s *session) parts() []sessionPart {
 		s.owner.Run,
 		s.owner.HandOver,
 		func(ctx context.Context) error {
-			return s.bus.ConsumeReports(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) })
+			return s.bus.Reports().Consume(ctx, func(r bus.Report) func() { return s.reader.Received(ctx, r) })
 		},
 		endless(s.traces.Run),
 		s.signs.Watch,

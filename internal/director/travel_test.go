@@ -231,7 +231,7 @@ func TestNothingIsLeftOnTheBus(t *testing.T) {
 	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
 	must(t, err)
 	defer func() { must(t, b.Close(context.Background())) }()
-	left, err := b.Checkouts(t.Context())
+	left, err := b.Checkouts().Tasks(t.Context())
 	if err != nil || len(left) > 0 {
 		t.Errorf("left %q, %v", left, err)
 	}

@@ -54,7 +54,7 @@ func (w *world) travels(every float64) {
 
 func (w *world) checkout() *bus.CheckoutStore {
 	w.t.Helper()
-	store, err := w.bus.Checkout(context.Background(), "k3v9qx2m")
+	store, err := w.bus.Checkouts().Open(context.Background(), "k3v9qx2m")
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -334,7 +334,7 @@ func TestWholeAgent(t *testing.T) {
 	if !strings.Contains(w.out.String(), `"tokens":1234`) {
 		t.Errorf("its output does not go on to the container's log: %s", w.out)
 	}
-	stored, err := w.bus.ReportsOf(t.Context(), "k3v9qx2m-1", 0)
+	stored, err := w.bus.Reports().Of(t.Context(), "k3v9qx2m-1", 0)
 	if err != nil || len(stored) != 1 {
 		t.Fatalf("%d reports, %v", len(stored), err)
 	}

@@ -94,7 +94,7 @@ func (w *world) startBus() {
 	var running sync.WaitGroup
 	running.Go(func() {
 		_ = b.ServeHello(ctx, func(worker string, h wire.Hello) wire.Payload {
-			stored, err := b.ReportsOf(ctx, worker, 0)
+			stored, err := b.Reports().Of(ctx, worker, 0)
 			if err != nil {
 				w.t.Error(err)
 			}
@@ -176,7 +176,7 @@ func (w *world) start() <-chan ExitCode {
 
 func (w *world) reports() []wire.Payload {
 	w.t.Helper()
-	stored, err := w.bus.ReportsOf(context.Background(), "k3v9qx2m-1", 0)
+	stored, err := w.bus.Reports().Of(context.Background(), "k3v9qx2m-1", 0)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -21,6 +22,8 @@ import (
 type Server struct {
 	URL  string
 	Keys string // the folder that `director bus init` makes
+
+	Options natsd.Options // as running
 
 	t      testing.TB
 	nats   *natsd.Server
@@ -54,11 +57,11 @@ func (s *Server) Credentials() string { return filepath.Join(s.Keys, keys.DirDir
 // Start runs it again after Stop, on the same port and files.
 func (s *Server) Start() {
 	s.t.Helper()
-	var o natsd.Options
-	err := o.ProcessConfigFile(s.config)
+	s.Options = natsd.Options{}
+	err := s.Options.ProcessConfigFile(s.config)
 	if err == nil {
-		o.NoLog, o.NoSigs = true, true
-		s.nats, err = natsd.NewServer(&o)
+		s.Options.NoLog, s.Options.NoSigs = true, true
+		s.nats, err = natsd.NewServer(&s.Options)
 	}
 	if err != nil {
 		s.t.Fatal(err)
@@ -69,14 +72,34 @@ func (s *Server) Start() {
 	}
 }
 
+// Wipe removes everything from the server: streams, buckets and pushed accounts.
+func (s *Server) Wipe() {
+	s.t.Helper()
+	s.Stop()
+	if err := os.RemoveAll(s.Options.StoreDir); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Start()
+}
+
+// Director returns the keys of a director that joins.
+func (s *Server) Director() *keys.Director {
+	s.t.Helper()
+	k, err := keys.Load(s.Credentials())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return k
+}
+
 // Stop ends it; its files stay.
 func (s *Server) Stop() {
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()
 }
 
-// FreePort is one that nobody gets by chance while the server is away: below those that Linux gives to outgoing
-// connections, and below those that directors choose from.
+// FreePort returns a port that stays free while the server is down. It is below the range of outgoing connections and
+// of directors' ports.
 func FreePort() (int, error) {
 	var failed error
 	for range 20 {

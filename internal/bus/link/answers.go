@@ -14,7 +14,8 @@ import (
 
 // Bounds of requests.
 const (
-	AnswerTimeout = 5 * time.Second  // of a request whose context has no deadline
+	AnswerTimeout = 5 * time.Second  // of a request without a deadline in its context
+	StoreTimeout  = 4 * time.Second  // for storing; its requester waits for AnswerTimeout
 	ReadTimeout   = 3 * time.Second  // for one short answer of the server
 	readFor       = 10 * time.Second // no further retry after this time
 )
@@ -37,7 +38,7 @@ var noAnswerErrors = []error{
 // Leads reports whether this process alone may change shared data now. Nil means always.
 type Leads func() bool
 
-// MayChange must be called immediately before overwriting or deleting anything that no compare-and-set protects.
+// MayChange must be called immediately before overwriting or deleting without a compare-and-set.
 func (l Leads) MayChange() error {
 	if l != nil && !l() {
 		return ErrNotLeading
@@ -64,8 +65,7 @@ func NoAnswer(err error) error {
 	return fmt.Errorf("bus: %w", err)
 }
 
-// Temporary reports whether an error is a missing answer, or one that leaves open whether the message was
-// stored.
+// Temporary reports whether an error is a missing answer. It leaves open whether the message was stored.
 func Temporary(err error) bool {
 	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
 }
@@ -88,7 +88,7 @@ func Outage(err error) bool {
 }
 
 // Answered retries a read while the server does not answer, because its connection may come back or its cluster
-// may be electing a leader. The final lack of an answer says nothing about the data.
+// may be electing a leader. Without a final answer, the data may still exist.
 func Answered[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	for began, failures := time.Now(), 0; ; failures++ {
 		try, cancel := context.WithTimeout(ctx, ReadTimeout)

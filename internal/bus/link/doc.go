@@ -1,3 +1,3 @@
-// Package link has the conventions that both sides of the bus share: how a client signs in, trusts and reconnects,
-// how long it waits for an answer, and which errors of NATS say nothing about the data. It must not link a server.
+// Package link has conventions of both sides of the bus. It covers signing in, trust, reconnecting, timeouts, and the
+// errors of NATS that leave open whether a message was stored. It must not link a server.
 package link

@@ -29,7 +29,7 @@ func (w *Writer) Encode(p wire.Payload) ([]byte, error) {
 	return wire.Encode(w.From, w.Next(), time.Now(), p)
 }
 
-// Respond answers a request on a subject, or not at all if the answer is nil.
+// Respond answers a request on a subject. It does not answer if p is nil.
 func (w *Writer) Respond(subject string, send func([]byte) error, p wire.Payload) {
 	if p == nil {
 		return
@@ -56,7 +56,7 @@ func (w *Writer) To(worker, subject string, data []byte) *nats.Msg {
 func Traced(subject string, data []byte, parent string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if parent != "" {
-		// in lower case, as W3C has it: Set would not change that either
+		// in lower case, as in the W3C's specification
 		m.Header = nats.Header{wire.TraceHeader: {parent}}
 	}
 	return m

@@ -1,6 +1,9 @@
 package wire
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Cause is why a message could not be read. The list is closed: it is the suffix of the dead-letter subject, a header
 // and a metric label.
@@ -76,4 +79,12 @@ func (m *Malformed) Error() string { return "wire: " + string(m.Cause) + ": " + 
 
 func malformed(c Cause, format string, args ...any) *Malformed {
 	return &Malformed{Cause: c, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Reason returns the *Malformed that err wraps, or one made of another error.
+func Reason(err error) *Malformed {
+	if m, ok := errors.AsType[*Malformed](err); ok {
+		return m
+	}
+	return &Malformed{Cause: CauseNotAnEnvelope, Detail: err.Error()}
 }

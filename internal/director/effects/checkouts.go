@@ -67,7 +67,7 @@ func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect
 			return nil, err
 		}
 	}
-	store, err := c.Bus.Checkout(ctx, e.Nonce)
+	store, err := c.Bus.Checkouts().Open(ctx, e.Nonce)
 	if err != nil {
 		return nil, failure.OnBus(err)
 	}
@@ -110,7 +110,7 @@ func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error 
 		return nil
 	}
 	over := func(there json.RawMessage) bool { return !workspace.Newer(there, record) }
-	state, there, err := c.Bus.CheckoutState(ctx, nonce)
+	state, there, err := c.Bus.Checkouts().State(ctx, nonce)
 	stored := there && state.Manifest != (checkpoint.Digest{})
 	switch {
 	case err != nil:
@@ -118,9 +118,9 @@ func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error 
 	case !stored && !travels:
 		return nil
 	case stored && !changed:
-		return failure.OnBus(c.Bus.KeepRecord(ctx, nonce, record, over))
+		return failure.OnBus(c.Bus.Checkouts().KeepRecord(ctx, nonce, record, over))
 	}
-	store, err := c.Bus.Checkout(ctx, nonce)
+	store, err := c.Bus.Checkouts().Open(ctx, nonce)
 	if err != nil {
 		return failure.OnBus(err)
 	}
@@ -137,9 +137,9 @@ func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error 
 // Mounted removes the stored copy of a checkout that used to travel and is now mounted: from here on it changes
 // locally.
 func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
-	_, there, err := c.Bus.CheckoutState(ctx, nonce)
+	_, there, err := c.Bus.Checkouts().State(ctx, nonce)
 	if err == nil && there {
-		err = c.Bus.DropCheckout(ctx, nonce)
+		err = c.Bus.Checkouts().Drop(ctx, nonce)
 	}
 	return failure.OnBus(err)
 }
@@ -166,14 +166,14 @@ func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *c
 // checkout that does not travel. If files is false, it receives only the record, because the files are about to be
 // discarded. No worker may hold the checkout.
 func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error {
-	state, there, err := c.Bus.CheckoutState(ctx, nonce)
+	state, there, err := c.Bus.Checkouts().State(ctx, nonce)
 	if err != nil {
 		return failure.OnBus(err)
 	}
 	if !there || state.Manifest == (checkpoint.Digest{}) {
 		return nil
 	}
-	store, err := c.Bus.Checkout(ctx, nonce)
+	store, err := c.Bus.Checkouts().Open(ctx, nonce)
 	if err != nil {
 		return failure.OnBus(err)
 	}
@@ -186,7 +186,7 @@ func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error
 	sent := workspace.Sent{
 		Root: state.Manifest, Record: state.Record,
 		Replace: func(ctx context.Context, record json.RawMessage) error {
-			return failure.OnBus(c.Bus.KeepRecord(ctx, nonce, record,
+			return failure.OnBus(c.Bus.Checkouts().KeepRecord(ctx, nonce, record,
 				func(there json.RawMessage) bool { return bytes.Equal(there, state.Record) }))
 		},
 		Fetch: func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
@@ -239,7 +239,7 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 // TakeBack revokes an attempt's right to send, and receives the data sent so far. Call it when the attempt's
 // container is gone, or when further data from it must not count.
 func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
-	if _, err := c.Bus.CloseCheckout(ctx, e.Nonce, e.Worker); err != nil {
+	if _, err := c.Bus.Checkouts().Close(ctx, e.Nonce, e.Worker); err != nil {
 		return failure.OnBus(err)
 	}
 	err := c.Receive(ctx, e.Nonce, true)
@@ -256,7 +256,7 @@ func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
-	state, there, err := c.Bus.CheckoutState(ctx, nonceOf(worker))
+	state, there, err := c.Bus.Checkouts().State(ctx, nonceOf(worker))
 	if err != nil {
 		c.Log.Warn("reason for a refused checkout not read", zap.String("worker", worker), zap.Error(err))
 	}
@@ -269,7 +269,7 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 // LostWork states the amount of work lost with a worker that ended without a report. It returns "" if the checkout
 // does not travel, or if its last checkpoint is unknown.
 func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
-	state, there, err := c.Bus.CheckoutState(ctx, nonceOf(worker))
+	state, there, err := c.Bus.Checkouts().State(ctx, nonceOf(worker))
 	if err != nil || !there || state.At.IsZero() || state.Attempt != "" && state.Attempt != worker {
 		return ""
 	}

@@ -14,7 +14,7 @@ import (
 
 // Store is the part of the bus that a Cache reads.
 type Store interface {
-	ReportsOf(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
+	Of(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
 }
 
 // Cache keeps the reports of running attempts, so that each one is read and decoded once: by the consumer, or at the
@@ -65,7 +65,7 @@ func (c *Cache) Of(ctx context.Context, worker string) ([]bus.Report, error) {
 	c.mu.Lock()
 	list := slices.Clone(c.read[worker])
 	c.mu.Unlock()
-	rest, err := c.store.ReportsOf(ctx, worker, lastSeq(list))
+	rest, err := c.store.Of(ctx, worker, lastSeq(list))
 	if err != nil {
 		return nil, failure.OnBus(err)
 	}

@@ -18,7 +18,7 @@ type storedReports struct {
 	read   int
 }
 
-func (f *storedReports) ReportsOf(_ context.Context, _ string, after uint64) (rest []bus.Report, err error) {
+func (f *storedReports) Of(_ context.Context, _ string, after uint64) (rest []bus.Report, err error) {
 	for _, r := range f.stored {
 		if r.Seq > after {
 			rest = append(rest, r)

@@ -21,7 +21,7 @@ import (
 type Ending struct {
 	Cache *Cache
 	Bus   interface {
-		Report(ctx context.Context, worker string, e wire.WorkerError) error
+		Put(ctx context.Context, worker string, e wire.WorkerError) error
 		TakeSpooled(ctx context.Context, worker string, data []byte) error
 	}
 	Spool interface {
@@ -43,7 +43,7 @@ func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([
 	if stored, err = d.Cache.Of(ctx, e.Worker); err != nil || hasEnd(stored) {
 		return stored, err
 	}
-	if err := d.Bus.Report(ctx, e.Worker, exitReport(e, x)); err != nil {
+	if err := d.Bus.Put(ctx, e.Worker, exitReport(e, x)); err != nil {
 		return nil, failure.OnBus(err)
 	}
 	return d.Cache.Of(ctx, e.Worker)

@@ -83,7 +83,7 @@ func (r *Restorer) collect(ctx context.Context, known *fsm.Machine) (*evidence, 
 			e.live[nonce], e.running[fsm.IssueKey(c.Task)] = n, nonce
 		}
 	}
-	workers, err := r.Bus().Reporters(ctx)
+	workers, err := r.Bus().Reports().Workers(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func (l *Leftovers) Look(ctx context.Context) (err error) {
 	if l.local, err = l.Workspace.Found(); err != nil {
 		return err
 	}
-	l.onBus, err = l.Bus.Checkouts(ctx)
+	l.onBus, err = l.Bus.Checkouts().Tasks(ctx)
 	return failure.OnBus(err)
 }
 
@@ -72,7 +72,7 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 		if slices.Contains(keep, nonce) {
 			continue
 		}
-		if err := l.Bus.DropCheckout(ctx, nonce); err != nil {
+		if err := l.Bus.Checkouts().Drop(ctx, nonce); err != nil {
 			l.Log.Warn("cannot remove an orphaned checkout from the bus", zap.String("task", nonce), zap.Error(err))
 		}
 	}

@@ -74,7 +74,7 @@ func (d *Ends) End(ctx context.Context, worker, id string, reason recovery.Reaso
 		if of == nil {
 			return true
 		}
-		if err = d.Bus.Report(ctx, worker, EndReport(*of, worker, id, reason, message)); err == nil {
+		if err = d.Bus.Reports().Put(ctx, worker, EndReport(*of, worker, id, reason, message)); err == nil {
 			return true
 		}
 		d.Log.Warn("the director's report of an attempt is not stored yet", zap.String("worker", worker),

@@ -1,4 +1,4 @@
-package bus
+package leadership
 
 import (
 	"context"
@@ -27,13 +27,13 @@ const (
 	longestTry = 500 * time.Millisecond
 )
 
-// Leader describes the leader of a fleet, in its own words.
+// Leader is the entry that the leader of a fleet writes.
 type Leader struct {
 	ID      string `json:"id"` // unique id of the process
 	RunID   string `json:"run_id"`
 	Host    string `json:"host"`
 	DataDir string `json:"data_dir"`
-	Dir     string `json:"dir"` // identifies the data directory, and copies of it
+	Dir     string `json:"dir"` // identifies the data directory and its copies
 	// identifies the lock of the data directory, which one process holds, and the boot of the machine that
 	// grants it; empty if unknown
 	Lock  string    `json:"lock"`
@@ -45,10 +45,10 @@ type Leader struct {
 // Lease is the right to carry out effects, for the terms defined by package lease. One goroutine renews it
 // every third of its period. Release stops that goroutine and waits for it.
 type Lease struct {
-	bus *Bus
-	kv  jetstream.KeyValue
-	o   LeaseOptions
-	log *zap.Logger
+	bucket Bucket
+	kv     jetstream.KeyValue
+	o      Options
+	log    *zap.Logger
 
 	clock func() time.Duration // nil means bootTime; tests have their own
 
@@ -77,10 +77,25 @@ func bootTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// NewLease opens the fleet's lease without taking it.
-func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
+// Bucket is the place of a lease on a server.
+type Bucket struct {
+	JS       jetstream.JetStream
+	Name     string
+	Replicas int
+}
+
+// Options describe a process that wants to lead.
+type Options struct {
+	Me     Leader           // without Since, Why and Time
+	Period time.Duration    // validity of a renewal
+	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
+	Able   func() bool      // reports whether this process can lead, and so take and renew; nil means always
+}
+
+// New opens a lease without taking it.
+func New(ctx context.Context, b Bucket, o Options, log *zap.Logger) (*Lease, error) {
 	l := &Lease{
-		bus: b, o: o, log: b.log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
+		bucket: b, o: o, log: log, term: lease.Term{Period: o.Period}, sent: map[int64]time.Duration{},
 		expired: make(chan struct{}), stopped: make(chan struct{}),
 	}
 	if err := l.open(ctx); err != nil {
@@ -91,12 +106,11 @@ func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 
 // open creates the bucket unless it exists. On failure the previous bucket stays in use.
 func (l *Lease) open(ctx context.Context) error {
-	name := l.bus.leaseBucket()
-	kv, err := l.bus.ownJS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: name, Description: "which director leads", History: 1, Replicas: l.bus.options.Replicas,
+	kv, err := l.bucket.JS.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
+		Bucket: l.bucket.Name, Description: "which director leads", History: 1, Replicas: l.bucket.Replicas,
 	})
 	if err != nil {
-		return fmt.Errorf("bus: bucket %s: %w", name, err)
+		return fmt.Errorf("bus: bucket %s: %w", l.bucket.Name, err)
 	}
 	l.kv = kv
 	return nil
@@ -138,8 +152,8 @@ func (l *Lease) keep(ctx context.Context) {
 	}()
 }
 
-// Take is Await for callers that do not stand by. If another process renews the lease meanwhile, Take returns
-// that leader. If the lease is not renewed, Take waits until it expires.
+// Take is Await for callers that do not stand by. If another process renews the lease, Take returns that leader. If
+// the lease is not renewed, Take waits until it expires.
 func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	for {
 		leads, err := l.try(ctx)
@@ -274,7 +288,7 @@ func (l *Lease) write(ctx context.Context, revision uint64) (uint64, time.Durati
 	return revision, l.sent[name], err
 }
 
-var errTaken = errors.New("bus: the lease is another's")
+var errTaken = errors.New("leadership: another director has the lease")
 
 // now reads the clock that measures terms.
 func (l *Lease) now() time.Duration {
@@ -335,7 +349,7 @@ func (l *Lease) Release(ctx context.Context) {
 	}
 	l.giveUp()
 	err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision))
-	if link.Refused(err) { // perhaps because of our last renewal, whose answer was not awaited
+	if link.Refused(err) { // perhaps our last renewal was stored after we stopped waiting for its answer
 		var e jetstream.KeyValueEntry
 		var there Leader
 		if e, err = l.kv.Get(ctx, keyLeader); err == nil {

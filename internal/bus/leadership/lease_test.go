@@ -1,4 +1,4 @@
-package bus
+package leadership
 
 import (
 	"context"
@@ -8,54 +8,28 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-
-	"retake/internal/bus/server"
+	"go.uber.org/zap"
 )
 
-// period of a lease: a busy machine does not keep a renewal back for so long.
+// period of a lease is longer than a busy machine delays a renewal.
 const period = 8 * time.Second
 
 // lessee is one process that wants to lead, from a data directory with a name and a lock: "dir,lock".
-func lessee(t *testing.T, b *Bus, name, dir string, period time.Duration) *Lease {
+func lessee(t *testing.T, js jetstream.JetStream, name, dir string, period time.Duration) *Lease {
 	t.Helper()
 	dir, lock, _ := strings.Cut(dir, ",")
-	l, err := b.NewLease(ctxFor(t),
-		LeaseOptions{Me: Leader{ID: name, RunID: name, Host: "host-" + name, Dir: dir, Lock: lock}, Period: period})
+	l, err := New(ctxFor(t), Bucket{JS: js, Name: "RETAKE_LEASE", Replicas: 1}, Options{
+		Me: Leader{ID: name, RunID: name, Host: "host-" + name, Dir: dir, Lock: lock}, Period: period,
+	}, zap.NewNop())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, virtual := b.options.Server.(leaseServer); virtual {
+	if js.Conn().ConnectedAddr() == "pipe" { // in a bubble
 		began := time.Now()
 		l.clock = func() time.Duration { return time.Since(began) }
 	}
 	return l
 }
-
-// leaseServer is an embedded server for several processes in a bubble: each closes its bus, and the test the server.
-type leaseServer struct{ *server.Server }
-
-func (leaseServer) Close(context.Context) error { return nil }
-
-func startLeaseServer(t *testing.T) leaseServer {
-	t.Helper()
-	s := startServer(t, server.Options{})
-	t.Cleanup(func() { mustDo(t, s.Close(context.Background())) })
-	return leaseServer{s}
-}
-
-// open opens a bus that has what a lease needs.
-func (s leaseServer) open(t *testing.T) *Bus {
-	t.Helper()
-	b, err := OpenJournal(ctxFor(t), Options{Server: s}, false)
-	mustDo(t, err)
-	t.Cleanup(func() { closeBus(t, b) })
-	return b
-}
-
-func (o *outside) open(t *testing.T) *Bus { return openBus(t, o.join()) }
-
-// opener is a server on which several processes open a bus.
-type opener interface{ open(*testing.T) *Bus }
 
 // free gives the lease of a server back, so that the first process to come leads at once.
 func free[S opener](t *testing.T, out S) S {
@@ -70,7 +44,7 @@ func free[S opener](t *testing.T, out S) S {
 	return out
 }
 
-// awaits returns a channel with Await's result, and the leaders reported meanwhile.
+// awaits returns channels with Await's result and the reported leaders.
 func awaits(t *testing.T, l *Lease) (leads chan error, led chan Leader) {
 	leads, led = make(chan error, 1), make(chan Leader, 8)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -85,7 +59,7 @@ func awaits(t *testing.T, l *Lease) (leads chan error, led chan Leader) {
 
 func TestOneLeadsAndTheOtherStandsBy(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := startLeaseServer(t)
+		out := startEmbedded(t)
 		b := out.open(t)
 		first, second := lessee(t, b, "first", "d1", period), lessee(t, out.open(t), "second", "d2", period)
 		leads, _ := awaits(t, first)
@@ -115,7 +89,7 @@ func TestOneLeadsAndTheOtherStandsBy(t *testing.T) {
 // periods.
 func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := startLeaseServer(t)
+		out := startEmbedded(t)
 		b := out.open(t)
 		first, second := lessee(t, b, "first", "d1", period), lessee(t, out.open(t), "second", "d2", period)
 		leads, _ := awaits(t, first)
@@ -126,7 +100,7 @@ func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
 		<-led
 		until(t, "a renewal was seen", func() bool { time.Sleep(period / 2); return true })
 		began := time.Now()
-		b.own.Close() // as if the network were cut
+		b.Conn().Close() // as if the network were cut
 		select {
 		case <-first.Expired():
 		case <-leads:
@@ -142,7 +116,7 @@ func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 		if at, ok := second.Before(); !ok || time.Since(at).Abs() > period/2 {
-			t.Errorf("the time goes on at %s, %v", at, ok)
+			t.Errorf("the time continues at %s, %v", at, ok)
 		}
 		if why := second.Me().Why; !strings.Contains(why, "first on host-first has not renewed") {
 			t.Errorf("why: %s", why)
@@ -154,7 +128,7 @@ func TestALeaseThatIsNotRenewedIsTaken(t *testing.T) {
 // taken at once.
 func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		const period = time.Minute
 		b := out.open(t)
 		first := lessee(t, b, "first", "d1,lock", period)
@@ -177,20 +151,20 @@ func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 	})
 }
 
-// A renewal that was under way when it ended is no reason to keep the lease.
+// TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay releases a lease after a renewal without an answer.
 func TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		first, second := lessee(t, out.open(t), "first", "d1", time.Minute), lessee(t, out.open(t),
 			"second", "d2", time.Minute)
 		leads, _ := awaits(t, first)
 		mustDo(t, <-leads)
-		if _, _, err := first.write(ctxFor(t), first.revision); err != nil { // its answer comes to nobody
+		if _, _, err := first.write(ctxFor(t), first.revision); err != nil { // the result is dropped
 			t.Fatal(err)
 		}
 		first.Release(ctxFor(t))
 		if leads, err := second.try(ctxFor(t)); !leads || err != nil {
-			t.Errorf("nobody leads, and another one may not: %v", err)
+			t.Errorf("a free lease was not taken: %v", err)
 		}
 	})
 }
@@ -199,7 +173,7 @@ func TestTheLeaseIsGivenBackAlthoughARenewalWasUnderWay(t *testing.T) {
 // lease.
 func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := startLeaseServer(t)
+		out := startEmbedded(t)
 		first := lessee(t, out.open(t), "first", "d1", period)
 		if other, err := first.Take(ctxFor(t)); other != nil || err != nil {
 			t.Fatal(other, err)
@@ -212,26 +186,26 @@ func TestALeaseIsTakenOrNamesItsHolder(t *testing.T) {
 		<-first.stopped
 		third := lessee(t, out.open(t), "third", "d3", period)
 		if other, err := third.Take(ctxFor(t)); other != nil || err != nil {
-			t.Errorf("of one that is gone: %+v, %v", other, err)
+			t.Errorf("the lease of a dead leader: %+v, %v", other, err)
 		}
 		third.Release(ctxFor(t))
 	})
 }
 
-// A successor that has seen no renewal goes on with the leader's time all the same: the server knows how old
-// the lease is.
+// TestTheTimeGoesOnFromTheFirstLook checks that a successor continues the leader's time without seeing a renewal,
+// because the server knows the age of the lease.
 func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		const ahead = 5 * time.Minute
 		b := out.open(t)
 		first := lessee(t, b, "first", "d1,its own", period)
 		first.o.Now = func() time.Time { return time.Now().Add(ahead) }
-		if held, err := first.try(ctxFor(t)); !held || err != nil { // and is never heard of again
+		if held, err := first.try(ctxFor(t)); !held || err != nil {
 			t.Fatal(held, err)
 		}
 		time.Sleep(period)
-		for _, dir := range []string{"d2,its own", "d2,its own"} { // who waits, and who need not
+		for _, dir := range []string{"d2,its own", "d2,its own"} { // the first waits, the second need not
 			next := lessee(t, out.open(t), "next", dir, period)
 			next.o.Now = first.o.Now
 			held, _ := awaits(t, next)
@@ -239,7 +213,7 @@ func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
 				t.Fatal(err)
 			}
 			if at, ok := next.Before(); !ok || (time.Since(at)+ahead).Abs() > period/2 {
-				t.Errorf("%s: the time goes on at %s, %v; want %s ahead", next.Me().Why, at, ok, ahead)
+				t.Errorf("%s: the time continues at %s, %v; want %s ahead", next.Me().Why, at, ok, ahead)
 			}
 			next.stop()
 			<-next.stopped
@@ -247,7 +221,7 @@ func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
 	})
 }
 
-// deafBucket stores what is sent to it, and loses the answers.
+// deafBucket stores values and loses the answers.
 type deafBucket struct {
 	jetstream.KeyValue
 	lost atomic.Int32 // answers to lose yet
@@ -262,10 +236,10 @@ func (d *deafBucket) Update(ctx context.Context, key string, value []byte, revis
 	return at, err
 }
 
-// A renewal whose answer was lost counts from when it was sent: it was stored, and others have seen it.
+// TestALostAnswerCostsNoTerm checks that a stored renewal counts from its sending time although its answer was lost.
 func TestALostAnswerCostsNoTerm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		const period = 8 * time.Second
 		l := lessee(t, out.open(t), "first", "d1", period)
 		deaf := &deafBucket{KeyValue: l.kv}
@@ -291,14 +265,14 @@ func TestALostAnswerCostsNoTerm(t *testing.T) {
 // soon after it resumes.
 func TestWhoWasSuspendedKnowsSoon(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		l := lessee(t, out.open(t), "first", "d1", time.Minute)
 		leads, _ := awaits(t, l)
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond) // it has begun to wait for its next renewal
-		l.giveUp()                         // the clock went on beyond its end
+		time.Sleep(300 * time.Millisecond) // it waits for its next renewal
+		l.giveUp()                         // the clock has passed its end
 		select {
 		case <-l.Expired():
 		case <-time.After(5 * time.Second):
@@ -307,7 +281,7 @@ func TestWhoWasSuspendedKnowsSoon(t *testing.T) {
 	})
 }
 
-// A server may lose everything while the leader is dead: who stands by leads all the same.
+// TestWhoStandsByLeadsAfterAWipe checks a takeover after the leader has died and the server has lost everything.
 func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -322,7 +296,7 @@ func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
 	<-led
 	first.stop() // as if it were killed
 	<-first.stopped
-	out.wipe()
+	out.Wipe()
 	select {
 	case err := <-leads:
 		if err != nil || !second.Leads() {
@@ -332,7 +306,7 @@ func TestWhoStandsByLeadsAfterAWipe(t *testing.T) {
 		t.Fatal("nobody leads")
 	}
 	if at, ok := second.Before(); !ok || time.Since(at).Abs() > 500*time.Millisecond {
-		t.Errorf("the time goes on at %s, %v", at, ok)
+		t.Errorf("the time continues at %s, %v", at, ok)
 	}
 }
 
@@ -346,22 +320,24 @@ func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	if err := <-leads; err != nil {
 		t.Fatal(err)
 	}
-	first.stop() // it does not renew, and does what its lease allows
+	first.stop() // it keeps its lease without renewing it
 	<-first.stopped
-	out.wipe()
+	out.Wipe()
 	leads, _ = awaits(t, lessee(t, out.open(t), "second", "d2", period))
 	if err := <-leads; err != nil || first.Leads() {
 		t.Errorf("two lead: %v", err)
 	}
 }
 
-// A director that is stopped while the bus is away does not get a lease. A lease without a bucket must not be used.
+// TestALeaseThatCannotBeOpenedIsNone checks that a director stopped during an outage does not get a lease, because a
+// lease without a bucket must not be used.
 func TestALeaseThatCannotBeOpenedIsNone(t *testing.T) {
 	t.Parallel()
-	b := openBus(t, startOutside(t).join())
+	js := startEmbedded(t).open(t)
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if l, err := b.NewLease(ended, LeaseOptions{Period: period}); l != nil || err == nil {
-		t.Errorf("a lease: %t, %v; want none, and why", l != nil, err)
+	bucket := Bucket{JS: js, Name: "RETAKE_LEASE", Replicas: 1}
+	if l, err := New(ended, bucket, Options{Period: period}, zap.NewNop()); l != nil || err == nil {
+		t.Errorf("a lease: %t, %v; want an error", l != nil, err)
 	}
 }

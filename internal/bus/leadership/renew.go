@@ -1,4 +1,4 @@
-package bus
+package leadership
 
 import (
 	"context"
@@ -30,7 +30,7 @@ func (l *Lease) renew(ctx context.Context) {
 		try, cancel := context.WithTimeout(ctx, l.o.Period/renewEvery)
 		revision, sent, err := l.write(try, l.revision)
 		if err != nil {
-			revision, sent, err = l.anew(try, err)
+			revision, sent, err = l.recover(try, err)
 		}
 		cancel()
 		next = l.now() + l.o.Period/lookParts
@@ -66,11 +66,11 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	return false
 }
 
-// anew handles a failed renewal. It returns the revision and sending time of a renewal that counts after all,
-// or an error. Either an earlier renewal was stored and only its answer was lost, or the server has lost the
-// lease and anew writes it again. Other processes wait one period when they find no lease, and longer if they
-// find this one.
-func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, error) {
+// recover handles a failed renewal. It returns the revision and sending time of a renewal that counts after all, or an
+// error. If an earlier renewal was stored and only its answer was lost, that one counts. If the server has lost the
+// lease, recover writes it again. Other processes wait one period when they find no lease, and longer if they find
+// this one.
+func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duration, error) {
 	if !link.Refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
 		return 0, 0, failed
 	}
@@ -101,7 +101,7 @@ func (l *Lease) anew(ctx context.Context, failed error) (uint64, time.Duration, 
 	revision, sent, err := l.write(ctx, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.term.Leads(sent) { // too late: another process may have led meanwhile, in a bucket that is gone as well
+	if !l.term.Leads(sent) { // too late, because another process may have led with another lost bucket
 		return 0, 0, errTaken
 	}
 	return revision, sent, err

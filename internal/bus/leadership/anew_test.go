@@ -1,4 +1,4 @@
-package bus
+package leadership
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"retake/internal/bus/lease"
 )
 
-// impatient wants to lead, and takes what looks the same at two looks in a row.
+// impatient returns a lease that takes over after two equal reads.
 func impatient(t *testing.T, out opener) *Lease {
 	t.Helper()
 	l := lessee(t, out.open(t), "second", "d2", time.Minute)
@@ -18,7 +18,7 @@ func impatient(t *testing.T, out opener) *Lease {
 	return l
 }
 
-// looks compares the result of one try with what it should be.
+// looks checks the result of one try.
 func (l *Lease) looks(t *testing.T, leads bool, when string) {
 	t.Helper()
 	time.Sleep(time.Nanosecond) // an impatient one's period, in a bubble
@@ -31,11 +31,11 @@ func (l *Lease) looks(t *testing.T, leads bool, when string) {
 // another renewal.
 func TestTheSameRevisionOfAnotherBucketIsARenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		first, second := lessee(t, out.open(t), "first", "d1", time.Minute), impatient(t, out)
 		first.looks(t, true, "it was given back")
 		second.looks(t, false, "the first look")
-		mustDo(t, first.bus.ownJS.DeleteKeyValue(ctxFor(t), first.bus.leaseBucket()))
+		mustDo(t, first.bucket.JS.DeleteKeyValue(ctxFor(t), first.bucket.Name))
 		third := lessee(t, out.open(t), "third", "d3", time.Minute)
 		for range first.revision - 1 {
 			_, err := third.kv.Put(ctxFor(t), "another", nil)
@@ -52,31 +52,32 @@ func TestTheSameRevisionOfAnotherBucketIsARenewal(t *testing.T) {
 	})
 }
 
-// Nor is it the same emptiness: somebody may have led between two wipes, and lead still.
+// TestAnEmptyBucketIsNotTheOneBefore recreates the empty bucket. A process may have led between two wipes, and still
+// lead.
 func TestAnEmptyBucketIsNotTheOneBefore(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := startLeaseServer(t)
+		out := startEmbedded(t)
 		second := impatient(t, out)
 		empty := func(when string) {
 			t.Helper()
-			mustDo(t, second.bus.ownJS.DeleteKeyValue(ctxFor(t), second.bus.leaseBucket()))
+			mustDo(t, second.bucket.JS.DeleteKeyValue(ctxFor(t), second.bucket.Name))
 			lessee(t, out.open(t), "third", "d3", time.Minute)
 			second.looks(t, false, when)
 		}
 		second.looks(t, false, "the first look")
 		empty("another one is there")
 		empty("and another one")
-		mustDo(t, second.bus.ownJS.DeleteKeyValue(ctxFor(t), second.bus.leaseBucket()))
+		mustDo(t, second.bucket.JS.DeleteKeyValue(ctxFor(t), second.bucket.Name))
 		second.looks(t, false, "none is there, and it makes one")
-		second.looks(t, false, "the first look at its own")
-		second.looks(t, true, "nobody has led since")
+		second.looks(t, false, "its first try at the new bucket")
+		second.looks(t, true, "one period without a leader")
 	})
 }
 
-// A leader whose server loses the lease keeps its term: it puts the lease there again before anybody else may take it.
+// TestALeaderPutsALostLeaseBack checks that a leader whose server loses the lease writes it again and keeps its term.
 func TestALeaderPutsALostLeaseBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		const period = 20 * time.Second
 		b := out.open(t)
 		first := lessee(t, b, "first", "d1", period)
@@ -87,9 +88,9 @@ func TestALeaderPutsALostLeaseBack(t *testing.T) {
 			"gone": func() {},
 			"empty, because who stands by has made it again": func() { mustDo(t, other.open(ctxFor(t))) },
 		} {
-			mustDo(t, b.ownJS.DeleteKeyValue(ctxFor(t), b.leaseBucket()))
+			mustDo(t, b.DeleteKeyValue(ctxFor(t), first.bucket.Name))
 			lose()
-			until(t, "the lease is there again, which was "+what, func() bool {
+			until(t, "lease back after "+what, func() bool {
 				_, err := other.kv.Get(ctxFor(t), keyLeader)
 				return err == nil || !first.Leads()
 			})
@@ -100,20 +101,20 @@ func TestALeaderPutsALostLeaseBack(t *testing.T) {
 	})
 }
 
-// A bucket that cannot be made again at once is asked for later: the leader goes on trying.
+// TestALeaseWhoseBucketCannotBeMadeIsTriedAgain checks that a leader retries to create a lost bucket.
 func TestALeaseWhoseBucketCannotBeMadeIsTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
-		out := free(t, startLeaseServer(t))
+		out := free(t, startEmbedded(t))
 		first := lessee(t, out.open(t), "first", "d1", time.Minute)
 		first.looks(t, true, "it was given back")
-		mustDo(t, first.bus.ownJS.DeleteKeyValue(ctxFor(t), first.bus.leaseBucket()))
+		mustDo(t, first.bucket.JS.DeleteKeyValue(ctxFor(t), first.bucket.Name))
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if err := first.open(ended); err == nil {
 			t.Fatal("it was made")
 		}
 		_, _, unwritten := first.write(ctxFor(t), first.revision)
-		if revision, _, err := first.anew(ctxFor(t), unwritten); err != nil || revision == 0 {
+		if revision, _, err := first.recover(ctxFor(t), unwritten); err != nil || revision == 0 {
 			t.Errorf("it is not written again: %v", err)
 		}
 	})
@@ -123,29 +124,29 @@ func TestALeaseWhoseBucketCannotBeMadeIsTriedAgain(t *testing.T) {
 func TestALostLeaseIsNotPutBackLate(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, first, other *Lease){
 		"its term is over":  func(_ *testing.T, first, _ *Lease) { first.giveUp() },
-		"another one leads": func(t *testing.T, _, other *Lease) { other.looks(t, true, "nobody leads for long") },
+		"another one leads": func(t *testing.T, _, other *Lease) { other.looks(t, true, "a period later") },
 		"another one has given it back": func(t *testing.T, _, other *Lease) {
-			other.looks(t, true, "nobody leads for long")
+			other.looks(t, true, "a period later")
 			mustDo(t, other.kv.Delete(ctxFor(t), keyLeader))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, func(t *testing.T) {
-				out := free(t, startLeaseServer(t))
+				out := free(t, startEmbedded(t))
 				first := lessee(t, out.open(t), "first", "d1", time.Minute)
 				first.looks(t, true, "it was given back")
-				mustDo(t, first.bus.ownJS.DeleteKeyValue(ctxFor(t), first.bus.leaseBucket()))
+				mustDo(t, first.bucket.JS.DeleteKeyValue(ctxFor(t), first.bucket.Name))
 				other := impatient(t, out)
 				other.looks(t, false, "it is empty")
 				spoil(t, first, other)
 				_, _, unwritten := first.write(ctxFor(t), first.revision)
-				if _, _, err := first.anew(ctxFor(t), unwritten); !errors.Is(err, errTaken) {
-					t.Errorf("it goes on: %v", err)
+				if _, _, err := first.recover(ctxFor(t), unwritten); !errors.Is(err, errTaken) {
+					t.Errorf("it continues to lead: %v", err)
 				}
 				if e, err := first.kv.Get(ctxFor(t), keyLeader); err == nil {
 					var there Leader
 					if mustDo(t, json.Unmarshal(e.Value(), &there)); there.ID == first.o.Me.ID {
-						t.Error("what does not count stands there")
+						t.Error("a late renewal was stored")
 					}
 				}
 			})

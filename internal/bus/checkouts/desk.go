@@ -1,4 +1,4 @@
-package bus
+package checkouts
 
 import (
 	"context"
@@ -11,12 +11,13 @@ import (
 	"go.uber.org/zap"
 	"golang.org/x/time/rate"
 
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 	"retake/internal/checkpoint"
 )
 
-// CheckoutRules apply to checkouts that are transferred over the bus.
-type CheckoutRules struct {
+// Rules apply to checkouts that are transferred over the bus.
+type Rules struct {
 	Limits checkpoint.Limits
 	Quota  int64                      // limit of a checkout's disk usage in bytes, or 0 for no limit
 	Task   func(worker string) string // returns the task of a worker's checkout
@@ -25,64 +26,53 @@ type CheckoutRules struct {
 // Rates at which one worker may read and write its checkout, in bytes. Requests beyond them wait without
 // delaying others. Every request costs a minimum.
 const (
-	checkoutPerSecond  = 64 << 20
-	checkoutAtOnce     = 512 << 20
-	checkoutPerRequest = 4 << 10
+	perSecond  = 64 << 20
+	atOnce     = 512 << 20
+	perRequest = 4 << 10
 	// spareChunks is how much may be stored for a task beyond twice the limit of its checkout.
 	spareChunks = 256 << 20
 	// mostMissing bounds an answer.
 	mostMissing = 500
 )
 
-// setUploads enables or disables reading and writing of an admitted worker's checkout.
-func (i *intake) setUploads(worker string, open bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	g := i.gates[worker]
-	if g == nil {
-		return
-	}
-	if g.sealed.Store(!open); open {
-		g.opened.Add(1)
-	}
+// Service is the part of a Desk that all workers share.
+type Service struct {
+	Shelf    *Shelf
+	Rules    Rules
+	Subjects wire.Subjects
+	Writer   *link.Writer
+	Key      func(worker string) []byte // of its signatures
+	// Unreadable is called for a checkpoint that cannot be read.
+	Unreadable func(worker string, err error, m *nats.Msg)
 }
 
-// ServeCheckouts serves workers the checkouts that they begin with, and stores the chunks that they send. It
-// returns nil when ctx ends.
-func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
-	return b.intake.serve(ctx, lineCheckout, func(g *gate, m *nats.Msg) {
-		if err := ownInbox(g.worker, m.Reply); err != nil {
-			b.dead.core(g.worker, err, m.Subject, m.Data)
-			return
-		}
-		if g.checkout == nil {
-			g.checkout = &checkoutDesk{
-				b: b, gate: g, rules: rules, task: rules.Task(g.worker),
-				pace: rate.NewLimiter(checkoutPerSecond, checkoutAtOnce),
-			}
-		}
-		g.checkout.answer(ctx, m)
-	})
-}
+// Desk answers one worker's requests about its checkout. It belongs to one goroutine.
+type Desk struct {
+	Service
+	worker string
+	pass   *Pass
+	shut   func() bool // the worker's messages must not count
+	task   string
+	pace   *rate.Limiter
 
-// checkoutDesk answers one worker's requests about its checkout. It belongs to the goroutine of its line.
-type checkoutDesk struct {
-	b     *Bus
-	gate  *gate
-	rules CheckoutRules
-	task  string
-	pace  *rate.Limiter
-
-	store  *CheckoutStore // nil until it was read
-	opened uint64         // value of the gate's counter when store was read
-	open   OpenCheckout
+	store  *Store // nil until it was read
+	opened uint64 // value of the gate's counter when store was read
+	open   Opened
 	names  map[checkpoint.Digest]int64 // chunks that may be read
+}
+
+// NewDesk returns a desk for a worker. Its requests are refused once shut returns true.
+func NewDesk(s Service, worker string, p *Pass, shut func() bool) *Desk {
+	return &Desk{
+		Service: s, worker: worker, pass: p, shut: shut, task: s.Rules.Task(worker),
+		pace: rate.NewLimiter(perSecond, atOnce),
+	}
 }
 
 // refusal is the reason for rejecting a request.
 type refusal struct{ why, text string }
 
-func (r *refusal) Error() string { return "bus: checkout " + r.why + ": " + r.text }
+func (r *refusal) Error() string { return "checkouts: " + r.why + ": " + r.text }
 
 func refuse(why, format string, args ...any) error {
 	return &refusal{why, fmt.Sprintf(format, args...)}
@@ -107,25 +97,26 @@ func refusalOf(err error) *refusal {
 	}
 }
 
-func (d *checkoutDesk) answer(ctx context.Context, m *nats.Msg) {
-	cost := min(max(len(m.Data), checkoutPerRequest), checkoutAtOnce)
+// Answer answers a request, after waiting for the worker's rate.
+func (d *Desk) Answer(ctx context.Context, m *nats.Msg) {
+	cost := min(max(len(m.Data), perRequest), atOnce)
 	if d.pace.WaitN(ctx, cost) != nil {
 		return // the worker will repeat the request
 	}
 	switch m.Subject {
-	case d.b.subjects.Checkout(wire.CheckoutOpSave, d.gate.worker):
-		d.b.respond(m.Subject, m.Respond, d.save(ctx, m))
+	case d.Subjects.Checkout(wire.CheckoutOpSave, d.worker):
+		d.Writer.Respond(m.Subject, m.Respond, d.save(ctx, m))
 		return
-	case d.b.subjects.Checkout(wire.CheckoutOpGet, d.gate.worker):
+	case d.Subjects.Checkout(wire.CheckoutOpGet, d.worker):
 		data, err := d.get(ctx, m.Data)
 		d.respond(m, data, err)
-	case d.b.subjects.Checkout(wire.CheckoutOpPut, d.gate.worker):
+	case d.Subjects.Checkout(wire.CheckoutOpPut, d.worker):
 		d.respond(m, nil, d.put(ctx, m.Data))
 	}
 }
 
 // respond answers with bytes, or with the refusal of err.
-func (d *checkoutDesk) respond(m *nats.Msg, data []byte, err error) {
+func (d *Desk) respond(m *nats.Msg, data []byte, err error) {
 	out := nats.NewMsg(m.Reply)
 	out.Data = data
 	if err != nil {
@@ -133,30 +124,30 @@ func (d *checkoutDesk) respond(m *nats.Msg, data []byte, err error) {
 		out.Header[wire.RefusedHeader], out.Data = []string{r.why}, []byte(r.text)
 	}
 	if err := m.RespondMsg(out); err != nil {
-		d.b.log.Warn("bus answer", zap.String("subject", m.Subject), zap.Error(err))
+		d.Shelf.o.Log.Warn("answer not sent", zap.String("subject", m.Subject), zap.Error(err))
 	}
 }
 
 // said logs errors that the worker did not cause.
-func (d *checkoutDesk) said(err error) *refusal {
+func (d *Desk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
-		d.b.log.Warn("a checkout does not travel at this moment; its worker tries again",
-			zap.String("worker", d.gate.worker), zap.Error(err))
+		d.Shelf.o.Log.Warn("a checkout does not travel at this moment; its worker tries again",
+			zap.String("worker", d.worker), zap.Error(err))
 	}
 	return r
 }
 
 // begin checks that the worker may use its checkout. It reads the stored state once.
-func (d *checkoutDesk) begin(ctx context.Context) error {
-	if d.gate.sealed.Load() || d.gate.shut.Load() || d.b.workers.revoked(d.gate.worker) {
+func (d *Desk) begin(ctx context.Context) error {
+	if d.pass.sealed.Load() || d.shut() {
 		return ErrClosed
 	}
-	opened := d.gate.opened.Load()
+	opened := d.pass.opened.Load()
 	if d.store != nil && d.opened == opened {
 		return nil
 	}
-	store, err := d.b.Checkout(ctx, d.task)
+	store, err := d.Shelf.Open(ctx, d.task)
 	if err != nil {
 		return err
 	}
@@ -164,7 +155,7 @@ func (d *checkoutDesk) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.Open == nil || s.Open.Worker != d.gate.worker {
+	if s.Open == nil || s.Open.Worker != d.worker {
 		return ErrClosed
 	}
 	m, err := store.Load(ctx, s.Open.Start, checkpoint.Unlimited)
@@ -185,7 +176,7 @@ func (d *checkoutDesk) begin(ctx context.Context) error {
 }
 
 // get returns a chunk of the checkout that the attempt begins with.
-func (d *checkoutDesk) get(ctx context.Context, name []byte) ([]byte, error) {
+func (d *Desk) get(ctx context.Context, name []byte) ([]byte, error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -207,11 +198,11 @@ func (d *checkoutDesk) get(ctx context.Context, name []byte) ([]byte, error) {
 }
 
 // put stores a chunk under the digest of its content, so nothing has to be trusted.
-func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
+func (d *Desk) put(ctx context.Context, data []byte) error {
 	if err := d.begin(ctx); err != nil {
 		return err
 	}
-	switch most := 2*d.rules.Limits.Bytes + spareChunks; {
+	switch most := 2*d.Rules.Limits.Bytes + spareChunks; {
 	case !d.open.Writes:
 		return ErrClosed
 	case len(data) == 0 || len(data) > checkpoint.ChunkBytes:
@@ -220,10 +211,10 @@ func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
 		return refuse(wire.RefusedTooMuch, "what was sent of the checkout has more than %d bytes (checkout.max_bytes)",
 			most)
 	}
-	if err := d.store.mayChange(); err != nil {
+	if err := d.Shelf.o.Leads.MayChange(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, link.StoreTimeout)
 	defer cancel()
 	name := checkpoint.DigestOf(data)
 	if d.store.Has(name) {
@@ -231,27 +222,17 @@ func (d *checkoutDesk) put(ctx context.Context, data []byte) error {
 	}
 	err := d.store.Put(ctx, name, data)
 	if err == nil {
-		d.gate.stored.Add(int64(len(data)))
+		d.pass.stored.Add(int64(len(data)))
 	}
 	return err
 }
 
-// Uploaded returns how many bytes of its checkout a worker has sent since this process admitted it.
-func (b *Bus) Uploaded(worker string) int64 {
-	b.intake.mu.Lock()
-	defer b.intake.mu.Unlock()
-	if g := b.intake.gates[worker]; g != nil {
-		return g.stored.Load()
-	}
-	return 0
-}
-
 // save makes a checkpoint the checkout if it is complete and valid.
-func (d *checkoutDesk) save(ctx context.Context, m *nats.Msg) wire.Payload {
-	_, e, err := d.b.readCheckpoint(d.gate.worker, m)
+func (d *Desk) save(ctx context.Context, m *nats.Msg) wire.Payload {
+	_, e, err := d.readCheckpoint(m)
 	if err != nil {
-		d.b.dead.core(d.gate.worker, err, m.Subject, m.Data)
-		return wire.CheckpointAnswer{Refused: wire.RefusedMalformed, Detail: reasonOf(err).Error()}
+		d.Unreadable(d.worker, err, m)
+		return wire.CheckpointAnswer{Refused: wire.RefusedMalformed, Detail: wire.Reason(err).Error()}
 	}
 	missing, err := d.take(ctx, e)
 	if err == nil && e.TooMuch != "" {
@@ -268,27 +249,27 @@ func (d *checkoutDesk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 }
 
 // note records why a checkpoint does not count, for the decision about the attempt.
-func (d *checkoutDesk) note(ctx context.Context, r *refusal) {
-	_, err := d.store.change(ctx, func(s *CheckoutState, _ bool) error {
-		if s.Open == nil || s.Open.Worker != d.gate.worker {
+func (d *Desk) note(ctx context.Context, r *refusal) {
+	_, err := d.store.change(ctx, func(s *State, _ bool) error {
+		if s.Open == nil || s.Open.Worker != d.worker {
 			return ErrClosed
 		}
-		s.Refused = &RefusedCheckout{Worker: d.gate.worker, Why: r.why, Text: r.text, At: time.Now().UTC()}
+		s.Refused = &Refusal{Worker: d.worker, Why: r.why, Text: r.text, At: time.Now().UTC()}
 		return nil
 	})
 	if err != nil {
-		d.b.log.Debug("why a checkpoint was refused is not kept", zap.String("worker", d.gate.worker), zap.Error(err))
+		d.Shelf.o.Log.Debug("why a checkpoint was refused is not kept", zap.String("worker", d.worker), zap.Error(err))
 	}
 }
 
 // readCheckpoint reads a message that only the worker can have signed. Every error is a *wire.Malformed.
-func (b *Bus) readCheckpoint(worker string, m *nats.Msg) (wire.Envelope, *wire.Checkpoint, error) {
+func (d *Desk) readCheckpoint(m *nats.Msg) (wire.Envelope, *wire.Checkpoint, error) {
 	if err := wire.CheckSize(m.Data); err != nil {
 		return wire.Envelope{}, nil, err
 	}
 	e, err := wire.Decode(m.Data)
 	if err == nil {
-		err = wire.CheckCheckpoint(e, b.AttemptKey(worker), worker)
+		err = wire.CheckCheckpoint(e, d.Key(d.worker), d.worker)
 	}
 	if err != nil {
 		return e, nil, err
@@ -297,7 +278,7 @@ func (b *Bus) readCheckpoint(worker string, m *nats.Msg) (wire.Envelope, *wire.C
 }
 
 // take returns the missing chunks. With no chunks and no error, the checkpoint counts.
-func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
+func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -315,36 +296,36 @@ func (d *checkoutDesk) take(ctx context.Context, c *wire.Checkpoint) (missing []
 	if err != nil || len(lost) > 0 {
 		return lost, err
 	}
-	if err := errors.Join(m.Tree.Check(d.rules.Limits), d.withinQuota(m.Tree)); err != nil {
+	if err := errors.Join(m.Tree.Check(d.Rules.Limits), d.withinQuota(m.Tree)); err != nil {
 		return nil, err
 	}
-	if err := d.store.mayChange(); err != nil {
+	if err := d.Shelf.o.Leads.MayChange(); err != nil {
 		return nil, err
 	}
 	changed := false
-	s, err := d.store.change(ctx, func(s *CheckoutState, _ bool) error {
-		if s.Open == nil || s.Open.Worker != d.gate.worker || !s.Open.Writes || d.gate.sealed.Load() {
+	s, err := d.store.change(ctx, func(s *State, _ bool) error {
+		if s.Open == nil || s.Open.Worker != d.worker || !s.Open.Writes || d.pass.sealed.Load() {
 			return ErrClosed
 		}
 		if changed = s.Manifest != root; changed {
 			s.Before = s.Manifest
 		}
-		s.N, s.Manifest, s.Attempt, s.At, s.Refused = s.N+1, root, d.gate.worker, time.Now().UTC(), nil
+		s.N, s.Manifest, s.Attempt, s.At, s.Refused = s.N+1, root, d.worker, time.Now().UTC(), nil
 		return nil
 	})
 	if err == nil {
-		d.b.log.Debug("checkpoint", zap.String("worker", d.gate.worker), zap.Int("files", len(m.Tree.Entries)),
+		d.Shelf.o.Log.Debug("checkpoint", zap.String("worker", d.worker), zap.Int("files", len(m.Tree.Entries)),
 			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
-		s.Open = &OpenCheckout{Start: root} // it has what it began with
+		s.Open = &Opened{Start: root} // it has what it began with
 		d.store.forget(ctx, s)
 	}
 	return nil, err
 }
 
 // load reads a manifest whose chunks must all be stored, or returns the missing ones.
-func (d *checkoutDesk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Manifest, []string, error) {
+func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Manifest, []string, error) {
 	var missing []string
 	fetch := func(name checkpoint.Digest) ([]byte, error) {
 		if !d.store.Has(name) {
@@ -358,7 +339,7 @@ func (d *checkoutDesk) load(ctx context.Context, root checkpoint.Digest) (*check
 		}
 		return data, err
 	}
-	m, err := checkpoint.Load(root, d.rules.Limits, fetch)
+	m, err := checkpoint.Load(root, d.Rules.Limits, fetch)
 	if errors.Is(err, ErrNoChunk) {
 		return nil, missing, nil
 	}
@@ -373,7 +354,7 @@ func (d *checkoutDesk) load(ctx context.Context, root checkpoint.Digest) (*check
 }
 
 // withinQuota checks the disk usage of the files against the limit.
-func (d *checkoutDesk) withinQuota(t *checkpoint.Tree) error {
+func (d *Desk) withinQuota(t *checkpoint.Tree) error {
 	const block = 4 << 10
 	var used int64
 	for i := range t.Entries {
@@ -384,9 +365,9 @@ func (d *checkoutDesk) withinQuota(t *checkpoint.Tree) error {
 			}
 		}
 	}
-	if d.rules.Quota > 0 && used > d.rules.Quota {
+	if d.Rules.Quota > 0 && used > d.Rules.Quota {
 		return &checkpoint.Exceeded{Text: fmt.Sprintf("its quota is used up: %d of %d bytes (checkout.quota)", used,
-			d.rules.Quota)}
+			d.Rules.Quota)}
 	}
 	return nil
 }

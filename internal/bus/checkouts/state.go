@@ -1,0 +1,48 @@
+package checkouts
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"retake/internal/checkpoint"
+)
+
+// ErrClosed rejects writes to the checkout of an attempt that is over, or that was never allowed to write.
+var ErrClosed = errors.New("checkouts: the attempt may no longer write")
+
+// State is the known state of a task's checkout.
+type State struct {
+	Version  int               `json:"version"`
+	N        int               `json:"n"`                 // number of checkpoints so far, of all attempts
+	Manifest checkpoint.Digest `json:"manifest"`          // current checkout
+	Before   checkpoint.Digest `json:"before"`            // previous checkout, or zero
+	Attempt  string            `json:"attempt,omitempty"` // author of the checkpoint, or empty if the director made it
+	At       time.Time         `json:"at"`                // time of the checkpoint as far as known, in UTC
+	Open     *Opened           `json:"open,omitempty"`    // the attempt that uses it, or nil
+	Refused  *Refusal          `json:"refused,omitempty"` // the last checkpoint, if it was refused
+	// data with which the director can restore the checkout elsewhere
+	Record json.RawMessage `json:"record,omitempty"`
+}
+
+// Opened is an attempt that may read a manifest. If it may write, its checkpoints count.
+type Opened struct {
+	Worker string            `json:"worker"`
+	Start  checkpoint.Digest `json:"start"` // the manifest that it begins with
+	Writes bool              `json:"writes"`
+}
+
+// Refusal is a checkpoint that does not count.
+type Refusal struct {
+	Worker string    `json:"worker"`
+	Why    string    `json:"why"`  // one of wire's words
+	Text   string    `json:"text"` // for people
+	At     time.Time `json:"at"`   // UTC
+}
+
+const stateVersion = 1
+
+// ErrOlder reports that another director has stored a newer record of the checkout.
+var ErrOlder = errors.New("checkouts: another director has replaced the record of the checkout")
+
+var errUnchanged = errors.New("checkouts: nothing to change")

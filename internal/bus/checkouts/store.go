@@ -1,0 +1,286 @@
+package checkouts
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
+
+	"retake/internal/bus/chain"
+	"retake/internal/bus/link"
+	"retake/internal/checkpoint"
+)
+
+// changeTries bounds a compare-and-set that other processes win.
+const changeTries = 16
+
+// Names of a task's stored data: its state, and each chunk.
+const (
+	stateKey   = ".state"
+	chunkInfix = ".c."
+)
+
+// Store is the stored checkout of one task. A value belongs to one goroutine. The state is shared with
+// other processes, and changes only by compare-and-set.
+type Store struct {
+	shelf  *Shelf
+	kv     jetstream.KeyValue
+	task   string
+	stored map[checkpoint.Digest]bool
+	// minimal sizes of chunks that this value stored or read, or that the current manifests name
+	sizes map[checkpoint.Digest]int64
+}
+
+func (c *Store) failed(what string, err error) error {
+	return fmt.Errorf("checkouts: checkout of %s: %s: %w", c.task, what, link.NoAnswer(err))
+}
+
+func (c *Store) subject(rest string) string {
+	return "$KV." + c.kv.Bucket() + "." + c.task + rest
+}
+
+func (c *Store) stream(ctx context.Context) (jetstream.Stream, error) {
+	s, err := link.Answered(ctx, func(ctx context.Context) (jetstream.Stream, error) {
+		return c.shelf.o.JS.Stream(ctx, "KV_"+c.kv.Bucket())
+	})
+	if err != nil {
+		return nil, c.failed("look", err)
+	}
+	return s, nil
+}
+
+// Has reports whether a chunk is stored.
+func (c *Store) Has(d checkpoint.Digest) bool { return c.stored[d] }
+
+// Bytes returns how much is stored. Chunks that this value does not know count with the largest size.
+func (c *Store) Bytes() (n int64) {
+	for d := range c.stored {
+		n += cmp.Or(c.sizes[d], checkpoint.ChunkBytes)
+	}
+	return n
+}
+
+// holds checks that each chunk is as long as a manifest needs. It returns the chunks that are not stored, and a
+// *checkpoint.Malformed if one is too short.
+func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (missing []string, err error) {
+	for name, want := range chunks {
+		if !c.Has(name) {
+			missing = append(missing, name.String())
+			continue
+		}
+		if c.sizes[name] >= want {
+			continue
+		}
+		data, err := c.Chunk(ctx, name)
+		if errors.Is(err, ErrNoChunk) { // the server has lost it
+			delete(c.stored, name)
+			missing = append(missing, name.String())
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.sizes[name] = int64(len(data)); c.sizes[name] < want {
+			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: %d bytes are taken of it, and it has %d",
+				name, want, len(data))}
+		}
+	}
+	return missing, nil
+}
+
+// Put stores a chunk unless it is stored already. When it returns, the chunk is on the server's disk.
+func (c *Store) Put(ctx context.Context, d checkpoint.Digest, data []byte) error {
+	if c.stored[d] {
+		return nil
+	}
+	if _, err := c.kv.Put(ctx, c.task+chunkInfix+d.String(), data); err != nil {
+		return c.failed("store a chunk", err)
+	}
+	c.stored[d], c.sizes[d] = true, int64(len(data))
+	return nil
+}
+
+// ErrNoChunk reports that a chunk is not stored, or was removed.
+var ErrNoChunk = errors.New("checkouts: no such chunk")
+
+// Chunk reads a chunk. It is safe for concurrent use.
+func (c *Store) Chunk(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
+	e, err := link.Answered(ctx, func(ctx context.Context) (jetstream.KeyValueEntry, error) {
+		return c.kv.Get(ctx, c.task+chunkInfix+d.String())
+	})
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil, fmt.Errorf("%w: %s of %s", ErrNoChunk, d, c.task)
+	}
+	if err != nil {
+		return nil, c.failed("read a chunk", err)
+	}
+	return e.Value(), nil
+}
+
+// Load reads a manifest of the task that counts.
+func (c *Store) Load(ctx context.Context, d checkpoint.Digest,
+	l checkpoint.Limits,
+) (*checkpoint.Manifest, error) {
+	m, err := checkpoint.Load(d, l, func(d checkpoint.Digest) ([]byte, error) { return c.Chunk(ctx, d) })
+	if err == nil {
+		for name, size := range m.Chunks {
+			c.sizes[name] = max(c.sizes[name], size)
+		}
+	}
+	return m, err
+}
+
+// State returns the state of the checkout, or false if nothing is stored for this task.
+func (c *Store) State(ctx context.Context) (s State, there bool, err error) {
+	s, revision, err := c.state(ctx)
+	return s, revision > 0, err
+}
+
+func (c *Store) state(ctx context.Context) (s State, revision uint64, err error) {
+	e, err := link.Answered(ctx, func(ctx context.Context) (jetstream.KeyValueEntry, error) {
+		return c.kv.Get(ctx, c.task+stateKey)
+	})
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return s, 0, nil
+	}
+	if err != nil {
+		return s, 0, c.failed("read its state", err)
+	}
+	if err := json.Unmarshal(e.Value(), &s); err != nil || s.Version != stateVersion {
+		return s, 0, fmt.Errorf("checkouts: checkout of %s: its state has version %d, want %d: %w", c.task, s.Version,
+			stateVersion, errors.Join(err, chain.ErrDamaged))
+	}
+	return s, e.Revision(), nil
+}
+
+// change updates the state by compare-and-set. It calls change again after a conflict, and an error of change
+// ends it.
+func (c *Store) change(ctx context.Context,
+	change func(s *State, there bool) error,
+) (State, error) {
+	for range changeTries {
+		s, revision, err := c.state(ctx)
+		if err == nil {
+			err = change(&s, revision > 0)
+		}
+		if err != nil {
+			return s, err
+		}
+		s.Version = stateVersion
+		data, err := json.Marshal(s)
+		if err == nil && revision == 0 {
+			_, err = c.kv.Create(ctx, c.task+stateKey, data)
+		} else if err == nil {
+			_, err = c.kv.Update(ctx, c.task+stateKey, data, revision)
+		}
+		if err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, jetstream.ErrKeyExists) && !link.Refused(err) {
+			return s, c.failed("write its state", err)
+		}
+	}
+	return State{}, fmt.Errorf("checkouts: checkout of %s: others were first %d times", c.task, changeTries)
+}
+
+// Open gives a checkout to an attempt. The attempt may read everything that the manifest names, which must all
+// be stored. If it writes, its checkpoints become the checkout, and those of other attempts are rejected.
+// record is stored with it, see State.
+func (c *Store) Open(ctx context.Context, o Opened, record json.RawMessage) error {
+	if err := c.shelf.o.Leads.MayChange(); err != nil {
+		return err
+	}
+	s, err := c.change(ctx, func(s *State, _ bool) error {
+		s.Open, s.Refused = &o, nil
+		if o.Writes {
+			if s.Manifest != o.Start {
+				s.Before, s.Manifest = s.Manifest, o.Start
+			}
+			s.Attempt, s.At = "", time.Now().UTC()
+		}
+		if record != nil {
+			s.Record = record
+		}
+		return nil
+	})
+	if err == nil {
+		c.shelf.o.Pass(o.Worker).open()
+		c.forget(ctx, s)
+	}
+	return err
+}
+
+// Replace makes a manifest the checkout, and stores record as KeepRecord does. All chunks of the manifest must
+// be stored. Replace fails while an attempt may write.
+func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json.RawMessage,
+	over func(json.RawMessage) bool,
+) error {
+	if err := c.shelf.o.Leads.MayChange(); err != nil {
+		return err
+	}
+	s, err := c.change(ctx, func(s *State, _ bool) error {
+		if s.Open != nil && s.Open.Writes {
+			return fmt.Errorf("checkouts: checkout of %s: attempt %s has it", c.task, s.Open.Worker)
+		}
+		if !over(s.Record) {
+			return fmt.Errorf("%w: %s", ErrOlder, c.task)
+		}
+		if s.Manifest != root {
+			s.Before, s.Manifest = s.Manifest, root
+		}
+		s.Record = record
+		return nil
+	})
+	if err == nil {
+		c.forget(ctx, s)
+	}
+	return err
+}
+
+// forget removes chunks that are named by neither the current checkout, the previous one, nor the one that an
+// attempt begins with. The previous one is kept for a director that was stopped in this function and continues
+// late. Leftover chunks are not an error, because the next call comes soon.
+func (c *Store) forget(ctx context.Context, s State) {
+	named := map[checkpoint.Digest]int64{}
+	roots := []checkpoint.Digest{s.Manifest, s.Before}
+	if s.Open != nil {
+		roots = append(roots, s.Open.Start)
+	}
+	for _, root := range roots {
+		if root == (checkpoint.Digest{}) || named[root] > 0 {
+			continue
+		}
+		m, err := c.Load(ctx, root, checkpoint.Unlimited)
+		if err != nil {
+			c.shelf.o.Log.Debug("chunks of a checkout are kept that may be of no use", zap.String("task", c.task),
+				zap.Error(err))
+			return
+		}
+		maps.Copy(named, m.Chunks)
+	}
+	stream, err := c.stream(ctx)
+	for d := range c.stored {
+		if _, keep := named[d]; keep {
+			continue
+		}
+		if err == nil {
+			err = c.shelf.o.Leads.MayChange()
+		}
+		if err == nil {
+			err = stream.Purge(ctx, jetstream.WithPurgeSubject(c.subject(chunkInfix+d.String())))
+		}
+		if err != nil {
+			c.shelf.o.Log.Debug("chunks of a checkout are left that are of no use", zap.String("task", c.task),
+				zap.Error(err))
+			return
+		}
+		delete(c.stored, d)
+		delete(c.sizes, d)
+	}
+}

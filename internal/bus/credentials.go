@@ -1,0 +1,173 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nkeys"
+
+	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
+	"retake/internal/bus/wire"
+)
+
+// user returns the public key and the key pair of a worker's credential.
+func (a *workersAccount) user(worker string) (string, nkeys.KeyPair, error) {
+	secret := a.fleetSecret()
+	if secret == nil {
+		return "", nil, errNoSecret
+	}
+	pair, err := keys.WorkerUser(secret, worker)
+	if err != nil {
+		return "", nil, err
+	}
+	public, err := pair.PublicKey()
+	return public, pair, err
+}
+
+// seed returns the seed of a worker's credential.
+func (a *workersAccount) seed(worker string) (string, error) {
+	_, pair, err := a.user(worker)
+	if err != nil {
+		return "", err
+	}
+	seed, err := pair.Seed()
+	return string(seed), err
+}
+
+// issue issues a worker's credential. Revocations have a resolution of one second, so a credential issued in
+// the second of a revocation would be revoked with it. issue therefore waits for the next second.
+func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int,
+	more []string,
+) (keys.User, error) {
+	public, pair, err := a.user(worker)
+	if err != nil {
+		return keys.User{}, err
+	}
+	defer a.again() // others learn of it
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for {
+		last := max(a.known.Revoked[public], a.known.All)
+		if time.Now().Unix() > last {
+			break
+		}
+		wait := time.Until(time.Unix(last+1, 0))
+		a.mu.Unlock()
+		waited := link.Pause(ctx, wait)
+		a.mu.Lock()
+		if !waited {
+			return keys.User{}, ctx.Err()
+		}
+	}
+	a.known.Live[public] = time.Now().Unix()
+	a.changes++
+	delete(a.shut, public)
+	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
+}
+
+// revoke returns when the server has shut the worker out. It returns an error when ctx ends or a push fails, and the
+// push is then retried in the background. what describes an offence, which is kept until a report covers it.
+func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
+	public, _, err := a.user(worker)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	if offence != nil {
+		a.known.Offences[a.offence(worker)] = *offence
+		a.changes++
+	}
+	if !a.shut[public] { // an entry of an earlier process may be older than what that one issued next
+		a.shut[public] = true
+		a.known.Revoked[public] = max(a.known.Revoked[public], a.known.Live[public], time.Now().Unix())
+		delete(a.known.Live, public)
+		a.changes++
+	}
+	if a.pushed == a.changes {
+		a.mu.Unlock()
+		return nil
+	}
+	p := a.nextPush()
+	a.mu.Unlock()
+	kept := a.keep()
+	a.again()
+	select {
+	case <-p.done:
+		return p.err // a push writes it down, too
+	case <-ctx.Done():
+		return errors.Join(fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err()), kept)
+	}
+}
+
+// revoked reports whether the newest credential of a worker is revoked, as far as this process knows. The
+// revocation is on disk, so a restart changes nothing.
+func (a *workersAccount) revoked(worker string) bool {
+	public, _, err := a.user(worker)
+	if err != nil {
+		return true // without the secret, there are no credentials
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	issued := a.known.Live[public]
+	return a.shut[public] || issued == 0 && a.known.Revoked[public] > 0 || issued > 0 &&
+		max(a.known.Revoked[public], a.known.All) >= issued
+}
+
+// nextPush must be called with the lock held.
+func (a *workersAccount) nextPush() *push {
+	if a.next == nil {
+		a.next = &push{done: make(chan struct{})}
+	}
+	return a.next
+}
+
+func (a *workersAccount) offence(worker string) string { return a.fleet + "/" + worker }
+
+// offences returns this fleet's offences that no report covers yet, including those found by other directors.
+func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
+	a.mu.Lock()
+	p := a.nextPush()
+	a.mu.Unlock()
+	a.again()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var out []Offence
+	for key, o := range a.known.Offences {
+		if key == a.offence(o.Worker) {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, func(x, y Offence) int { return x.At.Compare(y.At) })
+	return out, p.err
+}
+
+// offended reports whether a worker has an offence that no report covers yet.
+func (a *workersAccount) offended(worker string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known.Offences[a.offence(worker)].Worker != ""
+}
+
+// reported removes an offence.
+func (a *workersAccount) reported(worker string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.told[a.offence(worker)] = true
+	delete(a.known.Offences, a.offence(worker))
+	a.changes++
+	a.again()
+}
+
+// attemptKey returns the key with which a worker signs its reports, or nil if the fleet's secret is unknown.
+func (a *workersAccount) attemptKey(worker string) []byte {
+	return wire.AttemptKey(a.fleetSecret(), worker)
+}

@@ -1,0 +1,107 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"retake/internal/bus/wire"
+)
+
+func TestDeadLettersByCause(t *testing.T) {
+	good := string(mustEncode(t, worker, failure("e1")))
+	swap := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("%s is not in %s", old, good)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	cases := []struct {
+		cause  wire.Cause
+		detail string
+		body   string
+	}{
+		{
+			wire.CauseOversized, "want at most 1048576",
+			swap("Unit tests failed", strings.Repeat("x", wire.LongestMessage)),
+		},
+		{wire.CauseNotJSON, "", `{"schema_version":`},
+		{wire.CauseNotAnEnvelope, "schema_version is missing", `{"hello":"world"}`},
+		{
+			wire.CauseUnknownVersion, `want worker_error.v1, got "worker_error.v2"`,
+			swap("worker_error.v1", "worker_error.v2"),
+		},
+		{wire.CauseUnknownType, `"gossip.v1"`, swap("worker_error.v1", "gossip.v1")},
+		{wire.CauseMissingField, "payload.error_type is missing", swap(`"error_type"`, `"error_kind"`)},
+		{
+			wire.CauseWrongType, "payload.issue_number: want an integer, got string",
+			swap(`"issue_number":21`, `"issue_number":"21"`),
+		},
+		{
+			wire.CauseBadValue, "payload.issue_number: want at least 1, got 0",
+			swap(`"issue_number":21`, `"issue_number":0`),
+		},
+		{
+			wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject",
+			string(seedObject(t, "worker-3-1707600000")),
+		},
+		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
+		{wire.CauseUnsigned, "signature is missing", good},
+	}
+	if len(cases) != len(wire.Causes()) {
+		t.Errorf("%d cases for %d causes", len(cases), len(wire.Causes()))
+	}
+	b, nc := openOperated(t, Options{MaxMessageBytes: 4096})
+	in := &inbox{}
+	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
+	for _, c := range cases {
+		from := nc
+		if c.cause == wire.CauseOversized { // the server lets no person send as much
+			from = b.stored
+		}
+		if _, err := from.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body),
+			5*time.Second); err != nil {
+			t.Fatalf("%s: %v", c.cause, err)
+		}
+	}
+	stream, err := b.reports.js.Stream(ctxFor(t), streamDead)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all counted", func() bool { return totalDead(b) == len(cases) })
+	for i, c := range cases {
+		m, err := stream.GetLastMsgForSubject(ctxFor(t), b.subjects.Dead(c.cause))
+		if err != nil {
+			t.Errorf("%s: %v", c.cause, err)
+			continue
+		}
+		wantBody := c.body[:min(len(c.body), 4096)]
+		if m.Header.Get(HeaderCause) != string(c.cause) || !strings.Contains(m.Header.Get(HeaderDetail), c.detail) ||
+			m.Header.Get(HeaderSubject) != b.subjects.Worker(worker, wire.ChannelError) ||
+			m.Header.Get(HeaderStreamSeq) != fmt.Sprint(i+1) ||
+			string(m.Data) != wantBody {
+			t.Errorf("%s: %v, %d bytes", c.cause, m.Header, len(m.Data))
+		}
+	}
+	consumer, err := b.reports.js.Consumer(ctxFor(t), streamReports, consumerName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "all acknowledged", func() bool {
+		info, err := consumer.Info(ctxFor(t))
+		return err == nil && info.NumAckPending == 0 && info.NumPending == 0 &&
+			info.AckFloor.Stream == uint64(len(cases))
+	})
+	if got := in.seen(); len(got) != 0 {
+		t.Errorf("handled: %v", got)
+	}
+}
+
+func totalDead(b *Bus) (n int) {
+	for _, c := range b.DeadLetters() {
+		n += int(c.Total)
+	}
+	return n
+}
