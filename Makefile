@@ -117,7 +117,7 @@ demo: build ## Show it: thirteen real failures and recoveries in containers, on 
 	$(BIN)/demo
 
 .PHONY: attacks
-attacks: ## Attack a running director for real, row by row: held, or what got through (exit 1); from containers, too, if an engine answers (ONLY=hellos)
+attacks: ## Attack a running director for real, row by row: held, or what succeeded (exit 1); from containers, too, if an engine answers (ONLY=hellos)
 	@mkdir -p $(BIN)
 	@{ $(GO) test -count=1 -timeout 90m -v ./internal/attack -args -attacks -only '$(ONLY)' 2>&1; echo "exit $$?"; } | \
 	  tee $(BIN)/attacks.log | grep --line-buffered '^|'; grep -qx 'exit 0' $(BIN)/attacks.log || { echo "see $(BIN)/attacks.log" >&2; exit 1; }

@@ -80,10 +80,7 @@ func responsesFrames(r reply) []frame {
 		id := item["id"]
 		if item["type"] == "message" {
 			part := func(text string) object {
-				return object{
-					"type": "output_text", "text": text,
-					"annotations": []any{},
-				}
+				return object{"type": "output_text", "text": text, "annotations": []any{}}
 			}
 			begun := object{
 				"id": id, "type": "message", "status": "in_progress", "role": "assistant",

@@ -56,7 +56,7 @@ var busAttacks = []attack{
 		name: "listen to foreign subjects", kind: onBus,
 		does: "SUB with wildcards and in queue groups on everything, neighbours, control, budget, hello, inboxes, " +
 			"$SYS; a report and a lease during it",
-		holds: "each is refused, and no message arrives", before: "held",
+		holds: "each is refused, and the neighbour gets no message", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -107,8 +107,8 @@ var busAttacks = []attack{
 		name: "reply subjects that lead elsewhere", kind: onBus,
 		does: "reports, hellos and lease requests whose reply subject is a neighbour's .error, control or inbox, " +
 			"the journal, $JS.API.STREAM.PURGE",
-		holds:  "no answer leaves the asker's inbox; no dead letter in the neighbour's name; the streams do not change",
-		before: "got through: a dead letter in the neighbour's name",
+		holds:  "no answer leaves the asker's inbox, no letter is in the neighbour's name; the streams do not change",
+		before: "succeeded: a dead letter in the neighbour's name",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {

@@ -23,20 +23,20 @@ var checkoutAttacks = []attack{
 		name: "a sparse file of 8 TB", kind: onCheckout,
 		does:   "ftruncate of one file to 8 TB",
 		holds:  "a person gets a question within 30 s; the folder is removed",
-		before: "got through: git add without a deadline, a busy core, and closing the issue had no effect",
+		before: "succeeded: git add without a deadline, a busy core, and closing the issue had no effect",
 		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"sparse", "8796093022208"}) },
 	},
 	{
 		name: "150,000 files at paths of 3.8 KB", kind: onCheckout, most: 5 * time.Minute,
 		does:  "150,000 empty files below 15 folders with names of 250 letters",
-		holds: "decided, and the director stays small", before: "got through: director 2.77 GB, git 1.1 GB",
+		holds: "decided, and the director stays small", before: "succeeded: director 2.77 GB, git 1.1 GB",
 		run: func(b *battle) error { return b.leave("", []string{"many", "150000", "15"}) },
 	},
 	{
 		name: "60,000 nested folders", kind: onCheckout, most: 5 * time.Minute,
 		does:   "mkdir d; cd d, 60,000 times",
 		holds:  "a person gets a question; the folder is removed within the limit of descriptors",
-		before: "got through: EMFILE at 20,000, the folder was never removed",
+		before: "succeeded: EMFILE at 20,000, the folder was never removed",
 		run:    func(b *battle) error { return b.leave("agent-blocked", []string{"nested", "60000"}) },
 	},
 	{
@@ -62,7 +62,7 @@ var checkoutAttacks = []attack{
 		name: "links out of the tree", kind: onCheckout,
 		does: "symbolic links to a secret, /etc, /, /proc/self/environ, ../../.., itself; .retake and .gitignore as " +
 			"links; a hard link",
-		holds: "no byte of their targets is pushed or changed", before: "held",
+		holds: "their targets are neither pushed nor changed", before: "held",
 		run: func(b *battle) error {
 			secret, err := b.secret()
 			if err != nil {
@@ -74,7 +74,7 @@ var checkoutAttacks = []attack{
 	{
 		name: "folders that turn into links", kind: onCheckout,
 		does:  "swaps .retake, a file and a folder with links to a secret as fast as it can, during the delivery",
-		holds: "no byte of the secret is pushed or changed", before: "held",
+		holds: "the secret is neither pushed nor changed", before: "held",
 		run: func(b *battle) error {
 			secret, err := b.secret()
 			if err != nil {
@@ -170,9 +170,8 @@ var checkoutAttacks = []attack{
 	},
 	{
 		name: "modes and attributes", kind: onCheckout,
-		does: "setuid, setgid, sticky, unreadable files and folders, extended attributes, a " +
-			"capability, an ACL",
-		holds: "decided; pushed modes are only 100644 and 100755; the folder is removed", before: "held",
+		does:  "setuid, setgid, sticky, unreadable files and folders, extended attributes, a capability, an ACL",
+		holds: "decided; pushed modes are only 100644 and 100755, and the folder is removed", before: "held",
 		run: func(b *battle) error {
 			err := b.leave("", []string{"modes"})
 			for _, f := range b.delivered(b.me.Task) {
@@ -301,7 +300,7 @@ func (b *battle) secret() (string, error) {
 	return path, os.WriteFile(path, []byte(secretText), 0o600)
 }
 
-// unspoilt: the secret is unchanged, and no pushed object contains it.
+// unspoilt reports whether the secret is unchanged and absent from the pushed objects.
 func (b *battle) unspoilt(secret string) error {
 	if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
 		return fmt.Errorf("the secret is %q, %w", text, err)

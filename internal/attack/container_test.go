@@ -36,7 +36,7 @@ var containerAttacks = []inside{
 	{
 		attack: attack{
 			name: "signals to the first process", does: "SIGKILL, SIGSTOP, SIGSEGV, … to process 1",
-			holds: "it survives, or the attempt is lost without a cost for others", before: "held",
+			holds: "it survives, or the attempt is lost at its own cost", before: "held",
 		},
 		code: [][]string{{"signal"}},
 	},
@@ -68,7 +68,7 @@ var containerAttacks = []inside{
 		attack: attack{
 			name: "privileges", does: "mount, unshare, mknod, setuid, bpf, keys, modules, /proc/sys, " +
 				"cgroups, devices, raw sockets, the worker's program", holds: "refused",
-			before: "got through: io_uring, with Docker 20.10",
+			before: "succeeded: io_uring, with Docker 20.10",
 		},
 		code: [][]string{{"privileges"}, {"readonly", "/readonly"}},
 	},
@@ -83,7 +83,7 @@ var containerAttacks = []inside{
 		attack: attack{
 			name:  "the bus without a credential",
 			does:  "finds the bus in /proc/net/tcp, signs in with guesses or nothing, SUB >, PUB its own result",
-			holds: "refused", before: "held on the embedded bus; got through on a joined one",
+			holds: "refused", before: "held on the embedded bus; succeeded on a joined one",
 		},
 		code: [][]string{{"bus"}},
 		check: func(_ *siege, _, said string) error {
@@ -222,7 +222,7 @@ var containerAttacks = []inside{
 	{
 		attack: attack{
 			name: "log files without end", does: "5,000 log files, one of 1 TB",
-			holds: "bounded; the worker reports", before: "got through: undecided for two minutes",
+			holds: "bounded; the worker reports", before: "succeeded: undecided for two minutes",
 		},
 		code: [][]string{{"logfile", "many"}}, exit: 1, label: "agent-blocked",
 	},

@@ -44,8 +44,7 @@ func TestFullDisk(t *testing.T) {
 				return err
 			}
 			return until("it is decided", 60*time.Second, func() bool {
-				return b.has(b.me.Task, "agent-review") ||
-					b.has(b.me.Task, "agent-blocked")
+				return b.has(b.me.Task, "agent-review") || b.has(b.me.Task, "agent-blocked")
 			})
 		},
 	}

@@ -17,7 +17,7 @@ var floodAttacks = []attack{
 		name: "hellos of another version", kind: onBus, quick: true,
 		does:   "1,100 hellos with protocol_version 9.9.9 at once",
 		holds:  "a worker that starts during it is welcomed within 10 s",
-		before: "got through: hellos were unanswered for minutes, later tasks were blocked",
+		before: "succeeded: hellos were unanswered for minutes, later tasks were blocked",
 		run: func(b *battle) error {
 			h := helloOf(b.me.id)
 			h.ProtocolVersion = "9.9.9"
@@ -33,7 +33,7 @@ var floodAttacks = []attack{
 	{
 		name: "heartbeats and progress without end", kind: onBus,
 		does:  "300,000 heartbeats and 300,000 lines of progress of 8 KB",
-		holds: "the neighbour's heartbeat is heard, a newcomer is welcomed", before: "held",
+		holds: "the neighbour's heartbeat arrives, a newcomer is welcomed", before: "held",
 		run: func(b *battle) error {
 			h := b.me.heartbeat()
 			h.State.Progress = &wire.Progress{Step: strings.Repeat("x", 4000)}
@@ -51,7 +51,7 @@ var floodAttacks = []attack{
 		name: "reports without end", kind: onBus,
 		does:   "2,000 reports of the longest size that the server takes",
 		holds:  "other workers' stored reports stay, director below 300 MB",
-		before: "got through: reports of others were evicted, 2.28 GB",
+		before: "succeeded: reports of others were evicted, 2.28 GB",
 		run: func(b *battle) error {
 			if err := b.neighbour.report(b.neighbour.notice("stays")); err != nil {
 				return err
@@ -66,7 +66,7 @@ var floodAttacks = []attack{
 	{
 		name: "reports of 1 MiB", kind: onBus,
 		does:  "2,000 messages of 1 MiB, 16 times max_message_bytes, as reports",
-		holds: "none is stored, director below 300 MB", before: "got through: reports of others were evicted, 2.28 GB",
+		holds: "none is stored, director below 300 MB", before: "succeeded: reports of others were evicted, 2.28 GB",
 		run: func(b *battle) error {
 			sent := 0
 			junk := strings.Repeat("x", 1<<20)
@@ -120,7 +120,7 @@ var floodAttacks = []attack{
 			if mine > 200 {
 				return fmt.Errorf("%d letters kept", mine)
 			}
-			return until("the neighbour's only letter is kept", 5*time.Second,
+			return until("the neighbour's only letter is stored", 5*time.Second,
 				func() bool { return b.deadLettersNaming(b.neighbour.id) > 0 })
 		},
 	},
@@ -128,7 +128,7 @@ var floodAttacks = []attack{
 		name: "everything at once, on four connections", kind: onBus,
 		does:   "hellos, heartbeats, progress, reports, lease requests, junk for 20 s on four connections",
 		holds:  "the neighbour is served, a newcomer is welcomed within 10 s, director below 300 MB",
-		before: "got through: hellos were unanswered",
+		before: "succeeded: hellos were unanswered",
 		run: func(b *battle) error {
 			stop := time.Now().Add(20 * time.Second)
 			var sent atomic.Int64

@@ -23,9 +23,8 @@ var rootAttacks = []inside{
 		attack: attack{
 			name: "the image's programs", does: "writes to the root file system: /usr, /etc, its own program, the " +
 				"worker's, and world-writable files and folders of the image",
-			holds: "refused by the kernel; the next stage runs the image's programs",
-			before: "got through: world-writable files and the worker's program stayed changed " +
-				"of the attempt",
+			holds:  "refused by the kernel; the next stage runs the image's programs",
+			before: "succeeded: world-writable files and the worker's program stayed changed",
 		},
 		code:     [][]string{append([]string{"root"}, everybodys...)},
 		validate: [][]string{append([]string{"root"}, everybodys...)}, label: "agent-review",
@@ -47,7 +46,7 @@ func hostAttacks(s *siege) []inside {
 				name: "the director and a plain process", does: "reads environ, mem, fd, … of the director, " +
 					"sends signals and traces it, and searches all environments and arguments for the token",
 				holds:  "it sees only its own process",
-				before: "got through: GITHUB_TOKEN from /proc/<director>/environ",
+				before: "succeeded: GITHUB_TOKEN from /proc/<director>/environ",
 			},
 			code: [][]string{{"beside", s.pid(), reversed(token)}}, label: "agent-review",
 			check: func(_ *siege, _, said string) error {
@@ -63,7 +62,7 @@ func hostAttacks(s *siege) []inside {
 				name: "the director's files and a plain process",
 				does: "reads, writes and connects to all below data_dir, and to each path by its name: the " +
 					"operator's socket, operator.json, keys of the bus, the journal, the configuration, the log",
-				holds: "its files are hidden", before: "got through: paused the director through its socket, read " +
+				holds: "its files are hidden", before: "succeeded: paused the director through its socket, read " +
 					"operator.json",
 			},
 			code: [][]string{append([]string{"files", data}, s.private()...)}, label: "agent-review",

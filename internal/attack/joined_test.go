@@ -14,8 +14,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// onJoined are the rows that also run against a joined server: before there were keys, none needed a credential
-// there, and most got through.
+// onJoined are the rows that also run against a joined server. Before there were keys, they needed no credential
+// there, and most succeeded.
 var onJoined = map[string]bool{
 	"publish on foreign subjects": true, "listen to foreign subjects": true,
 	"the credential after the attempt's end": true,

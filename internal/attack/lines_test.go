@@ -53,7 +53,7 @@ var lineAttacks = []attack{
 		does: "2,000 connections with silence, half a CONNECT, a TLS hello, an HTTP request, or junk " +
 			"without a newline",
 		holds:  "cut off within 10 s, at most 64 at once; the neighbour is served",
-		before: "got through: 7,300 descriptors and 775 MB with two processes",
+		before: "succeeded: 7,300 descriptors and 775 MB with two processes",
 		run: func(b *battle) error {
 			var open []*line
 			starts := []string{
@@ -94,7 +94,7 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "unauthenticated bytes", kind: onBus,
-		does: "64 connections at a time that send junk at full speed, with new connections for those that are " +
+		does: "64 connections at a time that send junk at full speed, and new ones instead of those that are " +
 			"closed, for 20 s",
 		holds: "director below 300 MB; the neighbour is served", before: "held",
 		run: func(b *battle) error {
@@ -155,7 +155,7 @@ var lineAttacks = []attack{
 		does: "publishes twice max_message_bytes and 1 MiB on its subjects, and max_message_bytes + 1; announces 2 " +
 			"GiB and a negative length",
 		holds:  "the server refuses it and disconnects, without storing it",
-		before: "got through: the server accepted 1 MiB",
+		before: "succeeded: the server accepted 1 MiB",
 		run: func(b *battle) error {
 			before := b.reports()
 			// the server's limit leaves room for headers
@@ -229,7 +229,7 @@ var lineAttacks = []attack{
 	{
 		name: "subscriptions without end", kind: onBus,
 		does:  "SUB 50,000 times below its own inbox, and SUB/UNSUB 100,000 times",
-		holds: "at most 8 stay; bounded memory", before: "got through: all were accepted",
+		holds: "at most 8 stay; bounded memory", before: "succeeded: all were accepted",
 		run: func(b *battle) error {
 			l, err := b.me.signIn()
 			if err != nil {

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	code := m.Run()
 	if shown > 0 {
-		fmt.Printf("| %d attacks: %d held, %d got through\n", shown, shown-through, through)
+		fmt.Printf("| %d attacks: %d held, %d succeeded\n", shown, shown-through, through)
 	}
 	for _, dir := range built {
 		_ = os.RemoveAll(dir)

@@ -132,7 +132,7 @@ func allowedAttacks(o outskirts) []inside {
 				name: "a provider's key", does: "asks its model with a placeholder instead of the key, " +
 					"other hosts with it, and searches all files, environments and its own memory for the key",
 				holds:  "only the model answers, and the key is absent",
-				before: "got through: workers held the key",
+				before: "succeeded: workers held the key",
 			},
 			code: [][]string{{"model"}, {"hunt", reversed(providerKey)}},
 			check: func(_ *siege, _, said string) error {
@@ -156,14 +156,14 @@ func reachAttacks(o outskirts) []inside {
 	return []inside{
 		{
 			attack: attack{name: "a neighbour", does: "scans its own network for open ports, and a " +
-				"neighbour does", holds: "nobody is found", before: "got through: nc to a neighbour container"},
+				"neighbour does", holds: "nobody is found", before: "succeeded: nc to a neighbour container"},
 			beside: [][]string{{"answer", "7001", "20s"}}, validate: [][]string{{"neighbours", "7001", "18s"}},
 		},
 		{
 			attack: attack{
 				name:  "services of this machine",
 				does:  "connects to a service that is bound to all addresses, at each of this machine's",
-				holds: "none is reached", before: "got through: services of the host bound to all addresses",
+				holds: "none is reached", before: "succeeded: services of the host bound to all addresses",
 			},
 			code: [][]string{append([]string{"reach"}, o.services()...)},
 		},
@@ -183,7 +183,7 @@ func reachAttacks(o outskirts) []inside {
 			attack: attack{
 				name:  "the internet, past the proxy",
 				does:  "connects to public addresses, asks public and the engine's resolvers for names",
-				holds: "nothing answers", before: "got through: the whole internet",
+				holds: "nothing answers", before: "succeeded: the whole internet",
 			},
 			code: [][]string{
 				{"reach", "1.1.1.1:443", "8.8.8.8:53", "140.82.112.3:443"},

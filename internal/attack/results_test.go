@@ -36,7 +36,7 @@ var resultAttacks = []attack{
 		name: "a success while the real worker fails", kind: onResults,
 		does:   "50 forged successes before, during and after the worker's own error",
 		holds:  "one verdict, from the worker's error, without a delivery",
-		before: "got through: the forged success came first and was pushed",
+		before: "succeeded: the forged success came first and was pushed",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -74,7 +74,7 @@ var resultAttacks = []attack{
 		name: "a success for a neighbour", kind: onResults, quick: true,
 		does:   "the same on a neighbour's subject, with its ids",
 		holds:  "refused by the server; the neighbour works on",
-		before: "held on the embedded bus; got through on a joined one",
+		before: "held on the embedded bus; succeeded on a joined one",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -97,7 +97,7 @@ var resultAttacks = []attack{
 	{
 		name: "a self-made error", kind: onResults,
 		does:  "unsigned worker_error.v1, in an envelope and bare, in the worker's and in an operator's name",
-		holds: "it does not decide, and the attempt continues", before: "got through: it ended the attempt",
+		holds: "it does not decide, and the attempt continues", before: "succeeded: it ended the attempt",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -132,7 +132,7 @@ var resultAttacks = []attack{
 		name: "a poisoned message id", kind: onResults, quick: true,
 		does: "junk with the Nats-Msg-Id of its neighbour's result, of the director's exit report, and of its own " +
 			"worker's error",
-		holds: "none of those is dropped as a duplicate", before: "got through: worker_lost",
+		holds: "none of those is dropped as a duplicate", before: "succeeded: worker_lost",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -187,7 +187,7 @@ var resultAttacks = []attack{
 	{
 		name: "an earlier attempt's report again", kind: onResults,
 		does:  "signed messages of the first attempt (an error, and a success), sent in the second",
-		holds: "it does not decide in the second attempt", before: "got through: it ended the later attempt",
+		holds: "it does not decide in the second attempt", before: "succeeded: it ended the later attempt",
 		run: func(b *battle) error {
 			e := b.me.failure("first", "HTTP 500")
 			e.IsTransient, e.ShouldRetry = true, true

@@ -28,7 +28,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// onSecrets: secrets in an agent's texts, in every place for people.
+// onSecrets are secrets in an agent's texts.
 const onSecrets kind = "secrets"
 
 // givenKey is a value that every agent of the siege gets.
@@ -161,11 +161,11 @@ func (s *siege) search(key string) error {
 	s.start()
 	comments, err := json.Marshal(s.github.Issue(key).Comments)
 	errs = append(errs, err)
-	// a text without hidden parts needs no check
+	// a text without hidden parts passes
 	for place, text := range map[string]string{"its stored output": output, "texts on GitHub": string(comments) +
 		pull} {
 		if !strings.Contains(strings.ReplaceAll(text, `\`, ""), redact.Marker) { // Markdown escapes it
-			errs = append(errs, fmt.Errorf("the attack was not made: %s hides nothing: %.600s", place, text))
+			errs = append(errs, fmt.Errorf("the attack was not made, as %s hides nothing: %.600s", place, text))
 		}
 	}
 	if s.has(key, "agent-review") && pull == "" {
@@ -177,7 +177,7 @@ func (s *siege) search(key string) error {
 	return errors.Join(errs...)
 }
 
-// journal is everything that the director wrote into its journal.
+// journal is the director's own text in its journal.
 func (s *siege) journal() (string, error) {
 	c, problems := config.Load(s.settings.Config, nil, nil)
 	if err := problems.Err(); err != nil {
@@ -227,7 +227,7 @@ func secretAttacks() []inside {
 	final, _ := json.Marshal(map[string]any{"type": "final", "ok": true, "text": "All is done. " + said})
 	const holds = "none is read in comments, pull requests, commits, names of branches, the log, the journal, " +
 		"audits, stored output"
-	before := "got through: base64 at other offsets, hex, split over lines, with zero-width characters, %2D, " +
+	before := "succeeded: base64 at other offsets, hex, split over lines, with zero-width characters, %2D, " +
 		"DB_PASS, AccountKey, SendGrid, Vault, Discord, DigitalOcean, age"
 	return []inside{
 		{

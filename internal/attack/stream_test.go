@@ -19,7 +19,7 @@ var streamAttacks = []attack{
 		does: "a neighbour's and its own Nats-Msg-Id, Nats-Rollup: all, Nats-Expected-*, Nats-TTL, " +
 			"Nats-Marker-Reason on reports",
 		holds:  "the neighbour's success arrives; stored reports stay",
-		before: "got through: the neighbour's success was dropped as a duplicate",
+		before: "succeeded: the neighbour's success was dropped as a duplicate",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {
@@ -198,8 +198,7 @@ var streamAttacks = []attack{
 			}
 			for _, c := range b.github.Issue(b.me.Task).Comments {
 				if i := strings.IndexFunc(c.Body, func(r rune) bool {
-					return r < ' ' && r != '\n' && r != '\t' ||
-						r == 0x7f || r == 0x202e
+					return r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r == 0x202e
 				}); i >= 0 {
 					return fmt.Errorf("comment: %.60q", c.Body[i:])
 				}

@@ -33,7 +33,7 @@ type attack struct {
 	kind  kind
 	does  string // the actions of the hostile agent
 	holds string // the defence that must hold
-	// the result before the defence: "got through: ", "held", or "not seen: " and the reason
+	// the result before the defence: "succeeded: ", "held", or "not seen: " and the reason
 	before string
 	quick  bool                  // also in make test
 	most   time.Duration         // deadline, two minutes by default
@@ -188,8 +188,8 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 	return b.seen, err
 }
 
-// lift reopens resources that workers' reports closed. Otherwise no attempt of the next pairs begins for a quarter of
-// an hour, as agreed.
+// lift reopens resources that workers' reports closed. Otherwise the next pairs begin no attempt for a quarter of an
+// hour
 func (w *world) lift() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -254,10 +254,10 @@ func (w *world) begin(key string) (*played, error) {
 	return p, err
 }
 
-// survived: the director is well, small, and takes the neighbour's work as usual.
+// survived reports whether the director is healthy and small, and takes the neighbour's work as usual.
 func (b *battle) survived() error {
 	began := time.Now()
-	if err := until("the director is well", 20*time.Second, func() bool { return b.well() == nil }); err != nil {
+	if err := until("the director is healthy", 20*time.Second, func() bool { return b.well() == nil }); err != nil {
 		return err
 	}
 	if b.neighbour.stopped() {

@@ -57,7 +57,7 @@ func (b *battle) inertComment(key, end string) error {
 		return fmt.Errorf("%q in %q", bad, body)
 	}
 	if strings.Count(body, "<!--") != 1 || !strings.Contains(string(githubtest.Render(body)), end) {
-		return fmt.Errorf("markers, or what comes after it: %q", body)
+		return fmt.Errorf("markers, or text after it: %q", body)
 	}
 	b.note("%d characters shown", len(body))
 	return nil
@@ -71,7 +71,7 @@ var textAttacks = []attack{
 			"forged marker and an open block of code",
 		holds: "shown as text and code, without notifications, references, links or loads, and the ways " +
 			"to answer come after it",
-		before: "got through: linked, loaded a picture, referenced issues of other repositories",
+		before: "succeeded: linked, loaded a picture, referenced issues of other repositories",
 		run: func(b *battle) error {
 			e := b.me.failure("question", "it asks")
 			e.Stage, e.ErrorType, e.Question, e.EscalateToHuman = wire.StageCode, "needs_human", hostileWords, true
@@ -91,7 +91,7 @@ var textAttacks = []attack{
 		does: "an issue with a title that closes, skips checks and mentions; a success with a summary as hostile as " +
 			"the question",
 		holds: "the commit's message does not close, skip or mention; the report is text and code",
-		before: "got through: the summary linked, loaded a picture, referenced issues of other repositories; the " +
+		before: "succeeded: the summary linked, loaded a picture, referenced issues of other repositories; the " +
 			"title's address linked",
 		run: func(b *battle) error {
 			key := b.issue("fixes #1 closes other/repo#2 https://github.com/other/repo/issues/5 www.evil.test [skip " +

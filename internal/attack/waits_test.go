@@ -7,14 +7,14 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// waitAttacks: a worker's report without evidence does not close a resource for others.
+// waitAttacks: a worker cannot close a resource for others without evidence.
 var waitAttacks = []attack{
 	{
 		name: "a lease reported as limited for a day", kind: onWaits, quick: true,
 		does: "budget.report rate_limited with retry_after 999999, 1e300 and -1, and a Retry-After header of " +
 			"the year 9999",
 		holds:  "the model is closed for others for 15 minutes at most, with its origin shown",
-		before: "got through: closed for the fleet until the next day",
+		before: "succeeded: closed for the fleet until the next day",
 		run: func(b *battle) error {
 			for i, more := range []wire.BudgetReport{
 				{RetryAfterSeconds: number(999_999)},
@@ -50,7 +50,7 @@ var waitAttacks = []attack{
 		name: "the same report repeatedly", kind: onWaits,
 		does:   "one attempt reports the limit 30 times, at the highest rate",
 		holds:  "still 15 minutes from the first report at most: a second task's evidence is needed",
-		before: "got through: a day at the first report",
+		before: "succeeded: a day at the first report",
 		run: func(b *battle) error {
 			for range 30 {
 				g, err := b.me.lease("model.again")
@@ -79,7 +79,7 @@ var waitAttacks = []attack{
 	{
 		name: "a limit said on stderr", kind: onWaits,
 		does:  "the stage prints HTTP 429 and Retry-After: 20000 (and \"try again in 9 days\"), and ends with 1",
-		holds: "no cooldown of more than 15 minutes for the resource", before: "got through: closed until the next day",
+		holds: "no cooldown of more than 15 minutes for the resource", before: "succeeded: closed until the next day",
 		run: func(b *battle) error {
 			e := b.me.failure("limited", "exit 1")
 			e.LastStderrTail = "HTTP/1.1 429 Too Many Requests\nRetry-After: 20000\nrate limit exceeded, try " +

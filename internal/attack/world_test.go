@@ -170,7 +170,7 @@ func (w *world) data() string {
 func (w *world) start() {
 	w.t.Helper()
 	must(w.t, w.director.Start())
-	if err := until("the director is well", time.Minute, func() bool { return w.well() == nil }); err != nil {
+	if err := until("the director is healthy", time.Minute, func() bool { return w.well() == nil }); err != nil {
 		text, _ := os.ReadFile(w.director.Log)
 		w.t.Fatalf("%v\n%s", err, text[max(0, len(text)-2000):])
 	}

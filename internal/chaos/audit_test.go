@@ -159,10 +159,7 @@ var wrongs = []struct {
 		j.github.RemoveLabel(i.key, testbed.Bot, testbed.LabelTask)
 		j.github.AddLabel(i.key, testbed.Bot, testbed.LabelReview)
 	}, "branches extra or missing, lost, stuck"},
-	{
-		"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") },
-		"branches extra or missing",
-	},
+	{"work of nobody", func(j judged, i *issue) { j.deliver(i, "retake/1-a1", "x-9") }, "branches extra or missing"},
 	{"asked twice", func(j judged, i *issue) {
 		j.ran(i, "x-1", runAsked)
 		j.github.AddComment(i.key, testbed.Bot, question)

@@ -69,8 +69,7 @@ func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
 		return slices.IndexFunc(events, func(e githubtest.Event) bool {
-			return e.Event == event &&
-				e.Detail == strconv.FormatInt(comment, 10)
+			return e.Event == event && e.Detail == strconv.FormatInt(comment, 10)
 		})
 	}
 	written, deleted, again := at("commented", first), at("comment_deleted", first), at("commented", second)
@@ -85,7 +84,6 @@ func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64
 		}
 	}
 	return slices.ContainsFunc(kills, func(k time.Time) bool {
-		return !k.Before(events[written].At) &&
-			k.Before(latest)
+		return !k.Before(events[written].At) && k.Before(latest)
 	})
 }

@@ -16,7 +16,7 @@ import (
 // fault is a row of the table: a failure in a round.
 type fault struct {
 	name   string
-	weight int // how often it is chosen, relative to other rows
+	weight int // the relative frequency of its choice
 	// without is the reason for which a world cannot have it, or "".
 	without func(w *world) string
 	// throw causes and reverts it, and returns its target. With an error the program itself is at its end.

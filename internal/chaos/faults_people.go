@@ -33,8 +33,7 @@ func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 }
 
 // onIssue lets a person do something to an issue that is being worked on.
-func onIssue(do func(ctx context.Context, w *world,
-	i *issue) error,
+func onIssue(do func(ctx context.Context, w *world, i *issue) error,
 ) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		i := w.claimed(ctx, r)

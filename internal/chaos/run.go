@@ -149,7 +149,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	if len(possible) == 0 && !o.Crash {
 		return nil, fmt.Errorf("chaos: no fault that is possible here has %q in its name", o.Only)
 	}
-	log.add("the director is well")
+	log.add("the director is healthy")
 	attending, stop := context.WithCancel(ctx)
 	var people sync.WaitGroup
 	people.Go(func() { w.attend(attending) })
@@ -265,7 +265,7 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 	return testbed.Pause(ctx, roundTime-time.Since(began))
 }
 
-// recovered waits until the director reports its health, and shows a sign of it. why names a missing condition.
+// recovered waits until the director reports its health and has an effect. why names a missing condition.
 func (w *world) recovered(ctx context.Context) (why string) {
 	before := w.signs()
 	err := testbed.Await(ctx, recoverTime, "", func() bool {

@@ -107,8 +107,7 @@ func (r runLine) addTo(runs []*agentRun) []*agentRun {
 func overlapping(runs []*agentRun) (found []*agentRun) {
 	for i, b := range runs {
 		if b.overlaps || slices.ContainsFunc(runs[:i], func(a *agentRun) bool {
-			return a.issue == b.issue &&
-				b.began.Before(a.alive)
+			return a.issue == b.issue && b.began.Before(a.alive)
 		}) {
 			found = append(found, b)
 		}
@@ -120,8 +119,7 @@ func overlapping(runs []*agentRun) (found []*agentRun) {
 func twice(runs []*agentRun) (found []*agentRun) {
 	for i, b := range runs {
 		if slices.ContainsFunc(runs[:i], func(a *agentRun) bool {
-			return a.attempt == b.attempt &&
-				a.round == b.round
+			return a.attempt == b.attempt && a.round == b.round
 		}) {
 			found = append(found, b)
 		}

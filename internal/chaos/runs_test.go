@@ -86,7 +86,7 @@ func TestASecondAgentIsNotAlone(t *testing.T) {
 		t.Fatal(alone, err)
 	}
 	if again, alone, err := lockIssue(dir, "a/b#7"); err != nil || alone {
-		t.Error("a second agent of the issue runs, and no other", err)
+		t.Error("a second agent of the issue runs, without any other", err)
 	} else {
 		again()
 	}

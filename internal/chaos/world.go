@@ -252,7 +252,7 @@ timeout_seconds = 60
 // awaitWell waits until the director is healthy.
 func (w *world) awaitWell(ctx context.Context, most time.Duration) error {
 	var last error
-	err := testbed.Await(ctx, most, "the director is well", func() bool {
+	err := testbed.Await(ctx, most, "the director is healthy", func() bool {
 		last = testbed.Well(ctx, w.data())
 		return last == nil
 	})

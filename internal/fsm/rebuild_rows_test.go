@@ -18,12 +18,7 @@ var foundRows = map[string]struct {
 	does  string
 }{
 	"another's, or over": {"over", FoundTask{Labels: claimedOnly}, 0, ""},
-	"in review": {
-		"in_review",
-		FoundTask{Attempt: 1, Labels: []Label{LabelReview}, Work: firstWork},
-		InReview,
-		"",
-	},
+	"in review":          {"in_review", FoundTask{Attempt: 1, Labels: []Label{LabelReview}, Work: firstWork}, InReview, ""},
 	"asked": {"asked", FoundTask{
 		Attempt: 2, Labels: []Label{LabelBlocked},
 		Question: "k7-2", Landed: true,

@@ -187,7 +187,6 @@ func (m *agenda) comesAfter(k, other IssueKey, seen map[IssueKey]bool) bool {
 	}
 	seen[t.Key] = true
 	return slices.ContainsFunc(t.Standing.After, func(a IssueKey) bool {
-		return a.same(other) ||
-			m.comesAfter(a, other, seen)
+		return a.same(other) || m.comesAfter(a, other, seen)
 	})
 }

@@ -55,8 +55,7 @@ func (p *Processes) open(ctx context.Context) (r *container.Processes, err error
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.runtime == nil {
-		p.runtime, err = container.OpenProcesses(ctx,
-			container.Options{Fleet: p.Fleet, Dir: p.Dir, SameUser: true})
+		p.runtime, err = container.OpenProcesses(ctx, container.Options{Fleet: p.Fleet, Dir: p.Dir, SameUser: true})
 	}
 	return p.runtime, err
 }

@@ -85,7 +85,7 @@ func Try(t *testing.T, name string, check func(*testing.T)) bool {
 	})
 }
 
-// data are the files for the tests: the project's own, or those in Variable.
+// data are the files for the tests. They are the project's, or those in Variable.
 func data(t testing.TB) *files {
 	t.Helper()
 	f, err := load()

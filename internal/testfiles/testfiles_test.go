@@ -24,7 +24,7 @@ func TestNothingUnknown(t *testing.T) {
 	t.Logf("%d vectors, %d lines of output, %d webhooks", len(f.vectors), len(f.lines), len(f.webhooks))
 }
 
-// TestFields: the list of fields equals that of our own vectors.
+// TestFields compares the list of fields with our own vectors.
 func TestFields(t *testing.T) {
 	path := filepath.Join(own, fieldsFile)
 	seeds, _ := filepath.Glob(own + "/vectors/*.json")

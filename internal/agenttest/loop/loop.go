@@ -25,7 +25,7 @@ type Options struct {
 	LongestWait time.Duration // between two requests, 20 s by default
 	Turns       int           // answers of the model, 20 by default
 	Idle        time.Duration // the longest silence of a stream, 60 s by default
-	Backoff     time.Duration // before the second try, unless the provider states a wait; it doubles; 500 ms by default
+	Backoff     time.Duration // first wait between tries, unless the provider states one; 500 ms by default
 }
 
 // Profile is the row of the program (cmd/agentloop) in a file of agents.

@@ -97,10 +97,10 @@ func TestItEndsWithTheProvidersWords(t *testing.T) {
 func TestLimitsAreTold(t *testing.T) {
 	_, out, o, err := run(t, start(t), "three-failures")
 	if err != nil || o.RateLimits < 2 {
-		t.Errorf("%v, %d limits were told, want the 429 and the 529\n%s", err, o.RateLimits, out)
+		t.Errorf("%v, %d limits were reported, want the 429 and the 529\n%s", err, o.RateLimits, out)
 	}
 	if !strings.Contains(out, `"retry_after_seconds":1`) || !strings.Contains(out, "the context is full") {
-		t.Errorf("the waits are not told:\n%s", out)
+		t.Errorf("the waits are not reported:\n%s", out)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"retake/internal/container"
 )
 
-// InContainer starts jobs in containers like those of attempts. spec is their common part.
+// InContainer starts jobs in containers similar to those of attempts. spec is their common part.
 func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) func(context.Context, Job) error {
 	return func(ctx context.Context, j Job) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, j.Limit+time.Minute)

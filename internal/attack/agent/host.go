@@ -14,11 +14,7 @@ import (
 )
 
 // onHost are attacks on programs of the image, and on the director next to a plain process.
-var onHost = map[string]func(args []string) (string, error){
-	"root":   root,
-	"beside": beside,
-	"files":  files,
-}
+var onHost = map[string]func(args []string) (string, error){"root": root, "beside": beside, "files": files}
 
 // root writes to the root file system, to its own program and the worker's program program. Paths are world-writable
 // files in such folders: only a read-only root protects them.
@@ -64,7 +60,7 @@ func root(paths []string) (string, error) {
 	return out.String(), nil
 }
 
-// beside PID searches for a process of this machine: in /proc, by signals and ptrace. It also searches /proc of all
+// beside PID searches for a process of this machine, in /proc, by signals and ptrace. It also searches /proc of all
 // processes for the text, which is given backwards.
 func beside(args []string) (string, error) {
 	var out strings.Builder

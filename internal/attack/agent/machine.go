@@ -215,7 +215,7 @@ func readonly(args []string) (string, error) {
 	return err.Error(), nil
 }
 
-// forkBomb starts itself until nothing more starts.
+// forkBomb starts itself until the limit.
 func forkBomb([]string) (string, error) {
 	self, err := os.Executable()
 	n := 0
@@ -231,7 +231,7 @@ func forkBomb([]string) (string, error) {
 	return said, nil
 }
 
-// eat memory for ever.
+// eat allocates memory without end.
 func eat([]string) (string, error) {
 	var all [][]byte
 	for range 1 << 14 {
@@ -254,7 +254,7 @@ func feed([]string) (string, error) {
 	return fmt.Sprintf("%s %v", out, err), nil
 }
 
-// flood MB KIND writes to stdout and stderr: lines, or no newline at all.
+// flood MB KIND writes to stdout and stderr, with or without newlines.
 func flood(args []string) (string, error) {
 	block := bytes.Repeat([]byte("y"), 1<<20)
 	if args[1] == "lines" {
@@ -336,7 +336,7 @@ func logFile(args []string) (string, error) {
 	return "", err
 }
 
-// detach leaves a process of its own session behind.
+// detach leaves a process in a new session behind.
 func detach([]string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -352,7 +352,7 @@ func detach([]string) (string, error) {
 	return "", err
 }
 
-// ticking is that process: it blocks what can be blocked.
+// ticking is that process. It blocks all signals that it can.
 func ticking([]string) (string, error) {
 	for {
 		_ = os.WriteFile("/tmp/ticks", []byte(time.Now().Format(time.RFC3339Nano)), 0o644)
@@ -374,7 +374,7 @@ func ticks([]string) (string, error) {
 // fillTmp fills /tmp.
 func fillTmp([]string) (string, error) { return fill([]string{strconv.Itoa(20 << 30), "/tmp"}) }
 
-// stdin reads what is left on its standard input, and lists its descriptors.
+// stdin reads the rest of its standard input, and lists its descriptors.
 func stdin([]string) (string, error) {
 	buffer := make([]byte, 65536)
 	n, _ := os.Stdin.Read(buffer)

@@ -101,7 +101,7 @@ func contains(t *testing.T, file, text string) {
 	}
 }
 
-// told is a second attempt, with a hint.
+// told is a second attempt that has a hint.
 func told(text string) wire.AttemptFile {
 	return wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{From: "octocat", Text: text}}}
 }

@@ -137,8 +137,7 @@ func signIn() (said []string) {
 		"a token":        func(string) string { return `{"auth_token":"` + id + `"}` },
 		"the system":     func(string) string { return `{"user":"sys","pass":"sys"}` },
 		"a forged account": func(nonce string) string {
-			return fmt.Sprintf(`{"jwt":%q,"sig":%q}`, forged,
-				sign(nonce))
+			return fmt.Sprintf(`{"jwt":%q,"sig":%q}`, forged, sign(nonce))
 		},
 	}
 	answered := 0

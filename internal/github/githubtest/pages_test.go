@@ -52,8 +52,7 @@ var pullSteps = []struct {
 	{"changes", "changes", "keep the names", nil, 303, "requested changes", ""},
 	{
 		"comments on lines", "", "", func(s *Server) {
-			s.Review(firstPull, "acme", "COMMENTED", "",
-				Inline{"a/b.go", 7, "why?"})
+			s.Review(firstPull, "acme", "COMMENTED", "", Inline{"a/b.go", 7, "why?"})
 		},
 		0, "a/b.go:7", "",
 	},

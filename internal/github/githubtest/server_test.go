@@ -148,10 +148,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		"an outsider comments": {"token m", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"x"}`, 201},
 		"an outsider labels":   {"token m", "POST", "/repos/acme/widgets/issues/1/labels", `{"labels":["x"]}`, 403},
 		"bad json":             {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{`, 400},
-		"an empty comment": {
-			"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":" "}`,
-			422,
-		},
+		"an empty comment":     {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":" "}`, 422},
 		"a comment too long": {"token secret", "POST", "/repos/acme/widgets/issues/1/comments", `{"body":"` +
 			strings.Repeat("x", 65537) + `"}`, 422},
 		"a label that is not on": {"token secret", "DELETE", "/repos/acme/widgets/issues/1/labels/x", "", 404},

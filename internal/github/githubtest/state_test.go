@@ -172,8 +172,7 @@ func change(t *testing.T, o Options, s *Server, comment int64) {
 			t.Fatalf("%v: %d %s", change, resp.StatusCode, body)
 		}
 		killed, err := Open(o)
-		if err != nil || savedJSON(t, killed) != savedJSON(t, s) ||
-			len(killed.Events("")) != len(s.Events("")) {
+		if err != nil || savedJSON(t, killed) != savedJSON(t, s) || len(killed.Events("")) != len(s.Events("")) {
 			t.Errorf("%v is not kept: %v", change, err)
 		}
 	}
