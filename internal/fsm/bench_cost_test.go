@@ -11,8 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestStepDoesNotGrow: what a step costs does not depend on how many tasks there are, as long as the event is
-// about one.
+// TestStepDoesNotGrow: the cost of a step does not depend on the number of tasks, if the event is about one task.
 func TestStepDoesNotGrow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
@@ -45,7 +44,7 @@ func TestStepDoesNotGrow(t *testing.T) {
 	}
 }
 
-// stepCost is the least that a step takes: whatever disturbs makes it more.
+// stepCost is the minimum cost of a step, as any disturbance adds to it.
 func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	const rounds, steps = 20, 200
 	least := time.Hour
@@ -59,8 +58,7 @@ func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	return least
 }
 
-// quietly fails only if something is wrong every time: others use the machine, too, and no load lasts through
-// all tries.
+// quietly fails only after several failures, because other programs use the machine for a time.
 func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Helper()
 	wrong := ""
@@ -73,7 +71,7 @@ func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Error(wrong)
 }
 
-// TestTasksAreSmall: a running task takes at most 2 KiB of the machine, and one that is done leaves next to nothing.
+// TestTasksAreSmall: a running task takes at most 2 KiB of the machine, and a finished task leaves almost no memory.
 func TestTasksAreSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures memory")
@@ -81,7 +79,7 @@ func TestTasksAreSmall(t *testing.T) {
 	const tasks, most, left = 20_000, 2048, 128
 	heap := func() int {
 		runtime.GC()
-		runtime.GC() // what the first one has let go of
+		runtime.GC() // freed memory of the first machine
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int(m.HeapAlloc)
@@ -114,9 +112,9 @@ func TestTasksAreSmall(t *testing.T) {
 		}
 		done := (heap() - before) / tasks
 		runtime.KeepAlive(m)
-		t.Logf("%d bytes for a running task, %d for one that is done", running, done)
+		t.Logf("%d bytes for a running task, %d for a finished task", running, done)
 		if running > most || done > left {
-			return fmt.Sprintf("%d bytes for a running task, want at most %d; %d for one that is done, want at most %d",
+			return fmt.Sprintf("%d bytes for a running task, want at most %d; %d for a finished task, want at most %d",
 				running, most, done, left)
 		}
 		return ""

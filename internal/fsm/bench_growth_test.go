@@ -62,7 +62,7 @@ func eachOf(t *testing.T, d *Driver, tasks, records int, event func(i int) Event
 		}
 		var took time.Duration
 		made := 0
-		// an attempt may report only so often: what it has is forgotten between the parts
+		// an attempt has a limited number of reports, so they are forgotten between the parts
 		for first := 0; first < events; first += tasks {
 			part := bodies[first:min(first+tasks, events)]
 			began := time.Now()
@@ -86,12 +86,12 @@ func eachOf(t *testing.T, d *Driver, tasks, records int, event func(i int) Event
 	return float64(least.Nanoseconds()) / 1000
 }
 
-// bytesOfARunningTask is what a machine grows by for each.
+// bytesOfARunningTask is the growth of a machine for each running task.
 func bytesOfARunningTask(t *testing.T, tasks int) float64 {
 	t.Helper()
 	heap := func() uint64 {
 		runtime.GC()
-		runtime.GC() // what the first one has let go of
+		runtime.GC() // freed memory of the first machine
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc

@@ -52,7 +52,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is a step that finds nothing to do: what every event costs.
+// BenchmarkTick is a step without a decision: the cost of every event.
 func BenchmarkTick(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
@@ -140,7 +140,7 @@ func BenchmarkDriverOffer(b *testing.B) {
 	}
 }
 
-// BenchmarkList compares a list of the runtime with all tasks: the one event that looks at each.
+// BenchmarkList compares a list of the runtime with all tasks. It is the only event that reads all of them.
 func BenchmarkList(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {

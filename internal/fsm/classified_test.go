@@ -6,8 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestAFindingCountsForItsClassifierOnly: what was found before another configuration was read is found again
-// by that one.
+// TestAFindingCountsForItsClassifierOnly: after another configuration was read, its classifier classifies again.
 func TestAFindingCountsForItsClassifierOnly(t *testing.T) {
 	ours, others := new(int), new(int)
 	for name, c := range map[string]struct {

@@ -22,8 +22,8 @@ func TestCommandsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// A request of the operator's is known again by its id alone, however often and whenever it is repeated, and
-// none of them pushes what people said out of memory.
+// An operator's request is recognised by its id alone, despite repetitions at any time, and requests never push
+// people's comments out of memory.
 func TestRequestsAreKnownAgain(t *testing.T) {
 	m := New(testConfig())
 	ask := func(id string, s int) []Fact {
@@ -31,7 +31,7 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 			Task: issueKey("1"), By: "alice", Command: CommandStop, CommandRef: CommandRef{Request: id, At: at(s)},
 		}}}})
 		if len(effects) != 0 {
-			t.Errorf("effects %v: nothing is said on GitHub", effects)
+			t.Errorf("effects %v: GitHub must not get a comment", effects)
 		}
 		return facts
 	}
@@ -40,7 +40,7 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 		Command: CommandHelp, CommandRef: CommandRef{Comment: 7, At: at(0)},
 	}}}})
 	if _, known := m.Requested("r1"); known {
-		t.Error("known before it was asked")
+		t.Error("recognised before its request")
 	}
 	if facts := ask("r1", 1); len(facts) != 1 {
 		t.Errorf("facts %v, want one", facts)
@@ -58,7 +58,7 @@ func TestRequestsAreKnownAgain(t *testing.T) {
 	}
 }
 
-// A run for some issues leaves the others in the queue, says so, and continues claims already begun.
+// A run for some issues leaves the others in the queue, reports it, and continues existing claims.
 func TestOnlySomeAreTaken(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})
@@ -75,7 +75,7 @@ func TestOnlySomeAreTaken(t *testing.T) {
 	}
 	_, effects := mustStep(t, m, at(3), Booted{RunID: "r2"})
 	if len(effects) != 1 || effects[0].ID != "k1-1/start" {
-		t.Errorf("effects %v: what was begun is gone on with", effects)
+		t.Errorf("effects %v: existing work continues", effects)
 	}
 	for i, n := range []string{"2", "3"} {
 		mustStep(t, m, at(4+i), oneIssue(n))
@@ -111,7 +111,7 @@ func TestCursorWaitsForAnswers(t *testing.T) {
 	}
 	_, effects := mustStep(t, m, at(3), said)
 	if ids := replies(effects); len(ids) != 2 || m.Cursor(CommentsOf("acme/widgets")) != "" {
-		t.Fatalf("replies %v, cursor %q; want two, and none before they are given", ids,
+		t.Fatalf("replies %v, cursor %q; want two, and a cursor only after the replies", ids,
 			m.Cursor(CommentsOf("acme/widgets")))
 	}
 	state, err := m.Snapshot()

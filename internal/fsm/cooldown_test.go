@@ -43,7 +43,7 @@ func (f *fleet) says(k IssueKey, wait time.Duration) {
 	})
 }
 
-// closedFor is how much longer the model is closed.
+// closedFor is the remaining time of the model's closing.
 func (f *fleet) closedFor() time.Duration { return max(f.m.closed(claude).Until.Sub(f.now), 0) }
 
 func (f *fleet) later(d time.Duration) {
@@ -52,8 +52,8 @@ func (f *fleet) later(d time.Duration) {
 	f.step(Tick{})
 }
 
-// TestOneTaskClosesAModelForACap: alone a task closes a model for MaxStatedWait, in sum over a day, however
-// often and in whatever way its workers say that it is limited.
+// TestOneTaskClosesAModelForACap: one task closes a model for MaxStatedWait in total over a day, for any number of
+// statements in any form.
 func TestOneTaskClosesAModelForACap(t *testing.T) {
 	f, k := runningFleet(t, 2)
 	f.says(k[0], 999999*time.Second)
@@ -72,7 +72,7 @@ func TestOneTaskClosesAModelForACap(t *testing.T) {
 		t.Errorf("its attempt's end closes the model for %s more", got)
 	}
 	if own := f.m.Task(k[0]).Until.Sub(f.now); f.state(k[0]) != Backoff || own < 5*time.Hour-time.Minute {
-		t.Errorf("its own task is %s for %s, it was told 5h", f.state(k[0]), own)
+		t.Errorf("its own task is %s for %s, but the limit is 5h", f.state(k[0]), own)
 	}
 	f.later(24 * time.Hour)
 	f.carryOut(k[0])
@@ -82,7 +82,7 @@ func TestOneTaskClosesAModelForACap(t *testing.T) {
 	}
 }
 
-// TestUnderOtherNamesATaskClosesNoLonger: attempts that may use any model wait for each one that is closed.
+// TestUnderOtherNamesATaskClosesNoLonger: attempts that may use any model wait for each closed model.
 func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.m.cfg.Models = nil
@@ -98,12 +98,12 @@ func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 		f.later(5 * time.Minute)
 	}
 	if closed > 15*time.Minute {
-		t.Errorf("no attempt could begin for %s because of what one task said", closed)
+		t.Errorf("attempts were blocked for %s because of one task's statement", closed)
 	}
 }
 
-// TestAVerdictClosesForACap: what the report of an attempt's end says is one task's word, too, whatever
-// resource the policy makes of it.
+// TestAVerdictClosesForACap: the report at an attempt's end also counts as one task's statement, for any resource of
+// the policy.
 func TestAVerdictClosesForACap(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.fails(k[0], "CODE", limit(5*time.Hour), nil)
@@ -116,14 +116,14 @@ func TestAVerdictClosesForACap(t *testing.T) {
 		t.Errorf("of unknown origin: %+v", c)
 	}
 	if own := f.m.Task(k[0]).Until.Sub(f.now); own < 5*time.Hour-time.Minute {
-		t.Errorf("the task waits %s, it was told 5h", own)
+		t.Errorf("the task waits %s, but the limit is 5h", own)
 	}
 }
 
-// TestASecondTaskIsEvidence: a limit that two tasks state goes on to the earlier of both deadlines.
+// TestASecondTaskIsEvidence: a limit that two tasks state lasts until the earlier of both deadlines.
 func TestASecondTaskIsEvidence(t *testing.T) {
 	for name, c := range map[string]struct {
-		by     int           // who says it second
+		by     int           // the second statement
 		after  time.Duration // the first
 		says   time.Duration
 		closed time.Duration // then
@@ -132,7 +132,7 @@ func TestASecondTaskIsEvidence(t *testing.T) {
 		"another right after it":     {1, 16 * time.Minute, 5 * time.Hour, 5*time.Hour - 16*time.Minute - time.Second},
 		"another that knows of less": {1, time.Minute, 2 * time.Hour, 2 * time.Hour},
 		"another that knows of more": {1, time.Minute, 20 * time.Hour, 5*time.Hour - time.Minute - time.Second},
-		"another that was told of the closing": {
+		"another task that knew about the closing": {
 			1, time.Minute, 14*time.Minute + 9*time.Second,
 			14*time.Minute - time.Second,
 		},
@@ -149,7 +149,7 @@ func TestASecondTaskIsEvidence(t *testing.T) {
 	}
 }
 
-// TestNoEvidenceOfOneTask: neither two attempts of a task nor a second claim of its issue are two tasks.
+// TestNoEvidenceOfOneTask: two attempts of a task, or a second claim of its issue, do not count as two tasks.
 func TestNoEvidenceOfOneTask(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.fails(k[0], "CODE", limit(20*time.Minute), nil)
@@ -265,16 +265,16 @@ func TestLift(t *testing.T) {
 	}
 	f.says(k[1], 5*time.Hour)
 	if got := f.closedFor(); got != 15*time.Minute {
-		t.Errorf("one task's word after the lift closes it for %s", got)
+		t.Errorf("one task's statement after the lift closes it for %s", got)
 	}
 	before := len(f.m.facts)
 	f.step(LiftCommanded{Resource: "model.open"})
 	if len(f.m.facts) != 0 || before == 0 {
-		t.Errorf("lifting what is open decided %v", f.m.facts)
+		t.Errorf("lifting an open resource decided %v", f.m.facts)
 	}
 }
 
-// TestLiftGitHub: a wait for GitHub ends with it, for the director and for the effects that were put off.
+// TestLiftGitHub: a lift of GitHub ends the waits of the director and of deferred effects.
 func TestLiftGitHub(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	f.step(EffectEnded{Task: "a/a#1", Effect: f.m.Task("a/a#1").Outbox[0].Effect.ID, Failure: &EffectError{
@@ -290,7 +290,7 @@ func TestLiftGitHub(t *testing.T) {
 	}
 }
 
-// TestABudgetOfItsOwnClosesNothingElse: GraphQL's points are spent; REST goes on, and with it everything.
+// TestABudgetOfItsOwnClosesNothingElse: spent points of GraphQL do not affect REST.
 func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
 	for resource, want := range map[string]Phase{
 		"github.graphql": PhaseMonitor, "github.search": PhaseMonitor,

@@ -31,7 +31,7 @@ func TestSpecificationSaysWhatTheCodeDoes(t *testing.T) {
 		}
 		want := strings.Join(rows, "\n") + "\n"
 		if old != want && !*update {
-			t.Errorf("%s: part %q is not what the code does; run this test with -update", specification, name)
+			t.Errorf("%s: part %q is out of date; run this test with -update", specification, name)
 		}
 		text = strings.Replace(text, begin+old+end, begin+want+end, 1)
 	}

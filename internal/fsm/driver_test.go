@@ -26,7 +26,7 @@ func mustOffer(t *testing.T, d *Driver, body EventBody, tok Token) {
 	}
 }
 
-// drain appends until the driver is idle, and returns what was handed out.
+// drain appends until the driver is idle, and returns its output.
 func drain(d *Driver, j *journal) (acks []Token, out []Effect) {
 	for !d.Idle() {
 		r := d.Ready()
@@ -48,7 +48,7 @@ func oneIssue(n string) IssuesSeen {
 func TestDriverHoldsAcksAndEffectsUntilAppended(t *testing.T) {
 	d, j := newDriver(t)
 	mustOffer(t, d, oneIssue("1"), 1)
-	mustOffer(t, d, Tick{}, 2) // decides nothing, but waits for what was decided before it
+	mustOffer(t, d, Tick{}, 2) // without a decision, but it waits for the earlier decisions
 	r := d.Ready()
 	if r.Batch == nil || len(r.Acks)+len(r.Effects) > 0 {
 		t.Fatalf("before the append: %+v", r)
@@ -161,7 +161,7 @@ func TestDriverStopsAtWhatCannotBeJournaled(t *testing.T) {
 		Until:    time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC),
 	}}, 0)
 	if err == nil {
-		t.Fatal("a year of five digits is no RFC 3339")
+		t.Fatal("a year of five digits is not in RFC 3339")
 	}
 	if r := d.Ready(); r.Batch != nil {
 		t.Fatalf("%+v", r)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLinesAreAsJSONWouldWriteThem compares what is written of every record of the recorded journals with what
-// encoding/json makes of the same, part by part.
+// TestLinesAreAsJSONWouldWriteThem compares the lines of the recorded journals with the output of encoding/json, part
+// by part.
 func TestLinesAreAsJSONWouldWriteThem(t *testing.T) {
 	type factOf struct {
 		Kind string `json:"kind"`
@@ -60,7 +60,7 @@ func TestLinesAreAsJSONWouldWriteThem(t *testing.T) {
 	}
 }
 
-// TestAFactThatIsNotInTheTable is an error, since nobody could read it back.
+// TestAFactThatIsNotInTheTable is an error, because it would be unreadable later.
 func TestAFactThatIsNotInTheTable(t *testing.T) {
 	if line, err := (Record{Cause: Cause{Kind: "tick", Body: []byte("{}")}, Facts: FactList{unknownFact{}}}).
 		line(); err == nil {

@@ -62,7 +62,7 @@ func classify(e recovery.Evidence) recovery.Finding {
 	}
 }
 
-// journal is what a driver's batches became.
+// journal is the sequence of a driver's batches.
 type journal struct {
 	batches [][]byte // batch i has sequence i+1
 }
@@ -87,7 +87,7 @@ func (j *journal) replay(m *Machine, after uint64) error {
 	return nil
 }
 
-// facts returns all that it has.
+// facts returns all facts in it.
 func (j *journal) facts(t rapid.TB) []Fact {
 	var all []Fact
 	for _, data := range j.batches {
@@ -102,7 +102,7 @@ func (j *journal) facts(t rapid.TB) []Fact {
 	return all
 }
 
-// sound returns what is wrong with a machine between two steps, or nil.
+// sound returns an error in a machine between two steps, or nil.
 func sound(m *Machine) error { return soundWith(m, m.cfg.MaxWorkers) }
 
 // soundWith allows more slots than are configured now, because tasks keep their slots when the number is
@@ -189,7 +189,7 @@ func (m *Machine) nextOfAll() *Task {
 // mustPlan is the effect that a state consists of.
 var mustPlan = map[State]EffectKind{Claiming: DoClaim, Stopping: DoStop, Delivering: DoDeliver, Released: DoRelease}
 
-// waits says what is wrong if nothing would ever make the task go on.
+// waits returns an error if the task would never continue.
 func (m *Machine) waits(t *Task) error {
 	if k, ok := mustPlan[t.State]; ok && !t.plans(k) {
 		return fmt.Errorf("%s without a planned %s", t.State, k)
@@ -198,7 +198,7 @@ func (m *Machine) waits(t *Task) error {
 	if len(t.Outbox) > 0 && m.hard.Phase != PhaseShutdown {
 		p := t.Outbox[0]
 		if t.soft.inFlight == "" && !m.githubBlocked(p.Effect.Kind) && (!timer || !p.NotBefore.After(m.now)) {
-			return fmt.Errorf("%s: nobody carries out %s", t.State, p.Effect.ID)
+			return fmt.Errorf("%s: %s is never carried out", t.State, p.Effect.ID)
 		}
 	}
 	switch t.State {
@@ -239,7 +239,7 @@ func (m *Machine) slotBeside() error {
 	case !m.slotFree():
 		return nil
 	case m.nextReady() != nil:
-		return errors.New("beside a free slot")
+		return errors.New("with a free slot")
 	case m.NextDeadline().IsZero() && m.modelOpensAt().After(m.now):
 		return errors.New("without a deadline, though the model cools down")
 	case m.NextDeadline().IsZero():

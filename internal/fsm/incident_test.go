@@ -117,7 +117,7 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		f.carryOut(k) // the escalation lands
 	}
-	f.carryOut("a/a#5") // it was begun before
+	f.carryOut("a/a#5") // it started before
 	f.now = f.now.Add(2 * time.Hour)
 	f.step(Tick{})
 	f.step(WorkerSeen{Worker: "aa5-1"})
@@ -170,11 +170,11 @@ func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
 	f.step(Tick{})
 	f.fails("a/a#3", "VALIDATE", brokenMain, nil)
 	if f.state("a/a#3") != Blocked || f.state("a/a#1") != Backoff || f.state("a/a#2") != Backoff {
-		t.Errorf("#3 is %s; #1 %s and #2 %s should go on", f.state("a/a#3"), f.state("a/a#1"), f.state("a/a#2"))
+		t.Errorf("#3 is %s; #1 %s and #2 %s should continue", f.state("a/a#3"), f.state("a/a#1"), f.state("a/a#2"))
 	}
 }
 
-// Failures that are each task's own make no incident, however alike they are.
+// Failures that belong to each task make no incident, even if they are equal.
 func TestOwnFailuresMakeNoIncident(t *testing.T) {
 	for _, about := range recovery.Reasons {
 		if about.Scope != recovery.OneTask {
@@ -192,7 +192,7 @@ func TestOwnFailuresMakeNoIncident(t *testing.T) {
 	}
 }
 
-// TestWhoFailed: an incident is of what the failing part used.
+// TestWhoFailed: an incident is about a resource that the failing part used.
 func TestWhoFailed(t *testing.T) {
 	cut := func(provider string) recovery.Evidence {
 		return recovery.Evidence{
@@ -209,20 +209,20 @@ func TestWhoFailed(t *testing.T) {
 		incident string
 		closes   string
 	}{
-		"an agent":                        {"CODE", cut("anthropic"), "model.anthropic/network_transient", ""},
-		"an agent in a check":             {"VALIDATE", cut("anthropic"), "model.anthropic/network_transient", ""},
-		"a script's download":             {"CODE", cut(""), "", ""},
-		"a check's download":              {"VALIDATE", cut(""), "", ""},
-		"a script that is limited":        {"CODE", limited, "", "model.default"},
-		"a check that is limited":         {"VALIDATE", limited, "", ""},
-		"a script that a model refuses":   {"CODE", overloaded, "model.default/overloaded", ""},
-		"a check that something refuses":  {"VALIDATE", overloaded, "", ""},
-		"a script whose login is refused": {"CODE", badKey, "model.default/auth_error", ""},
-		"a check whose login is refused":  {"VALIDATE", badKey, "", ""},
-		"a check that fills the disk":     {"VALIDATE", disk, "host/disk_full", ""},
-		"a check that needs an engine":    {"VALIDATE", engine, "", ""},
-		"a check that fails":              {"VALIDATE", brokenMain, "a/a/sig:undefined: x", ""},
-		"a program that crashes":          {"CODE", crashing, "a/a/sig:panic: nil map", ""},
+		"an agent":                       {"CODE", cut("anthropic"), "model.anthropic/network_transient", ""},
+		"an agent in a check":            {"VALIDATE", cut("anthropic"), "model.anthropic/network_transient", ""},
+		"a script's download":            {"CODE", cut(""), "", ""},
+		"a check's download":             {"VALIDATE", cut(""), "", ""},
+		"a script that is limited":       {"CODE", limited, "", "model.default"},
+		"a check that is limited":        {"VALIDATE", limited, "", ""},
+		"a script that a model refuses":  {"CODE", overloaded, "model.default/overloaded", ""},
+		"a check that something refuses": {"VALIDATE", overloaded, "", ""},
+		"a script with a refused login":  {"CODE", badKey, "model.default/auth_error", ""},
+		"a check with a refused login":   {"VALIDATE", badKey, "", ""},
+		"a check that fills the disk":    {"VALIDATE", disk, "host/disk_full", ""},
+		"a check that needs an engine":   {"VALIDATE", engine, "", ""},
+		"a check that fails":             {"VALIDATE", brokenMain, "a/a/sig:undefined: x", ""},
+		"a program that crashes":         {"CODE", crashing, "a/a/sig:panic: nil map", ""},
 	} {
 		f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 		for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
@@ -241,7 +241,7 @@ func TestWhoFailed(t *testing.T) {
 	}
 }
 
-// TestDeterministicFailureIsOnlyTold: neither time nor a canary would help, so that nobody waits.
+// TestDeterministicFailureIsOnlyTold: neither time nor a canary would help, so other tasks do not wait.
 func TestDeterministicFailureIsOnlyTold(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
@@ -265,7 +265,7 @@ func TestDeterministicFailureIsOnlyTold(t *testing.T) {
 	}
 }
 
-// TestIncidentsAreBounded: what keeps nothing back is forgotten, the oldest first; also what is only told.
+// TestIncidentsAreBounded: incidents that do not keep tasks back are forgotten, the oldest first.
 func TestIncidentsAreBounded(t *testing.T) {
 	m := newFleet(t).m
 	for n := range maxIncidents + 10 {
@@ -277,7 +277,7 @@ func TestIncidentsAreBounded(t *testing.T) {
 	}
 	if n := len(m.hard.Incidents); n > maxIncidents || m.hard.Incidents[n-1].Key != fmt.Sprintf("a/a/%03d",
 		maxIncidents+9) {
-		t.Errorf("%d incidents, want at most %d with the last one among them", n, maxIncidents)
+		t.Errorf("%d incidents, want at most %d, including the last one", n, maxIncidents)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // that version had: the golden transcripts, three simulated worlds with incidents, budgets, pauses and stale
 // claims, and a journal that was rebuilt.
 //
-// A line {"journal": name} begins a journal, {"state": snapshot} is what its records so far amount to. The
-// files are a record of the past: never rewrite them.
+// A line {"journal": name} begins a journal, and {"state": snapshot} is the result of its records so far. The files
+// are a record of the past: never rewrite them.
 func TestOldJournalsAreRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
 	if err != nil || len(files) == 0 {
@@ -54,11 +54,11 @@ func TestOldJournalsAreRead(t *testing.T) {
 	}
 }
 
-// recordJournal names the variable that makes TestTranscripts and TestARebuiltJournalIsRecorded keep their
-// journals among the recorded ones, as those of a version.
+// recordJournal names the variable that makes TestTranscripts and TestARebuiltJournalIsRecorded record their journals
+// for a version.
 const recordJournal = "RETAKE_RECORD_JOURNAL"
 
-// record adds the journal of a transcript, if that is asked for.
+// record adds the journal of a transcript, if the variable is set.
 func (s *stage) record(name string) {
 	s.t.Helper()
 	version := os.Getenv(recordJournal)
@@ -85,7 +85,7 @@ func (s *stage) record(name string) {
 	}
 }
 
-// A rebuilt journal in which the queue goes on leads to the state that was had; it is one of those that are recorded.
+// A rebuilt journal leads to the original state, and the queue continues. It is one of the recorded journals.
 func TestARebuiltJournalIsRecorded(t *testing.T) {
 	known := New(testConfig())
 	known.Apply(epoch, TaskQueued{Task: "acme/widgets#8", Nonce: "k8", Title: "Waits"})
@@ -100,7 +100,7 @@ func TestARebuiltJournalIsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for r := s.d.Ready(); r.Batch != nil; r = s.d.Ready() { // nothing is begun before the run
+	for r := s.d.Ready(); r.Batch != nil; r = s.d.Ready() { // no attempt before the run
 		s.d.Appended(s.journal.append(r.Batch))
 	}
 	s.offer(Booted{RunID: "run-2"})
@@ -123,7 +123,7 @@ func TestARebuiltJournalIsRecorded(t *testing.T) {
 	s.record("rebuilt-queue")
 }
 
-// compareWithRecorded compares a replayed machine with a recorded snapshot: as it was written, and as it is restored.
+// compareWithRecorded compares a replayed machine with a recorded snapshot, both the written and the restored one.
 func compareWithRecorded(t *testing.T, name string, m *Machine, recorded []byte) {
 	t.Helper()
 	got, err := m.Snapshot()
@@ -176,7 +176,7 @@ func TestOldJournalsHaveEverything(t *testing.T) {
 		"validation_due", "work_pushed", "worker_answered", // v1
 	} {
 		if !bytes.Contains(all, []byte(`{"kind":"`+kind+`"`)) {
-			t.Errorf("no fact of the kind %s", kind)
+			t.Errorf("the kind %s has no fact", kind)
 		}
 	}
 	for _, x := range Transitions {
@@ -246,7 +246,7 @@ func renameStops(v any) {
 	}
 }
 
-// TestTriggers: each trigger of the table of transitions has one sentence, and says why it stops an attempt if it does.
+// TestTriggers: each trigger of the table of transitions has one sentence, with a reason if it stops an attempt.
 func TestTriggers(t *testing.T) {
 	rows := map[Trigger]int{}
 	for _, x := range Transitions {

@@ -264,7 +264,7 @@ func hintsLine(hints []Hint) string {
 	return fmt.Sprintf(", hints: %d", len(hints))
 }
 
-// joined joins what is not empty by ": ".
+// joined joins the non-empty texts by ": ".
 func joined(parts ...string) string {
 	var some []string
 	for _, p := range parts {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// maxRecord is what one message of the journal may have.
+// maxRecord is the limit of one message of the journal.
 const maxRecord = 1 << 20
 
-// A whole fleet falls silent and comes back at once. Records stay small enough for the journal, and workers
-// whose heartbeats wait behind others are not suspected.
+// A whole fleet falls silent and comes back at once. Records stay small enough for the journal, and workers with
+// waiting heartbeats are not suspected.
 func TestMassSilenceFitsTheJournal(t *testing.T) {
 	const n = 20_000
 	m := crowd(t, n)

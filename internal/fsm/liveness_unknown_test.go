@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Containers that no task knows and nobody can remove may stay for days, and may be more than are remembered. The
-// facts about them are bounded, and each one that is remembered is answered more and more seldom.
+// Unknown containers that cannot be removed may stay for days, and may exceed the memory for them. The number of
+// facts about them is bounded, and each remembered container is answered less and less often.
 func TestUnknownWorkersAreBounded(t *testing.T) {
 	const minutes, answers = 10, 4 // at once, and after 1, 3 and 6 minutes
 	for _, n := range []int{1, 256, 257, maxUnknownWorkers, maxUnknownWorkers + 1, 3 * maxUnknownWorkers} {
@@ -34,25 +34,25 @@ func TestUnknownWorkersAreBounded(t *testing.T) {
 	}
 }
 
-// Once those that were answered are gone, the ones that got no answer get theirs.
+// When the answered containers have disappeared, the others get an answer.
 func TestUnknownWorkersMakeRoom(t *testing.T) {
 	var u unknownWorkers
 	for i := range maxUnknownWorkers {
 		u.answer(strconv.Itoa(i), at(i))
 	}
 	if u.answer("new", at(59)) {
-		t.Error("one is answered although nobody has been left alone for long enough")
+		t.Error("a container is answered too early")
 	}
 	if !u.answer("new", at(60)) || u.answer("another", at(60)) || u.answer("new", at(119)) ||
 		!u.answer("0", at(120)) {
-		t.Error("the place of the one that was answered first is not given away, or more than that")
+		t.Error("the first answered container keeps its entry, or too many are answered")
 	}
 	if len(u.places) != maxUnknownWorkers {
 		t.Errorf("%d are remembered", len(u.places))
 	}
 }
 
-// One that is answered again and again is answered more and more seldom.
+// A container that is answered repeatedly is answered less and less often.
 func TestUnknownWorkerIsLeftAlone(t *testing.T) {
 	m := New(testConfig())
 	var after []time.Duration

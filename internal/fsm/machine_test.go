@@ -129,7 +129,7 @@ func TestIntakeIsBounded(t *testing.T) {
 	if n := len(m.Tasks()); n != maxQueuedPerEvent || m.Cursor("acme/widgets") != "" {
 		t.Fatalf("%d tasks, cursor %q", n, m.Cursor("acme/widgets"))
 	}
-	mustStep(t, m, at(2), e) // the first three are being claimed: undecided, too
+	mustStep(t, m, at(2), e) // the first three are being claimed, and so are undecided
 	if n := len(m.Tasks()); n != maxQueuedPerEvent+1 {
 		t.Fatalf("%d tasks", n)
 	}
@@ -203,7 +203,7 @@ func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A silence that began before this process did is told from its beginning.
+// A silence that began before this process is counted from its beginning.
 func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	data, err := running(t).Snapshot()
 	if err != nil {
@@ -269,7 +269,7 @@ func TestDeferredEffectWaitsALittle(t *testing.T) {
 	}
 }
 
-// Views older than our labels cause a single read, because a clock that stands still must not cause a loop.
+// Views older than our labels cause a single read, because a stopped clock must not cause a loop.
 func TestOldViewsAskForOneLook(t *testing.T) {
 	m := running(t)
 	old := oneIssue("1")
@@ -337,8 +337,8 @@ func TestTablesAreConsistent(t *testing.T) {
 	}
 }
 
-// The timer of an effect that is tried again is no deadline of the worker. (Here the answer to the start was lost, and
-// the hello came first.)
+// The timer of a retried effect is not a deadline of the worker. (Here the answer to the start was lost, and the
+// hello came first.)
 func TestRetryOfAnEffectDoesNotMakeAWorkerSuspect(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{RunID: "r"})

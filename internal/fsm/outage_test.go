@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// outage plays tasks whose effects take a second, and fail while fails says so.
+// outage plays tasks with effects that take a second, and fail while fails is true.
 type outage struct {
 	*fleet
 	fails func(Effect) *EffectError
@@ -68,7 +68,7 @@ func unreachable(resource string) *EffectError {
 	return &EffectError{Reason: recovery.NetworkTransient, Text: "error: 503", Transient: true, Resource: resource}
 }
 
-// An outage of the server does not fail an attempt. Nothing is charged, and no question is asked.
+// An outage of the server does not fail an attempt. The outage is free, and does not lead to a question.
 func TestOutageCostsNoAttempt(t *testing.T) {
 	issues := []IssueKey{"a/a#1", "a/a#2", "a/a#3", "a/a#4"}
 	for _, resource := range []string{recovery.GitHubGit, recovery.GitHubAPI} {
@@ -132,11 +132,11 @@ func TestHostIsNoOutage(t *testing.T) {
 	}, "a/a#1")
 	o.until(epoch.Add(10 * time.Second))
 	if task := o.m.Task("a/a#1"); len(task.History) == 0 {
-		t.Errorf("%s in attempt %d, and nothing has failed", task.State, task.Attempt)
+		t.Errorf("%s in attempt %d, without a failure", task.State, task.Attempt)
 	}
 }
 
-// Failures of effects close nothing: whether GitHub is away the gate knows, who sees every request.
+// Failures of effects do not close GitHub: the gate sees every request and knows its state.
 func TestFailuresOfEffectsCloseNothing(t *testing.T) {
 	o := newOutage(t, func(Effect) *EffectError { return unreachable(recovery.GitHubAPI) }, "a/a#1", "a/a#2", "a/a#3",
 		"a/a#4")
@@ -146,7 +146,7 @@ func TestFailuresOfEffectsCloseNothing(t *testing.T) {
 	}
 }
 
-// What the gate refuses an effect closes what the gate says, and no try is counted.
+// A refusal of the gate closes the resource for the stated time, without counting a try.
 func TestRefusedByTheGate(t *testing.T) {
 	o := newOutage(t, func(Effect) *EffectError {
 		return &EffectError{

@@ -10,12 +10,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every property lets random worlds happen (see world); sound is checked after each step whatever the property.
+// Every property runs random worlds (see world). sound is checked after each step in all of them.
 
 func TestNeverTwoAuthorisedAttempts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.run() // take fails on a start beside another container
+		w.run() // take fails on a start while another container exists
 		last := map[IssueKey]string{}
 		for _, f := range w.history() {
 			switch f := f.(type) {
@@ -67,8 +67,8 @@ func TestReplayReachesTheSameState(t *testing.T) {
 	})
 }
 
-// What a replayed machine decides next is what the machine that wrote the journal would have: soft state apart, the two
-// are in the same place. Booted makes them equal in that, too.
+// A replayed machine decides the same as the machine that wrote the journal. Apart from soft state the two are equal.
+// Booted also makes their soft state equal.
 func TestReplayedMachineDecidesAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -112,7 +112,7 @@ func lines(facts []Fact, effects []Effect) []string {
 func TestNoEffectBeforeItsFact(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.run() // take fails on an effect whose fact is not in the journal
+		w.run() // take fails on an effect without its fact in the journal
 	})
 }
 
@@ -127,8 +127,7 @@ func TestReportIsDecidedOnce(t *testing.T) {
 	})
 }
 
-// decidedOnce says which report was accepted twice, or what got two verdicts: an attempt, or a later delivery
-// of its work that a person asked for.
+// decidedOnce names a report that was accepted twice, or an attempt or later delivery with two verdicts.
 func decidedOnce(history []Fact) error {
 	accepted, verdicts := map[string]bool{}, map[string]bool{}
 	claim, attempt := map[IssueKey]string{}, map[IssueKey]string{}
@@ -200,7 +199,7 @@ func TestEachDeliveryIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// No accepted success is lost: an attempt whose success counted is delivered, unless it was withdrawn.
+// No accepted success is lost: an attempt with a counted success is delivered, unless it was withdrawn.
 func TestAcceptedSuccessIsDelivered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -287,8 +286,8 @@ func TestCooldownHoldsGitHubEffects(t *testing.T) {
 	})
 }
 
-// A failed task ends Done, Blocked or Released, and nothing eligible is left lying, once faults have stopped: the
-// issues' views are answered, effects succeed, workers report.
+// After faults have stopped, a failed task ends Done, Blocked or Released, and all eligible issues are taken: views
+// are answered, effects succeed, workers report.
 func TestEveryTaskEndsSomewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)

@@ -93,8 +93,8 @@ var allowed = map[string][]string{
 	},
 }
 
-// impure are functions of allowed packages that are not pure. (Package time is imported for its types, and
-// toml for bytes that somebody else has read.)
+// impure are functions of allowed packages that are not pure. (Package time is imported for its types, and toml for
+// bytes that other packages have read.)
 var impure = map[string][]string{
 	"time": {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker", "LoadLocation"},
 	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
@@ -110,7 +110,7 @@ func TestPurePackagesArePure(t *testing.T) {
 	}
 }
 
-// planted is a file that breaks every rule, and what must be said about it.
+// planted is a file that breaks every rule, with the expected findings.
 const planted = `
 import (
 	"context"
@@ -155,13 +155,13 @@ var plantedComplaints = []string{
 	"planted.go:32:2: range over a map", "planted.go:34:6: use of fmt.Println",
 }
 
-// The check itself is checked: what it is there for is planted into packages, by an overlay, and found.
+// The check itself is tested: an overlay plants violations into packages, and the check finds them.
 func TestPurityCheckFindsWhatIsPlanted(t *testing.T) {
 	var in []string
 	overlay := map[string][]byte{}
 	imported := slices.Concat(slices.Collect(maps.Values(allowed))...)
 	for path := range allowed {
-		// What others import would be compiled anew, and all of those with it.
+		// Imported packages and their importers would be compiled again.
 		if os.Getenv("RETAKE_NIGHTLY") == "" && slices.Contains(imported, path) {
 			continue
 		}
@@ -184,7 +184,7 @@ func TestPurityCheckFindsWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// examined is what was found out about one package.
+// examined is the result for one package.
 type examined struct {
 	direct     []string
 	complaints []string

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The queue holds what a sorted list would hold, through whatever joins, moves and leaves.
+// The queue equals a sorted list after all joins, moves and leaves.
 func TestQueueIsASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue

@@ -69,7 +69,7 @@ func TestBatchesAreReadAsEncodingJSONReadsThem(t *testing.T) {
 	}
 }
 
-// mutate changes one place of a record.
+// mutate changes one byte of a record.
 func mutate(line []byte, random *rand.Rand) []byte {
 	const parts = "\"\\{}[]:,0129-.eEntfalsrumK \xff"
 	at, n := random.IntN(len(line)-1), 1+random.IntN(12)
@@ -88,7 +88,7 @@ func mutate(line []byte, random *rand.Rand) []byte {
 	}
 }
 
-// Everything that we write is read in one pass, without encoding/json.
+// All of our own output is read in one pass, without encoding/json.
 func TestWhatIsWrittenIsReadFast(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -117,7 +117,7 @@ func TestWhatIsWrittenIsReadFast(t *testing.T) {
 	}
 }
 
-// Nothing of a fact is left to encoding/json, but a kind that is only in old journals.
+// encoding/json reads no part of a fact, except a kind that is only in old journals.
 func TestFactsAreReadFast(t *testing.T) {
 	for _, row := range facts {
 		if row.plain == nil != (row.kind == "incident_over") {

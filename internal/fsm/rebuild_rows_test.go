@@ -18,7 +18,12 @@ var foundRows = map[string]struct {
 	does  string
 }{
 	"another's, or over": {"over", FoundTask{Labels: claimedOnly}, 0, ""},
-	"in review":          {"in_review", FoundTask{Attempt: 1, Labels: []Label{LabelReview}, Work: firstWork}, InReview, ""},
+	"in review": {
+		"in_review",
+		FoundTask{Attempt: 1, Labels: []Label{LabelReview}, Work: firstWork},
+		InReview,
+		"",
+	},
 	"asked": {"asked", FoundTask{
 		Attempt: 2, Labels: []Label{LabelBlocked},
 		Question: "k7-2", Landed: true,
@@ -105,12 +110,12 @@ var shownRows = map[string]struct {
 			Checkout: true,
 		}, "in_review", InReview,
 	},
-	"delivering, and the claimed label is there yet": {
+	"delivering, with the claimed label still set": {
 		Task{State: Delivering, Attempt: 2, Outbox: deliverPlanned},
 		FoundTask{Attempt: 2, Labels: []Label{LabelClaimed, LabelReview}, Work: secondWork, Checkout: true},
 		"known", Delivering,
 	},
-	"delivering a fix of what was in review": {
+	"delivering a fix of a reviewed task": {
 		Task{State: Delivering, Attempt: 2, Outbox: deliverPlanned, Work: secondWork},
 		FoundTask{Attempt: 2, Labels: claimedOnly, Work: secondWork, Checkout: true},
 		"known", Delivering,
@@ -121,7 +126,7 @@ var shownRows = map[string]struct {
 			Work: secondWork, Checkout: true,
 		}, "in_review", InReview,
 	},
-	"blocked, and a person has put the review label on, too": {
+	"blocked, and a person has added the review label": {
 		Task{State: Blocked, Attempt: 2}, FoundTask{
 			Attempt: 2, Question: "k7-2", Landed: true,
 			Labels: []Label{LabelBlocked, LabelReview},

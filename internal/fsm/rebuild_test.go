@@ -7,8 +7,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// rebuild offers what was found to an empty machine, begins a run on what was journaled of it, and returns the
-// machine and the effects that were handed out.
+// rebuild offers the findings to an empty machine, begins a run on the journal of it, and returns the machine and its
+// effects.
 func rebuild(t *testing.T, known *Machine, found ...FoundTask) (*Machine, []Effect) {
 	t.Helper()
 	d := NewDriver(New(testConfig()), 0, "p0")
@@ -39,7 +39,7 @@ func rebuild(t *testing.T, known *Machine, found ...FoundTask) (*Machine, []Effe
 
 const rebuiltKey = IssueKey("acme/widgets#7")
 
-// Each row of the table, and what the machine does about it first.
+// Each row of the table, and the machine's first effect.
 func TestRebuiltFromWhatWasFound(t *testing.T) {
 	t.Parallel()
 	for name, c := range foundRows {
@@ -77,8 +77,7 @@ func TestRebuiltFromWhatWasFound(t *testing.T) {
 	}
 }
 
-// An attempt that begins after a rebuild is numbered above all that were seen, on the checkout that is there,
-// and the attempts that were seen count.
+// An attempt after a rebuild has a higher number than all visible attempts, and the visible attempts count.
 func TestRebuiltAttemptsGoOnCounting(t *testing.T) {
 	t.Parallel()
 	m, _ := rebuild(t, nil, FoundTask{
@@ -113,8 +112,7 @@ func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// What the sound part of a cut journal knows wins where nothing that was found is newer; where something is,
-// what was decided before is kept with it.
+// The sound part of a cut journal wins unless a finding is newer. Then earlier decisions are kept with the finding.
 func TestRebuiltFromAPrefix(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())
@@ -152,7 +150,8 @@ func TestRebuiltFromAPrefix(t *testing.T) {
 	}
 }
 
-// More tasks than one event takes, the running ones among the last: nothing is begun before all of them are known.
+// There are more tasks than one event takes, with the running ones among the last. No attempt begins before all of
+// them are known.
 func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	var found []FoundTask
@@ -169,7 +168,7 @@ func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	m, effects := rebuild(t, nil, found...)
 	for _, e := range effects {
 		if e.Kind.Durable() {
-			t.Errorf("%s is begun, all slots are taken", e.ID)
+			t.Errorf("%s begins although all slots are taken", e.ID)
 		}
 	}
 	if len(m.Tasks()) != len(found) {
@@ -192,8 +191,7 @@ func TestRebuiltFromBeforeAClaim(t *testing.T) {
 	}
 }
 
-// What the sound part of the journal knows is older than what is shown, although the attempt and the question
-// are the same.
+// The sound part of the journal is older than the visible state, although the attempt and the question are the same.
 func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	t.Parallel()
 	for name, c := range shownRows {
@@ -223,8 +221,8 @@ func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	}
 }
 
-// A branch on GitHub is named after an attempt that nothing else shows: the next one has a higher number. What
-// waits for the end of an attempt, or for an answer about one, names that.
+// Only a branch on GitHub shows a later attempt, so the next attempt has a higher number. Waits for the end of an
+// attempt, or for an answer about it, name that attempt.
 func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	t.Parallel()
 	claimed := []Label{LabelClaimed}
@@ -250,8 +248,8 @@ func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	}
 }
 
-// The sound part of the journal knows an earlier attempt than a branch: where nothing is left of that one,
-// there may have been another. Where its checkout is there, the branch is of an earlier claim.
+// The sound part of the journal has an earlier attempt than a branch: without traces of the earlier attempt, a later
+// one is possible. With its checkout, the branch belongs to an earlier claim.
 func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
 	t.Parallel()
 	for _, state := range []State{Starting, Running, Stopping, Delivering, Backoff, Parked} {
@@ -271,15 +269,15 @@ func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
 				want = 2
 			}
 			if task.Attempt != want {
-				t.Errorf("%s, something is left of it %t: attempt %d, %s; want %d", state, left, task.Attempt,
+				t.Errorf("%s, traces are left %t: attempt %d, %s; want %d", state, left, task.Attempt,
 					task.State, want)
 			}
 		}
 	}
 }
 
-// The sound part of the journal knows a later attempt than the question that is left: somebody has deleted the
-// later question. No number counts twice.
+// The sound part of the journal has a later attempt than the remaining question, because the later question was
+// deleted. No number counts twice.
 func TestRebuiltAttemptsNeverFall(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())

@@ -61,12 +61,12 @@ func TestJournalKeepsEveryField(t *testing.T) {
 			t.Fatal(kind, err)
 		}
 		if read, err := b.Read(line); err != nil || b.slow > 0 || !reflect.DeepEqual(read[0].Facts[0], f) {
-			t.Errorf("%s is read as %+v, %v; %d were left to encoding/json", line, read, err, b.slow)
+			t.Errorf("%s is read as %+v, %v; %d needed encoding/json", line, read, err, b.slow)
 		}
 	}
 }
 
-// fill gives every field that is meant to be kept a value.
+// fill gives every kept field a value.
 func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case State:
@@ -119,8 +119,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// A task that is over leaves nothing in the state but what is bounded by number: a journal of years ends in a
-// snapshot of today.
+// A finished task leaves only bounded parts in the state: a journal of years ends in a small snapshot.
 func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 	m := New(testConfig())
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -138,13 +137,13 @@ func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 			Issues: []IssueView{{Key: key, Open: true, Labels: []Label{LabelTask}, UpdatedAt: at, Nonce: nonce}},
 		})
 		if len(m.Tasks()) == 0 {
-			t.Fatalf("issue %d is no task", n)
+			t.Fatalf("issue %d has no task", n)
 		}
 		effects = append(effects, step(IssuesSeen{
 			Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at,
 			Issues: []IssueView{{Key: key, UpdatedAt: at.Add(time.Second), Nonce: nonce}},
 		})...)
-		for len(effects) > 0 { // whatever was asked for is done: the claim is lost to the closed issue
+		for len(effects) > 0 { // every requested effect is done: the closed issue ends the claim
 			var next []Effect
 			for _, e := range effects {
 				if e.ID == "" {

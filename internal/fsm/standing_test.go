@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// standings plays a machine whose queue people have put in order.
+// standings plays a machine with a queue that people have ordered.
 type standings struct {
 	*testing.T
 	m    *Machine
@@ -40,7 +40,7 @@ func (s *standings) poll(second int, views ...IssueView) {
 	mustStep(s.T, s.m, at(second), IssuesSeen{Repo: "acme/widgets", AskedAt: at(second), Issues: views})
 }
 
-// lose ends the claim of who is being claimed: its slot is free.
+// lose ends the claim of the claiming task, which frees its slot.
 func (s *standings) lose(key IssueKey) {
 	s.Helper()
 	t := s.m.Task(key)
@@ -50,7 +50,7 @@ func (s *standings) lose(key IssueKey) {
 	})
 }
 
-// order lets the machine claim until nothing is left to claim, one after the other.
+// order lets the machine claim sequentially until the queue is empty.
 func (s *standings) order() (keys []IssueKey) {
 	s.Helper()
 	for {
@@ -70,7 +70,8 @@ func (s *standings) want(got []IssueKey, want ...IssueKey) {
 	}
 }
 
-// A priority is worth hours of waiting: it goes first, but what has waited for longer than it is worth goes before it.
+// A priority is worth hours of waiting: it goes first, except before tasks that have waited for longer than its
+// worth.
 func TestPriorityIsWaitingTime(t *testing.T) {
 	s := newStandings(t, 1, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{})) // has the only worker
@@ -158,17 +159,17 @@ func TestDependenciesComeFirst(t *testing.T) {
 	if err := again.Restore(data); err != nil {
 		t.Fatal(err)
 	}
-	s.m = again // a restart forgets nothing of it
+	s.m = again // a restart keeps all of it
 	mustStep(t, s.m, at(3), Booted{RunID: "r2"})
 	if s.m.Task("acme/widgets#1").State != Queued {
-		t.Fatal("a restart has begun it")
+		t.Fatal("a restart has started it")
 	}
 	if s.poll(4, s.view("acme/widgets#8", false, Standing{})); s.m.Task("acme/widgets#1").State != Claiming {
 		t.Errorf("%s after both were closed", s.m.Task("acme/widgets#1").State)
 	}
 }
 
-// Who looks at the issue anew may find the reference gone, and where two wait for each other, people are told.
+// A new read of the issue may miss the reference, and people are told about circular waits.
 func TestDependenciesChange(t *testing.T) {
 	s := newStandings(t, 3, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{After: []IssueKey{"acme/widgets#2"}}),
@@ -176,11 +177,11 @@ func TestDependenciesChange(t *testing.T) {
 		s.view("acme/widgets#3", true, Standing{After: []IssueKey{"acme/widgets#1"}}))
 	if w := s.m.WaitsFor(s.m.Task("acme/widgets#1")); !strings.Contains(w.For,
 		"acme/widgets#2 (which waits for this one") {
-		t.Errorf("waits for %q, want the circle told", w.For)
+		t.Errorf("waits for %q, want a note about the circle", w.For)
 	}
 	if s.poll(2, s.view("acme/widgets#3", true, Standing{})); s.m.Task("acme/widgets#3").State != Claiming ||
 		s.m.Task("acme/widgets#2").State != Queued {
-		t.Errorf("%s and %s after one reference was taken away", s.m.Task("acme/widgets#3").State,
+		t.Errorf("%s and %s after one reference was removed", s.m.Task("acme/widgets#3").State,
 			s.m.Task("acme/widgets#2").State)
 	}
 	if w := s.m.WaitsFor(s.m.Task("acme/widgets#1")); w.For != "acme/widgets#2 to be closed" {
@@ -188,7 +189,7 @@ func TestDependenciesChange(t *testing.T) {
 	}
 }
 
-// What a strange issue says stays within bounds.
+// A foreign issue's statements stay within bounds.
 func TestStandingIsBounded(t *testing.T) {
 	many := make([]IssueKey, 1000)
 	for i := range many {

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// storm plays a fleet whose surroundings fail at random until a time, and never after it.
+// storm plays a fleet in surroundings that fail at random until a time, and never after it.
 type storm struct {
 	t      *testing.T
 	m      *Machine
@@ -89,7 +89,7 @@ func (s *storm) carryOut(e Effect) {
 	}
 }
 
-// work is what a worker does: it fails at some point, or is done after a few minutes.
+// work is the course of a worker: it fails at some point, or ends after a few minutes.
 func (s *storm) work(worker string) {
 	if _, current := s.m.Worker(worker); !current {
 		return
@@ -115,9 +115,8 @@ func (s *storm) work(worker string) {
 	s.after(took, func() { s.step(ReportReceived{Worker: worker, Report: report}) })
 }
 
-// TestQueueMovesAfterTheStorm: when what fails at random for twenty minutes does no more, all issues have begun
-// within the time that it has failed; within half of it where half of all tries went well. There are three
-// issues for each worker.
+// TestQueueMovesAfterTheStorm: after twenty minutes of random failures, all issues have started within the same time;
+// within half of it where half of all tries succeeded. There are three issues for each worker.
 func TestQueueMovesAfterTheStorm(t *testing.T) {
 	const lasts = 20 * time.Minute
 	for rate, within := range map[float64]time.Duration{0.2: time.Minute, 0.5: lasts / 2, 0.8: lasts} {
@@ -162,7 +161,7 @@ func TestQueueMovesAfterTheStorm(t *testing.T) {
 	}
 }
 
-// run plays until nothing is left to happen, or until a time.
+// run plays until the last event, or until a time.
 func (s *storm) run(until time.Time) {
 	s.t.Helper()
 	for s.now.Before(until) {

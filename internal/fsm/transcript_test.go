@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// TestTranscripts plays the conversations in testdata. Lines that begin with ">" are what happens; what the machine
-// makes of it follows, one line for each fact ("-") and effect ("=>"), and is rewritten by -update. "> end" lines say
-// how an issue must have ended, and are not rewritten.
+// TestTranscripts plays the conversations in testdata. Lines that begin with ">" are events. The machine's reaction
+// follows, with one line for each fact ("-") and effect ("=>"), and -update rewrites it. "> end" lines state the end
+// of an issue, and are not rewritten.
 //
 //	go test ./internal/fsm -run Transcripts -update
 func TestTranscripts(t *testing.T) {
@@ -51,7 +51,7 @@ func firstDifference(want, got string) string {
 	return fmt.Sprintf("want %d lines, got %d", len(w), len(g))
 }
 
-// stage is where a transcript is played.
+// stage is the stage of a transcript.
 type stage struct {
 	t       *testing.T
 	cfg     Config

@@ -30,7 +30,7 @@ func issueKey(n string) IssueKey { return IssueKey("acme/widgets#" + n) }
 var verbs = map[string]func(s *stage, args []string, named map[string]string) EventBody{
 	"boot": func(s *stage, a []string, n map[string]string) EventBody {
 		b := Booted{RunID: a[0]}
-		if n["task"] != "" { // what the label that offers work is called, and where it is looked for
+		if n["task"] != "" { // the label that offers work, and its repository
 			b.Settings = &Settings{
 				Labels:       LabelNames{Task: n["task"], Claimed: n["task"] + "-claimed"},
 				Repositories: strings.Split(n["in"], ","),
@@ -39,7 +39,7 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 		}
 		return b
 	},
-	"settings": func(s *stage, a []string, n map[string]string) EventBody { // only what is named changes
+	"settings": func(s *stage, a []string, n map[string]string) EventBody { // only named settings change
 		if n["workers"] != "" {
 			s.cfg.MaxWorkers = int(s.number(n["workers"]))
 		}
@@ -277,8 +277,8 @@ func (s *stage) lost(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// failed k21-1/start docker_daemon [permanent] [until=30s] [resource=github.git] text=…; without it, what such
-// a failure is of
+// failed k21-1/start docker_daemon [permanent] [until=30s] [resource=github.git] text=…; the resource is that of such
+// a failure by default
 func (s *stage) failed(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
 	_, kind, _ := strings.Cut(args[0], "/")

@@ -35,7 +35,7 @@ func TestValidationThatWasLeftToAnotherIsDue(t *testing.T) {
 			}
 			say("10s gone k21-1/stop exit=0")
 			if got := s.ended[issueKey("21")]; got != Backoff {
-				t.Fatalf("work that nobody has validated is %s", got)
+				t.Fatalf("unvalidated work is %s", got)
 			}
 			say("11s done k21-1/recheck", "12s done k21-2/start", "13s hello k21-2", "14s report k21-2 r2 ok",
 				"15s gone k21-2/stop exit=0")

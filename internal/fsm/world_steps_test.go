@@ -28,7 +28,7 @@ func (w *world) send(attempt string) {
 	w.reports = append(w.reports, ReportReceived{Worker: attempt, Report: r})
 }
 
-// steps are what can happen, each named once for every share that it has.
+// steps are the possible steps, each once for every share.
 func (w *world) steps() map[string]func(*rapid.T) {
 	s := map[string]func(*rapid.T){
 		"append lands": func(*rapid.T) { w.land() },
@@ -123,7 +123,7 @@ func (w *world) endOne() {
 	}
 }
 
-// failOne fails an effect, which may have been carried out all the same.
+// failOne fails an effect, which may have been carried out anyway.
 func (w *world) failOne() {
 	e, ok := pick(w, w.emitted, "effect")
 	if !ok {
@@ -137,7 +137,7 @@ func (w *world) failOne() {
 	if !slices.Contains(githubEffects, e.Kind) {
 		f.Resource = recovery.Host
 	}
-	if f.Transient && w.flip("carried out") { // what is refused for good was not
+	if f.Transient && w.flip("carried out") { // a permanent refusal was not
 		w.carryOut(e)
 	}
 	if w.flip("until") {
@@ -146,7 +146,7 @@ func (w *world) failOne() {
 	w.finish(e, EffectEnded{Task: e.Task, Effect: e.ID, Failure: f})
 }
 
-// stale repeats an outcome, or invents one. Unless it is the one that is waited for, nothing may happen.
+// stale repeats an outcome, or invents one. There must be no effect, unless it is the expected one.
 func (w *world) stale() {
 	out, ok := pick(w, w.outcomes, "outcome")
 	if !ok {
@@ -199,7 +199,7 @@ func (w *world) human() {
 	}
 }
 
-// said is a command of a person, one that was read before among them.
+// said is a command of a person, maybe a repeated one.
 func (w *world) said() {
 	i, _ := pick(w, w.issues, "issue")
 	commands := []Command{

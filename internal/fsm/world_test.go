@@ -29,8 +29,8 @@ type world struct {
 	issues     []*issue
 	containers []*box           // in order of creation
 	emitted    []Effect         // durable, released, without outcome
-	views      []EventBody      // polls and lists under way: what was read stays, time goes on
-	reports    []ReportReceived // all that were ever sent
+	views      []EventBody      // polls and lists under way: their results stay while time passes
+	reports    []ReportReceived // all sent reports
 	outcomes   []EffectEnded
 	claims     int
 
@@ -113,7 +113,7 @@ func pick[T any](w *world, from []T, what string) (one T, ok bool) {
 	return from[rapid.IntRange(0, len(from)-1).Draw(w.t, what)], true
 }
 
-// offer tells the driver, checks what it decided, and carries out what is ready.
+// offer offers an event to the driver, checks the decisions, and carries out the output.
 func (w *world) offer(body EventBody) {
 	var tok Token
 	if !w.faultsStopped && w.flip("wants an ack") {
@@ -136,7 +136,7 @@ func (w *world) offer(body EventBody) {
 	w.flush()
 }
 
-// flush takes what the driver has ready.
+// flush takes the output of the driver.
 func (w *world) flush() {
 	r := w.d.Ready()
 	for _, tok := range r.Acks {
@@ -200,7 +200,7 @@ func (w *world) take(e Effect) {
 	}
 	for _, other := range w.emitted {
 		if other.Task == e.Task {
-			w.t.Fatalf("%s was handed out beside %s", e.ID, other.ID)
+			w.t.Fatalf("%s was handed out during %s", e.ID, other.ID)
 		}
 	}
 	if e.Kind == DoStart {
@@ -242,7 +242,7 @@ func (w *world) remove(attempt string) {
 	w.containers = slices.DeleteFunc(w.containers, func(c *box) bool { return c.attempt == attempt })
 }
 
-// carryOut does an effect in the world, and returns its outcome. Doing it twice changes nothing more.
+// carryOut does an effect in the world, and returns its outcome. A second time has no further effect.
 func (w *world) carryOut(e Effect) EffectEnded {
 	out := EffectEnded{Task: e.Task, Effect: e.ID}
 	i := w.issue(e.Task)
@@ -308,7 +308,7 @@ func (w *world) stop(attempt string) *StopResult {
 
 func (w *world) look(k IssueKey) IssuesSeen { return w.view(w.issue(k)) }
 
-// view is what a request that is sent now will say.
+// view is the result of a request that is sent now.
 func (w *world) view(issues ...*issue) IssuesSeen {
 	e := IssuesSeen{Repo: "acme/widgets", AskedAt: w.now}
 	for _, i := range issues {
@@ -363,7 +363,7 @@ func (w *world) settle(limit int) int {
 		w.now = w.now.Add(time.Second)
 		w.offer(w.list())
 		w.offer(w.view(w.issues...))
-		for _, i := range w.issues { // what reading the answers finds
+		for _, i := range w.issues { // the result of reading the answers
 			if t := w.m().Task(i.key); t != nil && t.State == Blocked && i.open && !i.labels[LabelBlocked] {
 				w.offer(QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label"})
 			}
@@ -381,7 +381,7 @@ func (w *world) settle(limit int) int {
 	return limit
 }
 
-// atRest: nothing is left but what waits for a human.
+// atRest reports whether all remaining tasks wait for a human.
 func (w *world) atRest() bool {
 	for _, t := range w.m().Tasks() {
 		if t.State != Blocked || len(t.Outbox) > 0 {

@@ -18,7 +18,7 @@ func nothingIntoOutage(d decision) string {
 			t != nil && t.State == fsm.Parked { // only its labels are put back
 			return ""
 		}
-		// Attempts that only validate use no model. Deliveries use no model either.
+		// Attempts that only validate use no model. Deliveries do not use a model either.
 		validates := t != nil && (t.Next.Validate || t.Next.Deliver)
 		for _, i := range d.p.m.Incidents() {
 			if !about(i, key, validates) {
