@@ -56,7 +56,7 @@ type Options struct {
 	Read         func() (config.Config, config.Problems)
 	ConfigFile   string
 	Hangups      <-chan struct{}
-	WorkerBinary string // defaults to the file "worker" beside this program
+	WorkerBinary string // defaults to the file "worker" in this program's directory
 	// Only limits the run to these issues. The run ends when they are over, with ErrNotDone if one is not done. If
 	// it is empty, the run takes all issues and does not end.
 	Only []fsm.IssueKey
@@ -101,7 +101,7 @@ type daemon struct {
 	gateway       string         // address at which containers reach the bus
 	environ       engine.Environ // of every container
 	engine        *engine.Engine
-	// values that must not be pushed: those in environ, and GitHub's token
+	// values that no patch may contain, from environ, with GitHub's token
 	known []leak.Value
 	token func(context.Context) (string, error) // returns GitHub's current token
 
@@ -119,19 +119,19 @@ type daemon struct {
 	cooldowns    chan gate.Cooldown  // from the gate, which must not block
 	offences     workers.Wake        // rung for each offence of a worker
 	repositories *intake.Repositories
-	// how the configuration meets the tasks of an earlier run; written before a session's goroutines begin
-	met *inforce.Meeting
-	// what is not usable, or not yet, with the reason: repositories, the archive, issues that wait for lookups
+	// remembers the configuration's first contact with the tasks; written before a session's goroutines start
+	meeting *inforce.Meeting
+	// unusable parts with the reason: repositories, the archive, issues that wait for lookups
 	unusable  sync.Map
 	lock      lead.Lock
 	candidate *lead.Candidate // leads, or stands by
 	restorer  *restore.Restorer
 	operator  *serve.Socket              // nil before the socket is opened
-	seat      atomic.Pointer[serve.Seat] // the session that people may query, or nil
+	current   atomic.Pointer[serve.Seat] // the session that the page shows, or nil
 	page      *page.Page                 // nil if no page is served
 	webhooks  *intake.Webhooks           // receives GitHub's webhooks
 	metrics   *metrics.Metrics           // counts over all sessions
-	gathered  http.Handler               // serves metrics
+	scrapes   http.Handler               // serves metrics
 	web       *serve.Web                 // at director.http_listen; may be nil
 	disk      *disk.Guard                // watches the disk of the data directory
 	only      *intake.Only               // nil if the run takes all issues
@@ -139,8 +139,8 @@ type daemon struct {
 	aborted   string                     // why the policy stopped the run; belongs to the owner while a session lives
 }
 
-// ErrTasksFailed means that the run ended as asked, but its policy had aborted it (nothing new was begun), or tasks
-// failed under recovery.continue_on_error. ERROR_REPORT.md in the data directory lists them.
+// ErrTasksFailed means that the run ended normally after its policy had aborted it, or after tasks failed under
+// recovery.continue_on_error. ERROR_REPORT.md in the data directory lists them.
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
 // errOnlyOver ends a run for selected issues when all of them are over.
@@ -240,4 +240,22 @@ func (d *daemon) report() (failed bool) {
 		d.log.Warn("no error report", zap.Error(err))
 	}
 	return failed
+}
+
+// Rebuild implements `director journal rebuild`. No director may be running on the data directory.
+func Rebuild(ctx context.Context, o Options) (tasks []restore.Rebuilt, aside string, err error) {
+	d, err := open(ctx, o, false)
+	if err != nil {
+		return nil, "", err
+	}
+	defer d.close()
+	t, err := d.candidate.Take(ctx)
+	if err != nil {
+		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
+	}
+	defer t.Release()
+	if err := d.hub.Bus().ShareSecret(t.Context()); err != nil {
+		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
+	}
+	return d.restorer.Rebuild(t.Context())
 }

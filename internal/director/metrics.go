@@ -16,11 +16,11 @@ import (
 func (d *daemon) openMetrics(version string) {
 	registry := prometheus.NewRegistry()
 	d.metrics = metrics.New(registry, version)
-	d.gathered = d.metrics.Handler(registry)
+	d.scrapes = d.metrics.Handler(registry)
 }
 
 // serveMetrics answers a scrape, even without a session or as a standby.
-func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.gathered.ServeHTTP(w, r) }
+func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.scrapes.ServeHTTP(w, r) }
 
 // readings returns the values of a scrape that do not come from decisions. It does not ask the owner.
 func (d *daemon) readings() metrics.Readings {

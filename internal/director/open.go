@@ -155,7 +155,7 @@ func (d *daemon) openLocal(o Options) error {
 	return errors.Join(tables, access, binary, environ, checkouts)
 }
 
-// limits returns the bounds on what an agent may leave in its checkout.
+// limits returns the bounds on the contents of a checkout.
 func limits(c config.Checkout) workspace.Limits {
 	return workspace.Limits{
 		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes,
@@ -164,7 +164,7 @@ func limits(c config.Checkout) workspace.Limits {
 	}
 }
 
-// leadsOnBadDisk is how long a director with an unwritable disk keeps leading if another one may lead.
+// If another director may lead, one with an unwritable disk gives up after leadsOnBadDisk.
 const leadsOnBadDisk = time.Minute
 
 func (d *daemon) newDiskGuard(badFor time.Duration) *disk.Guard {
@@ -198,7 +198,7 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
-// workerLifeAfter is how long a worker's credential outlasts the maximum life of its attempt. The watchdog does not
+// A worker's credential outlasts the maximum life of its attempt by workerLifeAfter. The watchdog does not
 // count pauses.
 const workerLifeAfter = 24 * time.Hour
 
@@ -245,8 +245,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	return d.hub.Open(ctx)
 }
 
-// openGitHub opens everything that needs the token: the client, and the check of patches, which must not contain
-// it.
+// openGitHub opens the client, and adds the token to the values that no patch may contain.
 func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	c := d.setup().GitHub
 	token, err := o.Token(ctx)

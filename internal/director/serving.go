@@ -42,7 +42,7 @@ func (s *session) serveOperator(ctx context.Context) error {
 
 // newAnswers creates the parts that answer people.
 func (s *session) newAnswers() {
-	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.met.Fate(m, t, s.settings()) }
+	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.meeting.Fate(m, t, s.settings()) }
 	s.status = &serve.Status{
 		RunID: s.runID, Since: s.since, Only: s.only.Names(), Owner: s.owner, Views: s.views, Bus: s.bus, Disk: s.disk,
 		Fate: fate, Leader: s.candidate.Me, Config: s.reload.State,
@@ -119,7 +119,7 @@ func (d *daemon) openPage() (*page.Page, error) {
 	}
 	return page.New(page.Options{
 		Source: func() page.Source {
-			if s := d.seat.Load(); s != nil {
+			if s := d.current.Load(); s != nil {
 				return s
 			}
 			return nil

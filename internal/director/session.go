@@ -28,8 +28,8 @@ import (
 // session is one life of a machine, from reading the journal until the context ends or the journal fails.
 type session struct {
 	*daemon
-	bus         *bus.Bus // copied, like met, because a request may outlast the session
-	met         *inforce.Meeting
+	bus         *bus.Bus // copied, like meeting, because a request may outlast the session
+	meeting     *inforce.Meeting
 	owner       *loop.Owner
 	readAgain   func(error) // ends the session, so that the journal is read again
 	runner      *loop.Runner
@@ -72,15 +72,14 @@ type session struct {
 	workSecrets *effects.Secrets
 	leftovers   *restore.Leftovers
 	upkeep      *upkeep.Upkeep
-	// the setup the machine decides by; used only by followSettings once the session has begun
-	begun   *inforce.Setup
-	started bool // the session has begun, so later failures are not configuration errors
+	begun       *inforce.Setup // the setup at the start of the session
+	started     bool           // the session has started, so later failures are not configuration errors
 }
 
 func (d *daemon) newSession() *session {
 	offers := &intake.Offers{GitHub: d.github, Config: &d.inForce, Unusable: &d.unusable, Log: d.log}
 	s := &session{
-		daemon: d, bus: d.hub.Bus(), met: d.met, offers: offers,
+		daemon: d, bus: d.hub.Bus(), meeting: d.meeting, offers: offers,
 		refusals: intake.NewPostponed(intake.PostponedFor, offers.AsksForWork),
 		travel: &effects.Checkouts{
 			Bus: d.hub.Bus(), Workspace: d.workspace, Limits: d.config.Checkout, Redact: d.github.Redact, Log: d.log,
@@ -128,7 +127,7 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 func (s *session) sayWhoWeAre(ctx context.Context) {
 	switch login, bot, err := s.github.Account(ctx); {
 	case err != nil:
-		s.log.Warn("the token's account is not known", zap.Error(err))
+		s.log.Warn("cannot find the token's account", zap.Error(err))
 	case bot:
 		s.log.Info("GitHub account: "+login+", a bot: nothing that it writes counts as a person's answer",
 			zap.String("account", login))
@@ -151,7 +150,7 @@ func (s *session) watchGate(ctx context.Context) error {
 	}
 }
 
-// watched returns the repositories to poll: those in the configuration, and those with an unfinished task.
+// watched returns the repositories to poll. They are configured or have an unfinished task.
 func (s *session) watched(m *fsm.Machine) []string {
 	all := slices.Clone(s.config.GitHub.Repositories)
 	for _, t := range m.Tasks() {
@@ -162,7 +161,7 @@ func (s *session) watched(m *fsm.Machine) []string {
 	return all
 }
 
-// publish shows the state to others: on the bus, and beside the checkouts.
+// publish shows the state on the bus, and in files of the checkouts.
 func (s *session) publish(ctx context.Context) {
 	now := s.status.Snapshot(ctx)
 	if err := s.bus.PublishSnapshot(now); err != nil {
@@ -170,3 +169,39 @@ func (s *session) publish(ctx context.Context) {
 	}
 	s.running.WriteStates(ctx, now.Director.Phase)
 }
+
+// setup returns the setup in force. Keys that need a restart are also in d.config, which never changes.
+func (d *daemon) setup() *inforce.Setup {
+	if c := d.inForce.Load(); c != nil {
+		return c
+	}
+	return &inforce.Setup{Config: d.config} // before the adapters are open
+}
+
+// machineConfig returns the part of a setup that the machine decides by.
+func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
+	cfg := c.Machine(d.only.Issues())
+	if d.decides != nil {
+		d.decides(&cfg)
+	}
+	return cfg
+}
+
+// decideSettings makes the machine decide by a setup. It returns false if the session ended first: the next session
+// starts with the setup and reports it.
+func (s *session) decideSettings(ctx context.Context, now *inforce.Setup) bool {
+	if s.server != nil {
+		s.server.Admit(now.Director.MaxWorkers)
+	}
+	cfg := s.machineConfig(now)
+	if !s.owner.Decided(ctx, fsm.SettingsRead{SettingsChanged: *now.Change, Config: &cfg}) {
+		return false
+	}
+	s.views.Configure(cfg)
+	s.metrics.Slots(now.Director.MaxWorkers)
+	s.broker.Limit(now.ModelLimits())
+	return true
+}
+
+// settings returns the settings that tasks remember.
+func (d *daemon) settings() *fsm.Settings { return d.setup().Settings(d.image()) }

@@ -45,10 +45,10 @@ func (s *session) run(ctx context.Context, t *lead.Term) error {
 	if err := s.listenOperator(ctx); err != nil {
 		return err
 	}
-	s.seat.Store(&serve.Seat{
+	s.current.Store(&serve.Seat{
 		Status: s.status, Stories: s.stories, Commands: s.commands, Outputs: s.outputs, Setup: s.setup,
 	})
-	defer s.seat.Store(nil)
+	defer s.current.Store(nil)
 	s.started = true
 	s.sayHowWeBegin()
 	for _, part := range append(s.parts(), s.pollsOf(watched)...) {
@@ -62,7 +62,7 @@ func (s *session) run(ctx context.Context, t *lead.Term) error {
 	return err
 }
 
-// recall reads the state from the journal, the workspace and GitHub. It decides nothing.
+// recall reads the state from the journal, the workspace and GitHub. It makes no decisions.
 func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	if err := s.leftovers.Look(ctx); err != nil {
 		return nil, err
@@ -81,8 +81,8 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	}
 	s.sayWhoWeAre(ctx)
 	restore.RecogniseLabels(s.github, driver.Machine())
-	s.met, err = s.met.Meet(driver.Machine(), s.settings(), s.log)
-	s.daemon.met = s.met // for later sessions
+	s.meeting, err = s.meeting.Meet(driver.Machine(), s.settings(), s.log)
+	s.daemon.meeting = s.meeting // for later sessions
 	return driver, err
 }
 
@@ -121,7 +121,7 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 }
 
 // adopt tells the machine which containers run and which budgets people edited, before it decides anything else. It
-// also removes everything that no task needs.
+// also removes leftovers without a task.
 func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetEdited) error {
 	var live []string
 	for _, t := range m.Tasks() {
