@@ -8,7 +8,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director"
-	"retake/internal/github"
+	"retake/internal/github/api"
 	"retake/internal/sys/hidden"
 )
 
@@ -34,7 +34,7 @@ func credential(cfg config.Config, log *zap.Logger, o director.Options) (directo
 		return o, err
 	}
 	warn(warning)
-	app, err := github.NewApp(github.AppOptions{
+	app, err := api.NewApp(api.AppOptions{
 		BaseURL: cfg.GitHub.APIURL, ID: int64(cfg.GitHub.AppID), InstallationID: int64(cfg.GitHub.InstallationID),
 		PrivateKey: key,
 	})

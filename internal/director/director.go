@@ -233,7 +233,7 @@ func (d *daemon) report() (failed bool) {
 		})
 		failed = audit.ExitCode(data) != 0
 		if audit.ReportWanted(data) {
-			err = audit.WriteReport(dir, data, d.github.Redact)
+			err = audit.WriteReport(dir, data, d.github.Text.Redact)
 		}
 	}
 	if err != nil {

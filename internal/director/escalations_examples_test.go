@@ -10,7 +10,7 @@ import (
 	"retake/internal/director/effects"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/ask"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
 )
@@ -50,7 +50,7 @@ func alikeTo(issues ...string) func(*fsm.Escalation) {
 	return func(q *fsm.Escalation) { q.Alike = issues }
 }
 
-func unsafePush(text *github.Escalation) { text.Unsafe = "it holds what is named above" }
+func unsafePush(text *ask.Escalation) { text.Unsafe = "it holds what is named above" }
 
 // examples are realistic blocks: of every reason, and of the places that change its words. Outputs are such as
 // the programs print.
@@ -186,7 +186,7 @@ var examples = []example{
 	{
 		name: "git_conflict-delivery", reason: recovery.GitConflict, stage: "COMMIT",
 		cause: "the base branch and the work here don't go together in widget.go, widget_test.go",
-		text: func(e *github.Escalation) {
+		text: func(e *ask.Escalation) {
 			e.Branch, e.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"
 		},
 	},

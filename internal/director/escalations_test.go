@@ -17,7 +17,10 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/ask"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/tracker"
 	"retake/internal/recovery"
 	"retake/internal/recovery/policy"
 )
@@ -53,7 +56,7 @@ type example struct {
 	cause  string
 	report *wire.WorkerError // nil: what failed is the director's own doing
 	more   func(*fsm.Escalation)
-	text   func(*github.Escalation)
+	text   func(*ask.Escalation)
 }
 
 // failedAs is a report of a program's failure.
@@ -62,7 +65,7 @@ func failedAs(tool string, exit int, output string) *wire.WorkerError {
 }
 
 // escalation is what the director makes of an example.
-func (x example) escalation(d *daemon) github.Escalation {
+func (x example) escalation(d *daemon) ask.Escalation {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	about, _ := recovery.Describe(x.reason)
 	q := &fsm.Escalation{
@@ -105,9 +108,12 @@ func (x example) escalation(d *daemon) github.Escalation {
 
 func exampleClient(t *testing.T) *github.Client {
 	c, err := github.New(github.Options{
-		BaseURL: "https://api.github.com/", Fleet: "default",
-		Token: func(context.Context) (string, error) { return "token", nil },
-		Labels: github.Labels{
+		Options: api.Options{
+			BaseURL: "https://api.github.com/",
+			Token:   func(context.Context) (string, error) { return "token", nil },
+		},
+		Fleet: "default",
+		Labels: tracker.Labels{
 			Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked",
 			Review: "agent-review",
 		},
@@ -127,7 +133,7 @@ func TestEscalations(t *testing.T) {
 	var shown []rendered
 	for _, x := range examples {
 		had[x.reason] = true
-		text := c.Preview(x.escalation(d))
+		text := c.People.Preview(x.escalation(d))
 		file := filepath.Join("testdata", "escalations", x.name+".md")
 		if *update {
 			must(t, os.MkdirAll(filepath.Dir(file), 0o755))

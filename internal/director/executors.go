@@ -137,7 +137,7 @@ func (s *session) diskGuard() *lead.DiskGuard {
 func (d *daemon) recordOptions() record.Options {
 	return record.Options{
 		Out: d.audit, Dir: d.config.Director.DataDir, RunID: d.runID, Image: d.image(), Setup: d.setup,
-		Redact: d.github.Redact, Log: d.log,
+		Redact: d.github.Text.Redact, Log: d.log,
 	}
 }
 
@@ -146,7 +146,7 @@ func (s *session) warm(ctx context.Context) { s.runtime.Warm(ctx) }
 // newAttempts creates the parts that begin and end attempts. It requires the owner.
 func (s *session) newAttempts() {
 	s.reader = &reports.Reader{
-		Setup: s.setup, Secrets: s.github.Secrets, Cache: s.reports, Send: s.owner.Send,
+		Setup: s.setup, Secrets: s.github.Text.Secrets, Cache: s.reports, Send: s.owner.Send,
 		HeldBack: s.travel.HeldBack, QuotaUsedUp: s.hostDisk.QuotaUsedUp, Log: s.log,
 	}
 	s.claims = &effects.Claims{
@@ -155,7 +155,7 @@ func (s *session) newAttempts() {
 	texts := effects.NewIssueTexts(s.github, s.log)
 	s.printed = &effects.Outputs{
 		Store: s.outputs, Bus: s.bus, Runtime: s.runtime, Secrets: s.environ.AllSecrets, Known: s.known,
-		Redact: s.github.Redact, Log: s.log,
+		Redact: s.github.Text.Redact, Log: s.log,
 	}
 	s.starter = &effects.Starter{
 		Setup: s.setup, Texts: texts, Runtime: s.runtime, Bus: s.bus, Workspace: s.workspace, Origin: s.origin,
@@ -172,7 +172,7 @@ func (s *session) newAttempts() {
 		Workspace: s.workspace, Travel: s.travel, Withdrawals: s.withdrawals, Secrets: s.workSecrets,
 		Ending: &reports.Ending{Cache: s.reports, Bus: s.bus.Reports(), Spool: s.workspace, Log: s.log},
 		Reader: s.reader, Credentials: s.credentials, Proxy: s.network, Outputs: s.printed, Control: s.control,
-		Leases: s.broker, Record: s.recorder, Redact: s.github.Redact, Log: s.log,
+		Leases: s.broker, Record: s.recorder, Redact: s.github.Text.Redact, Log: s.log,
 	}
 	s.remains = &effects.Remains{
 		Runtime: s.runtime, Workspace: s.workspace, Travel: s.travel, Credentials: s.credentials, Reports: s.reports,
@@ -192,7 +192,7 @@ func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output
 	}
 	return output.Recording{
 		Issue: string(task), ID: worker, N: attempt, Key: key,
-		Secrets: leak.Redactor(values...), Mask: d.github.Redact,
+		Secrets: leak.Redactor(values...), Mask: d.github.Text.Redact,
 		Source: func(ctx context.Context, take func(output.Chunk)) error {
 			return d.runtime.FollowOutput(ctx, worker, func(p container.Printed) { take(output.Chunk(p)) })
 		},

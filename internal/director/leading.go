@@ -14,6 +14,8 @@ import (
 	"retake/internal/director/reports"
 	"retake/internal/director/restore"
 	"retake/internal/fsm"
+	"retake/internal/github/approval"
+	"retake/internal/github/inbox"
 )
 
 // connect opens the bus. It starts the embedded server unless the configuration names a bus to join.
@@ -66,8 +68,18 @@ func (d *daemon) fleetFile() *restore.FleetFile {
 	}
 }
 
+func (d *daemon) newOffers() *intake.Offers {
+	return &intake.Offers{
+		GitHub: struct {
+			*inbox.Inbox
+			*approval.Approvals
+		}{d.github.Inbox, d.github.Approvals},
+		Config: &d.inForce, Unusable: &d.unusable, Log: d.log,
+	}
+}
+
 func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
-	offers := &intake.Offers{GitHub: d.github, Config: &d.inForce, Unusable: &d.unusable, Log: d.log}
+	offers := d.newOffers()
 	origin := effects.Origin{APIURL: d.config.GitHub.APIURL, BaseBranch: d.config.GitHub.BaseBranch}
 	return &restore.Restorer{
 		Config: d.config, Setup: d.setup, Machine: d.machineConfig, Bus: d.hub.Bus, Writer: d.writer,
@@ -80,7 +92,7 @@ func (d *daemon) newRestorer(patience time.Duration) *restore.Restorer {
 
 // storedReports returns a worker's reports on the bus.
 func (d *daemon) storedReports(ctx context.Context, worker string) (all []fsm.Report, err error) {
-	stored, err := reports.NewCache(d.hub.Bus().Reports(), d.github.Secrets).Of(ctx, worker)
+	stored, err := reports.NewCache(d.hub.Bus().Reports(), d.github.Text.Secrets).Of(ctx, worker)
 	for _, r := range stored {
 		all = append(all, reports.Translate(r))
 	}

@@ -8,7 +8,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/director/loop"
-	"retake/internal/github"
+	"retake/internal/github/api"
 	"retake/internal/metrics"
 )
 
@@ -24,7 +24,7 @@ func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.scrape
 
 // readings returns the values of a scrape that do not come from decisions. It does not ask the owner.
 func (d *daemon) readings() metrics.Readings {
-	written, pace := d.audit.Counts(), d.github.Gate.Pace()
+	written, pace := d.audit.Counts(), d.github.API.Gate.Pace()
 	r := metrics.Readings{
 		DiskUsable: d.disk.Now().Unusable() == nil, ChangesLeft: pace.ChangesLeft, WaitingRequests: pace.Waiting,
 		Webhooks: d.webhooks.Outcomes(), DeadLetters: map[string]uint64{},
@@ -40,7 +40,7 @@ func (d *daemon) readings() metrics.Readings {
 }
 
 // requested counts a request to GitHub.
-func (d *daemon) requested(a github.Answered) {
+func (d *daemon) requested(a api.Answered) {
 	d.metrics.Requested(metrics.Request{
 		Method: a.Method, Status: a.Status, Same: a.Same, Limited: a.Limited, Took: a.Took,
 		Resource: a.Budget.Resource, Left: a.Budget.Left, Limit: a.Budget.Limit, Reset: a.Budget.Reset,

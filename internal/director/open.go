@@ -30,7 +30,9 @@ import (
 	"retake/internal/director/workers"
 	"retake/internal/egress"
 	"retake/internal/github"
+	"retake/internal/github/api"
 	"retake/internal/github/gate"
+	"retake/internal/github/tracker"
 	"retake/internal/output"
 	"retake/internal/safefile"
 	"retake/internal/secrets/leak"
@@ -80,13 +82,13 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 		return nil, err
 	}
 	d.repositories = &intake.Repositories{GitHub: d.github, Config: d.config.GitHub, Unusable: &d.unusable, Log: d.log}
-	d.telemetry.Hide(d.github.Redact)
+	d.telemetry.Hide(d.github.Text.Redact)
 	if o.HideInLog != nil {
-		o.HideInLog(d.github.Secrets)
+		o.HideInLog(d.github.Text.Secrets)
 	}
 	d.reload = d.newReload(o)
 	d.reload.Begin()
-	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Redact})
+	d.audit = audit.Open(d.config.Director.DataDir, audit.Options{Log: d.log, Redact: d.github.Text.Redact})
 	d.metrics.ReadWith(d.readings)
 	d.outputs = output.Open(d.config.Director.DataDir, output.Options{Log: d.log})
 	if d.page, err = d.openPage(); err != nil {
@@ -249,7 +251,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	c := d.setup().GitHub
 	token, err := o.Token(ctx)
-	if answer, ok := errors.AsType[*github.Error](err); ok && answer.Kind == github.KindTransient {
+	if answer, ok := errors.AsType[*api.Error](err); ok && answer.Kind == api.KindTransient {
 		err = nil // GitHub, which mints an App's tokens, is unreachable: the session waits for it
 	}
 	if err != nil {
@@ -257,16 +259,26 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	}
 	d.token, d.known = o.Token, append(d.known, leak.Value{Name: effects.TokenName, Text: token})
 	d.github, err = github.New(github.Options{
-		BaseURL: c.APIURL, Token: o.Token, Login: o.Login, Fleet: d.config.Director.Fleet,
-		Labels:           github.Labels(c.Labels),
-		MinBetweenWrites: d.config.RateLimits.GitHub.MinBetweenWrites, LeastBetween: o.LeastBetween,
-		FirstProbe:      o.firstProbe,
-		TrustedAuthors:  c.TrustedAuthors,
-		MaxConcurrent:   d.config.RateLimits.GitHub.MaxConcurrentRequests,
-		CooldownDefault: d.config.RateLimits.GitHub.CooldownOnRateLimit,
-		Writes:          c.Writes, Secrets: append(d.environ.AllSecrets(), token),
-		Known: d.known, Transport: d.candidate.Transport(cmp.Or(o.Transport, http.DefaultTransport)),
-		OnCooldown: d.coolDown, OnAnswer: d.requested, Log: d.log,
+		Options: api.Options{
+			BaseURL:          c.APIURL,
+			Token:            o.Token,
+			Login:            o.Login,
+			MinBetweenWrites: d.config.RateLimits.GitHub.MinBetweenWrites,
+			LeastBetween:     o.LeastBetween,
+			FirstProbe:       o.firstProbe,
+			MaxConcurrent:    d.config.RateLimits.GitHub.MaxConcurrentRequests,
+			CooldownDefault:  d.config.RateLimits.GitHub.CooldownOnRateLimit,
+			Writes:           c.Writes,
+			Transport:        d.candidate.Transport(cmp.Or(o.Transport, http.DefaultTransport)),
+			OnCooldown:       d.coolDown,
+			OnAnswer:         d.requested,
+			Log:              d.log,
+		},
+		Fleet:          d.config.Director.Fleet,
+		Labels:         tracker.Labels(c.Labels),
+		TrustedAuthors: c.TrustedAuthors,
+		Secrets:        append(d.environ.AllSecrets(), token),
+		Known:          d.known,
 	})
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/director/serve"
 	"retake/internal/fsm"
+	"retake/internal/github/tracker"
 	"retake/internal/page"
 	"retake/internal/story"
 	"retake/internal/sys/hidden"
@@ -51,7 +52,11 @@ func (s *session) newAnswers() {
 	s.stories = &serve.Stories{Owner: s.owner, Views: s.views, Fate: fate}
 	s.commands = &serve.TaskCommands{Owner: s.owner, Repositories: s.config.GitHub.Repositories}
 	adder := &intake.Adder{
-		Owner: s.owner, GitHub: s.github, Offers: s.offers, Config: &s.inForce, Unusable: &s.unusable,
+		Owner: s.owner, Offers: s.offers, Config: &s.inForce, Unusable: &s.unusable,
+		GitHub: struct {
+			*tracker.Reader
+			*tracker.Writer
+		}{s.github.Issues, s.github.Labels},
 		Request: s.commands.Request, Ring: s.polls.Ring, NotWritten: serve.NotWritten, TooBusy: serve.TooBusy,
 		Story: func(ctx context.Context, k fsm.IssueKey) (told story.Story, known bool, err error) {
 			err = s.stories.View(ctx, func(b *story.Book, now time.Time) { told, known = b.Story(k, now) })

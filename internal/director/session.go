@@ -77,16 +77,17 @@ type session struct {
 }
 
 func (d *daemon) newSession() *session {
-	offers := &intake.Offers{GitHub: d.github, Config: &d.inForce, Unusable: &d.unusable, Log: d.log}
+	offers := d.newOffers()
 	s := &session{
 		daemon: d, bus: d.hub.Bus(), meeting: d.meeting, offers: offers,
 		refusals: intake.NewPostponed(intake.PostponedFor, offers.AsksForWork),
 		travel: &effects.Checkouts{
-			Bus: d.hub.Bus(), Workspace: d.workspace, Limits: d.config.Checkout, Redact: d.github.Redact, Log: d.log,
+			Bus: d.hub.Bus(), Workspace: d.workspace, Limits: d.config.Checkout, Redact: d.github.Text.Redact,
+			Log: d.log,
 		},
 		hostDisk:    &effects.Disk{State: d.disk.Now, Use: d.diskUse, Workspace: d.workspace, Log: d.log},
 		credentials: &effects.Credentials{Bus: d.hub.Bus(), Log: d.log},
-		reports:     reports.NewCache(d.hub.Bus().Reports(), d.github.Secrets),
+		reports:     reports.NewCache(d.hub.Bus().Reports(), d.github.Text.Secrets),
 		withdrawals: effects.NewWithdrawals(), upkeep: &upkeep.Upkeep{
 			Journal: d.hub.Bus().Journal(), Interval: func() time.Duration { return d.setup().Director.Interval },
 			Fleet: d.fleetFile(), Unusable: &d.unusable, Log: d.log,

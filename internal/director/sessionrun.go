@@ -21,7 +21,11 @@ import (
 	"retake/internal/director/view"
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
 	"retake/internal/github/gate"
+	"retake/internal/github/inbox"
+	"retake/internal/github/tracker"
 	"retake/internal/projection"
 )
 
@@ -74,7 +78,7 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 		return nil, failure.OnBus(err)
 	}
 	for _, c := range driver.Machine().Cooldowns() {
-		s.github.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
+		s.github.API.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
 	if err := s.repositories.OpenAny(ctx); err != nil { // only now does the gate know the limits from the journal
 		return nil, err
@@ -165,21 +169,32 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 
 // newIntake creates the parts that read GitHub, and those that answer people there.
 func (s *session) newIntake() {
-	s.issues = &intake.Issues{Owner: s.owner, GitHub: s.github, Offers: s.offers, Config: &s.inForce}
-	s.answers = &intake.Answers{Owner: s.owner, GitHub: s.github, Config: &s.inForce, Log: s.log}
+	s.issues = &intake.Issues{Owner: s.owner, GitHub: s.github.Issues, Offers: s.offers, Config: &s.inForce}
+	s.answers = &intake.Answers{
+		Owner: s.owner, Config: &s.inForce, Log: s.log,
+		GitHub: struct {
+			*inbox.Inbox
+			*tracker.Writer
+		}{s.github.Inbox, s.github.Labels},
+	}
 	s.strays = &intake.Strays{
-		GitHub: s.github, Config: &s.inForce, Log: s.log,
+		GitHub: s.github.Claims, Config: &s.inForce, Log: s.log,
 		Checked: intake.NewPostponed(min(intake.PostponedFor, s.wholeEvery), nil),
 	}
 	s.replies = &effects.Replies{Owner: s.owner, GitHub: s.github, Setup: s.setup}
 	s.reviews = intake.NewReviews(intake.ReviewSources{
-		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Record: s.recorder, Log: s.log,
+		Owner: s.owner, GitHub: s.github.Deliveries, Config: &s.inForce, Record: s.recorder, Log: s.log,
 	})
 	s.polls = &intake.Polls{
-		Owner: s.owner, GitHub: s.github, Config: &s.inForce, Offers: s.offers, Reviews: s.reviews,
+		Owner: s.owner, GitHub: s.github.Inbox, Config: &s.inForce, Offers: s.offers, Reviews: s.reviews,
 		Refusals: s.refusals,
 		Comments: &intake.Comments{
-			Owner: s.owner, GitHub: s.github, Config: &s.inForce, Log: s.log,
+			Owner: s.owner, Config: &s.inForce, Log: s.log,
+			GitHub: struct {
+				*inbox.Inbox
+				*claims.Claims
+				*ask.Asker
+			}{s.github.Inbox, s.github.Claims, s.github.People},
 		},
 		Open: s.repositories.Open, Closed: s.withdrawals.End, Unusable: &s.unusable, Record: s.recorder,
 		WholeEvery: s.wholeEvery, CommentsEvery: s.commentsEvery, Log: s.log,
@@ -234,7 +249,7 @@ func (s *session) parts() []sessionPart {
 		s.views.Follow,
 		s.upkeep.Run,
 		(&intake.OnlyWatch{
-			Only: s.only, Owner: s.owner, GitHub: s.github, Labels: s.config.GitHub.Labels, Log: s.log,
+			Only: s.only, Owner: s.owner, GitHub: s.github.Issues, Labels: s.config.GitHub.Labels, Log: s.log,
 		}).Run,
 		func(ctx context.Context) error {
 			return s.bus.ServeSnapshot(ctx, func() wire.Snapshot { return s.status.Snapshot(ctx) })

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
 	"retake/internal/github/githubtest"
 )
 
@@ -28,20 +30,20 @@ func pemOf(key *rsa.PrivateKey) []byte {
 }
 
 // app installs a GitHub App and returns its credential.
-func (w *world) app(change ...func(*AppOptions)) *App {
+func (w *world) app(change ...func(*api.AppOptions)) *api.App {
 	w.Helper()
 	w.sim.AddApp(githubtest.App{ID: 7, InstallationID: 70, Slug: "retake", Key: &appKey().PublicKey})
 	if err := w.sim.AddRepo(testRepo, "", map[string]string{"retake[bot]": "write"}); err != nil {
 		w.Fatal(err)
 	}
-	o := AppOptions{
+	o := api.AppOptions{
 		BaseURL: testAPI, ID: 7, InstallationID: 70, PrivateKey: pemOf(appKey()),
 		Transport: checked(w.T, w.sim.Transport()),
 	}
 	for _, f := range change {
 		f(&o)
 	}
-	a, err := NewApp(o)
+	a, err := api.NewApp(o)
 	if err != nil {
 		w.Fatal(err)
 	}
@@ -56,8 +58,9 @@ func TestAppMintsAndRenews(t *testing.T) {
 		a := w.app()
 		c := w.client("retake[bot]", func(o *Options) { o.Token, o.Login = a.Token, a.Login })
 		for range 2 {
-			if r, err := c.Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run"}); err != nil ||
-				r.Outcome != Won {
+			if r, err := c.Claims.Claim(w.Context(),
+				claims.Request{Key: w.key, Nonce: testNonce, RunID: "run"}); err != nil ||
+				r.Outcome != claims.Won {
 				w.Fatalf("%+v, %v", r, err)
 			}
 		}
@@ -72,7 +75,7 @@ func TestAppMintsAndRenews(t *testing.T) {
 		}
 		for range 8 * 60 {
 			time.Sleep(time.Minute)
-			if _, err := c.Issue(w.Context(), w.key); err != nil {
+			if _, err := c.Issues.Issue(w.Context(), w.key); err != nil {
 				w.Fatal(err)
 			}
 		}
@@ -90,49 +93,49 @@ func TestAppIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]struct {
-		change func(*AppOptions)
+		change func(*api.AppOptions)
 		fault  githubtest.Fault
-		want   Kind
+		want   api.Kind
 		text   string
 	}{
 		"another key": {
-			change: func(o *AppOptions) { o.PrivateKey = pemOf(another) }, want: KindUnauthorized,
+			change: func(o *api.AppOptions) { o.PrivateKey = pemOf(another) }, want: api.KindUnauthorized,
 			text: "could not be decoded",
 		},
 		"another App": {
-			change: func(o *AppOptions) { o.ID = 8 }, want: KindUnauthorized,
+			change: func(o *api.AppOptions) { o.ID = 8 }, want: api.KindUnauthorized,
 			text: "could not be decoded",
 		},
 		"not installed there": {
-			change: func(o *AppOptions) { o.InstallationID = 71 }, want: KindUnauthorized,
+			change: func(o *api.AppOptions) { o.InstallationID = 71 }, want: api.KindUnauthorized,
 			text: "github.installation_id",
 		},
 		"GitHub is away": {
-			fault: githubtest.Fault{Status: http.StatusBadGateway}, want: KindTransient,
+			fault: githubtest.Fault{Status: http.StatusBadGateway}, want: api.KindTransient,
 			text: "502",
 		},
-		"GitHub says nothing": {fault: githubtest.Fault{CutBefore: true}, want: KindTransient, text: "no answer"},
+		"GitHub says nothing": {fault: githubtest.Fault{CutBefore: true}, want: api.KindTransient, text: "no answer"},
 		"a limit of the App's": {fault: githubtest.Fault{
 			Status: http.StatusForbidden,
 			Body:   `{"message":"You have exceeded a secondary rate limit"}`,
-		}, want: KindTransient, text: "secondary"},
+		}, want: api.KindTransient, text: "secondary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				if row.change == nil {
-					row.change = func(*AppOptions) {}
+					row.change = func(*api.AppOptions) {}
 					w.inject(row.fault.On("POST", "/app/installations/"))
 				}
 				a := w.app(row.change)
 				c := w.client("x", func(o *Options) { o.Token, o.Login = a.Token, a.Login })
-				_, err := c.Issue(w.Context(), w.key)
-				if kindOf(err) != row.want || !strings.Contains(err.Error(), row.text) {
+				_, err := c.Issues.Issue(w.Context(), w.key)
+				if api.KindOf(err) != row.want || !strings.Contains(err.Error(), row.text) {
 					w.Errorf("got %v, want %s with %q", err, row.want, row.text)
 				}
 			})
 		})
 	}
-	if _, err := NewApp(AppOptions{
+	if _, err := api.NewApp(api.AppOptions{
 		BaseURL: testAPI, ID: 7, InstallationID: 70,
 		PrivateKey: []byte("no key"),
 	}); err == nil || !strings.Contains(err.Error(), "PEM file") {

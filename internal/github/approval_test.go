@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
+	"retake/internal/github/approval"
 	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
@@ -15,10 +17,10 @@ import (
 // approved is what Approved says of an issue: its text and who was left out, or why there is none.
 func (w *world) approved(c *Client, key string) (text string, without []string, why string) {
 	w.Helper()
-	i, err := c.Issue(w.Context(), key)
+	i, err := c.Issues.Issue(w.Context(), key)
 	w.must(err)
-	a, err := c.Approved(w.Context(), i)
-	if refused, ok := errors.AsType[*NotApproved](err); ok {
+	a, err := c.Approvals.Approved(w.Context(), i)
+	if refused, ok := errors.AsType[*approval.NotApproved](err); ok {
 		return "", nil, refused.Why
 	}
 	w.must(err)
@@ -192,14 +194,14 @@ func TestApprovalCosts(t *testing.T) {
 		c := w.client("retake-bot")
 		key := w.sim.CreateIssue(testRepo, "mallory", "t", "b")
 		w.sim.AddLabel(key, "acme", "agent-task")
-		i, err := c.Issue(w.Context(), key)
+		i, err := c.Issues.Issue(w.Context(), key)
 		w.must(err)
-		_, err = c.self(w.Context(), gate.Reads)
+		_, err = c.API.Self(w.Context(), gate.Reads)
 		w.must(err)
 		cost := func(want int) {
 			w.Helper()
 			before, began := len(w.sim.Requests()), time.Now()
-			_, _ = c.Approved(w.Context(), i)
+			_, _ = c.Approvals.Approved(w.Context(), i)
 			if n, took := len(w.sim.Requests())-before, time.Since(began); n != want || took > time.Second {
 				w.Errorf("%d requests within %s, want %d", n, took, want)
 			}
@@ -215,7 +217,7 @@ func TestApprovalCosts(t *testing.T) {
 			w.sim.EditIssue(key, "mallory", "t", strings.Repeat("y", n))
 		}
 		time.Sleep(2 * time.Minute)
-		cost(historyPages)
+		cost(10)
 		if _, _, why := w.approved(c, key); !strings.Contains(why, "more than") {
 			w.Errorf("got %q", why)
 		}
@@ -258,12 +260,12 @@ func TestApprovedTextWhileGraphQLFails(t *testing.T) {
 		c := w.client("retake-bot")
 		key := w.sim.CreateIssue(testRepo, "mallory", "t", "b")
 		w.sim.AddLabel(key, "acme", "agent-task")
-		i, err := c.Issue(w.Context(), key)
+		i, err := c.Issues.Issue(w.Context(), key)
 		w.must(err)
-		if _, err := c.Approved(w.Context(), i); kindOf(err) != KindTransient {
+		if _, err := c.Approvals.Approved(w.Context(), i); api.KindOf(err) != api.KindTransient {
 			w.Errorf("got %v", err)
 		}
-		if a, err := c.Approved(w.Context(), i); err != nil || a.Body != "b" || a.By != "acme" {
+		if a, err := c.Approvals.Approved(w.Context(), i); err != nil || a.Body != "b" || a.By != "acme" {
 			w.Errorf("got %+v, %v", a, err)
 		}
 	})
@@ -276,9 +278,9 @@ func TestOfferedByUntrusted(t *testing.T) {
 		c := w.client("retake-bot")
 		untrusted := func(key string) string {
 			w.Helper()
-			i, err := c.Issue(w.Context(), key)
+			i, err := c.Issues.Issue(w.Context(), key)
 			w.must(err)
-			why, err := c.OfferedByUntrusted(w.Context(), i)
+			why, err := c.Approvals.OfferedByUntrusted(w.Context(), i)
 			w.must(err)
 			return why
 		}
@@ -291,7 +293,7 @@ func TestOfferedByUntrusted(t *testing.T) {
 			w.Error("an issue that mallory has opened with the label is taken")
 		}
 		for range 3 {
-			w.must(c.Disapprove(w.Context(), theirs, why))
+			w.must(c.Approvals.Disapprove(w.Context(), theirs, why))
 		}
 		if said := w.sim.Issue(theirs).Comments; len(said) != 1 ||
 			!strings.Contains(said[0].Body, "take the label `agent-task` off and put it on again") {

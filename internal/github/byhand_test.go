@@ -7,6 +7,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
+	"retake/internal/github/tracker"
 )
 
 // people are who takes labels off: somebody, and the person whose token the director uses.
@@ -37,7 +41,7 @@ func TestDeliveryOfWhatWasTakenBack(t *testing.T) {
 					x.does(w)
 					before := len(w.changes())
 					for range 2 {
-						got, err := w.client("retake-bot").Deliver(w.Context(), watched(w))
+						got, err := w.client("retake-bot").Deliveries.Deliver(w.Context(), watched(w))
 						w.must(err)
 						if got.Withdrawn == "" || got.PullRequest != 0 || len(w.changes()) > before {
 							w.Errorf("delivered %+v, %+v", got, w.changes()[before:])
@@ -85,7 +89,7 @@ func TestDeliveryThatNobodyTookBack(t *testing.T) {
 				w.claimed(c)
 				w.must(x.before(w, c))
 				asked := len(w.sim.Requests())
-				got, err := c.Deliver(w.Context(), watched(w))
+				got, err := c.Deliveries.Deliver(w.Context(), watched(w))
 				w.must(err)
 				if got.Withdrawn != "" || got.PullRequest == 0 {
 					w.Errorf("delivered %+v", got)
@@ -113,13 +117,13 @@ func (w *world) reviewed(c *Client) error {
 
 func (w *world) claimedAgain(c *Client) error {
 	w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
-	if err := c.Release(w.Context(), ReleaseRequest{
+	if err := c.Claims.Release(w.Context(), claims.ReleaseRequest{
 		Key: w.key, Nonce: "aaaabbbb",
 		Why: "its label was removed",
 	}); err != nil {
 		return err
 	}
-	for _, r := range w.marked(markClaim) { // of that claim
+	for _, r := range w.marked(tracker.MarkClaim) { // of that claim
 		w.sim.EditComment(w.key, "retake-bot", r.ID, strings.ReplaceAll(r.Body, testNonce, "aaaabbbb"))
 	}
 	w.sim.AddLabel(w.key, "acme", "agent-task")
@@ -155,7 +159,7 @@ func TestLabelsTakenOffByHandStayOff(t *testing.T) {
 		"task": {
 			func(*world, *Client) error { return nil },
 			func(w *world, c *Client) error {
-				return c.Release(w.Context(), ReleaseRequest{
+				return c.Claims.Release(w.Context(), claims.ReleaseRequest{
 					Key: w.key, Nonce: testNonce, Why: "no progress",
 					RestoreTask: true,
 				})
@@ -199,7 +203,7 @@ func TestClaimTakenOffByHand(t *testing.T) {
 					seen := -1
 					c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
 						return roundTrip(func(r *http.Request) (*http.Response, error) {
-							on := len(w.marked(markClaim)) > 0 && slices.Contains(w.sim.Issue(w.key).Labels,
+							on := len(w.marked(tracker.MarkClaim)) > 0 && slices.Contains(w.sim.Issue(w.key).Labels,
 								"agent-claimed")
 							if on || seen >= 0 {
 								seen++
@@ -211,19 +215,19 @@ func TestClaimTakenOffByHand(t *testing.T) {
 							return next.RoundTrip(r)
 						})
 					}))
-					got, err := c.Claim(t.Context(), req)
+					got, err := c.Claims.Claim(t.Context(), req)
 					if reached = seen >= at; !reached {
 						return
 					}
-					if got.Outcome == Won {
+					if got.Outcome == claims.Won {
 						return // it had read back before; what the next poll sees ends it
 					}
-					if kindOf(err) == KindTransient {
-						got, err = w.client("retake-bot").Claim(t.Context(), req)
+					if api.KindOf(err) == api.KindTransient {
+						got, err = w.client("retake-bot").Claims.Claim(t.Context(), req)
 					}
 					w.must(err)
 					labels := w.sim.Issue(w.key).Labels
-					if got.Outcome != NotEligible || slices.Contains(labels, "agent-claimed") ||
+					if got.Outcome != claims.NotEligible || slices.Contains(labels, "agent-claimed") ||
 						slices.Contains(labels, "agent-task") {
 						t.Errorf("by %s at request %d, unblock %t: claim = %+v, labels %q", who, at, unblock, got,
 							labels)

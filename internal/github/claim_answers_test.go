@@ -2,6 +2,11 @@ package github
 
 import (
 	"testing"
+
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/deliver"
+	"retake/internal/github/tracker"
 )
 
 // TestClaimOfAnAnsweredQuestion: a claim follows as many answers as it says. A director that was replaced, and
@@ -10,32 +15,32 @@ func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		block   string // of the latest question
 		answers int    // that the claim follows
-		want    Outcome
+		want    claims.Outcome
 	}{
-		"the answer to the first question":              {testNonce + "-1", 1, Won},
-		"no answer to the first question":               {testNonce + "-1", 0, NotEligible},
-		"the second question, its answer":               {testNonce + "-1.1", 2, Won},
-		"the second question, the answer to the first":  {testNonce + "-1.1", 1, NotEligible},
-		"a question of a later attempt, an old answer":  {testNonce + "-7.12", 3, NotEligible},
-		"a question of a later attempt, a newer answer": {testNonce + "-7.12", 13, Won},
+		"the answer to the first question":              {testNonce + "-1", 1, claims.Won},
+		"no answer to the first question":               {testNonce + "-1", 0, claims.NotEligible},
+		"the second question, its answer":               {testNonce + "-1.1", 2, claims.Won},
+		"the second question, the answer to the first":  {testNonce + "-1.1", 1, claims.NotEligible},
+		"a question of a later attempt, an old answer":  {testNonce + "-7.12", 3, claims.NotEligible},
+		"a question of a later attempt, a newer answer": {testNonce + "-7.12", 13, claims.Won},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t, ctx, c := w.T, w.Context(), w.client("retake-bot")
 				w.claimed(c)
-				w.must(c.Escalate(ctx, Escalation{
+				w.must(c.People.Escalate(ctx, ask.Escalation{
 					Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1",
 					Block: tc.block, Reason: "needs_human",
 				}))
 				before := len(w.changes())
 				req := claimRequest(w, testNonce)
 				req.Unblock, req.Answers = true, tc.answers
-				got, err := w.client("retake-bot").Claim(ctx, req)
+				got, err := w.client("retake-bot").Claims.Claim(ctx, req)
 				w.must(err)
 				if got.Outcome != tc.want {
 					t.Errorf("claim = %+v, want %s", got, tc.want)
 				}
-				if tc.want == Won {
+				if tc.want == claims.Won {
 					w.wantLabels("agent-claimed")
 					return
 				}
@@ -43,7 +48,7 @@ func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 				if n := len(w.changes()) - before; n > 0 || got.Why == "" {
 					t.Errorf("%d writes, why %q", n, got.Why)
 				}
-				if len(w.marked(markClaim)) != 1 {
+				if len(w.marked(tracker.MarkClaim)) != 1 {
 					t.Error("the claim comment is gone")
 				}
 			})
@@ -56,27 +61,28 @@ func TestClaimTakesItsOwnIssueBackFromReview(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t, ctx, c := w.T, w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		_, err := c.Deliver(ctx, DeliverRequest{
+		_, err := c.Deliveries.Deliver(ctx, deliver.Request{
 			Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main",
 			PullRequest: true, Watch: true,
 		})
 		w.must(err)
 		w.wantLabels("agent-review")
-		if got, err := c.Claim(ctx, claimRequest(w, testNonce)); err != nil || got.Outcome != NotEligible {
+		if got, err := c.Claims.Claim(ctx, claimRequest(w, testNonce)); err != nil ||
+			got.Outcome != claims.NotEligible {
 			t.Errorf("claim of what is in review = %+v, %v", got, err)
 		}
 		other := claimRequest(w, "aaaabbbb")
 		other.Unblock = true
-		if got, err := w.client("other-bot").Claim(ctx, other); err != nil || got.Outcome != Lost {
+		if got, err := w.client("other-bot").Claims.Claim(ctx, other); err != nil || got.Outcome != claims.Lost {
 			t.Errorf("somebody else's claim = %+v, %v", got, err)
 		}
 		w.wantLabels("agent-review")
 		own := claimRequest(w, testNonce)
 		own.Unblock = true
-		got, err := w.client("retake-bot").Claim(ctx, own)
+		got, err := w.client("retake-bot").Claims.Claim(ctx, own)
 		w.must(err)
-		if got.Outcome != Won || len(w.marked(markClaim)) != 1 {
-			t.Errorf("claim = %+v, comments %d", got, len(w.marked(markClaim)))
+		if got.Outcome != claims.Won || len(w.marked(tracker.MarkClaim)) != 1 {
+			t.Errorf("claim = %+v, comments %d", got, len(w.marked(tracker.MarkClaim)))
 		}
 		w.wantLabels("agent-claimed")
 	})

@@ -5,6 +5,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
+	"retake/internal/github/tracker"
 )
 
 // Something takes the claimed label off whenever a claim has put it on, and leaves the task label, or puts it
@@ -26,10 +30,11 @@ func TestClaimWhoseLabelsKeepChanging(t *testing.T) {
 						return next.RoundTrip(r)
 					})
 				}))
-				claim := func(nonce string) (got ClaimResult, tries int) {
+				claim := func(nonce string) (got claims.Result, tries int) {
 					var err error
 					for tries = 1; tries <= 10; tries++ {
-						if got, err = c.Claim(w.Context(), claimRequest(w, nonce)); kindOf(err) != KindTransient {
+						if got, err = c.Claims.Claim(w.Context(),
+							claimRequest(w, nonce)); api.KindOf(err) != api.KindTransient {
 							break
 						}
 						time.Sleep(10 * time.Second)
@@ -38,22 +43,23 @@ func TestClaimWhoseLabelsKeepChanging(t *testing.T) {
 					return got, tries
 				}
 				got, tries := claim(testNonce)
-				if got.Outcome != NotEligible || !got.Offered || tries > 3 || !strings.Contains(got.Why, "agent-task") {
+				if got.Outcome != claims.NotEligible || !got.Offered || tries > 3 ||
+					!strings.Contains(got.Why, "agent-task") {
 					t.Errorf("claim = %+v after %d tries", got, tries)
 				}
-				if n := len(w.marked(markClaim)); n != 0 {
+				if n := len(w.marked(tracker.MarkClaim)); n != 0 {
 					t.Errorf("%d claim comments stay", n)
 				}
 				w.wantLabels("agent-task")
 				before := len(w.changes())
-				if got, tries = claim("aaaabbbb"); got.Outcome != NotEligible || !got.Offered || tries > 1 ||
+				if got, tries = claim("aaaabbbb"); got.Outcome != claims.NotEligible || !got.Offered || tries > 1 ||
 					len(w.changes()) > before {
 					t.Errorf("the next claim = %+v after %d tries, with %d writes", got, tries, len(w.changes())-before)
 				}
 				rule = false
 				w.sim.RemoveLabel(w.key, "acme", "agent-task")
 				w.sim.AddLabel(w.key, "acme", "agent-task")
-				if got, _ = claim("ccccdddd"); got.Outcome != Won {
+				if got, _ = claim("ccccdddd"); got.Outcome != claims.Won {
 					t.Errorf("the claim of what is offered anew = %+v", got)
 				}
 				w.wantLabels("agent-claimed")

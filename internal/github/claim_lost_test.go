@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"retake/internal/github/claims"
+	"retake/internal/github/tracker"
 )
 
 // TestClaimThatNobodyFinishesIsFoundAgain stops a claim for good at each of its requests, as when the journal
@@ -30,11 +33,11 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 						return // the rebuilt task goes on
 					}
 					time.Sleep(2 * time.Minute)
-					_, _, err = next.Free(t.Context(), w.key, 6*time.Hour)
+					_, _, err = next.Claims.Free(t.Context(), w.key, 6*time.Hour)
 					w.must(err)
 					w.wantLabels("agent-task")
-					if got, err := next.Claim(t.Context(), claimRequest(w, "aaaabbbb")); err != nil ||
-						got.Outcome != Won {
+					if got, err := next.Claims.Claim(t.Context(), claimRequest(w, "aaaabbbb")); err != nil ||
+						got.Outcome != claims.Won {
 						t.Errorf("stopped at request %d: the next claim = %+v, %v", stops, got, err)
 					}
 				})
@@ -56,17 +59,17 @@ func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 						err := claimOnce(t.Context(), w, w.client("retake-bot", dying(stops, true)))
 						done = err == nil
 						// what it took off before the comment may have been another director's work
-						if person == "retake-bot" && len(w.marked(markClaim)) == 0 {
+						if person == "retake-bot" && len(w.marked(tracker.MarkClaim)) == 0 {
 							return
 						}
 						time.Sleep(time.Minute)
 						for _, label := range w.sim.Issue(w.key).Labels {
 							w.sim.RemoveLabel(w.key, person, label)
 						}
-						got, err := w.client("retake-bot").Claim(t.Context(), claimRequest(w, testNonce))
-						if w.must(err); got.Outcome != NotEligible || len(w.marked(markClaim)) != 0 {
+						got, err := w.client("retake-bot").Claims.Claim(t.Context(), claimRequest(w, testNonce))
+						if w.must(err); got.Outcome != claims.NotEligible || len(w.marked(tracker.MarkClaim)) != 0 {
 							t.Errorf("stopped at request %d: the next try = %+v, comments %+v", stops, got,
-								w.marked(markClaim))
+								w.marked(tracker.MarkClaim))
 						}
 						w.wantLabels()
 					})
@@ -82,7 +85,7 @@ func TestAnsweredClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	for name, takenBack := range map[string]bool{"answered by label": false, "answered, and taken back": true} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				c, again := w.client("retake-bot"), ClaimRequest{
+				c, again := w.client("retake-bot"), claims.Request{
 					Key: w.key, Nonce: testNonce, Unblock: true,
 					Answers: 1,
 				}
@@ -93,15 +96,15 @@ func TestAnsweredClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 				w.must(escalateOnce(w.Context(), w, c))
 				time.Sleep(time.Minute)
 				w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
-				want := Won
+				want := claims.Won
 				if takenBack {
-					_, err := c.Claim(w.Context(), again)
+					_, err := c.Claims.Claim(w.Context(), again)
 					w.must(err)
 					time.Sleep(time.Minute)
 					w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
-					want = NotEligible
+					want = claims.NotEligible
 				}
-				got, err := w.client("retake-bot").Claim(w.Context(), again)
+				got, err := w.client("retake-bot").Claims.Claim(w.Context(), again)
 				if w.must(err); got.Outcome != want ||
 					slices.Contains(w.sim.Issue(w.key).Labels, "agent-claimed") == takenBack {
 					t.Errorf("%+v, labels %q", got, w.sim.Issue(w.key).Labels)

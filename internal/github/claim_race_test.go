@@ -1,12 +1,16 @@
 package github
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"retake/internal/github/claims"
+	"retake/internal/github/tracker"
 )
 
 // TestOneWinnerInEveryInterleaving runs two claims of different credentials, and of the same, request by
@@ -37,11 +41,11 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 		setUp(w)
 		var turns [2]chan struct{}
 		var waiting, reads, ended [2]bool
-		var results [2]ClaimResult
+		var results [2]claims.Result
 		var errs [2]error
 		for i, login := range []string{"retake-bot", rival} {
 			turns[i] = make(chan struct{})
-			c := w.client(login, func(o *Options) { o.Fleet = fmt.Sprint("fleet", i) },
+			c := w.client(login, func(o *Options) { o.Fleet, o.Login = fmt.Sprint("fleet", i), is(login) },
 				// unchecked: other tests do that, and thousands are many
 				via(func(http.RoundTripper) http.RoundTripper {
 					return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -50,9 +54,8 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 						return w.sim.Transport().RoundTrip(r)
 					})
 				}))
-			c.login.Store(&login)
 			go func() {
-				results[i], errs[i] = c.Claim(t.Context(), claimRequest(w, fmt.Sprintf("nonce%daa", i+2)))
+				results[i], errs[i] = c.Claims.Claim(t.Context(), claimRequest(w, fmt.Sprintf("nonce%daa", i+2)))
 				ended[i] = true
 			}()
 		}
@@ -92,7 +95,7 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 	return next
 }
 
-func checkRace(w *world, results [2]ClaimResult, errs [2]error, taken []bool) {
+func checkRace(w *world, results [2]claims.Result, errs [2]error, taken []bool) {
 	w.Helper()
 	won := 0
 	for i, r := range results {
@@ -100,15 +103,15 @@ func checkRace(w *world, results [2]ClaimResult, errs [2]error, taken []bool) {
 			w.Fatalf("%v: client %d: %v", taken, i, errs[i])
 		}
 		switch r.Outcome {
-		case Won:
+		case claims.Won:
 			won++
-		case Lost:
+		case claims.Lost:
 			if r.Winner.Nonce == "" || r.Winner.Nonce == fmt.Sprintf("nonce%daa", i+2) {
 				w.Fatalf("%v: client %d lost to %+v", taken, i, r.Winner)
 			}
 		}
 	}
-	if comments := w.marked(markClaim); won != 1 || len(comments) != 1 {
+	if comments := w.marked(tracker.MarkClaim); won != 1 || len(comments) != 1 {
 		w.Fatalf("%v: outcomes %s, %s; claim comments %+v", taken, results[0].Outcome, results[1].Outcome, comments)
 	}
 	if events := w.labelEvents(); !slices.Equal(events, []string{"+agent-claimed", "-agent-task"}) {
@@ -117,4 +120,9 @@ func checkRace(w *world, results [2]ClaimResult, errs [2]error, taken []bool) {
 	if w.Failed() {
 		w.FailNow()
 	}
+}
+
+// is returns a known login, so that GitHub is not asked.
+func is(login string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return login, nil }
 }

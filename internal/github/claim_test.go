@@ -8,8 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"retake/internal/github/api"
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/deliver"
 	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 )
 
 func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
@@ -31,7 +37,7 @@ func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 		if r := w.sim.Requests(); r[len(r)-2].Method != http.MethodGet {
 			t.Errorf("before the last request = %+v, want the read-back", r[len(r)-2])
 		}
-		body := w.marked(markClaim)[0].Body
+		body := w.marked(tracker.MarkClaim)[0].Body
 		first, rest, _ := strings.Cut(body, "\n")
 		if first != `<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->` ||
 			!strings.HasPrefix(rest, "**Retake** has picked up") {
@@ -40,60 +46,67 @@ func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 	})
 }
 
+// mark is a comment with a marker that anybody may have written.
+func mark(kind, fleet, nonce, more string) string {
+	return fmt.Sprintf(`<!-- retake:%s v1 {"fleet":"%s","nonce":"%s"%s} -->`+"\ntext", kind, fleet, nonce, more)
+}
+
+var competitors = map[string]struct {
+	comments [][2]string // author, body
+	want     claims.Outcome
+}{
+	"a claim of another fleet": {
+		[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}},
+		claims.Lost,
+	},
+	"a claim of our login, another nonce": {
+		[][2]string{{"retake-bot", mark("claim", "default", "aaaabbbb", "")}},
+		claims.Lost,
+	},
+	"forged by an outsider": {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, claims.Won},
+	"our nonce, forged by an outsider": {
+		[][2]string{{"mallory", mark("claim", "default", testNonce, "")}},
+		claims.Won,
+	},
+	"forged by a reader, a collaborator": {
+		[][2]string{{"reader", mark("claim", "night", "aaaabbbb", "")}},
+		claims.Won,
+	},
+	"release forged by a reader": {[][2]string{
+		{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+		{"reader", mark("release", "night", "aaaabbbb", "")},
+	}, claims.Lost},
+	"forged by a triager": {[][2]string{{"triager", mark("claim", "night", "aaaabbbb", "")}}, claims.Won},
+	"released since": {[][2]string{
+		{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+		{"other-bot", mark("release", "night", "aaaabbbb", "")},
+	}, claims.Won},
+	"release forged by an outsider": {[][2]string{
+		{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+		{"mallory", mark("release", "night", "aaaabbbb", "")},
+	}, claims.Lost},
+	"released, then claimed again": {[][2]string{
+		{"other-bot", mark("claim", "night", "aaaabbbb", "")},
+		{"other-bot", mark("release", "night", "aaaabbbb", "")},
+		{"other-bot", mark("claim", "night", "ccccdddd", "")},
+	}, claims.Lost},
+	"delivered": {
+		[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"ended":"delivered"`)}}, claims.Won,
+	},
+	"quoted, not on the first line": {
+		[][2]string{{"other-bot", "> " + mark("claim", "night", "aaaabbbb", "")}}, claims.Won,
+	},
+	"a marker with an unknown field": {
+		[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"x":"y"`)}}, claims.Won,
+	},
+	"a marker whose nonce is out of shape": {
+		[][2]string{{"other-bot", mark("claim", "night", "AAAABBB!", "")}},
+		claims.Won,
+	},
+}
+
 func TestClaimCompetition(t *testing.T) {
-	mark := func(kind, fleet, nonce, more string) string {
-		return fmt.Sprintf(`<!-- retake:%s v1 {"fleet":"%s","nonce":"%s"%s} -->`+"\ntext", kind, fleet, nonce, more)
-	}
-	for name, tc := range map[string]struct {
-		comments [][2]string // author, body
-		want     Outcome
-	}{
-		"a claim of another fleet": {
-			[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", "")}},
-			Lost,
-		},
-		"a claim of our login, another nonce": {
-			[][2]string{{"retake-bot", mark("claim", "default", "aaaabbbb", "")}},
-			Lost,
-		},
-		"forged by an outsider": {[][2]string{{"mallory", mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"our nonce, forged by an outsider": {
-			[][2]string{{"mallory", mark("claim", "default", testNonce, "")}},
-			Won,
-		},
-		"forged by a reader, a collaborator": {[][2]string{{"reader", mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"release forged by a reader": {[][2]string{
-			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
-			{"reader", mark("release", "night", "aaaabbbb", "")},
-		}, Lost},
-		"forged by a triager": {[][2]string{{"triager", mark("claim", "night", "aaaabbbb", "")}}, Won},
-		"released since": {[][2]string{
-			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
-			{"other-bot", mark("release", "night", "aaaabbbb", "")},
-		}, Won},
-		"release forged by an outsider": {[][2]string{
-			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
-			{"mallory", mark("release", "night", "aaaabbbb", "")},
-		}, Lost},
-		"released, then claimed again": {[][2]string{
-			{"other-bot", mark("claim", "night", "aaaabbbb", "")},
-			{"other-bot", mark("release", "night", "aaaabbbb", "")},
-			{"other-bot", mark("claim", "night", "ccccdddd", "")},
-		}, Lost},
-		"delivered": {
-			[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"ended":"delivered"`)}}, Won,
-		},
-		"quoted, not on the first line": {
-			[][2]string{{"other-bot", "> " + mark("claim", "night", "aaaabbbb", "")}}, Won,
-		},
-		"a marker with an unknown field": {
-			[][2]string{{"other-bot", mark("claim", "night", "aaaabbbb", `,"x":"y"`)}}, Won,
-		},
-		"a marker whose nonce is out of shape": {
-			[][2]string{{"other-bot", mark("claim", "night", "AAAABBB!", "")}},
-			Won,
-		},
-	} {
+	for name, tc := range competitors {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t := w.T
@@ -101,15 +114,15 @@ func TestClaimCompetition(t *testing.T) {
 				for _, c := range tc.comments {
 					w.sim.AddComment(w.key, c[0], c[1])
 				}
-				got, err := w.client("retake-bot").Claim(t.Context(), claimRequest(w, testNonce))
+				got, err := w.client("retake-bot").Claims.Claim(t.Context(), claimRequest(w, testNonce))
 				w.must(err)
 				if got.Outcome != tc.want {
 					t.Errorf("outcome = %s (%s), want %s", got.Outcome, got.Why, tc.want)
 				}
-				if events := w.labelEvents(); got.Outcome == Lost && len(events) > 0 {
+				if events := w.labelEvents(); got.Outcome == claims.Lost && len(events) > 0 {
 					t.Errorf("the loser changed labels: %q", events)
 				}
-				if got.Outcome == Lost && len(w.changes()) > 0 {
+				if got.Outcome == claims.Lost && len(w.changes()) > 0 {
 					t.Errorf("the loser wrote: %+v", w.changes())
 				}
 			})
@@ -131,9 +144,9 @@ func TestClaimOfWhatIsNotToBeDone(t *testing.T) {
 			inWorld(t, func(w *world) {
 				t := w.T
 				change(w)
-				got, err := w.client("retake-bot").Claim(t.Context(), claimRequest(w, testNonce))
+				got, err := w.client("retake-bot").Claims.Claim(t.Context(), claimRequest(w, testNonce))
 				w.must(err)
-				if got.Outcome != NotEligible || got.Why == "" || len(w.changes()) > 0 {
+				if got.Outcome != claims.NotEligible || got.Why == "" || len(w.changes()) > 0 {
 					t.Errorf("claim = %+v with %d writes, want not_eligible and none", got, len(w.changes()))
 				}
 			})
@@ -162,10 +175,10 @@ func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
 						return resp, err
 					})
 				}))
-				got, err := c.Claim(t.Context(), claimRequest(w, testNonce))
+				got, err := c.Claims.Claim(t.Context(), claimRequest(w, testNonce))
 				w.must(err)
-				if got.Outcome != NotEligible || len(w.marked(markClaim)) != 0 {
-					t.Errorf("claim = %+v, comments %+v", got, w.marked(markClaim))
+				if got.Outcome != claims.NotEligible || len(w.marked(tracker.MarkClaim)) != 0 {
+					t.Errorf("claim = %+v, comments %+v", got, w.marked(tracker.MarkClaim))
 				}
 				w.wantLabels(map[string][]string{"closed": {"agent-task"}}[name]...)
 			})
@@ -188,14 +201,14 @@ func TestClaimOfWhatIsStillOffered(t *testing.T) {
 					return next.RoundTrip(r)
 				})
 			}))
-			got, err := c.Claim(t.Context(), claimRequest(w, testNonce))
+			got, err := c.Claims.Claim(t.Context(), claimRequest(w, testNonce))
 			reached = requests >= at
-			if kindOf(err) == KindTransient {
-				got, err = c.Claim(t.Context(), claimRequest(w, testNonce))
+			if api.KindOf(err) == api.KindTransient {
+				got, err = c.Claims.Claim(t.Context(), claimRequest(w, testNonce))
 			}
 			w.must(err)
-			if got.Outcome != Won || len(w.marked(markClaim)) != 1 {
-				t.Errorf("request %d: claim = %+v, comments %+v", at, got, w.marked(markClaim))
+			if got.Outcome != claims.Won || len(w.marked(tracker.MarkClaim)) != 1 {
+				t.Errorf("request %d: claim = %+v, comments %+v", at, got, w.marked(tracker.MarkClaim))
 			}
 			w.wantLabels("agent-claimed")
 		})
@@ -207,21 +220,21 @@ func TestClaimGoesOnAfterAHumanUnblocked(t *testing.T) {
 		t := w.T
 		c := w.client("retake-bot")
 		w.claimed(c)
-		w.must(c.Progress(t.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 1}))
-		w.must(c.Escalate(t.Context(), Escalation{
+		w.must(c.Claims.Progress(t.Context(), w.key, testNonce, pages.ProgressView{State: "Running", Attempt: 1}))
+		w.must(c.People.Escalate(t.Context(), ask.Escalation{
 			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1",
 			Reason: "build_failed", Ask: "Fix it.",
 		}))
 		w.wantLabels("agent-blocked")
-		got, err := c.Claim(t.Context(), claimRequest(w, testNonce))
+		got, err := c.Claims.Claim(t.Context(), claimRequest(w, testNonce))
 		w.must(err)
-		if got.Outcome != NotEligible || len(w.marked(markClaim)) != 1 {
-			t.Fatalf("claim of a blocked issue = %+v, comments %d", got, len(w.marked(markClaim)))
+		if got.Outcome != claims.NotEligible || len(w.marked(tracker.MarkClaim)) != 1 {
+			t.Fatalf("claim of a blocked issue = %+v, comments %d", got, len(w.marked(tracker.MarkClaim)))
 		}
 		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
 		w.claimed(c)
 		w.wantLabels("agent-claimed")
-		if n := len(w.marked(markClaim)); n != 1 {
+		if n := len(w.marked(tracker.MarkClaim)); n != 1 {
 			t.Errorf("%d claim comments, want the old one", n)
 		}
 	})
@@ -243,12 +256,12 @@ func TestClaimNotYetVisibleIsTransient(t *testing.T) {
 				return resp, err
 			})
 		}))
-		_, err := c.Claim(t.Context(), claimRequest(w, testNonce))
-		if kindOf(err) != KindTransient {
+		_, err := c.Claims.Claim(t.Context(), claimRequest(w, testNonce))
+		if api.KindOf(err) != api.KindTransient {
 			t.Fatalf("error = %v, want transient", err)
 		}
 		w.claimed(c)
-		if n := len(w.marked(markClaim)); n != 1 {
+		if n := len(w.marked(tracker.MarkClaim)); n != 1 {
 			t.Errorf("%d claim comments", n)
 		}
 	})
@@ -259,24 +272,24 @@ func TestWritesDisabledChangesNothing(t *testing.T) {
 		t := w.T
 		c := w.client("retake-bot", func(o *Options) { o.Writes = false })
 		ctx := t.Context()
-		_, claim := c.Claim(ctx, claimRequest(w, testNonce))
-		_, deliver := c.Deliver(ctx, DeliverRequest{Key: w.key, Nonce: testNonce})
+		_, claim := c.Claims.Claim(ctx, claimRequest(w, testNonce))
+		_, deliver := c.Deliveries.Deliver(ctx, deliver.Request{Key: w.key, Nonce: testNonce})
 		for name, err := range map[string]error{
 			"claim": claim, "deliver": deliver,
-			"escalate": c.Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce}),
-			"release":  c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce}),
-			"progress": c.Progress(ctx, w.key, testNonce, ProgressView{}),
-			"labels":   c.EnsureLabels(ctx, testRepo),
-			"react":    c.React(ctx, w.key, 1, ReactionUnderstood),
+			"escalate": c.People.Escalate(ctx, ask.Escalation{Key: w.key, Nonce: testNonce}),
+			"release":  c.Claims.Release(ctx, claims.ReleaseRequest{Key: w.key, Nonce: testNonce}),
+			"progress": c.Claims.Progress(ctx, w.key, testNonce, pages.ProgressView{}),
+			"labels":   c.Labels.EnsureLabels(ctx, testRepo),
+			"react":    c.People.React(ctx, w.key, 1, tracker.ReactionUnderstood),
 		} {
-			if !errors.Is(err, ErrWritesDisabled) {
+			if !errors.Is(err, api.ErrWritesDisabled) {
 				t.Errorf("%s: error = %v, want ErrWritesDisabled", name, err)
 			}
 		}
 		// What no method asks for cannot leave either.
-		err := c.call(ctx, gate.Claim, http.MethodPost, "repos/acme/widgets/issues/1/labels",
-			map[string][]string{"labels": {"x"}})
-		if !errors.Is(err, ErrWritesDisabled) || len(w.changes()) > 0 {
+		_, err := c.API.Do(ctx, gate.Claim, http.MethodPost, "repos/acme/widgets/issues/1/labels",
+			map[string][]string{"labels": {"x"}}, nil)
+		if !errors.Is(err, api.ErrWritesDisabled) || len(w.changes()) > 0 {
 			t.Errorf("error = %v, writes %+v", err, w.changes())
 		}
 	})
@@ -296,7 +309,7 @@ func TestLabelsOfOthersStay(t *testing.T) {
 		w.claimed(c)
 		w.must(operations["deliver"].run(ctx, w, c))
 		w.wantLabels("agent-review", "auto-review", "bug")
-		w.must(c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, RestoreTask: true}))
+		w.must(c.Claims.Release(ctx, claims.ReleaseRequest{Key: w.key, Nonce: testNonce, RestoreTask: true}))
 		for _, e := range w.labelEvents() {
 			if strings.Contains(e, "auto-review") || strings.Contains(e, "bug") {
 				w.Errorf("we changed a label of others: %s", e)
@@ -322,11 +335,14 @@ func TestMarkersOfReaders(t *testing.T) {
 				w.sim.AddComment(w.key, "rival", release)
 				w.sim.AddComment(w.key, "rival", rival)
 				lookups := len(w.sim.Requests())
-				again, err := c.Claim(w.Context(), claimRequest(w, testNonce))
+				again, err := c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
 				w.must(err)
-				holder, _, ok, err := c.Stale(w.Context(), w.key)
+				holder, _, ok, err := c.Claims.Stale(w.Context(), w.key)
 				w.must(err)
-				if want := map[bool]Outcome{true: Lost, false: Won}[counts]; again.Outcome != want || !ok ||
+				if want := map[bool]claims.Outcome{
+					true:  claims.Lost,
+					false: claims.Won,
+				}[counts]; again.Outcome != want || !ok ||
 					(holder.Login == "rival") != counts {
 					w.Errorf("claim = %+v, held by %+v, %v; want %s", again, holder, ok, want)
 				}
@@ -351,14 +367,16 @@ func TestAClaimGivenUpLeavesTheOffer(t *testing.T) {
 		c := w.client("retake-bot")
 		w.inject(githubtest.Fault{Status: http.StatusForbidden, Body: `{"message":"Resource not accessible"}`}.On(
 			"DELETE", "/labels/"))
-		if _, err := c.Claim(w.Context(), ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run"}); kindOf(
-			err) != KindPermanent {
+		if _, err := c.Claims.Claim(w.Context(),
+			claims.Request{Key: w.key, Nonce: testNonce, RunID: "run"}); api.KindOf(
+			err) != api.KindPermanent {
 			w.Fatalf("got %v, want permanent", err)
 		}
 		if got := w.sim.Issue(w.key).Labels; !slices.Equal(got, []string{"agent-claimed", "agent-task"}) {
 			w.Fatalf("the claim stopped with labels %v", got)
 		}
-		if err := c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "refused"}); err != nil {
+		if err := c.Claims.Release(w.Context(),
+			claims.ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "refused"}); err != nil {
 			w.Fatal(err)
 		}
 		if got := w.sim.Issue(w.key).Labels; !slices.Equal(got, []string{"agent-task"}) {

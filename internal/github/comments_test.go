@@ -8,15 +8,19 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
+	"retake/internal/github/ask"
+	"retake/internal/github/command"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/tracker"
 )
 
 // listen is a client with the cursor of its first look.
 func (w *world) listen() (*Client, string) {
 	w.Helper()
 	c := w.client("retake-bot")
-	first, err := c.Comments(w.Context(), testRepo, "")
-	if w.must(err); len(first.Said) != 0 || first.Cursor != format(time.Now()) {
+	first, err := c.Inbox.Comments(w.Context(), testRepo, "")
+	if w.must(err); len(first.Said) != 0 || first.Cursor != api.Format(time.Now()) {
 		w.Fatalf("first look = %+v", first)
 	}
 	return c, first.Cursor
@@ -25,7 +29,7 @@ func (w *world) listen() (*Client, string) {
 // hears looks once and compares what is said, in order; it returns the cursor.
 func (w *world) hears(c *Client, cursor string, want ...string) string {
 	w.Helper()
-	got, err := c.Comments(w.Context(), testRepo, cursor)
+	got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 	w.must(err)
 	var said []string
 	for _, s := range got.Said {
@@ -45,7 +49,7 @@ func TestAnIdleLookAtCommentsIsOneConditionalRequest(t *testing.T) {
 		for _, write := range []func(){func() {}, func() { w.sim.AddComment(w.key, "acme", "hello") }} {
 			write()
 			for range 2 { // the second look is the first one from the new cursor
-				got, err := c.Comments(w.Context(), testRepo, cursor)
+				got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 				w.must(err)
 				cursor = got.Cursor
 			}
@@ -78,7 +82,7 @@ func TestWhoIsHeard(t *testing.T) {
 		c, cursor := w.listen()
 		w.claimed(c)
 		w.must(operations["deliver"].run(w.Context(), w, c))
-		marked := w.marked(markClaim)[0].Body
+		marked := w.marked(tracker.MarkClaim)[0].Body
 		time.Sleep(time.Second)
 		pull := testRepo + "#2"
 		w.sim.AddComment(w.key, "helper[bot]", "/agent stop")
@@ -92,27 +96,27 @@ func TestWhoIsHeard(t *testing.T) {
 		for login := range want {
 			w.sim.AddComment(pull, login, "@retake-bot fix it for "+login)
 		}
-		got, err := c.Comments(w.Context(), testRepo, cursor)
+		got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 		w.must(err)
 		if len(got.Said) != len(want)+1 {
 			w.Fatalf("%d were heard, want %d: %+v", len(got.Said), len(want)+1, got.Said)
 		}
-		if s := got.Said[0]; s.Issue != w.key || s.PullRequest || s.Command != CommandNone || s.By != "reader" {
+		if s := got.Said[0]; s.Issue != w.key || s.PullRequest || s.Command != command.None || s.By != "reader" {
 			w.Errorf("a plain comment = %+v", s)
 		}
 		for _, s := range got.Said[1:] {
-			if s.Issue != pull || !s.PullRequest || s.Command != CommandFix || s.Rest != "it for "+s.By ||
+			if s.Issue != pull || !s.PullRequest || s.Command != command.Fix || s.Rest != "it for "+s.By ||
 				s.MayWrite != want[s.By] || s.Acknowledged {
 				w.Errorf("a command = %+v, want may write %v", s, want[s.By])
 			}
 		}
 		// What a plain comment's author may do is looked up when somebody needs it.
 		w.sim.AddComment(w.key, "writer", "use B")
-		got, err = c.Comments(w.Context(), testRepo, got.Cursor)
+		got, err = c.Inbox.Comments(w.Context(), testRepo, got.Cursor)
 		if w.must(err); len(got.Said) != 1 || got.Said[0].MayWrite {
 			w.Fatalf("heard %+v", got.Said)
 		}
-		if w.must(c.Vet(w.Context(), w.key, &got.Said[0].Answer)); !got.Said[0].MayWrite {
+		if w.must(c.Inbox.Vet(w.Context(), w.key, &got.Said[0].Answer)); !got.Said[0].MayWrite {
 			w.Errorf("vetted: %+v", got.Said[0])
 		}
 	})
@@ -154,21 +158,21 @@ func TestEachTextIsHeardOnce(t *testing.T) {
 		cursor = w.hears(c, cursor)
 		time.Sleep(time.Minute)
 		cursor = w.hears(c, cursor)
-		w.must(c.React(w.Context(), w.key, first, ReactionUnderstood)) // no edit
+		w.must(c.People.React(w.Context(), w.key, first, tracker.ReactionUnderstood)) // no edit
 		cursor = w.hears(c, cursor)
 		time.Sleep(time.Minute)
 		w.sim.EditComment(w.key, "acme", first, "/agent stop")
 		w.sim.AddComment(w.key, "acme", "three")
-		got, err := c.Comments(w.Context(), testRepo, cursor)
+		got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 		w.must(err)
-		if len(got.Said) != 2 || got.Said[0].Command != CommandStop || got.Said[0].Acknowledged ||
+		if len(got.Said) != 2 || got.Said[0].Command != command.Stop || got.Said[0].Acknowledged ||
 			!got.Said[0].At.Equal(time.Now().Truncate(time.Second)) {
 			w.Errorf("after an edit of a carried-out command: %+v", got.Said)
 		}
-		if _, err := c.Comments(w.Context(), testRepo, "yesterday"); kindOf(err) != KindPermanent {
+		if _, err := c.Inbox.Comments(w.Context(), testRepo, "yesterday"); api.KindOf(err) != api.KindPermanent {
 			w.Errorf("error = %v, want permanent", err)
 		}
-		if _, err := c.Comments(w.Context(), testRepo, " "); kindOf(err) != KindPermanent {
+		if _, err := c.Inbox.Comments(w.Context(), testRepo, " "); api.KindOf(err) != api.KindPermanent {
 			w.Errorf("error = %v, want permanent", err)
 		}
 	})
@@ -179,8 +183,8 @@ func TestAcknowledgedCommandsAreHeardAsSuch(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
 		id := w.sim.AddComment(w.key, "acme", "/agent stop")
-		w.must(c.React(w.Context(), w.key, id, ReactionUnderstood))
-		got, err := c.Comments(w.Context(), testRepo, cursor)
+		w.must(c.People.React(w.Context(), w.key, id, tracker.ReactionUnderstood))
+		got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 		if w.must(err); len(got.Said) != 1 || !got.Said[0].Acknowledged {
 			w.Errorf("heard %+v", got.Said)
 		}
@@ -224,7 +228,7 @@ func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 		}))
 		heard, looks := map[string]int{}, 0
 		for ; looks < 20; looks++ {
-			got, err := c.Comments(w.Context(), testRepo, cursor)
+			got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 			w.must(err)
 			if len(got.Said) == 0 {
 				break
@@ -262,9 +266,9 @@ func TestAFloodOfCommands(t *testing.T) {
 		heard := map[string]int{}
 		for looks := 0; heard["acme"] == 0; looks++ {
 			before := len(w.sim.Requests())
-			got, err := c.Comments(w.Context(), testRepo, cursor)
+			got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 			w.must(err)
-			if n := len(w.sim.Requests()) - before; n > rightsPerCall+2 || looks > people/rightsPerCall {
+			if n := len(w.sim.Requests()) - before; n > 20+2 || looks > people/20 {
 				w.Fatalf("look %d took %d requests", looks, n)
 			}
 			for _, s := range got.Said {
@@ -290,8 +294,8 @@ func TestAFloodOfCommands(t *testing.T) {
 func TestRepliesAreNotHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
-		for i, kind := range []ReplyKind{ReplyHelp, ReplyWhy, ReplyRefused, ReplyMisspelt} {
-			w.must(c.Reply(w.Context(), ReplyRequest{
+		for i, kind := range []ask.ReplyKind{ask.ReplyHelp, ask.ReplyWhy, ask.ReplyRefused, ask.ReplyMisspelt} {
+			w.must(c.People.Reply(w.Context(), ask.ReplyRequest{
 				Key: w.key, Comment: int64(i + 1), Edit: time.Now(), Kind: kind,
 				Why: "/agent stop",
 			}))
@@ -315,11 +319,11 @@ func TestHostileCommentsAreHarmless(t *testing.T) {
 		} {
 			w.sim.AddComment(w.key, "acme", body)
 		}
-		got, err := c.Comments(w.Context(), testRepo, cursor)
+		got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 		w.must(err)
 		for _, s := range got.Said {
 			// without the characters that turn it round, as agents get it
-			if s.Command == CommandStop && s.Text != "/agent stop it not" {
+			if s.Command == command.Stop && s.Text != "/agent stop it not" {
 				w.Errorf("%.40q is a command", s.Text)
 			}
 		}

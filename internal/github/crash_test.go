@@ -4,13 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/deliver"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 )
 
 // operation is what must be repeatable; before brings the issue to where it starts.
@@ -25,7 +30,7 @@ type operation struct {
 var operations = map[string]operation{
 	"claim": {
 		run:  claimOnce,
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
+		kind: tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
 	},
 	"claim of what was in review": {
 		before: func(_ context.Context, w *world, _ *Client) error {
@@ -33,19 +38,22 @@ var operations = map[string]operation{
 			return nil
 		},
 		run:  claimOnce,
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-review", "-agent-task"},
+		kind: tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-review", "-agent-task"},
 		labels: []string{"agent-claimed"},
 	},
 	"escalate": {
 		before: claimOnce,
 		run:    escalateOnce,
-		kind:   markBlocked, events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed"},
+		kind:   tracker.MarkBlocked, events: []string{
+			"+agent-claimed", "-agent-task", "+agent-blocked",
+			"-agent-claimed",
+		},
 		labels: []string{"agent-blocked"},
 	},
 	"escalate from review": {
 		before: inOrder(claimOnce, deliverWatched),
 		run:    escalateOnce,
-		kind:   markBlocked, events: []string{
+		kind:   tracker.MarkBlocked, events: []string{
 			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed",
 			"+agent-blocked", "-agent-review",
 		},
@@ -54,20 +62,23 @@ var operations = map[string]operation{
 	"release": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress", RestoreTask: true})
+			return c.Claims.Release(ctx, claims.ReleaseRequest{
+				Key: w.key, Nonce: testNonce, Why: "no progress",
+				RestoreTask: true,
+			})
 		},
-		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"},
+		kind: tracker.MarkRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"},
 		labels: []string{"agent-task"},
 	},
 	"reclaim": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Release(ctx, ReleaseRequest{
+			return c.Claims.Release(ctx, claims.ReleaseRequest{
 				Key: w.key, Nonce: testNonce, Why: "no progress for 6 hours",
 				RestoreTask: true, Reclaim: true,
 			})
 		},
-		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"},
+		kind: tracker.MarkRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"},
 		labels: []string{"agent-task"},
 	},
 	"go on after a command": {
@@ -75,19 +86,19 @@ var operations = map[string]operation{
 			if err := claimOnce(ctx, w, c); err != nil {
 				return err
 			}
-			return c.Escalate(ctx, Escalation{
+			return c.People.Escalate(ctx, ask.Escalation{
 				Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1",
 				Reason: "needs_human",
 			})
 		},
 		run: func(ctx context.Context, w *world, c *Client) error {
-			_, err := c.Claim(ctx, ClaimRequest{
+			_, err := c.Claims.Claim(ctx, claims.Request{
 				Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true,
 				Answers: 1,
 			})
 			return err
 		},
-		kind: markClaim,
+		kind: tracker.MarkClaim,
 		events: []string{
 			"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed", "+agent-claimed",
 			"-agent-blocked",
@@ -97,36 +108,36 @@ var operations = map[string]operation{
 	"reply": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Reply(ctx, ReplyRequest{
+			return c.People.Reply(ctx, ask.ReplyRequest{
 				Key: w.key, Comment: 7, Edit: time.Unix(1_700_000_000, 0),
-				Kind: ReplyHelp,
+				Kind: ask.ReplyHelp,
 			})
 		},
-		kind: markReply, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
+		kind: tracker.MarkReply, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
 	},
 	"release without restoring": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"})
+			return c.Claims.Release(ctx, claims.ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"})
 		},
-		kind: markRelease, events: []string{"+agent-claimed", "-agent-task", "-agent-claimed"},
+		kind: tracker.MarkRelease, events: []string{"+agent-claimed", "-agent-task", "-agent-claimed"},
 	},
 	"deliver": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			_, err := c.Deliver(ctx, DeliverRequest{
+			_, err := c.Deliveries.Deliver(ctx, deliver.Request{
 				Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main",
 				Title: "Parse", PullRequest: true,
 			})
 			return err
 		},
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
+		kind: tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
 		labels: []string{"agent-review"},
 	},
 	"deliver, watched": {
 		before: claimOnce,
 		run:    deliverWatched,
-		kind:   markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
+		kind:   tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
 		labels: []string{"agent-review"},
 	},
 	"deliver again, ready": {
@@ -134,13 +145,13 @@ var operations = map[string]operation{
 		run: func(ctx context.Context, w *world, c *Client) error {
 			req := watched(w)
 			req.Number, req.Summary = 2, "Better."
-			_, err := c.Deliver(ctx, req)
+			_, err := c.Deliveries.Deliver(ctx, req)
 			if pr := w.sim.Issue(testPull); err == nil && (pr.Draft || !strings.Contains(pr.Body, "> Better.")) {
 				err = fmt.Errorf("pull request %+v", pr)
 			}
 			return err
 		},
-		kind: markClaim,
+		kind: tracker.MarkClaim,
 		events: []string{
 			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "+agent-claimed", "-agent-review",
 			"+agent-review", "-agent-claimed",
@@ -150,23 +161,23 @@ var operations = map[string]operation{
 	"delete the branch": {
 		before: inOrder(claimOnce, deliverWatched),
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.DeleteBranch(ctx, testRepo, "retake/1-a1", w.sim.Issue(testPull).HeadSHA)
+			return c.Deliveries.DeleteBranch(ctx, testRepo, "retake/1-a1", w.sim.Issue(testPull).HeadSHA)
 		},
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
+		kind: tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed"},
 		labels: []string{"agent-review"},
 	},
 	"incident": {
 		before: claimOnce,
 		run: func(ctx context.Context, _ *world, c *Client) error {
-			_, err := c.EnsureIncident(ctx, outage)
+			_, err := c.People.EnsureIncident(ctx, outage)
 			return err
 		},
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
+		kind: tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
 	},
 	"take back from review": {
 		before: inOrder(claimOnce, deliverWatched),
 		run:    takeBack,
-		kind:   markClaim,
+		kind:   tracker.MarkClaim,
 		events: []string{
 			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed", "+agent-claimed",
 			"-agent-review",
@@ -176,7 +187,7 @@ var operations = map[string]operation{
 	"merged": {
 		before: inOrder(claimOnce, deliverWatched),
 		run:    endMerged,
-		kind:   markClaim, events: []string{
+		kind:   tracker.MarkClaim, events: []string{
 			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed",
 			"-agent-review",
 		},
@@ -184,9 +195,12 @@ var operations = map[string]operation{
 	"release from review": {
 		before: inOrder(claimOnce, deliverWatched),
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "the pull request was closed"})
+			return c.Claims.Release(ctx, claims.ReleaseRequest{
+				Key: w.key, Nonce: testNonce,
+				Why: "the pull request was closed",
+			})
 		},
-		kind: markRelease, events: []string{
+		kind: tracker.MarkRelease, events: []string{
 			"+agent-claimed", "-agent-task", "+agent-review", "-agent-claimed",
 			"-agent-review",
 		},
@@ -194,9 +208,12 @@ var operations = map[string]operation{
 	"release of what is blocked, to a person": {
 		before: inOrder(claimOnce, escalateOnce),
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Taken: "acme", Branch: "retake/1-a1"})
+			return c.Claims.Release(ctx, claims.ReleaseRequest{
+				Key: w.key, Nonce: testNonce, Taken: "acme",
+				Branch: "retake/1-a1",
+			})
 		},
-		kind: markRelease, events: []string{
+		kind: tracker.MarkRelease, events: []string{
 			"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed",
 			"-agent-blocked",
 		},
@@ -204,64 +221,73 @@ var operations = map[string]operation{
 	"remind": {
 		before: inOrder(claimOnce, escalateOnce),
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Remind(ctx, RemindRequest{Key: w.key, Nonce: testNonce, Block: testNonce + "-1"})
+			return c.People.Remind(ctx, ask.RemindRequest{Key: w.key, Nonce: testNonce, Block: testNonce + "-1"})
 		},
-		kind: markReminder, events: []string{"+agent-claimed", "-agent-task", "+agent-blocked", "-agent-claimed"},
+		kind: tracker.MarkReminder, events: []string{
+			"+agent-claimed", "-agent-task", "+agent-blocked",
+			"-agent-claimed",
+		},
 		labels: []string{"agent-blocked"},
 	},
 	"progress": {
 		before: claimOnce,
 		run: func(ctx context.Context, w *world, c *Client) error {
-			return c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 1})
+			return c.Claims.Progress(ctx, w.key, testNonce, pages.ProgressView{State: "Running", Attempt: 1})
 		},
-		kind: markClaim, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
+		kind: tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
 	},
 }
 
 func claimOnce(ctx context.Context, w *world, c *Client) error {
-	got, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1"})
-	if err == nil && got.Outcome != Won {
+	got, err := c.Claims.Claim(ctx, claims.Request{Key: w.key, Nonce: testNonce, RunID: "run_1"})
+	if err == nil && got.Outcome != claims.Won {
 		return fmt.Errorf("claim = %+v", got)
 	}
 	return err
 }
 
 func escalateOnce(ctx context.Context, w *world, c *Client) error {
-	return c.Escalate(ctx, Escalation{
+	return c.People.Escalate(ctx, ask.Escalation{
 		Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "build_failed",
 		Stage: "VALIDATE",
 	})
 }
 
 func deliverWatched(ctx context.Context, w *world, c *Client) error {
-	_, err := c.Deliver(ctx, watched(w))
+	_, err := c.Deliveries.Deliver(ctx, watched(w))
 	return err
 }
 
 func deliverDraft(ctx context.Context, w *world, c *Client) error {
 	req := watched(w)
 	req.Draft = true
-	_, err := c.Deliver(ctx, req)
+	_, err := c.Deliveries.Deliver(ctx, req)
 	return err
 }
 
-func watched(w *world) DeliverRequest {
-	return DeliverRequest{
+func watched(w *world) deliver.Request {
+	return deliver.Request{
 		Key: w.key, Nonce: testNonce, Branch: "retake/1-a1", Base: "main", Title: "Parse",
 		PullRequest: true, Watch: true, Summary: "Parsed.",
 	}
 }
 
 func takeBack(ctx context.Context, w *world, c *Client) error {
-	got, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true, Answers: 1})
-	if err == nil && got.Outcome != Won {
+	got, err := c.Claims.Claim(ctx, claims.Request{
+		Key: w.key, Nonce: testNonce, RunID: "run_1", Unblock: true,
+		Answers: 1,
+	})
+	if err == nil && got.Outcome != claims.Won {
 		return fmt.Errorf("claim = %+v", got)
 	}
 	return err
 }
 
 func endMerged(ctx context.Context, w *world, c *Client) error {
-	return c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Ended: "merged", PullRequest: 2, By: "acme"})
+	return c.Claims.Release(ctx, claims.ReleaseRequest{
+		Key: w.key, Nonce: testNonce, Ended: "merged", PullRequest: 2,
+		By: "acme",
+	})
 }
 
 // inOrder does one step after the other.
@@ -356,202 +382,4 @@ func (op operation) repeated(t *testing.T, setUp func(*world), after bool) {
 	if stops < 3 {
 		t.Errorf("only %d requests", stops)
 	}
-}
-
-func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
-	inWorld(t, func(w *world) {
-		t, ctx := w.T, w.Context()
-		w.claimed(w.client("retake-bot"))
-		escalate := operations["escalate"].run
-		w.must(escalate(ctx, w, w.client("retake-bot")))
-		for _, who := range []string{"acme", "retake-bot"} { // the second by hand: it is a person's account
-			w.sim.RemoveLabel(w.key, who, "agent-blocked")
-			w.must(escalate(ctx, w, w.client("retake-bot")))
-			w.wantLabels()
-			w.sim.AddLabel(w.key, "acme", "agent-blocked")
-		}
-		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
-		// What was delivered meanwhile is not blocked either, by a repetition that comes late.
-		w.claimed(w.client("retake-bot"))
-		w.must(deliverWatched(ctx, w, w.client("retake-bot")))
-		time.Sleep(time.Minute)
-		w.must(escalate(ctx, w, w.client("retake-bot")))
-		w.wantLabels("agent-review")
-		w.must(takeBack(ctx, w, w.client("retake-bot")))
-		// The next block of the same claim is another comment.
-		w.claimed(w.client("retake-bot"))
-		w.must(w.client("retake-bot").Escalate(ctx, Escalation{Key: w.key, Nonce: testNonce, AttemptID: testNonce +
-			"-2", Reason: "timeout"}))
-		w.wantLabels("agent-blocked")
-		if n := len(w.marked(markBlocked)); n != 2 {
-			t.Errorf("%d escalations, want 2", n)
-		}
-	})
-}
-
-// A question that a person deletes as soon as it is shown has been asked: it is not asked once more.
-func TestDeletedWhileItIsAsked(t *testing.T) {
-	inWorld(t, func(w *world) {
-		w.claimed(w.client("retake-bot"))
-		asked := 0
-		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
-			return roundTrip(func(r *http.Request) (*http.Response, error) {
-				resp, err := next.RoundTrip(r)
-				for _, question := range w.marked(markBlocked) {
-					asked++
-					w.sim.DeleteComment(w.key, "acme", question.ID)
-				}
-				return resp, err
-			})
-		}))
-		w.must(operations["escalate"].run(w.Context(), w, c))
-		w.wantLabels("agent-blocked")
-		if asked != 1 {
-			w.Errorf("asked %d times", asked)
-		}
-	})
-}
-
-// A question that a person deletes while the director that asked it is killed is asked once more: nothing tells
-// its successor that it was asked. Not even the blocked label does, which may be an earlier question's, or a
-// person's.
-func TestDeletedWhileTheDirectorIsKilled(t *testing.T) {
-	// thread, issue and question were requested: the label, reading it back, the claimed label
-	for stop := 4; stop <= 6; stop++ {
-		inWorld(t, func(w *world) {
-			w.claimed(w.client("retake-bot"))
-			escalate := operations["escalate"].run
-			if err := escalate(w.Context(), w, w.client("retake-bot", dying(stop, true))); !errors.Is(err, errCrash) {
-				w.Fatalf("request %d: %v", stop, err)
-			}
-			for _, question := range w.marked(markBlocked) {
-				w.sim.DeleteComment(w.key, "acme", question.ID)
-			}
-			if n := len(w.sim.Deleted(w.key)); n != 1 {
-				w.Fatalf("request %d: %d questions deleted", stop, n)
-			}
-			for range 2 {
-				w.must(escalate(w.Context(), w, w.client("retake-bot")))
-				if n := len(w.marked(markBlocked)); n != 1 {
-					w.Errorf("request %d: %d questions, want one", stop, n)
-				}
-			}
-			w.wantLabels("agent-blocked")
-		})
-	}
-}
-
-// Something between GitHub and us says that a comment was written, and has passed nothing on: it is written by
-// the repetition.
-func TestACommentThatIsSaidToBeThere(t *testing.T) {
-	for _, name := range []string{"escalate", "release", "reclaim", "claim", "remind"} {
-		t.Run(name, func(t *testing.T) {
-			op := operations[name]
-			inWorld(t, func(w *world) {
-				w.withoutGraphQL()
-				if op.before != nil {
-					w.must(op.before(w.Context(), w, w.client("retake-bot")))
-				}
-				lies := 0
-				c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
-					return roundTrip(func(r *http.Request) (*http.Response, error) {
-						if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/comments") || lies > 0 {
-							return next.RoundTrip(r)
-						}
-						lies++
-						return &http.Response{
-							StatusCode: http.StatusOK, Header: http.Header{},
-							Body: io.NopCloser(strings.NewReader("{}")), Request: r,
-						}, nil
-					})
-				}))
-				if err := op.run(w.Context(), w, c); kindOf(err) != KindTransient {
-					w.Errorf("error = %v, want a transient one", err)
-				}
-				w.must(op.run(w.Context(), w, c))
-				if n := len(w.marked(op.kind)); n != 1 || lies != 1 {
-					w.Errorf("%d comments after %d lies, want one of each", n, lies)
-				}
-				w.wantLabels(op.labels...)
-			})
-		})
-	}
-}
-
-// The same of each write of a delivery, and of an outage, but for labels.
-func TestWhatIsSaidToBeDone(t *testing.T) {
-	for name, writes := range map[string]int{
-		"deliver": 2, "deliver, watched": 2, "deliver again, ready": 2,
-		"incident": 1,
-	} {
-		for lie := 1; lie <= writes; lie++ {
-			t.Run(fmt.Sprintf("%s, write %d", name, lie), func(t *testing.T) {
-				op := operations[name]
-				inWorld(t, func(w *world) {
-					w.must(op.before(w.Context(), w, w.client("retake-bot")))
-					seen := 0
-					c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
-						return roundTrip(func(r *http.Request) (*http.Response, error) {
-							if r.Method != http.MethodPost && r.Method != http.MethodPatch ||
-								strings.HasSuffix(r.URL.Path, "/graphql") {
-								return next.RoundTrip(r)
-							}
-							if seen++; seen != lie {
-								return next.RoundTrip(r)
-							}
-							return &http.Response{
-								StatusCode: http.StatusOK, Header: http.Header{},
-								Body: io.NopCloser(strings.NewReader("{}")), Request: r,
-							}, nil
-						})
-					}))
-					if err := op.run(w.Context(), w, c); kindOf(err) != KindTransient {
-						w.Errorf("error = %v after %d writes, want a transient one", err, seen)
-					}
-					w.must(op.run(w.Context(), w, c))
-					w.wantLabels(op.labels...)
-				})
-			})
-		}
-	}
-}
-
-func TestReleaseIsNotRepeatedOverTheNextClaim(t *testing.T) {
-	inWorld(t, func(w *world) {
-		t := w.T
-		ctx := t.Context()
-		w.claimed(w.client("retake-bot"))
-		release := operations["release"].run
-		w.must(release(ctx, w, w.client("retake-bot")))
-		got, err := w.client("other-bot", func(o *Options) { o.Fleet = "night" }).Claim(ctx,
-			claimRequest(w, "aaaabbbb"))
-		w.must(err)
-		if got.Outcome != Won {
-			t.Fatalf("second claim = %+v", got)
-		}
-		w.must(release(ctx, w, w.client("retake-bot")))
-		w.wantLabels("agent-claimed")
-	})
-}
-
-func TestANewTaskAfterDelivery(t *testing.T) {
-	inWorld(t, func(w *world) {
-		t := w.T
-		ctx := t.Context()
-		c := w.client("retake-bot")
-		w.claimed(c)
-		w.must(operations["deliver"].run(ctx, w, c))
-		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running"})) // too late
-		if body := w.marked(markClaim)[0].Body; !strings.Contains(body, "**In review**") {
-			t.Errorf("late progress replaced the report: %q", body)
-		}
-		w.sim.AddLabel(w.key, "acme", "agent-task")
-		got, err := c.Claim(ctx, claimRequest(w, "aaaabbbb"))
-		w.must(err)
-		if got.Outcome != Won {
-			t.Fatalf("claim of a delivered issue = %+v", got)
-		}
-		w.must(operations["deliver"].run(ctx, w, c)) // the old delivery, once more
-		w.wantLabels("agent-claimed")
-	})
 }

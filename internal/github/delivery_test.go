@@ -8,7 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"retake/internal/github/api"
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/deliver"
 	"retake/internal/github/gate"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 )
 
 // TestAWatchedDelivery goes on until it is merged: the claim's comment says so, and is the only one.
@@ -16,9 +22,9 @@ func TestAWatchedDelivery(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		got, err := c.Deliver(ctx, watched(w))
+		got, err := c.Deliveries.Deliver(ctx, watched(w))
 		w.must(err)
-		claim := w.marked(markClaim)[0].Body
+		claim := w.marked(tracker.MarkClaim)[0].Body
 		if got.PullRequest != 2 || strings.Contains(claim, `"ended"`) ||
 			!strings.Contains(claim, "**In review**: pull request #2") {
 			w.Errorf("delivered %+v, claim comment %q", got, claim)
@@ -35,8 +41,8 @@ func TestAWatchedDelivery(t *testing.T) {
 			!strings.Contains(comments[0].Body, "`acme` merged pull request #2") {
 			w.Errorf("comments %+v", comments)
 		}
-		if err := c.Progress(ctx, w.key, testNonce, ProgressView{State: "Released"}); err != nil ||
-			w.marked(markClaim)[0].Body != comments[0].Body {
+		if err := c.Claims.Progress(ctx, w.key, testNonce, pages.ProgressView{State: "Released"}); err != nil ||
+			w.marked(tracker.MarkClaim)[0].Body != comments[0].Body {
 			w.Errorf("a late progress changed it: %v", err)
 		}
 
@@ -44,9 +50,9 @@ func TestAWatchedDelivery(t *testing.T) {
 		w.sim.AddLabel(w.key, "acme", "agent-task")
 		w.must(endMerged(ctx, w, c))
 		w.wantLabels("agent-task")
-		next, err := c.Claim(ctx, claimRequest(w, "aaaabbbb"))
+		next, err := c.Claims.Claim(ctx, claimRequest(w, "aaaabbbb"))
 		w.must(err)
-		if next.Outcome != Won {
+		if next.Outcome != claims.Won {
 			w.Fatalf("next claim = %+v", next)
 		}
 		w.must(endMerged(ctx, w, c))
@@ -58,12 +64,12 @@ func TestReleaseToAPerson(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
 		w.claimed(c)
-		w.must(c.Release(w.Context(), ReleaseRequest{
+		w.must(c.Claims.Release(w.Context(), claims.ReleaseRequest{
 			Key: w.key, Nonce: testNonce, Taken: "acme",
 			Branch: "retake/1-a1",
 		}))
 		w.wantLabels()
-		body := w.marked(markRelease)[0].Body
+		body := w.marked(tracker.MarkRelease)[0].Body
 		for _, want := range []string{
 			"`acme` takes over",
 			"[`retake/1-a1`](https://github.test/acme/widgets/tree/retake/1-a1)",
@@ -80,15 +86,15 @@ func TestALateReleaseTouchesNoLaterClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		release := ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress", RestoreTask: true}
-		w.must(c.Release(ctx, release))
+		release := claims.ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "no progress", RestoreTask: true}
+		w.must(c.Claims.Release(ctx, release))
 		other := w.client("other-bot", func(o *Options) { o.Fleet = "night" })
-		if got, err := other.Claim(ctx, claimRequest(w, "aaaabbbb")); err != nil || got.Outcome != Won {
+		if got, err := other.Claims.Claim(ctx, claimRequest(w, "aaaabbbb")); err != nil || got.Outcome != claims.Won {
 			w.Fatalf("claim = %+v, %v", got, err)
 		}
-		_, err := other.Deliver(ctx, DeliverRequest{Key: w.key, Nonce: "aaaabbbb", Branch: "retake/1-a1"})
+		_, err := other.Deliveries.Deliver(ctx, deliver.Request{Key: w.key, Nonce: "aaaabbbb", Branch: "retake/1-a1"})
 		w.must(err)
-		w.must(c.Release(ctx, release))
+		w.must(c.Claims.Release(ctx, release))
 		w.wantLabels("agent-review")
 	})
 }
@@ -97,8 +103,11 @@ func TestReminders(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		remind := func(block string) int {
-			w.must(c.Remind(ctx, RemindRequest{Key: w.key, Nonce: testNonce, Block: block, Title: "the build fails"}))
-			return len(w.marked(markReminder))
+			w.must(c.People.Remind(ctx, ask.RemindRequest{
+				Key: w.key, Nonce: testNonce, Block: block,
+				Title: "the build fails",
+			}))
+			return len(w.marked(tracker.MarkReminder))
 		}
 		w.claimed(c)
 		if n := remind(testNonce + "-1"); n != 0 {
@@ -109,14 +118,14 @@ func TestReminders(t *testing.T) {
 		if n := remind(testNonce + "-1"); n != 1 {
 			w.Errorf("%d reminders, want 1", n)
 		}
-		if body := w.marked(markReminder)[0].Body; !strings.Contains(body,
+		if body := w.marked(tracker.MarkReminder)[0].Body; !strings.Contains(body,
 			"https://github.test/acme/widgets/issues/1#issuecomment-") {
 			w.Errorf("reminder %q", body)
 		}
-		if said, err := c.Answers(ctx, w.key); err != nil || len(said) != 0 {
+		if said, err := c.Inbox.Answers(ctx, w.key); err != nil || len(said) != 0 {
 			w.Errorf("the reminder counts as %+v, %v", said, err)
 		}
-		w.must(c.Escalate(ctx, Escalation{
+		w.must(c.People.Escalate(ctx, ask.Escalation{
 			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2",
 			Reason: "timeout",
 		}))
@@ -157,11 +166,11 @@ func TestHostileTitles(t *testing.T) {
 			ctx, c := w.Context(), w.client("retake-bot", secrets)
 			req := watched(w)
 			req.Title, req.Note, req.Summary = title, title, title
-			req.Answers = []AnswerLine{{By: "acme", Text: title}}
+			req.Answers = []pages.AnswerLine{{By: "acme", Text: title}}
 			w.claimed(c)
-			_, err := c.Deliver(ctx, req)
+			_, err := c.Deliveries.Deliver(ctx, req)
 			w.must(err)
-			pr, subject := w.sim.Issue(testRepo+"#2"), c.CommitSubject(Issue{Title: title, Number: 1})
+			pr, subject := w.sim.Issue(testRepo+"#2"), c.Text.CommitSubject(title, 1)
 			for what, text := range map[string]string{"title": pr.Title, "subject": subject} {
 				if text == "" || strings.Contains(text, "\n") || len([]rune(text)) > 256 {
 					w.Errorf("%s %q of %.80q", what, text, title)
@@ -173,8 +182,9 @@ func TestHostileTitles(t *testing.T) {
 				}
 			}
 			first, body, _ := strings.Cut(pr.Body, "\n")
-			if m, ok := readMarker(first); !ok || m.kind != markDelivery || !strings.Contains(body, "\nRefs #1\n") &&
-				!strings.HasPrefix(body, "Refs #1\n") {
+			if m, ok := tracker.ReadMarker(first); !ok || m.Kind != tracker.MarkDelivery ||
+				!strings.Contains(body, "\nRefs #1\n") &&
+					!strings.HasPrefix(body, "Refs #1\n") {
 				w.Errorf("body of %.80q: %q", title, pr.Body)
 			}
 			if fault := harmOfText(strings.Replace(body, "Refs #1\n", "", 1)); fault != "" {
@@ -197,7 +207,7 @@ func TestHostileTitles(t *testing.T) {
 }
 
 func TestCommitSubject(t *testing.T) {
-	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken})
+	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +221,7 @@ func TestCommitSubject(t *testing.T) {
 		" \n":                    "Issue 7",
 		strings.Repeat("x", 200): strings.Repeat("x", 99) + "…",
 	} {
-		if got := c.CommitSubject(Issue{Title: title, Number: 7}); got != want {
+		if got := c.Text.CommitSubject(title, 7); got != want {
 			t.Errorf("%q became %q, want %q", title, got, want)
 		}
 	}
@@ -223,7 +233,7 @@ func TestAFurtherDelivery(t *testing.T) {
 		w.claimed(c)
 		req := watched(w)
 		req.Draft, req.Note = true, "nothing was validated"
-		_, err := c.Deliver(ctx, req)
+		_, err := c.Deliveries.Deliver(ctx, req)
 		w.must(err)
 		if pr := w.sim.Issue(testPull); !pr.Draft || !strings.Contains(pr.Body, "**Draft: nothing was validated**") {
 			w.Errorf("draft = %+v", pr)
@@ -232,7 +242,7 @@ func TestAFurtherDelivery(t *testing.T) {
 		w.must(takeBack(ctx, w, c))
 		again := watched(w)
 		again.Number, again.Title, again.Summary = 2, "Something else", "Better."
-		got, err := w.client("retake-bot").Deliver(ctx, again)
+		got, err := w.client("retake-bot").Deliveries.Deliver(ctx, again)
 		w.must(err)
 		pr := w.sim.Issue(testPull)
 		if got.PullRequest != 2 || pr.Draft || pr.Title != "By people" || !strings.Contains(pr.Body, "> Better.") ||
@@ -247,14 +257,15 @@ func TestAFurtherDelivery(t *testing.T) {
 		// A text of people's own, and what they have closed, stay as they are.
 		w.patch(`{"body":"Written by hand."}`)
 		again.Summary = "Best."
-		_, err = c.Deliver(ctx, again)
+		_, err = c.Deliveries.Deliver(ctx, again)
 		w.must(err)
 		if body := w.sim.Issue(testPull).Body; body != "Written by hand." {
 			w.Errorf("the text of a person became %q", body)
 		}
 		w.sim.Close(testPull, "acme")
 		before := len(w.changes())
-		if got, err := c.Deliver(ctx, again); err != nil || got.PullRequest != 2 || len(w.changes()) != before {
+		if got, err := c.Deliveries.Deliver(ctx, again); err != nil || got.PullRequest != 2 ||
+			len(w.changes()) != before {
 			w.Errorf("delivery to a closed pull request: %+v, %v", got, err)
 		}
 	})
@@ -265,8 +276,9 @@ func (w *world) rename(title string) { w.patch(`{"title":"` + title + `"}`) }
 // patch changes the pull request as its repository's owner.
 func (w *world) patch(body string) {
 	w.Helper()
-	w.must(w.client("other-bot").call(w.Context(), gate.Claim, http.MethodPatch, "repos/acme/widgets/pulls/2",
-		json.RawMessage(body)))
+	_, err := w.client("other-bot").API.Do(w.Context(), gate.Claim, http.MethodPatch, "repos/acme/widgets/pulls/2",
+		json.RawMessage(body), nil)
+	w.must(err)
 }
 
 // TestDraftsThatARepositoryDoesNotHave are ordinary pull requests.
@@ -292,7 +304,7 @@ func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 		w.claimed(c)
 		req := watched(w)
 		req.Draft, req.Note = true, "nothing was validated"
-		got, err := c.Deliver(w.Context(), req)
+		got, err := c.Deliveries.Deliver(w.Context(), req)
 		w.must(err)
 		if pr := w.sim.Issue(testPull); got.PullRequest != 2 || pr.Draft ||
 			!strings.Contains(pr.Body, "nothing was validated") {
@@ -305,23 +317,23 @@ func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 func TestGraphQLErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer string
-		want   Kind
+		want   api.Kind
 	}{
 		"a limit, as it is also said": {
-			`{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit","message":"API rate limit already exceeded"}]}`, KindRateLimited,
+			`{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit","message":"API rate limit already exceeded"}]}`, api.KindRateLimited,
 		},
 		"a limit": {
-			`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user"}]}`, KindRateLimited,
+			`{"errors":[{"type":"RATE_LIMITED","message":"API rate limit exceeded for user"}]}`, api.KindRateLimited,
 		},
 		"forbidden": {
-			`{"data":{"markPullRequestReadyForReview":null},"errors":[{"type":"FORBIDDEN","message":"retake-bot does not have the correct permissions"}]}`, KindPermanent,
+			`{"data":{"markPullRequestReadyForReview":null},"errors":[{"type":"FORBIDDEN","message":"retake-bot does not have the correct permissions"}]}`, api.KindPermanent,
 		},
 	} {
 		inWorld(t, func(w *world) {
 			w.claimed(w.client("retake-bot"))
 			req := watched(w)
 			req.Draft = true
-			_, err := w.client("retake-bot").Deliver(w.Context(), req)
+			_, err := w.client("retake-bot").Deliveries.Deliver(w.Context(), req)
 			w.must(err)
 			c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
 				return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -335,7 +347,7 @@ func TestGraphQLErrors(t *testing.T) {
 				})
 			}))
 			req.Draft, req.Number = false, 2
-			if _, err := c.Deliver(w.Context(), req); kindOf(err) != tc.want {
+			if _, err := c.Deliveries.Deliver(w.Context(), req); api.KindOf(err) != tc.want {
 				w.Errorf("%s: %v, want %s", name, err, tc.want)
 			}
 		})

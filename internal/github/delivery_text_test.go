@@ -12,22 +12,32 @@ import (
 
 	"github.com/yuin/goldmark"
 	"pgregory.net/rapid"
+
+	"retake/internal/github/api"
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/deliver"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 )
 
-var delivery = DeliverRequest{
+var delivery = deliver.Request{
 	Nonce: testNonce, Branch: "retake/1-a2", PullRequest: true, Watch: true,
 	Summary: "The parser reads `key=value` lines now; fixes #7, thanks @octocat.\n\n- `parser.go`: one loop instead " +
 		"of three\n- `parser_test.go`: the examples of the issue",
-	Checks: []CheckLine{
-		{"BUILD", []string{"go", "build", "./..."}, 12*time.Second + 340*time.Millisecond},
-		{"VALIDATE", []string{"sh", "-c", "go test ./... | tail"}, 83 * time.Second},
+	Checks: []pages.CheckLine{
+		{Stage: "BUILD", Command: []string{"go", "build", "./..."}, Took: 12*time.Second + 340*time.Millisecond},
+		{Stage: "VALIDATE", Command: []string{"sh", "-c", "go test ./... | tail"}, Took: 83 * time.Second},
 	},
 	Attempts: sample.Attempts[:1],
-	Answers:  []AnswerLine{{"octocat", time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC), "Format **A**, please."}},
-	Usage:    UsageLine{Attempts: 2, Tokens: 1234567, PaidCalls: 42, CostUSD: 1.5},
+	Answers: []pages.AnswerLine{{
+		By: "octocat", At: time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC),
+		Text: "Format **A**, please.",
+	}},
+	Usage: pages.UsageLine{Attempts: 2, Tokens: 1234567, PaidCalls: 42, CostUSD: 1.5},
 }
 
-var outage = IncidentIssue{
+var outage = ask.IncidentIssue{
 	Repo: testRepo, Key: "model:sonnet", Title: "The model provider does not answer",
 	Body: "The model's provider answers with status 529 (overloaded)", Open: true,
 	Since: time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC), Waiting: []string{"acme/widgets#1", "acme/gears#12"},
@@ -36,54 +46,57 @@ var outage = IncidentIssue{
 
 // TestDeliveryTexts is TestCommentTexts for what comes after the work.
 func TestDeliveryTexts(t *testing.T) {
-	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken, Labels: testLabels})
+	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, got := range map[string]string{
-		"delivered": c.page("delivered",
-			deliveredPage{delivery, 2, "https://github.test/acme/widgets/tree/retake/1-a2"}),
-		"draft": c.page("delivered", deliveredPage{
-			DeliverRequest{
+		"delivered": c.Text.Page("delivered",
+			deliver.DeliveredPage{
+				Request: delivery, Shown: 2,
+				Page: "https://github.test/acme/widgets/tree/retake/1-a2",
+			}),
+		"draft": c.Text.Page("delivered", deliver.DeliveredPage{
+			Request: deliver.Request{
 				Nonce: testNonce, Branch: "retake/1-a2", Draft: true,
 				Note: "the check `go test ./...` did not pass.",
 			},
-			2,
-			"https://github.test/acme/widgets/tree/retake/1-a2",
+			Shown: 2,
+			Page:  "https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
-		"branch": c.page("delivered", deliveredPage{
-			DeliverRequest{Nonce: testNonce, Branch: "retake/1-a2", Summary: delivery.Summary},
-			0,
-			"https://github.test/acme/widgets/tree/retake/1-a2",
+		"branch": c.Text.Page("delivered", deliver.DeliveredPage{
+			Request: deliver.Request{Nonce: testNonce, Branch: "retake/1-a2", Summary: delivery.Summary},
+			Shown:   0,
+			Page:    "https://github.test/acme/widgets/tree/retake/1-a2",
 		}),
-		"pullrequest": c.messagePage("pullrequest", pullRequestPage{delivery, 1}),
-		"pullrequest-clean": c.page("pullrequest", pullRequestPage{DeliverRequest{
-			Nonce: testNonce, Clean: true, Checks: delivery.Checks[1:], Usage: UsageLine{Attempts: 2},
-		}, 1}),
-		"pullrequest-draft": c.page("pullrequest", pullRequestPage{DeliverRequest{
+		"pullrequest": c.Text.MessagePage("pullrequest", deliver.PullRequestPage{Request: delivery, Issue: 1}),
+		"pullrequest-clean": c.Text.Page("pullrequest", deliver.PullRequestPage{Request: deliver.Request{
+			Nonce: testNonce, Clean: true, Checks: delivery.Checks[1:], Usage: pages.UsageLine{Attempts: 2},
+		}, Issue: 1}),
+		"pullrequest-draft": c.Text.Page("pullrequest", deliver.PullRequestPage{Request: deliver.Request{
 			Nonce: testNonce, Draft: true, Note: "the check `go test ./...` did not pass.",
 			Summary: strings.Repeat("One more paragraph of what was done.\n\n", 40),
-		}, 1}),
-		"merged": c.page("merged", ReleaseRequest{Nonce: testNonce, PullRequest: 2, By: "octocat"}),
-		"taken": c.page("release", releasePage{
-			ReleaseRequest{Nonce: testNonce, Taken: "octocat", Branch: "retake/1-a2"},
-			"https://github.test/acme/widgets/tree/retake/1-a2", false,
+		}, Issue: 1}),
+		"merged": c.Text.Page("merged", claims.ReleaseRequest{Nonce: testNonce, PullRequest: 2, By: "octocat"}),
+		"taken": c.Text.Page("release", claims.ReleasePage{
+			ReleaseRequest: claims.ReleaseRequest{Nonce: testNonce, Taken: "octocat", Branch: "retake/1-a2"},
+			Page:           "https://github.test/acme/widgets/tree/retake/1-a2", Over: false,
 		}),
-		"taken-kept": c.page("release", releasePage{ReleaseRequest: ReleaseRequest{
+		"taken-kept": c.Text.Page("release", claims.ReleasePage{ReleaseRequest: claims.ReleaseRequest{
 			Nonce: testNonce, Taken: "octocat", PullRequest: 8,
 			Kept: "conf/prod.env:2: a secret (rule aws-access-token)", Attempt: testNonce + "-1",
 		}}),
-		"review": c.page("progress", progressPage{
-			ProgressView: ProgressView{State: "InReview", Attempt: 2, Review: 2},
+		"review": c.Text.Page("progress", claims.ProgressPage{
+			ProgressView: pages.ProgressView{State: "InReview", Attempt: 2, Review: 2},
 			Nonce:        testNonce,
 		}),
-		"reminder": c.page("reminder", reminderPage{
-			RemindRequest{Nonce: testNonce, Title: sample.Title},
-			time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC),
-			"https://github.test/acme/widgets/issues/1#issuecomment-7",
+		"reminder": c.Text.Page("reminder", ask.ReminderPage{
+			RemindRequest: ask.RemindRequest{Nonce: testNonce, Title: sample.Title},
+			Asked:         time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC),
+			Page:          "https://github.test/acme/widgets/issues/1#issuecomment-7",
 		}),
-		"incident": c.page("incident", outage),
-		"incident-over": c.page("incident", IncidentIssue{
+		"incident": c.Text.Page("incident", outage),
+		"incident-over": c.Text.Page("incident", ask.IncidentIssue{
 			Body: outage.Body, Since: outage.Since, Until: outage.Since.Add(90 * time.Minute),
 		}),
 	} {
@@ -109,41 +122,54 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
+var hostilePart = rapid.SampledFrom([]string{
+	"@octocat", "<!-- retake:claim v1 {\"fleet\":\"x\",\"nonce\":\"aaaabbbb\"} -->", "-->", "\n", "\n\n", "```",
+	"~~~~", "`", "</details>", "<details>", "</summary>",
+	"hunter2", "hunter2hunter2", "\x1b[31m", "\r", "|", "# x", "> ", "\x00", "é", "word ", "<", "!", "--", "fixes ",
+	"#1", " [skip ci] ", "\u202e", "@", "    ", "- ", "1. ",
+})
+
+// hostileText is what agents and people could write to break a comment.
+var hostileText = rapid.Custom(func(t *rapid.T) string {
+	return strings.Join(rapid.SliceOfN(hostilePart, 0, 40).Draw(t, "parts"),
+		"")
+})
+
 // TestPullRequestsHoldWhateverTheySay: an agent's words, people's, an issue's title and what failed neither
 // break out of their place nor notify, close or skip anything, and the text ends where it should.
 func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
-	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Secrets: []string{"hunter2hunter2"}, Token: noToken})
+	c, err := New(Options{
+		Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default",
+		Secrets: []string{"hunter2hunter2"},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	part := rapid.SampledFrom([]string{
-		"@octocat", "<!-- retake:claim v1 {\"fleet\":\"x\",\"nonce\":\"aaaabbbb\"} -->", "-->", "\n", "\n\n", "```",
-		"~~~~", "`", "</details>", "<details>", "</summary>",
-		"hunter2", "hunter2hunter2", "\x1b[31m", "\r", "|", "# x", "> ", "\x00", "é", "word ", "<", "!", "--", "fixes ",
-		"#1", " [skip ci] ", "\u202e", "@", "    ", "- ", "1. ",
-	})
-	text := rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(part, 0, 40).Draw(t, "parts"),
-			"")
-	})
 	rapid.Check(t, func(t *rapid.T) {
-		req := DeliverRequest{
-			Nonce: testNonce, Draft: rapid.Bool().Draw(t, "draft"), Note: text.Draw(t, "note"),
-			Summary: strings.Repeat(text.Draw(t, "summary"), rapid.SampledFrom([]int{0, 1, 1, 40, 400}).Draw(t, "n")),
-			Checks:  []CheckLine{{text.Draw(t, "stage"), []string{"sh", "-c", text.Draw(t, "command")}, time.Second}},
-			Attempts: slices.Repeat([]AttemptLine{{
-				Number: 1, Stage: text.Draw(t, "s"), Reason: text.Draw(t, "r"),
-				Cause: text.Draw(t, "c"), Then: text.Draw(t, "then"),
+		req := deliver.Request{
+			Nonce: testNonce, Draft: rapid.Bool().Draw(t, "draft"), Note: hostileText.Draw(t, "note"),
+			Summary: strings.Repeat(hostileText.Draw(t, "summary"),
+				rapid.SampledFrom([]int{0, 1, 1, 40, 400}).Draw(t, "n")),
+			Checks: []pages.CheckLine{{
+				Stage:   hostileText.Draw(t, "stage"),
+				Command: []string{"sh", "-c", hostileText.Draw(t, "command")}, Took: time.Second,
+			}},
+			Attempts: slices.Repeat([]pages.AttemptLine{{
+				Number: 1, Stage: hostileText.Draw(t, "s"), Reason: hostileText.Draw(t, "r"),
+				Cause: hostileText.Draw(t, "c"), Then: hostileText.Draw(t, "then"),
 			}}, 25),
-			Answers: slices.Repeat([]AnswerLine{{text.Draw(t, "by"), time.Time{}, text.Draw(t, "said")}},
+			Answers: slices.Repeat([]pages.AnswerLine{{
+				By: hostileText.Draw(t, "by"), At: time.Time{},
+				Text: hostileText.Draw(t, "said"),
+			}},
 				rapid.IntRange(0, 25).Draw(t, "answers")),
-			Usage: UsageLine{Attempts: 1},
+			Usage: pages.UsageLine{Attempts: 1},
 		}
-		body, err := c.pullRequestBody(thread{place: place{number: 1}}, req)
+		body, err := c.Deliveries.PullRequestBody(tracker.Thread{Place: api.Place{Number: 1}}, req)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if strings.Count(body, "<!--") != 1 || utf8.RuneCountInString(body) >= commentLimit ||
+		if strings.Count(body, "<!--") != 1 || utf8.RuneCountInString(body) >= 60_000 ||
 			!strings.HasSuffix(body, "fleet `default`</sub>") {
 			t.Fatalf("%d characters: %q", utf8.RuneCountInString(body), body)
 		}

@@ -9,44 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/inbox"
+	"retake/internal/github/tracker"
 )
-
-func TestReferences(t *testing.T) {
-	in := place{"acme", "widgets", 1}
-	for text, want := range map[string]string{
-		"":                                      "",
-		"Fixes #2, see #3, after #4":            "",
-		"Blocked by #2":                         "acme/widgets#2",
-		"It is blocked by: #2, #3 and #4.":      "acme/widgets#2 acme/widgets#3 acme/widgets#4",
-		"Depends on acme/gadgets#7 and also #8": "acme/gadgets#7",
-		"depends on https://github.com/acme/gadgets/issues/7, " +
-			"https://github.com/acme/widgets/pull/9": "acme/gadgets#7 acme/widgets#9",
-		"Blocked by #1":                  "", // itself
-		"Blocked by #2\r\nBlocked by #2": "acme/widgets#2",
-		"- [ ] #2\n- [x] #3\n* [ ] acme/gadgets#4: done soon\n- [ ] see #5": "acme/widgets#2 acme/gadgets#4",
-		"> Blocked by #2\n\nDepends on #3":                                  "acme/widgets#3",
-		"```\nBlocked by #2\n```\nDepends on #3":                            "acme/widgets#3",
-		"Depends on https://codeberg.org/acme/widgets/issues/3":             "",
-		"<!-- e.g.\nBlocked by #2 -->\nDepends on `#4`":                     "",
-		"Write `Blocked by #2` if it is. Blocked by #5":                     "acme/widgets#5",
-		"Unblocked by #2":                                "",
-		"Blocked by #0, blocked by #2":                   "acme/widgets#2",
-		"Blocked by #99999999999999999999":               "",
-		"Blocked by " + strings.Repeat("#2 #3 ", 10_000): "acme/widgets#2 acme/widgets#3",
-	} {
-		if got := strings.Join(references(in, "github.com", text), " "); got != want {
-			t.Errorf("%.60q: got %q, want %q", text, got, want)
-		}
-	}
-	many := "Blocked by"
-	for n := range 1000 {
-		many += " #" + string(rune('1'+n%9)) + strings.Repeat("0", n%5) + "7"
-	}
-	if n := len(references(in, "github.com", many)); n != mostReferences {
-		t.Errorf("%d references are looked at, want %d", n, mostReferences)
-	}
-}
 
 // What must be closed first is found wherever people write it; what is closed or cannot be seen blocks nothing,
 // and an issue without any of it costs no request.
@@ -66,45 +33,45 @@ func TestBlockers(t *testing.T) {
 		w.sim.AddSubIssue(late, third)
 		blockers := func() []string {
 			w.Helper()
-			i, err := c.Issue(w.Context(), late)
+			i, err := c.Issues.Issue(w.Context(), late)
 			if err != nil {
 				w.Fatal(err)
 			}
 			left := 10
-			keys, err := c.Blockers(w.Context(), i, &left)
+			keys, err := c.Inbox.Blockers(w.Context(), i, &left)
 			if err != nil {
 				w.Fatal(err)
 			}
 			return keys
 		}
-		cursor := format(time.Now())
+		cursor := api.Format(time.Now())
 		if got := blockers(); !slices.Equal(got, []string{first, second, third}) {
 			w.Errorf("got %v, want %v, %v and %v", got, first, second, third)
 		}
 		for _, k := range []string{first, second, third} {
 			w.sim.Close(k, "acme")
 		}
-		if _, err := c.Poll(w.Context(), testRepo, cursor); err != nil { // which shows that they are closed
+		if _, err := c.Inbox.Poll(w.Context(), testRepo, cursor); err != nil { // which shows that they are closed
 			w.Fatal(err)
 		}
 		if got := blockers(); len(got) != 0 {
 			w.Errorf("got %v when all are closed", got)
 		}
-		i, err := c.Issue(w.Context(), w.key)
+		i, err := c.Issues.Issue(w.Context(), w.key)
 		before, none := len(w.sim.Requests()), 0
-		if keys, again := c.Blockers(w.Context(), i, &none); err != nil || again != nil || len(keys) > 0 ||
+		if keys, again := c.Inbox.Blockers(w.Context(), i, &none); err != nil || again != nil || len(keys) > 0 ||
 			len(w.sim.Requests()) != before {
 			w.Errorf("an issue that depends on nothing: %v, %v, %v, %d requests", keys, err, again,
 				len(w.sim.Requests())-before)
 		}
 		w.inject(githubtest.Fault{Status: http.StatusBadGateway}.On("GET", "/issues/"+n+"$"))
 		w.sim.SetState(second, "acme", "open")
-		time.Sleep(lookedFor)
-		if i, err = c.Issue(w.Context(), late); err != nil {
+		time.Sleep((30 * time.Minute))
+		if i, err = c.Issues.Issue(w.Context(), late); err != nil {
 			w.Fatal(err)
 		}
 		left := 10
-		if _, err := c.Blockers(w.Context(), i, &left); kindOf(err) != KindTransient {
+		if _, err := c.Inbox.Blockers(w.Context(), i, &left); api.KindOf(err) != api.KindTransient {
 			w.Errorf("got %v while GitHub fails, want transient: it may be open", err)
 		}
 	})
@@ -125,9 +92,9 @@ func TestLookupsAreBounded(t *testing.T) {
 			}
 			keys = append(keys, w.sim.CreateIssue(testRepo, "acme", "After", text, "agent-task"))
 		}
-		var all []Issue
+		var all []tracker.Issue
 		for _, key := range keys {
-			i, err := c.Issue(w.Context(), key)
+			i, err := c.Issues.Issue(w.Context(), key)
 			if err != nil {
 				w.Fatal(err)
 			}
@@ -138,10 +105,10 @@ func TestLookupsAreBounded(t *testing.T) {
 			left, before := atOnce, len(w.sim.Requests())
 			known = 0
 			for _, i := range all {
-				switch blockers, err := c.Blockers(w.Context(), i, &left); {
+				switch blockers, err := c.Inbox.Blockers(w.Context(), i, &left); {
 				case err == nil && len(blockers) == references:
 					known++
-				case !errors.Is(err, ErrLater):
+				case !errors.Is(err, inbox.ErrLater):
 					w.Fatalf("%s: %v, %v", i.Key, blockers, err)
 				}
 			}
@@ -163,22 +130,22 @@ func TestPollNamesClosedPullRequests(t *testing.T) {
 		pull := w.sim.CreatePull(testRepo, "acme", "First", "", "topic", "main", false)
 		_, n := number(pull)
 		late := w.sim.CreateIssue(testRepo, "acme", "Then", "Blocked by #"+n, "agent-task")
-		page, err := c.Poll(w.Context(), testRepo, "")
+		page, err := c.Inbox.Poll(w.Context(), testRepo, "")
 		if err != nil {
 			w.Fatal(err)
 		}
-		i, err := c.Issue(w.Context(), late)
+		i, err := c.Issues.Issue(w.Context(), late)
 		left := 1
-		if keys, again := c.Blockers(w.Context(), i, &left); err != nil || again != nil ||
+		if keys, again := c.Inbox.Blockers(w.Context(), i, &left); err != nil || again != nil ||
 			!slices.Equal(keys, []string{pull}) {
 			w.Fatalf("got %v, %v, %v, want %s", keys, err, again, pull)
 		}
 		w.sim.Close(pull, "acme")
-		if page, err = c.Poll(w.Context(), testRepo, page.Cursor); err != nil ||
+		if page, err = c.Inbox.Poll(w.Context(), testRepo, page.Cursor); err != nil ||
 			!slices.Equal(page.Closed, []string{pull}) {
 			w.Errorf("closed are %v, %v; want %s", page.Closed, err, pull)
 		}
-		if keys, err := c.Blockers(w.Context(), i, &left); err != nil || len(keys) > 0 {
+		if keys, err := c.Inbox.Blockers(w.Context(), i, &left); err != nil || len(keys) > 0 {
 			w.Errorf("got %v, %v after it was closed", keys, err)
 		}
 	})
@@ -200,11 +167,11 @@ func TestHasBranch(t *testing.T) {
 	if err := c.HasBranch(t.Context(), testRepo, "main"); err != nil {
 		t.Error(err)
 	}
-	if err := c.HasBranch(t.Context(), testRepo, "develop"); kindOf(err) != KindPermanent ||
+	if err := c.HasBranch(t.Context(), testRepo, "develop"); api.KindOf(err) != api.KindPermanent ||
 		!strings.Contains(err.Error(), "github.base_branch") || !strings.Contains(err.Error(), "main") {
 		t.Errorf("got %v, want what to change", err)
 	}
-	if err := c.HasBranch(t.Context(), "acme/nowhere", "main"); kindOf(err) != KindNotFound {
+	if err := c.HasBranch(t.Context(), "acme/nowhere", "main"); api.KindOf(err) != api.KindNotFound {
 		t.Errorf("got %v for a repository that is not there", err)
 	}
 }
@@ -228,27 +195,27 @@ func TestLookupsLeaveHalfOfTheHour(t *testing.T) {
 				return resp, err
 			})
 		}))
-		var issues []Issue
+		var issues []tracker.Issue
 		for range 2 {
 			_, on := number(w.sim.CreateIssue(testRepo, "acme", "first", ""))
 			key := w.sim.CreateIssue(testRepo, "acme", "later", "Blocked by #"+on, "agent-task")
-			i, err := c.Issue(w.Context(), key)
+			i, err := c.Issues.Issue(w.Context(), key)
 			w.must(err)
 			issues = append(issues, i)
 		}
-		blockers := func(i Issue) (n, asked int, err error) {
+		blockers := func(i tracker.Issue) (n, asked int, err error) {
 			before, left := len(w.sim.Requests()), 10
-			keys, err := c.Blockers(w.Context(), i, &left)
+			keys, err := c.Inbox.Blockers(w.Context(), i, &left)
 			return len(keys), len(w.sim.Requests()) - before, err
 		}
 		remaining = "2500"
 		if n, asked, err := blockers(issues[0]); n != 1 || asked != 1 || err != nil {
 			w.Errorf("with more than half: %d after %d requests, %v", n, asked, err)
 		}
-		if _, asked, err := blockers(issues[1]); asked != 0 || !errors.Is(err, ErrLater) {
+		if _, asked, err := blockers(issues[1]); asked != 0 || !errors.Is(err, inbox.ErrLater) {
 			w.Errorf("with half: %d requests, %v", asked, err)
 		}
-		time.Sleep(lookedFor + time.Minute)
+		time.Sleep((30 * time.Minute) + time.Minute)
 		if n, asked, err := blockers(issues[0]); n != 1 || asked != 0 || err != nil {
 			w.Errorf("what is known: %d after %d requests, %v", n, asked, err)
 		}

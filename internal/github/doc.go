@@ -1,50 +1,57 @@
-// Package github is Retake's only connection to GitHub. It polls issues, claims them, keeps one progress comment per
-// claim, escalates to people and reads their answers, releases issues, delivers results and reads what became of them.
+// Package github joins the parts of Retake's connection to GitHub.
 //
-//	Client method ─▶ lane (urgency) ─▶ gate (limits, pacing) ─▶ transport (token, ETag, redirects) ─▶ GitHub
+//	Client ─▶ inbox, approval, claims, deliver, ask ─▶ tracker, pages ─▶ api ─▶ gate ─▶ GitHub
+//
+//	gate      rate limits, spacing of writes, outages
+//	api       requests of one credential: tokens, conditional requests, errors
+//	tracker   issues, comments with markers, labels and their history, permissions
+//	pages     the texts that people read on GitHub, without secrets
+//	command   commands in comments
+//	inbox     polls, comments, answers, dependencies, webhooks, tasks found on GitHub
+//	approval  the text of an issue as a person approved it
+//	claims    claiming, progress, release
+//	deliver   branches, pull requests and their reviews
+//	ask       questions, replies, reminders, incidents
 //
 // # Invariants
 //
-//   - Every request passes the gate of its credential (package gate). While a resource is closed, the caller gets an
-//     *Error of kind rate_limited with the deadline at once.
-//   - Without Options.Writes no request other than GET leaves: the transport refuses it, whatever the caller does.
-//   - Every operation may be repeated after a crash at any point. What it writes is looked up by marker and author before
-//     it is created, and labels are read before they are changed: a repetition makes no second comment and no second
-//     label event.
-//   - Nothing is posted unredacted, and no marker in foreign text survives (markdown.go).
+//   - Every request passes the gate of its credential. While a resource is closed, the caller gets an *api.Error of
+//     kind rate_limited with the deadline at once.
+//   - Without api.Options.Writes the transport refuses every request that would change something.
+//   - Every operation may be repeated after a crash at any point. It finds its own comments by marker and author
+//     before creating them, and reads labels before changing them, so a repetition writes no second comment and
+//     causes no second label event.
+//   - Everything is redacted before it is posted, and markers in foreign text are defused (package pages).
 //
 // # Claims
 //
-// The claim comment is the lock. Of the trusted claims after the latest release marker the lowest comment id
-// wins, whichever fleet or credential wrote it. The marker of a delivered task has ended and no longer counts,
-// unless its pull request is watched: then it goes on until that is merged or the claim released. Trusted are
-// our own account and the associations in Options.TrustedAuthors with write access; GitHub Apps of others
-// usually are not. That GitHub's lists contain what was just written is practice, not contract: a comment that
-// we wrote and cannot read back is a transient error, never a won claim.
+// The claim comment is the lock. Of the trusted claims after the latest release marker, the one with the lowest
+// comment id wins, regardless of fleet and credential. A delivered task's marker has ended and no longer counts, unless
+// the pull request is watched: then the claim lasts until the merge or the release. Our own account is trusted, and so
+// are people with write access and an association in Options.TrustedAuthors. GitHub does not promise that lists contain
+// what was just written. A comment of ours that cannot be read back is a transient error, never a won claim.
 //
-// A claim whose comment has not been edited for long may be reclaimed by any trusted author. Of several release markers
-// for one claim only the first counts, so that two directors who reclaim at once cannot end the claim of a third.
+// Any trusted author may reclaim a claim whose comment has not been edited for long. Only the first of several release
+// markers for one claim counts, so two directors that reclaim at once cannot end a third director's claim.
 //
 // # People
 //
-// An answer counts only if it comes from a person who has write access, which is asked per person and cached
-// for minutes. A bot is no person. Our own account is one if its comment has no marker, because all that we
-// write has one: then it is the person whose token we use. Our thumbs-up records which text of a comment was
-// carried out.
+// An answer counts only from a person with write access. GitHub is asked per person, and its answer is cached for
+// minutes. Bots are not people. A comment by our own account without a marker counts as a person's, because everything
+// that a director writes has a marker. Our thumbs-up records which text of a comment was carried out.
 //
 // # Deliveries
 //
-// A pull request's text is ours while it carries our marker, and is rewritten by each delivery; its title is
-// ours only when it is opened. Texts that may become the message of a commit close no issue and skip no checks.
-// A watched pull request is read by conditional requests alone: while nothing changes, reading it costs nothing
-// of the hourly limit.
+// The text of a pull request is ours while it carries our marker, and every delivery rewrites it. Its title is ours
+// only
+// when it is opened. Texts that may become a commit message close no issue and skip no checks. A watched pull request
+// is
+// read by conditional requests alone, which cost nothing of the hourly limit while nothing changes.
 //
 // # Clock and failures
 //
-// The clock is time.Now. Absolute deadlines are compared with the Date header of the same answer, so that a
-// wrong clock on either side does not shift them. One request is one attempt: nothing is repeated here, the
-// kind of an Error tells the caller what to do. Answers are bounded in size, lists in pages.
-//
-// Imports: go-github, zap, and of this module only packages redact, spelling and recovery/plaintext; never
-// another adapter.
+// The clock is time.Now. Absolute deadlines are compared with the Date header of the same answer, so a wrong clock on
+// either side does not shift them. Nothing is retried here: the kind of an error tells the caller what to do. Answers
+// are
+// bounded in size, lists in pages.
 package github

@@ -5,7 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 )
 
 // One 404 about an issue, and one 401, may be a mistake of whoever answered. Only what is said again and again
@@ -13,29 +17,29 @@ import (
 func TestOneRefusalEndsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault githubtest.Fault
-		kind  Kind
+		kind  api.Kind
 	}{
 		"not found": {
 			githubtest.Fault{Status: 404, Body: `{"message":"Not Found"}`}.On("GET", "/issues/1$"),
-			KindNotFound,
+			api.KindNotFound,
 		},
 		"unauthorized": {
 			githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}.On("GET", "/issues/1$"),
-			KindUnauthorized,
+			api.KindUnauthorized,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				bot := w.client("retake-bot")
-				_, err := bot.Issue(w.Context(), w.key)
+				_, err := bot.Issues.Issue(w.Context(), w.key)
 				w.must(err)
-				look := func() Kind {
-					_, err := bot.Issue(w.Context(), w.key)
+				look := func() api.Kind {
+					_, err := bot.Issues.Issue(w.Context(), w.key)
 					if err == nil {
 						return ""
 					}
 					e := asError(w.T, err)
-					if e.Kind == KindTransient && !e.Doubtful {
+					if e.Kind == api.KindTransient && !e.Doubtful {
 						t.Errorf("%v is not doubtful", e)
 					}
 					return e.Kind
@@ -43,7 +47,7 @@ func TestOneRefusalEndsNothing(t *testing.T) {
 				c.fault.Times = 3
 				w.inject(c.fault)
 				for range 3 {
-					if got := look(); got != KindTransient {
+					if got := look(); got != api.KindTransient {
 						t.Fatalf("said within a second: %q, want transient", got)
 					}
 				}
@@ -53,7 +57,7 @@ func TestOneRefusalEndsNothing(t *testing.T) {
 				c.fault.Times = 4
 				w.inject(c.fault)
 				began := time.Now()
-				for _, want := range []Kind{KindTransient, KindTransient, KindTransient, c.kind} {
+				for _, want := range []api.Kind{api.KindTransient, api.KindTransient, api.KindTransient, c.kind} {
 					if got := look(); got != want {
 						t.Errorf("after %s: %q, want %q", time.Since(began), got, want)
 					}
@@ -65,12 +69,12 @@ func TestOneRefusalEndsNothing(t *testing.T) {
 }
 
 // surely reads an issue until the answer counts.
-func (w *world) surely(c *Client, key string) (i Issue, err error) {
-	for range doubtTimes {
-		if i, err = c.Issue(w.Context(), key); !detail(err).Doubtful {
+func (w *world) surely(c *Client, key string) (i tracker.Issue, err error) {
+	for range 3 {
+		if i, err = c.Issues.Issue(w.Context(), key); !api.Detail(err).Doubtful {
 			break
 		}
-		time.Sleep(doubtFor / (doubtTimes - 1))
+		time.Sleep(time.Minute / (3 - 1))
 	}
 	return i, err
 }
@@ -78,7 +82,7 @@ func (w *world) surely(c *Client, key string) (i Issue, err error) {
 // A credential that has never worked is refused at once.
 func TestWrongTokenIsSaidAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
-		if _, _, err := w.client("nobody").Account(w.Context()); asError(w.T, err).Kind != KindUnauthorized {
+		if _, _, err := w.client("nobody").Account(w.Context()); asError(w.T, err).Kind != api.KindUnauthorized {
 			t.Errorf("got %v, want unauthorized", err)
 		}
 	})
@@ -112,7 +116,7 @@ func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 					w.inject(githubtest.Fault{Status: 200, Body: body}.On("POST", "/labels$"))
 					if err := step(w, bot); err == nil {
 						t.Error("it went well, without the label")
-					} else if e := asError(w.T, err); e.Kind != KindTransient {
+					} else if e := asError(w.T, err); e.Kind != api.KindTransient {
 						t.Errorf("got %v, want a transient error", e)
 					}
 					w.must(step(w, bot))
@@ -135,7 +139,7 @@ func TestLabelThatIsOnlySaidToBeOff(t *testing.T) {
 		}.On("DELETE",
 			"/labels/agent-claimed$"))
 		if err := deliverWatched(w.Context(), w, w.client("retake-bot", unchecked(w))); err == nil ||
-			asError(w.T, err).Kind != KindTransient {
+			asError(w.T, err).Kind != api.KindTransient {
 			t.Errorf("got %v, want a transient error", err)
 		}
 		w.must(deliverWatched(w.Context(), w, bot))
@@ -157,15 +161,15 @@ func TestReleaseLeavesANewRequest(t *testing.T) {
 		w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
 		w.sim.AddLabel(w.key, "acme", "agent-task")
 		for range 2 {
-			w.must(bot.Release(w.Context(), ReleaseRequest{
+			w.must(bot.Claims.Release(w.Context(), claims.ReleaseRequest{
 				Key: w.key, Nonce: testNonce, Won: true,
 				Why: "the claim's label was removed",
 			}))
 			w.wantLabels("agent-task")
 		}
-		got, err := bot.Claim(w.Context(), claimRequest(w, "aaaabbbb"))
+		got, err := bot.Claims.Claim(w.Context(), claimRequest(w, "aaaabbbb"))
 		w.must(err)
-		if got.Outcome != Won {
+		if got.Outcome != claims.Won {
 			t.Errorf("claim = %+v", got)
 		}
 	})
@@ -181,24 +185,25 @@ func TestEditedNonce(t *testing.T) {
 		"deliver":  {func(w *world, c *Client) error { return deliverWatched(w.Context(), w, c) }, 1},
 		"progress": {func(w *world, c *Client) error { return w.progressed(c) }, 1},
 		"release": {func(w *world, c *Client) error {
-			return c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Won: true, Why: "closed"})
+			return c.Claims.Release(w.Context(),
+				claims.ReleaseRequest{Key: w.key, Nonce: testNonce, Won: true, Why: "closed"})
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.claimed(w.client("retake-bot"))
-				claim := w.marked(markClaim)[0]
+				claim := w.marked(tracker.MarkClaim)[0]
 				w.sim.EditComment(w.key, "acme", claim.ID,
 					`<!-- retake:claim v1 {"fleet":"default","nonce":"aaaabbbb"} -->`+"\nRetake")
 				bot := w.client("retake-bot") // after a restart
 				w.must(c.next(w, bot))
 				ours := 0
-				for _, m := range w.marked(markClaim) {
-					if mark, _ := readMarker(m.Body); mark.Nonce == testNonce {
+				for _, m := range w.marked(tracker.MarkClaim) {
+					if mark, _ := tracker.ReadMarker(m.Body); mark.Nonce == testNonce {
 						ours++
 					}
 				}
-				if all := len(w.marked(markClaim)); ours != c.want || all != 1 {
+				if all := len(w.marked(tracker.MarkClaim)); ours != c.want || all != 1 {
 					t.Errorf("%d of %d claim comments are ours, want %d of 1", ours, all, c.want)
 				}
 				if name == "release" {
@@ -210,5 +215,5 @@ func TestEditedNonce(t *testing.T) {
 }
 
 func (w *world) progressed(c *Client) error {
-	return c.Progress(w.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 2})
+	return c.Claims.Progress(w.Context(), w.key, testNonce, pages.ProgressView{State: "Running", Attempt: 2})
 }

@@ -5,6 +5,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
 )
 
 // forge has a reader who is a collaborator write what ends and begins claims.
@@ -19,26 +22,26 @@ func TestForgedMarkersEndNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.must(w.sim.AddRepo(testRepo, "", map[string]string{"reader": "read"}))
 		c := w.client("retake-bot")
-		r, err := c.Claim(w.Context(), claimRequest(w, testNonce))
+		r, err := c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
 		w.must(err)
 		forge(w, w.key, "reader", 1)
-		if r.Outcome != Won {
+		if r.Outcome != claims.Won {
 			w.Fatalf("%+v", r)
 		}
-		h, _, held, err := c.Stale(w.Context(), w.key)
+		h, _, held, err := c.Claims.Stale(w.Context(), w.key)
 		w.must(err)
 		if !held || h.Nonce != testNonce || h.Login != "retake-bot" {
 			w.Errorf("held by %+v, %v", h, held)
 		}
-		if r, err = c.Claim(w.Context(), claimRequest(w, testNonce)); err != nil || r.Outcome != Won {
+		if r, err = c.Claims.Claim(w.Context(), claimRequest(w, testNonce)); err != nil || r.Outcome != claims.Won {
 			w.Errorf("claimed again: %+v, %v", r, err)
 		}
-		found, _, err := c.FindTasks(w.Context(), testRepo, nil)
+		found, _, err := c.Inbox.FindTasks(w.Context(), testRepo, nil)
 		w.must(err)
 		if len(found) != 1 || found[0].Nonce != testNonce || len(found[0].Ended) > 0 {
 			w.Errorf("a rebuild finds %+v", found)
 		}
-		w.must(c.Release(w.Context(), ReleaseRequest{
+		w.must(c.Claims.Release(w.Context(), claims.ReleaseRequest{
 			Key: w.key, Nonce: testNonce, Why: "test", RestoreTask: true,
 			Won: true,
 		}))
@@ -76,32 +79,32 @@ func TestAFloodOfForgedMarkers(t *testing.T) {
 		}
 		tries, before := 0, 0
 		for ; ; tries++ {
-			r, err := c.Claim(w.Context(), claimRequest(w, testNonce))
-			if n := looks() - before; n > markersPerCall {
+			r, err := c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
+			if n := looks() - before; n > 20 {
 				w.Fatalf("one reading asked %d times", n)
 			}
 			before = looks()
 			if err == nil {
-				if r.Outcome != Won {
+				if r.Outcome != claims.Won {
 					w.Fatalf("%+v", r)
 				}
 				break
 			}
-			if kindOf(err) != KindTransient || tries > 10 {
+			if api.KindOf(err) != api.KindTransient || tries > 10 {
 				w.Fatal(err)
 			}
 		}
 		for range 10 {
 			time.Sleep(5 * time.Minute)
-			h, _, _, err := c.Stale(w.Context(), w.key)
+			h, _, _, err := c.Claims.Stale(w.Context(), w.key)
 			w.must(err)
 			if h.Nonce != testNonce {
 				w.Fatalf("held by %+v", h)
 			}
 		}
-		if n := looks(); n != people || tries != (people-1)/markersPerCall {
+		if n := looks(); n != people || tries != (people-1)/20 {
 			w.Errorf("%d looks at permissions and %d tries more within an hour, want %d and %d", n, tries, people,
-				(people-1)/markersPerCall)
+				(people-1)/20)
 		}
 	})
 }

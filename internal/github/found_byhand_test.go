@@ -6,7 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"retake/internal/github/claims"
+	"retake/internal/github/deliver"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 )
 
 // edits are what people do to a claim comment, and whether something else than GitHub has to know the claim.
@@ -29,7 +33,8 @@ func TestFoundByAnEditedComment(t *testing.T) {
 				inWorld(t, func(w *world) {
 					c := w.client("retake-bot")
 					w.claimed(c)
-					w.must(c.Progress(w.Context(), w.key, testNonce, ProgressView{State: "Running", Attempt: 1}))
+					w.must(c.Claims.Progress(w.Context(), w.key, testNonce,
+						pages.ProgressView{State: "Running", Attempt: 1}))
 					if asks {
 						w.must(escalateOnce(w.Context(), w, c))
 					}
@@ -39,21 +44,22 @@ func TestFoundByAnEditedComment(t *testing.T) {
 					if edit.known && !asks { // a question names its claim
 						known[1] = []string{testNonce}
 					}
-					all, _, err := w.client("retake-bot").FindTasks(w.Context(), testRepo, known)
+					all, _, err := w.client("retake-bot").Inbox.FindTasks(w.Context(), testRepo, known)
 					w.must(err)
 					if len(all) != 1 || all[0].Nonce != testNonce || (all[0].Question != "") != asks {
 						w.Fatalf("found %+v", all)
 					}
-					got, err := w.client("retake-bot").Claim(w.Context(),
-						ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
+					got, err := w.client("retake-bot").Claims.Claim(w.Context(),
+						claims.Request{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
 					w.must(err)
-					w.must(w.client("retake-bot").Progress(w.Context(), w.key, testNonce,
-						ProgressView{State: "Running", Attempt: 2}))
+					w.must(w.client("retake-bot").Claims.Progress(w.Context(), w.key, testNonce,
+						pages.ProgressView{State: "Running", Attempt: 2}))
 					if name == "comment deleted" {
 						comments++
 					}
-					if now := w.sim.Issue(w.key).Comments; got.Outcome != Won || len(now) != comments ||
-						len(w.marked(markClaim)) != 1 || !strings.Contains(w.marked(markClaim)[0].Body, testNonce+`"`) {
+					if now := w.sim.Issue(w.key).Comments; got.Outcome != claims.Won || len(now) != comments ||
+						len(w.marked(tracker.MarkClaim)) != 1 ||
+						!strings.Contains(w.marked(tracker.MarkClaim)[0].Body, testNonce+`"`) {
 						w.Errorf("claimed %+v, comments %+v", got, now)
 					}
 				})
@@ -63,7 +69,7 @@ func TestFoundByAnEditedComment(t *testing.T) {
 }
 
 func (w *world) editClaim(does func(string) string) {
-	for _, r := range w.marked(markClaim) {
+	for _, r := range w.marked(tracker.MarkClaim) {
 		if body := does(r.Body); body != "" {
 			w.sim.EditComment(w.key, "acme", r.ID, body)
 		} else {
@@ -76,10 +82,10 @@ func (w *world) editClaim(does func(string) string) {
 func TestFoundNothingOfWhatHasEnded(t *testing.T) {
 	for name, ends := range map[string]func(w *world, c *Client) error{
 		"released": func(w *world, c *Client) error {
-			return c.Release(w.Context(), ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"})
+			return c.Claims.Release(w.Context(), claims.ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"})
 		},
 		"delivered": func(w *world, c *Client) error {
-			_, err := c.Deliver(w.Context(), DeliverRequest{
+			_, err := c.Deliveries.Deliver(w.Context(), deliver.Request{
 				Key: w.key, Nonce: testNonce, Branch: "retake/1-a1",
 				Base: "main", Title: "Parse", Summary: "Parsed.",
 			})
@@ -107,7 +113,7 @@ func TestFoundBesideOneThatCannotBeRead(t *testing.T) {
 		w.claimed(c)
 		other := w.sim.CreateIssue(testRepo, "acme", "Another", "", "agent-task")
 		gone := w.sim.CreateIssue(testRepo, "acme", "A third", "", "agent-claimed")
-		_, err := c.Claim(w.Context(), ClaimRequest{Key: other, Nonce: "aaaabbbb"})
+		_, err := c.Claims.Claim(w.Context(), claims.Request{Key: other, Nonce: "aaaabbbb"})
 		w.must(err)
 		w.sim.Transfer(gone, func() string { w.must(w.sim.AddRepo("acme/gadgets", "", nil)); return "acme/gadgets" }())
 		for _, f := range []githubtest.Fault{
@@ -116,14 +122,14 @@ func TestFoundBesideOneThatCannotBeRead(t *testing.T) {
 		} {
 			f.Path, f.Times = "/issues/1/comments", 1000
 			w.inject(f)
-			all, unread, err := c.FindTasks(w.Context(), testRepo, map[int][]string{1: nil, 3: nil})
+			all, unread, err := c.Inbox.FindTasks(w.Context(), testRepo, map[int][]string{1: nil, 3: nil})
 			if w.must(err); len(all) != 1 || all[0].Nonce != "aaaabbbb" || len(unread) != 1 || unread[1] == nil {
 				w.Errorf("%d: found %+v, unread %v", f.Status, all, unread)
 			}
 			w.sim.Repair()
 		}
 		w.inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1000})
-		if all, _, err := c.FindTasks(w.Context(), testRepo, nil); err == nil {
+		if all, _, err := c.Inbox.FindTasks(w.Context(), testRepo, nil); err == nil {
 			w.Errorf("in an outage: %+v", slices.Clone(all))
 		}
 	})

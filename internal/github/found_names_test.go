@@ -3,18 +3,25 @@ package github
 import (
 	"slices"
 	"testing"
+
+	"retake/internal/github/deliver"
+	"retake/internal/github/inbox"
+	"retake/internal/github/tracker"
 )
 
 // A task whose labels have earlier names is found by them, also if nothing else names its issue.
 func TestFoundUnderFormerNames(t *testing.T) {
 	renamed := func(o *Options) {
-		o.Labels = Labels{Task: "bot-task", Claimed: "bot-claimed", Blocked: "bot-blocked", Review: "bot-review"}
+		o.Labels = tracker.Labels{
+			Task: "bot-task", Claimed: "bot-claimed", Blocked: "bot-blocked",
+			Review: "bot-review",
+		}
 	}
 	for label, does := range map[string]func(w *world, c *Client) error{
 		"bot-claimed": func(*world, *Client) error { return nil },
 		"bot-blocked": func(w *world, c *Client) error { return escalateOnce(w.Context(), w, c) },
 		"bot-review": func(w *world, c *Client) error {
-			_, err := c.Deliver(w.Context(), DeliverRequest{
+			_, err := c.Deliveries.Deliver(w.Context(), deliver.Request{
 				Key: w.key, Nonce: testNonce, Branch: "retake/1-a1",
 				Base: "main", Title: "Parse", Summary: "Parsed.",
 			})
@@ -27,10 +34,10 @@ func TestFoundUnderFormerNames(t *testing.T) {
 				w.claimed(before)
 				w.must(does(w, before))
 				now := w.client("retake-bot", renamed)
-				now.Recognise([]Labels{testLabels})
-				all, _, err := now.FindTasks(w.Context(), testRepo, nil)
+				now.Issues.Recognise([]tracker.Labels{testLabels})
+				all, _, err := now.Inbox.FindTasks(w.Context(), testRepo, nil)
 				w.must(err)
-				if !slices.ContainsFunc(all, func(f Found) bool { return f.Key == w.key && f.Has(label) }) {
+				if !slices.ContainsFunc(all, func(f inbox.Found) bool { return f.Key == w.key && f.Has(label) }) {
 					w.Errorf("not found: %+v", all)
 				}
 			})

@@ -5,14 +5,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/inbox"
+	"retake/internal/github/pages"
 )
 
 // find is what a director that knows nothing finds of the world's issue.
-func (w *world) find(c *Client) Found {
+func (w *world) find(c *Client) inbox.Found {
 	w.Helper()
-	all, _, err := c.FindTasks(w.Context(), testRepo, map[int][]string{1: nil})
+	all, _, err := c.Inbox.FindTasks(w.Context(), testRepo, map[int][]string{1: nil})
 	w.must(err)
-	i := slices.IndexFunc(all, func(f Found) bool { return f.Key == w.key })
+	i := slices.IndexFunc(all, func(f inbox.Found) bool { return f.Key == w.key })
 	if i < 0 {
 		w.Fatalf("%s is not found", w.key)
 	}
@@ -29,9 +34,9 @@ func TestFoundClaimAndItsAttempts(t *testing.T) {
 		if f := w.find(c); f.Nonce != testNonce || f.Attempt != 0 || f.Question != "" || !f.Has("agent-claimed") {
 			t.Errorf("claimed: %+v", f)
 		}
-		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{
+		w.must(c.Claims.Progress(ctx, w.key, testNonce, pages.ProgressView{
 			State: "Running", Attempt: 3, Note: "| 77 |\nattempt 99",
-			Attempts: []AttemptLine{
+			Attempts: []pages.AttemptLine{
 				{Number: 2, Stage: "CODE", Reason: "timeout", Cause: "attempt 88\n| 66 |"},
 			},
 		}))
@@ -45,7 +50,7 @@ func TestFoundClaimAndItsAttempts(t *testing.T) {
 			len(f.Ended) != 0 {
 			t.Errorf("to another fleet: %+v", f)
 		}
-		w.must(c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"}))
+		w.must(c.Claims.Release(ctx, claims.ReleaseRequest{Key: w.key, Nonce: testNonce, Why: "closed"}))
 		if f := w.find(c); f.Nonce != "" || f.Others || !slices.Equal(f.Ended, []string{testNonce}) {
 			t.Errorf("released: %+v", f)
 		}
@@ -56,7 +61,7 @@ func TestFoundQuestion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		w.must(c.Escalate(ctx, Escalation{
+		w.must(c.People.Escalate(ctx, ask.Escalation{
 			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2",
 			Reason: "tests_failed",
 		}))
@@ -76,13 +81,13 @@ func TestFoundQuestion(t *testing.T) {
 		inWorld(t, func(w *world) {
 			ctx, c := w.Context(), w.client("retake-bot")
 			w.claimed(c)
-			w.must(c.Escalate(ctx, Escalation{
+			w.must(c.People.Escalate(ctx, ask.Escalation{
 				Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2",
 				Reason: "tests_failed",
 			}))
 			time.Sleep(time.Minute)
 			if answered {
-				_, err := c.Claim(ctx, ClaimRequest{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
+				_, err := c.Claims.Claim(ctx, claims.Request{Key: w.key, Nonce: testNonce, Unblock: true, Answers: 1})
 				w.must(err)
 				w.sim.RemoveLabel(w.key, "acme", "agent-claimed")
 			} else {
@@ -91,7 +96,7 @@ func TestFoundQuestion(t *testing.T) {
 			if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed || f.Answered != answered {
 				t.Errorf("%s: %+v", name, f)
 			}
-			w.must(c.Escalate(ctx, Escalation{
+			w.must(c.People.Escalate(ctx, ask.Escalation{
 				Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-3",
 				Reason: "tests_failed",
 			}))
@@ -121,7 +126,7 @@ func TestFoundDelivery(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		w.must(func() error { _, err := c.Deliver(ctx, watched(w)); return err }())
+		w.must(func() error { _, err := c.Deliveries.Deliver(ctx, watched(w)); return err }())
 		w.sim.Review(testRepo+"#2", "other-bot", "CHANGES_REQUESTED", "use the other table")
 		f := w.find(c)
 		if f.Nonce != testNonce || f.Pull == nil || f.Pull.Number != 2 ||

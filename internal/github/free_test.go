@@ -5,7 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/claims"
 	"retake/internal/github/gate"
+	"retake/internal/github/tracker"
 )
 
 // A label of ours without anybody's claim is taken off after a while, and the issue is offered again if we had
@@ -14,18 +16,18 @@ func TestFreeALabelWithoutAClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		for _, r := range w.marked(markClaim) { // somebody deletes our comment
-			_, err := c.lanes[gate.Claim].Issues.DeleteComment(ctx, "acme", "widgets", r.ID)
+		for _, r := range w.marked(tracker.MarkClaim) { // somebody deletes our comment
+			_, err := c.API.Lane(gate.Claim).Issues.DeleteComment(ctx, "acme", "widgets", r.ID)
 			w.must(err)
 		}
-		if freed, _, err := c.Free(ctx, w.key, time.Hour); err != nil || freed {
+		if freed, _, err := c.Claims.Free(ctx, w.key, time.Hour); err != nil || freed {
 			t.Errorf("too early: %t, %v", freed, err)
 		}
 		time.Sleep(2 * time.Hour)
-		if freed, _, err := w.client("other-bot").Free(ctx, w.key, time.Hour); err != nil || freed {
+		if freed, _, err := w.client("other-bot").Claims.Free(ctx, w.key, time.Hour); err != nil || freed {
 			t.Errorf("by another account: %t, %v", freed, err)
 		}
-		freed, _, err := c.Free(ctx, w.key, time.Hour)
+		freed, _, err := c.Claims.Free(ctx, w.key, time.Hour)
 		w.must(err)
 		if !freed {
 			t.Error("not freed")
@@ -36,7 +38,7 @@ func TestFreeALabelWithoutAClaim(t *testing.T) {
 		c := w.client("retake-bot")
 		w.claimed(c)
 		time.Sleep(2 * time.Hour)
-		if freed, _, err := c.Free(w.Context(), w.key, 0); err != nil || freed {
+		if freed, _, err := c.Claims.Free(w.Context(), w.key, 0); err != nil || freed {
 			t.Errorf("somebody's claim: %t, %v", freed, err)
 		}
 	})
@@ -54,15 +56,15 @@ func TestFreeGivesALabelBack(t *testing.T) {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				if r.Method == http.MethodDelete && !claimed {
 					claimed = true
-					if got, err := sister.Claim(w.Context(), claimRequest(w, testNonce)); err != nil ||
-						got.Outcome != Won {
+					if got, err := sister.Claims.Claim(w.Context(), claimRequest(w, testNonce)); err != nil ||
+						got.Outcome != claims.Won {
 						t.Errorf("claim = %+v, %v", got, err)
 					}
 				}
 				return next.RoundTrip(r)
 			})
 		}))
-		freed, _, err := c.Free(w.Context(), w.key, time.Hour)
+		freed, _, err := c.Claims.Free(w.Context(), w.key, time.Hour)
 		w.must(err)
 		if freed || !claimed {
 			t.Errorf("freed %t, claimed %t", freed, claimed)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
 	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
@@ -45,16 +46,16 @@ func (w *world) meetLimit(f githubtest.Fault, until time.Time, why string) {
 	var c *Client
 	c = w.client("retake-bot", func(o *Options) {
 		o.OnCooldown = func(cd gate.Cooldown) {
-			if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindRateLimited {
+			if _, err := c.Issues.Issue(w.Context(), w.key); api.KindOf(err) != api.KindRateLimited {
 				w.Errorf("a call from OnCooldown: %v, want rate_limited", err)
 			}
 			told = append(told, cd)
 		}
 	})
 	w.inject(f)
-	_, err := c.Poll(w.Context(), testRepo, format(time.Now()))
+	_, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(time.Now()))
 	if f.Status != 200 {
-		if e := asError(w.T, err); e.Kind != KindRateLimited || !e.Until.Equal(until) || e.Status != f.Status {
+		if e := asError(w.T, err); e.Kind != api.KindRateLimited || !e.Until.Equal(until) || e.Status != f.Status {
 			w.Errorf("error = %+v, want rate_limited until %s", e, until)
 		}
 	}
@@ -71,9 +72,10 @@ func (w *world) probeUntil(c *Client, until time.Time) {
 	before := len(w.sim.Requests())
 	for time.Now().Before(until) {
 		asked := time.Now()
-		_, read := c.Issue(w.Context(), w.key)
-		write := c.EnsureLabels(w.Context(), testRepo)
-		if kindOf(read) != KindRateLimited || kindOf(write) != KindRateLimited || !time.Now().Equal(asked) {
+		_, read := c.Issues.Issue(w.Context(), w.key)
+		write := c.Labels.EnsureLabels(w.Context(), testRepo)
+		if api.KindOf(read) != api.KindRateLimited || api.KindOf(write) != api.KindRateLimited ||
+			!time.Now().Equal(asked) {
 			w.Fatalf("at %s: read %v, write %v, after %s; want a refusal at once", asked, read, write,
 				time.Since(asked))
 		}
@@ -85,7 +87,7 @@ func (w *world) probeUntil(c *Client, until time.Time) {
 	if n := len(w.sim.Requests()) - before; n > 0 || w.sim.Violations() > 0 {
 		w.Fatalf("%d requests left during the cooldown, %d violations", n, w.sim.Violations())
 	}
-	if _, err := c.Issue(w.Context(), w.key); err != nil {
+	if _, err := c.Issues.Issue(w.Context(), w.key); err != nil {
 		w.Fatalf("after the cooldown: %v", err)
 	}
 }
@@ -102,7 +104,7 @@ func TestEachBudgetIsItsOwn(t *testing.T) {
 			f := githubtest.PrimaryLimit(403, time.Now().Add(20*time.Minute))
 			f.Header["X-RateLimit-Resource"] = resource
 			w.inject(f)
-			_, err := c.Poll(w.Context(), testRepo, "")
+			_, err := c.Inbox.Poll(w.Context(), testRepo, "")
 			if e := asError(w.T, err); e.Resource != "github."+resource || len(told) != 1 ||
 				told[0].Resource != e.Resource {
 				w.Errorf("%+v, cooldowns %+v", e, told)
@@ -110,7 +112,7 @@ func TestEachBudgetIsItsOwn(t *testing.T) {
 			w.claimed(c)
 			ended, end := context.WithCancel(w.Context())
 			end()
-			err = c.Gate.Enter(ended, &gate.Request{Lane: gate.Completion, Write: true, GraphQL: true})
+			err = c.API.Gate.Enter(ended, &gate.Request{Lane: gate.Completion, Write: true, GraphQL: true})
 			_, refused := errors.AsType[*gate.Refused](err)
 			if refused != (resource == "graphql") {
 				w.Errorf("GraphQL after a limit of %s: %v", resource, err)
@@ -133,20 +135,21 @@ func TestTheLastRequestsAreForQuestions(t *testing.T) {
 				"X-RateLimit-Reset": fmt.Sprint(reset.Unix()), "X-RateLimit-Resource": "core",
 			}}
 		}
-		for _, n := range []int{requestReserve + 1, requestReserve} {
+		for _, n := range []int{100 + 1, 100} {
 			w.inject(left(n))
-			if _, err := c.Poll(w.Context(), testRepo, format(reset)); err != nil {
+			if _, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(reset)); err != nil {
 				w.Fatalf("with %d left: %v", n, err)
 			}
 		}
-		_, err := c.Poll(w.Context(), testRepo, format(reset))
+		_, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(reset))
 		if e := asError(w.T, err); !e.Reserved() || !e.Until.Equal(reset) {
 			w.Errorf("a poll: %v, want it to wait for %s", err, reset)
 		}
-		w.must(c.call(w.Context(), gate.Escalation, "POST", "repos/acme/widgets/issues/1/labels",
-			map[string][]string{"labels": {"l"}}))
+		_, err = c.API.Do(w.Context(), gate.Escalation, "POST", "repos/acme/widgets/issues/1/labels",
+			map[string][]string{"labels": {"l"}}, nil)
+		w.must(err)
 		time.Sleep(time.Until(reset))
-		if _, err := c.Poll(w.Context(), testRepo, format(reset)); err != nil {
+		if _, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(reset)); err != nil {
 			w.Errorf("after the reset: %v", err)
 		}
 	})
@@ -157,7 +160,8 @@ func TestAHungConnectionEnds(t *testing.T) {
 		c := w.client("retake-bot")
 		w.inject(githubtest.Fault{Method: "GET", Delay: 24 * time.Hour})
 		start := time.Now()
-		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindTransient || time.Since(start) != exchangeTimeout {
+		if _, err := c.Issues.Issue(w.Context(), w.key); api.KindOf(err) != api.KindTransient ||
+			time.Since(start) != (30*time.Second) {
 			w.Errorf("error = %v after %s", err, time.Since(start))
 		}
 	})

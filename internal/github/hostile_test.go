@@ -11,7 +11,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"retake/internal/github/api"
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/command"
+	"retake/internal/github/deliver"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/tracker"
 )
 
 // hostileTexts are what others may put into any field of ours.
@@ -88,11 +94,11 @@ var (
 // GitHub's limit.
 func TestHostileTextIsInert(t *testing.T) {
 	t.Parallel()
-	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken, Labels: testLabels})
+	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {
 		t.Fatal(err)
 	}
-	kind := reflect.TypeFor[Escalation]()
+	kind := reflect.TypeFor[ask.Escalation]()
 	for name, text := range hostileTexts {
 		for field := -1; field < kind.NumField(); field++ {
 			e, where := sample, "every field"
@@ -104,10 +110,10 @@ func TestHostileTextIsInert(t *testing.T) {
 				fill(reflect.ValueOf(&e).Elem().Field(field), text)
 			}
 			if where == "Question" {
-				e.Reason = needsHuman
+				e.Reason = "needs_human"
 			}
 			e.Key, e.Nonce = sample.Key, sample.Nonce // of a narrow alphabet, as its marker checks
-			body := c.Preview(e)
+			body := c.People.Preview(e)
 			if fault := harm(body); fault != "" {
 				t.Errorf("%s in %s: %s: %.2000s", name, where, fault, body)
 			}
@@ -133,7 +139,7 @@ func harmOfText(body string) string {
 	page := string(githubtest.Render(body))
 	outside := html.UnescapeString(anyTag.ReplaceAllString(codeHTML.ReplaceAllString(page, "<>"), "\x00"))
 	switch {
-	case utf8.RuneCountInString(body) > commentLimit:
+	case utf8.RuneCountInString(body) > 60_000:
 		return "it is too long"
 	case !utf8.ValidString(body) || strings.ContainsFunc(body,
 		func(r rune) bool { return unicode.In(r, unicode.Bidi_Control) || r < ' ' && r != '\n' && r != '\t' }):
@@ -154,27 +160,29 @@ func harmOfText(body string) string {
 // nothing, has no marker but ours, and is ended as we end it.
 func TestHostileTextInEveryPage(t *testing.T) {
 	t.Parallel()
-	c, err := New(Options{BaseURL: testAPI, Fleet: "default", Token: noToken, Labels: testLabels})
+	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range hostileTexts {
 		for page, data := range map[string]any{
-			"delivered": &deliveredPage{}, "pullrequest": &pullRequestPage{}, "release": &releasePage{},
-			"merged":   &ReleaseRequest{},
-			"progress": &progressPage{}, "reminder": &reminderPage{}, "incident": &IncidentIssue{},
+			"delivered": &deliver.DeliveredPage{}, "pullrequest": &deliver.PullRequestPage{},
+			"release":  &claims.ReleasePage{},
+			"merged":   &claims.ReleaseRequest{},
+			"progress": &claims.ProgressPage{}, "reminder": &ask.ReminderPage{}, "incident": &ask.IncidentIssue{},
 		} {
 			fill(reflect.ValueOf(data).Elem(), text)
-			if fault := harmOfText(c.page(page, data)); fault != "" {
-				t.Errorf("%s in %s: %s: %.2000s", name, page, fault, c.page(page, data))
+			if fault := harmOfText(c.Text.Page(page, data)); fault != "" {
+				t.Errorf("%s in %s: %s: %.2000s", name, page, fault, c.Text.Page(page, data))
 			}
 		}
-		for _, kind := range []ReplyKind{ReplyWhy, ReplyRefused, ReplyMisspelt} {
-			req := ReplyRequest{}
+		for _, kind := range []ask.ReplyKind{ask.ReplyWhy, ask.ReplyRefused, ask.ReplyMisspelt} {
+			req := ask.ReplyRequest{}
 			fill(reflect.ValueOf(&req).Elem(), text)
-			req.Kind, req.Meant = kind, CommandRetry
-			if fault := harmOfText(c.replyText(req, thread{})); fault != "" {
-				t.Errorf("%s in the reply %s: %s: %.2000s", name, kind, fault, c.replyText(req, thread{}))
+			req.Kind, req.Meant = kind, command.Retry
+			if fault := harmOfText(c.People.ReplyText(req, tracker.Thread{})); fault != "" {
+				t.Errorf("%s in the reply %s: %s: %.2000s", name, kind, fault,
+					c.People.ReplyText(req, tracker.Thread{}))
 			}
 		}
 	}

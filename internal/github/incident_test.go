@@ -4,17 +4,19 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/github/ask"
 )
 
 func TestIncidentIssue(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx := w.Context()
-		ensure := func(i IncidentIssue) string {
+		ensure := func(i ask.IncidentIssue) string {
 			w.Helper()
-			key, err := w.client("retake-bot").EnsureIncident(ctx, i)
+			key, err := w.client("retake-bot").People.EnsureIncident(ctx, i)
 			w.must(err)
 			before := len(w.changes())
-			if again, err := w.client("retake-bot").EnsureIncident(ctx, i); err != nil || again != key ||
+			if again, err := w.client("retake-bot").People.EnsureIncident(ctx, i); err != nil || again != key ||
 				len(w.changes()) != before {
 				w.Errorf("again: %q, %v, %d writes", again, err, len(w.changes())-before)
 			}

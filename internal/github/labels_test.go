@@ -40,11 +40,11 @@ func TestKeepLabel(t *testing.T) {
 				w.inject(githubtest.Fault{Skip: failing, CutAfter: true})
 				for range 5 {
 					// the director tries again after an error
-					_ = c.KeepLabel(w.Context(), w.key, "agent-review", x.again)
+					_ = c.Labels.KeepLabel(w.Context(), w.key, "agent-review", x.again)
 				}
 				w.wantLabels(x.want...)
 				changes := len(w.changes())
-				w.must(c.KeepLabel(w.Context(), w.key, "agent-review", x.again))
+				w.must(c.Labels.KeepLabel(w.Context(), w.key, "agent-review", x.again))
 				if got := w.changes()[changes:]; len(got) > 0 {
 					w.Errorf("%+v: it changed %+v once more", x, got)
 				}

@@ -12,7 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
+	"retake/internal/github/deliver"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/tracker"
 )
 
 // load is a repository whose issues are labelled at once, and a director's workers. Time is that of the bubble:
@@ -46,16 +50,24 @@ func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTr
 		return wrap(w.sim.Transport()).RoundTrip(r)
 	})
 	var err error
-	w.client, err = New(Options{ // as config/dev.toml has it
-		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: 2 * time.Second,
-		MaxConcurrent:   2,
-		CooldownDefault: time.Minute, TrustedAuthors: []string{"OWNER"}, Transport: slow,
-		Token: func(context.Context) (string, error) { return "token", nil },
+	w.client, err = New(Options{
+		Options: api.Options{
+			BaseURL:          testAPI,
+			Writes:           true,
+			MinBetweenWrites: 2 * time.Second,
+			MaxConcurrent:    2,
+			CooldownDefault:  time.Minute,
+			Transport:        slow,
+			Token:            func(context.Context) (string, error) { return "token", nil },
+		},
+		Fleet:          "default",
+		Labels:         testLabels,
+		TrustedAuthors: []string{"OWNER"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.client.EnsureLabels(t.Context(), testRepo); err != nil {
+	if err := w.client.Labels.EnsureLabels(t.Context(), testRepo); err != nil {
 		t.Fatal(err)
 	}
 	w.before, w.began = len(w.sim.Requests()), time.Now()
@@ -74,12 +86,12 @@ func (w *load) insist(step func() error) {
 		if err == nil {
 			return
 		}
-		e := detail(err)
+		e := api.Detail(err)
 		if tries > 500 {
 			w.Errorf("still after %d tries: %v", tries, err)
 			return
 		}
-		if e.Kind == KindRateLimited {
+		if e.Kind == api.KindRateLimited {
 			if e.Status != 0 {
 				w.mu.Lock()
 				w.refused++
@@ -104,7 +116,7 @@ func (w *load) work(workers int, takes func() time.Duration) {
 	var all, polls sync.WaitGroup
 	polls.Go(func() {
 		for cursor := ""; ctx.Err() == nil; {
-			if page, err := w.client.Poll(ctx, testRepo, cursor); err == nil {
+			if page, err := w.client.Inbox.Poll(ctx, testRepo, cursor); err == nil {
 				cursor = page.Cursor
 			}
 			select {
@@ -118,8 +130,8 @@ func (w *load) work(workers int, takes func() time.Duration) {
 			for i := range queue {
 				key, nonce := w.keys[i], fmt.Sprintf("load%04d", i)
 				w.insist(func() error {
-					got, err := w.client.Claim(ctx, ClaimRequest{Key: key, Nonce: nonce, RunID: "run_1"})
-					if err == nil && got.Outcome != Won {
+					got, err := w.client.Claims.Claim(ctx, claims.Request{Key: key, Nonce: nonce, RunID: "run_1"})
+					if err == nil && got.Outcome != claims.Won {
 						w.Errorf("%s: %+v", key, got)
 					}
 					return err
@@ -129,7 +141,7 @@ func (w *load) work(workers int, takes func() time.Duration) {
 				w.mu.Unlock()
 				time.Sleep(takes())
 				w.insist(func() error {
-					_, err := w.client.Deliver(ctx, DeliverRequest{
+					_, err := w.client.Deliveries.Deliver(ctx, deliver.Request{
 						Key: key, Nonce: nonce, Branch: fmt.Sprintf("retake/%d-a1", i+1), Base: "main", Title: "Done",
 						PullRequest: true, Watch: true, Summary: "Done.",
 					})
@@ -154,7 +166,8 @@ func (w *load) verify() {
 	for n, key := range w.keys {
 		i, claims := w.sim.Issue(key), 0
 		for _, m := range i.Comments {
-			if mark, ok := readMarker(m.Body); ok && mark.kind == markClaim && strings.Contains(m.Body, "In review") {
+			if mark, ok := tracker.ReadMarker(m.Body); ok && mark.Kind == tracker.MarkClaim &&
+				strings.Contains(m.Body, "In review") {
 				claims++
 			}
 		}
@@ -278,7 +291,7 @@ func TestClaimsAreWonOneAfterTheOther(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newLoad(t, 40, plainly)
 			if mode == "REST" {
-				w.client.avoidGraphQL(thread{}, "to measure without")
+				w.client.Labels.AvoidGraphQL(tracker.Thread{}, "to measure without")
 			}
 			w.work(40, func() time.Duration { return 10 * time.Minute })
 			w.verify()
@@ -302,7 +315,7 @@ func TestMeasureWrites(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newLoad(t, issues, plainly)
 			if mode == "REST" {
-				w.client.avoidGraphQL(thread{}, "to measure without")
+				w.client.Labels.AvoidGraphQL(tracker.Thread{}, "to measure without")
 			}
 			t.Log(mode)
 			w.work(40, func() time.Duration { return 10 * time.Minute })

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"retake/internal/github/api"
 	"retake/internal/github/githubtest"
 )
 
@@ -23,23 +24,25 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 	sim.AddUser("retake-bot", "token")
 	var mu sync.Mutex
 	counts := false
-	client, err := New(Options{ // as config/dev.toml has it
-		BaseURL: testAPI, Fleet: "default", Labels: testLabels, MinBetweenWrites: 2 * time.Second, MaxConcurrent: 2,
-		CooldownDefault: time.Minute, TrustedAuthors: []string{"OWNER"},
-		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			time.Sleep(latency)
-			answer, err := sim.Transport().RoundTrip(r)
-			mu.Lock()
-			defer mu.Unlock()
-			if counts && err == nil {
-				requests++
-				if answer.StatusCode != http.StatusNotModified {
-					paid++
+	client, err := New(Options{
+		Options: api.Options{
+			BaseURL: testAPI, MinBetweenWrites: 2 * time.Second, MaxConcurrent: 2, CooldownDefault: time.Minute,
+			Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+				time.Sleep(latency)
+				answer, err := sim.Transport().RoundTrip(r)
+				mu.Lock()
+				defer mu.Unlock()
+				if counts && err == nil {
+					requests++
+					if answer.StatusCode != http.StatusNotModified {
+						paid++
+					}
 				}
-			}
-			return answer, err
-		}),
-		Token: func(context.Context) (string, error) { return "token", nil },
+				return answer, err
+			}),
+			Token: func(context.Context) (string, error) { return "token", nil },
+		},
+		Fleet: "default", Labels: testLabels, TrustedAuthors: []string{"OWNER"},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -52,21 +55,13 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 			t.Fatal(err)
 		}
 		pollers.Go(func() {
-			var last time.Time
-			for cursor := ""; ctx.Err() == nil; {
-				if page, err := client.Poll(ctx, repo, cursor); err == nil {
-					mu.Lock()
-					if counts && !last.IsZero() {
-						between = append(between, time.Since(last))
-					}
-					mu.Unlock()
-					cursor, last = page.Cursor, time.Now()
+			pollEvery(ctx, client, repo, every, func(pause time.Duration) {
+				mu.Lock()
+				defer mu.Unlock()
+				if counts {
+					between = append(between, pause)
 				}
-				select {
-				case <-ctx.Done():
-				case <-time.After(every):
-				}
-			}
+			})
 		})
 	}
 	time.Sleep(lasts) // the first looks list everything
@@ -81,6 +76,23 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 	}
 	slices.Sort(between)
 	return requests, paid, between
+}
+
+// pollEvery polls a repository until ctx ends, and reports the time between two looks.
+func pollEvery(ctx context.Context, c *Client, repo string, every time.Duration, looked func(pause time.Duration)) {
+	var last time.Time
+	for cursor := ""; ctx.Err() == nil; {
+		if page, err := c.Inbox.Poll(ctx, repo, cursor); err == nil {
+			if !last.IsZero() {
+				looked(time.Since(last))
+			}
+			cursor, last = page.Cursor, time.Now()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
+	}
 }
 
 // However many repositories there are, a look at one in which nothing has happened costs nothing of GitHub's

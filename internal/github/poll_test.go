@@ -1,6 +1,7 @@
 package github
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -8,11 +9,15 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
 	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 )
 
-func keysOf(issues []Issue) (keys []string) {
+func keysOf(issues []tracker.Issue) (keys []string) {
 	for _, i := range issues {
 		keys = append(keys, i.Key)
 	}
@@ -23,21 +28,21 @@ func TestAnIdlePollIsOneConditionalRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
 		ctx := w.Context()
-		first, err := c.Poll(ctx, testRepo, "")
+		first, err := c.Inbox.Poll(ctx, testRepo, "")
 		w.must(err)
 		if !slices.Equal(keysOf(first.Issues), []string{w.key}) || first.Cursor == "" {
 			w.Fatalf("first poll = %+v", first)
 		}
 		cursor := first.Cursor
 		for range 2 { // the first cursor is a little before the change, the next one is the change itself
-			page, err := c.Poll(ctx, testRepo, cursor)
+			page, err := c.Inbox.Poll(ctx, testRepo, cursor)
 			w.must(err)
 			cursor = page.Cursor
 		}
 		before := len(w.sim.Requests())
 		for range 5 {
 			time.Sleep(30 * time.Second)
-			page, err := c.Poll(ctx, testRepo, cursor)
+			page, err := c.Inbox.Poll(ctx, testRepo, cursor)
 			w.must(err)
 			if !page.Same || page.Cursor != cursor || !slices.Equal(keysOf(page.Issues), []string{w.key}) {
 				w.Fatalf("idle poll = %+v", page)
@@ -54,7 +59,7 @@ func TestAnIdlePollIsOneConditionalRequest(t *testing.T) {
 
 		time.Sleep(time.Minute)
 		w.sim.SetState(w.key, "acme", "closed")
-		page, err := c.Poll(ctx, testRepo, cursor)
+		page, err := c.Inbox.Poll(ctx, testRepo, cursor)
 		w.must(err)
 		if page.Cursor == cursor || len(page.Issues) != 1 || page.Issues[0].State != "closed" {
 			w.Errorf("poll after a change = %+v", page)
@@ -70,7 +75,7 @@ func TestFirstPollDoesNotReadHistory(t *testing.T) {
 		}
 		blocked := w.sim.CreateIssue(testRepo, "acme", "stuck", "", "agent-blocked", "agent-task")
 		c := w.client("retake-bot")
-		page, err := c.Poll(w.Context(), testRepo, "")
+		page, err := c.Inbox.Poll(w.Context(), testRepo, "")
 		w.must(err)
 		if !slices.Equal(keysOf(page.Issues), []string{w.key, blocked}) {
 			w.Errorf("issues = %q", keysOf(page.Issues))
@@ -78,7 +83,7 @@ func TestFirstPollDoesNotReadHistory(t *testing.T) {
 		if n := len(w.sim.Requests()); n != 3 {
 			w.Errorf("%d requests, want one per label", n)
 		}
-		if want := format(time.Now().Add(-cursorOverlap)); page.Cursor != want {
+		if want := api.Format(time.Now().Add(-(10 * time.Second))); page.Cursor != want {
 			w.Errorf("cursor = %s, want %s", page.Cursor, want)
 		}
 	})
@@ -87,7 +92,7 @@ func TestFirstPollDoesNotReadHistory(t *testing.T) {
 // TestPollReadsOnByTime: more changes than a page, among them many of one second, and a change between two pages.
 func TestPollReadsOnByTime(t *testing.T) {
 	inWorld(t, func(w *world) {
-		cursor := format(time.Now())
+		cursor := api.Format(time.Now())
 		for range 230 {
 			w.sim.CreateIssue(testRepo, "acme", "of one second", "")
 		}
@@ -106,14 +111,14 @@ func TestPollReadsOnByTime(t *testing.T) {
 				return resp, err
 			})
 		}))
-		page, err := c.Poll(w.Context(), testRepo, cursor)
+		page, err := c.Inbox.Poll(w.Context(), testRepo, cursor)
 		w.must(err)
 		seen := keysOf(page.Issues)
 		slices.Sort(seen)
 		if n := len(slices.Compact(seen)); n != 351 || len(page.Issues) != 351 {
 			w.Errorf("%d issues in %d entries, want 351", n, len(page.Issues))
 		}
-		if page.Cursor != format(time.Now()) {
+		if page.Cursor != api.Format(time.Now()) {
 			w.Errorf("cursor = %s, want the last change", page.Cursor)
 		}
 	})
@@ -123,7 +128,7 @@ func TestPollReadsOnByTime(t *testing.T) {
 // are read, so that others move over the edge of a page that was read already.
 func TestPollReadsASecondAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
-		cursor := format(time.Now())
+		cursor := api.Format(time.Now())
 		for range 250 {
 			w.sim.CreateIssue(testRepo, "acme", "of one second", "")
 		}
@@ -138,7 +143,7 @@ func TestPollReadsASecondAgain(t *testing.T) {
 				return resp, err
 			})
 		}))
-		page, err := c.Poll(w.Context(), testRepo, cursor)
+		page, err := c.Inbox.Poll(w.Context(), testRepo, cursor)
 		w.must(err)
 		if len(page.Issues) != 251 {
 			w.Errorf("%d issues, want 251", len(page.Issues))
@@ -151,7 +156,7 @@ func TestPollLeavesOutPullRequests(t *testing.T) {
 		c := w.client("retake-bot")
 		w.claimed(c)
 		w.must(operations["deliver"].run(w.Context(), w, c))
-		page, err := c.Poll(w.Context(), testRepo, format(time.Now().Add(-time.Hour)))
+		page, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(time.Now().Add(-time.Hour)))
 		w.must(err)
 		if !slices.Equal(keysOf(page.Issues), []string{w.key}) || len(w.sim.Issues(testRepo)) != 2 {
 			w.Errorf("issues = %q", keysOf(page.Issues))
@@ -189,7 +194,8 @@ func TestIssueThatIsElsewhere(t *testing.T) {
 					}
 					return
 				}
-				if e := asError(w.T, err); e.Kind != KindNotFound || e.Status != tc.status || e.MovedTo != tc.moved {
+				if e := asError(w.T, err); e.Kind != api.KindNotFound || e.Status != tc.status ||
+					e.MovedTo != tc.moved {
 					w.Errorf("error = %+v, want not_found, %d, moved to %q", e, tc.status, tc.moved)
 				}
 			})
@@ -212,7 +218,7 @@ func TestRedirectedWritesStayWrites(t *testing.T) {
 			w.Errorf("labels = %q", got)
 		}
 		w.inject(githubtest.Fault{Status: 301, Header: map[string]string{"Location": "https://evil.test/api/v3/x"}})
-		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindPermanent ||
+		if _, err := c.Issues.Issue(w.Context(), w.key); api.KindOf(err) != api.KindPermanent ||
 			!strings.Contains(err.Error(), "another host") {
 			w.Errorf("error = %v, want permanent: the token stays with its host", err)
 		}
@@ -220,7 +226,7 @@ func TestRedirectedWritesStayWrites(t *testing.T) {
 			Times: 6, Status: 307,
 			Header: map[string]string{"Location": testAPI + "repos/acme/gadgets/issues/1"},
 		})
-		if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindPermanent {
+		if _, err := c.Issues.Issue(w.Context(), w.key); api.KindOf(err) != api.KindPermanent {
 			w.Errorf("error = %v, want permanent: a loop", err)
 		}
 	})
@@ -229,43 +235,47 @@ func TestRedirectedWritesStayWrites(t *testing.T) {
 func TestErrorKinds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		fault githubtest.Fault
-		kind  Kind
+		kind  api.Kind
 		text  string
 	}{
-		"500":            {githubtest.ServerError(500), KindTransient, "Server Error"},
-		"502 of a proxy": {githubtest.Fault{Status: 502, Body: "<html>bad gateway</html>"}, KindTransient, "502"},
-		"cut before":     {githubtest.Fault{CutBefore: true}, KindTransient, "no answer"},
-		"cut after":      {githubtest.Fault{CutAfter: true}, KindTransient, "no answer"},
+		"500":            {githubtest.ServerError(500), api.KindTransient, "Server Error"},
+		"502 of a proxy": {githubtest.Fault{Status: 502, Body: "<html>bad gateway</html>"}, api.KindTransient, "502"},
+		"cut before":     {githubtest.Fault{CutBefore: true}, api.KindTransient, "no answer"},
+		"cut after":      {githubtest.Fault{CutAfter: true}, api.KindTransient, "no answer"},
 		"401": {
 			githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`},
-			KindUnauthorized,
+			api.KindUnauthorized,
 			"Bad credentials",
 		},
 		"403": {
 			githubtest.Fault{Status: 403, Body: `{"message":"Must have admin rights to Repository."}`},
-			KindPermanent, "admin rights",
+			api.KindPermanent, "admin rights",
 		},
 		"422": {
 			githubtest.Fault{
 				Status: 422,
 				Body:   `{"message":"Validation Failed","errors":[{"field":"body","code":"missing"}]}`,
 			},
-			KindPermanent,
+			api.KindPermanent,
 			"Validation Failed; body missing",
 		},
-		"408":             {githubtest.Fault{Status: 408}, KindTransient, "408"},
-		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, KindTransient, "no usable answer"},
-		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, KindTransient, "no issue"},
+		"408":             {githubtest.Fault{Status: 408}, api.KindTransient, "408"},
+		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, api.KindTransient, "no usable answer"},
+		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, api.KindTransient, "no issue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				c, err := New(Options{
-					BaseURL: testAPI, Fleet: "default", Transport: w.sim.Transport(),
-					Token: w.client("retake-bot").opts.Token,
+					Options: api.Options{
+						BaseURL:   testAPI,
+						Transport: w.sim.Transport(),
+						Token:     func(context.Context) (string, error) { return "token-of-retake-bot", nil },
+					},
+					Fleet: "default",
 				})
 				w.must(err)
 				w.inject(tc.fault)
-				_, err = c.Issue(w.Context(), w.key)
+				_, err = c.Issues.Issue(w.Context(), w.key)
 				if e := asError(w.T, err); e.Kind != tc.kind || !strings.Contains(e.Error(), tc.text) ||
 					e.Status != tc.fault.Status && e.Status != 0 {
 					w.Errorf("error = %v, want %s with %q", e, tc.kind, tc.text)
@@ -278,16 +288,16 @@ func TestErrorKinds(t *testing.T) {
 func TestEnsureLabels(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
-		w.must(c.EnsureLabels(w.Context(), testRepo))
+		w.must(c.Labels.EnsureLabels(w.Context(), testRepo))
 		n := len(w.changes())
 		if n != 3 { // agent-task came with the issue
 			w.Errorf("%d labels created, want 3", n)
 		}
-		w.must(c.EnsureLabels(w.Context(), testRepo))
+		w.must(c.Labels.EnsureLabels(w.Context(), testRepo))
 		if len(w.changes()) != n {
 			w.Errorf("labels that are there were created again: %+v", w.changes())
 		}
-		if err := w.client("mallory").EnsureLabels(w.Context(), testRepo); err != nil {
+		if err := w.client("mallory").Labels.EnsureLabels(w.Context(), testRepo); err != nil {
 			w.Errorf("labels are there, nothing to write: %v", err)
 		}
 	})
@@ -300,32 +310,32 @@ func TestRequestsFitGitHubsDescription(t *testing.T) {
 		odd.Task, odd.Claimed = "needs: agent/work", "agent claimed?"
 		w.sim.AddLabel(w.key, "acme", odd.Task)
 		c := w.client("retake-bot", func(o *Options) { o.Labels = odd })
-		w.must(c.EnsureLabels(ctx, testRepo))
-		_, err := c.Poll(ctx, testRepo, "")
+		w.must(c.Labels.EnsureLabels(ctx, testRepo))
+		_, err := c.Inbox.Poll(ctx, testRepo, "")
 		w.must(err)
 		w.claimed(c)
-		w.must(c.Progress(ctx, w.key, testNonce, ProgressView{State: "Running", Attempt: 1}))
+		w.must(c.Claims.Progress(ctx, w.key, testNonce, pages.ProgressView{State: "Running", Attempt: 1}))
 		w.must(operations["escalate"].run(ctx, w, c))
 		id := w.sim.AddComment(w.key, "acme", "/agent retry")
-		for _, content := range []string{ReactionConfused, ReactionUnderstood, "heart"} {
-			w.must(c.React(ctx, w.key, id, content))
+		for _, content := range []string{tracker.ReactionConfused, tracker.ReactionUnderstood, "heart"} {
+			w.must(c.People.React(ctx, w.key, id, content))
 		}
-		_, err = c.Answers(ctx, w.key)
+		_, err = c.Inbox.Answers(ctx, w.key)
 		w.must(err)
-		_, _, _, err = c.Stale(ctx, w.key)
+		_, _, _, err = c.Claims.Stale(ctx, w.key)
 		w.must(err)
 		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
-		_, _, err = c.Unblocked(ctx, w.key)
+		_, _, err = c.Inbox.Unblocked(ctx, w.key)
 		w.must(err)
 		w.claimed(c)
 		w.must(operations["deliver"].run(ctx, w, c))
-		w.must(c.Release(ctx, ReleaseRequest{Key: w.key, Nonce: testNonce}))
+		w.must(c.Claims.Release(ctx, claims.ReleaseRequest{Key: w.key, Nonce: testNonce}))
 		w.sim.AddLabel(w.key, "acme", odd.Task)
 		w.sim.RemoveLabel(w.key, "retake-bot", odd.Task) // as a claim that stopped between its labels: events are read
-		_, err = c.Claim(ctx, claimRequest(w, "aaaabbbb"))
+		_, err = c.Claims.Claim(ctx, claimRequest(w, "aaaabbbb"))
 		w.must(err)
 		_, err = w.surely(c, testRepo+"#99")
-		if !isGone(err) {
+		if !api.IsGone(err) {
 			w.Error(err)
 		}
 		for _, path := range []string{
@@ -334,7 +344,8 @@ func TestRequestsFitGitHubsDescription(t *testing.T) {
 			"repos/acme/widgets/collaborators/retake-bot", "repos/acme/widgets/collaborators/retake-bot/permission",
 			"repos/acme/widgets/issues/1/labels",
 		} {
-			w.must(c.call(ctx, gate.Reads, "GET", path, nil))
+			_, err := c.API.Do(ctx, gate.Reads, "GET", path, nil, nil)
+			w.must(err)
 		}
 		if n := validated.Load() - before; n < 40 {
 			w.Errorf("only %d exchanges were checked", n)

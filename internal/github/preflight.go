@@ -8,7 +8,9 @@ import (
 
 	gh "github.com/google/go-github/v60/github"
 
+	"retake/internal/github/api"
 	"retake/internal/github/gate"
+	"retake/internal/github/tracker"
 )
 
 // Credential is what GitHub says of the credential in use. Everything but Login may be missing: GitHub does not
@@ -31,22 +33,22 @@ const (
 
 // Inspect asks GitHub for the account of the credential, and returns what the answer tells of it.
 func (c *Client) Inspect(ctx context.Context) (Credential, error) {
-	if c.opts.Login != nil { // an App has no user
-		login, err := c.self(ctx, gate.Reads)
+	if c.API.IsApp() { // an App has no user
+		login, err := c.API.Self(ctx, gate.Reads)
 		if err != nil {
 			return Credential{}, err
 		}
-		_, resp, err := c.lanes[gate.Reads].RateLimit.Get(ctx) // anybody may, for nothing
+		_, resp, err := c.API.Lane(gate.Reads).RateLimit.Get(ctx) // anybody may, for nothing
 		if err != nil {
-			return Credential{}, normalize(err)
+			return Credential{}, api.Normalize(err)
 		}
 		return Credential{Login: login, Bot: true, Date: dateOf(resp.Header)}, nil
 	}
-	u, resp, err := c.lanes[gate.Reads].Users.Get(ctx, "")
+	u, resp, err := c.API.Lane(gate.Reads).Users.Get(ctx, "")
 	if err != nil {
-		return Credential{}, normalize(err)
+		return Credential{}, api.Normalize(err)
 	}
-	found := Credential{Login: u.GetLogin(), Bot: !isPerson(u), Date: dateOf(resp.Header)}
+	found := Credential{Login: u.GetLogin(), Bot: !tracker.IsPerson(u), Date: dateOf(resp.Header)}
 	if scopes, told := resp.Header[scopesHeader]; told {
 		found.Told, found.Scopes = true, strings.FieldsFunc(strings.Join(scopes, ","),
 			func(r rune) bool { return r == ',' || r == ' ' })
@@ -72,13 +74,13 @@ type About struct {
 
 // About reads what GitHub says of a repository.
 func (c *Client) About(ctx context.Context, repo string) (About, error) {
-	p, err := parseRepo(repo)
+	p, err := api.ParseRepo(repo)
 	if err != nil {
 		return About{}, err
 	}
-	r, _, err := c.lanes[gate.Reads].Repositories.Get(ctx, p.owner, p.repo)
+	r, _, err := c.API.Lane(gate.Reads).Repositories.Get(ctx, p.Owner, p.Repo)
 	if err != nil {
-		return About{}, normalize(err)
+		return About{}, api.Normalize(err)
 	}
 	may := r.GetPermissions()
 	return About{
@@ -89,53 +91,53 @@ func (c *Client) About(ctx context.Context, repo string) (About, error) {
 
 // MissingLabels are ours that a repository lacks. It reads only.
 func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, error) {
-	p, err := parseRepo(repo)
+	p, err := api.ParseRepo(repo)
 	if err != nil {
 		return nil, err
 	}
-	missing, err := c.missingLabels(ctx, p)
-	return names(missing), err
+	missing, err := c.Labels.MissingLabels(ctx, p)
+	return tracker.Names(missing), err
 }
 
 // MayRead returns the permissions, in GitHub's words, without which the credential cannot read what a director
 // reads of a repository at a branch.
 func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []string, err error) {
-	p, err := parseRepo(repo)
+	p, err := api.ParseRepo(repo)
 	if err != nil {
 		return nil, err
 	}
-	api, few := c.lanes[gate.Reads], gh.ListOptions{PerPage: 1}
+	client, few := c.API.Lane(gate.Reads), gh.ListOptions{PerPage: 1}
 	for _, r := range []struct {
 		permission string
 		read       func() error
 	}{
 		{"issues", func() error {
-			_, _, err := api.Issues.ListByRepo(ctx, p.owner, p.repo, &gh.IssueListByRepoOptions{ListOptions: few})
+			_, _, err := client.Issues.ListByRepo(ctx, p.Owner, p.Repo, &gh.IssueListByRepoOptions{ListOptions: few})
 			return err
 		}},
 		{"pull_requests", func() error {
-			_, _, err := api.PullRequests.List(ctx, p.owner, p.repo, &gh.PullRequestListOptions{ListOptions: few})
+			_, _, err := client.PullRequests.List(ctx, p.Owner, p.Repo, &gh.PullRequestListOptions{ListOptions: few})
 			return err
 		}},
 		{"contents", func() error {
-			_, _, err := api.Git.GetRef(ctx, p.owner, p.repo, "heads/"+branch)
+			_, _, err := client.Git.GetRef(ctx, p.Owner, p.Repo, "heads/"+branch)
 			return err
 		}},
 		{"statuses", func() error {
-			_, _, err := api.Repositories.GetCombinedStatus(ctx, p.owner, p.repo, branch, &few)
+			_, _, err := client.Repositories.GetCombinedStatus(ctx, p.Owner, p.Repo, branch, &few)
 			return err
 		}},
 		{"checks", func() error {
-			_, _, err := api.Checks.ListCheckRunsForRef(ctx, p.owner, p.repo, branch,
+			_, _, err := client.Checks.ListCheckRunsForRef(ctx, p.Owner, p.Repo, branch,
 				&gh.ListCheckRunsOptions{ListOptions: few})
 			return err
 		}},
 	} {
-		switch err := normalize(r.read()); {
-		case statusOf(err) == http.StatusForbidden && kindOf(err) == KindPermanent:
+		switch err := api.Normalize(r.read()); {
+		case api.StatusOf(err) == http.StatusForbidden && api.KindOf(err) == api.KindPermanent:
 			lacks = append(lacks, r.permission)
-		case err != nil && kindOf(err) != KindNotFound && statusOf(err) != http.StatusConflict &&
-			statusOf(err) != http.StatusUnprocessableEntity:
+		case err != nil && api.KindOf(err) != api.KindNotFound && api.StatusOf(err) != http.StatusConflict &&
+			api.StatusOf(err) != http.StatusUnprocessableEntity:
 			// an empty repository, or no such branch
 			return lacks, err
 		}
@@ -143,24 +145,34 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 	return lacks, nil
 }
 
-// Rights are the permissions of the App's installation, as GitHub calls them, each read, write or admin. It
-// asks for a token unless there is one.
-func (a *App) Rights(ctx context.Context) (map[string]string, error) {
-	if _, err := a.Token(ctx); err != nil {
-		return nil, err
+// Account is the login that our token belongs to, and whether GitHub calls it a bot. With a personal token it
+// is a person's.
+func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
+	if c.API.IsApp() {
+		login, err = c.API.Self(ctx, gate.Reads)
+		return login, true, err
 	}
-	p, err := a.in.Permissions()
+	u, _, err := c.API.Lane(gate.Reads).Users.Get(ctx, "")
 	if err != nil {
-		return nil, normalize(err)
+		return "", false, api.Normalize(err)
 	}
-	rights := map[string]string{}
-	for name, level := range map[string]*string{
-		"metadata": p.Metadata, "issues": p.Issues, "contents": p.Contents, "pull_requests": p.PullRequests,
-		"statuses": p.Statuses, "checks": p.Checks,
-	} {
-		if level != nil {
-			rights[name] = *level
-		}
+	return u.GetLogin(), !tracker.IsPerson(u), nil
+}
+
+// HasBranch fails with a permanent *Error if a repository lacks a branch: naming it is a matter of configuration.
+func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
+	p, err := api.ParseRepo(repo)
+	if err != nil {
+		return err
 	}
-	return rights, nil
+	_, _, err = c.API.Lane(gate.Reads).Git.GetRef(ctx, p.Owner, p.Repo, "heads/"+branch)
+	if err = api.Normalize(err); !api.IsGone(err) {
+		return err
+	}
+	about, _, err := c.API.Lane(gate.Reads).Repositories.Get(ctx, p.Owner, p.Repo)
+	if err != nil {
+		return api.Normalize(err) // it is the repository that is not there
+	}
+	return api.Permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (its "+
+		"default branch is %s)", repo, branch, about.GetDefaultBranch())
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
 	"retake/internal/github/githubtest"
 )
 
@@ -49,7 +50,7 @@ func TestPreflightOfARepository(t *testing.T) {
 		if a, err := w.client("mallory").About(w.Context(), testRepo); err != nil || a.Push {
 			w.Errorf("%+v, %v", a, err)
 		}
-		if _, err := c.About(w.Context(), "acme/none"); kindOf(err) != KindNotFound {
+		if _, err := c.About(w.Context(), "acme/none"); api.KindOf(err) != api.KindNotFound {
 			w.Error(err)
 		}
 		if lacks, err := c.MayRead(w.Context(), testRepo, "main"); err != nil || len(lacks) > 0 {
@@ -66,7 +67,7 @@ func TestPreflightOfARepository(t *testing.T) {
 			w.Errorf("%q, %v", lacks, err)
 		}
 		w.inject(githubtest.ServerError(http.StatusBadGateway).On("GET", "/issues"))
-		if _, err := c.MayRead(w.Context(), testRepo, "main"); kindOf(err) != KindTransient {
+		if _, err := c.MayRead(w.Context(), testRepo, "main"); api.KindOf(err) != api.KindTransient {
 			w.Error(err)
 		}
 	})

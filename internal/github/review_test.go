@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
+	"retake/internal/github/deliver"
 	"retake/internal/github/githubtest"
 )
 
@@ -16,16 +18,16 @@ const testPull = testRepo + "#2"
 func (w *world) delivered(c *Client) {
 	w.Helper()
 	w.claimed(c)
-	got, err := c.Deliver(w.Context(), watched(w))
+	got, err := c.Deliveries.Deliver(w.Context(), watched(w))
 	w.must(err)
 	if got.PullRequest != 2 {
 		w.Fatalf("delivered = %+v", got)
 	}
 }
 
-func (w *world) pull(c *Client) PullRequest {
+func (w *world) pull(c *Client) deliver.PullRequest {
 	w.Helper()
-	pr, err := c.PullRequest(w.Context(), w.key, 2)
+	pr, err := c.Deliveries.PullRequest(w.Context(), w.key, 2)
 	w.must(err)
 	return pr
 }
@@ -35,8 +37,8 @@ func TestPullRequestView(t *testing.T) {
 		c := w.client("retake-bot")
 		w.delivered(c)
 		head := w.sim.Issue(testPull).HeadSHA
-		want := PullRequest{
-			Number: 2, URL: "https://github.test/acme/widgets/pull/2", State: PullOpen, Head: head,
+		want := deliver.PullRequest{
+			Number: 2, URL: "https://github.test/acme/widgets/pull/2", State: deliver.PullOpen, Head: head,
 			Settled: true,
 		}
 		check := func(what string) {
@@ -79,17 +81,17 @@ func TestPullRequestView(t *testing.T) {
 		want.Draft = true
 		check("a draft")
 		w.must(merge(w))
-		want = PullRequest{Number: 2, URL: want.URL, State: PullMerged, By: "acme", Head: head}
+		want = deliver.PullRequest{Number: 2, URL: want.URL, State: deliver.PullMerged, By: "acme", Head: head}
 		check("merged")
 	})
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
 		w.delivered(c)
 		w.sim.Close(testPull, "other-bot")
-		if got := w.pull(c); got.State != PullClosed || got.By != "other-bot" {
+		if got := w.pull(c); got.State != deliver.PullClosed || got.By != "other-bot" {
 			w.Errorf("closed = %+v", got)
 		}
-		if _, err := c.PullRequest(w.Context(), w.key, 77); !isGone(err) {
+		if _, err := c.Deliveries.PullRequest(w.Context(), w.key, 77); !api.IsGone(err) {
 			w.Errorf("a pull request that is not there: %v", err)
 		}
 	})
@@ -106,7 +108,7 @@ func TestChangeRequests(t *testing.T) {
 		w.sim.AddUser("ann", "token-of-ann")
 		w.sim.SetPermission(testRepo, "ann", "write")
 		w.delivered(c)
-		want := func(what string, by ...string) []ChangeRequest {
+		want := func(what string, by ...string) []deliver.ChangeRequest {
 			w.Helper()
 			got := w.pull(c).Changes
 			var who []string
@@ -131,7 +133,7 @@ func TestChangeRequests(t *testing.T) {
 		w.sim.Review(testPull, "ann", "COMMENTED", "see above", githubtest.Inline{Path: "x.go", Line: 1, Body: "?"})
 		w.sim.Review(testPull, "acme", "CHANGES_REQUESTED", strings.Repeat("long ", 10_000))
 		got = want("a comment takes nothing back", "ann", "acme")
-		if got[0].ID != first || strings.Contains(got[0].Text, "x.go") || len([]rune(got[1].Text)) > changeLimit {
+		if got[0].ID != first || strings.Contains(got[0].Text, "x.go") || len([]rune(got[1].Text)) > 16_000 {
 			w.Errorf("change requests %+v", got)
 		}
 		w.sim.Review(testPull, "ann", "APPROVED", "")
@@ -204,14 +206,14 @@ func TestDeleteBranch(t *testing.T) {
 		remove := func(branch, sha string) int {
 			w.Helper()
 			before := len(w.changes())
-			w.must(c.DeleteBranch(ctx, testRepo, branch, sha))
+			w.must(c.Deliveries.DeleteBranch(ctx, testRepo, branch, sha))
 			return len(w.changes()) - before
 		}
 		if n := remove("retake/1-a1", strings.Repeat("1", 40)); n != 0 {
 			t.Error("a branch that has moved was deleted")
 		}
 		before := len(w.changes())
-		if w.must(c.DeleteUnshown(ctx, testRepo, "retake/1-a1", sha)); len(w.changes()) > before {
+		if w.must(c.Deliveries.DeleteUnshown(ctx, testRepo, "retake/1-a1", sha)); len(w.changes()) > before {
 			t.Error("a branch that people see in a pull request was deleted")
 		}
 		if n := remove("retake/1-a1", sha); n != 1 || w.sim.Issue(testPull).State != "closed" {

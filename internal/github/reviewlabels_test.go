@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
 	"retake/internal/github/githubtest"
 )
 
@@ -37,7 +38,7 @@ func TestADeliveryInTheSecondOfItsClaim(t *testing.T) {
 						if took := time.Since(began); took >= time.Second {
 							w.Fatalf("it took %s: that is not one second", took)
 						}
-						if kindOf(err) == KindTransient {
+						if api.KindOf(err) == api.KindTransient {
 							time.Sleep(2 * time.Second)
 							err = deliverWatched(w.Context(), w, c)
 						}

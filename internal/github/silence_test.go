@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/github/api"
 	"retake/internal/github/gate"
 	"retake/internal/github/githubtest"
 )
@@ -41,19 +42,19 @@ func TestWhatWasNotSentSaysNothingOfGitHub(t *testing.T) {
 		modes["GraphQL"](w)
 		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
-				if changes(r) {
-					return nil, ErrNotSent
+				if r.Method != http.MethodGet {
+					return nil, api.ErrNotSent
 				}
 				return next.RoundTrip(r)
 			})
 		}))
 		for range 2 * gate.DownAfter {
-			if _, err := c.Claim(w.Context(), claimRequest(w, testNonce)); !errors.Is(err, ErrNotSent) {
+			if _, err := c.Claims.Claim(w.Context(), claimRequest(w, testNonce)); !errors.Is(err, api.ErrNotSent) {
 				w.Fatalf("claimed: %v", err)
 			}
 		}
-		if since, why := c.Gate.Away(); !since.IsZero() || c.restAlone() {
-			w.Errorf("away since %s: %s; without GraphQL: %t", since, why, c.restAlone())
+		if since, why := c.API.Gate.Away(); !since.IsZero() || c.Labels.RestAlone() {
+			w.Errorf("away since %s: %s; without GraphQL: %t", since, why, c.Labels.RestAlone())
 		}
 	})
 }
@@ -89,19 +90,19 @@ func TestGitHubAwayIsProbed(t *testing.T) {
 					}))
 				go func() { // gives up on nothing, and waits for no deadline
 					for time.Since(begin) < lasts {
-						_, _ = c.Claim(w.Context(), claimRequest(w, testNonce))
+						_, _ = c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
 						time.Sleep(3 * time.Second)
 					}
 				}()
 				for time.Since(begin) < lasts {
-					_, err := c.Poll(w.Context(), testRepo, format(begin))
+					_, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(begin))
 					if err == nil {
 						w.Fatal("a poll was answered")
 					}
 					mu.Lock()
 					known := len(told) > 0
 					mu.Unlock()
-					if since, why := c.Gate.Away(); known && (since.IsZero() || why == "") {
+					if since, why := c.API.Gate.Away(); known && (since.IsZero() || why == "") {
 						w.Errorf("after %s it is not away", time.Since(begin))
 					}
 					time.Sleep(2 * time.Second)
@@ -124,10 +125,10 @@ func TestGitHubAwayIsProbed(t *testing.T) {
 					}
 				}
 				time.Sleep(time.Minute)
-				if _, err := c.Poll(w.Context(), testRepo, ""); err != nil {
+				if _, err := c.Inbox.Poll(w.Context(), testRepo, ""); err != nil {
 					w.Errorf("afterwards: %v", err)
 				}
-				if since, _ := c.Gate.Away(); !since.IsZero() {
+				if since, _ := c.API.Gate.Away(); !since.IsZero() {
 					w.Error("afterwards it is away still")
 				}
 				w.claimed(c)
@@ -139,9 +140,13 @@ func TestGitHubAwayIsProbed(t *testing.T) {
 // TestWhatIsNoOutage: refusals are answers, and so is anything between two failures; who gives up says nothing.
 func TestWhatIsNoOutage(t *testing.T) {
 	for name, between := range map[string]func(w *world, c *Client){
-		"an answer": func(w *world, c *Client) { _, _ = c.Poll(w.Context(), testRepo, "") },
-		"not found": func(w *world, c *Client) { _, _ = c.Issue(w.Context(), testRepo+"#99") },
-		"a 403":     func(w *world, c *Client) { w.inject(forbidden()); _, _ = c.Poll(w.Context(), testRepo, "") },
+		"an answer": func(w *world, c *Client) { _, _ = c.Inbox.Poll(w.Context(), testRepo, "") },
+		"not found": func(w *world, c *Client) { _, _ = c.Issues.Issue(w.Context(), testRepo+"#99") },
+		"a 403": func(w *world, c *Client) {
+			w.inject(forbidden())
+			_,
+				_ = c.Inbox.Poll(w.Context(), testRepo, "")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -152,7 +157,7 @@ func TestWhatIsNoOutage(t *testing.T) {
 					f.Times = gate.DownAfter - 1
 					w.inject(f)
 					for range gate.DownAfter - 1 {
-						if _, err := c.Issue(w.Context(), w.key); kindOf(err) != KindTransient {
+						if _, err := c.Issues.Issue(w.Context(), w.key); api.KindOf(err) != api.KindTransient {
 							w.Fatalf("want a failure, got %v", err)
 						}
 					}

@@ -1,11 +1,18 @@
 package github
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"retake/internal/github/command"
 )
 
 // TestSpecification holds the tables of the specification against the code; -update rewrites them.
@@ -16,11 +23,11 @@ func TestSpecification(t *testing.T) {
 		t.Fatal(err)
 	}
 	labels := "| label | says to people |\n|---|---|\n"
-	for _, l := range testLabels.specs() {
-		labels += fmt.Sprintf("| `%s` | %s |\n", l.name, l.description)
+	for _, l := range createdLabels(t) {
+		labels += fmt.Sprintf("| `%s` | %s |\n", l.Name, l.Description)
 	}
 	words := "| command | effect | where |\n|---|---|---|\n"
-	for _, c := range commands {
+	for _, c := range command.All {
 		words += fmt.Sprintf("| `%s` | %s | %s |\n", c.Usage, c.Meaning, c.Where)
 	}
 	text := string(data)
@@ -41,4 +48,27 @@ func TestSpecification(t *testing.T) {
 	if text != string(data) {
 		t.Error("the specification and the code differ. Run: go test ./internal/github -run Specification -update")
 	}
+}
+
+type createdLabel struct{ Name, Description string }
+
+// createdLabels are the labels that EnsureLabels creates in a repository without any.
+func createdLabels(t *testing.T) (all []createdLabel) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
+			return roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.Method == http.MethodPost {
+					var l createdLabel
+					body, err := io.ReadAll(r.Body)
+					w.must(errors.Join(err, json.Unmarshal(body, &l)))
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					all = append(all, l)
+				}
+				return next.RoundTrip(r)
+			})
+		}))
+		w.must(w.sim.AddRepo("acme/fresh", "", map[string]string{"retake-bot": "write"}))
+		w.must(c.Labels.EnsureLabels(w.Context(), "acme/fresh"))
+	})
+	return all
 }

@@ -18,8 +18,10 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
 
-	"retake/internal/github/gate"
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/tracker"
 )
 
 const (
@@ -28,7 +30,10 @@ const (
 	testNonce = "k3v9qx2m"
 )
 
-var testLabels = Labels{Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked", Review: "agent-review"}
+var testLabels = tracker.Labels{
+	Task: "agent-task", Claimed: "agent-claimed", Blocked: "agent-blocked",
+	Review: "agent-review",
+}
 
 // world is a stand-in with one repository, inside a synctest bubble.
 type world struct {
@@ -40,7 +45,7 @@ type world struct {
 
 // modes are the ways in which a claim and a delivery write.
 var modes = map[string]func(w *world){
-	"GraphQL": func(w *world) { w.sim.DefineLabels(testRepo, testLabels.others("")...) },
+	"GraphQL": func(w *world) { w.sim.DefineLabels(testRepo, testLabels.Others("")...) },
 	"REST":    func(w *world) { w.withoutGraphQL() },
 }
 
@@ -73,12 +78,18 @@ func newWorld(t *testing.T) *world {
 func (w *world) client(login string, change ...func(*Options)) *Client {
 	w.Helper()
 	o := Options{
-		BaseURL: testAPI, Fleet: "default", Labels: testLabels, Writes: true, MinBetweenWrites: time.Second,
-		MaxConcurrent:   2,
-		CooldownDefault: time.Minute,
-		TrustedAuthors:  []string{"OWNER", "MEMBER", "COLLABORATOR"},
-		Token:           func(context.Context) (string, error) { return "token-of-" + login, nil },
-		Transport:       checked(w.T, w.sim.Transport()),
+		Options: api.Options{
+			BaseURL:          testAPI,
+			Writes:           true,
+			MinBetweenWrites: time.Second,
+			MaxConcurrent:    2,
+			CooldownDefault:  time.Minute,
+			Token:            func(context.Context) (string, error) { return "token-of-" + login, nil },
+			Transport:        checked(w.T, w.sim.Transport()),
+		},
+		Fleet:          "default",
+		Labels:         testLabels,
+		TrustedAuthors: []string{"OWNER", "MEMBER", "COLLABORATOR"},
 	}
 	for _, f := range change {
 		f(&o)
@@ -88,7 +99,7 @@ func (w *world) client(login string, change ...func(*Options)) *Client {
 		w.Fatal(err)
 	}
 	if w.rest {
-		c.avoidGraphQL(thread{}, "for the test")
+		c.Labels.AvoidGraphQL(tracker.Thread{}, "for the test")
 	}
 	return c
 }
@@ -118,8 +129,8 @@ func (w *world) labelEvents() []string {
 // claims are the comments with a claim marker.
 func (w *world) marked(kind string) []githubtest.Comment {
 	return slices.DeleteFunc(w.sim.Issue(w.key).Comments, func(c githubtest.Comment) bool {
-		m, ok := readMarker(c.Body)
-		return !ok || m.kind != kind
+		m, ok := tracker.ReadMarker(c.Body)
+		return !ok || m.Kind != kind
 	})
 }
 
@@ -203,7 +214,7 @@ var commentPath = regexp.MustCompile(`/issues/(\d+/comments|comments/\d+)$`)
 func unmarked(r *http.Request, body []byte) bool {
 	if strings.HasSuffix(r.URL.Path, "/graphql") {
 		return slices.ContainsFunc(graphQLBodies(body),
-			func(text string) bool { _, marked := readMarker(text); return !marked })
+			func(text string) bool { _, marked := tracker.ReadMarker(text); return !marked })
 	}
 	if r.Method != http.MethodPost && r.Method != http.MethodPatch || !commentPath.MatchString(r.URL.Path) {
 		return false
@@ -212,7 +223,7 @@ func unmarked(r *http.Request, body []byte) bool {
 	if json.Unmarshal(body, &text) != nil {
 		return true
 	}
-	_, marked := readMarker(text.Body)
+	_, marked := tracker.ReadMarker(text.Body)
 	return !marked
 }
 
@@ -246,34 +257,24 @@ func checkAnswer(in *openapi3filter.RequestValidationInput, resp *http.Response,
 }
 
 // asError is the *Error of err; the test ends if there is none.
-func asError(t *testing.T, err error) *Error {
+func asError(t *testing.T, err error) *api.Error {
 	t.Helper()
-	var e *Error
+	var e *api.Error
 	if !errors.As(err, &e) {
 		t.Fatalf("error = %v, want an *Error", err)
 	}
 	return e
 }
 
-func claimRequest(w *world, nonce string) ClaimRequest {
-	return ClaimRequest{Key: w.key, Nonce: nonce, RunID: "run_20261121-095900Z"}
+func claimRequest(w *world, nonce string) claims.Request {
+	return claims.Request{Key: w.key, Nonce: nonce, RunID: "run_20261121-095900Z"}
 }
 
 func (w *world) claimed(c *Client) {
 	w.Helper()
-	got, err := c.Claim(w.Context(), claimRequest(w, testNonce))
+	got, err := c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
 	w.must(err)
-	if got.Outcome != Won {
+	if got.Outcome != claims.Won {
 		w.Fatalf("claim = %+v", got)
 	}
-}
-
-// call sends a request of its own; path segments must be escaped already.
-func (c *Client) call(ctx context.Context, l gate.Lane, method, path string, in any) error {
-	req, err := c.lanes[l].NewRequest(method, path, in)
-	if err != nil {
-		return permanent("cannot make a request for %s: %v", path, err)
-	}
-	_, err = c.lanes[l].Do(ctx, req, nil)
-	return normalize(err)
 }

@@ -1,8 +1,6 @@
 package github
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -11,8 +9,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"retake/internal/github/gate"
+	"retake/internal/github/api"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/tracker"
 )
 
 // wholeTask claims an issue and hands its work in.
@@ -92,7 +91,7 @@ func changedAt(t *testing.T, setUp func(*world), who string, at int, after, dies
 			w.must(err)
 		}
 		c = w.client("retake-bot")
-		if err := claimOnce(w.Context(), w, c); err != nil && !strings.Contains(err.Error(), inReview) {
+		if err := claimOnce(w.Context(), w, c); err != nil && !strings.Contains(err.Error(), "in review") {
 			w.must(err)
 		}
 		w.must(deliverWatched(w.Context(), w, c))
@@ -131,14 +130,14 @@ func TestMutationsThatFailAlone(t *testing.T) {
 							}
 							req := watched(w)
 							req.Watch = false // its comment says that the claim has ended
-							_, err := c.Deliver(w.Context(), req)
+							_, err := c.Deliveries.Deliver(w.Context(), req)
 							return err
 						}
 						if err := run(w.client("retake-bot", dying(stops, true))); err != nil {
 							w.must(run(w.client("retake-bot")))
 						}
 						w.wantLabels("agent-review")
-						if got := w.marked(markClaim); len(got) != 1 ||
+						if got := w.marked(tracker.MarkClaim); len(got) != 1 ||
 							!strings.Contains(got[0].Body, `"ended":"delivered"`) {
 							w.Errorf("comments %+v", got)
 						}
@@ -172,15 +171,15 @@ func TestGraphQLThatIsAway(t *testing.T) {
 				w.inject(f.On("POST", "^/graphql$"))
 				c := w.client("retake-bot", unchecked(w))
 				err := wholeTask(w.Context(), w, c)
-				if kindOf(err) == KindTransient {
+				if api.KindOf(err) == api.KindTransient {
 					err = wholeTask(w.Context(), w, c)
 				}
 				w.must(err)
 				w.wantLabels("agent-review")
-				if !c.restAlone() {
+				if !c.Labels.RestAlone() {
 					w.Error("it was not noticed")
 				}
-				if n := len(w.marked(markClaim)); n != 1 {
+				if n := len(w.marked(tracker.MarkClaim)); n != 1 {
 					w.Errorf("%d claim comments", n)
 				}
 			})
@@ -204,8 +203,8 @@ func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 				asked++
 			}
 		}
-		if asked != 1 || len(w.marked(markClaim)) != 1 {
-			w.Errorf("GraphQL was asked %d times, %d comments", asked, len(w.marked(markClaim)))
+		if asked != 1 || len(w.marked(tracker.MarkClaim)) != 1 {
+			w.Errorf("GraphQL was asked %d times, %d comments", asked, len(w.marked(tracker.MarkClaim)))
 		}
 	})
 }
@@ -238,22 +237,4 @@ func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
 			w.Errorf("GraphQL was asked %d times, and it took %s", asked, took)
 		}
 	})
-}
-
-// TestMutationsAreCountedInTheQuery: not in what a comment says.
-func TestMutationsAreCountedInTheQuery(t *testing.T) {
-	body, err := json.Marshal(map[string]any{
-		"query":     mutationText(map[string]map[string]any{"on": {}, "post": {}}),
-		"variables": map[string]string{"body": strings.Repeat("f(input: x) ", 100)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := http.NewRequest(http.MethodPost, "https://github.test/api/graphql", bytes.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := (laneTransport{lane: gate.Claim}).turnOf(r); got.Content != 2 || !got.GraphQL {
-		t.Errorf("it counts as %d changes", got.Content)
-	}
 }

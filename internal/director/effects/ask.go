@@ -14,7 +14,8 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/reports"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/ask"
+	"retake/internal/github/pages"
 	"retake/internal/recovery"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/recovery/policy"
@@ -23,11 +24,11 @@ import (
 
 // Escalation returns the comment that asks a person an effect's question. report is the failure behind the
 // question, or nil.
-func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) github.Escalation {
+func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escalation {
 	asked, c := e.Escalation, wording{q.Setup()}
 	stage := c.failedStage(asked, report)
 	words := c.words(e, report, stage, q.ConfigFile)
-	text := github.Escalation{
+	text := ask.Escalation{
 		Key: string(e.Task), Nonce: e.Nonce, AttemptID: e.Worker, Block: e.About(),
 		Title: words.Title, Ask: words.Ask, Reply: words.Command,
 		Stage: asked.Stage, Reason: string(asked.Reason), Cause: withoutPackage(asked.Cause), Command: stage.Run,
@@ -77,9 +78,9 @@ func withoutPackage(cause string) string {
 	return cause
 }
 
-func answerLines(said []fsm.Hint) (lines []github.AnswerLine) {
+func answerLines(said []fsm.Hint) (lines []pages.AnswerLine) {
 	for _, h := range said {
-		lines = append(lines, github.AnswerLine{By: h.From, At: h.At, Text: h.Text})
+		lines = append(lines, pages.AnswerLine{By: h.From, At: h.At, Text: h.Text})
 	}
 	return lines
 }

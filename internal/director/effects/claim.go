@@ -11,6 +11,8 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
 )
 
 // Claims takes claims on issues, and checks that they still hold.
@@ -23,13 +25,13 @@ type Claims struct {
 
 // Claim claims an issue, or puts the labels of an earlier claim back.
 func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	r, err := c.GitHub.Claim(ctx, github.ClaimRequest{
+	r, err := c.GitHub.Claims.Claim(ctx, claims.Request{
 		Key: string(e.Task), Nonce: e.Nonce, RunID: c.RunID, Unblock: e.Attempt > 0, Answers: e.Answers,
 	})
 	if why, gone := failure.IssueGone(err); gone {
 		return notOurs(why)
 	}
-	if errors.Is(err, github.ErrWritesDisabled) {
+	if errors.Is(err, api.ErrWritesDisabled) {
 		c.Refused(string(e.Task))
 		return notOurs("github.writes = false: it would be claimed now")
 	}
@@ -40,8 +42,8 @@ func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		}
 		return out
 	}
-	end := &fsm.ClaimResult{Ours: r.Outcome == github.Won, Why: r.Why}
-	if r.Outcome == github.Lost {
+	end := &fsm.ClaimResult{Ours: r.Outcome == claims.Won, Why: r.Why}
+	if r.Outcome == claims.Lost {
 		end.Why = fmt.Sprintf("another director holds it (fleet %s, %s)", r.Winner.Fleet, r.Winner.Login)
 	}
 	if !end.Ours && r.Offered {
@@ -52,7 +54,7 @@ func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // Recheck reads the issue again. The claim is lost if the issue is closed or has lost the claimed label.
 func (c *Claims) Recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	i, err := c.GitHub.Issue(ctx, string(e.Task))
+	i, err := c.GitHub.Issues.Issue(ctx, string(e.Task))
 	if why, gone := failure.IssueGone(err); gone {
 		return notOurs(why)
 	}

@@ -16,6 +16,9 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/deliver"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
@@ -43,13 +46,13 @@ func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if d.Setup().GitHub.Delivery == DeliverNone {
 		return d.keep(ctx, e)
 	}
-	issue, err := d.GitHub.Issue(ctx, string(e.Task))
+	issue, err := d.GitHub.Issues.Issue(ctx, string(e.Task))
 	if why, gone := failure.IssueGone(err); gone {
 		return notOurs(why)
 	}
 	why := ""
 	if err == nil && issue.State == "open" {
-		why, err = d.GitHub.Withdrawn(ctx, issue)
+		why, err = d.GitHub.Deliveries.Withdrawn(ctx, issue)
 	}
 	switch {
 	case err != nil:
@@ -82,12 +85,12 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	defer done()
 	nothing, err := d.Workspace.Unchanged(git, e.Nonce)
 	if err != nil && IsWithdrawn(git) {
-		return d.closedMeanwhile(ctx, e, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+		return d.closedMeanwhile(ctx, e, deliver.Request{Key: string(e.Task), Nonce: e.Nonce})
 	}
 	if nothing || err != nil {
 		return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{Nothing: true}}, err)
 	}
-	shown, err := d.GitHub.Deliver(ctx, github.DeliverRequest{Key: string(e.Task), Nonce: e.Nonce})
+	shown, err := d.GitHub.Deliveries.Deliver(ctx, deliver.Request{Key: string(e.Task), Nonce: e.Nonce})
 	if shown.Withdrawn != "" {
 		return notOurs(shown.Withdrawn)
 	}
@@ -99,7 +102,7 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 // the base branch has moved: the claimed label is gone, and another attempt would take that for a person's
 // decision.
 func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
-	issue github.Issue,
+	issue tracker.Issue,
 ) fsm.EffectEnded {
 	gh := d.Setup().GitHub
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
@@ -114,7 +117,7 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	if behind != "" && mayValidate {
 		return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Merged: true}}
 	}
-	message := fmt.Sprintf("%s\n\nRefs #%d", d.GitHub.CommitSubject(issue), issue.Number)
+	message := fmt.Sprintf("%s\n\nRefs #%d", d.GitHub.Text.CommitSubject(issue.Title, issue.Number), issue.Number)
 	request := d.pushRequest(e, issue, BranchOf(e), message)
 	if order.Validated {
 		request.Validated = e.Worker
@@ -138,7 +141,8 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	case err != nil:
 		return failure.Ended(err)
 	}
-	to, err := d.GitHub.Deliver(ctx, d.deliverRequest(ctx, e, order, issue, work, d.draftNote(behind, moved)))
+	to, err := d.GitHub.Deliveries.Deliver(ctx,
+		d.deliverRequest(ctx, e, order, issue, work, d.draftNote(behind, moved)))
 	if to.Withdrawn != "" {
 		d.unpush(ctx, e, work)
 		return notOurs(to.Withdrawn)
@@ -159,7 +163,7 @@ func (d *Delivery) unpush(ctx context.Context, e fsm.Effect, work workspace.Deli
 	if e.Work != nil {
 		return
 	}
-	if err := d.GitHub.DeleteBranch(ctx, e.Task.Repo(), work.Branch, work.SHA); err != nil {
+	if err := d.GitHub.Deliveries.DeleteBranch(ctx, e.Task.Repo(), work.Branch, work.SHA); err != nil {
 		d.Log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", work.Branch),
 			zap.Error(err))
 	}
@@ -172,7 +176,7 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 	pushed, err := d.Workspace.Pushed(e.Nonce)
 	for _, branch := range slices.Sorted(maps.Keys(pushed)) {
-		err = errors.Join(err, d.GitHub.DeleteUnshown(ctx, e.Task.Repo(), branch, pushed[branch]))
+		err = errors.Join(err, d.GitHub.Deliveries.DeleteUnshown(ctx, e.Task.Repo(), branch, pushed[branch]))
 	}
 	if err != nil {
 		d.Log.Warn("branches not removed", zap.String("issue", string(e.Task)), zap.Error(err))
@@ -182,8 +186,8 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 // closedMeanwhile decides a delivery for an issue that was closed meanwhile. The delivery is withdrawn, unless an
 // earlier try presented the work. A person may then have closed the issue by merging, so the outcome of the earlier
 // try counts.
-func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.DeliverRequest) fsm.EffectEnded {
-	there, head, err := d.GitHub.Settled(ctx, r)
+func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.Request) fsm.EffectEnded {
+	there, head, err := d.GitHub.Deliveries.Settled(ctx, r)
 	switch {
 	case err != nil:
 		return failure.Ended(err)
@@ -191,7 +195,7 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r github.D
 		d.unpushTried(ctx, e)
 		return notOurs("the issue was closed")
 	}
-	shown, err := d.GitHub.Deliver(ctx, r)
+	shown, err := d.GitHub.Deliveries.Deliver(ctx, r)
 	result := fsm.DeliverResult{Branch: r.Branch, SHA: head, URL: shown.URL}
 	if r.Watch {
 		result.PullRequest = shown.PullRequest
@@ -246,7 +250,7 @@ func BranchOf(e fsm.Effect) string {
 
 // pushRequest asks the workspace to commit the work onto a branch, unless it contains something unsafe.
 // workspace.ErrBranchMoved then means that people have pushed to that branch since the attempt began.
-func (d *Delivery) pushRequest(e fsm.Effect, issue github.Issue, branch, message string) workspace.DeliverRequest {
+func (d *Delivery) pushRequest(e fsm.Effect, issue tracker.Issue, branch, message string) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch, BaseBranch: d.Origin.BaseBranch,
 		Message: message, AuthoredAt: e.At, Check: d.Secrets.Inspect(e.Worker, issue.Labels),
@@ -268,21 +272,21 @@ func (d *Delivery) pushJoined(ctx context.Context, e fsm.Effect,
 }
 
 // deliverRequest returns the content of the pull request.
-func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue github.Issue,
+func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.DeliverOrder, issue tracker.Issue,
 	work workspace.Delivery, note string,
-) github.DeliverRequest {
+) deliver.Request {
 	gh := d.Setup().GitHub
 	summary, checks := d.whatWorkersSaid(ctx, e)
 	if note != "" {
 		checks = nil // they passed for another version of the work
 	}
-	r := github.DeliverRequest{
+	r := deliver.Request{
 		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
 		PullRequest: gh.Delivery == DeliverPullRequest, Watch: gh.Review && gh.Delivery == DeliverPullRequest,
 		Draft: note != "", Note: note,
 		Summary: summary, Checks: checks, Clean: order.Validated,
 		Attempts: failedLines(e.Failures, e.Work != nil && e.Work.PullRequest > 0),
-		Usage: github.UsageLine{
+		Usage: pages.UsageLine{
 			Attempts: e.Attempt, Tokens: order.Spent.Tokens, PaidCalls: order.Spent.PaidCalls,
 			CostUSD: order.Spent.CostUSD,
 		},
@@ -291,14 +295,14 @@ func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.
 		r.Number = e.Work.PullRequest
 	}
 	for _, h := range order.Hints {
-		r.Answers = append(r.Answers, github.AnswerLine{By: h.From, At: h.At, Text: h.Text})
+		r.Answers = append(r.Answers, pages.AnswerLine{By: h.From, At: h.At, Text: h.Text})
 	}
 	return r
 }
 
 // whatWorkersSaid returns the latest summary that an agent of this claim gave, and the checks that passed in the
 // last attempt. Reports that cannot be read are skipped.
-func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []github.CheckLine) {
+func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []pages.CheckLine) {
 	for n := e.Attempt; n >= 1 && summary == ""; n-- {
 		reports, err := d.Reports(ctx, fsm.AttemptID(e.Nonce, n))
 		if err != nil {
@@ -321,13 +325,13 @@ func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary s
 }
 
 // passedChecks returns the checks of an attempt's last round.
-func passedChecks(stages []wire.StageResult) (checks []github.CheckLine) {
+func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 	for _, g := range stages {
 		switch {
 		case g.Stage == wire.StageCode:
 			checks = nil
 		case g.Stage == wire.StageValidate && g.ExitCode == 0:
-			checks = append(checks, github.CheckLine{
+			checks = append(checks, pages.CheckLine{
 				Stage: g.Stage, Command: g.Command,
 				Took: time.Duration(g.DurationMS) * time.Millisecond,
 			})

@@ -15,6 +15,7 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/ask"
 	"retake/internal/recovery"
 )
 
@@ -25,7 +26,7 @@ const incidentRest = time.Minute
 // shownIncident is an outage as shown on its issue.
 type shownIncident struct {
 	issue fsm.IssueKey // empty before the issue exists
-	text  github.IncidentIssue
+	text  ask.IncidentIssue
 }
 
 // same reports whether both texts look the same to people.
@@ -65,7 +66,7 @@ func (s *Incidents) Run(ctx context.Context) error {
 			if before, ok := shown[key]; ok && before.same(now[key]) {
 				continue
 			}
-			issue, err := s.GitHub.EnsureIncident(ctx, now[key].text)
+			issue, err := s.GitHub.People.EnsureIncident(ctx, now[key].text)
 			if err != nil {
 				if ctx.Err() == nil {
 					s.Log.Warn("incident not shown", zap.String("incident", key), zap.Error(err))
@@ -90,7 +91,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			continue
 		}
 		about, _ := recovery.Describe(i.Reason)
-		text := github.IncidentIssue{
+		text := ask.IncidentIssue{
 			Repo: cmp.Or(i.Repo, s.Repository), Key: i.Key, Issue: string(i.Issue),
 			Title: fmt.Sprintf("Retake waits: %s (%s)", about.Title(), resourceOf(i.Key)),
 			Open:  open, Since: i.Breaker.Since, Body: i.Cause, Check: []string{about.Ask()},

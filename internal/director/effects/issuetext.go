@@ -12,7 +12,9 @@ import (
 
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/approval"
 	"retake/internal/github/shown"
+	"retake/internal/github/tracker"
 )
 
 // IssueTexts reads the texts that agents may get. Create it with NewIssueTexts.
@@ -30,12 +32,12 @@ func NewIssueTexts(gh *github.Client, log *zap.Logger) *IssueTexts {
 }
 
 // Approved returns an issue with the text that a person with write access has approved, without hidden passages.
-func (t *IssueTexts) Approved(ctx context.Context, k fsm.IssueKey) (github.Issue, error) {
-	issue, err := t.github.Issue(ctx, string(k))
+func (t *IssueTexts) Approved(ctx context.Context, k fsm.IssueKey) (tracker.Issue, error) {
+	issue, err := t.github.Issues.Issue(ctx, string(k))
 	if err != nil {
 		return issue, err
 	}
-	a, err := t.github.Approved(ctx, issue)
+	a, err := t.github.Approvals.Approved(ctx, issue)
 	if err != nil {
 		return issue, err
 	}
@@ -67,12 +69,12 @@ func (t *IssueTexts) isNews(key string, approved time.Time) bool {
 }
 
 // sayEdited reports, in the log and on the issue, that the issue was edited after its approval.
-func (t *IssueTexts) sayEdited(ctx context.Context, key string, a github.Approval) {
+func (t *IssueTexts) sayEdited(ctx context.Context, key string, a approval.Approval) {
 	t.log.Warn("issue edited after it was approved, by people without write access; agents get the approved text "+
 		"until the label is put on anew",
 		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
 		zap.Time("approved_at", a.At))
-	if err := t.github.SayEdited(ctx, key, a); err != nil {
+	if err := t.github.Approvals.SayEdited(ctx, key, a); err != nil {
 		t.log.Warn("edit not reported on the issue", zap.String("issue", key), zap.Error(err))
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"retake/internal/director/reports"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/ask"
+	"retake/internal/github/pages"
 )
 
 // Questions asks people, and keeps the comment of a claim up to date.
@@ -44,7 +46,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	if e.Escalation.Stage != "COMMIT" { // at COMMIT the question itself is about the unsafe work
 		question.Unsafe = kept
 	}
-	err = q.GitHub.Escalate(ctx, question)
+	err = q.GitHub.People.Escalate(ctx, question)
 	if _, gone := failure.IssueGone(err); gone {
 		q.Gone(ctx, e.Task) // the issue is gone and the claim ends
 	}
@@ -63,7 +65,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 
 // AsPersonsWord marks a question that is based on a person's report. It removes the command and the exit code,
 // which only the worker can have seen.
-func AsPersonsWord(q *github.Escalation) {
+func AsPersonsWord(q *ask.Escalation) {
 	q.Command, q.ExitCode = nil, nil
 	q.Facts = append(q.Facts, reports.PersonsWord)
 }
@@ -74,13 +76,13 @@ func (q *Questions) Progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	// Retry through rate limits, or the comment would stay wrong. A newer state or the final comment ends the
 	// retries.
 	return failure.RetryTransient(ctx, pollPause(q.Setup), func() error {
-		return q.GitHub.Progress(ctx, string(e.Task), e.Nonce, view)
+		return q.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view)
 	})
 }
 
 // ProgressView returns the content of a claim's comment.
-func ProgressView(p *fsm.ProgressView) github.ProgressView {
-	view := github.ProgressView{
+func ProgressView(p *fsm.ProgressView) pages.ProgressView {
+	view := pages.ProgressView{
 		State: p.State.String(), Attempt: p.Attempt, Note: p.Why, Incident: string(p.Incident),
 		Attempts: attemptLines(p.History),
 	}
@@ -95,16 +97,16 @@ func ProgressView(p *fsm.ProgressView) github.ProgressView {
 }
 
 // failedLines returns the failed attempts. It omits attempts with work in review, because they fulfilled the task.
-func failedLines(history []fsm.Failure, inReview bool) []github.AttemptLine {
+func failedLines(history []fsm.Failure, inReview bool) []pages.AttemptLine {
 	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
 		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"
 	}))
 }
 
-func attemptLines(history []fsm.Failure) []github.AttemptLine {
-	var lines []github.AttemptLine
+func attemptLines(history []fsm.Failure) []pages.AttemptLine {
+	var lines []pages.AttemptLine
 	for _, f := range history {
-		lines = append(lines, github.AttemptLine{
+		lines = append(lines, pages.AttemptLine{
 			Number: f.Attempt, Stage: f.Stage, Reason: string(f.Reason), Cause: f.Cause, Then: f.Action.About().Done,
 			At: f.At,
 		})

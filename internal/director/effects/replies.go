@@ -10,21 +10,24 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/ask"
+	"retake/internal/github/command"
+	"retake/internal/github/tracker"
 )
 
 func reactionTo(accepted bool) string {
 	if accepted {
-		return github.ReactionUnderstood
+		return tracker.ReactionUnderstood
 	}
-	return github.ReactionConfused
+	return tracker.ReactionConfused
 }
 
 // helps lists the commands that help in a state, best first.
-var helps = map[fsm.State][]github.Command{
-	fsm.Blocked:  {github.CommandRetry, github.CommandSnooze, github.CommandTake, github.CommandStop},
-	fsm.Backoff:  {github.CommandRetry, github.CommandSnooze, github.CommandTake},
-	fsm.Parked:   {github.CommandRetry, github.CommandTake},
-	fsm.InReview: {github.CommandFix, github.CommandTake},
+var helps = map[fsm.State][]command.Name{
+	fsm.Blocked:  {command.Retry, command.Snooze, command.Take, command.Stop},
+	fsm.Backoff:  {command.Retry, command.Snooze, command.Take},
+	fsm.Parked:   {command.Retry, command.Take},
+	fsm.InReview: {command.Fix, command.Take},
 }
 
 // Replies answers people on GitHub.
@@ -53,33 +56,33 @@ func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			}
 		}
 		if answer := answerTo(e.Reply, on, begins); answer.Kind != "" {
-			if err := s.GitHub.Reply(ctx, answer); err != nil {
+			if err := s.GitHub.People.Reply(ctx, answer); err != nil {
 				return err
 			}
 		}
 		// for an accepted command the reaction is the whole answer
-		return s.GitHub.React(ctx, on, e.Reply.Comment, reactionTo(e.Reply.Refused == ""))
+		return s.GitHub.People.React(ctx, on, e.Reply.Comment, reactionTo(e.Reply.Refused == ""))
 	})
 }
 
 // answerTo returns the answer in words, or an answer without a kind if the reaction suffices. begins explains to
 // people how a task begins.
-func answerTo(r *fsm.Reply, on, begins string) github.ReplyRequest {
-	answer := github.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
+func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
+	answer := ask.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
 	switch {
 	case r.Refused != "":
-		answer.Kind, answer.Why = github.ReplyRefused, r.Refused
+		answer.Kind, answer.Why = ask.ReplyRefused, r.Refused
 		if !r.Known {
 			answer.Instead = begins
 		}
 	case r.Command == fsm.CommandHelp:
-		answer.Kind = github.ReplyHelp
+		answer.Kind = ask.ReplyHelp
 	case r.Command == fsm.CommandWhy && r.Known:
 		view := ProgressView(&r.View)
 		view.Note = r.Waits.For
-		answer.Kind, answer.Task, answer.Until, answer.Can = github.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
+		answer.Kind, answer.Task, answer.Until, answer.Can = ask.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
 	case r.Command == fsm.CommandWhy:
-		answer.Kind, answer.Why, answer.Instead = github.ReplyRefused, "Retake has no task on this issue.", begins
+		answer.Kind, answer.Why, answer.Instead = ask.ReplyRefused, "Retake has no task on this issue.", begins
 	}
 	return answer
 }
@@ -95,13 +98,13 @@ func isOutage(m *fsm.Machine, issue string) bool {
 // isOthers reports whether a director of another fleet works on an issue and is therefore responsible for the
 // answer.
 func (s *Replies) isOthers(ctx context.Context, issue string) (bool, error) {
-	holder, _, ok, err := s.GitHub.Stale(ctx, issue)
+	holder, _, ok, err := s.GitHub.Claims.Stale(ctx, issue)
 	return ok && holder.Fleet != s.Setup().Director.Fleet, err
 }
 
 // Remind repeats that a question is waiting.
 func (s *Replies) Remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	err := s.GitHub.Remind(ctx, github.RemindRequest{Key: string(e.Task), Nonce: e.Nonce, Block: e.About()})
+	err := s.GitHub.People.Remind(ctx, ask.RemindRequest{Key: string(e.Task), Nonce: e.Nonce, Block: e.About()})
 	if _, gone := failure.IssueGone(err); gone {
 		return fsm.EffectEnded{}
 	}
@@ -110,7 +113,7 @@ func (s *Replies) Remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 
 // Tidy removes our labels that contradict the task's state.
 func (s *Replies) Tidy(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	err := s.GitHub.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
+	err := s.GitHub.Labels.KeepLabel(ctx, string(e.Task), s.labelOf(fsm.Label(e.Why)), false)
 	if _, gone := failure.IssueGone(err); gone {
 		err = nil
 	}

@@ -11,7 +11,8 @@ import (
 
 	"retake/internal/director/failure"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/claims"
+	"retake/internal/github/pages"
 	"retake/internal/recovery"
 	"retake/internal/secrets/scope"
 	"retake/internal/workspace"
@@ -26,14 +27,14 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		return nil, ""
 	}
 	branch := BranchOf(e)
-	issue, err := d.GitHub.Issue(ctx, string(e.Task))
+	issue, err := d.GitHub.Issues.Issue(ctx, string(e.Task))
 	if _, gone := failure.IssueGone(err); gone {
 		return nil, "" // the issue is gone, so there is no reader
 	}
 	if e.Work != nil && e.Work.PullRequest > 0 {
 		branch = fsm.BranchName(e.Task, e.Attempt) + "-unfinished"
 		shown := *e.Work
-		shown.URL, shown.Unfinished, shown.UnfinishedSHA = github.BranchURL(issue.URL, shown.Branch), "", ""
+		shown.URL, shown.Unfinished, shown.UnfinishedSHA = pages.BranchURL(issue.URL, shown.Branch), "", ""
 		work = &shown
 	}
 	if err != nil { // the labels decide about the push
@@ -65,17 +66,17 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 			d.removeUnfinished(ctx, e)
 		}
 		work.Unfinished, work.UnfinishedSHA = pushed.Branch, pushed.SHA
-		work.URL = github.BranchURL(issue.URL, pushed.Branch)
+		work.URL = pages.BranchURL(issue.URL, pushed.Branch)
 		return work, ""
 	}
-	return &fsm.DeliverResult{Branch: pushed.Branch, SHA: pushed.SHA, URL: github.BranchURL(issue.URL, pushed.Branch)},
+	return &fsm.DeliverResult{Branch: pushed.Branch, SHA: pushed.SHA, URL: pages.BranchURL(issue.URL, pushed.Branch)},
 		""
 }
 
 // Release ends a claim. A person who takes over gets the work so far.
 func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	note := e.Release
-	request := github.ReleaseRequest{
+	request := claims.ReleaseRequest{
 		Key: string(e.Task), Nonce: e.Nonce, Won: e.Attempt > 0, Why: note.Why,
 		RestoreTask: note.Restore, Reclaim: note.Reclaim, Taken: note.Taken,
 	}
@@ -94,7 +95,7 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			request.Branch, request.PullRequest = cmp.Or(work.Unfinished, work.Branch), work.PullRequest
 		}
 	}
-	err := d.GitHub.Release(ctx, request)
+	err := d.GitHub.Claims.Release(ctx, request)
 	if _, gone := failure.IssueGone(err); gone {
 		return fsm.EffectEnded{}
 	}
@@ -104,8 +105,8 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		d.removeBranch(ctx, e)
 	default: // the claim's comment must not keep saying that an attempt is running
 		// the release comment has the reason
-		view := github.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt}
-		if err := d.GitHub.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
+		view := pages.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt}
+		if err := d.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
 			d.Log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
 		}
 	}
@@ -132,7 +133,7 @@ func (d *Delivery) dropBranch(ctx context.Context, e fsm.Effect, branch, sha str
 	if !d.Setup().GitHub.DeleteBranch || branch == "" {
 		return
 	}
-	if err := d.GitHub.DeleteBranch(ctx, e.Task.Repo(), branch, sha); err != nil {
+	if err := d.GitHub.Deliveries.DeleteBranch(ctx, e.Task.Repo(), branch, sha); err != nil {
 		d.Log.Warn("branch not removed", zap.String("issue", string(e.Task)), zap.String("branch", branch),
 			zap.Error(err))
 	}

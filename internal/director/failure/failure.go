@@ -10,7 +10,8 @@ import (
 	"retake/internal/bus"
 	"retake/internal/container"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/approval"
 	"retake/internal/recovery"
 	"retake/internal/secrets/scope"
 	"retake/internal/sys/diskfault"
@@ -46,16 +47,16 @@ func Or(ok fsm.EffectEnded, err error) fsm.EffectEnded {
 // bounds the number of tries.
 func Of(err error) *fsm.EffectError {
 	f := fsm.EffectError{Reason: recovery.Unknown, Text: err.Error()}
-	var gh *github.Error
+	var gh *api.Error
 	var ws *workspace.Error
 	var unsafe *scope.Violation
-	var unapproved *github.NotApproved
+	var unapproved *approval.NotApproved
 	switch {
 	case errors.As(err, &unsafe): // drop the wrapping: its own text advises people
 		f.Reason, f.Text = unsafe.Reason, unsafe.Text
 	case errors.As(err, &unapproved):
 		f.Reason, f.Text = recovery.NeedsHuman, recovery.Unapproved+unapproved.Why
-	case errors.Is(err, github.ErrWritesDisabled):
+	case errors.Is(err, api.ErrWritesDisabled):
 		f.Reason = recovery.InvalidConfig
 	case errors.As(err, &gh):
 		f = ofGitHub(gh, f)
@@ -95,7 +96,7 @@ func Of(err error) *fsm.EffectError {
 }
 
 // ofGitHub adds the meaning of a GitHub error to f.
-func ofGitHub(gh *github.Error, f fsm.EffectError) fsm.EffectError {
+func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 	row := githubFailures[gh.Kind]
 	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
 	f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
@@ -143,12 +144,12 @@ type meaning struct {
 	transient bool
 }
 
-var githubFailures = map[github.Kind]meaning{
-	github.KindRateLimited:  {recovery.RateLimited, true},
-	github.KindTransient:    {recovery.NetworkTransient, true},
-	github.KindPermanent:    {recovery.PermissionDenied, false},
-	github.KindNotFound:     {recovery.InvalidConfig, false},
-	github.KindUnauthorized: {recovery.AuthError, false},
+var githubFailures = map[api.Kind]meaning{
+	api.KindRateLimited:  {recovery.RateLimited, true},
+	api.KindTransient:    {recovery.NetworkTransient, true},
+	api.KindPermanent:    {recovery.PermissionDenied, false},
+	api.KindNotFound:     {recovery.InvalidConfig, false},
+	api.KindUnauthorized: {recovery.AuthError, false},
 }
 
 // workspaceCauses are more specific than the error's kind.
@@ -195,8 +196,8 @@ func NeverReceived(err error) bool {
 // IssueGone reports whether an error means that the issue was deleted, or transferred to a repository that we do
 // not serve.
 func IssueGone(err error) (why string, gone bool) {
-	e, ok := errors.AsType[*github.Error](err)
-	if !ok || e.Kind != github.KindNotFound {
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok || e.Kind != api.KindNotFound {
 		return "", false
 	}
 	if e.MovedTo != "" {

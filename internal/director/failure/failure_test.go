@@ -11,7 +11,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/container"
-	"retake/internal/github"
+	"retake/internal/github/api"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
@@ -26,14 +26,14 @@ var meanings = []struct {
 	resource  string
 }{
 	{
-		&github.Error{Kind: github.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset,
+		&api.Error{Kind: api.KindRateLimited, Until: reset}, recovery.RateLimited, true, reset,
 		recovery.GitHubAPI,
 	},
-	{&github.Error{Kind: github.KindTransient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubAPI},
-	{&github.Error{Kind: github.KindPermanent}, recovery.PermissionDenied, false, time.Time{}, recovery.GitHubAPI},
-	{&github.Error{Kind: github.KindNotFound}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubAPI},
-	{&github.Error{Kind: github.KindUnauthorized}, recovery.AuthError, false, time.Time{}, recovery.GitHubAPI},
-	{github.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}, ""},
+	{&api.Error{Kind: api.KindTransient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubAPI},
+	{&api.Error{Kind: api.KindPermanent}, recovery.PermissionDenied, false, time.Time{}, recovery.GitHubAPI},
+	{&api.Error{Kind: api.KindNotFound}, recovery.InvalidConfig, false, time.Time{}, recovery.GitHubAPI},
+	{&api.Error{Kind: api.KindUnauthorized}, recovery.AuthError, false, time.Time{}, recovery.GitHubAPI},
+	{api.ErrWritesDisabled, recovery.InvalidConfig, false, time.Time{}, ""},
 	{&workspace.Error{Kind: workspace.Transient}, recovery.NetworkTransient, true, time.Time{}, recovery.GitHubGit},
 	{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}, recovery.GitHubGit},
 	{

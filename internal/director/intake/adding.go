@@ -16,7 +16,7 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/tracker"
 	"retake/internal/story"
 )
 
@@ -152,7 +152,7 @@ func (s *Adder) cannotOffer(key fsm.IssueKey, state string) string {
 }
 
 // notToOffer returns why the issue's state on GitHub forbids an offer, or "".
-func (s *Adder) notToOffer(i github.Issue) string {
+func (s *Adder) notToOffer(i tracker.Issue) string {
 	names := s.Config.Load().GitHub.Labels
 	switch {
 	case i.IsPullRequest:

@@ -9,7 +9,8 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/command"
+	"retake/internal/github/inbox"
 )
 
 // Answers reads the answers of people to questions.
@@ -22,8 +23,8 @@ type Answers struct {
 
 // answerClient is the part of the GitHub client that Answers needs.
 type answerClient interface {
-	Unblocked(ctx context.Context, key string) (u github.Unblock, ok bool, err error)
-	Answers(ctx context.Context, key string) ([]github.Answer, error)
+	Unblocked(ctx context.Context, key string) (u inbox.Unblock, ok bool, err error)
+	Answers(ctx context.Context, key string) ([]command.Answer, error)
 	KeepLabel(ctx context.Context, key, label string, again bool) error
 }
 
@@ -59,10 +60,10 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 }
 
 // hints returns what people with write access said: the text after a command, and plain comments.
-func hints(said []github.Answer) (out []fsm.Hint) {
+func hints(said []command.Answer) (out []fsm.Hint) {
 	for _, a := range said {
 		text := a.Text
-		if a.Command != github.CommandNone {
+		if a.Command != command.None {
 			text = a.Rest
 		}
 		if a.MayWrite && text != "" {

@@ -10,7 +10,11 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/ask"
+	"retake/internal/github/claims"
+	"retake/internal/github/command"
+	"retake/internal/github/inbox"
+	"retake/internal/github/tracker"
 )
 
 // untrustedPerPoll bounds how many people without write access get a reaction per poll saying that their command
@@ -27,11 +31,11 @@ type Comments struct {
 
 // commentClient is the part of the GitHub client that Comments needs.
 type commentClient interface {
-	Comments(ctx context.Context, repo, cursor string) (github.Comments, error)
-	Vet(ctx context.Context, key string, a *github.Answer) error
-	Reply(ctx context.Context, r github.ReplyRequest) error
+	Comments(ctx context.Context, repo, cursor string) (inbox.Comments, error)
+	Vet(ctx context.Context, key string, a *command.Answer) error
+	Reply(ctx context.Context, r ask.ReplyRequest) error
 	React(ctx context.Context, key string, comment int64, content string) error
-	Stale(ctx context.Context, key string) (h github.Holder, last time.Time, ok bool, err error)
+	Stale(ctx context.Context, key string) (h claims.Holder, last time.Time, ok bool, err error)
 }
 
 // Read reads the comments on a repository's issues and pull requests since the last call, and sends them to the
@@ -51,9 +55,9 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 	for _, a := range heard.Said {
 		task, ours := known.task(a)
 		switch {
-		case !ours && (a.PullRequest || a.Command == github.CommandUnknown):
+		case !ours && (a.PullRequest || a.Command == command.Unknown):
 		case a.Acknowledged:
-		case a.Command == github.CommandNone:
+		case a.Command == command.None:
 			if err := c.vetPlain(ctx, known, task, &a); err != nil && failure.Of(err).Transient {
 				return false, err
 			} else if err != nil { // retrying later would not change the outcome
@@ -66,7 +70,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 			if untrusted++; ours && untrusted <= untrustedPerPoll {
 				c.acknowledge(ctx, a.Issue, a.CommentID)
 			}
-		case a.Command == github.CommandUnknown || a.Problem != "":
+		case a.Command == command.Unknown || a.Problem != "":
 			if err := c.correct(ctx, a, ours); err != nil {
 				c.Log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
 				if failure.Of(err).Transient { // read the comment again with the next poll
@@ -106,7 +110,7 @@ func tasksOf(m *fsm.Machine, repo string) repoTasks {
 }
 
 // task returns the task that a comment is about, and whether we hold that task.
-func (h repoTasks) task(a github.Said) (fsm.IssueKey, bool) {
+func (h repoTasks) task(a inbox.Said) (fsm.IssueKey, bool) {
 	key := fsm.IssueKey(a.Issue)
 	if t, ok := h.pulls[key.Number()]; ok && a.PullRequest {
 		return t, true
@@ -117,7 +121,7 @@ func (h repoTasks) task(a github.Said) (fsm.IssueKey, bool) {
 
 // vetPlain checks whether the author of a comment without a command may write. It asks GitHub only if the comment
 // could answer a question.
-func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueKey, a *github.Said) error {
+func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueKey, a *inbox.Said) error {
 	if known.tasks[task] != fsm.Blocked {
 		return nil
 	}
@@ -125,7 +129,7 @@ func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.Issue
 }
 
 // commentView converts a comment for the machine.
-func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
+func commentView(task fsm.IssueKey, a inbox.Said) fsm.CommentView {
 	out := fsm.CommentView{
 		Task: task, CommandRef: fsm.CommandRef{Comment: a.CommentID, At: a.At}, By: a.By, Text: a.Text, For: a.For,
 		Amount:  a.Amount,
@@ -134,7 +138,7 @@ func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
 	if on := fsm.IssueKey(a.Issue); on != task {
 		out.On = on
 	}
-	if a.Command != github.CommandNone {
+	if a.Command != command.None {
 		out.Text = a.Rest
 	}
 	return out
@@ -142,19 +146,19 @@ func commentView(task fsm.IssueKey, a github.Said) fsm.CommentView {
 
 // correct answers an unknown command, or a command with an invalid argument, and ignores its content. On an issue
 // that another fleet holds, it leaves the answer to that fleet.
-func (c *Comments) correct(ctx context.Context, a github.Said, ours bool) error {
+func (c *Comments) correct(ctx context.Context, a inbox.Said, ours bool) error {
 	if !ours {
 		holder, _, held, err := c.GitHub.Stale(ctx, a.Issue)
 		if err != nil || held && holder.Fleet != c.Config.Load().Director.Fleet {
 			return err
 		}
 	}
-	reply := github.ReplyRequest{
-		Key: a.Issue, Comment: a.CommentID, Edit: a.At, Kind: github.ReplyMisspelt,
+	reply := ask.ReplyRequest{
+		Key: a.Issue, Comment: a.CommentID, Edit: a.At, Kind: ask.ReplyMisspelt,
 		Word: a.Word, Meant: a.Meant,
 	}
-	if a.Command != github.CommandUnknown {
-		reply.Kind, reply.Why = github.ReplyRefused, a.Problem
+	if a.Command != command.Unknown {
+		reply.Kind, reply.Why = ask.ReplyRefused, a.Problem
 	}
 	if err := c.GitHub.Reply(ctx, reply); err != nil {
 		return err
@@ -165,7 +169,7 @@ func (c *Comments) correct(ctx context.Context, a github.Said, ours bool) error 
 
 // acknowledge marks a comment with a rejected command.
 func (c *Comments) acknowledge(ctx context.Context, on string, comment int64) {
-	if err := c.GitHub.React(ctx, on, comment, github.ReactionConfused); err != nil {
+	if err := c.GitHub.React(ctx, on, comment, tracker.ReactionConfused); err != nil {
 		c.Log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))
 	}
 }

@@ -14,7 +14,8 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/tracker"
 )
 
 // Offers converts issues for the machine, and decides whether an issue asks for work. Set its exported fields
@@ -31,8 +32,8 @@ type Offers struct {
 
 // offerClient is the part of the GitHub client that Offers needs.
 type offerClient interface {
-	OfferedByUntrusted(ctx context.Context, i github.Issue) (why string, err error)
-	Blockers(ctx context.Context, i github.Issue, left *int) (keys []string, err error)
+	OfferedByUntrusted(ctx context.Context, i tracker.Issue) (why string, err error)
+	Blockers(ctx context.Context, i tracker.Issue, left *int) (keys []string, err error)
 	Disapprove(ctx context.Context, key, why string) error
 }
 
@@ -47,7 +48,7 @@ type lookups struct {
 
 // first sorts issues that already waited to the front. Otherwise, with more issues than lookups, every poll would
 // serve the same issues and the rest would starve.
-func (l *lookups) first(a, b github.Issue) int {
+func (l *lookups) first(a, b tracker.Issue) int {
 	switch {
 	case l.waited[a.Key] == l.waited[b.Key]:
 		return 0
@@ -59,7 +60,7 @@ func (l *lookups) first(a, b github.Issue) int {
 
 // View converts an issue. An eligible issue gets its place in the queue. If no one with write access has offered the
 // issue, View removes the task label from the view. left is the number of lookups that remain for dependencies.
-func (o *Offers) View(ctx context.Context, i github.Issue, left *int) (fsm.IssueView, error) {
+func (o *Offers) View(ctx context.Context, i tracker.Issue, left *int) (fsm.IssueView, error) {
 	v := o.IssueView(i)
 	if !v.Open {
 		o.Closed(i.Key)
@@ -93,7 +94,7 @@ func (o *Offers) Closed(key string) { o.said.Delete(key) }
 
 // whyLeftAlone returns why an issue with the task label must be ignored because of its author or the person who
 // labelled it. It returns "" if the issue may be worked on.
-func (o *Offers) whyLeftAlone(ctx context.Context, i github.Issue) (string, error) {
+func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, error) {
 	if o.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted {
 		return i.Author + notTrusted, nil
 	}
@@ -109,7 +110,7 @@ const explainedPerHour = 20
 
 // sayLeftAlone reports an ignored issue once. It writes to the log, and comments on the issue if a person can fix
 // the problem there.
-func (o *Offers) sayLeftAlone(ctx context.Context, i github.Issue, why string) {
+func (o *Offers) sayLeftAlone(ctx context.Context, i tracker.Issue, why string) {
 	if _, told := o.said.LoadOrStore(i.Key, true); told {
 		return
 	}
@@ -118,7 +119,7 @@ func (o *Offers) sayLeftAlone(ctx context.Context, i github.Issue, why string) {
 	if strings.HasSuffix(why, notTrusted) || !o.explained.take(time.Now(), explainedPerHour) {
 		return
 	}
-	if err := o.GitHub.Disapprove(ctx, i.Key, why); err != nil && !errors.Is(err, github.ErrWritesDisabled) {
+	if err := o.GitHub.Disapprove(ctx, i.Key, why); err != nil && !errors.Is(err, api.ErrWritesDisabled) {
 		o.Log.Warn("an issue does not say why it is left alone", zap.String("issue", i.Key), zap.Error(err))
 	}
 }
@@ -142,7 +143,7 @@ func (h *hourly) take(now time.Time, most int) bool {
 }
 
 // labelStanding returns an issue's place in the queue according to its labels.
-func (o *Offers) labelStanding(i github.Issue) (stand fsm.Standing) {
+func (o *Offers) labelStanding(i tracker.Issue) (stand fsm.Standing) {
 	found, gh := false, o.Config.Load().GitHub
 	for _, l := range i.Labels {
 		l = strings.ToLower(l)
@@ -158,13 +159,13 @@ func (o *Offers) labelStanding(i github.Issue) (stand fsm.Standing) {
 }
 
 // AsksForWork reports whether an issue is eligible for a claim now.
-func (o *Offers) AsksForWork(i github.Issue) bool {
+func (o *Offers) AsksForWork(i tracker.Issue) bool {
 	names := o.Config.Load().GitHub.Labels
 	return i.State == "open" && i.Has(names.Task) && !i.Has(names.Claimed) && !i.Has(names.Blocked)
 }
 
 // IssueView converts any issue for the machine, without its place in the queue.
-func (o *Offers) IssueView(i github.Issue) fsm.IssueView {
+func (o *Offers) IssueView(i tracker.Issue) fsm.IssueView {
 	v := fsm.IssueView{
 		Key: fsm.IssueKey(i.Key), Title: i.Title, URL: i.URL, Open: i.State == "open",
 		UpdatedAt: i.UpdatedAt, Nonce: loop.NewNonce(),

@@ -10,14 +10,14 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director/inforce"
-	"retake/internal/github"
+	"retake/internal/github/tracker"
 )
 
 // TestWhoHasWaitedIsLookedUpFirst: issues that got no lookup come first in the next poll, so that no issue starves.
 func TestWhoHasWaitedIsLookedUpFirst(t *testing.T) {
 	t.Parallel()
 	l := lookups{waited: map[string]bool{"c": true, "d": true}}
-	issues := []github.Issue{{Key: "a"}, {Key: "b"}, {Key: "c"}, {Key: "d"}}
+	issues := []tracker.Issue{{Key: "a"}, {Key: "b"}, {Key: "c"}, {Key: "d"}}
 	slices.SortStableFunc(issues, l.first)
 	if got := issues[0].Key + issues[1].Key + issues[2].Key + issues[3].Key; got != "cdab" {
 		t.Errorf("the order is %s, want cdab", got)
@@ -30,7 +30,7 @@ type strangersOffers struct {
 	explained int
 }
 
-func (*strangersOffers) OfferedByUntrusted(context.Context, github.Issue) (string, error) {
+func (*strangersOffers) OfferedByUntrusted(context.Context, tracker.Issue) (string, error) {
 	return "mallory offered it", nil
 }
 
@@ -50,7 +50,7 @@ func TestIgnoredIssueIsReportedWhileItIsOpen(t *testing.T) {
 	current.Store(in)
 	gh := &strangersOffers{}
 	o := Offers{GitHub: gh, Config: &current, Unusable: &sync.Map{}, Log: zap.NewNop()}
-	issue := github.Issue{Key: "acme/widgets#1", State: "open", Labels: []string{in.GitHub.Labels.Task}}
+	issue := tracker.Issue{Key: "acme/widgets#1", State: "open", Labels: []string{in.GitHub.Labels.Task}}
 	left := LookupsPerPoll
 	for _, state := range []string{"open", "open", "closed"} {
 		issue.State = state

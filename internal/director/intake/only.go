@@ -12,7 +12,7 @@ import (
 	"retake/internal/director/failure"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/tracker"
 )
 
 // onlyRest is the time between the end of a run's last issue and the end of the run. The last comments are written
@@ -113,7 +113,7 @@ type OnlyWatch struct {
 
 // issueReader reads an issue.
 type issueReader interface {
-	Issue(ctx context.Context, key string) (github.Issue, error)
+	Issue(ctx context.Context, key string) (tracker.Issue, error)
 }
 
 // Run ends the run when its issues are over. It returns at once if the run takes all issues.

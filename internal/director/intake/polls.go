@@ -14,7 +14,8 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/inbox"
 )
 
 // WholeEvery is the interval between full lists of the issues that carry our labels. It finds claims without a
@@ -31,7 +32,7 @@ const CommentsEvery = time.Minute
 type Polls struct {
 	Owner  *loop.Owner
 	GitHub interface {
-		Poll(ctx context.Context, repo, cursor string) (github.Page, error)
+		Poll(ctx context.Context, repo, cursor string) (inbox.Page, error)
 	}
 	Config        *inforce.Current
 	Offers        *Offers
@@ -86,7 +87,7 @@ func (p *Polls) Ring(repo string) {
 
 // Wake makes the loops poll the subject of a webhook soon. It reports whether the webhook concerns one of our
 // repositories.
-func (p *Polls) Wake(n github.Notice) bool {
+func (p *Polls) Wake(n inbox.Notice) bool {
 	poll, ours := p.bells[strings.ToLower(n.Repo)]
 	switch {
 	case !ours:
@@ -208,7 +209,7 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 }
 
 // seen converts a list for the machine. later counts the issues that wait for a lookup.
-func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (seen fsm.IssuesSeen, later int) {
+func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: p.repo, Cursor: page.Cursor, AskedAt: asked}
 	for _, key := range page.Closed { // other issues may depend on a closed one
 		p.Offers.Closed(key)
@@ -224,7 +225,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page github.Page) (see
 		}
 		v, err := p.Offers.View(ctx, i, &p.lookups.left)
 		delete(p.lookups.waited, i.Key)
-		if errors.Is(err, github.ErrLater) {
+		if errors.Is(err, inbox.ErrLater) {
 			p.lookups.waited[i.Key] = true
 			later++
 			seen.Cursor = ""
@@ -260,12 +261,12 @@ func pollsOf(repo string) string { return "polls of " + repo } // the key in Unu
 // after returns the pause before the next poll. It records the outcome, and logs a failure.
 func (p *poll) after(ctx context.Context, err error) time.Duration {
 	key, usual := pollsOf(p.repo), p.Config.Load().GitHub.Poll
-	switch limit, ok := errors.AsType[*github.Error](err); {
+	switch limit, ok := errors.AsType[*api.Error](err); {
 	case ctx.Err() != nil:
 	case err == nil:
 		p.Unusable.Delete(key)
 		p.Record.Worked(p.repo)
-	case ok && limit.Kind == github.KindRateLimited:
+	case ok && limit.Kind == api.KindRateLimited:
 		p.Log.Info("poll waits for a limit", zap.String("reason", limit.Message), zap.Time("until", limit.Until))
 		wait := max(time.Until(limit.Until), time.Second)
 		p.Record.Failed(CallerPoll, p.repo, err, wait)

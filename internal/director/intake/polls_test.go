@@ -13,7 +13,8 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/deliver"
+	"retake/internal/github/inbox"
 )
 
 // quietGitHub never shows changes. It counts the requests.
@@ -24,19 +25,19 @@ type quietGitHub struct {
 	looks int
 }
 
-func (g *quietGitHub) Poll(context.Context, string, string) (github.Page, error) {
+func (g *quietGitHub) Poll(context.Context, string, string) (inbox.Page, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.looks++
-	return github.Page{Cursor: "c", Same: true}, nil
+	return inbox.Page{Cursor: "c", Same: true}, nil
 }
 
-func (g *quietGitHub) Comments(context.Context, string, string) (github.Comments, error) {
-	return github.Comments{Cursor: "c"}, nil
+func (g *quietGitHub) Comments(context.Context, string, string) (inbox.Comments, error) {
+	return inbox.Comments{Cursor: "c"}, nil
 }
 
-func (g *quietGitHub) PullRequest(context.Context, string, int) (github.PullRequest, error) {
-	return github.PullRequest{}, nil
+func (g *quietGitHub) PullRequest(context.Context, string, int) (deliver.PullRequest, error) {
+	return deliver.PullRequest{}, nil
 }
 
 func (g *quietGitHub) count() int {
@@ -103,10 +104,10 @@ func TestWakeLooksAtItsRepositoryAlone(t *testing.T) {
 		if n := looks(30 * time.Minute); n != 0 {
 			t.Errorf("%d looks between two polls", n)
 		}
-		if p.Wake(github.Notice{Repo: "acme/gadgets", Issue: 1, Matters: true}) || looks(time.Minute) != 0 {
+		if p.Wake(inbox.Notice{Repo: "acme/gadgets", Issue: 1, Matters: true}) || looks(time.Minute) != 0 {
 			t.Error("another repository's webhook wakes the poll")
 		}
-		if !p.Wake(github.Notice{Repo: "Acme/Widgets", Issue: 1, Matters: true}) || looks(2*wakeRest) != 1 {
+		if !p.Wake(inbox.Notice{Repo: "Acme/Widgets", Issue: 1, Matters: true}) || looks(2*wakeRest) != 1 {
 			t.Error("its webhook does not wake the poll")
 		}
 		if n := looks(2 * SecondLook); n != 1 {

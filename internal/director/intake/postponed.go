@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/tracker"
 )
 
 // Postponed holds issues back until they change or a time has passed. The polls use it for claims without a task,
 // and for eligible issues after a failed claim.
 type Postponed struct {
-	keep  time.Duration           // how long an issue is held back
-	fresh func(github.Issue) bool // reports whether an issue asks for new work; nil means that all do
+	keep  time.Duration            // how long an issue is held back
+	fresh func(tracker.Issue) bool // reports whether an issue asks for new work; nil means that all do
 	mu    sync.Mutex
 	last  map[string]postponement
 	full  map[string]time.Time // by repository: until when fresh issues are held back because last was full
@@ -32,7 +32,7 @@ const (
 
 // NewPostponed returns a Postponed that holds each issue back for keep. When it is full, it holds back all fresh
 // issues of the repository instead of the one.
-func NewPostponed(keep time.Duration, fresh func(github.Issue) bool) *Postponed {
+func NewPostponed(keep time.Duration, fresh func(tracker.Issue) bool) *Postponed {
 	return &Postponed{keep: keep, fresh: fresh, last: map[string]postponement{}, full: map[string]time.Time{}}
 }
 
@@ -85,7 +85,7 @@ func (p *Postponed) Lapsed(repo string) bool {
 }
 
 // Hold reports whether an issue must be held back now.
-func (p *Postponed) Hold(i github.Issue) bool {
+func (p *Postponed) Hold(i tracker.Issue) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()

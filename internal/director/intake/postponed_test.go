@@ -6,13 +6,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"retake/internal/github"
+	"retake/internal/github/tracker"
 )
 
 func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPostponed(PostponedFor, nil)
-		issue := github.Issue{Key: "acme/widgets#1", UpdatedAt: time.Unix(100, 0)}
+		issue := tracker.Issue{Key: "acme/widgets#1", UpdatedAt: time.Unix(100, 0)}
 		p.Note(issue.Key)
 		for range 2 {
 			if !p.Hold(issue) {
@@ -37,8 +37,8 @@ func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
 func TestPostponedForgetsNothingWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPostponed(PostponedFor, nil)
-		issue := func(repo string, n int) github.Issue {
-			return github.Issue{Key: fmt.Sprintf("acme/%s#%d", repo, n), UpdatedAt: time.Unix(100, 0)}
+		issue := func(repo string, n int) tracker.Issue {
+			return tracker.Issue{Key: fmt.Sprintf("acme/%s#%d", repo, n), UpdatedAt: time.Unix(100, 0)}
 		}
 		held := func(repo string, from, to int) (n int) {
 			for i := from; i <= to; i++ {

@@ -10,6 +10,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/github"
+	"retake/internal/github/api"
 )
 
 // Repositories opens repositories. Its methods are safe for concurrent use.
@@ -39,7 +40,7 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 		r.Unusable.Store(repo, err.Error())
 		r.Log.Error("a repository cannot be used; it is tried again with each poll", zap.String("repo", repo),
 			zap.Error(err))
-		if answer, ok := errors.AsType[*github.Error](err); !ok || answer.Kind != github.KindTransient {
+		if answer, ok := errors.AsType[*api.Error](err); !ok || answer.Kind != api.KindTransient {
 			refused = append(refused, err)
 		}
 	}
@@ -57,20 +58,20 @@ func (r *Repositories) Open(ctx context.Context, repo string) error {
 	}
 	err := r.GitHub.HasBranch(ctx, repo, r.Config.BaseBranch)
 	if err == nil {
-		err = r.GitHub.EnsureLabels(ctx, repo)
+		err = r.GitHub.Labels.EnsureLabels(ctx, repo)
 	}
-	var limit *github.Error
+	var limit *api.Error
 	switch {
 	case err == nil:
 		r.opened.Store(repo, true)
 		r.Unusable.Delete(repo)
 		return nil
-	case errors.Is(err, github.ErrWritesDisabled):
+	case errors.Is(err, api.ErrWritesDisabled):
 		r.opened.Store(repo, true)
 		r.Unusable.Delete(repo)
 		r.Log.Warn("claims are disabled by github.writes = false", zap.String("repo", repo))
 		return nil
-	case errors.As(err, &limit) && limit.Kind == github.KindRateLimited:
+	case errors.As(err, &limit) && limit.Kind == api.KindRateLimited:
 		r.Log.Warn("labels not checked: GitHub is closed", zap.String("repo", repo), zap.Time("until", limit.Until))
 		return nil
 	}

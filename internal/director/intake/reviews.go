@@ -11,7 +11,8 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/deliver"
 )
 
 // Reviews polls the pull requests of tasks. Create it with NewReviews.
@@ -25,7 +26,7 @@ type Reviews struct {
 type ReviewSources struct {
 	Owner  *loop.Owner
 	GitHub interface {
-		PullRequest(ctx context.Context, key string, number int) (github.PullRequest, error)
+		PullRequest(ctx context.Context, key string, number int) (deliver.PullRequest, error)
 	}
 	Config *inforce.Current
 	Record Record
@@ -87,7 +88,7 @@ func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time
 		if err == nil || ctx.Err() != nil {
 			continue
 		}
-		if limit, ok := errors.AsType[*github.Error](err); ok && limit.Kind == github.KindRateLimited {
+		if limit, ok := errors.AsType[*api.Error](err); ok && limit.Kind == api.KindRateLimited {
 			return max(poll, time.Until(limit.Until)), false // the poll of issues logs the limit
 		}
 		r.turns.missed(t.key, time.Now(), poll)

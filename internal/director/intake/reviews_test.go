@@ -13,14 +13,15 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/deliver"
 )
 
 // failingPulls fails each read of a pull request with one error.
 type failingPulls struct{ err error }
 
-func (f failingPulls) PullRequest(context.Context, string, int) (github.PullRequest, error) {
-	return github.PullRequest{}, f.err
+func (f failingPulls) PullRequest(context.Context, string, int) (deliver.PullRequest, error) {
+	return deliver.PullRequest{}, f.err
 }
 
 // TestRingDoesNotShortenARateLimit: a webhook about a pull request must not send requests into a limit. After any other
@@ -34,14 +35,14 @@ func TestRingDoesNotShortenARateLimit(t *testing.T) {
 		var current inforce.Current
 		current.Store(in)
 		owner := loop.New(fsm.NewDriver(fsm.New(looptest.Config()), 0, "test"), looptest.NewJournal(), zap.NewNop())
-		limit := &github.Error{Kind: github.KindRateLimited, Until: time.Now().Add(time.Hour)}
+		limit := &api.Error{Kind: api.KindRateLimited, Until: time.Now().Add(time.Hour)}
 		for _, row := range []struct {
 			err     error
 			pause   time.Duration
 			mayRing bool
 		}{
 			{limit, time.Hour, false},
-			{&github.Error{Kind: github.KindTransient}, in.GitHub.Poll, true},
+			{&api.Error{Kind: api.KindTransient}, in.GitHub.Poll, true},
 			{nil, in.GitHub.Poll, true},
 		} {
 			r := NewReviews(ReviewSources{

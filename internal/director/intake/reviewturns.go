@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/deliver"
 )
 
 // Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by
@@ -75,7 +75,7 @@ func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedT
 }
 
 // note records the state of a pull request and schedules its next poll.
-func (w *reviewTurns) note(k fsm.IssueKey, seen github.PullRequest, now time.Time, first time.Duration) {
+func (w *reviewTurns) note(k fsm.IssueKey, seen deliver.PullRequest, now time.Time, first time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	p := w.pulls[k]

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"retake/internal/github"
+	"retake/internal/github/deliver"
 )
 
 // TestReviewWatch: pauses grow up to a bound while a pull request shows no change or cannot be read. A change ends
@@ -30,10 +30,10 @@ func TestReviewWatch(t *testing.T) {
 		most, few int
 	}{
 		"quiet": {func(w *reviewTurns, now time.Time) {
-			w.note(task[0].key, github.PullRequest{Settled: true}, now, poll)
+			w.note(task[0].key, deliver.PullRequest{Settled: true}, now, poll)
 		}, 24 * time.Hour, 110, 95},
 		"a check is under way": {func(w *reviewTurns, now time.Time) {
-			w.note(task[0].key, github.PullRequest{}, now, poll)
+			w.note(task[0].key, deliver.PullRequest{}, now, poll)
 		}, time.Hour, 40, 28},
 		"cannot be read": {func(w *reviewTurns, now time.Time) {
 			w.missed(task[0].key, now, poll)
@@ -46,11 +46,11 @@ func TestReviewWatch(t *testing.T) {
 	w := newReviewTurns()
 	for now := start; now.Before(start.Add(12 * time.Hour)); now = now.Add(time.Minute) {
 		if len(w.keep(task, now)) > 0 {
-			w.note(task[0].key, github.PullRequest{Settled: true}, now, poll)
+			w.note(task[0].key, deliver.PullRequest{Settled: true}, now, poll)
 		}
 	}
 	now := start.Add(12 * time.Hour)
-	w.note(task[0].key, github.PullRequest{Settled: true}, now, poll)
+	w.note(task[0].key, deliver.PullRequest{Settled: true}, now, poll)
 	if len(w.keep(task, now)) > 0 {
 		t.Error("it is due at once after a look")
 	}

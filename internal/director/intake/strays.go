@@ -10,7 +10,9 @@ import (
 	"retake/internal/director/failure"
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/claims"
+	"retake/internal/github/tracker"
 )
 
 // Strays releases claims without a task. A claim of this fleet comes from a lost journal, and is released after a
@@ -24,14 +26,14 @@ type Strays struct {
 
 // strayClient is the part of the GitHub client that Strays needs.
 type strayClient interface {
-	Stale(ctx context.Context, key string) (h github.Holder, last time.Time, ok bool, err error)
-	Release(ctx context.Context, r github.ReleaseRequest) error
+	Stale(ctx context.Context, key string) (h claims.Holder, last time.Time, ok bool, err error)
+	Release(ctx context.Context, r claims.ReleaseRequest) error
 	Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error)
 }
 
 // Reclaim checks a claim without a task.
 func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	if s.Checked.Hold(github.Issue{Key: string(e.Task)}) { // every poll lists it, and each check costs requests
+	if s.Checked.Hold(tracker.Issue{Key: string(e.Task)}) { // every poll lists it, and each check costs requests
 		return fsm.EffectEnded{}
 	}
 	s.Checked.Note(string(e.Task))
@@ -48,11 +50,11 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
 		return fsm.EffectEnded{}
 	}
-	err = s.GitHub.Release(ctx, github.ReleaseRequest{
+	err = s.GitHub.Release(ctx, claims.ReleaseRequest{
 		Key: string(e.Task), Nonce: holder.Nonce, RestoreTask: true, Reclaim: true, LastSeen: seen,
 		Why: "nothing happened in the claim of fleet " + holder.Fleet + " since " + seen.UTC().Format(time.RFC3339),
 	})
-	if errors.Is(err, github.ErrAlive) {
+	if errors.Is(err, claims.ErrAlive) {
 		err = nil
 	}
 	return failure.Or(fsm.EffectEnded{}, err)
@@ -66,7 +68,7 @@ func (s *Strays) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 	for {
 		freed, due, err := s.GitHub.Free(ctx, string(k), s.Config.Load().Timeouts.IssueClaimStale)
 		switch wait := time.Until(due); {
-		case errors.Is(err, github.ErrWritesDisabled):
+		case errors.Is(err, api.ErrWritesDisabled):
 			return nil
 		case freed:
 			s.Log.Warn("a label without a claim was taken off", zap.String("issue", string(k)), zap.Error(err))

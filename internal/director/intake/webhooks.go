@@ -13,7 +13,7 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/github"
+	"retake/internal/github/inbox"
 )
 
 // WebhookPath is the path that GitHub posts events to.
@@ -60,7 +60,7 @@ type Webhooks struct {
 	known      map[string]bool // deliveries
 	order      []string        // known deliveries, oldest first
 	complained time.Time
-	look       func(github.Notice) bool // reports false if the notice does not concern us; nil while not leading
+	look       func(inbox.Notice) bool // reports false if the notice does not concern us; nil while not leading
 }
 
 // NewWebhooks returns a handler for WebhookPath. It reads the secret anew for each webhook.
@@ -107,9 +107,9 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	if err != nil {
 		return http.StatusServiceUnavailable, webhookBroken, errors.New("the director cannot read its webhook secret")
 	}
-	notice, err := github.OpenWebhook(r.Header, body, secret)
+	notice, err := inbox.OpenWebhook(r.Header, body, secret)
 	switch {
-	case errors.Is(err, github.ErrSignature):
+	case errors.Is(err, inbox.ErrSignature):
 		return http.StatusUnauthorized, webhookForged, err
 	case err != nil:
 		return http.StatusBadRequest, webhookBad, err
@@ -120,7 +120,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 }
 
 // pass forwards a notice to the polls unless its delivery is already known.
-func (h *Webhooks) pass(delivery string, n github.Notice) (status int, outcome string, err error) {
+func (h *Webhooks) pass(delivery string, n inbox.Notice) (status int, outcome string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	switch {
@@ -176,7 +176,7 @@ func (h *Webhooks) Meters(to map[string]float64) {
 }
 
 // Serve forwards webhooks to look until ctx ends. look reports whether a webhook concerns us.
-func (h *Webhooks) Serve(ctx context.Context, look func(github.Notice) bool) error {
+func (h *Webhooks) Serve(ctx context.Context, look func(inbox.Notice) bool) error {
 	h.lookWith(look)
 	<-ctx.Done()
 	h.lookWith(nil)
@@ -184,7 +184,7 @@ func (h *Webhooks) Serve(ctx context.Context, look func(github.Notice) bool) err
 }
 
 // lookWith sets the receiver of notices. Nil refuses them.
-func (h *Webhooks) lookWith(look func(github.Notice) bool) {
+func (h *Webhooks) lookWith(look func(inbox.Notice) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.look = look

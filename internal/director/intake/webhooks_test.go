@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
-	"retake/internal/github"
 	"retake/internal/github/githubtest"
+	"retake/internal/github/inbox"
 	"retake/internal/testfiles"
 )
 
@@ -93,7 +93,7 @@ func TestWebhookAnswers(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	h := NewWebhooks(ourSecret, zap.New(core))
 	looked := 0
-	look := func(n github.Notice) bool {
+	look := func(n inbox.Notice) bool {
 		looked++
 		return n.Repo == "acme/widgets"
 	}
@@ -144,7 +144,7 @@ func TestFloodOfWebhooks(t *testing.T) {
 	core, logs := observer.New(zap.DebugLevel)
 	h := NewWebhooks(ourSecret, zap.New(core))
 	poll := NewBell()
-	h.lookWith(func(github.Notice) bool { poll.Ring(); return true })
+	h.lookWith(func(inbox.Notice) bool { poll.Ring(); return true })
 	const flood = 20_000
 	for i := range flood {
 		switch i % 3 {
@@ -173,7 +173,7 @@ func TestFloodOfWebhooks(t *testing.T) {
 func TestWebhookExamplesAreTaken(t *testing.T) {
 	t.Parallel()
 	h := NewWebhooks(ourSecret, zap.NewNop())
-	h.lookWith(func(github.Notice) bool { return true })
+	h.lookWith(func(inbox.Notice) bool { return true })
 	all := testfiles.Webhooks(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		testfiles.Try(t, name, func(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"retake/internal/director/loop"
-	"retake/internal/github"
+	"retake/internal/github/api"
 )
 
 // Transport returns a transport that blocks all writes to GitHub outside the lease, regardless of their origin.
@@ -24,7 +24,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close()
 		}
-		return nil, fmt.Errorf("%w: %w", github.ErrNotSent, loop.ErrLeaseLost)
+		return nil, fmt.Errorf("%w: %w", api.ErrNotSent, loop.ErrLeaseLost)
 	}
 	return t.next.RoundTrip(r)
 }

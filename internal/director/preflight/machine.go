@@ -28,6 +28,8 @@ import (
 	"retake/internal/director/restore"
 	"retake/internal/doctor"
 	"retake/internal/github"
+	"retake/internal/github/api"
+	"retake/internal/github/tracker"
 	"retake/internal/workspace"
 )
 
@@ -170,12 +172,20 @@ func (p preflight) github(ctx context.Context) (doctor.GitHub, error) {
 		return nil, err
 	}
 	client, err := github.New(github.Options{
-		BaseURL: c.GitHub.APIURL, Token: p.o.Token, Login: p.o.Login, Fleet: c.Director.Fleet,
-		Labels:         github.Labels(c.GitHub.Labels),
-		TrustedAuthors: c.GitHub.TrustedAuthors, MinBetweenWrites: c.RateLimits.GitHub.MinBetweenWrites,
-		MaxConcurrent:   c.RateLimits.GitHub.MaxConcurrentRequests,
-		CooldownDefault: c.RateLimits.GitHub.CooldownOnRateLimit,
-		Secrets:         []string{token}, Transport: cmp.Or(p.o.Transport, http.DefaultTransport), Log: zap.NewNop(),
+		Options: api.Options{
+			BaseURL:          c.GitHub.APIURL,
+			Token:            p.o.Token,
+			Login:            p.o.Login,
+			MinBetweenWrites: c.RateLimits.GitHub.MinBetweenWrites,
+			MaxConcurrent:    c.RateLimits.GitHub.MaxConcurrentRequests,
+			CooldownDefault:  c.RateLimits.GitHub.CooldownOnRateLimit,
+			Transport:        cmp.Or(p.o.Transport, http.DefaultTransport),
+			Log:              zap.NewNop(),
+		},
+		Fleet:          c.Director.Fleet,
+		Labels:         tracker.Labels(c.GitHub.Labels),
+		TrustedAuthors: c.GitHub.TrustedAuthors,
+		Secrets:        []string{token},
 	})
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ import (
 	"retake/internal/container"
 	"retake/internal/director/failure"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/inbox"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
@@ -191,7 +191,7 @@ func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) err
 	if e.listens[repo] != "" {
 		return nil
 	}
-	heard, err := r.GitHub.Comments(ctx, repo, "")
+	heard, err := r.GitHub.Inbox.Comments(ctx, repo, "")
 	if err == nil {
 		e.listens[repo] = heard.Cursor
 	}
@@ -201,14 +201,14 @@ func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) err
 // findOnGitHub reads a repository. An unreadable repository that is no longer configured has no issues.
 func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 	repo string,
-) (found []github.Found, unread []int, err error) {
+) (found []inbox.Found, unread []int, err error) {
 	since := time.Time{} // since when all but some issues can be read; zero if the last try failed altogether
 	patience := r.Patience
 	for retry := min(findRetry, patience/10); ; retry = min(2*retry, findRetryMost) {
 		err := r.listenFrom(ctx, e, repo)
 		var failures map[int]error
 		if err == nil {
-			found, failures, err = r.GitHub.FindTasks(ctx, repo, e.issues[repo])
+			found, failures, err = r.GitHub.Inbox.FindTasks(ctx, repo, e.issues[repo])
 		}
 		if err == nil {
 			err = r.findBranches(ctx, e, repo)
@@ -275,7 +275,7 @@ func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) e
 }
 
 // found combines GitHub's and this machine's knowledge of one issue.
-func (r *Restorer) found(ctx context.Context, e *evidence, g github.Found, known *fsm.Task) (fsm.FoundTask, error) {
+func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known *fsm.Task) (fsm.FoundTask, error) {
 	v := r.IssueView(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
 	// a person may have deleted or edited our comment, which does not end the claim

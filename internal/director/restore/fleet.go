@@ -14,6 +14,7 @@ import (
 
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/tracker"
 	"retake/internal/safefile"
 )
 
@@ -95,9 +96,9 @@ func (f *FleetFile) Keep(now FleetState) {
 
 // RecogniseLabels makes GitHub labels count that tasks got under earlier names.
 func RecogniseLabels(g *github.Client, m *fsm.Machine) {
-	var earlier []github.Labels
+	var earlier []tracker.Labels
 	for _, l := range m.EarlierLabels() {
-		earlier = append(earlier, github.Labels(l))
+		earlier = append(earlier, tracker.Labels(l))
 	}
-	g.Recognise(earlier)
+	g.Issues.Recognise(earlier)
 }

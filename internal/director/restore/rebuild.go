@@ -92,7 +92,7 @@ func (r *Restorer) knownBy(n *note, h *State) *fsm.Machine {
 func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) ([]Rebuilt, string, error) {
 	r.Log.Warn("the journal is rebuilt from GitHub, containers, reports and checkouts", zap.String("reason", why))
 	for _, c := range known.Cooldowns() {
-		r.GitHub.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
+		r.GitHub.API.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
 	if f := r.Fleet.Read(); f != nil && f.Fleet == r.Fleet.Fleet {
 		known.RecallLabels(f.Labels)

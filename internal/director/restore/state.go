@@ -16,6 +16,7 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/fsm"
 	"retake/internal/github"
+	"retake/internal/github/tracker"
 	"retake/internal/projection/feed"
 	"retake/internal/workspace"
 )
@@ -37,7 +38,7 @@ type Restorer struct {
 	Runtime   container.Runtime
 	Workspace *workspace.Workspaces
 	Reports   func(ctx context.Context, worker string) ([]fsm.Report, error)
-	IssueView func(github.Issue) fsm.IssueView
+	IssueView func(tracker.Issue) fsm.IssueView
 	Remote    func(repo string) string // the URL of a repository for git
 	Patience  time.Duration            // with an issue that cannot be read
 

@@ -7,16 +7,22 @@ import (
 	"time"
 
 	"retake/internal/github"
+	"retake/internal/github/api"
 	"retake/internal/github/gate"
 )
 
 // Health distinguishes a closed GitHub from a silent GitHub.
 func TestHealthSaysWhatHasClosedGitHub(t *testing.T) {
 	client, err := github.New(github.Options{
-		BaseURL: "https://github.test/", Fleet: "default", Token: func(context.Context) (string, error) {
-			return "",
-				nil
-		}, OnCooldown: func(gate.Cooldown) {},
+		Options: api.Options{
+			BaseURL: "https://github.test/",
+			Token: func(context.Context) (string, error) {
+				return "",
+					nil
+			},
+			OnCooldown: func(gate.Cooldown) {},
+		},
+		Fleet: "default",
 	})
 	if err != nil {
 		t.Fatal(err)

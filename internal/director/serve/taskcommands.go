@@ -14,7 +14,7 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
-	"retake/internal/github"
+	"retake/internal/github/command"
 )
 
 // TaskCommands carries out what operators command about one task. Its methods are safe for concurrent use.
@@ -109,9 +109,9 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 	if c.Amount != 0 {
 		argument = strconv.Itoa(c.Amount)
 	}
-	a := github.ReadCommand("/agent " + name + " " + argument + "\n" + c.Text)
+	a := command.Read("/agent "+name+" "+argument+"\n"+c.Text, "")
 	switch a.Command {
-	case github.CommandNone, github.CommandUnknown, github.CommandWhy, github.CommandHelp:
+	case command.None, command.Unknown, command.Why, command.Help:
 		return v, fmt.Sprintf("unknown command %q: want retry, resume, fresh, fix, snooze, budget, stop or take",
 			c.Command)
 	}

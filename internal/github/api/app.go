@@ -1,0 +1,140 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+
+	"github.com/bradleyfalzon/ghinstallation/v2"
+	tokens "github.com/google/go-github/v60/github"
+)
+
+// AppOptions identify a GitHub App and its installation.
+type AppOptions struct {
+	BaseURL        string // as in Options
+	ID             int64  // of the App
+	InstallationID int64
+	PrivateKey     []byte // PEM, RSA
+	Transport      http.RoundTripper
+}
+
+// App is the credential of a GitHub App's installation. Its tokens live for an hour and are replaced when less than a
+// minute is left. GitHub counts an App's requests apart from its installation's, and there is one an hour, so they do
+// not pass the gate.
+type App struct {
+	api   string // root, without the last slash
+	app   *ghinstallation.AppsTransport
+	in    *ghinstallation.Transport
+	login atomic.Pointer[string]
+}
+
+// NewApp fails if the key cannot be parsed. It sends nothing.
+func NewApp(o AppOptions) (*App, error) {
+	next := cmp.Or(o.Transport, http.DefaultTransport)
+	app, err := ghinstallation.NewAppsTransport(next, o.ID, o.PrivateKey)
+	if err != nil {
+		return nil, fmt.Errorf("github: the App's private key cannot be read: want the PEM file that GitHub "+
+			"made for it: %w", err)
+	}
+	in := ghinstallation.NewFromAppsTransport(app, o.InstallationID)
+	in.BaseURL = strings.TrimRight(o.BaseURL, "/")
+	// all repositories and rights: an object, where nil would be sent as null
+	in.InstallationTokenOptions = &tokens.InstallationTokenOptions{}
+	in.Client = &http.Client{Transport: next, Timeout: exchangeTimeout}
+	return &App{api: in.BaseURL, app: app, in: in}, nil
+}
+
+// Token returns the installation's token, for Options.Token. The kind of its *Error is unauthorized for a wrong key,
+// an unknown App or a removed installation. It is transient while the App is suspended or limited, or GitHub is away.
+func (a *App) Token(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	token, err := a.in.Token(ctx)
+	if err == nil {
+		return token, nil
+	}
+	e := &Error{Kind: KindTransient, Op: "mint a token of the App", Message: "no answer", Err: err}
+	if refused, ok := errors.AsType[*ghinstallation.HTTPError](err); ok && refused.RootCause == nil &&
+		refused.Response != nil {
+		defer refused.Response.Body.Close()
+		body, _ := io.ReadAll(io.LimitReader(refused.Response.Body, bodyPrefix))
+		e = appRefusal(e.Op, refused.Response, body)
+		if e.Kind == KindNotFound {
+			e.Kind, e.Message = KindUnauthorized, e.Message+": is the App still installed, and are github.app_id and "+
+				"github.installation_id right?"
+		}
+	}
+	return "", e
+}
+
+// appRefusal turns a refused request of the App into an *Error. A suspension or a limit is transient.
+func appRefusal(op string, answer *http.Response, body []byte) *Error {
+	e := &Error{
+		Kind: kindOfStatus(answer.StatusCode), Status: answer.StatusCode, Op: op,
+		Message: cmp.Or(complaintText(readComplaint(body), MessageLimit), answer.Status),
+	}
+	if e.Status == http.StatusForbidden || e.Status == http.StatusTooManyRequests {
+		e.Kind = KindTransient
+	}
+	return e
+}
+
+// Login returns the account that the App writes as, "<slug>[bot]", and caches it.
+func (a *App) Login(ctx context.Context) (string, error) {
+	if login := a.login.Load(); login != nil {
+		return *login, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
+	defer cancel()
+	ask, err := http.NewRequestWithContext(ctx, http.MethodGet, a.api+"/app", http.NoBody)
+	if err != nil {
+		return "", Permanent("api_url: %v", err)
+	}
+	answer, err := a.app.RoundTrip(ask)
+	if err != nil {
+		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "no answer", Err: err}
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, answerBytes))
+	if err != nil {
+		return "", &Error{Kind: KindTransient, Op: "GET /app", Message: "answer cut off", Err: err}
+	}
+	var app struct{ Slug string }
+	if answer.StatusCode != http.StatusOK {
+		return "", appRefusal("GET /app", answer, body)
+	}
+	if err := json.Unmarshal(body, &app); err != nil || app.Slug == "" {
+		return "", Transient("GitHub did not return the name of the App", err)
+	}
+	login := app.Slug + "[bot]"
+	a.login.Store(&login)
+	return login, nil
+}
+
+// Rights returns the installation's permissions by GitHub's names, each read, write or admin. It mints a token if
+// necessary.
+func (a *App) Rights(ctx context.Context) (map[string]string, error) {
+	if _, err := a.Token(ctx); err != nil {
+		return nil, err
+	}
+	p, err := a.in.Permissions()
+	if err != nil {
+		return nil, Normalize(err)
+	}
+	rights := map[string]string{}
+	for name, level := range map[string]*string{
+		"metadata": p.Metadata, "issues": p.Issues, "contents": p.Contents, "pull_requests": p.PullRequests,
+		"statuses": p.Statuses, "checks": p.Checks,
+	} {
+		if level != nil {
+			rights[name] = *level
+		}
+	}
+	return rights, nil
+}

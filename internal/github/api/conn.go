@@ -1,0 +1,170 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
+)
+
+// Options configure a Conn. Login, Transport, OnAnswer and Log may be left out.
+type Options struct {
+	BaseURL string                                // API root
+	Token   func(context.Context) (string, error) // called before every request; may cache
+	// Login returns the account of the token. Without it GitHub is asked, which does not work for an App.
+	Login func(context.Context) (string, error)
+
+	MinBetweenWrites time.Duration // at least one second
+	// LeastBetween lowers the bound on MinBetweenWrites, for a stand-in without that limit.
+	LeastBetween    time.Duration
+	FirstProbe      time.Duration // first pause after an outage; default 4 seconds
+	MaxConcurrent   int           // requests under way
+	CooldownDefault time.Duration // first wait after a limit that states none
+	Writes          bool          // without it nothing on GitHub is changed
+
+	Transport http.RoundTripper
+	// OnCooldown is called after the gate has closed, on the request's goroutine. It must not block.
+	OnCooldown func(gate.Cooldown)
+	OnAnswer   func(Answered) // called with each answer, on the request's goroutine; must not block
+	Log        *zap.Logger
+}
+
+// leastBetween is the shortest pause between two writes to GitHub.
+const leastBetween = time.Second
+
+// Conn sends requests with one credential. It is safe for concurrent use and starts no goroutine.
+type Conn struct {
+	Gate      *gate.Gate
+	Log       *zap.Logger
+	opts      Options
+	transport *transport
+	lanes     [gate.Lanes]*gh.Client
+	graphql   string                 // address of GitHub's other API
+	login     atomic.Pointer[string] // of the token; nil until asked
+}
+
+// Open checks the options. It makes no request.
+func Open(o Options) (*Conn, error) {
+	base, err := url.Parse(strings.TrimSuffix(o.BaseURL, "/") + "/")
+	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
+		return nil, fmt.Errorf("github: api_url %q: want an absolute http or https address", o.BaseURL)
+	}
+	if o.Token == nil {
+		return nil, fmt.Errorf("github: no token: set Options.Token")
+	}
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	c := &Conn{
+		Gate: gate.New(gate.Options{
+			Between:    max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)),
+			Concurrent: o.MaxConcurrent, Fallback: o.CooldownDefault,
+			FirstProbe: o.FirstProbe, OnCooldown: o.OnCooldown,
+		}),
+		Log: cmp.Or(o.Log, zap.NewNop()), opts: o,
+		// api.github.com has it beside its REST calls, a GitHub Enterprise Server beside /api/v3/.
+		graphql: base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String(),
+	}
+	c.transport = &transport{
+		base: base, next: o.Transport, token: o.Token, writes: o.Writes, onAnswer: o.OnAnswer, gate: c.Gate,
+		cache: Memory[answer]{
+			entries: keptAnswers, bytes: keptBytes,
+			size: func(a answer) int { return headerBytes + len(a.body) },
+		},
+	}
+	for l := range c.lanes {
+		api := gh.NewClient(&http.Client{Transport: laneTransport{c.transport, gate.Lane(l)}})
+		api.BaseURL, api.UserAgent = base, "retake"
+		c.lanes[l] = api
+	}
+	return c, nil
+}
+
+// Lane returns a client whose requests wait in a lane of the gate.
+func (c *Conn) Lane(l gate.Lane) *gh.Client { return c.lanes[l] }
+
+// Do sends a request for which go-github has no method, or the wrong one.
+func (c *Conn) Do(ctx context.Context, l gate.Lane, method, path string, in, out any) (*gh.Response, error) {
+	req, err := c.lanes[l].NewRequest(method, path, in)
+	if err != nil {
+		return nil, Permanent("make a request for %s: %v", path, err)
+	}
+	resp, err := c.lanes[l].Do(ctx, req, out)
+	return resp, Normalize(err)
+}
+
+// Query sends a request of GraphQL.
+func (c *Conn) Query(ctx context.Context, l gate.Lane, query string, variables, out any) error {
+	_, err := c.Do(ctx, l, http.MethodPost, c.graphql, map[string]any{"query": query, "variables": variables}, out)
+	return err
+}
+
+// IsApp reports whether the credential is a GitHub App's, which has no user.
+func (c *Conn) IsApp() bool { return c.opts.Login != nil }
+
+// Token returns the token of the latest request, "" before the first.
+func (c *Conn) Token() string {
+	if t := c.transport.last.Load(); t != nil {
+		return *t
+	}
+	return ""
+}
+
+// Scarce reports whether half of the hour's requests are used up.
+func (c *Conn) Scarce() bool {
+	until := c.transport.scarce.Load()
+	return until != nil && time.Now().Before(*until)
+}
+
+// Self is the login that our token belongs to. It is asked for once.
+func (c *Conn) Self(ctx context.Context, l gate.Lane) (string, error) {
+	if login := c.login.Load(); login != nil {
+		return *login, nil
+	}
+	if c.opts.Login != nil {
+		login, err := c.opts.Login(ctx)
+		if err == nil {
+			c.login.Store(&login)
+		}
+		return login, Normalize(err)
+	}
+	u, _, err := c.lanes[l].Users.Get(ctx, "")
+	if err != nil {
+		return "", Normalize(err)
+	}
+	if u.GetLogin() == "" {
+		return "", Transient("GitHub did not return the login of the token", nil)
+	}
+	c.login.Store(u.Login)
+	return u.GetLogin(), nil
+}
+
+// CheckWrites returns ErrWritesDisabled while writes are off, and logs what would have been done.
+func (c *Conn) CheckWrites(effect, key string, fields ...zap.Field) error {
+	if c.opts.Writes {
+		return nil
+	}
+	fields = append([]zap.Field{
+		zap.String("effect", effect), zap.String("issue", key),
+		zap.String("reason", "github.writes is false"),
+	}, fields...)
+	c.Log.Info("would change GitHub", fields...)
+	return ErrWritesDisabled
+}
+
+// WebHost is where people read what we ask the API for.
+func (c *Conn) WebHost() string {
+	if c.transport.base.Host == "api.github.com" {
+		return "github.com"
+	}
+	return c.transport.base.Host
+}

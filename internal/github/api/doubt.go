@@ -1,0 +1,57 @@
+package api
+
+import (
+	"fmt"
+	"time"
+)
+
+// One wrong answer from a proxy or a lagging server must not end a claim. A missing issue or a refused credential
+// counts only once GitHub has repeated it for doubtFor, at least doubtTimes.
+const (
+	doubtFor   = time.Minute
+	doubtTimes = 3
+)
+
+// Doubt counts how long and how often GitHub has given the same answer.
+type Doubt struct {
+	since time.Time
+	times int
+}
+
+// Again counts one more answer, and reports whether it can be believed.
+func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
+	if d.times++; d.times == 1 {
+		d.since = now
+	}
+	return d, d.times >= doubtTimes && now.Sub(d.since) >= doubtFor
+}
+
+// Doubted makes the error of an answer that cannot be believed yet.
+func Doubted(err *Error, d Doubt) *Error {
+	e := *err
+	e.Kind, e.Doubtful = KindTransient, true
+	e.Message = fmt.Sprintf("%s (said %d times; it counts when GitHub says nothing else for %s)", e.Message, d.times,
+		doubtFor)
+	return &e
+}
+
+// refusal notes a failure. A credential that never worked is refused at once, so that a start fails with it.
+func (t *transport) refusal(e *Error) *Error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if e.Kind != KindUnauthorized {
+		return e
+	}
+	var sure bool
+	if t.refused, sure = t.refused.Again(time.Now()); sure || !t.works {
+		return e
+	}
+	return Doubted(e, t.refused)
+}
+
+// accepted notes a success.
+func (t *transport) accepted() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.works, t.refused = true, Doubt{}
+}

@@ -1,0 +1,184 @@
+package api
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
+	"retake/internal/github/prose"
+)
+
+// ErrWritesDisabled is the error of every change to GitHub while writes are off.
+var ErrWritesDisabled = errors.New("github: writes are disabled: set github.writes = true to let Retake change issues")
+
+// ErrNotSent is wrapped by the errors of an Options.Transport that did not send the request. Such an error does not
+// mean that GitHub is failing.
+var ErrNotSent = errors.New("github: not sent")
+
+// Kind tells a caller how to react to an error.
+type Kind string
+
+// The closed list of kinds.
+const (
+	KindRateLimited  Kind = "rate_limited" // wait until Error.Until
+	KindTransient    Kind = "transient"    // the same call may succeed later: network, 5xx, an unreadable answer
+	KindPermanent    Kind = "permanent"    // the same call will fail again: 4xx
+	KindNotFound     Kind = "not_found"    // 404, 410, or transferred elsewhere (Error.MovedTo)
+	KindUnauthorized Kind = "unauthorized" // 401: the credential is wrong or expired
+)
+
+// Error is the error of a request that GitHub, the network or the gate refused.
+type Error struct {
+	Kind    Kind
+	Status  int       // HTTP status; 0 when there was no answer
+	Until   time.Time // rate_limited only: no call for Resource before this time
+	MovedTo string    // not_found only: "owner/repo#n" if the issue was transferred there
+	// Resource of the gate that is shut; rate_limited only.
+	Resource string
+	Message  string // GitHub's own message, or ours, one line
+	Op       string // such as "GET /repos/acme/widgets/issues"; empty if no single request failed
+	Err      error  // cause, if any
+	Doubtful bool   // transient, and about this request alone, not a sign that GitHub is failing
+}
+
+func (e *Error) Error() string { return "github: " + string(e.Kind) + e.text() }
+
+// Reserved reports whether the resource is closed only to keep a reserve for escalations.
+func (e *Error) Reserved() bool {
+	_, reserved := gate.CutReserved(e.Resource)
+	return reserved
+}
+
+// Detail returns the text without the kind.
+func (e *Error) Detail() string { return strings.TrimPrefix(e.text(), ": ") }
+
+func (e *Error) text() string {
+	var b strings.Builder
+	if e.Op != "" {
+		b.WriteString(": " + e.Op)
+	}
+	if e.Status != 0 {
+		fmt.Fprintf(&b, ": status %d", e.Status)
+	}
+	if e.Message != "" {
+		b.WriteString(": " + e.Message)
+	}
+	if e.MovedTo != "" {
+		b.WriteString(": moved to " + e.MovedTo)
+	}
+	if !e.Until.IsZero() {
+		b.WriteString(": closed until " + e.Until.UTC().Format(time.RFC3339))
+	}
+	if e.Err != nil {
+		b.WriteString(": " + e.Err.Error())
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Detail returns the *Error in err, or an empty one.
+func Detail(err error) *Error {
+	e := &Error{}
+	errors.As(err, &e)
+	return e
+}
+
+func KindOf(err error) Kind  { return Detail(err).Kind }
+func StatusOf(err error) int { return Detail(err).Status }
+
+// IsGone reports whether err says that something does not exist.
+func IsGone(err error) bool { return KindOf(err) == KindNotFound }
+
+// UnlessGone is Normalize for changes to things that may have been deleted.
+func UnlessGone(err error) error {
+	if err = Normalize(err); IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+// Normalize turns an error of go-github into an *Error or ErrWritesDisabled. Errors of decoders and of the network
+// become transient. It returns nil for nil.
+func Normalize(err error) error {
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, ErrWritesDisabled) {
+		return ErrWritesDisabled
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e
+	}
+	return &Error{Kind: KindTransient, Message: "no usable answer", Err: err}
+}
+
+func Transient(message string, err error) *Error {
+	return &Error{Kind: KindTransient, Message: message, Err: err}
+}
+
+func Permanent(format string, args ...any) *Error {
+	return &Error{Kind: KindPermanent, Message: fmt.Sprintf(format, args...)}
+}
+
+// notAdmitted turns an error of the gate into an *Error.
+func notAdmitted(err error) *Error {
+	if refused, ok := errors.AsType[*gate.Refused](err); ok {
+		return &Error{
+			Kind: KindRateLimited, Resource: refused.Resource, Until: refused.Until, Message: refused.Why,
+		}
+	}
+	return &Error{Kind: KindTransient, Message: "given up while waiting", Err: err}
+}
+
+// kindOfStatus classifies a status >= 300 that is neither a redirect nor a limit.
+func kindOfStatus(status int) Kind {
+	switch status {
+	case http.StatusUnauthorized:
+		return KindUnauthorized
+	case http.StatusNotFound, http.StatusGone:
+		return KindNotFound
+	case http.StatusRequestTimeout, http.StatusTooEarly:
+		return KindTransient
+	}
+	if status >= 500 {
+		return KindTransient
+	}
+	return KindPermanent
+}
+
+// MessageLimit bounds the text of an answer that goes into errors and logs, in characters.
+const MessageLimit = 500
+
+// readComplaint parses an error's body. A body that is not JSON, such as a proxy's page, yields an empty one.
+func readComplaint(body []byte) (c gh.ErrorResponse) {
+	if json.Unmarshal(body, &c) != nil {
+		return gh.ErrorResponse{}
+	}
+	return c
+}
+
+// complaintText is a complaint on one line.
+func complaintText(c gh.ErrorResponse, limit int) string {
+	parts := []string{c.Message}
+	for _, e := range c.Errors {
+		parts = append(parts, cmp.Or(e.Message, e.Field+" "+e.Code))
+	}
+	return prose.Clip(strings.Join(strings.Fields(prose.Printable(strings.Join(parts, "; "))), " "), limit)
+}
+
+// Accepted returns the error of a write. An answer that claims success but contains no number is transient, because a
+// proxy may have swallowed the request. The repetition finds out.
+func Accepted[N int | int64](number N, what string, err error) error {
+	if err == nil && number == 0 {
+		return Transient(what+" was accepted, but the answer does not show it", nil)
+	}
+	return Normalize(err)
+}

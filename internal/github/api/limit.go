@@ -1,0 +1,165 @@
+package api
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/gate"
+)
+
+// Bounds on the wait that an answer can cause.
+const (
+	shortestWait = time.Second // a reset that has just passed
+	// nothing GitHub documents is longer than an hour; garbage must not close us for ever
+	longestWait  = 24 * time.Hour
+	bodyPrefix   = 64 * 1024         // bytes of an error's body that are looked at
+	coreResource = "core"            // x-ratelimit-resource of everything that we call
+	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
+)
+
+// graphQLLimit is an error of GraphQL, which no answer of REST begins like.
+var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMIT(?:ED)?"`)
+
+// requestReserve is the part of an hour's requests kept for escalations, at most one in reserveShare.
+const (
+	requestReserve = 100
+	reserveShare   = 20
+)
+
+// limit is a rate limit stated by one answer. A secondary limit belongs to the credential, so it closes all of REST.
+type limit struct {
+	gate.Limit
+	secondary bool
+}
+
+var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
+
+// resourceOf is which of GitHub's budgets an answer counts in; empty: that of most requests.
+func resourceOf(h http.Header) string {
+	if r := h.Get("X-Ratelimit-Resource"); r != coreResource && resourceName.MatchString(r) {
+		return "github." + r
+	}
+	return ""
+}
+
+// readLimit reports whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a
+// limit is a permission that we lack. GraphQL may say so with status 200. The order of sources is GitHub's:
+// Retry-After, then the reset if nothing remains, then nothing stated.
+func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
+	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
+		wait, stated := untilReset(h, now)
+		return limit{Limit: gate.Limit{
+			Wait: wait, Stated: stated, Why: "primary limit of GraphQL", Resource: gate.GraphQL,
+		}}, true
+	}
+	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
+		return limit{}, false
+	}
+	c := readComplaint(body[:min(len(body), bodyPrefix)])
+	after, hasAfter := retryAfter(h, now)
+	spent := h.Get("X-Ratelimit-Remaining") == "0"
+	saysSecondary := isSecondary(c)
+	saysPrimary := strings.Contains(strings.ToLower(c.Message), "api rate limit exceeded")
+	if status == http.StatusForbidden && !hasAfter && !spent && !saysSecondary && !saysPrimary {
+		return limit{}, false
+	}
+	l := limit{secondary: saysSecondary || !spent && !saysPrimary}
+	switch {
+	case hasAfter:
+		l.Wait, l.Stated = after, true
+	case spent:
+		l.Wait, l.Stated = untilReset(h, now)
+	}
+	l.Why, l.Resource = "primary limit", resourceOf(h)
+	if l.secondary {
+		l.Why, l.Resource = "secondary limit", ""
+	}
+	if m := complaintText(c, 160); m != "" {
+		l.Why += ": " + m
+	}
+	return l, true
+}
+
+// spentAfter reads a success that used the last request of the hour, so that the next one would be refused, or
+// the last that is not kept for escalations.
+func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
+	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
+	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
+	wait, ok := untilReset(h, now)
+	l := gate.Limit{
+		Stated: ok, Wait: wait, Why: "primary limit: no requests left in this hour", Resource: resourceOf(h),
+	}
+	if left > 0 {
+		l.Why, l.Reserve = fmt.Sprintf("the last %d requests of this hour are kept for questions to people", left), true
+	}
+	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
+}
+
+// halfUsed reads until when at most half of the hour's requests are left, zero if there are more, and whether
+// an answer says so.
+func halfUsed(h http.Header, now time.Time) (until time.Time, says bool) {
+	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
+	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
+	wait, ok := untilReset(h, now)
+	if err == nil && ok && left <= all/2 {
+		until = now.Add(wait)
+	}
+	return until, err == nil && all > 0 && resourceOf(h) == ""
+}
+
+func isSecondary(c gh.ErrorResponse) bool {
+	m := strings.ToLower(c.Message)
+	return strings.Contains(m, "secondary rate limit") || strings.Contains(m, "abuse detection") ||
+		strings.Contains(c.DocumentationURL, secondaryDoc) || strings.Contains(c.DocumentationURL, "abuse-rate-limits")
+}
+
+// retryAfter reads seconds or an HTTP date.
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	v := strings.TrimSpace(h.Get("Retry-After"))
+	if v == "" {
+		return 0, false
+	}
+	if n, err := strconv.ParseFloat(v, 64); err == nil {
+		return bounded(n), n >= 0
+	}
+	at, err := http.ParseTime(v)
+	if err != nil {
+		return 0, false
+	}
+	return bounded(at.Sub(ServerTime(h, now)).Seconds()), true
+}
+
+// untilReset reads x-ratelimit-reset, UTC epoch seconds.
+func untilReset(h http.Header, now time.Time) (time.Duration, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(h.Get("X-Ratelimit-Reset")), 10, 64)
+	if err != nil || n <= 0 {
+		return 0, false
+	}
+	return bounded(time.Unix(n, 0).Sub(ServerTime(h, now)).Seconds()), true
+}
+
+// bounded turns seconds into a wait; NaN and what overflows become one of the bounds.
+func bounded(seconds float64) time.Duration {
+	switch {
+	case seconds >= longestWait.Seconds():
+		return longestWait
+	case seconds > shortestWait.Seconds():
+		return time.Duration(seconds * float64(time.Second))
+	}
+	return shortestWait
+}
+
+// ServerTime is the clock that absolute times in the same answer refer to. Date has whole seconds, rounded down, so a
+// wait computed from it is at most a second too long, never too short.
+func ServerTime(h http.Header, now time.Time) time.Time {
+	if t, err := http.ParseTime(h.Get("Date")); err == nil {
+		return t
+	}
+	return now
+}

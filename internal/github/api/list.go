@@ -1,0 +1,26 @@
+package api
+
+import (
+	gh "github.com/google/go-github/v60/github"
+)
+
+// PageSize is GitHub's maximum.
+const PageSize = 100
+
+// listPages bounds how much eachPage reads.
+const listPages = 10
+
+// EachPage asks for one page after the other until the last one, at most listPages.
+func EachPage(ask func(gh.ListOptions) (*gh.Response, error)) error {
+	opts := gh.ListOptions{PerPage: PageSize}
+	for range listPages {
+		resp, err := ask(opts)
+		if err != nil {
+			return Normalize(err)
+		}
+		if opts.Page = resp.NextPage; opts.Page == 0 {
+			return nil
+		}
+	}
+	return nil
+}

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"sync"
+)
+
+// Memory is a bounded cache. When full it drops arbitrary values, each of which costs a request to read again.
+type Memory[V any] struct {
+	entries, bytes int         // limits; without bytes, sizes do not count
+	size           func(V) int // in bytes, if they are bounded
+
+	mu    sync.Mutex
+	byKey map[string]V
+	used  int
+}
+
+// Remembered is enough for people's rights and claims' comments.
+const Remembered = 1024
+
+func NewMemory[V any](entries int) Memory[V] { return Memory[V]{entries: entries} }
+
+func (m *Memory[V]) Get(key string) (V, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	v, ok := m.byKey[key]
+	return v, ok
+}
+
+func (m *Memory[V]) Put(key string, v V) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(key)
+	if m.byKey == nil {
+		m.byKey = map[string]V{}
+	}
+	for other := range m.byKey {
+		if len(m.byKey) < m.entries && (m.bytes == 0 || m.used+m.size(v) <= m.bytes) {
+			break
+		}
+		m.remove(other)
+	}
+	m.byKey[key] = v
+	if m.bytes > 0 {
+		m.used += m.size(v)
+	}
+}
+
+func (m *Memory[V]) Drop(key string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(key)
+}
+
+func (m *Memory[V]) remove(key string) {
+	if v, ok := m.byKey[key]; ok && m.bytes > 0 {
+		m.used -= m.size(v)
+	}
+	delete(m.byKey, key)
+}

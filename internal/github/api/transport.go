@@ -1,0 +1,333 @@
+package api
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"retake/internal/github/gate"
+	"retake/internal/sys/crashpoint"
+)
+
+// Bounds of one exchange.
+const (
+	exchangeTimeout = 30 * time.Second // GitHub itself gives up after 10
+	answerBytes     = 32 << 20         // a page of 100 issues with the longest bodies
+	maxRedirects    = 5
+)
+
+// Bounds of the answers that are kept for conditional requests. A repository has some seven of them while
+// nothing happens there; one that is forgotten costs a request of the hour's each time.
+const (
+	keptAnswers = 8192
+	keptBytes   = 32 << 20
+	headerBytes = 2 << 10 // about what the header of one takes
+)
+
+// answer is a whole response.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	etag   string
+	same   bool // GitHub has said that it is what it was
+}
+
+// SameHeader is of an answer that is what it was: no header of GitHub's.
+const SameHeader = "X-Retake-Same"
+
+// hidden are headers that go-github must not see: it would refuse requests by itself, with its own idea of when.
+var hidden = []string{
+	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset",
+	"X-Ratelimit-Resource", "Retry-After", SameHeader,
+}
+
+// transport is what all requests of one credential have in common.
+type transport struct {
+	base   *url.URL
+	next   http.RoundTripper
+	token  func(context.Context) (string, error)
+	gate   *gate.Gate
+	cache  Memory[answer] // by address
+	writes bool
+	// onAnswer is told what came of each request; nil: nobody is.
+	onAnswer func(Answered)
+	last     atomic.Pointer[string] // newest token, for the redactor
+
+	scarce atomic.Pointer[time.Time] // until when half of the hour's requests are used up
+
+	mu      sync.Mutex
+	works   bool  // the credential was accepted once
+	refused Doubt // since then
+}
+
+// laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github: an answer
+// is either 2xx or an *Error; redirects, 304 and limits never reach go-github.
+type laneTransport struct {
+	*transport
+	lane gate.Lane
+}
+
+var _ http.RoundTripper = laneTransport{}
+
+func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil {
+		_ = req.Body.Close() // each turn takes a copy
+	}
+	if changes(req) && !t.writes {
+		return nil, ErrWritesDisabled
+	}
+	target := req.URL
+	moved := false
+	for range maxRedirects + 1 {
+		if target.Scheme != t.base.Scheme || target.Host != t.base.Host {
+			return nil, Permanent("redirected to another host (%s): check api_url", target.Host)
+		}
+		ans, err := t.exchange(req, target)
+		if err != nil {
+			return nil, err
+		}
+		if !isRedirect(ans) {
+			return t.finish(req, target, ans, moved)
+		}
+		if target, err = target.Parse(ans.header.Get("Location")); err != nil {
+			return nil, Permanent("unreadable redirect from %s", req.URL.Path)
+		}
+		moved = true
+	}
+	return nil, Permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
+}
+
+// isRedirect follows all kinds with the method and body kept: net/http would turn a redirected POST into a GET,
+// whose 200 would pass for a write that happened.
+func isRedirect(a answer) bool {
+	switch a.status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return a.header.Get("Location") != ""
+	}
+	return false
+}
+
+// exchange is one turn at the gate: one request, its whole answer, and what the answer means for the gate.
+func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, error) {
+	w := t.turnOf(req)
+	if err := t.gate.Enter(req.Context(), w); err != nil {
+		return answer{}, notAdmitted(err)
+	}
+	sent, op := time.Now(), req.Method+" "+target.Path
+	if w.Write {
+		crashpoint.Reached("github/write/before")
+	}
+	ans, err := t.send(req, target)
+	if w.Write {
+		crashpoint.Reached("github/write/after")
+	}
+	if err != nil {
+		t.tell(req.Method, sent, answer{}, nil)
+		t.gate.Leave(w, sent, unanswered(req.Context(), err))
+		return answer{}, err
+	}
+	now := time.Now()
+	if until, says := halfUsed(ans.header, now); says {
+		t.scarce.Store(&until)
+	}
+	if l, limited := readLimit(ans.status, ans.header, ans.body, now); limited {
+		t.tell(req.Method, sent, ans, &l)
+		until := t.gate.Leave(w, sent, gate.Result{Limit: &l.Limit})
+		return answer{}, &Error{
+			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: cmp.Or(l.Resource, w.Resource()),
+			Message: l.Why, Op: op,
+		}
+	}
+	t.tell(req.Method, sent, ans, nil)
+	r := answered(ans, op)
+	if l, spent := spentAfter(ans.header, now); spent {
+		r.Limit = &l
+	}
+	t.gate.Leave(w, sent, r)
+	return ans, nil
+}
+
+func changes(req *http.Request) bool {
+	return req.Method != http.MethodGet && req.Method != http.MethodHead && !isQuery(req)
+}
+
+// asksGraphQL reports whether a request is one to GitHub's other API, whose requests all have the same method.
+func asksGraphQL(req *http.Request) bool {
+	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/graphql")
+}
+
+// queryStart begins the body of a request of GraphQL that changes nothing.
+const queryStart = `{"query":"query`
+
+func isQuery(req *http.Request) bool {
+	if !asksGraphQL(req) || req.GetBody == nil {
+		return false
+	}
+	body, err := req.GetBody()
+	if err != nil {
+		return false
+	}
+	start := make([]byte, len(queryStart))
+	_, err = io.ReadFull(body, start)
+	return err == nil && string(start) == queryStart
+}
+
+// mutation begins what one field of a request to GraphQL changes: each has exactly one input.
+var mutation = regexp.MustCompile(`\(\s*input\s*:`)
+
+// turnOf returns what a request costs at the gate. Each mutation of GraphQL counts as a change that people see.
+func (t laneTransport) turnOf(req *http.Request) *gate.Request {
+	w := &gate.Request{Lane: t.lane, Write: changes(req), GraphQL: asksGraphQL(req)}
+	switch {
+	case w.GraphQL && w.Write && req.GetBody != nil:
+		if body, err := req.GetBody(); err == nil {
+			text, _ := io.ReadAll(body)
+			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // which have what people and agents write
+			w.Content = len(mutation.FindAll(text, -1))
+		}
+	case w.Write && req.Method != http.MethodDelete:
+		w.Content = 1
+	}
+	return w
+}
+
+// unanswered is the result of a request that ended with an error.
+func unanswered(ctx context.Context, err error) gate.Result {
+	if ctx.Err() != nil {
+		return gate.Result{GivenUp: true}
+	}
+	return gate.Result{
+		Failure: Detail(err).Detail(), Unsent: KindOf(err) != KindTransient || errors.Is(err, ErrNotSent),
+	}
+}
+
+// answered is the result of a request with an answer. The answer of a failing server counts as silence.
+func answered(a answer, op string) gate.Result {
+	if a.status >= 300 && kindOfStatus(a.status) == KindTransient {
+		return gate.Result{Failure: fmt.Sprintf("%s: status %d", op, a.status)}
+	}
+	return gate.Result{OK: a.status < 400}
+}
+
+// send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect
+// is unknown.
+func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) {
+	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
+	defer cancel()
+	out := req.Clone(ctx)
+	out.URL, out.Host = target, ""
+	if req.GetBody != nil { // go-github's requests have one
+		body, err := req.GetBody()
+		if err != nil {
+			return answer{}, Transient("cannot read our own request", err)
+		}
+		out.Body = body
+	}
+	if err := t.authorize(ctx, out); err != nil {
+		return answer{}, err
+	}
+	old, known := answer{}, false
+	if req.Method == http.MethodGet {
+		if old, known = t.cache.Get(target.String()); known {
+			out.Header.Set("If-None-Match", old.etag)
+		}
+	}
+	op := req.Method + " " + target.Path
+	resp, err := t.next.RoundTrip(out)
+	if err != nil {
+		if cause := context.Cause(ctx); cause != nil && errors.Is(err, ctx.Err()) {
+			err = cause
+		}
+		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "no answer", Err: err}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	ans := answer{status: resp.StatusCode, header: resp.Header, etag: resp.Header.Get("ETag")}
+	if ans.body, err = io.ReadAll(io.LimitReader(resp.Body, answerBytes+1)); err != nil {
+		return answer{}, &Error{Kind: KindTransient, Op: op, Message: "answer cut off", Err: err}
+	}
+	if len(ans.body) > answerBytes {
+		return answer{}, &Error{Kind: KindPermanent, Op: op, Message: fmt.Sprintf("answer is larger than %d bytes",
+			answerBytes)}
+	}
+	switch {
+	case ans.status < 300 && len(ans.body) > 0 && !json.Valid(ans.body): // a proxy's page
+		return answer{}, &Error{
+			Kind: KindTransient, Status: ans.status, Op: op,
+			Message: "no usable answer: it is no JSON",
+		}
+	case ans.status == http.StatusNotModified && known:
+		// Its headers are today's (rate, date); everything about the content is what came with it.
+		ans = answer{
+			status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag,
+			same: true,
+		}
+	case ans.status == http.StatusOK && req.Method == http.MethodGet && ans.etag != "" && len(ans.body) <= keptBytes/4:
+		t.cache.Put(target.String(), ans)
+	}
+	return ans, nil
+}
+
+func merged(old, fresh http.Header) http.Header {
+	h := old.Clone()
+	for k, v := range fresh {
+		if k != "Content-Length" && k != "Link" && k != "Content-Type" {
+			h[k] = v
+		}
+	}
+	return h
+}
+
+func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
+	token, err := t.token(ctx)
+	if minted, ok := errors.AsType[*Error](err); ok {
+		return minted
+	}
+	if err != nil {
+		return &Error{Kind: KindUnauthorized, Message: "no token", Err: err}
+	}
+	if token = strings.TrimSpace(token); token == "" {
+		return &Error{Kind: KindUnauthorized, Message: "the token is empty: set the variable or file that the " +
+			"configuration names"}
+	}
+	t.last.Store(&token)
+	out.Header.Set("Authorization", "Bearer "+token)
+	return nil
+}
+
+// finish turns an answer that is neither a redirect nor a limit into what go-github gets.
+func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, moved bool) (*http.Response, error) {
+	if ans.status >= 300 {
+		status := ans.status
+		if moved && status == http.StatusNotFound {
+			status = http.StatusMovedPermanently // transferred to where we may not look
+		}
+		return nil, t.refusal(&Error{
+			Kind: kindOfStatus(ans.status), Status: status,
+			Op: req.Method + " " + target.Path, Message: complaintText(readComplaint(ans.body), MessageLimit),
+		})
+	}
+	t.accepted()
+	h := ans.header.Clone()
+	for _, name := range hidden {
+		h.Del(name)
+	}
+	if ans.same {
+		h.Set(SameHeader, "true")
+	}
+	return &http.Response{
+		Status: http.StatusText(ans.status), StatusCode: ans.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: h, Body: io.NopCloser(bytes.NewReader(ans.body)), ContentLength: int64(len(ans.body)), Request: req,
+	}, nil
+}

@@ -1,0 +1,46 @@
+package approval
+
+import (
+	"context"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/tracker"
+)
+
+// Disapprove says once on an issue why it is left alone although it carries the task label, as
+// OfferedByUntrusted has found.
+func (c *Approvals) Disapprove(ctx context.Context, key, why string) error {
+	return c.sayOnce(ctx, key, key, "unapproved", why)
+}
+
+// editedPage is what pages/edited.md shows.
+type editedPage struct {
+	Approval
+	People string
+}
+
+// SayEdited says once for each approval on an issue that somebody has changed its text since, and that agents
+// do not get that.
+func (c *Approvals) SayEdited(ctx context.Context, key string, a Approval) error {
+	return c.sayOnce(ctx, key, key+" "+api.Format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})
+}
+
+// sayOnce writes a comment about something, unless it is there.
+func (c *Approvals) sayOnce(ctx context.Context, key, about, page string, data any) error {
+	if err := c.conn.CheckWrites("explain", key, zap.String("reason", page)); err != nil {
+		return err
+	}
+	t, err := c.read.ThreadComments(ctx, gate.Progress, key)
+	if err != nil {
+		return err
+	}
+	_, err = c.write.Post(ctx, gate.Progress, t, tracker.Marker{
+		Kind: tracker.MarkUnapproved, Fleet: c.read.Fleet,
+		Nonce: tracker.NonceOf(about),
+	}, c.text.Page(page, data))
+	return err
+}

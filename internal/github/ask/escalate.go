@@ -1,0 +1,219 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/command"
+	"retake/internal/github/gate"
+	"retake/internal/github/pages"
+	"retake/internal/github/prose"
+	"retake/internal/github/tracker"
+	"retake/internal/recovery/plaintext"
+)
+
+// Asker writes questions, replies and incidents for people.
+type Asker struct {
+	conn  *api.Conn
+	read  *tracker.Reader
+	write *tracker.Writer
+	text  *pages.Text
+}
+
+// New returns an Asker.
+func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *pages.Text) *Asker {
+	return &Asker{conn, read, write, text}
+}
+
+// Escalation is what a human needs to read in the morning. One Nonce and AttemptID make one comment, ever.
+type Escalation struct {
+	Key       string
+	Nonce     string
+	AttemptID string // the attempt after which Retake stopped
+	Block     string // names this block: one block, one comment; empty: AttemptID, which can block only once then
+
+	Title    string // what is the matter, in words; empty: the reason itself
+	Ask      string // what to do, in sentences
+	Reply    string // the one recommended comment; <…> in it is for the person's own words
+	Stage    string
+	Reason   string   // of the closed list
+	Cause    string   // one line: the root cause as observed
+	Question string   // what the agent asks, in its own words: then this is the cause
+	Reclaim  string   // the claim went stale (again): what was seen, one line
+	Command  []string // argument vector of the stage that failed; empty: none did
+	ExitCode *int     // of Command; nil: none is known
+	Facts    []string // further observations, one line each: "signal: SIGKILL"
+	// keys of the issues that the same failure holds up, this one among them; fewer than 2: it is the only one
+	Alike       []string
+	Tail        string              // the end of the output
+	PullRequest int                 // that has the work; 0: none
+	Branch      string              // with the work so far; empty: none
+	BranchURL   string              // its page
+	Unsafe      string              // why the work was not pushed, one line
+	Attempts    []pages.AttemptLine // what was tried, oldest first
+	Answers     []pages.AnswerLine  // what people said meanwhile, oldest first
+	Tried       []string            // what else was tried, one line each
+	WhyStopped  string
+}
+
+// Escalate asks a human for help: comment, labels (blocked on, claimed and task off), read back. A repetition finishes
+// what is missing; once a human has taken the blocked label off, it stays off.
+func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
+	if err := c.conn.CheckWrites("escalate", e.Key, zap.String("attempt", e.AttemptID),
+		zap.String("reason", e.Reason)); err != nil {
+		return err
+	}
+	t, err := c.read.Thread(ctx, gate.Escalation, e.Key)
+	if err != nil {
+		return err
+	}
+	m := tracker.Marker{
+		Kind: tracker.MarkBlocked, Fleet: c.read.Fleet, Nonce: e.Nonce,
+		Attempt: cmp.Or(e.Block, e.AttemptID),
+	}
+	created, err := c.write.Post(ctx, gate.Escalation, t, m, c.escalationText(e))
+	if err != nil {
+		return err
+	}
+	if created == 0 {
+		// whoever has taken the label off since: by our own doing it goes only once the question was answered
+		question := t.OwnComments(m)[0]
+		unfinished, err := c.write.ReviewedBefore(ctx, gate.Escalation, t, question)
+		if err == nil && !unfinished {
+			answered, err := c.write.LeftAlone(ctx, gate.Escalation, t, c.read.Labels.Blocked, question.At)
+			if err != nil || answered {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := c.write.MoveLabels(ctx, gate.Escalation, t, c.read.Labels.Blocked); err != nil || created == 0 {
+		return err
+	}
+	return c.write.ReadBack(ctx, gate.Escalation, t, created)
+}
+
+// Preview is the comment that Escalate would write, without its marker.
+func (c *Asker) Preview(e Escalation) string { return c.escalationText(e) }
+
+func (c *Asker) escalationText(e Escalation) string {
+	const excerptLines = 12
+	p := escalationPage{Escalation: e}
+	if p.Question = ""; e.Reason == needsHuman {
+		p.Question = strings.TrimSpace(e.Question)
+	}
+	if e.Reclaim != "" && strings.Contains(e.Cause, e.Reclaim) {
+		p.Cause = "" // it is said already
+	}
+	if strings.HasPrefix(e.Cause, "nothing was pushed") {
+		p.Unsafe = ""
+	}
+	output := c.text.Redactor().Clean(e.Tail) // before anything is cut: half a secret matches nothing
+	p.Excerpt = plaintext.Excerpt(output, e.Cause, excerptLines)
+	p.Folded = len(strings.Fields(p.Excerpt)) < len(strings.Fields(output))
+	if strings.Contains(p.Question+e.Cause, strings.TrimSpace(p.Excerpt)) {
+		p.Excerpt = "" // it is shown already
+	}
+	text := c.text.Page("escalation", p)
+	if e.PullRequest > 0 { // it is ours, and named in this comment anyway
+		own := fmt.Sprintf("pull request #%d", e.PullRequest)
+		text = strings.ReplaceAll(text, strings.Replace(own, "#", "#"+prose.Gap, 1), own)
+	}
+	return text
+}
+
+// needsHuman is the reason of a question.
+const needsHuman = "needs_human"
+
+// escalationPage is what pages/escalation.md shows.
+type escalationPage struct {
+	Escalation
+	Excerpt string // of Tail
+	Folded  bool   // Tail has more than the excerpt
+}
+
+// Invite leads to the recommended comment.
+func (p escalationPage) Invite() string {
+	switch {
+	case strings.Contains(p.Reply, "<"):
+		return "Comment this, with your own words in place of `<…>`:"
+	case strings.HasPrefix(p.Ask, "Step 1: "): // its last step is this comment
+		return "To copy:"
+	case p.Reply == resumeComment:
+		return "Then comment:"
+	}
+	return "Comment:"
+}
+
+const resumeComment = command.Start + " " + string(command.Resume)
+
+// Others are the commands beside the recommended one. Resuming brings the same question where words are asked for.
+func (p escalationPage) Others() []command.Row {
+	return slices.DeleteFunc(command.For(command.OnIdle, command.OnWaiting, command.OnTask), func(c command.Row) bool {
+		return c.Name == command.Resume && strings.Contains(p.Reply, "<") ||
+			strings.HasPrefix(p.Reply+" ", command.Start+" "+string(c.Name)+" ")
+	})
+}
+
+// SameFailure names the issues that the same failure holds up; those of this repository by their number.
+func (p escalationPage) SameFailure() string {
+	if len(p.Alike) < 2 {
+		return ""
+	}
+	own, err := api.ParseKey(p.Key)
+	var names []string
+	for _, key := range p.Alike[:min(len(p.Alike), pages.RowLimit)] {
+		name := pages.IssueRef(key)
+		if err == nil && strings.HasPrefix(name, own.FullName()+"#") {
+			name = strings.TrimPrefix(name, own.FullName())
+		}
+		names = append(names, name)
+	}
+	if more := len(p.Alike) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("%d issues are held up by the same failure: %s", len(p.Alike), strings.Join(names, ", "))
+}
+
+// Link is the page of the branch, if that is an address.
+func (p escalationPage) Link() string { return pages.PageLink(p.BranchURL) }
+
+// triedLine is one row of what was tried: an attempt, or what a person answered.
+type triedLine struct {
+	pages.AttemptLine
+	Said *pages.AnswerLine
+}
+
+// shownAnswers bounds the answers in a table; the oldest are left out.
+const shownAnswers = 10
+
+// History is what was tried, in the order of its times.
+func (p escalationPage) History() (rows []triedLine) {
+	answers := p.Answers[max(0, len(p.Answers)-shownAnswers):]
+	for _, a := range p.Attempts[max(0, len(p.Attempts)-pages.AttemptLimit):] {
+		for len(answers) > 0 && answers[0].At.Before(a.At) {
+			rows, answers = append(rows, triedLine{Said: &answers[0]}), answers[1:]
+		}
+		rows = append(rows, triedLine{AttemptLine: a})
+	}
+	for i := range answers {
+		rows = append(rows, triedLine{Said: &answers[i]})
+	}
+	return rows
+}
+
+// Earlier is how many attempts are not shown.
+func (p escalationPage) Earlier() int {
+	if len(p.Attempts) == 0 {
+		return 0
+	}
+	return p.Attempts[max(0, len(p.Attempts)-pages.AttemptLimit)].Earlier()
+}

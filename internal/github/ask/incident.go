@@ -1,0 +1,159 @@
+package ask
+
+import (
+	"cmp"
+	"context"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/tracker"
+)
+
+// IncidentIssue is the issue that shows one outage to people. Repo and Key make one issue, which later outages
+// of the same kind open again.
+type IncidentIssue struct {
+	Repo  string // owner/name of where it is shown
+	Issue string // where an earlier call has shown it, looked at first; empty: not known
+	Key   string // of what is out, e.g. "model:gpt"; any text
+	Title string
+	Body  string // what is out, and what was seen of it
+	Open  bool   // false: it is over
+
+	Since, Until time.Time // Until: when it was over
+	Waiting      []string  // keys of the issues that wait for it
+	Check        []string  // what a person can check, one line each
+	Does         string    // what Retake does meanwhile; empty: what it does about every outage
+}
+
+// incidentPages bounds the issues that are searched for that of an earlier outage: our latest 1,000. Beyond
+// them another one is made.
+const incidentPages = 10
+
+// EnsureIncident makes the outage's issue say what it should, opening or closing it. It finds the issue by
+// marker and author, and carries none of our labels. An issue that a person has closed stays closed while the
+// same outage (Since) goes on. An outage that was never shown is not shown once it is over: then the key is
+// empty.
+func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string, err error) {
+	if err := c.conn.CheckWrites("incident", i.Repo, zap.String("reason", i.Key)); err != nil {
+		return "", err
+	}
+	p, err := api.ParseRepo(i.Repo)
+	if err != nil {
+		return "", err
+	}
+	m := tracker.Marker{
+		Kind: tracker.MarkIncident, Fleet: c.read.Fleet, Nonce: tracker.NonceOf(i.Key),
+		Since: i.Since.Unix(),
+	}
+	body, err := tracker.WithMarker(m, c.text.Page("incident", i))
+	if err != nil {
+		return "", err
+	}
+	title := cmp.Or(c.text.Redactor().Title(i.Title), "Retake: something that many tasks need is out")
+	found, err := c.knownIncident(ctx, p, m, i.Issue)
+	if found == nil && err == nil {
+		found, err = c.findIncident(ctx, p, m)
+	}
+	if err != nil || found == nil && !i.Open {
+		return "", err
+	}
+	if found == nil {
+		found, _, err = c.conn.Lane(gate.Completion).Issues.Create(ctx, p.Owner, p.Repo,
+			&gh.IssueRequest{Title: &title, Body: &body})
+		p.Number = found.GetNumber()
+		if err = api.Accepted(p.Number, "the issue about an outage", err); err != nil {
+			return "", err
+		}
+		return p.Key(), nil
+	}
+	p.Number = found.GetNumber()
+	return p.Key(), c.updateIncident(ctx, p, found, m, i.Open, title, body)
+}
+
+// updateIncident sends what has changed in one request, or nothing.
+func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, m tracker.Marker, open bool, title,
+	body string,
+) error {
+	var change gh.IssueRequest
+	before, _ := tracker.ReadMarker(now.GetBody())
+	switch isOpen := now.GetState() == "open"; {
+	case isOpen && !open:
+		change.State, change.StateReason = gh.String("closed"), gh.String("completed")
+	case !isOpen && open && before.Since != m.Since:
+		change.State = gh.String("open")
+	}
+	if now.GetTitle() != title {
+		change.Title = &title
+	}
+	if !tracker.SameText(now.GetBody(), body) {
+		change.Body = &body
+	}
+	if change == (gh.IssueRequest{}) {
+		return nil
+	}
+	edited, _, err := c.conn.Lane(gate.Completion).Issues.Edit(ctx, p.Owner, p.Repo, p.Number, &change)
+	return api.Accepted(edited.GetNumber(), "the change of "+p.Key(), err)
+}
+
+// knownIncident is the issue that a caller remembers, nil if it is another one by now: a search among all our
+// issues is spared for each change.
+func (c *Asker) knownIncident(ctx context.Context, repo api.Place, want tracker.Marker, key string) (*gh.Issue, error) {
+	if !strings.HasPrefix(key, repo.FullName()+"#") {
+		return nil, nil
+	}
+	p, err := api.ParseKey(key)
+	if err != nil {
+		return nil, err
+	}
+	self, err := c.conn.Self(ctx, gate.Completion)
+	if err != nil {
+		return nil, err
+	}
+	i, _, err := c.conn.Lane(gate.Completion).Issues.Get(ctx, p.Owner, p.Repo, p.Number)
+	if err = api.Normalize(err); err != nil {
+		return nil, api.UnlessGone(err)
+	}
+	if i.GetNumber() != p.Number || !isIncident(i, want, self) {
+		return nil, nil
+	}
+	return i, nil
+}
+
+// isIncident reports whether an issue is ours, with the marker.
+func isIncident(i *gh.Issue, want tracker.Marker, self string) bool {
+	m, ok := tracker.ReadMarker(i.GetBody())
+	m.Since = want.Since
+	return ok && m == want && !i.IsPullRequest() && strings.EqualFold(i.GetUser().GetLogin(), self)
+}
+
+// findIncident is our issue with the marker, nil if there is none. The oldest counts.
+func (c *Asker) findIncident(ctx context.Context, p api.Place, want tracker.Marker) (found *gh.Issue, err error) {
+	self, err := c.conn.Self(ctx, gate.Completion)
+	if err != nil {
+		return nil, err
+	}
+	opts := &gh.IssueListByRepoOptions{
+		State: "all", Creator: self, Sort: "created", Direction: "desc",
+		ListOptions: gh.ListOptions{PerPage: api.PageSize},
+	}
+	for range incidentPages {
+		raw, resp, err := c.conn.Lane(gate.Completion).Issues.ListByRepo(ctx, p.Owner, p.Repo, opts)
+		if err != nil {
+			return nil, api.Normalize(err)
+		}
+		for _, i := range raw {
+			if isIncident(i, want, self) {
+				found = i
+			}
+		}
+		if opts.Page = resp.NextPage; opts.Page == 0 {
+			break
+		}
+	}
+	return found, nil
+}

@@ -1,0 +1,55 @@
+package ask
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/github/gate"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
+)
+
+// RemindRequest asks again for the answer to a question of ours. Nonce and Block make one comment, ever.
+type RemindRequest struct {
+	Key, Nonce string
+	Block      string // names the question, as in Escalation
+	Title      string // the reason in words; empty: as in the question
+}
+
+// ReminderPage is what pages/reminder.md shows.
+type ReminderPage struct {
+	RemindRequest
+	Asked time.Time
+	Page  string // of the question
+}
+
+// Remind writes one short comment that points to a question. Once the question is no longer open (the issue is
+// closed or not blocked any more, or it is not the claim's latest question) nobody is reminded.
+func (c *Asker) Remind(ctx context.Context, req RemindRequest) error {
+	if err := c.conn.CheckWrites("remind", req.Key, zap.String("task", req.Nonce),
+		zap.String("attempt", req.Block)); err != nil {
+		return err
+	}
+	t, err := c.read.Thread(ctx, gate.Escalation, req.Key)
+	if err != nil {
+		return err
+	}
+	asked := t.OwnComments(tracker.Marker{Kind: tracker.MarkBlocked, Fleet: c.read.Fleet, Nonce: req.Nonce})
+	if t.Issue.State != "open" || !t.Issue.Has(c.read.Labels.Blocked) || len(asked) == 0 {
+		return nil
+	}
+	question := asked[len(asked)-1]
+	if question.Mark.Attempt != req.Block {
+		return nil
+	}
+	m := tracker.Marker{Kind: tracker.MarkReminder, Fleet: c.read.Fleet, Nonce: req.Nonce, Attempt: req.Block}
+	if req.Title == "" {
+		req.Title = pages.TitleOf(question.Body)
+	}
+	page := ReminderPage{req, question.At, fmt.Sprintf("%s#issuecomment-%d", t.Issue.URL, question.Id)}
+	_, err = c.write.Post(ctx, gate.Escalation, t, m, c.text.Page("reminder", page))
+	return err
+}

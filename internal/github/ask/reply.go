@@ -1,0 +1,110 @@
+package ask
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/command"
+	"retake/internal/github/gate"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
+)
+
+// ReplyKind is what a reply says.
+type ReplyKind string
+
+// The closed list of replies.
+const (
+	ReplyWhy      ReplyKind = "why"      // what the task is doing, and what a person can do
+	ReplyHelp     ReplyKind = "help"     // all commands
+	ReplyRefused  ReplyKind = "refused"  // a command that was not carried out
+	ReplyMisspelt ReplyKind = "misspelt" // a command that there is not
+)
+
+// ReplyRequest answers a comment. Comment and Edit make one reply, ever.
+type ReplyRequest struct {
+	Key     string    // issue or pull request
+	Comment int64     // Answer.CommentID
+	Edit    time.Time // Answer.At
+	Kind    ReplyKind
+
+	Task  pages.ProgressView // why: as in the progress comment; its note is what the task waits for
+	Until time.Time          // why: how long it waits; zero: for as long as it takes
+	Can   []command.Name     // why: what helps now
+
+	Why     string // refused: a sentence, e.g. Answer.Problem
+	Instead string // refused: a sentence, what to do instead; may be empty
+
+	Word  string       // misspelt: Answer.Word
+	Meant command.Name // misspelt: Answer.Meant
+}
+
+// repliedAttempts bounds the attempts in a reply, so that it stays short. The others are counted.
+const repliedAttempts = 3
+
+// replyPage is what pages/reply.md shows.
+type replyPage struct {
+	ReplyRequest
+	pages.ProgressView
+	By      string      // Until for people
+	Earlier int         // attempts that are not listed
+	Ways    string      // commands, as a list in a sentence
+	Typed   string      // the misspelt command as code
+	Asked   pages.Asked // why, in Blocked
+	Author  string      // of the comment that is answered; empty: it is gone
+	Said    string      // its page
+}
+
+// Reply answers a comment with one of our own, at most 10 lines long. A comment or issue that is gone gets none.
+func (c *Asker) Reply(ctx context.Context, req ReplyRequest) error {
+	if err := c.conn.CheckWrites("reply", req.Key, zap.Int64("comment", req.Comment),
+		zap.String("to", string(req.Kind))); err != nil {
+		return err
+	}
+	t, err := c.read.ThreadComments(ctx, gate.Completion, req.Key)
+	if err == nil {
+		m := tracker.Marker{Kind: tracker.MarkReply, Fleet: c.read.Fleet, Comment: req.Comment, Edit: req.Edit.Unix()}
+		_, err = c.write.Post(ctx, gate.Completion, t, m, c.ReplyText(req, t))
+	}
+	return api.UnlessGone(err)
+}
+
+func (c *Asker) ReplyText(req ReplyRequest, t tracker.Thread) string {
+	p := replyPage{ReplyRequest: req, ProgressView: req.Task}
+	if req.Task.State == pages.StateBlocked {
+		question := tracker.LatestOf(t.Questions(c.read.Fleet))
+		p.Asked = pages.AskedIn(question.Body, question.Url)
+	}
+	p.Earlier = max(0, len(p.Attempts)-repliedAttempts)
+	p.Attempts = p.Attempts[p.Earlier:]
+	if !req.Until.IsZero() {
+		p.By = req.Until.UTC().Format("2 January 2006, 15:04 UTC")
+	}
+	for _, said := range t.Comments {
+		if said.Id == req.Comment {
+			p.Author, p.Said = said.Author, pages.PageLink(said.Url)
+		}
+	}
+	p.Typed = c.text.Redactor().Code(command.Start+" "+req.Word, command.WordLimit+len(command.Start)+1)
+	p.Ways = ways(req.Can)
+	return c.text.Page("reply", p)
+}
+
+// ways is a list of commands for the end of a sentence.
+func ways(can []command.Name) string {
+	var all []string
+	for _, name := range append(can[:len(can):len(can)], command.Help) {
+		if c, known := command.RowOf(string(name)); known {
+			all = append(all, "`"+c.Usage+"`")
+		}
+	}
+	last := len(all) - 1
+	if last == 0 {
+		return all[0]
+	}
+	return strings.Join(all[:last], ", ") + " or " + all[last]
+}

@@ -1,0 +1,340 @@
+package claims
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
+)
+
+// Claims makes, shows and ends claims.
+type Claims struct {
+	conn      *api.Conn
+	read      *tracker.Reader
+	write     *tracker.Writer
+	text      *pages.Text
+	claims    api.Memory[claimComment] // by issue and nonce
+	unsettled api.Memory[unsettled]    // issues whose labels were changed while they were claimed
+}
+
+// New returns a Claims.
+func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *pages.Text) *Claims {
+	return &Claims{
+		conn: conn, read: read, write: write, text: text,
+		claims: api.NewMemory[claimComment](api.Remembered), unsettled: api.NewMemory[unsettled](api.Remembered),
+	}
+}
+
+// Outcome of a claim.
+type Outcome string
+
+// The closed list of outcomes.
+const (
+	Won         Outcome = "won"          // the issue is ours: labels, comment and read-back agree
+	Lost        Outcome = "lost"         // somebody else holds it: ClaimResult.Winner
+	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
+)
+
+// Request asks for an issue. The same request again, after a crash or an error, goes on where the last one
+// stopped; for a claim that was won already it restores the claimed label, which is how a task goes on after a
+// human unblocked it.
+type Request struct {
+	Key   string
+	Nonce string // 8 characters of [a-z0-9], once per claim
+	RunID string // the director's run; for people who read the marker
+	// Unblock: a human has answered, or the work in review needs more, so the blocked or review label comes
+	// off, if this very claim holds the issue.
+	Unblock bool
+	// Answers, with Unblock, is how many answers the claim follows. A question of ours that was asked after
+	// that many or more stays.
+	Answers int
+}
+
+// Holder is whose claim holds an issue.
+type Holder struct {
+	Fleet, Nonce, Login string
+}
+
+// Result is the outcome of a claim.
+type Result struct {
+	Outcome Outcome
+	Offered bool   // the issue asks for work all the same: it would look like work again
+	Winner  Holder // lost only
+	Why     string // not_eligible only
+}
+
+// Claim runs the claim protocol: add the claimed label, post the claim comment, read back, remove the task
+// label. In this order, because a claim may stop anywhere for good: the issue always shows a label, and one
+// without the task label has a comment that says whose it is. The loser deletes its own comment and leaves the
+// labels as the winner has them.
+func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
+	if err := c.conn.CheckWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
+		return Result{}, err
+	}
+	ctx = c.conn.Gate.InOneGo(ctx)
+	t, err := c.read.Thread(ctx, gate.Claim, req.Key)
+	if err != nil {
+		return Result{}, err
+	}
+	m := tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce, Run: req.RunID}
+	if _, err := m.Line(); err != nil {
+		return Result{}, err
+	}
+	if req.Unblock {
+		t.Adopt(c.read.Fleet, req.Nonce)
+	}
+	if holder, ok := t.Holder(); ok && !t.IsOwnClaim(c.read.Fleet, holder, req.Nonce) {
+		return c.withdraw(ctx, t, m, Result{Outcome: Lost, Winner: holderOf(holder)})
+	}
+	if req.Unblock && c.asksNewer(t, req) { // nothing is undone: the claim and the question are our successor's now
+		return Result{Outcome: NotEligible, Why: "a newer question waits for a human"}, nil
+	}
+	why, err := c.ineligible(ctx, t, req)
+	if err != nil {
+		return Result{}, err
+	}
+	if why != "" {
+		return c.undo(ctx, t, m, why)
+	}
+	old := []string{c.read.Labels.Review}
+	if req.Unblock {
+		old = append(old, c.read.Labels.Blocked)
+	}
+	text := c.text.Page("claim", req.Nonce)
+	if t, err = c.write.Mutate(ctx, gate.Claim, t,
+		tracker.Bundle{On: c.read.Labels.Claimed, Off: old, Mark: m, Text: text}); err != nil {
+		return Result{}, err
+	}
+	if err := c.write.AddLabel(ctx, gate.Claim, t, c.read.Labels.Claimed); err != nil {
+		return Result{}, err
+	}
+	for _, label := range old {
+		if err := c.write.DropLabel(ctx, gate.Claim, t, label); err != nil {
+			return Result{}, err
+		}
+	}
+	if _, err := c.write.Post(ctx, gate.Claim, t, m, text); err != nil {
+		return Result{}, err
+	}
+	return c.verify(ctx, t.Place, req, m)
+}
+
+// asksNewer reports whether the claim's latest question was asked when as many answers were known as this
+// request follows, or more: then the request is from before that question. A question's block is named
+// "<attempt>" or, after n answers, "<attempt>.<n>".
+func (c *Claims) asksNewer(t tracker.Thread, req Request) bool {
+	questions := t.OwnComments(tracker.Marker{Kind: tracker.MarkBlocked, Fleet: c.read.Fleet, Nonce: req.Nonce})
+	if len(questions) == 0 {
+		return false
+	}
+	_, after, _ := strings.Cut(questions[len(questions)-1].Mark.Attempt, ".")
+	known, _ := strconv.Atoi(after) // nothing: asked before any answer
+	return known >= req.Answers
+}
+
+// verify reads back what the claim has written and what everybody else has.
+func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker.Marker) (Result, error) {
+	t, err := c.read.Thread(ctx, gate.Claim, p.Key())
+	if err != nil {
+		return Result{}, err
+	}
+	if req.Unblock {
+		t.Adopt(c.read.Fleet, req.Nonce)
+	}
+	holder, ok := t.Holder()
+	switch {
+	case ok && !t.IsOwnClaim(c.read.Fleet, holder, req.Nonce):
+		return c.withdraw(ctx, t, m, Result{Outcome: Lost, Winner: holderOf(holder)})
+	case !ok && len(t.OwnComments(m)) == 0:
+		return Result{}, api.Transient("our claim comment on "+p.Key()+" cannot be read back yet", nil)
+	case !ok:
+		return c.withdraw(ctx, t, m, Result{Outcome: NotEligible, Why: "released while it was being claimed"})
+	}
+	if why := c.unclaimable(t.Issue); why != "" {
+		return c.undo(ctx, t, m, why)
+	}
+	if !t.Issue.Has(c.read.Labels.Claimed) {
+		if t.Issue.Has(c.read.Labels.Task) {
+			return c.labelsChanged(ctx, t, m)
+		}
+		off, err := c.claimTakenOff(ctx, t, m)
+		if err == nil && !off {
+			err = labelsChanging(t)
+		}
+		if err != nil {
+			return Result{}, err
+		}
+		return c.undo(ctx, t, m, c.claimRemoved())
+	}
+	for _, again := range t.OwnComments(m)[1:] { // a lost answer, and a list that lagged behind
+		if err := c.write.Remove(ctx, gate.Claim, t, again); err != nil {
+			return Result{}, err
+		}
+	}
+	return c.takeTask(ctx, t, m)
+}
+
+// takeTask removes the task label, with which the claim is won. If the claimed label has been taken off
+// meanwhile, the issue was still offered: it is so again.
+func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
+	for _, name := range t.Issue.Named(c.read.Labels.Task) {
+		left, err := c.write.RemoveLabel(ctx, gate.Claim, t, name)
+		if err != nil {
+			return Result{}, err
+		}
+		if left == nil || left.Has(c.read.Labels.Claimed) {
+			continue
+		}
+		t.Issue = *left
+		if err := c.write.AddLabel(ctx, gate.Claim, t, c.read.Labels.Task); err != nil {
+			return Result{}, err
+		}
+		t.Issue.Labels = append(t.Issue.Labels, c.read.Labels.Task)
+		return c.labelsChanged(ctx, t, m)
+	}
+	c.unsettled.Drop(t.Key())
+	return Result{Outcome: Won}, nil
+}
+
+// What a claim takes its own issue back from, when it is told to.
+const (
+	waitsForHuman = "blocked: waits for a human"
+	inReview      = "in review"
+)
+
+// unclaimable returns why nobody can claim an issue, "" if it can be claimed.
+func (c *Claims) unclaimable(i tracker.Issue) string {
+	switch {
+	case i.IsPullRequest:
+		return "a pull request"
+	case i.State != "open":
+		return "closed"
+	case i.Has(c.read.Labels.Blocked):
+		return waitsForHuman
+	case i.Has(c.read.Labels.Review) && !i.Has(c.read.Labels.Task):
+		return inReview
+	}
+	return ""
+}
+
+// ineligible says why we may not claim an issue that nobody else holds. Without the task label we may if we
+// hold it already, if somebody stopped between labels and comment (the comment then decides), or if it was our
+// own credential that took the label off, which means that a claim stopped between its two labels.
+func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) (string, error) {
+	holder, ok := t.Holder()
+	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
+	over := t.WasReleased(req.Nonce) || !ok &&
+		len(t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce})) > 0
+	takesBack := req.Unblock && !over // also if somebody has deleted the comment of the claim, which is written again
+	if why := c.unclaimable(t.Issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
+		return why, nil
+	}
+	if ok || takesBack {
+		return c.takenBack(ctx, t, req)
+	}
+	if over {
+		return "this claim has ended", nil
+	}
+	if t.Issue.Has(c.read.Labels.Task) || t.Issue.Has(c.read.Labels.Claimed) {
+		return c.leftToPeople(ctx, t)
+	}
+	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
+	if err != nil || tookTaskLabel(t, h) {
+		return "", err
+	}
+	return "the label " + c.read.Labels.Task + " is not there", nil
+}
+
+// takenBack says that somebody has taken the claimed label off behind an earlier try of this claim, "" if not.
+// An issue that still shows a label of ours is not: the claim goes on. What happened to the other labels after
+// it was an answer.
+func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (string, error) {
+	if slices.ContainsFunc(c.read.Labels.Others(""), t.Issue.Has) {
+		return "", nil
+	}
+	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
+	at := h.TakenOff(c.read.Labels.Claimed)
+	own := t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce})
+	if err != nil || at < max(h.Offered(), h.Last(c.read.Labels.Blocked), h.Last(c.read.Labels.Review), 0) ||
+		len(own) == 0 ||
+		!h.Since(at, own[0].At) {
+		return "", err
+	}
+	return c.claimRemoved(), nil
+}
+
+// claimRemoved is why a claim ends whose label somebody takes off.
+func (c *Claims) claimRemoved() string {
+	return "the label " + c.read.Labels.Claimed + " was removed while it was being claimed"
+}
+
+// tookTaskLabel reports whether we were the last to touch the issue's task label, removing it, after any claim
+// that has ended.
+func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
+	at := h.Last(h.Labels.Task)
+	if at < 0 || h.Events[at].GetEvent() != "unlabeled" || !h.ByUs(h.Events[at]) {
+		return false
+	}
+	return !slices.ContainsFunc(t.Comments, func(r tracker.Comment) bool {
+		ended := r.Mark != nil && (r.Mark.Kind == tracker.MarkRelease || r.Mark.Kind == tracker.MarkClaim &&
+			r.Mark.Ended != "")
+		return ended && !r.At.Before(h.Events[at].GetCreatedAt().Time)
+	})
+}
+
+// claimTakenOff reports whether a person has taken the claimed label off since the issue was offered. By our
+// own account that counts only after the claim's comment: before it another director of the same account may
+// have taken the claim for one that has ended (see Free).
+func (c *Claims) claimTakenOff(ctx context.Context, t tracker.Thread, m tracker.Marker) (bool, error) {
+	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
+	at := h.TakenOff(c.read.Labels.Claimed)
+	if err != nil || at < 0 || at < h.Offered() {
+		return false, err
+	}
+	own := t.OwnComments(m)
+	return !h.ByUs(h.Events[at]) || len(own) > 0 && !h.Events[at].GetCreatedAt().Before(own[0].At), nil
+}
+
+// withdraw deletes our comments of this claim, if any, and touches nothing else. A comment that has reported on
+// work is no mere claim any more and stays.
+func (c *Claims) withdraw(ctx context.Context, t tracker.Thread, m tracker.Marker, result Result) (Result, error) {
+	result.Offered = t.Issue.IsOffered(c.read.Labels)
+	for _, r := range t.OwnComments(m) {
+		if !c.isFreshClaim(r) {
+			continue
+		}
+		if err := c.write.Remove(ctx, gate.Claim, t, r); err != nil {
+			return Result{}, err
+		}
+	}
+	return result, nil
+}
+
+// isFreshClaim reports whether a claim comment still has the text that Claim wrote.
+func (c *Claims) isFreshClaim(r tracker.Comment) bool {
+	fresh, err := tracker.WithMarker(*r.Mark, c.text.Page("claim", r.Mark.Nonce))
+	return err == nil && tracker.SameText(fresh, r.Body)
+}
+
+// undo ends a claim whose issue is not to be worked on. If we hold the issue with nothing but a fresh claim,
+// the claimed label is ours as well. It goes first: with the comment still there a repetition finds its way
+// back here.
+func (c *Claims) undo(ctx context.Context, t tracker.Thread, m tracker.Marker, why string) (Result, error) {
+	if holder, ok := t.Holder(); ok && t.IsOwnClaim(c.read.Fleet, holder, m.Nonce) && c.isFreshClaim(holder) {
+		if err := c.write.DropLabel(ctx, gate.Claim, t, c.read.Labels.Claimed); err != nil {
+			return Result{}, err
+		}
+	}
+	return c.withdraw(ctx, t, m, Result{Outcome: NotEligible, Why: why})
+}
+
+func holderOf(r tracker.Comment) Holder {
+	return Holder{Fleet: r.Mark.Fleet, Nonce: r.Mark.Nonce, Login: r.Author}
+}

@@ -1,0 +1,83 @@
+package claims
+
+import (
+	"context"
+
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/pages"
+	"retake/internal/github/tracker"
+)
+
+// ProgressPage is what pages/progress.md shows.
+type ProgressPage struct {
+	pages.ProgressView
+	Nonce string
+	Asked pages.Asked // Blocked: zero if the question is not there
+}
+
+// claimComment is the comment of a claim of ours, as it was last read or written.
+type claimComment struct {
+	api.Place
+	tracker.Comment
+}
+
+// Progress shows a task's state in its claim comment. It is not_found when there is no such comment of ours
+// (any more), and changes nothing once the task was delivered.
+func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.ProgressView) error {
+	if err := c.conn.CheckWrites("progress", key, zap.String("task", nonce), zap.String("to", v.State)); err != nil {
+		return err
+	}
+	for range 2 {
+		own, err := c.claimComment(ctx, key, nonce)
+		if err != nil || own.Mark.Ended != "" {
+			return err
+		}
+		var open pages.Asked
+		if v.State == pages.StateBlocked {
+			t, err := c.read.ThreadComments(ctx, gate.Progress, key)
+			if err != nil {
+				return err
+			}
+			question := tracker.LatestOf(t.OwnComments(tracker.Marker{
+				Kind: tracker.MarkBlocked, Fleet: c.read.Fleet,
+				Nonce: nonce,
+			}))
+			open = pages.AskedIn(question.Body, question.Url)
+		}
+		own.Body, err = c.write.Edit(ctx, gate.Progress, own.Place, own.Comment, *own.Mark,
+			c.text.Page("progress", ProgressPage{v, nonce, open}))
+		if api.IsGone(err) {
+			c.Forget(key, nonce)
+			continue // deleted, or replaced by a claim that ran again
+		}
+		if err == nil {
+			c.claims.Put(key+" "+nonce, own)
+		}
+		return err
+	}
+	return &api.Error{Kind: api.KindNotFound, Message: "the claim comment of " + key + " is gone"}
+}
+
+// claimComment finds the comment of a claim in memory, or on GitHub.
+func (c *Claims) claimComment(ctx context.Context, key, nonce string) (claimComment, error) {
+	if own, ok := c.claims.Get(key + " " + nonce); ok {
+		return own, nil
+	}
+	t, err := c.read.ThreadComments(ctx, gate.Progress, key)
+	if err != nil {
+		return claimComment{}, err
+	}
+	t.Adopt(c.read.Fleet, nonce)
+	found := t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: nonce})
+	if len(found) == 0 {
+		return claimComment{}, &api.Error{Kind: api.KindNotFound, Message: "no claim comment of claim " + nonce +
+			" on " + key}
+	}
+	return claimComment{t.Place, found[0]}, nil
+}
+
+// Forget drops what is remembered of a claim's comment, because something else has edited it.
+func (c *Claims) Forget(key, nonce string) { c.claims.Drop(key + " " + nonce) }

@@ -1,0 +1,266 @@
+package command
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"retake/internal/github/prose"
+	"retake/internal/tomlfile/spelling"
+)
+
+// Name is what a comment asks Retake to do.
+type Name string
+
+// The closed list of commands.
+const (
+	None    Name = "" // a comment like any other
+	Retry   Name = "retry"
+	Resume  Name = "resume"
+	Fresh   Name = "fresh"
+	Stop    Name = "stop"
+	Snooze  Name = "snooze" // for Answer.For
+	Budget  Name = "budget" // by Answer.Amount
+	Take    Name = "take"
+	Fix     Name = "fix"
+	Why     Name = "why"
+	Help    Name = "help"
+	Unknown Name = "unknown" // begins like a command, but is none: Answer.Word, Answer.Meant
+)
+
+// What an argument may be.
+const (
+	snoozeLeast = time.Minute
+	snoozeMost  = 30 * 24 * time.Hour
+	budgetMost  = 20
+	Start       = "/agent" // the first word of every command, compared without case, like the command after it
+)
+
+// Where commands work.
+const (
+	OnIdle    = "on an issue that is blocked, waits or is in review"
+	OnWaiting = "on an issue that is blocked or waits"
+	OnTask    = "on an issue that Retake works on, or on its pull request"
+	onPull    = "on Retake's pull request, or on its issue"
+	anywhere  = "on an issue of Retake's, or on its pull request"
+)
+
+// Row is a command as people read about it.
+type Row struct {
+	Name
+	Usage   string
+	Meaning string
+	Where   string
+	// argument takes what it needs from the command's own line and returns the rest of it, or a sentence that
+	// says what is wrong.
+	argument func(a *Answer, line string) (rest, problem string)
+	// alone: after a mention nothing may follow, because "@retake take a look" is no command.
+	alone bool
+}
+
+// All are listed in this order.
+var All = []Row{
+	{Retry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text " +
+		"to the agent.", OnIdle, nil, false},
+	{Resume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was " +
+		"missing is there.", OnWaiting, nil, false},
+	{
+		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout: what was changed so far is thrown away.",
+		OnIdle, nil, true,
+	},
+	{Snooze, "/agent snooze 2h", "Retake waits and then tries again by itself. From 1 minute to 30 days: " +
+		"`30m`, `2h`, `1d`.", OnWaiting, snoozeArgument, false},
+	{
+		Budget, "/agent budget +2", "Retake may make that many more attempts, from 1 to 20, and goes on.", OnTask,
+		budgetArgument, false,
+	},
+	{Fix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text " +
+		"to the agent.", onPull, nil, false},
+	{
+		Take, "/agent take", "You take over: Retake stops and names the branch that has the work so far.", OnTask,
+		nil, true,
+	},
+	{Stop, "/agent stop", "Retake stops working on the issue.", OnTask, nil, true},
+	{
+		Why, "/agent why", "Retake answers what it is doing, what it waits for and what was tried.", anywhere, nil,
+		false,
+	},
+	{Help, "/agent help", "Retake answers with this list.", anywhere, nil, false},
+}
+
+// For are the commands that work in some kinds of places.
+func For(where ...string) []Row {
+	return slices.DeleteFunc(slices.Clone(All),
+		func(c Row) bool { return !slices.Contains(where, c.Where) })
+}
+
+// RowOf finds a command by its name, in any case.
+func RowOf(name string) (Row, bool) {
+	for _, c := range All {
+		if strings.EqualFold(name, string(c.Name)) {
+			return c, true
+		}
+	}
+	return Row{}, false
+}
+
+// nearest is the command that was meant by a misspelt name, "" if none is near.
+func nearest(name string) Name {
+	var names []string
+	for _, c := range All {
+		names = append(names, string(c.Name))
+	}
+	return Name(spelling.Suggest(strings.ToLower(name), names))
+}
+
+var (
+	// Up to three spaces, more would be code.
+	quoteLine = regexp.MustCompile(`^ {0,3}>`)
+	fenceLine = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})(.*)$")
+	textLine  = regexp.MustCompile(`^ {0,3}\S`)
+)
+
+// readCommand reads what a comment asks for: its first line that is neither empty, nor quoted, nor inside a
+// code block, if that line is a command. self is our own login, which people may mention instead of or before
+// /agent.
+func (a *Answer) readCommand(text, self string) {
+	lines := strings.Split(text, "\n")
+	at := FirstOwnLine(lines)
+	if at == len(lines) || !textLine.MatchString(lines[at]) {
+		return
+	}
+	start, line := cutWord(lines[at])
+	mentioned := isMention(start, self)
+	if mentioned {
+		if again, after := cutWord(line); strings.EqualFold(again, Start) {
+			start, line, mentioned = again, after, false
+		}
+	}
+	if !mentioned && !strings.EqualFold(start, Start) {
+		return
+	}
+	name, line := cutWord(line)
+	below := strings.Join(lines[at+1:], "\n")
+	a.obey(strings.TrimRight(name, ",.:;!?"), line, below, mentioned)
+}
+
+// Read reads a comment, and the command in it. self is our login, which people may mention instead of or before
+// /agent. Without a comment it reads a command given elsewhere.
+func Read(body, self string) (a Answer) {
+	text := prose.Clip(prose.Printable(newlines.Replace(body)), answerLimit)
+	a.readCommand(text, self) // with the first line's indentation
+	a.Text = strings.TrimSpace(text)
+	return a
+}
+
+// newlines are all that GitHub renders as one. A carriage return must not make us read a comment as a terminal would
+// show it.
+var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+
+// answerLimit bounds what is read of one comment, in characters.
+const answerLimit = 16_000
+
+// obey reads a command by its name, with the rest of its line and what stands below.
+func (a *Answer) obey(name, line, below string, mentioned bool) {
+	row, known := RowOf(name)
+	switch {
+	case mentioned && (!known && !nearlyExact(name) || known && row.alone && strings.TrimSpace(line+below) != ""):
+		return // people also talk about us
+	case !known:
+		a.Command, a.Word, a.Meant = Unknown, prose.Clip(name, WordLimit), nearest(name)
+		return
+	}
+	a.Command = row.Name
+	if row.argument != nil {
+		line, a.Problem = row.argument(a, strings.TrimSpace(line))
+	}
+	rest := strings.TrimSpace(line + "\n" + below)
+	if row.Name == Fix && rest == "" {
+		a.Problem = "`/agent fix` needs a text that says what is to be fixed, for example `/agent fix the header is " +
+			"read twice`."
+	}
+	if a.Problem == "" {
+		a.Rest = rest
+	}
+}
+
+// WordLimit bounds what is kept of a name that is none, in characters.
+const WordLimit = 40
+
+// isMention reports whether a word is our own login after an @. An app is called name[bot], but people write @name.
+func isMention(word, self string) bool {
+	login, at := strings.CutPrefix(strings.TrimRight(word, ",:"), "@")
+	name := strings.TrimSuffix(strings.ToLower(self), "[bot]")
+	return at && name != "" && strings.TrimSuffix(strings.ToLower(login), "[bot]") == name
+}
+
+// nearlyExact reports whether a word after a mention is a misspelt command. The short names are near too many
+// words that people use: "make" is no "take".
+func nearlyExact(word string) bool { return len(nearest(word)) >= len(Retry) }
+
+var (
+	snoozeTime = regexp.MustCompile(
+		`(?i)^(?:for[ \t]+)?([0-9]{1,6})[ \t]*(m|min|mins|minutes?|h|hrs?|hours?|d|days?|w|weeks?)(?:\s|$)`)
+	budgetMore = regexp.MustCompile(`^\+?([0-9]{1,6})(?:\s|$)`)
+)
+
+func snoozeArgument(a *Answer, line string) (rest, problem string) {
+	if m := snoozeTime.FindStringSubmatch(line); m != nil {
+		n, _ := strconv.Atoi(m[1]) // at most six digits
+		unit := map[byte]time.Duration{
+			'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour,
+			'w': 7 * 24 * time.Hour,
+		}[strings.ToLower(m[2])[0]]
+		if a.For = time.Duration(n) * unit; a.For >= snoozeLeast && a.For <= snoozeMost {
+			return line[len(m[0]):], ""
+		}
+		a.For = 0
+	}
+	return "", "`/agent snooze` needs a time from 1 minute to 30 days, for example `/agent snooze 2h`."
+}
+
+func budgetArgument(a *Answer, line string) (rest, problem string) {
+	if m := budgetMore.FindStringSubmatch(line); m != nil {
+		if n, _ := strconv.Atoi(m[1]); n >= 1 && n <= budgetMost {
+			a.Amount = n
+			return line[len(m[0]):], ""
+		}
+	}
+	return "", fmt.Sprintf("`/agent budget` needs a number of attempts from 1 to %d, for example `/agent budget +2`.",
+		budgetMost)
+}
+
+// FirstOwnLine is the index of the first line that is neither quoted nor code. A quotation ends at an empty line only,
+// because markdown counts an unmarked line below it as part of it.
+func FirstOwnLine(lines []string) int {
+	quoted, fence := false, ""
+	for i, l := range lines {
+		mark := fenceLine.FindStringSubmatch(l)
+		switch {
+		case fence != "":
+			if mark != nil && strings.HasPrefix(mark[1], fence) && strings.TrimSpace(mark[2]) == "" {
+				fence = ""
+			}
+		case strings.TrimSpace(l) == "":
+			quoted = false
+		case quoteLine.MatchString(l):
+			quoted = true
+		case mark != nil:
+			quoted, fence = false, mark[1]
+		case !quoted:
+			return i
+		}
+	}
+	return len(lines)
+}
+
+func cutWord(line string) (word, rest string) {
+	line = strings.TrimLeft(line, " \t")
+	if i := strings.IndexAny(line, " \t"); i >= 0 {
+		return line[:i], line[i+1:]
+	}
+	return line, ""
+}

@@ -1,0 +1,2 @@
+// Package command reads commands in comments, such as "/agent retry". It is pure.
+package command

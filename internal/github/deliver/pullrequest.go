@@ -1,0 +1,155 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/prose"
+	"retake/internal/github/tracker"
+)
+
+// pullRequest finds the task's pull request and brings it up to date, or creates it. Once the claim has ended
+// it is left as it is.
+func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Request, ended bool) (Delivered, error) {
+	pr, err := c.ownPullRequest(ctx, t, req)
+	if err == nil && pr == nil && ended {
+		return Delivered{}, nil
+	}
+	if err == nil && pr == nil {
+		pr, err = c.createPullRequest(ctx, t, req)
+	} else if err == nil && !ended {
+		err = c.updatePullRequest(ctx, t, req, pr)
+	}
+	if err != nil {
+		return Delivered{}, err
+	}
+	return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, nil
+}
+
+// ownPullRequest is that of an earlier delivery, or the one with our head; nil if there is none. An open one
+// with the same head is it; a closed one only if our marker in its body names this claim: a human closed it and
+// it stays closed.
+func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
+	if req.Number > 0 {
+		pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Get(ctx, t.Owner, t.Repo, req.Number)
+		return pr, api.Normalize(err)
+	}
+	raw, _, err := c.conn.Lane(gate.Completion).PullRequests.List(ctx, t.Owner, t.Repo, &gh.PullRequestListOptions{
+		State: "all", Head: t.Owner + ":" + req.Branch, ListOptions: gh.ListOptions{PerPage: api.PageSize},
+	})
+	if err != nil {
+		return nil, api.Normalize(err)
+	}
+	for _, pr := range raw {
+		open := pr.GetState() == "open" && pr.GetBase().GetRef() == req.Base
+		if pr.GetHead().GetRef() == req.Branch && (open || c.wroteBody(t, req, pr)) {
+			return pr, nil
+		}
+	}
+	return nil, nil
+}
+
+// wroteBody reports whether the text of a pull request is ours, of this claim. Who wants to write it himself
+// deletes the marker.
+func (c *Deliveries) wroteBody(t tracker.Thread, req Request, pr *gh.PullRequest) bool {
+	mark, marked := tracker.ReadMarker(pr.GetBody())
+	return marked && mark == c.deliveryMark(req) && strings.EqualFold(pr.GetUser().GetLogin(), t.Self)
+}
+
+func (c *Deliveries) deliveryMark(req Request) tracker.Marker {
+	return tracker.Marker{Kind: tracker.MarkDelivery, Fleet: c.read.Fleet, Nonce: req.Nonce}
+}
+
+func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
+	body, err := c.PullRequestBody(t, req)
+	if err != nil {
+		return nil, err
+	}
+	title := cmp.Or(c.text.Redactor().Title(req.Title), fmt.Sprintf("Retake: issue %d", t.Number))
+	fresh := &gh.NewPullRequest{Title: &title, Head: &req.Branch, Base: &req.Base, Body: &body}
+	if req.Draft {
+		fresh.Draft = &req.Draft
+	}
+	pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
+	err = api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
+	if api.StatusOf(err) != http.StatusUnprocessableEntity {
+		return pr, err
+	}
+	if found, again := c.ownPullRequest(ctx, t, req); again == nil && found != nil {
+		return found, nil // somebody was faster
+	}
+	if req.Draft && strings.Contains(strings.ToLower(api.Detail(err).Message),
+		"draft pull requests are not supported") {
+		fresh.Draft = nil // by this repository's plan; the text still says why it would be one
+		pr, _, err = c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
+	}
+	return pr, api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
+}
+
+// updatePullRequest rewrites our own text of an open pull request and makes a draft ready. Its title, and a
+// text that somebody else has written, are left alone.
+func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, req Request, pr *gh.PullRequest) error {
+	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
+		return nil
+	}
+	body, err := c.PullRequestBody(t, req)
+	if err != nil {
+		return err
+	}
+	if !tracker.SameText(body, pr.GetBody()) {
+		edited, _, err := c.conn.Lane(gate.Completion).PullRequests.Edit(ctx, t.Owner, t.Repo, pr.GetNumber(),
+			&gh.PullRequest{Body: &body})
+		if err = api.Accepted(edited.GetNumber(), "the text of the pull request of "+req.Branch, err); err != nil {
+			return err
+		}
+	}
+	if pr.GetDraft() && !req.Draft {
+		return c.markReady(ctx, pr)
+	}
+	return nil
+}
+
+// PullRequestPage is what pages/pullrequest.md shows.
+type PullRequestPage struct {
+	Request
+	Issue int
+}
+
+func (c *Deliveries) PullRequestBody(t tracker.Thread, req Request) (string, error) {
+	// It may become the message of a commit, when the pull request is merged.
+	return tracker.WithMarker(c.deliveryMark(req), c.text.MessagePage("pullrequest", PullRequestPage{req, t.Number}))
+}
+
+const readyMutation = `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
+
+// markReady ends the draft state, for which REST has no call.
+func (c *Deliveries) markReady(ctx context.Context, pr *gh.PullRequest) error {
+	var answer struct {
+		Data struct {
+			Ready struct {
+				PullRequest struct {
+					IsDraft bool `json:"isDraft"`
+				} `json:"pullRequest"`
+			} `json:"markPullRequestReadyForReview"`
+		} `json:"data"`
+		Errors []struct{ Type, Message string } `json:"errors"`
+	}
+	err := c.conn.Query(ctx, gate.Completion, readyMutation, map[string]string{"id": pr.GetNodeID()}, &answer)
+	switch {
+	case err != nil:
+		return err
+	case len(answer.Errors) > 0:
+		return api.Permanent("pull request #%d stays a draft: %s: mark it as ready for review by hand", pr.GetNumber(),
+			prose.Clip(prose.Printable(answer.Errors[0].Message), api.MessageLimit))
+	case answer.Data.Ready.PullRequest.IsDraft:
+		return api.Transient(fmt.Sprintf("pull request #%d is still a draft", pr.GetNumber()), nil)
+	}
+	return nil
+}

@@ -1,0 +1,228 @@
+package deliver
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/prose"
+	"retake/internal/github/tracker"
+)
+
+// States of a pull request.
+const (
+	PullOpen   = "open"
+	PullMerged = "merged"
+	PullClosed = "closed" // without being merged
+)
+
+// PullRequest is what became of a delivery. What comes after Draft is read only while it is open.
+type PullRequest struct {
+	Number int
+	URL    string
+	State  string // PullOpen, PullMerged or PullClosed
+	By     string // login of who merged or closed it, "" unknown
+	Head   string // SHA
+	Draft  bool
+
+	// it cannot be merged cleanly. Until GitHub has found out, which takes it seconds after a push, false.
+	Conflict bool
+	Settled  bool            // no check of Head is under way
+	Failing  []FailedCheck   // of Head, by name
+	Changes  []ChangeRequest // oldest first
+}
+
+// FailedCheck is a check run or a commit status that failed.
+type FailedCheck struct{ Name, URL, Text string }
+
+// ChangeRequest is the latest opinion of a person with write access, who wants something changed.
+type ChangeRequest struct {
+	ID   int64 // of the review
+	By   string
+	At   time.Time
+	Text string // the review, and its comments as "path:line: text"
+}
+
+const (
+	changeLimit    = 16_000 // of one change request, in characters
+	failureLimit   = 4_000  // of one failed check's text, in characters
+	failuresListed = 50
+)
+
+// badConclusions are those of check runs that failed. One that was cancelled or is stale says nothing about the work.
+var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
+
+// PullRequest reads a pull request of an issue's repository: its checks, and who wants it changed. All requests
+// are conditional: one that has not changed costs nothing of the hourly limit.
+func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
+	p, err := api.ParseKey(key)
+	if err != nil {
+		return PullRequest{}, err
+	}
+	p.Number = number
+	raw, _, err := c.conn.Lane(gate.Reads).PullRequests.Get(ctx, p.Owner, p.Repo, number)
+	if err != nil {
+		return PullRequest{}, api.Normalize(err)
+	}
+	pr := PullRequest{
+		Number: number, URL: raw.GetHTMLURL(), State: PullOpen, Head: raw.GetHead().GetSHA(),
+		Draft: raw.GetDraft(),
+	}
+	switch {
+	case raw.GetMerged():
+		pr.State, pr.By = PullMerged, raw.GetMergedBy().GetLogin()
+		return pr, nil
+	case raw.GetState() != "open":
+		pr.State = PullClosed
+		// a pull request does not say who closed it
+		about, _, err := c.conn.Lane(gate.Reads).Issues.Get(ctx, p.Owner, p.Repo, number)
+		pr.By = about.GetClosedBy().GetLogin()
+		return pr, api.Normalize(err)
+	}
+	pr.Conflict = raw.Mergeable != nil && !*raw.Mergeable
+	pr.Settled = true
+	if err := c.checkRuns(ctx, p, &pr); err != nil {
+		return PullRequest{}, err
+	}
+	if err := c.statuses(ctx, p, &pr); err != nil {
+		return PullRequest{}, err
+	}
+	slices.SortStableFunc(pr.Failing, func(a, b FailedCheck) int { return cmp.Compare(a.Name, b.Name) })
+	pr.Failing = pr.Failing[:min(len(pr.Failing), failuresListed)]
+	pr.Changes, err = c.changeRequests(ctx, p)
+	return pr, err
+}
+
+// checkRuns reads the latest run of each check.
+func (c *Deliveries) checkRuns(ctx context.Context, p api.Place, pr *PullRequest) error {
+	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.conn.Lane(gate.Reads).Checks.ListCheckRunsForRef(ctx, p.Owner, p.Repo, pr.Head,
+			&gh.ListCheckRunsOptions{ListOptions: page})
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range list.CheckRuns {
+			pr.Settled = pr.Settled && run.GetStatus() == "completed"
+			if slices.Contains(badConclusions, run.GetConclusion()) {
+				about := run.GetOutput()
+				text := about.GetTitle() + "\n" + about.GetSummary() + "\n" + about.GetText()
+				pr.fails(run.GetName(), cmp.Or(run.GetDetailsURL(), run.GetHTMLURL()),
+					cmp.Or(strings.TrimSpace(text), run.GetConclusion()))
+			}
+		}
+		return resp, nil
+	})
+	return c.unlessForbidden(err, p, "checks")
+}
+
+// statuses reads the latest commit status of each context.
+func (c *Deliveries) statuses(ctx context.Context, p api.Place, pr *PullRequest) error {
+	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.conn.Lane(gate.Reads).Repositories.GetCombinedStatus(ctx, p.Owner, p.Repo, pr.Head, &page)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range list.Statuses {
+			switch s.GetState() {
+			case "pending":
+				pr.Settled = false
+			case "failure", "error":
+				pr.fails(s.GetContext(), s.GetTargetURL(), cmp.Or(s.GetDescription(), s.GetState()))
+			}
+		}
+		return resp, nil
+	})
+	return c.unlessForbidden(err, p, "commit statuses")
+}
+
+func (pr *PullRequest) fails(name, address, text string) {
+	pr.Failing = append(pr.Failing, FailedCheck{
+		Name: prose.Printable(name), URL: address,
+		Text: prose.Clip(prose.Printable(text), failureLimit),
+	})
+}
+
+// unlessForbidden goes on without what the token may not read: a person sees it on the page of the pull request.
+func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error {
+	if api.StatusOf(err) != http.StatusForbidden || api.KindOf(err) != api.KindPermanent {
+		return err
+	}
+	c.conn.Log.Warn("the token may not read "+what+": what fails there is not seen; give it read access",
+		zap.String("issue", p.Key()), zap.Error(err))
+	return nil
+}
+
+// opinions are the states of a review that stand until the same person's next one. A mere comment takes nothing back.
+var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
+
+// changeRequests are the reviews of people with write access who want something changed and have said nothing
+// else since.
+func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeRequest, error) {
+	latest := map[string]*gh.PullRequestReview{}
+	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.conn.Lane(gate.Reads).PullRequests.ListReviews(ctx, p.Owner, p.Repo, p.Number, &page)
+		for _, v := range list { // oldest first
+			if tracker.IsPerson(v.GetUser()) && slices.Contains(opinions, v.GetState()) {
+				latest[strings.ToLower(v.GetUser().GetLogin())] = v
+			}
+		}
+		return resp, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var all []ChangeRequest
+	for login, v := range latest {
+		if v.GetState() != "CHANGES_REQUESTED" {
+			continue
+		}
+		may, err := c.read.MayWrite(ctx, p, login)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			all = append(all, ChangeRequest{
+				ID: v.GetID(), By: v.GetUser().GetLogin(), At: v.GetSubmittedAt().UTC(),
+				Text: strings.TrimSpace(v.GetBody()),
+			})
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	slices.SortFunc(all, func(a, b ChangeRequest) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+	return all, c.addInline(ctx, p, all)
+}
+
+// addInline adds to each review what its author wrote at lines of files.
+func (c *Deliveries) addInline(ctx context.Context, p api.Place, all []ChangeRequest) error {
+	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
+		list, resp, err := c.conn.Lane(gate.Reads).PullRequests.ListComments(ctx, p.Owner, p.Repo, p.Number,
+			&gh.PullRequestListCommentsOptions{ListOptions: page})
+		for _, r := range list { // oldest first
+			at := slices.IndexFunc(all, func(v ChangeRequest) bool { return v.ID == r.GetPullRequestReviewID() })
+			if at < 0 {
+				continue
+			}
+			where := r.GetPath()
+			if line := cmp.Or(r.GetLine(), r.GetOriginalLine()); line > 0 {
+				where = fmt.Sprintf("%s:%d", where, line)
+			}
+			all[at].Text += "\n\n" + where + ": " + strings.TrimSpace(r.GetBody())
+		}
+		return resp, err
+	})
+	for i := range all {
+		all[i].Text = prose.Clip(strings.TrimSpace(prose.Printable(all[i].Text)), changeLimit)
+	}
+	return err
+}

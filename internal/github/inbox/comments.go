@@ -1,0 +1,193 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/command"
+	"retake/internal/github/gate"
+	"retake/internal/github/prose"
+	"retake/internal/github/tracker"
+)
+
+// Said is what a person has written on an issue or a pull request. Of one without a command only what the
+// comment says is filled in: see Vet.
+type Said struct {
+	Issue       string // "owner/repo#n", with the name that was asked for
+	PullRequest bool
+	command.Answer
+}
+
+// Comments is the result of one look at a repository's comments.
+type Comments struct {
+	Said   []Said // in the order of their times; of bots and directors none
+	Cursor string // for the next look; store it together with what follows from Said
+}
+
+// Comments lists what people have written or edited in a repository since the cursor that an earlier call
+// returned: one conditional request while nobody does, which costs nothing of the hourly limit. Without a
+// cursor nothing is said, and the cursor is GitHub's time now.
+//
+// An edit comes again, as a text of its own; anything else comes once. If many people without known permissions
+// give commands at once, the cursor stays before the first one that could not be looked up yet.
+func (c *Inbox) Comments(ctx context.Context, repo, cursor string) (Comments, error) {
+	p, err := api.ParseRepo(repo)
+	if err != nil {
+		return Comments{}, err
+	}
+	if cursor == "" {
+		_, resp, err := c.repoComments(ctx, p, time.Now(), 0)
+		if err != nil {
+			return Comments{}, err
+		}
+		return Comments{Cursor: api.Format(api.ServerTime(resp.Header, time.Now()))}, nil
+	}
+	from, err := parseHeard(cursor)
+	if err != nil {
+		return Comments{}, err
+	}
+	self, err := c.conn.Self(ctx, gate.Reads)
+	if err != nil {
+		return Comments{}, err
+	}
+	all := map[int64]*gh.IssueComment{} // of one that is on two pages the later version counts
+	upTo, err := readSince(from.at, func(since time.Time, page int) ([]*gh.IssueComment, error) {
+		raw, _, err := c.repoComments(ctx, p, since, page)
+		for _, r := range raw {
+			all[r.GetID()] = r
+		}
+		return raw, err
+	}, func(r *gh.IssueComment) (int64, time.Time) { return r.GetID(), r.GetUpdatedAt().UTC() })
+	if errors.Is(err, errSameSecond) {
+		err = api.Permanent("more than %d comments of %s were written in one second", sameSecond*api.PageSize/2, repo)
+	}
+	if err != nil {
+		return Comments{}, err
+	}
+	return c.hear(ctx, p, self, from, upTo, slices.Collect(maps.Values(all)))
+}
+
+func (c *Inbox) repoComments(ctx context.Context, p api.Place, since time.Time,
+	page int,
+) ([]*gh.IssueComment, *gh.Response, error) {
+	sort, direction, since := "updated", "asc", since.UTC().Truncate(time.Second)
+	raw, resp, err := c.conn.Lane(gate.Reads).Issues.ListComments(ctx, p.Owner, p.Repo, 0, &gh.IssueListCommentsOptions{
+		Sort: &sort, Direction: &direction, Since: &since, ListOptions: gh.ListOptions{
+			PerPage: api.PageSize,
+			Page:    page,
+		},
+	})
+	return raw, resp, api.Normalize(err)
+}
+
+// hear picks what people said, and looks up who may command, in the order of the comments' times until too many
+// are unknown.
+func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, upTo time.Time,
+	all []*gh.IssueComment,
+) (Comments, error) {
+	slices.SortFunc(all, func(a, b *gh.IssueComment) int {
+		return cmp.Or(a.GetUpdatedAt().Compare(b.GetUpdatedAt().Time), cmp.Compare(a.GetID(), b.GetID()))
+	})
+	var out Comments
+	asked := 0
+	for _, raw := range all {
+		r := c.read.ToComment(raw, self)
+		at, ok := placeOfComment(p, raw)
+		if !ok || !r.ByPerson() || next.has(r) {
+			continue
+		}
+		s := Said{Issue: at.Key(), PullRequest: strings.Contains(raw.GetHTMLURL(), "/pull/"), Answer: toAnswer(r, self)}
+		if s.Command != command.None {
+			if !c.read.KnowsRight(p, r.Author) {
+				if asked++; asked > rightsPerCall {
+					c.conn.Log.Warn("many people give commands at once: the rest is read later",
+						zap.String("repo", p.FullName()), zap.Int64("comment", r.Id))
+					out.Cursor = next.String()
+					return out, nil
+				}
+			}
+			if err := c.vet(ctx, p, &s.Answer); err != nil {
+				return Comments{}, err
+			}
+		}
+		out.Said = append(out.Said, s)
+		next.add(r)
+	}
+	next.reach(upTo)
+	out.Cursor = next.String()
+	return out, nil
+}
+
+// placeOfComment reads on which issue a comment stands.
+func placeOfComment(p api.Place, raw *gh.IssueComment) (api.Place, bool) {
+	url := raw.GetIssueURL()
+	n, err := strconv.Atoi(url[strings.LastIndexByte(url, '/')+1:])
+	p.Number = n
+	return p, err == nil && n > 0
+}
+
+// heard is a cursor: everything before a second was told, and of that second some texts, because more may still be
+// written in it. Its form is the time, then a key for each text.
+type heard struct {
+	at   time.Time
+	keys []string
+}
+
+// heardKeys bounds the texts of one second in a cursor. Of more none is noted: they come again, with the same
+// ids and times.
+const heardKeys = 500
+
+func parseHeard(cursor string) (heard, error) {
+	parts := strings.Fields(cursor)
+	if len(parts) > 0 {
+		if at, err := time.Parse(time.RFC3339, parts[0]); err == nil {
+			return heard{at.UTC(), parts[1:]}, nil
+		}
+	}
+	return heard{}, api.Permanent("cursor %q: want what an earlier look at the comments returned, or nothing",
+		prose.Clip(cursor, 60))
+}
+
+func (h heard) String() string {
+	keys := h.keys
+	if len(keys) > heardKeys {
+		keys = nil
+	}
+	return strings.Join(append([]string{api.Format(h.at)}, keys...), " ")
+}
+
+// heardKey names one text of one comment: it can be edited twice in the same second.
+func heardKey(r tracker.Comment) string {
+	sum := fnv.New64a()
+	_, _ = fmt.Fprint(sum, r.Id, " ", r.Body) // a hash never fails
+	return strconv.FormatUint(sum.Sum64(), 36)
+}
+
+func (h heard) has(r tracker.Comment) bool {
+	return r.Edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
+}
+
+// add notes a text that is told now. They come in the order of their times.
+func (h *heard) add(r tracker.Comment) {
+	h.reach(r.Edited)
+	h.keys = append(slices.Clip(h.keys), heardKey(r))
+}
+
+// reach moves on: there is nothing more to tell from before that second.
+func (h *heard) reach(at time.Time) {
+	if at.After(h.at) {
+		h.at, h.keys = at, nil
+	}
+}

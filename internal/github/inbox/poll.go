@@ -1,0 +1,210 @@
+package inbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/tracker"
+)
+
+// Inbox reads what has changed in repositories: issues, comments and dependencies.
+type Inbox struct {
+	conn   *api.Conn
+	read   *tracker.Reader
+	looked api.Memory[looked] // what issues depend on, by key or list, in lower case
+}
+
+// New returns an Inbox.
+func New(conn *api.Conn, read *tracker.Reader) *Inbox {
+	return &Inbox{conn: conn, read: read, looked: api.NewMemory[looked](mostLooked)}
+}
+
+// Bounds of one Poll.
+const (
+	pollPages = 10 // what is left comes with the next poll
+	// cursorOverlap is taken off the first cursor: GitHub's lists may lag behind its clock.
+	cursorOverlap = 10 * time.Second
+	sameSecond    = 100 // pages of entries with one and the same update time, read at least twice, before we give up
+)
+
+// Page is the result of one Poll.
+type Page struct {
+	// Issues in the order of their last change, without pull requests. The same issue may come again: a cursor has a
+	// resolution of one second and includes it.
+	Issues []tracker.Issue
+	// PullRequests are those that changed, by number: when. Like an issue the same one may come again.
+	PullRequests map[int]time.Time
+	Closed       []string // keys of those of them that are closed
+	Cursor       string   // for the next Poll; store it together with what follows from Issues
+	Same         bool     // GitHub has answered that nothing has changed since it was asked the same before
+}
+
+// Poll lists what changed since the cursor that an earlier Poll returned: one conditional request while
+// nothing changes, which costs nothing of the hourly limit.
+//
+// The first Poll of a repository has no cursor. It does not read history: it lists the open issues that carry the task,
+// claimed or blocked label (one list per label), and its cursor is GitHub's time before the first of them.
+func (c *Inbox) Poll(ctx context.Context, repo, cursor string) (Page, error) {
+	p, err := api.ParseRepo(repo)
+	if err != nil {
+		return Page{}, err
+	}
+	if cursor == "" {
+		return c.firstPoll(ctx, p)
+	}
+	since, err := time.Parse(time.RFC3339, cursor)
+	if err != nil {
+		return Page{}, api.Permanent("cursor %q: want what an earlier poll returned, or nothing", cursor)
+	}
+	return c.pollSince(ctx, p, since.UTC())
+}
+
+func (c *Inbox) firstPoll(ctx context.Context, p api.Place) (Page, error) {
+	var start time.Time
+	issues := issuesByNumber{}
+	for _, label := range append([]string{c.read.Labels.Task, c.read.Labels.Claimed, c.read.Labels.Blocked},
+		c.read.FormerNames(c.read.Labels.Claimed, c.read.Labels.Blocked)...) {
+		page := 0
+		for range pollPages {
+			raw, resp, err := c.list(ctx, p, url.Values{
+				"state": {"open"}, "labels": {label}, "sort": {"updated"},
+				"direction": {"desc"},
+			}, page)
+			if err != nil {
+				return Page{}, err
+			}
+			if start.IsZero() {
+				start = api.ServerTime(resp.Header, time.Now())
+			}
+			c.add(issues, p, raw)
+			if page = resp.NextPage; page == 0 {
+				break
+			}
+		}
+	}
+	return issues.page(start.Add(-cursorOverlap)), nil
+}
+
+func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Page, error) {
+	issues, same := issuesByNumber{}, true
+	cursor, err := readSince(since, func(since time.Time, page int) ([]*tracker.RawIssue, error) {
+		raw, resp, err := c.list(ctx, p, url.Values{
+			"state": {"all"}, "sort": {"updated"}, "direction": {"asc"},
+			"since": {api.Format(since)},
+		}, page)
+		c.add(issues, p, raw)
+		same = same && err == nil && resp.Header.Get(api.SameHeader) != ""
+		return raw, err
+	}, func(i *tracker.RawIssue) (int64, time.Time) { return int64(i.GetNumber()), i.GetUpdatedAt().UTC() })
+	if errors.Is(err, errSameSecond) {
+		err = api.Permanent("more than %d issues of %s were changed in one second", sameSecond*api.PageSize/2,
+			p.FullName())
+	}
+	if err != nil {
+		return Page{}, err
+	}
+	page := issues.page(cursor)
+	page.Same = same
+	return page, nil
+}
+
+var errSameSecond = errors.New("inbox: too many changes in one second")
+
+// readSince reads a list, sorted by the time of the last change, from a second on, that second included. list
+// gets a page of it, what the id and the time of an entry. The cursor is the second from which the next reading
+// goes on.
+//
+// It goes on by time, not by page number: what changes between two pages moves to the end of the list, and
+// everything behind it one place forward, over the edge of the page. Only a second that fills a whole page is
+// read by page number, again and again until a pass shows nothing new: unchanged pages cost nothing of the
+// hourly limit.
+func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
+	what func(T) (int64, time.Time),
+) (cursor time.Time, err error) {
+	page, fresh, known := 0, 0, map[int64]bool{}
+	for asked := 1; asked <= sameSecond; asked++ {
+		raw, err := list(since, page)
+		if err != nil {
+			return time.Time{}, err
+		}
+		newest := since
+		for _, entry := range raw {
+			id, at := what(entry)
+			if at.After(newest) {
+				newest = at
+			}
+			if !at.After(since) && !known[id] {
+				known[id] = true
+				fresh++
+			}
+		}
+		full, advanced := len(raw) >= api.PageSize, newest.After(since)
+		switch {
+		case full && !advanced:
+			page = max(page, 1) + 1
+			continue
+		case page > 1 && fresh > 0:
+			page, fresh = 0, 0
+			continue
+		case !full || asked >= pollPages:
+			return newest, nil
+		}
+		since, page, fresh, known = newest, 0, 0, map[int64]bool{}
+	}
+	return time.Time{}, errSameSecond
+}
+
+// issuesByNumber are the issues of a poll, by number: of one that is on two pages the later version counts.
+type issuesByNumber map[int]tracker.Issue
+
+func (c *Inbox) add(n issuesByNumber, p api.Place, raw []*tracker.RawIssue) {
+	for _, r := range raw {
+		i := c.read.ToIssue(p, r)
+		c.noteState(i.Key, i.State)
+		n[r.GetNumber()] = i
+	}
+}
+
+func (n issuesByNumber) page(cursor time.Time) Page {
+	issues := slices.SortedFunc(maps.Values(n), func(a, b tracker.Issue) int {
+		return cmp.Or(a.UpdatedAt.Compare(b.UpdatedAt), cmp.Compare(a.Number, b.Number))
+	})
+	page := Page{Cursor: api.Format(cursor), PullRequests: map[int]time.Time{}}
+	for _, i := range issues {
+		if i.IsPullRequest {
+			page.PullRequests[i.Number] = i.UpdatedAt
+			if i.State != "open" {
+				page.Closed = append(page.Closed, i.Key)
+			}
+		} else {
+			page.Issues = append(page.Issues, i)
+		}
+	}
+	return page
+}
+
+func (c *Inbox) list(ctx context.Context, p api.Place, query url.Values, page int) ([]*tracker.RawIssue, *gh.Response,
+	error,
+) {
+	query.Set("per_page", strconv.Itoa(api.PageSize))
+	if page > 0 {
+		query.Set("page", strconv.Itoa(page))
+	}
+	raw, resp, err := c.read.ReadIssues(ctx, gate.Reads, fmt.Sprintf("repos/%s/%s/issues", p.Owner, p.Repo), query)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = api.Transient("a list of issues with status "+resp.Status, nil)
+	}
+	return raw, resp, err
+}

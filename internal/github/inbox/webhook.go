@@ -1,0 +1,97 @@
+package inbox
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+
+	gh "github.com/google/go-github/v60/github"
+)
+
+// ErrSignature: a webhook has no signature, or not its body's with our secret.
+var ErrSignature = errors.New("github: webhook: the signature is not the body's: is the secret the one that " +
+	"GitHub was told?")
+
+// OpenWebhook reads a webhook after its signature was compared, in constant time: the HMAC with SHA-256, not
+// the older one. Errors: ErrSignature; what ReadWebhook fails on.
+// https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
+func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
+	signature := h.Get(gh.SHA256SignatureHeader)
+	if secret == "" || !strings.HasPrefix(signature, "sha256=") ||
+		gh.ValidateSignature(signature, body, []byte(secret)) != nil {
+		return Notice{}, ErrSignature
+	}
+	kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")) // GitHub sends JSON, or a form with JSON in it
+	payload, err := gh.ValidatePayloadFromBody(kind, bytes.NewReader(body), signature, []byte(secret))
+	if err != nil {
+		return Notice{}, fmt.Errorf("github: webhook: content type %.60q, want application/json", h.Get("Content-Type"))
+	}
+	return ReadWebhook(h.Get(gh.EventTypeHeader), payload)
+}
+
+// Notice is what a webhook of GitHub says: where to look, not what is there. Whoever looks asks GitHub, so a
+// notice that is lost, late, repeated or made up can do no more than cause a request.
+type Notice struct {
+	Repo    string // owner/repo; empty: of no repository
+	Issue   int    // number of the issue or pull request; 0: none
+	SHA     string // commit of a check or status; empty: none
+	Matters bool   // something must be looked at now
+}
+
+// hook is what we read of a webhook's body.
+type hook struct {
+	Repository struct {
+		FullName string `json:"full_name"`
+	} `json:"repository"`
+	Issue       numbered     `json:"issue"`
+	PullRequest numbered     `json:"pull_request"`
+	CheckRun    commitOfHook `json:"check_run"`
+	CheckSuite  commitOfHook `json:"check_suite"`
+	SHA         string       `json:"sha"`
+}
+
+type numbered struct {
+	Number int `json:"number"`
+}
+
+type commitOfHook struct {
+	HeadSHA string `json:"head_sha"`
+}
+
+// hooks are the events that say that something must be looked at now, and where their body says what.
+// https://docs.github.com/webhooks/webhook-events-and-payloads
+var hooks = map[string]func(hook) (issue int, sha string){
+	"issues":                      func(h hook) (int, string) { return h.Issue.Number, "" },
+	"issue_comment":               func(h hook) (int, string) { return h.Issue.Number, "" },
+	"pull_request":                func(h hook) (int, string) { return h.PullRequest.Number, "" },
+	"pull_request_review":         func(h hook) (int, string) { return h.PullRequest.Number, "" },
+	"pull_request_review_comment": func(h hook) (int, string) { return h.PullRequest.Number, "" },
+	"check_run":                   func(h hook) (int, string) { return 0, h.CheckRun.HeadSHA },
+	"check_suite":                 func(h hook) (int, string) { return 0, h.CheckSuite.HeadSHA },
+	"status":                      func(h hook) (int, string) { return 0, h.SHA },
+}
+
+// ReadWebhook reads the body of a webhook; event is its header X-GitHub-Event. Events that we do not know are
+// no error and do not matter. It fails on what is no JSON object, and on an event that matters without saying
+// where.
+func ReadWebhook(event string, body []byte) (Notice, error) {
+	var h hook
+	if err := json.Unmarshal(body, &h); err != nil {
+		return Notice{}, fmt.Errorf("github: webhook %s: %w", event, err)
+	}
+	n := Notice{Repo: h.Repository.FullName}
+	read, ok := hooks[event]
+	if !ok {
+		return n, nil
+	}
+	n.Issue, n.SHA = read(h)
+	if n.Repo == "" || n.Issue < 1 && n.SHA == "" {
+		return Notice{}, fmt.Errorf("github: webhook %s names no repository, or nothing in it", event)
+	}
+	n.Matters = true
+	return n, nil
+}

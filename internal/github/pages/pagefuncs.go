@@ -1,0 +1,85 @@
+package pages
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"retake/internal/github/api"
+	"retake/internal/recovery/plaintext"
+)
+
+// plainFuncs are what pages do with what is not shown as somebody's words.
+var plainFuncs = template.FuncMap{
+	"argv":     plaintext.CommandLine,
+	"brief":    brief,
+	"date":     date,
+	"issueref": IssueRef,
+	"more":     func(keys []string) int { return max(0, len(keys)-RowLimit) },
+	"patch":    func(attempt string) string { return "audits/" + attempt + "/patch.diff" },
+	"said":     latest[AnswerLine],
+	"took":     took,
+	"used":     used,
+	"waiting":  func(keys []string) []string { return keys[:min(len(keys), RowLimit)] },
+}
+
+// brief reports whether a text is short enough to stand on the first screen.
+func brief(text string) bool {
+	const runes, lines = 1200, 15
+	return len(text) <= runes && strings.Count(text, "\n") < lines
+}
+
+// date is a time of people's day, "" if there is none.
+func date(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2 January 2006, 15:04 UTC")
+}
+
+func took(d time.Duration) string {
+	if d < 10*time.Second {
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// used says what the work has cost, without what is not known.
+func used(u UsageLine) string {
+	var parts []string
+	count := func(n int64, what string) {
+		switch {
+		case n == 1:
+			parts = append(parts, "1 "+what)
+		case n > 1:
+			parts = append(parts, thousands(n)+" "+what+"s")
+		}
+	}
+	count(int64(u.Attempts), "attempt")
+	count(u.Tokens, "token")
+	count(u.PaidCalls, "paid call")
+	if u.CostUSD > 0 {
+		parts = append(parts, fmt.Sprintf("$%.2f", u.CostUSD))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// thousands writes 1234567 as 1,234,567.
+func thousands(n int64) string {
+	digits := []byte(strconv.FormatInt(n, 10))
+	for at := len(digits) - 3; at > 0; at -= 3 {
+		digits = slices.Insert(digits, at, ',')
+	}
+	return string(digits)
+}
+
+// IssueRef names an issue so that GitHub links it; what is no issue's key stays text without effect.
+func IssueRef(key string) string {
+	if _, err := api.ParseKey(key); err != nil {
+		return redactor{}.Code(key, 140)
+	}
+	return key
+}

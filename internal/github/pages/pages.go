@@ -1,0 +1,93 @@
+package pages
+
+import (
+	"embed"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"text/template"
+
+	"retake/internal/github/api"
+	"retake/internal/github/command"
+	"retake/internal/secrets/leak"
+)
+
+//go:embed *.md
+var files embed.FS
+
+// commentPages are the comments that people read. Everything in them that is somebody else's words goes through
+// a redactor.
+var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(redactor{})).
+	ParseFS(files, "*.md"))
+
+// RowLimit bounds the lists and tables of a page; the oldest rows are left out.
+const RowLimit = 20
+
+// AttemptLimit bounds a table of attempts; earlier ones are counted.
+const AttemptLimit = 5
+
+// Options configure a Text.
+type Options struct {
+	Fleet, TaskLabel, BlockedLabel string
+	Secrets                        []string     // values never shown, besides those that look like secrets
+	Known                          []leak.Value // values never shown in any encoding
+}
+
+// Text writes what people read on GitHub.
+type Text struct {
+	conn                           *api.Conn // whose token is never shown
+	fleet, taskLabel, blockedLabel string
+	secrets                        []string
+	known                          []leak.Value
+	redacts                        atomic.Pointer[redactorOf]
+}
+
+// New returns a Text.
+func New(conn *api.Conn, o Options) *Text {
+	return &Text{
+		conn: conn, fleet: o.Fleet, taskLabel: o.TaskLabel, blockedLabel: o.BlockedLabel,
+		secrets: o.Secrets, known: o.Known,
+	}
+}
+
+func latest[T any](rows []T) []T { return rows[max(0, len(rows)-RowLimit):] }
+
+func (c *Text) pageFuncs(r redactor) template.FuncMap {
+	return template.FuncMap{
+		"beginning": r.beginning,
+		"blocked":   func() string { return c.blockedLabel },
+		"cell":      r.cell,
+		"cellCode":  r.cellCode,
+		"code":      r.Code,
+		"every":     func() any { return command.All },
+		"fence":     r.fence,
+		"fleet":     func() string { return c.fleet },
+		"latest":    latest[string],
+		"line":      r.line,
+		"prose":     r.prose,
+		"quote":     quote,
+		"rows":      func(a []AttemptLine) []AttemptLine { return a[max(0, len(a)-AttemptLimit):] },
+		"task":      func() string { return c.taskLabel },
+		"sentence":  r.sentence,
+		"trim":      strings.TrimSpace,
+	}
+}
+
+// Page fills a page in. Should its template be wrong for some data, what went wrong stands at the page's end.
+func (c *Text) Page(name string, data any) string { return c.filled(name, data, c.Redactor()) }
+
+// MessagePage is page for what may become the message of a commit.
+func (c *Text) MessagePage(name string, data any) string {
+	r := c.Redactor()
+	r.message = true
+	return c.filled(name, data, r)
+}
+
+func (c *Text) filled(name string, data any, r redactor) string {
+	var s strings.Builder
+	filled := template.Must(commentPages.Clone()).Funcs(c.pageFuncs(r))
+	if err := filled.ExecuteTemplate(&s, name+".md", data); err != nil {
+		fmt.Fprintf(&s, "\n\nThe rest of this comment cannot be shown: %v\n", err)
+	}
+	return s.String()
+}

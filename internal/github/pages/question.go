@@ -1,0 +1,50 @@
+package pages
+
+import (
+	"cmp"
+	"net/url"
+	"strings"
+)
+
+// questionTitle begins a question's title line, as pages/escalation.md writes it.
+const questionTitle = "### Retake needs a human: "
+
+// Asked is a question of ours, as other comments point to it.
+type Asked struct{ Title, URL string }
+
+// AskedIn describes the question in a comment, with a general title if somebody has edited its title line away.
+func AskedIn(body, url string) Asked {
+	if body == "" {
+		return Asked{}
+	}
+	return Asked{cmp.Or(TitleOf(body), "its question"), PageLink(url)}
+}
+
+// TitleOf is a question's title, as it was written; "" if somebody has edited the line away.
+func TitleOf(body string) string {
+	for line := range strings.Lines(body) {
+		if title, ok := strings.CutPrefix(line, questionTitle); ok {
+			return strings.TrimSpace(title)
+		}
+	}
+	return ""
+}
+
+// PageLink is an address that can be linked, "" if it is none.
+func PageLink(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(address, " \t\n<>()\"") {
+		return ""
+	}
+	return address
+}
+
+// BranchURL is the page of a branch, derived from the page of an issue of the same repository.
+func BranchURL(issueURL, branch string) string {
+	repo, _, _ := strings.Cut(issueURL, "/issues/")
+	parts := strings.Split(branch, "/")
+	for i, p := range parts {
+		parts[i] = url.PathEscape(p)
+	}
+	return repo + "/tree/" + strings.Join(parts, "/")
+}

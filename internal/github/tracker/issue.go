@@ -1,0 +1,152 @@
+package tracker
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+)
+
+// Issue is what Retake reads of an issue.
+type Issue struct {
+	Key           string // "owner/repo#n" as asked for, also after a rename of the repository
+	Number        int
+	Title, Body   string
+	State         string    // open | closed
+	Labels        []string  // sorted
+	URL           string    // of the page for people
+	UpdatedAt     time.Time // whole seconds, UTC
+	IsPullRequest bool
+	Author        string // login
+	Trusted       bool   // the author is one of Options.TrustedAuthors
+
+	BlockedBy, SubIssues bool // GitHub knows open ones: see Blockers
+	former               formerLabels
+	Node                 string            // id in GraphQL
+	labelNodes           map[string]string // those of its labels, by their names
+}
+
+// Has reports whether the issue carries a label, or one that had its meaning before (see Client.Recognise);
+// names compare without case.
+func (i Issue) Has(label string) bool { return len(i.Named(label)) > 0 }
+
+// Named are the labels of the issue that are that one, as they are written.
+func (i Issue) Named(label string) (all []string) {
+	for _, l := range i.Labels {
+		if i.former.Same(l, label) {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// Issue reads one issue. One that was deleted, or transferred to another repository or number, is a not_found
+// *Error with Status 404, 410 or 301 and, if known, MovedTo. A renamed repository is followed.
+func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
+	p, err := api.ParseKey(key)
+	if err != nil {
+		return Issue{}, err
+	}
+	return c.IssueAt(ctx, gate.Reads, p)
+}
+
+func (c *Reader) IssueAt(ctx context.Context, l gate.Lane, p api.Place) (Issue, error) {
+	raw, err := c.RawIssue(ctx, l, p)
+	if err = c.missing(p, err); err != nil {
+		return Issue{}, err
+	}
+	at, err := PlaceOf(&raw.Issue)
+	if err != nil {
+		return Issue{}, err
+	}
+	if !at.Same(p) {
+		if err := c.renamed(ctx, l, p, at); err != nil {
+			return Issue{}, err
+		}
+	}
+	return c.ToIssue(p, raw), nil
+}
+
+// renamed accepts an issue that lives elsewhere if its whole repository does: the number stayed and the repository
+// redirects to the same place.
+func (c *Reader) renamed(ctx context.Context, l gate.Lane, asked, found api.Place) error {
+	moved := &api.Error{
+		Kind: api.KindNotFound, Status: http.StatusMovedPermanently, Message: "the issue was transferred",
+		MovedTo: found.Key(),
+	}
+	if asked.Number != found.Number {
+		return moved
+	}
+	repo, _, err := c.conn.Lane(l).Repositories.Get(ctx, asked.Owner, asked.Repo)
+	if api.KindOf(err) == api.KindNotFound {
+		return moved
+	}
+	if err != nil {
+		return api.Normalize(err)
+	}
+	if !strings.EqualFold(repo.GetFullName(), found.FullName()) {
+		return moved
+	}
+	return nil
+}
+
+// PlaceOf reads where an issue is from its own repository_url.
+func PlaceOf(raw *gh.Issue) (api.Place, error) {
+	_, name, ok := strings.Cut(raw.GetRepositoryURL(), "/repos/")
+	p, err := api.ParseRepo(name)
+	if !ok || err != nil || raw.GetNumber() < 1 {
+		return api.Place{}, api.Transient("an answer that is no issue", nil)
+	}
+	p.Number = raw.GetNumber()
+	return p, nil
+}
+
+func (c *Reader) ToIssue(p api.Place, raw *RawIssue) Issue {
+	p.Number = raw.GetNumber()
+	i := Issue{
+		Node: raw.GetNodeID(), labelNodes: map[string]string{},
+		former: c.formerLabels(), Author: raw.GetUser().GetLogin(), Trusted: c.trusts("", raw.GetUser().GetLogin(),
+			raw.GetAuthorAssociation()),
+		BlockedBy: raw.Dependencies.BlockedBy > 0, SubIssues: raw.SubIssues.Total > raw.SubIssues.Completed,
+		Key: p.Key(), Number: p.Number, Title: raw.GetTitle(), Body: raw.GetBody(), State: raw.GetState(),
+		URL:       raw.GetHTMLURL(),
+		UpdatedAt: raw.GetUpdatedAt().UTC(), IsPullRequest: raw.IsPullRequest(),
+	}
+	for _, l := range raw.Labels {
+		i.Labels = append(i.Labels, l.GetName())
+		i.labelNodes[l.GetName()] = l.GetNodeID()
+	}
+	slices.Sort(i.Labels)
+	return i
+}
+
+// missing takes what a request about an issue has led to. "Not found" is also what GitHub answers for what we
+// may not see, and for an issue whose server is behind; deleted (410) and transferred issues are told apart
+// from that.
+func (c *Reader) missing(p api.Place, err error) error {
+	e := api.Detail(err)
+	if e.Kind != api.KindNotFound || e.Status != http.StatusNotFound {
+		if err == nil {
+			c.lost.Drop(p.Key())
+		}
+		return err
+	}
+	d, _ := c.lost.Get(p.Key())
+	d, sure := d.Again(time.Now())
+	c.lost.Put(p.Key(), d)
+	if sure {
+		return err
+	}
+	return api.Doubted(e, d)
+}
+
+// IsOffered reports whether an issue carries of our labels the one that asks for work, and nothing else.
+func (i Issue) IsOffered(l Labels) bool {
+	return i.Has(l.Task) && !i.Has(l.Claimed) && !i.Has(l.Blocked) && !i.Has(l.Review)
+}

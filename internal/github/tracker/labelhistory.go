@@ -1,0 +1,184 @@
+package tracker
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+)
+
+// LabelHistory is what happened to the labels of one issue, oldest first; of many events, those of the latest
+// two pages.
+type LabelHistory struct {
+	Labels Labels
+	Former formerLabels
+	offers map[string]bool // labels that offered work earlier, in small letters
+	Self   string
+	Events []*gh.IssueEvent
+}
+
+// LabelHistory reads it. Whoever wants to know only whether a label is on need not ask for it.
+func (c *Reader) LabelHistory(ctx context.Context, l gate.Lane, p api.Place) (LabelHistory, error) {
+	h, err := c.NoHistory(ctx, l)
+	if err != nil {
+		return h, err
+	}
+	opts := &gh.ListOptions{PerPage: api.PageSize}
+	for {
+		raw, resp, err := c.conn.Lane(l).Issues.ListIssueEvents(ctx, p.Owner, p.Repo, p.Number, opts)
+		if err != nil {
+			return h, api.Normalize(err)
+		}
+		h.Events = append(h.Events, raw...)
+		if resp.NextPage == 0 {
+			return h, nil
+		}
+		// Events come oldest first: after the first page only the last two matter.
+		if opts.Page = resp.NextPage; opts.Page < resp.LastPage-1 {
+			opts.Page, h.Events = resp.LastPage-1, nil
+		}
+	}
+}
+
+// NoHistory is one without events.
+func (c *Reader) NoHistory(ctx context.Context, l gate.Lane) (h LabelHistory, err error) {
+	h = LabelHistory{Labels: c.Labels, Former: c.formerLabels()}
+	if offers := c.offers.Load(); offers != nil {
+		h.offers = *offers
+	}
+	h.Self, err = c.conn.Self(ctx, l)
+	return h, err
+}
+
+func (h LabelHistory) is(e *gh.IssueEvent, event, label string) bool {
+	return e.GetEvent() == event && h.Former.Same(e.GetLabel().GetName(), label)
+}
+
+func (h LabelHistory) ByUs(e *gh.IssueEvent) bool {
+	return strings.EqualFold(e.GetActor().GetLogin(), h.Self)
+}
+
+// Last is where a label was put on or taken off last, -1 if never.
+func (h LabelHistory) Last(label string) int {
+	return max(h.Lastly("labeled", label), h.Lastly("unlabeled", label))
+}
+
+func (h LabelHistory) Lastly(event, label string) int {
+	for i, e := range slices.Backward(h.Events) {
+		if h.is(e, event, label) {
+			return i
+		}
+	}
+	return -1
+}
+
+// PutOn reports whether we are the last who touched a label, putting it on, and where.
+func (h LabelHistory) PutOn(label string) (at int, ok bool) {
+	at = h.Last(label)
+	return at, at >= 0 && h.Events[at].GetEvent() == "labeled" && h.ByUs(h.Events[at])
+}
+
+// At reports whether an event is there, and of that kind.
+func (h LabelHistory) At(i int, event string) bool { return i >= 0 && h.Events[i].GetEvent() == event }
+
+// Since reports whether an event is there, and from that time or later.
+func (h LabelHistory) Since(i int, at time.Time) bool {
+	return i >= 0 && !h.Events[i].GetCreatedAt().Before(at)
+}
+
+// TakenOff is where a person has taken a label off, -1 if that is not the last that happened to it. Everybody
+// of another account than ours is one. By our own account it was the person whose token we use, unless the
+// director itself did it, which puts another label of ours on before, or at the same time.
+func (h LabelHistory) TakenOff(label string) int {
+	at, stands := -1, false // stands: we have put it on, and no other one since
+	for i, e := range h.Events {
+		switch {
+		case h.is(e, "labeled", label):
+			at, stands = -1, h.ByUs(e)
+		case e.GetEvent() == "labeled" && h.ByUs(e) && h.IsOurs(e):
+			stands = false
+			// all labels were set at once
+			if at >= 0 && h.ByUs(h.Events[at]) && h.Events[at].GetCreatedAt().Equal(e.GetCreatedAt()) {
+				at = -1
+			}
+		case h.is(e, "unlabeled", label):
+			if at = -1; stands || !h.ByUs(e) {
+				at = i
+			}
+			stands = false
+		}
+	}
+	return at
+}
+
+// IsOurs reports whether an event is about a label of ours.
+func (h LabelHistory) IsOurs(e *gh.IssueEvent) bool {
+	name := e.GetLabel().GetName()
+	_, former := h.Former[strings.ToLower(name)]
+	return name != "" && (former || h.Labels.names(name) || h.offers[strings.ToLower(name)])
+}
+
+// PutBack reports whether a labelling was our own doing, which offers work again and says nothing about the
+// issue's text: a label of ours that says that the issue is taken goes off right after it, or a claim has taken
+// the task label off right before it.
+func (h LabelHistory) PutBack(at int) bool {
+	if !h.ByUs(h.Events[at]) {
+		return false
+	}
+	if next := slices.IndexFunc(h.Events[at+1:], h.IsOurs); next >= 0 {
+		e := h.Events[at+1+next]
+		if h.ByUs(e) && e.GetEvent() == "unlabeled" && !h.IsTask(e, "unlabeled") {
+			return true
+		}
+	}
+	before := at - 1
+	for before >= 0 && !h.IsOurs(h.Events[before]) {
+		before--
+	}
+	if before < 0 || !h.ByUs(h.Events[before]) || !h.IsTask(h.Events[before], "unlabeled") {
+		return false
+	}
+	for _, e := range slices.Backward(h.Events[:before]) {
+		if claimed := h.is(e, "labeled", h.Labels.Claimed); claimed || h.IsTask(e, "labeled") {
+			return claimed
+		}
+	}
+	return false
+}
+
+// IsTask reports whether an event is about the label that offers work, or one that did when the issue was offered.
+func (h LabelHistory) IsTask(e *gh.IssueEvent, event string) bool {
+	name := e.GetLabel().GetName()
+	return e.GetEvent() == event && (strings.EqualFold(name, h.Labels.Task) || h.offers[strings.ToLower(name)])
+}
+
+// goneSince reports whether a label was taken off at some time or later, by whomever, and not put on again.
+func (h LabelHistory) goneSince(label string, since time.Time) bool {
+	at := h.Last(label)
+	return h.At(at, "unlabeled") && h.Since(at, since)
+}
+
+// Offered is where the task label was put on last, -1 if never.
+func (h LabelHistory) Offered() int { return h.Lastly("labeled", h.Labels.Task) }
+
+// OfferedBy is the id of the event that put the task label on last, 0 if none has.
+func (h LabelHistory) OfferedBy() int64 {
+	if at := h.Offered(); at >= 0 {
+		return h.Events[at].GetID()
+	}
+	return 0
+}
+
+// LastLabelEvent is the last time that a label was put on an issue or taken off it, nil if never.
+func (c *Reader) LastLabelEvent(ctx context.Context, l gate.Lane, p api.Place, label string) (*gh.IssueEvent, error) {
+	h, err := c.LabelHistory(ctx, l, p)
+	if at := h.Last(label); err == nil && at >= 0 {
+		return h.Events[at], nil
+	}
+	return nil, err
+}

@@ -1,0 +1,241 @@
+package tracker
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+	"go.uber.org/zap"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+)
+
+// labelPages bounds the labels of a repository that are read: 2,000.
+const labelPages = 20
+
+// labelSpec is a label that we create.
+type labelSpec struct{ name, color, description string }
+
+func (l Labels) specs() []labelSpec {
+	return []labelSpec{
+		{l.Task, "0e8a16", "Work for Retake: add this label to have an issue worked on"},
+		{l.Claimed, "fbca04", "Retake is working on this"},
+		{l.Blocked, "d93f0b", "Retake has stopped and needs a human: see its question"},
+		{l.Review, "1d76db", "Retake has finished: ready for review"},
+	}
+}
+
+// EnsureLabels creates the labels that a repository lacks and reads them back. With writes off it only reads,
+// and returns ErrWritesDisabled if one is missing.
+func (c *Writer) EnsureLabels(ctx context.Context, repo string) error {
+	p, err := api.ParseRepo(repo)
+	if err != nil {
+		return err
+	}
+	missing, err := c.MissingLabels(ctx, p)
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	if err := c.conn.CheckWrites("create labels", repo, zap.Strings("labels", Names(missing))); err != nil {
+		return err
+	}
+	for _, l := range missing {
+		_, _, err := c.conn.Lane(gate.Completion).Issues.CreateLabel(ctx, p.Owner, p.Repo,
+			&gh.Label{Name: &l.name, Color: &l.color, Description: &l.description})
+		// 422: somebody else made it
+		if err = api.Normalize(err); err != nil && api.StatusOf(err) != http.StatusUnprocessableEntity {
+			return err
+		}
+	}
+	if missing, err = c.MissingLabels(ctx, p); err == nil && len(missing) > 0 {
+		err = api.Permanent("%s still lacks the labels %s: create them by hand, or give the token issues:write", repo,
+			strings.Join(Names(missing), ", "))
+	}
+	return err
+}
+
+func (c *Writer) MissingLabels(ctx context.Context, p api.Place) ([]labelSpec, error) {
+	missing := c.read.Labels.specs()
+	opts := &gh.ListOptions{PerPage: api.PageSize}
+	for range labelPages {
+		raw, resp, err := c.conn.Lane(gate.Completion).Issues.ListLabels(ctx, p.Owner, p.Repo, opts)
+		if err != nil {
+			return nil, api.Normalize(err)
+		}
+		for _, l := range raw {
+			missing = slices.DeleteFunc(missing,
+				func(m labelSpec) bool { return strings.EqualFold(m.name, l.GetName()) })
+		}
+		if opts.Page = resp.NextPage; opts.Page == 0 {
+			break
+		}
+	}
+	return missing, nil
+}
+
+func Names(specs []labelSpec) []string {
+	var out []string
+	for _, l := range specs {
+		out = append(out, l.name)
+	}
+	return out
+}
+
+// AddLabel puts a label on an issue that lacks it. go-github would send a bare array, where GitHub describes an object.
+func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
+	if t.Issue.Has(label) {
+		return nil
+	}
+	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.Owner, t.Repo, t.Number)
+	var now []gh.Label // that the issue carries
+	_, err := c.conn.Do(ctx, l, http.MethodPost, path, map[string][]string{"labels": {label}}, &now)
+	if err == nil && !slices.ContainsFunc(now,
+		func(on gh.Label) bool { return strings.EqualFold(on.GetName(), label) }) {
+		err = api.Transient(fmt.Sprintf("the label %s was accepted for %s, but is not among its labels", label,
+			t.Key()),
+			nil)
+	}
+	return err
+}
+
+// DropLabel removes a label from an issue that carries it, under each of its names.
+func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
+	for _, name := range t.Issue.Named(label) {
+		if _, err := c.RemoveLabel(ctx, l, t, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RemoveLabel removes a label, and returns the issue with the labels that it carries then; nil: somebody else
+// has removed it (404). go-github returns nothing.
+func (c *Writer) RemoveLabel(ctx context.Context, l gate.Lane, t Thread, name string) (*Issue, error) {
+	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.Owner, t.Repo, t.Number, url.PathEscape(name))
+	var left []gh.Label
+	if _, err := c.conn.Do(ctx, l, http.MethodDelete, path, nil, &left); err != nil {
+		return nil, api.UnlessGone(err)
+	}
+	now := t.Issue
+	now.Labels = nil
+	for _, on := range left {
+		now.Labels = append(now.Labels, on.GetName())
+	}
+	if slices.Contains(now.Labels, name) {
+		return nil, api.Transient(fmt.Sprintf("the label %s was said to be off %s, and is among its labels", name,
+			t.Key()),
+			nil)
+	}
+	return &now, nil
+}
+
+// Others are our labels but one, "" for all.
+func (l Labels) Others(kept string) []string {
+	return slices.DeleteFunc([]string{l.Claimed, l.Task, l.Blocked, l.Review},
+		func(label string) bool { return strings.EqualFold(label, kept) })
+}
+
+// DropOthers removes all labels of ours but one, "" for all.
+func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept string) error {
+	for _, label := range c.read.Labels.Others(kept) {
+		if err := c.DropLabel(ctx, l, t, label); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// MovedAway reports whether an issue has neither the claimed label nor the one that a move goes to, "" for
+// none: the move was completed, and somebody has changed the labels since, or they have never come on, whatever
+// GitHub said.
+func (c *Writer) MovedAway(t Thread, goal string) bool {
+	return !t.Issue.Has(c.read.Labels.Claimed) && (goal == "" || !t.Issue.Has(goal))
+}
+
+// LeftAlone reports whether a move to goal was completed, and somebody has taken that label off since.
+func (c *Writer) LeftAlone(ctx context.Context, l gate.Lane, t Thread, goal string, since time.Time) (bool, error) {
+	if goal == "" || !c.MovedAway(t, goal) {
+		return c.MovedAway(t, goal), nil
+	}
+	h, err := c.read.LabelHistory(ctx, l, t.Place)
+	return err == nil && h.goneSince(goal, since), err
+}
+
+// MoveLabels takes an issue from claimed to the label goal ("" for none). The goal comes first and is read
+// back, so that an interrupted move still shows the claimed label, and a goal that is missing later was taken
+// off.
+func (c *Writer) MoveLabels(ctx context.Context, l gate.Lane, t Thread, goal string) error {
+	if err := c.ShowLabel(ctx, l, t, goal); err != nil {
+		return err
+	}
+	return c.DropOthers(ctx, l, t, goal)
+}
+
+// ShowLabel puts a label on and reads it back; nothing for "".
+func (c *Writer) ShowLabel(ctx context.Context, l gate.Lane, t Thread, goal string) error {
+	if goal == "" || t.Issue.Has(goal) {
+		return nil
+	}
+	if err := c.AddLabel(ctx, l, t, goal); err != nil {
+		return err
+	}
+	now, err := c.read.IssueAt(ctx, l, t.Place)
+	if err == nil && !now.Has(goal) {
+		err = api.Transient(fmt.Sprintf("the labels of %s read back as %q", t.Key(), now.Labels), nil)
+	}
+	return err
+}
+
+// ReviewedBefore reports whether the issue carries the review label since before a comment of ours: then we
+// were interrupted between that comment and the labels.
+func (c *Writer) ReviewedBefore(ctx context.Context, l gate.Lane, t Thread, r Comment) (bool, error) {
+	if !t.Issue.Has(c.read.Labels.Review) {
+		return false, nil
+	}
+	e, err := c.read.LastLabelEvent(ctx, l, t.Place, c.read.Labels.Review)
+	return err == nil && e.GetEvent() == "labeled" && !e.GetCreatedAt().After(r.At), err
+}
+
+// Offer puts the label of tasks on an issue, and takes none off. On one that carries it nothing happens.
+func (c *Writer) Offer(ctx context.Context, key string) error {
+	if err := c.conn.CheckWrites("offer", key, zap.String("to", c.read.Labels.Task)); err != nil {
+		return err
+	}
+	p, err := api.ParseKey(key)
+	if err != nil {
+		return err
+	}
+	issue, err := c.read.IssueAt(ctx, gate.Claim, p)
+	if err != nil {
+		return err
+	}
+	return c.AddLabel(ctx, gate.Claim, Thread{Place: p, Issue: issue}, c.read.Labels.Task)
+}
+
+// KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it
+// off. If it was taken off, it is put back only with again; otherwise what took it off has changed more, and
+// nothing is touched. A closed issue is left as it is.
+func (c *Writer) KeepLabel(ctx context.Context, key, label string, again bool) error {
+	if err := c.conn.CheckWrites("label", key, zap.String("to", label)); err != nil {
+		return err
+	}
+	p, err := api.ParseKey(key)
+	if err != nil {
+		return err
+	}
+	issue, err := c.read.IssueAt(ctx, gate.Completion, p)
+	if err != nil || issue.State != "open" || !again && !issue.Has(label) {
+		return err
+	}
+	t := Thread{Place: p, Issue: issue}
+	if err := c.AddLabel(ctx, gate.Completion, t, label); err != nil {
+		return err
+	}
+	return c.DropOthers(ctx, gate.Completion, t, label)
+}

@@ -1,0 +1,142 @@
+package tracker
+
+import (
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"retake/internal/github/api"
+)
+
+// Kinds of markers. A marker is the first line of a comment of ours, invisible to people:
+//
+//	<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->
+const (
+	MarkClaim   = "claim"
+	MarkRelease = "release"
+	MarkBlocked = "blocked"
+	// MarkDelivery stands in the body of a pull request.
+	MarkDelivery = "delivery"
+	// MarkReply answers one text of one comment. It belongs to no claim.
+	MarkReply = "reply"
+	// MarkReminder is a question that is asked again.
+	MarkReminder = "reminder"
+	// MarkIncident stands in the body of an issue of ours that shows an outage.
+	MarkIncident = "incident"
+	// MarkUnapproved says why an issue, or what was edited in it, is left alone. It belongs to no claim; its
+	// nonce is made of what it is about.
+	MarkUnapproved = "unapproved"
+)
+
+// What ended a claim, in its marker: the task is done, the claim competes no more.
+const (
+	EndedDelivered = "delivered"
+	EndedMerged    = "merged"
+)
+
+// Marker is the content of such a line. Every field has a narrow alphabet, so that nothing in it can end the
+// HTML comment.
+type Marker struct {
+	Kind    string `json:"-"`
+	Fleet   string `json:"fleet"`
+	Nonce   string `json:"nonce,omitempty"`   // of the claim that the comment belongs to
+	Run     string `json:"run,omitempty"`     // claim: the director's run
+	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the question's block
+	Ended   string `json:"ended,omitempty"`   // claim: what ended it, or nothing
+	Since   int64  `json:"since,omitempty"`   // incident: when it began, Unix seconds
+	Comment int64  `json:"comment,omitempty"` // reply: the comment that is answered
+	Edit    int64  `json:"edit,omitempty"`    // reply: when that was written or edited, Unix seconds
+}
+
+var (
+	markerLine = regexp.MustCompile(`^<!-- retake:([a-z]{1,16}) v1 (\{[ -~]{2,400}\}) -->$`)
+	nonceText  = regexp.MustCompile(`^[a-z0-9]{8}$`)
+	idText     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
+)
+
+// markerRules check what each kind must and may contain beside fleet and nonce.
+var markerRules = map[string]func(Marker) bool{
+	MarkClaim: func(m Marker) bool {
+		ended := m.Ended == "" || m.Ended == EndedDelivered || m.Ended == EndedMerged
+		return m.Attempt == "" && m.Since == 0 && ended && (m.Run == "" || idText.MatchString(m.Run))
+	},
+	MarkRelease:    func(m Marker) bool { return m.isBare() },
+	MarkDelivery:   func(m Marker) bool { return m.isBare() },
+	MarkUnapproved: func(m Marker) bool { return m.isBare() },
+	MarkBlocked:    func(m Marker) bool { return m.isAboutBlock() },
+	MarkReminder:   func(m Marker) bool { return m.isAboutBlock() },
+	MarkIncident:   func(m Marker) bool { m.Since = 0; return m.isBare() },
+}
+
+// isBare reports a marker with fleet and nonce alone.
+func (m Marker) isBare() bool { return m == Marker{Kind: m.Kind, Fleet: m.Fleet, Nonce: m.Nonce} }
+
+func (m Marker) isAboutBlock() bool {
+	return m == Marker{Kind: m.Kind, Fleet: m.Fleet, Nonce: m.Nonce, Attempt: m.Attempt} &&
+		idText.MatchString(m.Attempt)
+}
+
+func (m Marker) valid() bool {
+	if m.Kind == MarkReply {
+		return api.FleetName.MatchString(m.Fleet) && m.Comment > 0 && m.Edit > 0 &&
+			m == Marker{Kind: m.Kind, Fleet: m.Fleet, Comment: m.Comment, Edit: m.Edit}
+	}
+	ok, known := markerRules[m.Kind]
+	return known && api.FleetName.MatchString(m.Fleet) && nonceText.MatchString(m.Nonce) && m.Comment == 0 &&
+		m.Edit == 0 &&
+		ok(m)
+}
+
+// Line renders the marker; an invalid one is a permanent error, for example of a nonce that is none.
+func (m Marker) Line() (string, error) {
+	if !m.valid() {
+		return "", api.Permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: characters that are not allowed",
+			m.Kind, m.Fleet, m.Nonce, m.Run, m.Attempt)
+	}
+	data, err := json.Marshal(m)
+	if err != nil {
+		return "", api.Permanent("marker: %v", err)
+	}
+	return fmt.Sprintf("<!-- retake:%s v1 %s -->", m.Kind, data), nil
+}
+
+// markerStart begins every comment that a director writes, of any version.
+const markerStart = "<!-- retake:"
+
+func beginsLikeMarker(body string) bool { return strings.HasPrefix(body, markerStart) }
+
+// ReadMarker reads the marker of a comment. Only the very first line counts, and only the exact form that line writes.
+func ReadMarker(body string) (Marker, bool) {
+	first, _, _ := strings.Cut(body, "\n")
+	parts := markerLine.FindStringSubmatch(strings.TrimSuffix(first, "\r"))
+	if parts == nil {
+		return Marker{}, false
+	}
+	m := Marker{Kind: parts[1]}
+	d := json.NewDecoder(strings.NewReader(parts[2]))
+	d.DisallowUnknownFields()
+	if d.Decode(&m) != nil || d.InputOffset() != int64(len(parts[2])) {
+		return Marker{}, false
+	}
+	if _, err := d.Token(); err != io.EOF {
+		return Marker{}, false
+	}
+	return m, m.valid()
+}
+
+// trusts reports whether a comment's marker may count: our own does, and others' if they have write access, too.
+func (c *Reader) trusts(self, author, association string) bool {
+	return self != "" && strings.EqualFold(author, self) ||
+		slices.ContainsFunc(c.trusted, func(a string) bool { return strings.EqualFold(a, association) })
+}
+
+// NonceOf returns a nonce for a marker that names what a comment or an issue is about.
+func NonceOf(about string) string {
+	sum := sha256.Sum256([]byte(about))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
+}

@@ -1,0 +1,113 @@
+package tracker
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+)
+
+// How long GitHub's answer about one person is kept. A right that was withdrawn or granted meanwhile takes
+// effect after that.
+const (
+	rightKept   = 5 * time.Minute
+	noRightKept = time.Minute
+)
+
+// Whose markers count is asked for at most so many people in one reading of an issue, the others with the next;
+// and who may not write is asked about once an hour: a director's account can write before it claims anything,
+// so that nothing is lost by a no that is older.
+const (
+	markersPerCall = 20
+	noMarkerKept   = time.Hour
+)
+
+// right is what is known of one person in one repository.
+type right struct {
+	write, triage bool
+	asked         time.Time
+}
+
+// stands reports whether the answer is still good for what people ask of us.
+func (r right) stands() bool {
+	kept := noRightKept
+	if r.write {
+		kept = rightKept
+	}
+	return time.Since(r.asked) < kept
+}
+
+func rightKey(p api.Place, login string) string { return strings.ToLower(p.FullName() + " " + login) }
+
+// KnowsRight reports whether GitHub has answered not long ago what a login may.
+func (c *Reader) KnowsRight(p api.Place, login string) bool {
+	r, ok := c.rights.Get(rightKey(p, login))
+	return ok && r.stands()
+}
+
+// writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as
+// read, and a custom role, whose name says nothing, as the role that it is built on.
+var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
+
+// MayWrite asks GitHub, or memory, whether a login may write to a repository.
+func (c *Reader) MayWrite(ctx context.Context, p api.Place, login string) (bool, error) {
+	r, err := c.right(ctx, p, login)
+	return r.write, err
+}
+
+// MayTriage asks GitHub, or memory, whether a login may label the issues of a repository.
+func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool, error) {
+	r, err := c.right(ctx, p, login)
+	return r.triage, err
+}
+
+// mayMark is mayWrite for the author of a marker. What is left may be asked for; a transient error says that it
+// was not enough, and what was asked is known when it is tried again.
+func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *int) (bool, error) {
+	r, known := c.rights.Get(rightKey(p, login))
+	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {
+		return r.write, nil
+	}
+	if *left == 0 {
+		return false, &api.Error{
+			Kind: api.KindTransient, Doubtful: true,
+			Message: "many people have written what looks like a claim: whose counts is asked for a few at a time",
+		}
+	}
+	*left--
+	return c.MayWrite(ctx, p, login)
+}
+
+func (c *Reader) right(ctx context.Context, p api.Place, login string) (right, error) {
+	if r, known := c.rights.Get(rightKey(p, login)); known && r.stands() {
+		return r, nil
+	}
+	level, _, err := c.conn.Lane(gate.Reads).Repositories.GetPermissionLevel(ctx, p.Owner, p.Repo,
+		url.PathEscape(login))
+	err = api.Normalize(err)
+	switch {
+	case api.StatusOf(err) == http.StatusForbidden && api.KindOf(err) == api.KindPermanent:
+		return right{}, api.Permanent("the token may not ask for the permissions of collaborators of %s: give it "+
+			"write access, or answer by removing the label", p.FullName())
+	case err != nil && !api.IsGone(err):
+		return right{}, err
+	}
+	r := right{asked: time.Now()}
+	if err == nil {
+		r.write = writers[level.GetPermission()]
+		r.triage = r.write || level.GetUser().GetPermissions()["triage"]
+	}
+	c.rights.Put(rightKey(p, login), r)
+	return r, nil
+}
+
+// IsPerson reports whether an account is certainly a person's: no bot, no app, no deleted account.
+func IsPerson(u *gh.User) bool {
+	return u.GetType() == "User" && u.GetLogin() != "" && !strings.HasSuffix(strings.ToLower(u.GetLogin()), "[bot]")
+}

@@ -1,0 +1,59 @@
+package tracker
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+)
+
+// reactionPages bounds the reactions of one comment that are read: 500. Beyond them a reaction is made again, which
+// GitHub answers with the old one.
+const reactionPages = 5
+
+// OwnReaction is a reaction of ours. go-github leaves its time out.
+type OwnReaction struct {
+	gh.Reaction
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// OlderThan reports whether the comment was edited after we reacted: then the reaction is to another text.
+// Without a time it is to whatever the comment says.
+func (r OwnReaction) OlderThan(edit time.Time) bool {
+	return !r.CreatedAt.IsZero() && r.CreatedAt.Before(edit)
+}
+
+// OurReactions are our own reactions to a comment, by content.
+func (c *Reader) OurReactions(ctx context.Context, p api.Place, commentID int64,
+	self string,
+) (map[string]OwnReaction, error) {
+	ours := map[string]OwnReaction{}
+	for page, pages := 1, 0; page != 0 && pages < reactionPages; pages++ {
+		path := fmt.Sprintf("repos/%s/%s/issues/comments/%d/reactions?per_page=%d&page=%d", p.Owner, p.Repo, commentID,
+			api.PageSize, page)
+		var raw []OwnReaction
+		resp, err := c.conn.Do(ctx, gate.Reads, http.MethodGet, path, nil, &raw)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range raw {
+			if strings.EqualFold(r.GetUser().GetLogin(), self) {
+				ours[r.GetContent()] = r
+			}
+		}
+		page = resp.NextPage
+	}
+	return ours, nil
+}
+
+// The reactions that acknowledge a command; a comment carries at most one of them from us.
+const (
+	ReactionUnderstood = "+1"
+	ReactionConfused   = "confused" // not understood, or not allowed to this person
+)

@@ -1,0 +1,319 @@
+package tracker
+
+import (
+	"cmp"
+	"context"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	gh "github.com/google/go-github/v60/github"
+
+	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/github/prose"
+)
+
+// threadPages bounds the comments of one issue that are read: 5,000.
+const threadPages = 50
+
+// Comment is a comment. mark is set only if the marker counts: our own, or of a trusted author with write access.
+type Comment struct {
+	Id         int64
+	node       string // id in GraphQL
+	Author     string
+	Body       string
+	At, Edited time.Time // edited is at for a comment that never was
+	person     bool
+	Trusted    bool // by the author's association, which is not a permission
+	Thumbs     int  // thumbs-up of anybody
+	Url        string
+	Mark       *Marker
+}
+
+// Thread is an issue with its comments, in the order of their ids.
+type Thread struct {
+	api.Place
+	Issue    Issue
+	Self     string
+	Comments []Comment
+}
+
+// Thread reads an issue and all its comments.
+func (c *Reader) Thread(ctx context.Context, l gate.Lane, key string) (Thread, error) {
+	t, err := c.ThreadComments(ctx, l, key)
+	if err == nil {
+		t.Issue, err = c.IssueAt(ctx, l, t.Place)
+	}
+	return t, err
+}
+
+// comments reads the comments of an issue, without the issue.
+func (c *Reader) ThreadComments(ctx context.Context, l gate.Lane, key string) (t Thread, err error) {
+	if t.Place, err = api.ParseKey(key); err != nil {
+		return Thread{}, err
+	}
+	if t.Self, err = c.conn.Self(ctx, l); err != nil {
+		return Thread{}, err
+	}
+	t.Comments, err = c.listComments(ctx, l, t.Place, t.Self)
+	return t, err
+}
+
+func (c *Reader) listComments(ctx context.Context, l gate.Lane, p api.Place, self string) ([]Comment, error) {
+	var all []Comment
+	opts := &gh.IssueListCommentsOptions{ListOptions: gh.ListOptions{PerPage: api.PageSize}}
+	for range threadPages {
+		raw, resp, err := c.conn.Lane(l).Issues.ListComments(ctx, p.Owner, p.Repo, p.Number, opts)
+		if err != nil {
+			return nil, c.missing(p, api.Normalize(err))
+		}
+		for _, r := range raw {
+			all = append(all, c.ToComment(r, self))
+		}
+		if opts.Page = resp.NextPage; opts.Page == 0 {
+			slices.SortFunc(all, func(a, b Comment) int { return cmp.Compare(a.Id, b.Id) })
+			all = slices.CompactFunc(all, func(a, b Comment) bool { return a.Id == b.Id })
+			return all, c.dropForged(ctx, p, self, all)
+		}
+	}
+	return nil, api.Permanent("%s has more than %d comments", p.Key(), threadPages*api.PageSize)
+}
+
+func (c *Reader) ToComment(raw *gh.IssueComment, self string) Comment {
+	r := Comment{
+		Id: raw.GetID(), node: raw.GetNodeID(), Author: raw.GetUser().GetLogin(), Body: raw.GetBody(),
+		At: raw.GetCreatedAt().UTC(), Edited: raw.GetUpdatedAt().UTC(), person: IsPerson(raw.GetUser()),
+		Trusted: c.trusts(self, raw.GetUser().GetLogin(), raw.GetAuthorAssociation()),
+		Thumbs:  raw.GetReactions().GetPlusOne(),
+		Url:     raw.GetHTMLURL(),
+	}
+	if r.Edited.Before(r.At) {
+		r.Edited = r.At
+	}
+	if m, ok := ReadMarker(r.Body); ok && r.Trusted {
+		r.Mark = &m
+	}
+	return r
+}
+
+// dropForged leaves the markers of others only to people who could write to the repository anyway: an author
+// association is no permission, a collaborator may be a reader. Of others only claims and releases mean
+// anything to us.
+func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all []Comment) error {
+	left := markersPerCall
+	for i, r := range all {
+		if r.Mark == nil || strings.EqualFold(r.Author, self) {
+			continue
+		}
+		may := false
+		if r.Mark.Kind == MarkClaim || r.Mark.Kind == MarkRelease {
+			var err error
+			if may, err = c.mayMark(ctx, p, r.Author, &left); err != nil {
+				return err
+			}
+		}
+		if !may {
+			all[i].Mark = nil
+		}
+	}
+	return nil
+}
+
+// OwnComments are our own comments with the given marker, oldest first. The fields of want that are set must be equal.
+func (t Thread) OwnComments(want Marker) []Comment {
+	var found []Comment
+	for _, r := range t.Comments {
+		if r.Mark != nil && strings.EqualFold(r.Author, t.Self) && r.Mark.Kind == want.Kind &&
+			r.Mark.Fleet == want.Fleet &&
+			r.Mark.Nonce == want.Nonce && r.Mark.Comment == want.Comment && r.Mark.Edit == want.Edit &&
+			(want.Attempt == "" || r.Mark.Attempt == want.Attempt) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// Questions are our fleet's questions of the claim that holds the issue, oldest first.
+func (t Thread) Questions(fleet string) []Comment {
+	holder, ok := t.Holder()
+	if !ok {
+		return nil
+	}
+	return t.OwnComments(Marker{Kind: MarkBlocked, Fleet: fleet, Nonce: holder.Mark.Nonce})
+}
+
+// lastRelease is the latest release marker of anybody whom we trust, id 0 if there is none. Of several for one
+// claim the first counts: two directors may reclaim at once, and the second must not end the claim that came
+// between.
+func (t Thread) lastRelease() (last Comment) {
+	released := map[string]bool{}
+	for _, r := range t.Comments {
+		if r.Mark != nil && r.Mark.Kind == MarkRelease && !released[r.Mark.Nonce] {
+			released[r.Mark.Nonce] = true
+			last = r
+		}
+	}
+	return last
+}
+
+func (t Thread) WasReleased(nonce string) bool {
+	return slices.ContainsFunc(t.Comments, func(r Comment) bool {
+		return r.Mark != nil && r.Mark.Kind == MarkRelease && r.Mark.Nonce == nonce
+	})
+}
+
+// ClaimedSince reports whether anybody has claimed the issue after the comment with the given id.
+func (t Thread) ClaimedSince(id int64) bool {
+	return slices.ContainsFunc(t.Comments, func(r Comment) bool {
+		return r.Id > id && r.Mark != nil &&
+			r.Mark.Kind == MarkClaim
+	})
+}
+
+// Holder is the claim that holds the issue: the lowest id of those after the latest release that have not ended.
+func (t Thread) Holder() (Comment, bool) {
+	after := t.lastRelease().Id
+	for _, r := range t.Comments {
+		if r.Id > after && r.Mark != nil && r.Mark.Kind == MarkClaim && r.Mark.Ended == "" {
+			return r, true
+		}
+	}
+	return Comment{}, false
+}
+
+// Adopt makes the claim that holds the issue the one with this nonce, which was won before, if somebody has
+// edited the nonce in its marker: our account wrote it for our fleet, there is no other comment of our claim,
+// nor its release, and no other comment of the claim that it seems to be. As long as the issue carries the
+// claimed label no other director claims it. If nobody holds the issue, it is our comment that has lost its
+// marker and whose foot names the claim. What is written into the comment next has the right marker again.
+func (t *Thread) Adopt(fleet, nonce string) {
+	repaired := Marker{Kind: MarkClaim, Fleet: fleet, Nonce: nonce}
+	if len(t.OwnComments(repaired)) > 0 || t.WasReleased(nonce) {
+		return
+	}
+	holder, ok := t.Holder()
+	i := slices.IndexFunc(t.Comments, func(r Comment) bool { return r.Id == holder.Id })
+	if !ok {
+		i = slices.IndexFunc(t.Comments, func(r Comment) bool { return t.unmarkedClaim(r, fleet) == nonce })
+	}
+	switch {
+	case i < 0:
+		return
+	case ok && (!strings.EqualFold(holder.Author, t.Self) || holder.Mark.Fleet != fleet):
+		return
+	case ok && slices.ContainsFunc(t.Comments, func(r Comment) bool {
+		return r.Mark != nil && r.Id != holder.Id &&
+			r.Mark.Nonce == holder.Mark.Nonce
+	}):
+		return
+	case ok:
+		repaired.Run = holder.Mark.Run
+	}
+	t.Comments[i].Mark = &repaired
+}
+
+// claimShown is the text of a claim comment whose claim goes on, with what may be left of its marker; its foot
+// names claim and fleet.
+var claimShown = regexp.MustCompile("(?s)^(?:<!-- retake:[^\n]*\n)?\\s*\\*\\*(?:In review\\*\\*|Retake\\*\\* (?:has " +
+	"picked up|has work of|has lost contact|has its work|is|will try|waits)).*" +
+	"<sub>claim `([a-z0-9]{8})` · fleet `([A-Za-z0-9._-]{1,64})`</sub>\\s*$")
+
+// unmarkedClaim is the nonce of the claim that a comment of our account shows which has no marker any more;
+// empty: it shows none of our fleet.
+func (t *Thread) unmarkedClaim(r Comment, fleet string) string {
+	if r.Mark != nil || !strings.EqualFold(r.Author, t.Self) {
+		return ""
+	}
+	if m := claimShown.FindStringSubmatch(r.Body); m != nil && m[2] == fleet {
+		return m[1]
+	}
+	return ""
+}
+
+// Named are the claims that our questions, and comments that have lost their markers, name after the comment
+// with the given id, the latest first.
+func (t *Thread) Named(fleet string, after int64) (nonces []string) {
+	for _, r := range slices.Backward(t.Comments) {
+		if r.Id <= after {
+			break
+		}
+		if nonce := t.unmarkedClaim(r, fleet); nonce != "" {
+			nonces = append(nonces, nonce)
+		}
+		if r.Mark != nil && r.Mark.Kind == MarkBlocked && r.Mark.Fleet == fleet && strings.EqualFold(r.Author, t.Self) {
+			nonces = append(nonces, r.Mark.Nonce)
+		}
+	}
+	return nonces
+}
+
+// Post creates our comment with the given marker and text below it, unless it is there: then created is 0, else its id.
+func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text string) (created int64, err error) {
+	if len(t.OwnComments(m)) > 0 {
+		return 0, nil
+	}
+	body, err := WithMarker(m, text)
+	if err != nil {
+		return 0, err
+	}
+	made, _, err := c.conn.Lane(l).Issues.CreateComment(ctx, t.Owner, t.Repo, t.Number, &gh.IssueComment{Body: &body})
+	return made.GetID(), api.Accepted(made.GetID(), "the comment for "+t.Key(), err)
+}
+
+// ReadBack looks whether a comment that was made is there. One that is gone again was deleted by a person, and
+// is not made once more.
+func (c *Writer) ReadBack(ctx context.Context, l gate.Lane, t Thread, id int64) error {
+	_, _, err := c.conn.Lane(l).Issues.GetComment(ctx, t.Owner, t.Repo, id)
+	return api.UnlessGone(err)
+}
+
+// Edit changes the body of our comment, unless it is what it should be already.
+func (c *Writer) Edit(ctx context.Context, l gate.Lane, p api.Place, r Comment, m Marker, text string) (string, error) {
+	body, err := WithMarker(m, text)
+	if err != nil || SameText(body, r.Body) {
+		return body, err
+	}
+	edited, _, err := c.conn.Lane(l).Issues.EditComment(ctx, p.Owner, p.Repo, r.Id, &gh.IssueComment{Body: &body})
+	return body, api.Accepted(edited.GetID(), "the comment's new text for "+p.Key(), err)
+}
+
+// Remove deletes our comment; one that is gone already is no error.
+func (c *Writer) Remove(ctx context.Context, l gate.Lane, t Thread, r Comment) error {
+	_, err := c.conn.Lane(l).Issues.DeleteComment(ctx, t.Owner, t.Repo, r.Id)
+	return api.UnlessGone(err)
+}
+
+func WithMarker(m Marker, text string) (string, error) {
+	head, err := m.Line()
+	if err != nil {
+		return "", err
+	}
+	return prose.Clip(head+"\n"+strings.TrimSpace(text), commentLimit), nil
+}
+
+func SameText(a, b string) bool {
+	norm := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
+	return norm(a) == norm(b)
+}
+
+// ByPerson reports whether a comment is a person's own words. Whoever wrote it: what begins like a marker is a
+// director's, also of another version.
+func (r Comment) ByPerson() bool { return r.person && !beginsLikeMarker(r.Body) }
+
+// IsOwnClaim reports whether a claim comment belongs to this claim.
+func (t Thread) IsOwnClaim(fleet string, r Comment, nonce string) bool {
+	return strings.EqualFold(r.Author, t.Self) && r.Mark.Fleet == fleet && r.Mark.Nonce == nonce
+}
+
+// commentLimit is the length of a comment in characters. GitHub refuses more than 65,536.
+const commentLimit = 60_000
+
+// LatestOf returns the last of comments in the order of their ids, or a zero comment.
+func LatestOf(comments []Comment) Comment {
+	if len(comments) == 0 {
+		return Comment{}
+	}
+	return comments[len(comments)-1]
+}
