@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -15,9 +14,9 @@ import (
 // model stands for a model's provider behind a broken network. It reads a request and resets the connection, for a
 // number of requests. Then it answers.
 type model struct {
-	listener net.Listener
-	url      string
-	wg       sync.WaitGroup
+	server http.Server
+	url    string
+	wg     sync.WaitGroup
 
 	mu       sync.Mutex
 	resets   int // still to come
@@ -31,48 +30,34 @@ func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("demo: stand-in for a model: %w", err)
 	}
-	m := &model{listener: l, url: "http://" + l.Addr().String(), resets: resets}
-	m.wg.Go(m.serve)
+	m := &model{url: "http://" + l.Addr().String(), resets: resets}
+	m.server.Handler, m.server.ReadTimeout = m, requestTimeout
+	m.wg.Go(func() { _ = m.server.Serve(l) }) // until close
 	return m, nil
-}
-
-// serve answers one connection after the other until the listener is closed.
-func (m *model) serve() {
-	for {
-		c, err := m.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err == nil {
-			m.answerOne(c)
-		}
-	}
 }
 
 // requestTimeout bounds a conversation.
 const requestTimeout = 5 * time.Second
 
-func (m *model) answerOne(c net.Conn) {
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(requestTimeout)) // fails with the connection, and so does what follows
-	req, err := http.ReadRequest(bufio.NewReader(c))
-	if err == nil {
-		_, err = io.Copy(io.Discard, req.Body)
-	}
-	if err != nil {
-		return // not a request to a model
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if tcp, ok := c.(*net.TCPConn); ok && m.resets > 0 && tcp.SetLinger(0) == nil { // closed without linger is reset
-		m.resets--
-		m.cut++
+	if m.resets == 0 {
+		if _, err := io.WriteString(w, "Go ahead."); err == nil {
+			m.answered++
+		}
 		return
 	}
-	const text = "Go ahead."
-	if _, err := fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\nConnection: "+
-		"close\r\n\r\n%s", len(text), text); err == nil {
-		m.answered++
+	c, _, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return
+	}
+	if tcp, ok := c.(*net.TCPConn); ok && errors.Join(tcp.SetLinger(0), tcp.Close()) == nil { // without linger, a reset
+		m.resets--
+		m.cut++
 	}
 }
 
@@ -84,7 +69,7 @@ func (m *model) counts() (cut, answered int) {
 }
 
 func (m *model) close() error {
-	err := m.listener.Close()
+	err := m.server.Close()
 	m.wg.Wait()
 	return err
 }
