@@ -43,50 +43,32 @@ func shownLine(l output.Line) string {
 	return strings.TrimSpace(string(b) + " " + l.Stage + " " + l.Text)
 }
 
-// What a worker prints is there while it runs, goes on over the director's restart, and is kept with its digest
-// in the audit. Nothing that it knows, or was given, is written down.
-func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
-	t.Parallel()
-	const password = "pa55-w0rd-of-the-database"
-	goOn := make(chan struct{})
-	var s *harness
-	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		if a.plan.Attempt == 1 {
-			s.runtime.mark(a, 1, "CODE")
-			s.runtime.print(a, wire.StreamStdout, "seed="+a.plan.Bus.Seed[:20])
-			s.runtime.print(a, wire.StreamStdout, a.plan.Bus.Seed[20:]+"\n"+password+"\n")
-			select {
-			case <-goOn:
-			case <-ctx.Done():
-				return 1
-			}
-			s.runtime.mark(a, 2, "VALIDATE")
-			s.runtime.print(a, wire.StreamStderr, "it fails")
+// printedPassword is a value that the output must not show.
+const printedPassword = "pa55-w0rd-of-the-database"
+
+// printsTwice plays a first attempt that prints secrets and fails after goOn, and a second one that succeeds.
+func (s *harness) printsTwice(ctx context.Context, a *fakeWorker, goOn <-chan struct{}) int {
+	if a.plan.Attempt == 1 {
+		s.runtime.mark(a, 1, "CODE")
+		s.runtime.print(a, wire.StreamStdout, "seed="+a.plan.Bus.Seed[:20])
+		s.runtime.print(a, wire.StreamStdout, a.plan.Bus.Seed[20:]+"\n"+printedPassword+"\n")
+		select {
+		case <-goOn:
+		case <-ctx.Done():
 			return 1
 		}
-		s.runtime.mark(a, 1, "CODE")
-		s.runtime.print(a, wire.StreamStdout, "again\n")
-		return a.work(ctx)
-	})
-	s.config.Containers.Env = map[string]string{"DB_PASSWORD": password}
-	key := s.github.CreateIssue(repo, "octocat", "Print", "", "agent-task")
-	if lines := s.printed(key, output.Filter{}); lines != nil {
-		t.Errorf("before anything ran: %q", lines)
+		s.runtime.mark(a, 2, "VALIDATE")
+		s.runtime.print(a, wire.StreamStderr, "it fails")
+		return 1
 	}
-	s.start()
-	first := []string{"1 CODE seed=[REDACTED]", "1 CODE [REDACTED]"}
-	s.until("the first lines", func() bool { return slices.Equal(s.printed(key, output.Filter{}), first) })
-	s.stop()
-	if lines := s.printed(key, output.Filter{}); !slices.Equal(lines, first) {
-		t.Errorf("without a director: %q", lines)
-	}
-	s.start()
-	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
-	s.until("the same lines again",
-		func() bool { return slices.Equal(s.printed(key, output.Filter{Stage: "code"}), first) })
+	s.runtime.mark(a, 1, "CODE")
+	s.runtime.print(a, wire.StreamStdout, "again\n")
+	return a.work(ctx)
+}
 
-	followed := make(chan []string, 1)
-	ready := make(chan struct{}, 1)
+// follow follows a task's output until its second attempt. ready receives after the first line.
+func (s *harness) follow(key string) (followed chan []string, ready chan struct{}) {
+	followed, ready = make(chan []string, 1), make(chan struct{}, 1)
 	go func() {
 		var lines []string
 		for l, err := range operator.AskOutput(context.Background(), s.config.Director.DataDir, fsm.IssueKey(key),
@@ -106,6 +88,58 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 		}
 		followed <- lines
 	}()
+	return followed, ready
+}
+
+// checkDigest compares the first attempt's output with its digest in the audit.
+func (s *harness) checkDigest(key string) {
+	s.t.Helper()
+	var meta audit.Meta
+	s.until("the digest in the audit", func() bool {
+		found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "audits", "*-1", "meta.json"))
+		if len(found) != 1 {
+			return false
+		}
+		data, err := os.ReadFile(found[0])
+		must(s.t, err)
+		must(s.t, json.Unmarshal(data, &meta))
+		return meta.Output != nil
+	})
+	store := output.Open(s.config.Director.DataDir, output.Options{})
+	defer store.Close()
+	if stored, err := store.Stored(key, meta.AttemptID); err != nil || audit.StoredOutput(stored) != *meta.Output ||
+		stored.Truncated {
+		s.t.Errorf("audit has %+v, the file is %+v (%v)", meta.Output, stored, err)
+	}
+}
+
+// TestOutputIsFollowedOverRestartsAndAttempts: people can follow a running worker's output across restarts of the
+// director. The audit has the digest of the stored output, which contains no secret of the worker.
+func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	var s *harness
+	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		return s.printsTwice(ctx, a, goOn)
+	})
+	s.config.Containers.Env = map[string]string{"DB_PASSWORD": printedPassword}
+	key := s.github.CreateIssue(repo, "octocat", "Print", "", "agent-task")
+	if lines := s.printed(key, output.Filter{}); lines != nil {
+		t.Errorf("before anything ran: %q", lines)
+	}
+	s.start()
+	first := []string{"1 CODE seed=[REDACTED]", "1 CODE [REDACTED]"}
+	s.until("the first lines", func() bool { return slices.Equal(s.printed(key, output.Filter{}), first) })
+	s.stop()
+	if lines := s.printed(key, output.Filter{}); !slices.Equal(lines, first) {
+		t.Errorf("without a director: %q", lines)
+	}
+	s.start()
+	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
+	s.until("the same lines again",
+		func() bool { return slices.Equal(s.printed(key, output.Filter{Stage: "code"}), first) })
+
+	followed, ready := s.follow(key)
 	<-ready
 	close(goOn)
 	s.until("review", s.labelled(key, "agent-review"))
@@ -121,23 +155,7 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 		[]string{"1 VALIDATE it fails"}) {
 		t.Errorf("the finished one: %q", lines)
 	}
-	var meta audit.Meta
-	s.until("the digest in the audit", func() bool {
-		found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "audits", "*-1", "meta.json"))
-		if len(found) != 1 {
-			return false
-		}
-		data, err := os.ReadFile(found[0])
-		must(t, err)
-		must(t, json.Unmarshal(data, &meta))
-		return meta.Output != nil
-	})
-	store := output.Open(s.config.Director.DataDir, output.Options{})
-	defer store.Close()
-	if stored, err := store.Stored(key, meta.AttemptID); err != nil || audit.StoredOutput(stored) != *meta.Output ||
-		stored.Truncated {
-		t.Errorf("audit has %+v, the file is %+v (%v)", meta.Output, stored, err)
-	}
+	s.checkDigest(key)
 	if len(s.verdicts(key)) != 1 {
 		t.Errorf("verdicts %q", s.verdicts(key))
 	}

@@ -65,52 +65,25 @@ func TestTraceOfATask(t *testing.T) {
 	}
 }
 
-// traceOfATask has the collector refuse what the first director exports; 0: it takes it.
-func traceOfATask(t *testing.T, refusal int) {
-	t.Helper()
-	plans, goOn := make(chan wire.Plan, 2), make(chan struct{})
-	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		plans <- a.plan
-		if a.plan.Attempt == 1 {
-			return a.failOnce(ctx)
-		}
-		<-goOn
-		if os.WriteFile(filepath.Join(a.checkout, "work.txt"), nil, 0o644) != nil {
-			return 1
-		}
-		r := &wire.WorkerResult{
-			ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
-			Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
-			Stages: wire.List[wire.StageResult]{stageOf(wire.StageCode, 0)},
-		}
-		for a.client.Report(ctx, r) != nil && ctx.Err() == nil { // the director is away
-			time.Sleep(50 * time.Millisecond)
-		}
-		return 0
-	})
-	collector := collect(t, s)
-	collector.Refuse(refusal)
-	key := s.github.CreateIssue(repo, "octocat", "Trace me", "", "agent-task")
-	s.start()
-	first, second := <-plans, <-plans
-	s.stop()
-	before := collector.Spans()
-	if has := slices.ContainsFunc(before, func(x tracetest.Span) bool { return x.Name == "verdict" }); has != (refusal == 0) {
-		t.Errorf("the first director has exported %d spans, a verdict among them: %t", len(before), has)
+// worksWhileAway succeeds, and retries its report until a director takes it.
+func (a *fakeWorker) worksWhileAway(ctx context.Context) int {
+	if os.WriteFile(filepath.Join(a.checkout, "work.txt"), nil, 0o644) != nil {
+		return 1
 	}
-	collector.Refuse(0)
-	s.start()
-	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
-	close(goOn)
-	s.until("review", s.labelled(key, "agent-review"))
-	s.until("the whole task", func() bool {
-		return slices.ContainsFunc(collector.Spans(), func(x tracetest.Span) bool { return x.Name == "task" })
-	})
-	s.stop()
+	r := &wire.WorkerResult{
+		ResultID: a.plan.WorkerID + "/result", AttemptID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
+		Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
+		Stages: wire.List[wire.StageResult]{stageOf(wire.StageCode, 0)},
+	}
+	for a.client.Report(ctx, r) != nil && ctx.Err() == nil { // the director is away
+		time.Sleep(50 * time.Millisecond)
+	}
+	return 0
+}
 
-	nonce := strings.TrimSuffix(first.WorkerID, "-1")
-	root := trace.Of("default", nonce)
-	spans := onceEach(t, collector.Spans())
+// checkSpans checks that the spans are one complete trace.
+func checkSpans(t *testing.T, spans map[string]tracetest.Span, root wire.TraceParent) {
+	t.Helper()
 	for id, x := range spans {
 		if x.Trace != trace.ID(root) || x.Service != "retake" {
 			t.Errorf("%s %s is of trace %s and service %s, want %s", x.Name, id, x.Trace, x.Service, trace.ID(root))
@@ -123,23 +96,6 @@ func traceOfATask(t *testing.T, refusal int) {
 		}
 		if x.Attributes["retake.incomplete"] != nil {
 			t.Errorf("%s %s is incomplete: its beginning is in the journal", x.Name, id)
-		}
-	}
-	stages := map[int][]string{1: {"stage CODE 1", "stage VALIDATE 1", "stage CODE 2"}, 2: {"stage CODE 1"}}
-	for _, p := range []wire.Plan{first, second} {
-		attempt, ok := wire.ParseTraceParent(p.TraceParent)
-		if !ok || !attempt.Sampled || attempt.Trace != root.Trace {
-			t.Fatalf("the plan of %s has the traceparent %q", p.WorkerID, p.TraceParent)
-		}
-		if x := spans[spanID(attempt)]; x.Name != "attempt" || x.Attributes["retake.worker"] != p.WorkerID {
-			t.Errorf("the plan's parent is %+v, want the attempt %s", x, p.WorkerID)
-		}
-		for _, stage := range stages[p.Attempt] {
-			x := spans[spanID(attempt.Child(stage))]
-			if name, _, _ := strings.Cut(stage, " "); !strings.HasPrefix(x.Name, name+" ") ||
-				x.Parent != spanID(attempt) {
-				t.Errorf("%s of %s: %+v", stage, p.WorkerID, x)
-			}
 		}
 	}
 	names := map[string]int{}
@@ -156,6 +112,67 @@ func traceOfATask(t *testing.T, refusal int) {
 			t.Errorf("%d spans %q, want %d", names[name], name, want)
 		}
 	}
+}
+
+// checkPlan checks that a worker's plan leads to its attempt's span, and that this has the stages.
+func checkPlan(t *testing.T, spans map[string]tracetest.Span, root wire.TraceParent, p wire.Plan, stages ...string) {
+	t.Helper()
+	attempt, ok := wire.ParseTraceParent(p.TraceParent)
+	if !ok || !attempt.Sampled || attempt.Trace != root.Trace {
+		t.Fatalf("the plan of %s has the traceparent %q", p.WorkerID, p.TraceParent)
+	}
+	if x := spans[spanID(attempt)]; x.Name != "attempt" || x.Attributes["retake.worker"] != p.WorkerID {
+		t.Errorf("the plan's parent is %+v, want the attempt %s", x, p.WorkerID)
+	}
+	for _, stage := range stages {
+		x := spans[spanID(attempt.Child(stage))]
+		if name, _, _ := strings.Cut(stage, " "); !strings.HasPrefix(x.Name, name+" ") ||
+			x.Parent != spanID(attempt) {
+			t.Errorf("%s of %s: %+v", stage, p.WorkerID, x)
+		}
+	}
+}
+
+// traceOfATask runs a task with two directors. The collector answers the first one with the refusal, unless that is
+// 0.
+func traceOfATask(t *testing.T, refusal int) {
+	t.Helper()
+	plans, goOn := make(chan wire.Plan, 2), make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		plans <- a.plan
+		if a.plan.Attempt == 1 {
+			return a.failOnce(ctx)
+		}
+		<-goOn
+		return a.worksWhileAway(ctx)
+	})
+	collector := collect(t, s)
+	collector.Refuse(refusal)
+	key := s.github.CreateIssue(repo, "octocat", "Trace me", "", "agent-task")
+	s.start()
+	first, second := <-plans, <-plans
+	s.stop()
+	before := collector.Spans()
+	has := slices.ContainsFunc(before, func(x tracetest.Span) bool { return x.Name == "verdict" })
+	if has != (refusal == 0) {
+		t.Errorf("the first director has exported %d spans, a verdict among them: %t", len(before), has)
+	}
+	collector.Refuse(0)
+	s.start()
+	s.until("adopted", func() bool { return s.logs.FilterMessage("adopted a running container").Len() == 1 })
+	close(goOn)
+	s.until("review", s.labelled(key, "agent-review"))
+	s.until("the whole task", func() bool {
+		return slices.ContainsFunc(collector.Spans(), func(x tracetest.Span) bool { return x.Name == "task" })
+	})
+	s.stop()
+
+	nonce := strings.TrimSuffix(first.WorkerID, "-1")
+	root := trace.Of("default", nonce)
+	spans := onceEach(t, collector.Spans())
+	checkSpans(t, spans, root)
+	checkPlan(t, spans, root, first, "stage CODE 1", "stage VALIDATE 1", "stage CODE 2")
+	checkPlan(t, spans, root, second, "stage CODE 1")
 	lines := s.logs.FilterMessage("transition").All()
 	for _, line := range lines {
 		if m := line.ContextMap(); m["issue"] != key || m["trace_id"] != trace.ID(root) {

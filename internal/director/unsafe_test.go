@@ -47,12 +47,14 @@ var unsafePatches = []unsafePatch{
 		says: []string{"id_rsa:1", "private-key"},
 	},
 	{
-		title: "DigitalOcean", path: "do.sh", text: "doctl auth init -t " + fakeOcean + "\n", reason: "policy_violation",
-		says: []string{"do.sh:1", "digitalocean-pat"},
+		title: "DigitalOcean", path: "do.sh", text: "doctl auth init -t " + fakeOcean + "\n",
+		reason: "policy_violation",
+		says:   []string{"do.sh:1", "digitalocean-pat"},
 	},
 	{
-		title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n", reason: "policy_violation",
-		says: []string{"t:2: Retake's own GitHub token"},
+		title: "The director's own token", path: "t", text: "x\ny token-of-the-director z\n",
+		reason: "policy_violation",
+		says:   []string{"t:2: Retake's own GitHub token"},
 	},
 	{
 		title: "The same in another encoding", path: "b.bin", text: "\x00" +
