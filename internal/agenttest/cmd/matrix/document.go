@@ -39,8 +39,8 @@ Written by ` + "`make agents`" + `: every installed and known agent on every cas
 ([decision](../decisions/0024-provider-stand-in.md)), run as a worker runs it and read as the director reads it.
 ` + "`make agents-install`" + ` builds some agents from source. A cell has the reason of the run, the number of requests with
 tools, and the seconds. Further requests without a success are retries of the agent. An agent that retries in silence is
-ended after its time limit. For some cases several reasons are correct. A run that survives a failure counts as right. The
-cases are a regression test of the rules, so these figures measure the agents.
+ended after its time limit. For some cases several reasons are correct. A run that survives a failure counts as right.
+The cases are a regression test of the rules, so these figures measure the agents.
 
 `
 
