@@ -96,8 +96,13 @@ func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 
 func busPersonCommand() *cobra.Command {
 	c := &cobra.Command{Use: "person", Short: "Make a person's credential, or revoke one"}
-	var url, to, credential string
-	create := &cobra.Command{
+	c.AddCommand(busPersonNewCommand(), busPersonRevokeCommand())
+	return c
+}
+
+func busPersonNewCommand() *cobra.Command {
+	var url, to string
+	c := &cobra.Command{
 		Use: "new DIR --url tls://HOST:PORT", Args: needs(cobra.ExactArgs(1), "want the folder of the keys"),
 		Short: "Make another credential for a person's tools",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -120,11 +125,16 @@ func busPersonCommand() *cobra.Command {
 			return nil
 		},
 	}
-	create.Flags().StringVar(&url, "url", "", "where people reach the server")
-	create.Flags().StringVar(&to, "to", "", "folder of the credential (default: DIR)")
-	create.Flags().String("prefix", wire.DefaultPrefix, "agent_bus.prefix")
-	_ = create.MarkFlagRequired("url")
-	revoke := &cobra.Command{
+	c.Flags().StringVar(&url, "url", "", "where people reach the server")
+	c.Flags().StringVar(&to, "to", "", "folder of the credential (default: DIR)")
+	c.Flags().String("prefix", wire.DefaultPrefix, "agent_bus.prefix")
+	_ = c.MarkFlagRequired("url")
+	return c
+}
+
+func busPersonRevokeCommand() *cobra.Command {
+	var credential string
+	c := &cobra.Command{
 		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the folder of the keys"),
 		Short: "Revoke a person's credential, for ever; others stay as they are",
 		Long: `Revoke a person's credential, for ever; others stay as they are. It is revoked in the claims and in nats.conf below DIR/server, and at the
@@ -158,8 +168,7 @@ server that the credential names, whose connections with it are closed at once. 
 			return nil
 		},
 	}
-	revoke.Flags().StringVar(&credential, "credential", "", "the credential's file (default: DIR/"+keys.FilePerson+")")
-	c.AddCommand(create, revoke)
+	c.Flags().StringVar(&credential, "credential", "", "the credential's file (default: DIR/"+keys.FilePerson+")")
 	return c
 }
 

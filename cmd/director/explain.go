@@ -19,8 +19,7 @@ import (
 )
 
 func explainCommand(o *options) *cobra.Command {
-	var asJSON, follow bool
-	var at, export string
+	var e explaining
 	c := &cobra.Command{
 		Use: "explain ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted),
 		Short: "Tell an issue's story: where it stands, what it waits for, what you can do, and how it came to that",
@@ -31,59 +30,67 @@ func explainCommand(o *options) *cobra.Command {
 			"ISSUE is " + issueWanted + ". Without a running director the journal in director.data_dir is read.\n" +
 			"Exit 0: told; 1: the journal has nothing of the issue; 2: it could not be read.",
 	}
-	c.Flags().StringVar(&at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or "+
+	c.Flags().StringVar(&e.at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or "+
 		"how long ago (90m, 2d)")
-	c.Flags().StringVar(&export, "journal", "", "read this `FILE` that \"director journal export\" wrote, and tell "+
+	c.Flags().StringVar(&e.export, "journal", "", "read this `FILE` that \"director journal export\" wrote, and tell "+
 		"how it stood at its end")
-	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until the issue is over or the command "+
+	c.Flags().BoolVar(&e.follow, "follow", false, "go on with what happens, until the issue is over or the command "+
 		"is interrupted")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
-	c.Flags().BoolVar(&asJSON, "json", false, "print the story as one JSON object; what follows, as one line "+
+	c.Flags().BoolVar(&e.json, "json", false, "print the story as one JSON object; what follows, as one line "+
 		"for each event")
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		on := o
-		if export != "" {
-			asked := o.asked(cmd)
-			on = &asked
-		}
-		key, cfg, broken, err := on.issue(args[0])
-		if err == nil && export != "" {
-			err = broken // it names the place
-		}
-		if err != nil {
-			return err
-		}
-		then, err := pastOf(at, time.Now())
-		if err != nil {
-			return fmt.Errorf("--at: %w", err)
-		}
-		ask := func(then time.Time) (story.Story, time.Time, error) {
-			if export != "" {
-				return exportedStory(cfg, export, key, then)
-			}
-			told, err := storyOf(cmd.Context(), cfg, broken, key, then)
-			return told, then, err
-		}
-		told, then, err := ask(then)
-		switch {
-		case errors.Is(err, operator.ErrNoStory) && at != "":
-			return noBecause{notYet(err, ask)}
-		case errors.Is(err, operator.ErrNoStory):
-			return noBecause{err}
-		case err != nil:
-			return err
-		}
-		if then.IsZero() {
-			then = time.Now()
-		}
-		if err := tell(cmd.OutOrStdout(), told, then, asJSON); err != nil || !follow || told.Over {
-			return err
-		}
-		f := operator.EventFilter{Issue: key, After: lastOf(told), Follow: true}
-		return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON,
-			func(e story.Event) bool { return e.Over })
-	}
+	c.RunE = func(cmd *cobra.Command, args []string) error { return e.run(cmd, o, args[0]) }
 	return c
+}
+
+// explaining is the command explain with its flags.
+type explaining struct {
+	at, export   string
+	json, follow bool
+}
+
+func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
+	on := o
+	if e.export != "" {
+		asked := o.asked(cmd)
+		on = &asked
+	}
+	key, cfg, broken, err := on.issue(issue)
+	if err == nil && e.export != "" {
+		err = broken // it names the place
+	}
+	if err != nil {
+		return err
+	}
+	then, err := pastOf(e.at, time.Now())
+	if err != nil {
+		return fmt.Errorf("--at: %w", err)
+	}
+	ask := func(then time.Time) (story.Story, time.Time, error) {
+		if e.export != "" {
+			return exportedStory(cfg, e.export, key, then)
+		}
+		told, err := storyOf(cmd.Context(), cfg, broken, key, then)
+		return told, then, err
+	}
+	told, then, err := ask(then)
+	switch {
+	case errors.Is(err, operator.ErrNoStory) && e.at != "":
+		return noBecause{notYet(err, ask)}
+	case errors.Is(err, operator.ErrNoStory):
+		return noBecause{err}
+	case err != nil:
+		return err
+	}
+	if then.IsZero() {
+		then = time.Now()
+	}
+	if err := tell(cmd.OutOrStdout(), told, then, e.json); err != nil || !e.follow || told.Over {
+		return err
+	}
+	f := operator.EventFilter{Issue: key, After: lastOf(told), Follow: true}
+	return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, e.json,
+		func(ev story.Event) bool { return ev.Over })
 }
 
 // notYet says when the first event of an issue happened, if the requested time is earlier.

@@ -21,8 +21,7 @@ import (
 )
 
 func logsCommand(o *options) *cobra.Command {
-	var f output.Filter
-	var asJSON, raw bool
+	var l logging
 	c := &cobra.Command{
 		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted),
 		Short: "Print what an attempt printed, or prints now",
@@ -36,55 +35,74 @@ func logsCommand(o *options) *cobra.Command {
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
 			"21 --tail 50 --follow",
 	}
-	c.Flags().IntVar(&f.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
-	c.Flags().StringVar(&f.Stage, "stage", "", "only this stage, e.g. CODE")
-	c.Flags().IntVar(&f.Last, "tail", 0, "of what is there already print so many lines at most (default: all)")
-	c.Flags().BoolVarP(&f.Follow, "follow", "f", false, "wait for more")
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object per line")
-	c.Flags().BoolVar(&raw, "raw", false, "print the worker's own lines as they are, in JSON")
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		if f.Attempt < 0 || f.Last < 0 {
-			return errors.New("--attempt and --tail: want a number from 1")
-		}
-		issue, cfg, broken, err := o.issue(args[0])
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Abs(cfg.Director.DataDir)
-		if err != nil {
-			return err
-		}
-		read := func(f output.Filter, p *logPrinter) error {
-			err := p.print(operator.AskOutput(cmd.Context(), dir, issue, f))
-			kept := errors.Is(err, operator.ErrNotThere) || errors.Is(err, operator.ErrNotNow)
-			if !kept || broken != nil {
-				return orBroken(err, broken)
-			}
-			if f.Follow {
-				fmt.Fprintf(cmd.ErrOrStderr(), "nothing can be followed: %v; this is what is kept\n", err)
-			}
-			return p.print(operator.StoredLines(cmd.Context(), dir, issue, f))
-		}
-		out := newLogPrinter(cmd.OutOrStdout(), issue, asJSON)
-		out.raw = raw
-		err = read(f, out)
-		switch {
-		case cmd.Context().Err() != nil: // it was enough
-			return nil //nolint:nilerr // a signal ends it
-		case errors.Is(err, operator.ErrNoOutput):
-			return noBecause{err}
-		case err == nil && !out.any && f.Stage != "":
-			all := newLogPrinter(io.Discard, issue, false)
-			if err := read(output.Filter{Attempt: f.Attempt}, all); err != nil {
-				return err
-			}
-			return noBecause{noStage(f.Stage, all.stages)}
-		case err == nil && !out.any:
-			fmt.Fprintln(cmd.ErrOrStderr(), "it has printed nothing yet")
-		}
+	c.Flags().IntVar(&l.filter.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
+	c.Flags().StringVar(&l.filter.Stage, "stage", "", "only this stage, e.g. CODE")
+	c.Flags().IntVar(&l.filter.Last, "tail", 0, "of what is there already print so many lines at most (default: all)")
+	c.Flags().BoolVarP(&l.filter.Follow, "follow", "f", false, "wait for more")
+	c.Flags().BoolVar(&l.json, "json", false, "one JSON object per line")
+	c.Flags().BoolVar(&l.raw, "raw", false, "print the worker's own lines as they are, in JSON")
+	c.RunE = func(cmd *cobra.Command, args []string) error { return l.run(cmd, o, args[0]) }
+	return c
+}
+
+// logging is the command logs with its flags.
+type logging struct {
+	filter    output.Filter
+	json, raw bool
+}
+
+// logSource says where an issue's output is. broken is the error of a configuration that cannot be read.
+type logSource struct {
+	dir    string
+	issue  fsm.IssueKey
+	broken error
+}
+
+func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
+	f := l.filter
+	if f.Attempt < 0 || f.Last < 0 {
+		return errors.New("--attempt and --tail: want a number from 1")
+	}
+	issue, cfg, broken, err := o.issue(name)
+	if err != nil {
 		return err
 	}
-	return c
+	dir, err := filepath.Abs(cfg.Director.DataDir)
+	if err != nil {
+		return err
+	}
+	at := logSource{dir, issue, broken}
+	out := newLogPrinter(cmd.OutOrStdout(), issue, l.json)
+	out.raw = l.raw
+	err = l.read(cmd, at, f, out)
+	switch {
+	case cmd.Context().Err() != nil: // it was enough
+		return nil //nolint:nilerr // a signal ends it
+	case errors.Is(err, operator.ErrNoOutput):
+		return noBecause{err}
+	case err == nil && !out.any && f.Stage != "":
+		all := newLogPrinter(io.Discard, issue, false)
+		if err := l.read(cmd, at, output.Filter{Attempt: f.Attempt}, all); err != nil {
+			return err
+		}
+		return noBecause{noStage(f.Stage, all.stages)}
+	case err == nil && !out.any:
+		fmt.Fprintln(cmd.ErrOrStderr(), "it has printed nothing yet")
+	}
+	return err
+}
+
+// read prints the output from the director or, without a director, from its files.
+func (l *logging) read(cmd *cobra.Command, from logSource, f output.Filter, p *logPrinter) error {
+	err := p.print(operator.AskOutput(cmd.Context(), from.dir, from.issue, f))
+	kept := errors.Is(err, operator.ErrNotThere) || errors.Is(err, operator.ErrNotNow)
+	if !kept || from.broken != nil {
+		return orBroken(err, from.broken)
+	}
+	if f.Follow {
+		fmt.Fprintf(cmd.ErrOrStderr(), "nothing can be followed: %v; this is what is kept\n", err)
+	}
+	return p.print(operator.StoredLines(cmd.Context(), from.dir, from.issue, f))
 }
 
 // noStage reports a stage without output, and lists the stages with output.

@@ -52,42 +52,44 @@ func replayCommand(o *options) *cobra.Command {
 	f.StringVar(&r.journal, "journal", "", "read this `FILE` that \"director journal export\" wrote; without a "+
 		"configuration of your own and --set, the built-in one decides")
 	f.BoolVar(&r.json, "json", false, "print what was found as one JSON object")
-	c.RunE = func(cmd *cobra.Command, args []string) error {
-		q, err := r.question(cmd, o)
+	c.RunE = func(cmd *cobra.Command, args []string) error { return r.run(cmd, o, args) }
+	return c
+}
+
+func (r *replaying) run(cmd *cobra.Command, o *options, args []string) error {
+	q, err := r.question(cmd, o)
+	if err != nil {
+		return err
+	}
+	var asked fsm.IssueKey
+	if len(args) == 1 {
+		key, err := issueKey(args[0], q.Config.GitHub.Repositories)
 		if err != nil {
 			return err
 		}
-		var asked fsm.IssueKey
-		if len(args) == 1 {
-			key, err := issueKey(args[0], q.Config.GitHub.Repositories)
-			if err != nil {
-				return err
-			}
-			asked = key
-			q.Only = func(k fsm.IssueKey) bool { return k.Same(key) }
-		}
-		some, known := false, false
-		q.Seen = func(f fsm.Fact) {
-			some = true
-			known = known || fsm.About(f).Same(asked)
-		}
-		found, err := q.Ask(cmd.Context())
-		switch {
-		case err != nil:
-			return err
-		case !some:
-			return noBecause{noJournal(q.Config)}
-		case len(args) == 1 && !known:
-			return noBecause{errors.New(operator.NoStory(asked))}
-		}
-		if r.json {
-			err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)
-		} else {
-			err = showReplay(cmd.OutOrStdout(), found, q.Reread)
-		}
-		return answer(found.Counts.Differ == 0, err)
+		asked = key
+		q.Only = func(k fsm.IssueKey) bool { return k.Same(key) }
 	}
-	return c
+	some, known := false, false
+	q.Seen = func(f fsm.Fact) {
+		some = true
+		known = known || fsm.About(f).Same(asked)
+	}
+	found, err := q.Ask(cmd.Context())
+	switch {
+	case err != nil:
+		return err
+	case !some:
+		return noBecause{noJournal(q.Config)}
+	case len(args) == 1 && !known:
+		return noBecause{errors.New(operator.NoStory(asked))}
+	}
+	if r.json {
+		err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)
+	} else {
+		err = showReplay(cmd.OutOrStdout(), found, q.Reread)
+	}
+	return answer(found.Counts.Differ == 0, err)
 }
 
 // question returns the journal to replay and the alternative configuration.

@@ -58,10 +58,16 @@ func reportCommand(o *options) *cobra.Command {
 
 func budgetCommand(o *options) *cobra.Command {
 	var dir string
-	var asJSON bool
-	var calls int
 	c := &cobra.Command{Use: "budget", Short: "Show what tasks have used up, or reset it"}
-	show := &cobra.Command{
+	c.PersistentFlags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
+	at := func() (string, error) { return o.dataDir(dir) }
+	c.AddCommand(budgetShowCommand(at), budgetResetCommand(at))
+	return c
+}
+
+func budgetShowCommand(dir func() (string, error)) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
 		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1),
 		Short: "Show paid calls, re-dispatches and cost of every task",
 		Long: "Show paid calls, re-dispatches (attempts after the first, less those given back) and cost of " +
@@ -71,9 +77,9 @@ func budgetCommand(o *options) *cobra.Command {
 			"nothing could be read.",
 		Example: "  director budget show\n  director budget show acme/widgets#21 --json",
 	}
-	show.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
-	show.RunE = func(cmd *cobra.Command, args []string) error {
-		at, err := o.dataDir(dir)
+	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		at, err := dir()
 		if err != nil {
 			return err
 		}
@@ -103,7 +109,12 @@ func budgetCommand(o *options) *cobra.Command {
 		}
 		return answer(allowed, nil)
 	}
-	reset := &cobra.Command{
+	return c
+}
+
+func budgetResetCommand(dir func() (string, error)) *cobra.Command {
+	var calls int
+	c := &cobra.Command{
 		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1),
 			"name one issue, e.g. acme/widgets#21: budget show lists them"), Short: "Reset the paid calls of a task",
 		Long: "Reset the paid calls of a task. The running director does it, and answers when the change is in " +
@@ -111,9 +122,9 @@ func budgetCommand(o *options) *cobra.Command {
 			"Without one, set paid_calls_used in the task's stats.json: the next director to start takes it.",
 		Example: "  director budget reset acme/widgets#21",
 	}
-	reset.Flags().IntVar(&calls, "to", 0, "paid calls that count as used")
-	reset.RunE = func(cmd *cobra.Command, args []string) error {
-		at, err := o.dataDir(dir)
+	c.Flags().IntVar(&calls, "to", 0, "paid calls that count as used")
+	c.RunE = func(cmd *cobra.Command, args []string) error {
+		at, err := dir()
 		if err != nil {
 			return err
 		}
@@ -138,7 +149,5 @@ func budgetCommand(o *options) *cobra.Command {
 		row.PaidCalls, row.Edited, row.Was = calls, false, nil
 		return audit.ShowBudget(cmd.OutOrStdout(), []audit.BudgetRow{row}, false)
 	}
-	c.PersistentFlags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
-	c.AddCommand(show, reset)
 	return c
 }

@@ -26,8 +26,7 @@ import (
 )
 
 func runCommand(o *options) *cobra.Command {
-	var worker, level, format, only string
-	var continueOnError bool
+	var r running
 	c := &cobra.Command{
 		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left " +
 			"to the next run",
@@ -39,70 +38,81 @@ func runCommand(o *options) *cobra.Command {
 			"Exit 0: ended as asked, and what --only names is delivered; 1: some of that is not, the policy aborted " +
 			"the run, or a task failed under --continue-on-error; 2: it could not run.",
 	}
-	c.Flags().BoolVar(&continueOnError, "continue-on-error", false,
+	c.Flags().BoolVar(&r.continueOnError, "continue-on-error", false,
 		"recovery.continue_on_error = true: no error ends the run, also none that the policy calls fatal (a warning "+
 			"says so); ERROR_REPORT.md is written in any case, exit 1 if a task failed")
-	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
-	c.Flags().StringVar(&level, "log-level", "info", "debug, info, warn or error")
-	c.Flags().StringVar(&format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
-	c.Flags().StringVar(&only, "only", "", "take only these issues from the queue, and end when they are over: 12,15 "+
-		"or owner/repo#12")
+	c.Flags().StringVar(&r.worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
+	c.Flags().StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
+	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
+	c.Flags().StringVar(&r.only, "only", "", "take only these issues from the queue, and end when they are over: "+
+		"12,15 or owner/repo#12")
 	c.Annotations = map[string]string{atHangup: "yes"}
-	read := func() (config.Config, config.Problems) {
-		cfg, problems := config.Load(o.file, hidden.Environ(), o.set)
-		cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || continueOnError
-		if len(problems) == 0 {
-			problems = cfg.CheckRun(hidden.Lookup)
-		}
-		return cfg, problems
+	c.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd, o) }
+	return c
+}
+
+// running is the command run with its flags.
+type running struct {
+	worker, level, format, only string
+	continueOnError             bool
+}
+
+// read reads the configuration with the settings of the command line.
+func (r *running) read(o *options) (config.Config, config.Problems) {
+	cfg, problems := config.Load(o.file, hidden.Environ(), o.set)
+	cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || r.continueOnError
+	if len(problems) == 0 {
+		problems = cfg.CheckRun(hidden.Lookup)
 	}
-	c.RunE = func(cmd *cobra.Command, _ []string) error {
-		hangups, stop := hangups()
-		defer stop()
-		if err := o.find(); err != nil {
-			return err
-		}
-		cfg, problems := read()
-		if err := problems.Err(); err != nil {
-			return err
-		}
-		log, hides, err := logger(level, format)
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(hidden.Process(), hidden.Variables(cfg.IsSecretVariable)); err != nil {
-			log.Warn("processes of the same user can read what the director knows", zap.Error(err))
-		}
-		if hidden.Getenv("GOGC") == "" { // else its user has decided
-			debug.SetGCPercent(director.GCPercent)
-		}
-		with := director.Options{
-			Config: cfg, Version: version(), WorkerBinary: worker, Log: log, HideInLog: hides.know,
-			Read: read, ConfigFile: o.file, Hangups: hangups,
-		}
-		if cfg.TakesWebhooks(hidden.Lookup) {
-			with.WebhookSecret = func() (string, error) {
-				secret, _, err := cfg.WebhookSecret(hidden.Getenv)
-				return secret, err
-			}
-		}
-		with, err = credential(cfg, log, with)
-		if err != nil {
-			return err
-		}
-		if with.Only, err = onlyIssues(only, cfg.GitHub.Repositories); err != nil {
-			return err
-		}
-		err = director.Run(cmd.Context(), with)
-		switch {
-		case errors.Is(err, director.ErrTasksFailed):
-			return errNo
-		case errors.Is(err, director.ErrNotDone):
-			return noBecause{err}
-		}
+	return cfg, problems
+}
+
+func (r *running) run(cmd *cobra.Command, o *options) error {
+	hangups, stop := hangups()
+	defer stop()
+	if err := o.find(); err != nil {
 		return err
 	}
-	return c
+	read := func() (config.Config, config.Problems) { return r.read(o) }
+	cfg, problems := read()
+	if err := problems.Err(); err != nil {
+		return err
+	}
+	log, hides, err := logger(r.level, r.format)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(hidden.Process(), hidden.Variables(cfg.IsSecretVariable)); err != nil {
+		log.Warn("processes of the same user can read what the director knows", zap.Error(err))
+	}
+	if hidden.Getenv("GOGC") == "" { // else its user has decided
+		debug.SetGCPercent(director.GCPercent)
+	}
+	with := director.Options{
+		Config: cfg, Version: version(), WorkerBinary: r.worker, Log: log, HideInLog: hides.know,
+		Read: read, ConfigFile: o.file, Hangups: hangups,
+	}
+	if cfg.TakesWebhooks(hidden.Lookup) {
+		with.WebhookSecret = func() (string, error) {
+			secret, _, err := cfg.WebhookSecret(hidden.Getenv)
+			return secret, err
+		}
+	}
+	with, err = credential(cfg, log, with)
+	if err != nil {
+		return err
+	}
+	if with.Only, err = onlyIssues(r.only, cfg.GitHub.Repositories); err != nil {
+		return err
+	}
+	err = director.Run(cmd.Context(), with)
+	switch {
+	case errors.Is(err, director.ErrTasksFailed):
+		return errNo
+	case errors.Is(err, director.ErrNotDone):
+		return noBecause{err}
+	}
+	return err
 }
 
 // onlyIssues reads the list of --only. It rejects unwatched repositories, because the director would wait forever.
