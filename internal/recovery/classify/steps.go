@@ -1,14 +1,12 @@
 package classify
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 
 	"retake/internal/recovery"
 	"retake/internal/recovery/loglines"
-	"retake/internal/recovery/plaintext"
 )
 
 // step is one kind of evidence. The first step that has an answer decides.
@@ -313,141 +311,4 @@ func (m match) finding(confidence float64) recovery.Finding {
 		return recovery.Finding{}
 	}
 	return recovery.Finding{Reason: m.reason, Cause: m.quote, Rule: m.rule.ID, Confidence: confidence}
-}
-
-// signalCodes gives a signal the exit code that a shell would.
-var signalCodes = []struct {
-	signal string
-	code   int
-}{
-	{"SIGILL", 132},
-	{"SIGTRAP", 133},
-	{"SIGABRT", 134},
-	{"SIGBUS", 135},
-	{"SIGFPE", 136},
-	{"SIGKILL", 137},
-	{"SIGSEGV", 139},
-	{"SIGTERM", 143},
-	{"SIGXCPU", 152},
-}
-
-// wrapper reads the exit code of a program whose codes mean one thing each: they are stronger than text.
-func (q *classification) wrapper() (recovery.Finding, bool) { return q.byExit(true) }
-
-// exit reads the signal or exit code.
-func (q *classification) exit() (recovery.Finding, bool) { return q.byExit(false) }
-
-func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
-	code := 0
-	if q.e.ExitCode != nil {
-		code = *q.e.ExitCode
-	}
-	for _, s := range signalCodes {
-		if s.signal == q.e.Signal {
-			code = s.code
-		}
-	}
-	for _, row := range q.c.exit {
-		if row.Code != code || row.Wrapper != wrapper || !strings.HasPrefix(strings.ToLower(q.e.Tool), row.Tool) {
-			continue
-		}
-		if readable := q.readable(); readable != nil &&
-			(row.Reason == recovery.Unknown || !slices.Contains(readable, row.Reason)) {
-			continue
-		}
-		cause := fmt.Sprintf("exit code %d: %s", code, row.Why)
-		if quote := q.quote(); quote != "" {
-			cause = quote + " (" + cause + ")"
-		}
-		return recovery.Finding{Reason: row.Reason, Cause: cause, Rule: fmt.Sprintf("exit.%d", code), Confidence: 0.7},
-			true
-	}
-	return recovery.Finding{}, false
-}
-
-// assertion uses the worker's assertion as a last resort.
-func (q *classification) assertion() (recovery.Finding, bool) {
-	r, ok := recovery.ReasonOf(q.e.Assertion.ErrorType)
-	return recovery.Finding{Reason: r, Cause: q.quote(), Rule: "assertion", Confidence: 0.3}, ok &&
-		r != recovery.Unknown
-}
-
-// commandFailed reports whether a user's command failed.
-func (q *classification) commandFailed() bool {
-	failed := q.e.Signal != "" || q.e.ExitCode != nil && *q.e.ExitCode != 0
-	return failed && slices.Contains(commandStages, q.e.Stage)
-}
-
-// readable returns the reasons that text may give, or nil for all. A crash of a user's command is not a crash of an
-// agent.
-func (q *classification) readable() []recovery.Reason {
-	if !q.commandFailed() {
-		return nil
-	}
-	return ofCommands
-}
-
-// ofCommands are all reasons but one, and that of lines that state a status.
-var ofCommands = func() []recovery.Reason {
-	all := []recovery.Reason{""}
-	for _, about := range recovery.Reasons {
-		if about.Reason != recovery.AgentCrash {
-			all = append(all, about.Reason)
-		}
-	}
-	return all
-}()
-
-// check takes a failed command of the user's at its last words. That a check fails with exit code 1 and not a
-// word is known of tests.
-func (q *classification) check() (recovery.Finding, bool) {
-	quote := q.quote()
-	silent := quote == "" && q.e.ExitCode != nil
-	if silent {
-		quote = fmt.Sprintf("exit code %d and no output", *q.e.ExitCode)
-	}
-	likeTests := silent && *q.e.ExitCode == 1
-	f := recovery.Finding{Reason: recovery.Validation, Cause: quote, Rule: "check", Confidence: 0.5}
-	return f, q.commandFailed() && !likeTests
-}
-
-// answer reads the answer of an agent that calls its work a success: the model may have refused it, or asked.
-func (q *classification) answer() (recovery.Finding, bool) {
-	if q.failure(); q.agent.Answer == "" {
-		return recovery.Finding{}, false
-	}
-	f := q.c.decide(recovery.Evidence{Message: q.agent.Answer})
-	f.Rule = "answer/" + f.Rule
-	return f, f.Reason == recovery.PolicyViolation || f.Reason == recovery.NeedsHuman
-}
-
-// hung reports whether the program neither ended nor reported an error.
-func (q *classification) hung() bool {
-	return q.e.Unended && q.e.ExitCode == nil && q.e.Signal == ""
-}
-
-// withoutEvidence handles the remaining cases: a failed check without output, a success without changes, a killed
-// command.
-func (q *classification) withoutEvidence() (recovery.Finding, bool) {
-	e, quote := q.e, q.quote()
-	switch {
-	case q.failure().Message != "": // agents exit with 0, too, when they failed
-		return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "event"}, true
-	case e.ExitCode != nil && *e.ExitCode == 0 && e.Signal == "":
-		return recovery.Finding{
-			Reason: recovery.NoProgress, Cause: cmp.Or(plaintext.LastLine(q.agent.Answer), quote),
-			Rule: "exit.0", Confidence: 0.4,
-		}, true
-	case e.ExitCode != nil && *e.ExitCode == 1 && e.Stage == "VALIDATE" && strings.TrimSpace(e.Stdout+e.Stderr) == "":
-		return recovery.Finding{Reason: recovery.TestsFailed, Cause: "a check of stage VALIDATE ended with exit code " +
-			"1 and no output", Rule: "silent.check", Confidence: 0.4}, true
-	case q.hung():
-		return recovery.Finding{Reason: recovery.Timeout, Cause: quote, Rule: "unended", Confidence: 0.4}, true
-	case q.text().frames > 1: // an exception whose message no rule knows
-		return recovery.Finding{Reason: recovery.AgentCrash, Cause: quote, Rule: "stack", Confidence: 0.3}, true
-	}
-	if quote == "" && e.ExitCode != nil {
-		quote = fmt.Sprintf("exit code %d and nothing that says why", *e.ExitCode)
-	}
-	return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "none"}, true
 }

@@ -1,0 +1,98 @@
+package recovery
+
+import (
+	"slices"
+	"strings"
+)
+
+// plainWords are the defaults of placeholders.
+var plainWords = map[string]string{
+	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it",
+	"image": "the worker image",
+	"limit": "the limit", "path": "the file", "program": "a program", "agent": "the agent",
+	"renewal": "the provider's page",
+	"label":   "that allows it", "pull": "the pull request",
+}
+
+// filler fills placeholders in.
+type filler struct {
+	values    map[string]string
+	holds     func(key string) string
+	quote     string // around a foreign value
+	limit     int    // of a value, in characters
+	onlyNames bool   // for a comment to copy: a value that is not a plain name counts as missing
+}
+
+// nameLetters are the characters of a plain name.
+const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-"
+
+// value returns the value as one line that cannot end a code span, or "" if it is missing.
+func (f filler) value(name string) string {
+	v := strings.Join(strings.Fields(strings.ReplaceAll(f.values[name], "`", "'")), " ")
+	if f.onlyNames && (len(v) > f.limit || strings.Trim(v, nameLetters) != "") {
+		return ""
+	}
+	return v
+}
+
+// fill replaces {name} by a value, and drops [a part] with a missing value.
+func (f filler) fill(text string) string {
+	var out strings.Builder
+	for text != "" {
+		at := strings.IndexAny(text, "[{")
+		if at < 0 {
+			out.WriteString(text)
+			break
+		}
+		out.WriteString(text[:at])
+		closing := "}"
+		if text[at] == '[' {
+			closing = "]"
+		}
+		inner, rest, _ := strings.Cut(text[at+1:], closing)
+		switch {
+		case closing == "}":
+			out.WriteString(f.show(inner))
+		case f.complete(inner):
+			out.WriteString(f.fill(inner))
+		}
+		text = rest
+	}
+	return out.String()
+}
+
+// complete reports whether a text has no placeholder without a value.
+func (f filler) complete(text string) bool {
+	for {
+		_, after, found := strings.Cut(text, "{")
+		if !found {
+			return true
+		}
+		name, rest, _ := strings.Cut(after, "}")
+		if f.value(name) == "" {
+			return false
+		}
+		text = rest
+	}
+}
+
+// show formats a value for a sentence: our own words unchanged, and other values in quotes.
+func (f filler) show(name string) string {
+	if key, ok := strings.CutPrefix(name, "holds "); ok {
+		return f.holds(key)
+	}
+	value := f.value(name)
+	if value == "" {
+		return plainWords[name]
+	}
+	if name == "pull" || slices.ContainsFunc(providers, func(p namedProvider) bool {
+		return value == p.name ||
+			value == p.keys
+	}) {
+		return value
+	}
+	if runes := []rune(value); len(runes) > f.limit {
+		value = string(runes[:f.limit-1]) + "…"
+	}
+	return f.quote + value + f.quote
+}
