@@ -2,7 +2,7 @@
 // another try. It prints the results next to our own figure from the same run of `make bench`. run.sh starts the
 // servers that it needs, and ends them.
 //
-//	jobs of 1 KiB are published ──▶ taken ──▶ their handler returns an error ──▶ the next try, an hour ahead, is durable
+//	jobs of 1 KiB ──▶ taken ──▶ their handler returns an error ──▶ the next try, in an hour, is durable
 //
 // A queue's clock runs from its start, which is some milliseconds, until the last job's retry is durable; publishing is
 // not counted. Each is measured in the way that is best for it: its server on a Unix socket, no pause between fetches,

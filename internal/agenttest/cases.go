@@ -239,7 +239,8 @@ var accountCases = []Case{
 			anthropic(403, "permission_error", "Your API key does not have permission to use the specified resource."),
 			google(403, "Generative Language API has not been used in project 123456789 before or it is disabled. "+
 				"Enable it by visiting "+
-				"https://console.developers.google.com/apis/api/generativelanguage.googleapis.com/overview?project=123456789 then retry.", errorInfo("SERVICE_DISABLED")),
+				"https://console.developers.google.com/apis/api/generativelanguage.googleapis.com/overview"+
+				"?project=123456789 then retry.", errorInfo("SERVICE_DISABLED")),
 		})),
 	},
 	{

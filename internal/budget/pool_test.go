@@ -239,7 +239,8 @@ func TestResourceNames(t *testing.T) {
 }
 
 func TestMessages(t *testing.T) {
-	if got := (Grant{Wait: 12500 * time.Millisecond, Why: WhyCooldown}).Message(); got != (wire.BudgetGrant{WaitSeconds: 12.5, Why: "cooldown"}) {
+	want := wire.BudgetGrant{WaitSeconds: 12.5, Why: "cooldown"}
+	if got := (Grant{Wait: 12500 * time.Millisecond, Why: WhyCooldown}).Message(); got != want {
 		t.Errorf("%+v", got)
 	}
 	for said, want := range map[float64]time.Duration{1.5: 1500 * time.Millisecond, -1: 0, 1e300: 24 * time.Hour} {

@@ -198,8 +198,9 @@ func loadPure(t *testing.T, overlay map[string][]byte) map[string]examined {
 		paths = append(paths, path)
 	}
 	loaded, err := packages.Load(&packages.Config{
-		Mode: packages.NeedName | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedFiles,
-		Env:  append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off"), Overlay: overlay,
+		Mode: packages.NeedName | packages.NeedImports | packages.NeedSyntax | packages.NeedTypes |
+			packages.NeedTypesInfo | packages.NeedFiles,
+		Env: append(os.Environ(), "GOFLAGS=-mod=mod", "GOPROXY=off"), Overlay: overlay,
 	}, paths...)
 	if err != nil {
 		t.Fatal(err)

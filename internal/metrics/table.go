@@ -245,7 +245,8 @@ var Table = []Row{
 		Help: "Times that a resource was closed, or for longer", Means: "Each cooldown in the journal.",
 	},
 	{
-		Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"}, Help: "Incidents by the state of their breaker",
+		Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"},
+		Help: "Incidents by the state of their breaker",
 		Means: "`open`: no attempts start; `half_open`: one canary at a time; `ramp`: a few more attempts every " +
 			"minute; `told`: shown without blocking attempts; `closed`: failures before or after an incident.",
 	},

@@ -2,12 +2,13 @@
 // of an object as the type has them, none twice. It does so in one pass, several times as fast.
 //
 //	line ──Reader──▶ value
-//	         └─ false: written in another way, or not for that type: encoding/json reads it from the start, and has the last word
+//	         └─ false: another form, or not for that type ──encoding/json──▶ value or error
 //
 // # Invariants
 //
-//   - What a Reader accepts, encoding/json accepts, too, and makes the same value of it. Fuzzing and mutated journals compare the two.
-//   - What it does not accept says nothing: it may be sound.
+//   - If a Reader accepts a text, encoding/json also accepts it and returns the same value. Fuzzing and mutated
+//     journals compare the two.
+//   - A text that a Reader rejects may still be valid JSON.
 //   - A value shares no memory with the text, except for json.RawMessage, which is a part of it.
 //
 // # Imports

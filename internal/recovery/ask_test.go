@@ -233,7 +233,10 @@ var wordsOfACaseCases = []struct {
 		[]string{"recovery.cost_budget_usd"},
 	},
 	{
-		Case{Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: checkProgram, Program: checkProgram, Limit: "10m"},
+		Case{
+			Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: checkProgram, Program: checkProgram,
+			Limit: "10m",
+		},
 		"your check `./check.sh` takes too long",
 		[]string{"now `10m`,"},
 	},

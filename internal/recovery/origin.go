@@ -23,7 +23,8 @@ type Origin struct {
 //	the director                          the resource in use: GitHub's git, GitHub's API, the host
 //	anything, for want of room            the host: checkouts are on its disk
 //	an agent                              its provider's model
-//	a command that stands for an agent    model.default, where only a model fails like that; its connections may be to anywhere
+//	a command that stands for an agent    model.default, for failures that only a model has: its
+//	                                      connections may lead anywhere
 //	any other command                     nothing
 func (o Origin) Resource(r Reason) string {
 	about, _ := Describe(r)

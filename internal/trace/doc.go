@@ -2,14 +2,14 @@
 // queue to its end.
 //
 //	task
-//	├─ queued · claim · backoff · parked · delivery · review · blocked    one for each time that the task is in that state
+//	├─ queued · claim · backoff · parked · delivery · review · blocked    one for each visit to the state
 //	│  └─ effect …                                                        an effect in that state, with its tries
 //	├─ attempt
 //	│  ├─ start · run · silent · stop
 //	│  │  └─ effect …
 //	│  ├─ stage …                                                         from the worker's report
 //	│  └─ verdict                                                         the decision about the attempt
-//	└─ verdict                                                            the decision about a failure outside attempts
+//	└─ verdict                                                            the decision on a failure outside attempts
 //
 // # Invariants
 //

@@ -20,8 +20,10 @@ var (
 
 	// Words that only look like a third person, a past or a participle.
 	imperatives = map[string]bool{
-		"bring": true, "string": true, "embed": true, "feed": true, "seed": true, "need": true, "speed": true, "shed": true,
-		"process": true, "pass": true, "focus": true, "discuss": true, "address": true, "compress": true, "access": true,
+		"bring": true, "string": true, "embed": true, "feed": true, "seed": true, "need": true, "speed": true,
+		"shed":    true,
+		"process": true, "pass": true, "focus": true, "discuss": true, "address": true, "compress": true,
+		"access":   true,
 		"suppress": true, "miss": true, "bypass": true, "express": true, "guess": true, "press": true, "exceed": true,
 		"proceed": true, "succeed": true, "ring": true, "ping": true, "bias": true, "alias": true,
 	}

@@ -113,7 +113,8 @@ var Kinds = []Kind{
 			)
 		},
 		"● API Error: 529 " +
-			"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"},\"request_id\":\"req_011CZ8Xk2vQbM3s9tYw4nR7p\"}\n",
+			"{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}," +
+			"\"request_id\":\"req_011CZ8Xk2vQbM3s9tYw4nR7p\"}\n",
 	},
 	{
 		"a build's log with times",

@@ -55,8 +55,8 @@ var shapes = []rule{
 		expr: `/api/webhooks/\d{10,}/([\w-]{30,})`,
 	},
 	{
-		name: "Discord", keys: []string{"MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT", "Oj", "Oz"}, at: true,
-		exact: true, edge: true, digit: true, expr: `[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,40}` + end,
+		name: "Discord", keys: []string{"MD", "MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT", "Oj", "Oz"},
+		at: true, exact: true, edge: true, digit: true, expr: `[MNO][\w-]{23,27}\.[\w-]{6,7}\.[\w-]{27,40}` + end,
 	},
 	{name: "Telegram", keys: []string{":AA"}, exact: true, expr: `\d{8,10}:AA[\w-]{33}` + end},
 	{
@@ -178,7 +178,8 @@ var guesses = []rule{
 		expr: `(?i)cookie2?\\?["']?[ \t]*[:=][ \t]*\\?["']?([\w.!#$%&*+^|~-]+=[^"'\n\\]+)`,
 	},
 	{
-		name: "bearer", keys: []string{"bearer"}, at: true, edge: true, expr: `(?i)bearer[ \t]+([A-Za-z0-9._~+/=-]{12,})`,
+		name: "bearer", keys: []string{"bearer"}, at: true, edge: true,
+		expr:  `(?i)bearer[ \t]+([A-Za-z0-9._~+/=-]{12,})`,
 		check: func(v string) bool { return len(v) >= 16 || isMixed(v) },
 	},
 	{
