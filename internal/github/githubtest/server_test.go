@@ -81,8 +81,8 @@ func TestThePrimaryLimitIsReal(t *testing.T) {
 				t.Errorf("status = %d %s, want %d", resp.StatusCode, body, want)
 			}
 		}
-		if s.gate.Violations() != 1 {
-			t.Errorf("%d violations, want the one after the first refusal", s.gate.Violations())
+		if s.Violations() != 1 {
+			t.Errorf("%d violations, want the one after the first refusal", s.Violations())
 		}
 		time.Sleep(time.Hour)
 		if resp, _ := ask(t, s, "GET", "/user", ""); resp.StatusCode != 200 {
@@ -97,7 +97,7 @@ func TestFaults(t *testing.T) {
 		key := s.CreateIssue(repoName, "acme", "x", "")
 		inject := func(f Fault) {
 			t.Helper()
-			if err := s.gate.Inject(f); err != nil {
+			if err := s.Inject(f); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -123,11 +123,11 @@ func TestFaults(t *testing.T) {
 		_, _ = ask(t, s, "GET", "/user", "")
 		time.Sleep(time.Minute)
 		_, _ = ask(t, s, "GET", "/user", "")
-		if s.gate.Violations() != 1 {
-			t.Errorf("%d violations, want the one within the minute", s.gate.Violations())
+		if s.Violations() != 1 {
+			t.Errorf("%d violations, want the one within the minute", s.Violations())
 		}
 		var faults []string
-		for _, r := range s.gate.Requests() {
+		for _, r := range s.Requests() {
 			faults = append(faults, r.Fault)
 		}
 		if got := strings.Join(faults, ","); got != "cut before,,cut after,delay,delay,status 403,," {
