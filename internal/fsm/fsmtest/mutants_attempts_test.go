@@ -175,13 +175,13 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
-		"validation plans are forgotten", "fsm/attempt.go",
+		"validation plans are forgotten", "fsm/claim.go",
 		"LeavesValidation: leaves, WatchdogAt", "WatchdogAt",
 		[]string{cleanlyValidated},
 		false,
 	},
 	{
-		"the plan is not cut", "fsm/attempt.go",
+		"the plan is not cut", "fsm/claim.go",
 		"Validate: next.Validate, LeavesValidation: leaves,", "Validate: next.Validate,",
 		[]string{cleanlyValidated},
 		false,

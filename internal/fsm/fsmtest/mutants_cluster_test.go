@@ -16,7 +16,7 @@ var clusterMutants = []mutant{
 		false,
 	},
 	{
-		"the journal has another transport than the worker", "fsm/attempt.go",
+		"the journal has another transport than the worker", "fsm/claim.go",
 		"Travels: order.Travels,", "Travels: true,",
 		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop"},
 		false,
