@@ -12,7 +12,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// attemptEnd is what a failed attempt's last report and its container said.
+// attemptEnd combines a failed attempt's last report with the exit of its container.
 type attemptEnd struct {
 	errorID, assertion, message, tail string
 	exitCode                          *int
@@ -35,8 +35,8 @@ func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, pa
 	})
 }
 
-// reportedEnd collects what the reports and the runtime say about the end of an attempt. A stage's exit code takes
-// precedence over the container's.
+// reportedEnd collects the facts about the end of an attempt from its reports and the runtime. A stage's exit code
+// takes precedence over that of the container.
 func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit.Output, meta audit.Meta,
 	end attemptEnd,
 ) {
@@ -57,7 +57,7 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 			end.errorID, end.assertion, end.message, end.tail = body.ErrorID, body.ErrorType, body.Message,
 				reports.OutputTail(body)
 			if body.ExitCode != nil {
-				end.exitCode = body.ExitCode // the stage's code is more specific than the container's
+				end.exitCode = body.ExitCode // the stage's code is more specific
 			}
 			if body.Stage == wire.StageValidate {
 				out.TestLog = end.tail
@@ -77,8 +77,8 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 	return out, meta, end
 }
 
-// addEnd adds what is known of an attempt's end. Better information may already be there: a stop that a restart
-// interrupted runs again, and then finds no container.
+// addEnd adds facts about an attempt's end. It keeps better information, because an interrupted stop runs again and
+// then finds no container.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
 	m.Usage, m.ExitCode, m.Output = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode),

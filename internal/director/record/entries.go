@@ -35,7 +35,7 @@ func (c *Recorder) reached(k fsm.IssueKey, stage string) {
 		}
 		s.StagesCompleted = slices.Clone(done)
 	}
-	c.stats[k] = s // a stage of the director comes before or after all of them and changes nothing
+	c.stats[k] = s // a stage of the director is not among them
 }
 
 // waitFor returns the tasks that wait for the given one.
@@ -70,14 +70,14 @@ func (c *Recorder) began(at time.Time, f fsm.AttemptBegan) {
 	})
 }
 
-// forget removes what is known of a finished attempt.
+// forget removes the facts about a finished attempt.
 func (c *Recorder) forget(attempt string) {
 	c.ends.Delete(attempt)
 	c.courses.Delete(attempt)
 }
 
 // Starts records the agent and model of an attempt from its plan, and keeps the attempt's course. A later
-// configuration does not affect an attempt that has begun.
+// configuration does not affect it.
 func (c *Recorder) Starts(e fsm.Effect, p wire.Plan, in *inforce.Setup) {
 	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
@@ -176,7 +176,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.judgments = append(c.judgments, judgment{s, last})
 }
 
-// pronounce writes the verdicts of a record once the resulting state is known.
+// pronounce writes the verdicts of a record with the resulting state.
 func (c *Recorder) pronounce(at time.Time) {
 	for _, j := range c.judgments {
 		if t := c.state.Task(fsm.IssueKey(j.stats.Issue)); t != nil {

@@ -23,7 +23,7 @@ func (c *Recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 	return fsm.Effect{Task: k}
 }
 
-// judgedEffects are the effects whose failure ends an attempt. The audit records a verdict on that attempt.
+// judgedEffects are the effects that end an attempt by failing. The audit records a verdict on that attempt.
 var judgedEffects = []fsm.EffectKind{fsm.DoStart, fsm.DoStop, fsm.DoDeliver}
 
 // tryAgainWhy is the explanation for a retried effect.

@@ -29,13 +29,13 @@ type Recorder struct {
 
 	ends    sync.Map // attempt → attemptEnd, until the next attempt begins or the task is over
 	courses sync.Map // attempt → course, for the same time; missing for attempts that an earlier process began
-	unread  sync.Map // what cannot be read at GitHub → recorded reasons; each key has one caller
+	unread  sync.Map // unreadable repository or issue → recorded reasons; each key has one caller
 }
 
 // course is the sequence of stages of a whole attempt.
 type course struct {
 	stages []string // in order
-	judges int      // how many of the last stages are VALIDATE or follow it
+	judges int      // number of the last stages, from VALIDATE on
 }
 
 func courseOf(in *inforce.Setup) (all course) {
@@ -111,7 +111,7 @@ func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	s, err := audit.ReadStats(path)
 	if errors.Is(err, audit.ErrCorrupt) {
 		aside, renamed := audit.SetAside(path)
-		c.Log.Error("stats.json cannot be read; the director's own count goes on", zap.String("issue", string(k)),
+		c.Log.Error("stats.json not read; the director continues its count", zap.String("issue", string(k)),
 			zap.String("kept_as", aside),
 			zap.Error(errors.Join(err, renamed)))
 	}
@@ -170,7 +170,7 @@ func (c *Recorder) record(r fsm.Record) {
 		case fsm.TallyReset:
 			c.task(r.At, c.state.Task(f.Task))
 		case fsm.TaskQueued:
-			if len(f.Standing.After) > 0 { // reports show what it waits for
+			if len(f.Standing.After) > 0 { // reports show its blockers
 				c.task(r.At, c.state.Task(f.Task))
 			}
 		case fsm.StandingChanged:

@@ -70,8 +70,8 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	}
 }
 
-// TestAnAttemptKeepsItsCourse: the stages that an attempt began with count what it has completed. Another
-// configuration counts for the next attempt.
+// TestAnAttemptKeepsItsCourse: an attempt's progress counts by the stages of its beginning. Another configuration
+// counts for the next attempt.
 func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	first := defaults(t)
 	second := *first
@@ -99,7 +99,7 @@ func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	}
 }
 
-// TestAnEndThatIsReadAgainErasesNothing: a stop that a restart has interrupted runs again and finds no container.
+// TestAnEndThatIsReadAgainErasesNothing: an interrupted stop runs again and finds no container.
 func TestAnEndThatIsReadAgainErasesNothing(t *testing.T) {
 	one := 1
 	m := audit.Meta{}

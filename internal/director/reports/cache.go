@@ -34,7 +34,7 @@ const (
 	maxCachedBytes   = 8 << 20
 )
 
-// NewCache returns an empty cache. It redacts what it reads from the store.
+// NewCache returns an empty cache. It redacts all reports from the store.
 func NewCache(store Store, secrets func() *redact.Redactor) *Cache {
 	return &Cache{store: store, secrets: secrets, read: map[string][]bus.Report{}}
 }

@@ -49,8 +49,8 @@ func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([
 	return d.Cache.Of(ctx, e.Worker)
 }
 
-// takeSpooled stores the reports that a worker spooled but could not get acknowledged. Only those with the worker's
-// signature count, because its agent can write to the spool as well.
+// takeSpooled stores the reports that a worker spooled but could not get acknowledged. Only reports with the
+// worker's signature count, because the agent can write to the spool.
 func (d *Ending) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	log := d.Log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker))
 	// the worker may have started with another agent_bus.max_message_bytes

@@ -13,7 +13,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Reader makes events of stored reports. It adds what the director knows, and what the evidence means.
+// Reader makes events of stored reports. It adds facts that only the director has, and classifies the evidence.
 type Reader struct {
 	Setup   func() *inforce.Setup
 	Secrets func() *redact.Redactor
@@ -73,8 +73,8 @@ func (d *Reader) tooMuch(ctx context.Context, r bus.Report, found recovery.Findi
 	return cause
 }
 
-// Redacted returns a report without secrets. A worker removes the secrets that it was given from its reports, but a
-// person who reports in its place does not.
+// Redacted returns a report without secrets. Workers remove their secrets before they report, but people who report
+// in their place do not.
 func Redacted(r bus.Report, by *redact.Redactor) bus.Report {
 	switch body := r.Body.(type) {
 	case *wire.WorkerError:

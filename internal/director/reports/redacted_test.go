@@ -12,8 +12,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// TestRedactedAsInItsJSON: a report is left without secrets as its JSON would be, in which no string can
-// be missed; what it was made of does not change.
+// TestRedactedAsInItsJSON: redaction equals that of the JSON form, which misses no string, and leaves the original
+// unchanged.
 func TestRedactedAsInItsJSON(t *testing.T) {
 	by := redact.New("correct-horse-battery", "s3cr3t-of-two\nlines-here")
 	text := rapid.OneOf(rapid.StringMatching(`[a-z \n"]{0,20}`), rapid.SampledFrom([]string{

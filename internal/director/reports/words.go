@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// PersonsWord marks everything that results from an unsigned report, wherever people read it.
+// PersonsWord marks all consequences of an unsigned report for people.
 const PersonsWord = "reported by an operator, not by the worker"
 
 // OutputTail returns the end of a failed stage's output.
@@ -32,7 +32,7 @@ func Observations(e *wire.WorkerError) []string {
 	return out
 }
 
-// FixRounds describes what the worker tried within the attempt.
+// FixRounds describes the worker's rounds within the attempt.
 func FixRounds(e *wire.WorkerError) []string {
 	if e.FixRounds < 2 {
 		return nil

@@ -48,7 +48,7 @@ func (b *Broker) Limit(l budget.Limits) {
 	b.pool.Limit(l)
 }
 
-// Acquire grants a lease, or says how long to wait.
+// Acquire grants a lease, or returns the time to wait.
 func (b *Broker) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -67,7 +67,7 @@ func (b *Broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, status, wait := b.now(), budget.Status(r.Status), budget.RetryAfter(r)
-	// the headers can say that the limit is exhausted, whatever the status
+	// headers can report an exhausted limit with any status
 	if limit, ok := retryafter.ReadLimit(r.Headers, now); ok && limit.Wait(now) > 0 {
 		status, wait = budget.RateLimited, max(wait, limit.Wait(now))
 	}

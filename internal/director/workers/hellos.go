@@ -31,7 +31,7 @@ func (h *Hellos) Serve(ctx context.Context) error {
 	return h.Bus.ServeHello(ctx, func(worker string, m wire.Hello) wire.Payload { return h.exchange(ctx, worker, m) })
 }
 
-// helloTimeout is how long a hello waits for its answer. After that the worker asks again.
+// helloTimeout bounds the wait of a hello for its answer. After that the worker asks again.
 const helloTimeout = 5 * time.Second
 
 // exchange sends a hello to the machine and returns the answer. It returns nil if the answer does not come in time, or

@@ -56,8 +56,8 @@ type Ends struct {
 // endRetry is the pause between two tries to store a report.
 const endRetry = time.Second
 
-// End stores the director's report of a running attempt. The report ends the attempt, and a person is asked for this
-// reason. End retries until the report is stored or the attempt is over. It returns false if ctx ends first.
+// End stores the director's report of a running attempt. The report ends the attempt and leads to a question to a
+// person. End retries until the report is stored or the attempt is over. It returns false if ctx ends first.
 func (d *Ends) End(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
 	for ctx.Err() == nil {
 		of, err := loop.Look(ctx, d.Owner, func(d *fsm.Driver) *wire.WorkerError {
