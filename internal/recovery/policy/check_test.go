@@ -70,7 +70,7 @@ iteration_budget = 0
 [[row]]
 on = "rate_limited"
 ladder = [{ action = "wait_reset", times = "unlimited" }]`, []string{
-		"own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after " +
+		"own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine stops it after " +
 			"100 attempts",
 	}},
 	{"a word that others decide", `base = "director"

@@ -227,9 +227,9 @@ func (n table) row(base *Policy) (Row, string) {
 	n.allOf("reasons", reasonNames)
 	switch {
 	case on == "*" && n.has("reasons"):
-		n.fault("reasons", "\"*\" is for all the others")
+		n.fault("reasons", "\"*\" covers all other reasons")
 	case !isReason && on != "*" && on != "" && len(r.Reasons) == 0 && (!n.has("reasons") || r.Reasons != nil):
-		n.fault("on", "%q is not a reason; a word of your own needs the list of its reasons%s", on,
+		n.fault("on", "%q is not a reason; a custom name needs a list of its reasons%s", on,
 			meant(on, reasonNames))
 	}
 	n.oneOf("class", []string{string(recovery.Transient), string(recovery.Permanent), string(recovery.NeedHuman)})

@@ -38,15 +38,15 @@ on = "network_transient"
 		t.Fatal(err)
 	}
 	want := []string{
-		`line 1: base: "directr" is not known (did you mean "director"?)`,
+		`line 1: base: unknown value "directr" (did you mean "director"?)`,
 		`line 2: colour: unknown key, want one of base, about, configured_backoff, continue_on_error, backoff, guards, row`,
 		`line 5: guards.max_retries: got a text, want a whole number`,
-		`line 6: guards.on_paid_call_budget: "retry" is not known; allowed are skip, reclaim, escalate, stop, abort`,
-		`line 12: row "network_transient", rung 2: action: "retyr" is not known (did you mean "retry"?)`,
+		`line 6: guards.on_paid_call_budget: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort`,
+		`line 12: row "network_transient", rung 2: action: unknown value "retyr" (did you mean "retry"?)`,
 		`line 12: row "network_transient", rung 2: tmies: unknown key, did you mean times?`,
-		`line 12: row "network_transient", rung 2: when: "has_alternativ" is not known (did you mean "has_alternative"?)`,
-		`line 14: row "network_transient": then: "wait_reset" is not known; allowed are skip, reclaim, escalate, stop, abort`,
-		`line 17: row "gremlins": on: "gremlins" is not a reason; a word of your own needs the list of its reasons`,
+		`line 12: row "network_transient", rung 2: when: unknown value "has_alternativ" (did you mean "has_alternative"?)`,
+		`line 14: row "network_transient": then: unknown value "wait_reset"; allowed are skip, reclaim, escalate, stop, abort`,
+		`line 17: row "gremlins": on: "gremlins" is not a reason; a custom name needs a list of its reasons`,
 		`line 18: row "gremlins": backoff.base_seconds: want a number of seconds from 0 to 2678400 (31 days), got -1`,
 		`line 18: row "gremlins": backoff.add_seconds: only jitter "additive" adds`,
 		`line 21: row "network_transient": on: a second row on "network_transient"`,
@@ -67,14 +67,14 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 		"[[row]]\n[[row]]\non " +
 			"= \"timeout\"": `line 1: row 1: on: want a reason, a word or "*"`,
 		"[[row]]\non = \"mine\"\nreasons = " +
-			"[\"timeot\"]": `line 3: row "mine": reasons: "timeot" is not known (did you mean "timeout"?)`,
+			"[\"timeot\"]": `line 3: row "mine": reasons: unknown value "timeot" (did you mean "timeout"?)`,
 		"[[row]]\non = \"mine\"\ncaller = \"c\"\nreasons = " +
-			"[]": `line 2: row "mine" of caller "c": on: "mine" is not a reason; a word of your own needs the list of its reasons`,
-		"[[row]]\non = \"timeot\"": `line 2: row "timeot": on: "timeot" is not a reason; a word of your own needs the list of its reasons (did you mean "timeout"?)`,
+			"[]": `line 2: row "mine" of caller "c": on: "mine" is not a reason; a custom name needs a list of its reasons`,
+		"[[row]]\non = \"timeot\"": `line 2: row "timeot": on: "timeot" is not a reason; a custom name needs a list of its reasons (did you mean "timeout"?)`,
 		"[[row]]\non = \"timeout\"\nladder = [{ " +
 			"times = 1 }]": `line 3: row "timeout", rung 1: action: is needed`,
 		"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" " +
-			"}]": `line 3: row "timeout", rung 1: action: "leap" is not known; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
+			"}]": `line 3: row "timeout", rung 1: action: unknown value "leap"; allowed are wait_reset, retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker, cooldown, skip, reclaim, escalate, stop, abort`,
 		"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = -1 " +
 			"}]": `line 3: row "timeout", rung 1: times: want a whole number from 0 to 1000, or "unlimited", got -1`,
 		"[guards]\ncost_budget_usd = -1": `line 2: guards.cost_budget_usd: want a number from 0 to 1000000000, got -1`,
@@ -105,7 +105,7 @@ func TestReviewTellsAll(t *testing.T) {
 				"= -2", nil,
 			`own.toml: line 1: own.timeout: unreachable: rung 1 (retry) is taken 0 times
 own.toml: line 4: own.unknown: unreachable: rung 1 is taken 0 times
-own.toml: line 6: row "unknown": then: "retry" is not known; allowed are skip, reclaim, escalate, stop, abort
+own.toml: line 6: row "unknown": then: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort
 own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, got -2`,
 		},
 		{"# nothing", nil, `own.toml: no_effect: nothing in it`},
@@ -122,7 +122,7 @@ own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, go
 		{"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", nil, ``},
 		{
 			"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", limits,
-			`own.toml: line 1: own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine ends it after 100 attempts`,
+			`own.toml: line 1: own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine stops it after 100 attempts`,
 		},
 		{"[[row]]\non = \"timeout\"\ncaller = \"nobody knows it\"\nthen = \"skip\"", nil, ``},
 	} {

@@ -124,13 +124,13 @@ func (p *Policy) Overruled(l Limits) []string {
 		is, holds := r.guard(&g), r.limit(&l)
 		if slices.Contains(p.explicitKeys, r.bound) && l.holds(r.bound) && is != holds {
 			lines = append(lines, "guards."+string(r.bound)+" = "+plain(is)+" is not used: "+r.key+" = "+plain(holds)+
-				" of the configuration holds ("+r.leave+": as the policy says)")
+				" of the configuration applies ("+r.leave+": uses the policy's value)")
 		}
 	}
 	if slices.Contains(p.explicitKeys, BoundBackoff) && p.usesConfigBackoff && l.holds(BoundBackoff) &&
 		p.backoff != l.Backoff {
-		lines = append(lines, "[backoff] is not used: [retry] of the configuration holds (left out there, or "+
-			"configured_backoff = false here: as the policy says)")
+		lines = append(lines, "[backoff] is not used: [retry] of the configuration applies (to use [backoff], remove "+
+			"it there, or set configured_backoff = false here)")
 	}
 	return lines
 }

@@ -94,7 +94,7 @@ func (n table) decode(into any) {
 func (n table) oneOf(key string, allowed []string) bool {
 	word, ok := n.values[key].(string)
 	if ok && !slices.Contains(allowed, word) {
-		n.fault(key, "%s is not known%s", shown(word), instead(word, allowed))
+		n.fault(key, "unknown value %s%s", shown(word), instead(word, allowed))
 	}
 	return ok && slices.Contains(allowed, word)
 }
@@ -104,7 +104,7 @@ func (n table) allOf(key string, allowed []string) {
 	list, _ := n.values[key].([]any)
 	for _, v := range list {
 		if word, ok := v.(string); ok && !slices.Contains(allowed, word) {
-			n.fault(key, "%s is not known%s", shown(word), instead(word, allowed))
+			n.fault(key, "unknown value %s%s", shown(word), instead(word, allowed))
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (b *Backoff) DecodeTOML(f *tomlfile.File, path string, v any) {
 	n.within("spread", "a number", 0, 1)
 	if form.Formula == "fixed" {
 		if n.has("factor") && form.Factor != 1 {
-			n.fault("factor", "a fixed wait has none")
+			n.fault("factor", "not allowed with a fixed wait")
 		}
 		form.Factor = 1
 	}
