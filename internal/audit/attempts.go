@@ -58,7 +58,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	path = filepath.Join(dir, metaFile)
 	m := Meta{Outcome: OutcomeRunning}
 	if err := readJSON(path, &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.o.Log.Warn("audit file is not readable and is written anew", zap.String("path", path), zap.Error(err))
+		a.o.Log.Warn("cannot read audit file, rewriting it", zap.String("path", path), zap.Error(err))
 	}
 	change(&m)
 	if m, err = cleaned(m, a.o.Redact); err != nil {
@@ -136,7 +136,7 @@ func (a *attempts) tail(text string) string {
 
 // head masks a patch and keeps its beginning, in whole lines: the end of one cannot be read without it.
 func (a *attempts) head(text string) string {
-	const mark = "# cut here: the patch is longer than what is kept\n"
+	const mark = "# cut here: the patch exceeds the limit\n"
 	cut := false
 	if most := 2 * a.o.MaxText; len(text) > most {
 		text, cut = strings.ToValidUTF8(text[:most], ""), true

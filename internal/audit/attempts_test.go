@@ -148,7 +148,7 @@ func TestLongTextsAreCut(t *testing.T) {
 		t.Errorf("worker.log of %d bytes: %q…", len(log), log[:60])
 	}
 	if len(patch) > 1000 || !strings.HasPrefix(patch, "diff --git") ||
-		!strings.HasSuffix(patch, "\n# cut here: the patch is longer than what is kept\n") {
+		!strings.HasSuffix(patch, "\n# cut here: the patch exceeds the limit\n") {
 		t.Errorf("patch.diff of %d bytes: …%q", len(patch), patch[len(patch)-80:])
 	}
 }

@@ -79,7 +79,7 @@ func (s *Store) Budget() []BudgetRow {
 
 var (
 	// ErrNoTask reports an unknown issue.
-	ErrNoTask = errors.New("audit: no task of that name")
+	ErrNoTask = errors.New("audit: unknown task")
 	// errWhichTask reports an ambiguous issue number.
 	errWhichTask = errors.New("audit: more than one task of that number")
 )
@@ -95,11 +95,11 @@ func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("%w: %s; director budget show lists those that are known", ErrNoTask, issue)
+		return nil, fmt.Errorf("%w: %s; director budget show lists the known tasks", ErrNoTask, issue)
 	case 1:
 		return found, nil
 	}
-	return nil, fmt.Errorf("%w: %s may be %s, %s or another; say which repository", errWhichTask, issue, found[0].Issue,
+	return nil, fmt.Errorf("%w: %s may be %s, %s or another; name the repository", errWhichTask, issue, found[0].Issue,
 		found[1].Issue)
 }
 

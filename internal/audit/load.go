@@ -34,7 +34,7 @@ type TaskRecord struct {
 // errNoDirector: no director has worked in a folder.
 var errNoDirector = errors.New("audit: not a director's data folder")
 
-const wantDir = "name the director.data_dir of one that has run, with --dir, or its configuration with --config"
+const wantDir = "name a director.data_dir with a previous run, with --dir, or its configuration with --config"
 
 // traces are the files that a director creates at once in its data folder.
 var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}

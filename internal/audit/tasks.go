@@ -128,7 +128,7 @@ func parseStats(data []byte) (Stats, error) {
 	case err != nil:
 		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case s.PaidCallsUsed < 0 || s.PaidCallsUsed > maxCalls:
-		return Stats{}, fmt.Errorf("%w: paid_calls_used is missing, or not a number from 0 to %d", ErrCorrupt, maxCalls)
+		return Stats{}, fmt.Errorf("%w: paid_calls_used is missing or outside 0 to %d", ErrCorrupt, maxCalls)
 	}
 	return s, nil
 }

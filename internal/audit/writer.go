@@ -285,7 +285,7 @@ func (t *writeErrors) ended(what, path string, err error) {
 		if len(t.lost) >= maxFailing {
 			return
 		}
-		t.log.Error("audit files cannot be written; the work goes on without them", zap.String("what", what),
+		t.log.Error("cannot write audit files, continuing without them", zap.String("what", what),
 			zap.String("path", path), zap.Error(err))
 	}
 	t.lost[key]++
