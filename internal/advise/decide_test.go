@@ -206,11 +206,11 @@ func TestAskOnlyToExplain(t *testing.T) {
 var badHistories = []struct{ in, want string }{
 	{
 		`{"id":"h1"}`,
-		`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
+		`{"id":"h1","error":"line 1: failures: want at least one failure; the last one is decided"}`,
 	},
 	{
 		`{"id":"h1","failures":[]}`,
-		`{"id":"h1","error":"line 1: failures: want at least one failure, the last of which is decided"}`,
+		`{"id":"h1","error":"line 1: failures: want at least one failure; the last one is decided"}`,
 	},
 	{`{"failures":{}}`, `{"error":"line 1: failures: want an array, got an object"}`},
 	{`{"failures":["timeout"]}`, `{"error":"line 1: failures[0]: want an object, got \"timeout\""}`},

@@ -33,7 +33,7 @@ func guardRows(g policy.Guards) []guardRow {
 		},
 		{
 			"paid_call_budget", float64(g.PaidCallBudget), g.PaidCallBudget > 0, g.OnPaidCalls,
-			"paid calls, failed ones too",
+			"paid calls, including failed calls",
 		},
 		{"cost_budget_usd", g.CostBudgetUSD, g.CostBudgetUSD > 0, g.OnCost, "USD"},
 	}
@@ -52,7 +52,7 @@ func guardTexts(g policy.Guards) []string {
 		lines = append(lines, "waiting for a limit counts as an error in a row")
 	}
 	if lines == nil {
-		lines = []string{"none but the engine's own"}
+		lines = []string{"only the engine's cap"}
 	}
 	return lines
 }

@@ -83,7 +83,7 @@ func (o *Deciding) history(data []byte) (history, error) {
 		return h, err
 	}
 	if len(p.failures) == 0 {
-		return h, errors.New("failures: want at least one failure, the last of which is decided")
+		return h, errors.New("failures: want at least one failure; the last one is decided")
 	}
 	h.failures = make([]failure, len(p.failures))
 	for i, raw := range p.failures {

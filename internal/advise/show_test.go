@@ -166,8 +166,8 @@ func TestOwnRowsAreShownFirst(t *testing.T) {
 	}
 	const want = `policy   mine
 backoff  always 5s
-guards   paid_call_budget        10 paid calls, failed ones too, then stop
-rows     + is the document's own
+guards   paid_call_budget        10 paid calls, including failed calls, then stop
+rows     + marks rows of the document
 unused   dispatch.auth: mine.flaky decides
 
 FAILURE              LADDER            WAITS               METER           THEN
@@ -214,7 +214,7 @@ func TestCheckedPolicies(t *testing.T) {
 		},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n",
-			"mine.toml: line 3: row \"timeout\", rung 1: action: \"leap\" is not known; allowed are wait_reset,\n  " +
+			"mine.toml: line 3: row \"timeout\", rung 1: action: unknown value \"leap\"; allowed are wait_reset,\n  " +
 				"retry, retry_compact, retry_alternative, replan, fix_attempt, revalidate, reprobe, restart_worker,\n" +
 				"  cooldown, skip, reclaim, escalate, stop, abort\nwarning: w\nmine.toml: refused\n", false,
 		},
