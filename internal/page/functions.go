@@ -84,10 +84,10 @@ func clock(now, t time.Time) string {
 
 // phases explains the director's phases to people.
 var phases = map[string]string{
-	string(fsm.PhaseMonitor):  "takes work as it comes",
-	string(fsm.PhaseCooldown): "waits until what is closed opens again",
-	string(fsm.PhasePaused):   "takes no new work until it is resumed",
-	string(fsm.PhaseDraining): "finishes what it has, and takes no new work",
+	string(fsm.PhaseMonitor):  "starts new work",
+	string(fsm.PhaseCooldown): "waits for closed resources to reopen",
+	string(fsm.PhasePaused):   "starts no new work until resumed",
+	string(fsm.PhaseDraining): "finishes running work, and starts no new work",
 	string(fsm.PhaseShutdown): "ends", "UNRESPONSIVE": "does not answer",
 }
 
@@ -95,7 +95,7 @@ var phases = map[string]string{
 var does = map[fsm.Command]string{
 	fsm.CommandRetry: "begins the next attempt now; the agent reads your words",
 	fsm.CommandFresh: "the same, on a new checkout that begins at the base branch",
-	fsm.CommandFix:   "begins another attempt at the pull request; say what to change",
+	fsm.CommandFix:   "starts another attempt on the pull request; describe the changes",
 	fsm.CommandStop:  "gives the issue up; its branch stays",
 }
 

@@ -136,7 +136,7 @@ func hardened(next http.Handler) http.Handler {
 }
 
 // errNotLeading is shown without a source.
-var errNotLeading = errors.New("this director does not lead, or only begins: ask the one that leads")
+var errNotLeading = errors.New("this director is not the leader, or is still starting: ask the leader")
 
 // source returns the session's source, or an error for people.
 func (p *Page) source() (Source, error) {
@@ -200,4 +200,4 @@ func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 }
 
 // errUnknown: there is no such task.
-var errUnknown = errors.New("the journal says nothing of this issue")
+var errUnknown = errors.New("the journal has no record of this issue")

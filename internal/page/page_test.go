@@ -123,7 +123,7 @@ func TestWhoMayAct(t *testing.T) {
 	}
 	none := serve(t, Options{Source: func() Source { return source }, Token: func() (string, error) { return "", nil }})
 	if status, text, _ := none.send(http.MethodPost, "/signin", url.Values{"token": {""}, "name": {"x"}},
-		nil); status != http.StatusForbidden || !strings.Contains(text, "Nobody can sign in") {
+		nil); status != http.StatusForbidden || !strings.Contains(text, "Signing in is disabled") {
 		t.Errorf("without a token: %d %s", status, text)
 	}
 }
@@ -183,7 +183,7 @@ func TestBrowsersAreKeptInformed(t *testing.T) {
 	leads = nil
 	follow("/live", "event: problem")
 	if status, text, _ := b.send(http.MethodGet, "/", nil, nil); status != http.StatusServiceUnavailable ||
-		!strings.Contains(text, "does not lead") {
+		!strings.Contains(text, "is not the leader") {
 		t.Errorf("a standby: %d %s", status, text)
 	}
 }
@@ -223,7 +223,7 @@ func TestAFormSentTwiceIsOneRequest(t *testing.T) {
 		}
 	}
 	if status, text, _ := b.send(http.MethodPost, "/tasks/acme/widgets/21/commands", url.Values{"command": {"retry"}},
-		nil); status != http.StatusConflict || !strings.Contains(text, "load this page anew") {
+		nil); status != http.StatusConflict || !strings.Contains(text, "reload the page") {
 		t.Errorf("without an id: %d %s", status, text)
 	}
 }

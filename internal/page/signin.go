@@ -163,7 +163,7 @@ func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request) {
 
 func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wrong string) {
 	if !p.canSignIn() {
-		wrong = "Nobody can sign in: director.page_token_env or director.page_token_file names no token."
+		wrong = "Signing in is disabled: director.page_token_env or director.page_token_file has no token."
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)

@@ -79,7 +79,7 @@ func (p *Page) events(w http.ResponseWriter, r *http.Request) (out *eventStream,
 	select {
 	case p.streams <- struct{}{}:
 	default:
-		http.Error(w, "too many look at this page; it still shows what it has", http.StatusServiceUnavailable)
+		http.Error(w, "too many viewers; the page still shows its last state", http.StatusServiceUnavailable)
 		return nil, nil, nil
 	}
 	w.Header().Set("Content-Type", "text/event-stream")

@@ -161,7 +161,7 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 }
 
 // errNoForm refuses a form without an id, because a second submission of it could not be recognized.
-var errNoForm = errors.New("the form is of an older page: load this page anew")
+var errNoForm = errors.New("the form belongs to an older page: reload the page")
 
 // requestID identifies a form's request. Submitting the same form twice gives the same id. Another button or text gives
 // a different id. Submitting the same form twice gives the same id. Another button or other text gives another one.
