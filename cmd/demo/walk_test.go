@@ -88,7 +88,7 @@ func (w *walk) readTheStory() {
 	w.until("the task is open", `location.pathname === "`+task+`" && document.querySelector(".task .badge.blocked")`)
 	for part, words := range map[string]string{
 		".asked":    "three widgets cost $4, want $3.75",
-		".decision": "tests_failed", ".can": "director retry demo/widgets#3", ".timeline": "A person is asked",
+		".decision": "tests_failed", ".can": "director retry demo/widgets#3", ".timeline": "Retake has asked a person",
 	} {
 		w.until(part+" says why", fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", part, words))
 	}

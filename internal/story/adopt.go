@@ -12,7 +12,7 @@ import (
 // the book, and possibly not in the journal.
 const KindMissing = "missing"
 
-const missingText = "What happened before is missing here: the journal could not be read"
+const missingText = "Earlier events are missing: the journal was not readable"
 
 // Restore implements projection.Restorer. The facts that the book has read should lead to the same state. If they do
 // not, because part of the journal is unreadable or starts after the task, the snapshot wins and an event marks the
@@ -35,7 +35,7 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 			mark := mark
 			mark.Issue, mark.Over = s.Issue, true
 			s.enter(fsm.Forgotten, mark.At)
-			s.Means = "it is over; the journal could not be read to say how"
+			s.Means = "it has ended, but the journal with its outcome was not readable"
 			s.endAttempts("")
 			b.tellOf(s, mark)
 			b.keep(s, false)
@@ -77,7 +77,7 @@ func (s *Story) adopt(t *fsm.Task) {
 		last := t.History[n-1]
 		s.Asked = &Question{
 			At: t.Since, Reason: last.Reason, Cause: last.Cause,
-			Ask: "see the last comment on the issue", Why: "it could not be read what was decided",
+			Ask: "see the last comment on the issue", Why: "the journal with the decision was not readable",
 		}
 	}
 	live := ""

@@ -81,7 +81,7 @@ func (c *clusters) says(want ...string) Story {
 func TestAWaitForRoomIsTold(t *testing.T) {
 	c := inCluster(t)
 	c.says("WAITS    for the cluster, which has accepted the worker and not started it yet, until",
-		"The cluster has accepted its worker, and looks for room")
+		"The cluster has accepted its worker, and is scheduling it")
 	c.lists(fsm.Container{Attempt: "k21-1", Pending: true, Waiting: "0/3 nodes are available: 3 Insufficient memory."})
 	c.says("WAITS    for the cluster, which cannot start the worker yet: 0/3 nodes are available: 3 Insufficient "+
 		"memory., until 2026-11-21 10:30:20Z",
@@ -113,8 +113,8 @@ func TestAFencedAttemptIsTold(t *testing.T) {
 		Fenced: true, Cause: fsm.EndNodeLost,
 		Words: "node node-3 does not answer",
 	}})
-	s := c.says("Nobody can confirm that its container is gone (node node-3 does not answer), so it is fenced: it "+
-		"may still run, but nothing that it does counts",
+	s := c.says("Its container is not confirmed gone (node node-3 does not answer), so it is fenced: it "+
+		"may still run, but its results are ignored",
 		"Attempt 1 failed: the worker ended or went silent without a report (worker_lost: 1 of 2)",
 		"│ fenced, since nobody can confirm its end: it may still run, but nothing that it does counts: node node-3 "+
 			"does not answer")

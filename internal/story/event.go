@@ -35,7 +35,7 @@ func (p *Place) UnmarshalText(b []byte) error {
 	at, err := strconv.ParseUint(seq, 10, 64)
 	number, err2 := strconv.Atoi(n)
 	if !ok || err != nil || err2 != nil || number < 0 {
-		return fmt.Errorf("story: %q is no place in the journal: want <sequence>.<number>", b)
+		return fmt.Errorf("story: invalid place %q in the journal: want <sequence>.<number>", b)
 	}
 	*p = Place{at, number}
 	return nil
@@ -79,7 +79,7 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.IncidentChanged:
 		return 0, incidentText(f)
 	case fsm.StateKept:
-		return 0, "The journal was rebuilt; what the damaged one still says is kept"
+		return 0, "The journal was rebuilt; readable parts of the damaged journal were kept"
 	case fsm.RebuildWritten:
 		return 0, fmt.Sprintf("Part %d of %d of the rebuilt journal is written", f.Part, f.Of)
 	case fsm.TaskQueued:
@@ -106,8 +106,8 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 	case fsm.ContainerWaits:
 		return attempt, waitsText(f)
 	case fsm.AttemptFenced:
-		return f.Attempt, "Nobody can confirm that its container is gone (" + f.Words +
-			"), so it is fenced: it may still run, but nothing that it does counts"
+		return f.Attempt, "Its container is not confirmed gone (" + f.Words +
+			"), so it is fenced: it may still run, but its results are ignored"
 	case fsm.ContainerStarted:
 		if t != nil && t.State != fsm.Starting { // its worker was faster and has already spoken
 			return attempt, ""
@@ -133,16 +133,16 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 	case fsm.CommandTaken:
 		return attempt, commandText(f)
 	case fsm.ReviewNoted:
-		return attempt, "What GitHub says of its pull request is read: reviews, comments and checks"
+		return attempt, "Reading the pull request on GitHub: reviews, comments and checks"
 	case fsm.WorkDelivered:
 		return attempt, "The work is delivered: " + workText(f.Delivery)
 	case fsm.WorkPushed:
-		return attempt, "What there is of the work is pushed: " + workText(f.Work)
+		return attempt, "Pushed the existing work: " + workText(f.Work)
 	case fsm.EffectPlanned:
 		return attempt, plannedText(f.Effect)
 	case fsm.EffectDone:
 		if f.Asked != nil {
-			return attempt, "The question stands on the issue: " + f.Asked.Title
+			return attempt, "The issue shows the question: " + f.Asked.Title
 		}
 		if f.Failed != "" {
 			return attempt, effectName(f.Effect) + " is given up: " + f.Failed

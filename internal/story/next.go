@@ -98,16 +98,16 @@ func (s *Story) withAnswer(f fsm.Fact, text string) string {
 
 // nexts is the default advice to people in each state.
 var nexts = map[string]string{
-	fsm.Queued.String():     "Nothing: it begins by itself.",
-	fsm.Claiming.String():   "Nothing: the first attempt begins by itself.",
-	fsm.Starting.String():   "Nothing: a worker is being started.",
-	fsm.Running.String():    "Nothing: a worker is at work.",
-	fsm.Suspect.String():    "Nothing: if the worker stays silent, it is replaced.",
-	fsm.Stopping.String():   "Nothing: Retake decides what comes next when the container is gone.",
-	fsm.Backoff.String():    "Nothing: the next attempt begins by itself.",
-	fsm.Parked.String():     "Nothing: the next attempt begins by itself at that time.",
-	fsm.Delivering.String(): "Nothing: the work is being handed in.",
-	fsm.Done.String():       "Nothing: it is over.",
+	fsm.Queued.String():     "Nothing: it starts automatically.",
+	fsm.Claiming.String():   "Nothing: the first attempt starts automatically.",
+	fsm.Starting.String():   "Nothing: a worker is starting.",
+	fsm.Running.String():    "Nothing: a worker is running.",
+	fsm.Suspect.String():    "Nothing: if the worker stays silent, Retake replaces it.",
+	fsm.Stopping.String():   "Nothing: Retake decides on the next step when the container is gone.",
+	fsm.Backoff.String():    "Nothing: the next attempt starts automatically.",
+	fsm.Parked.String():     "Nothing: the next attempt starts automatically at that time.",
+	fsm.Delivering.String(): "Nothing: Retake is delivering the work.",
+	fsm.Done.String():       "Nothing: it has ended.",
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 
@@ -122,7 +122,7 @@ func (s *Story) next(w fsm.Waiting) string {
 		return fmt.Sprintf("Review pull request #%d: merging it ends the task; or say in a review what to change. %s",
 			s.Work.PullRequest, s.Work.URL)
 	case s.State == fsm.Released.String() && s.came.again:
-		return "Nothing: the issue is offered again, and begins anew."
+		return "Nothing: the issue is available again, and starts over."
 	case s.State == fsm.Released.String(), s.State == fsm.Forgotten.String():
 		return fmt.Sprintf("Nothing. If it is to be worked on again: director add %s", s.Issue)
 	}

@@ -26,30 +26,31 @@ var remedies = []struct {
 	means   map[fsm.State]string // by state; the zero state stands for all others
 }{
 	{fsm.CommandRetry, "", map[fsm.State]string{
-		0:           "begins the next attempt now, in the checkout as it is, with all meters at zero",
-		fsm.Blocked: "answers it: another attempt in the checkout as it is; --text \"…\" tells the agent what you know",
+		0:           "starts the next attempt now, in the existing checkout, with all meters at zero",
+		fsm.Blocked: "answers it: another attempt in the existing checkout; --text \"…\" tells the agent what you know",
 	}},
-	{fsm.CommandFresh, "", map[fsm.State]string{0: "begins the next attempt on a fresh checkout of the base branch: " +
-		"what is not pushed is thrown away"}},
+	{fsm.CommandFresh, "", map[fsm.State]string{0: "starts the next attempt on a fresh checkout of the base branch: " +
+		"unpushed work is lost"}},
 	{
 		fsm.CommandFix, "director fix %s --text \"…\"",
-		map[fsm.State]string{fsm.InReview: "begins another attempt at the pull request; the text says what to change"},
+		map[fsm.State]string{fsm.InReview: "starts another attempt on the pull request; the text describes the " +
+			"changes"},
 	},
 	{
 		fsm.CommandSnooze, "director snooze %s 2h",
-		map[fsm.State]string{0: "puts it off for so long, and then begins the next attempt"},
+		map[fsm.State]string{0: "postpones it for this time, and then starts the next attempt"},
 	},
 	{fsm.CommandBudget, "director grant %s +2", map[fsm.State]string{
 		0:           "lets it have 2 more attempts",
-		fsm.Blocked: "answers it: lets it have 2 more attempts, and no more",
+		fsm.Blocked: "answers it: grants exactly 2 more attempts",
 	}},
 	{
 		fsm.CommandTake, "director take %s",
 		map[fsm.State]string{0: "hands it to you: Retake stops working on this issue, and names the branch with " +
 			"the work so far"},
 	},
-	{fsm.CommandStop, "", map[fsm.State]string{0: "gives the issue up; what was pushed stays, a pull " +
-		"request stays open", fsm.Queued: "takes it out of the queue"}},
+	{fsm.CommandStop, "", map[fsm.State]string{0: "gives up the issue; pushed work stays, and a pull request stays " +
+		"open", fsm.Queued: "takes it out of the queue"}},
 }
 
 // can lists a person's options for a task in a state. The requested action comes first.
@@ -57,7 +58,7 @@ func (s *Story) can(in fsm.State) (all []Remedy) {
 	k := string(s.Issue)
 	switch {
 	case in.Info().Live:
-		all = append(all, Remedy{Do: "director logs " + k + " --follow", Means: "shows what it prints"})
+		all = append(all, Remedy{Do: "director logs " + k + " --follow", Means: "shows its output"})
 	case in == fsm.Blocked:
 		all = s.answers()
 	}
@@ -78,14 +79,14 @@ func (s *Story) can(in fsm.State) (all []Remedy) {
 		}
 	}
 	if !in.Info().Live && s.Attempt > 0 {
-		all = append(all, Remedy{Do: "director logs " + k, Means: "shows what the last attempt printed"})
+		all = append(all, Remedy{Do: "director logs " + k, Means: "shows the output of the last attempt"})
 	}
 	return all
 }
 
 // answers returns the two ways to give the recommended answer: the comment, and the equivalent command.
 func (s *Story) answers() []Remedy {
-	reply := "/agent retry <what the agent should know>"
+	reply := "/agent retry <advice to the agent>"
 	if s.Asked != nil && s.Asked.Reply != "" {
 		reply = whole(s.Asked.Reply)
 	}
@@ -94,11 +95,11 @@ func (s *Story) answers() []Remedy {
 		where += ", " + s.URL
 	}
 	if strings.Contains(reply, "<") {
-		where += ", with your own words in place of <…>"
+		where += ", with your own text instead of <…>"
 	}
 	all := []Remedy{{Do: reply, Means: where, Advised: true}}
 	if line, command := typed(s.Issue, reply); line != "" {
-		same := "or type this, which is the same"
+		same := "or use this equivalent command"
 		if strings.Contains(line, "'<") { // a shell would end the text here
 			same += " (an apostrophe in your words is '\\'' here)"
 		}

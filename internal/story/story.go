@@ -280,9 +280,9 @@ func observed(f fsm.VerdictMade, was known) string {
 	e := was.ending
 	switch {
 	case was.state != fsm.Stopping || e.Outcome == fsm.OutcomeOK:
-		return "what Retake did itself"
+		return "Retake's own action"
 	case e.Known != "" && (e.Known == f.Finding.Reason || e.KnownCause == f.Finding.Cause):
-		return "what Retake saw of the attempt"
+		return "Retake's observation of the attempt"
 	case e.Report != nil && strings.HasSuffix(e.Report.ID, "/exit"): // written by the director
 		return "how the container ended"
 	case e.Report != nil:

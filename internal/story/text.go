@@ -238,7 +238,7 @@ func (d *Decision) explain(w *lines, told causes) {
 		assertedText(d))
 	w.add(indent+"decided   %s by row %s: %s", d.Action, d.Row, Plain(plainly.Replace(d.Why)))
 	if d.Veto != "" {
-		w.add(indent+"          the guard %s forbade what the row wanted", d.Veto)
+		w.add(indent+" the guard %s overruled the row", d.Veto)
 	}
 	if d.Row == incidentRow {
 		w.add(indent+"          it counts for the incident %s", Plain(d.Incident))

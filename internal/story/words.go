@@ -126,14 +126,14 @@ func reportText(f fsm.ReportAccepted, t *fsm.Task) string {
 	}
 	text := fmt.Sprintf("The worker reports a failure in stage %s: %s", cmp.Or(f.Stage, "?"), f.Finding.Cause)
 	if !f.Final {
-		text += " (it goes on)"
+		text += " (it continues)"
 	}
 	return text
 }
 
 func waitsText(f fsm.ContainerWaits) string {
 	if f.For == "" {
-		return "The cluster has accepted its worker, and looks for room"
+		return "The cluster has accepted its worker, and is scheduling it"
 	}
 	return "The cluster cannot start its worker yet: " + f.For
 }
@@ -170,7 +170,7 @@ func usage(u recovery.Usage) string {
 		parts = append(parts, fmt.Sprintf("%.2f USD", u.CostUSD))
 	}
 	if parts == nil {
-		return "nothing that is counted"
+		return "no usage reported"
 	}
 	return strings.Join(parts, ", ")
 }
@@ -210,7 +210,7 @@ func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 
 func plannedText(e fsm.Effect) string {
 	if e.Escalation != nil {
-		return "A person is asked" // the question has the details
+		return "Retake has asked a person" // the question has the details
 	}
 	return "" // the move gives the reason of a release
 }
