@@ -21,10 +21,8 @@ printf '[[row]]\non = "luck"\n' >bad.toml
 	}{
 		{`director policy check`, 0, "director: ok, with the built-in limits\n"},
 		{`director policy check p.toml`, 0, "p.toml: ok, with the built-in limits\n"},
-		{
-			`director policy check ./p.toml --set recovery.paid_call_budget=2`, 0,
-			"./p.toml: ok, with the limits of --set\n",
-		},
+		{`director policy check ./p.toml --set recovery.paid_call_budget=2`, 0, "./p.toml: ok, with the limits " +
+			"of --set\n"},
 		{
 			`director policy check p.toml -c c.toml`, 0,
 			"warning: guards.max_retries = 7 is not used: director.max_retries = 4 of the configuration applies\n  " +
