@@ -73,13 +73,9 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 		Hosts: []string{"127.0.0.4"}, Port: 4222, Store: "/data", Prefix: wire.DefaultPrefix,
 		Routes: []string{"127.0.0.4:6222"},
 	}
-	if err := made.Make(foreign); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, made.Make(foreign))
 	ours, err := natsd.ProcessConfigFile(filepath.Join(first.Keys, keys.DirServer, keys.FileConfig))
-	if err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, err)
 	t.Cleanup(ours.AccountResolver.Close)
 	theirs := filepath.Join(foreign, keys.DirServer, keys.FileConfig)
 	text, err := os.ReadFile(theirs)
@@ -101,9 +97,7 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 		{"the cluster's certificate", func(o *natsd.Options) { o.Cluster.TLSConfig = ours.Cluster.TLSConfig }, true},
 	} {
 		o := natsd.Options{}
-		if err := o.ProcessConfigFile(theirs); err != nil {
-			t.Fatal(err)
-		}
+		mustDo(t, o.ProcessConfigFile(theirs))
 		o.Port, o.Cluster.Port, o.Cluster.Host, o.NoLog, o.NoSigs, o.ServerName = freePort(t), freePort(t), "127.0.0.4",
 			true, true, "stranger"
 		o.JetStream, o.Routes = false, []*url.URL{{Scheme: "tls", Host: ours.Routes[0].Host}}

@@ -11,45 +11,7 @@ import (
 )
 
 func TestDeadLettersByCause(t *testing.T) {
-	good := string(mustEncode(t, worker, failure("e1")))
-	swap := func(old, new string) string {
-		if !strings.Contains(good, old) {
-			t.Fatalf("%s is not in %s", old, good)
-		}
-		return strings.Replace(good, old, new, 1)
-	}
-	cases := []struct {
-		cause  wire.Cause
-		detail string
-		body   string
-	}{
-		{
-			wire.CauseOversized, "want at most 1048576",
-			swap("Unit tests failed", strings.Repeat("x", wire.LongestMessage)),
-		},
-		{wire.CauseNotJSON, "", `{"schema_version":`},
-		{wire.CauseNotAnEnvelope, "schema_version is missing", `{"hello":"world"}`},
-		{
-			wire.CauseUnknownVersion, `want worker_error.v1, got "worker_error.v2"`,
-			swap("worker_error.v1", "worker_error.v2"),
-		},
-		{wire.CauseUnknownType, `"gossip.v1"`, swap("worker_error.v1", "gossip.v1")},
-		{wire.CauseMissingField, "payload.error_type is missing", swap(`"error_type"`, `"error_kind"`)},
-		{
-			wire.CauseWrongType, "payload.issue_number: want an integer, got string",
-			swap(`"issue_number":21`, `"issue_number":"21"`),
-		},
-		{
-			wire.CauseBadValue, "payload.issue_number: want at least 1, got 0",
-			swap(`"issue_number":21`, `"issue_number":0`),
-		},
-		{
-			wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject",
-			string(seedObject(t, "worker-3-1707600000")),
-		},
-		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
-		{wire.CauseUnsigned, "signature is missing", good},
-	}
+	cases := unreadableReports(t)
 	if len(cases) != len(wire.Causes()) {
 		t.Errorf("%d cases for %d causes", len(cases), len(wire.Causes()))
 	}
@@ -96,6 +58,52 @@ func TestDeadLettersByCause(t *testing.T) {
 	})
 	if got := in.seen(); len(got) != 0 {
 		t.Errorf("handled: %v", got)
+	}
+}
+
+// unreadable is a report that becomes a dead letter.
+type unreadable struct {
+	cause  wire.Cause
+	detail string
+	body   string
+}
+
+// unreadableReports returns one report for each cause.
+func unreadableReports(t *testing.T) []unreadable {
+	good := string(mustEncode(t, worker, failure("e1")))
+	swap := func(old, new string) string {
+		if !strings.Contains(good, old) {
+			t.Fatalf("%s is not in %s", old, good)
+		}
+		return strings.Replace(good, old, new, 1)
+	}
+	return []unreadable{
+		{
+			wire.CauseOversized, "want at most 1048576",
+			swap("Unit tests failed", strings.Repeat("x", wire.LongestMessage)),
+		},
+		{wire.CauseNotJSON, "", `{"schema_version":`},
+		{wire.CauseNotAnEnvelope, "schema_version is missing", `{"hello":"world"}`},
+		{
+			wire.CauseUnknownVersion, `want worker_error.v1, got "worker_error.v2"`,
+			swap("worker_error.v1", "worker_error.v2"),
+		},
+		{wire.CauseUnknownType, `"gossip.v1"`, swap("worker_error.v1", "gossip.v1")},
+		{wire.CauseMissingField, "payload.error_type is missing", swap(`"error_type"`, `"error_kind"`)},
+		{
+			wire.CauseWrongType, "payload.issue_number: want an integer, got string",
+			swap(`"issue_number":21`, `"issue_number":"21"`),
+		},
+		{
+			wire.CauseBadValue, "payload.issue_number: want at least 1, got 0",
+			swap(`"issue_number":21`, `"issue_number":0`),
+		},
+		{
+			wire.CauseForeignSender, "worker_id: want k3v9qx2m-1 as in the subject",
+			string(seedObject(t, "worker-3-1707600000")),
+		},
+		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
+		{wire.CauseUnsigned, "signature is missing", good},
 	}
 }
 

@@ -71,28 +71,7 @@ func TestFloodOfOneDelaysNobody(t *testing.T) {
 	honest := dial(t, b, "honest-1")
 	until(t, "a first answer",
 		func() bool { _, err := honest.Hello(ctxFor(t), helloOf("honest-1")); return err == nil })
-	for n, data := range []struct {
-		subject func(worker string) string
-		data    func(worker string) []byte
-	}{
-		{
-			func(w string) string { return b.subjects.Worker(w, wire.ChannelHello) },
-			func(w string) []byte { return mustEncode(t, w, helloOf(w)) },
-		},
-		{
-			func(w string) string { return b.subjects.Worker(w, wire.ChannelHeartbeat) },
-			func(w string) []byte { return mustEncode(t, w, heartbeat()) },
-		},
-		{
-			func(w string) string { return b.subjects.Worker(w, wire.ChannelProgress) },
-			func(string) []byte { return []byte("noise") },
-		},
-		{func(w string) string { return b.subjects.Budget("acquire", w) }, func(string) []byte { return nil }},
-		{
-			func(w string) string { return b.subjects.Worker(w, wire.ChannelError) },
-			func(string) []byte { return make([]byte, defaultMaxMessageBytes) },
-		},
-	} {
+	for n, data := range floods(b.subjects, t) {
 		mad := dialSocket(t, b, fmt.Sprintf("mad-%d", n))
 		subject := data.subject(mad.options.WorkerID)
 		var floods sync.WaitGroup
@@ -125,6 +104,35 @@ func TestFloodOfOneDelaysNobody(t *testing.T) {
 	all, err := b.Reports().Of(ctxFor(t), "mad-4", 0)
 	if err != nil || len(all) != 0 {
 		t.Errorf("%d stored, %v", len(all), err)
+	}
+}
+
+// flooded is one line, and a message on it.
+type flooded struct {
+	subject func(worker string) string
+	data    func(worker string) []byte
+}
+
+func floods(s wire.Subjects, t *testing.T) []flooded {
+	t.Helper()
+	return []flooded{
+		{
+			func(w string) string { return s.Worker(w, wire.ChannelHello) },
+			func(w string) []byte { return mustEncode(t, w, helloOf(w)) },
+		},
+		{
+			func(w string) string { return s.Worker(w, wire.ChannelHeartbeat) },
+			func(w string) []byte { return mustEncode(t, w, heartbeat()) },
+		},
+		{
+			func(w string) string { return s.Worker(w, wire.ChannelProgress) },
+			func(string) []byte { return []byte("noise") },
+		},
+		{func(w string) string { return s.Budget("acquire", w) }, func(string) []byte { return nil }},
+		{
+			func(w string) string { return s.Worker(w, wire.ChannelError) },
+			func(string) []byte { return make([]byte, defaultMaxMessageBytes) },
+		},
 	}
 }
 

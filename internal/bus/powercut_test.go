@@ -21,34 +21,21 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 			open := func() *Bus {
 				t.Helper()
 				s, err := server.Start(t.Context(), o)
-				if err != nil {
-					t.Fatal(err)
-				}
+				mustDo(t, err)
 				b, err := Open(t.Context(), Options{Server: s})
-				if err != nil {
-					t.Fatal(err)
-				}
+				mustDo(t, err)
 				return b
 			}
 			b := open()
 			user, _, err := b.workers.user(worker)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Revoke(ctxFor(t), worker); err != nil {
-				t.Fatal(err)
-			}
+			mustDo(t, err)
+			mustDo(t, b.Revoke(ctxFor(t), worker))
 			last := uint64(0)
 			for last < 200 { // with snapshots between, as the director has them
-				if last, err = b.Journal().Append(ctxFor(t), fmt.Sprintf("cut/%d", last+1), last,
-					batch(last+1)); err != nil {
-					t.Fatal(err)
-				}
+				last, err = b.Journal().Append(ctxFor(t), fmt.Sprintf("cut/%d", last+1), last, batch(last+1))
+				mustDo(t, err)
 				if last%100 == 0 {
-					if err := b.Journal().SaveSnapshot(ctxFor(t), b.Journal().Head(),
-						make([]byte, 300<<10)); err != nil {
-						t.Fatal(err)
-					}
+					mustDo(t, b.Journal().SaveSnapshot(ctxFor(t), b.Journal().Head(), make([]byte, 300<<10)))
 				}
 			}
 			key := string(b.AttemptKey(worker))
@@ -56,11 +43,7 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 			_ = b.Close(context.Background()) // it can only complain
 			disk.Restore()
 			b = open()
-			defer func() {
-				if err := b.Close(context.Background()); err != nil {
-					t.Error(err)
-				}
-			}()
+			defer closeBus(t, b)
 			found, err := b.Journal().Replay(ctxFor(t), Head{}, func(seq uint64, data []byte) error {
 				if string(data) != string(batch(seq)) {
 					return fmt.Errorf("at %d: %.20q", seq, data)

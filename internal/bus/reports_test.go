@@ -262,9 +262,8 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 	}
 	publish := func(channel wire.Channel, data []byte) {
 		t.Helper()
-		if _, err := thief.nc.Request(b.subjects.Worker(worker, channel), data, 5*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		_, err := thief.nc.Request(b.subjects.Worker(worker, channel), data, 5*time.Second)
+		mustDo(t, err)
 	}
 	forged := []struct {
 		channel wire.Channel
@@ -283,15 +282,13 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 		publish(f.channel, f.data)
 	}
 	until(t, "all refused", func() bool { return totalDead(b) == len(forged) })
+	want := map[wire.Cause]int{}
+	for _, f := range forged {
+		want[f.cause]++
+	}
 	for _, c := range b.DeadLetters() {
-		want := 0
-		for _, f := range forged {
-			if f.cause == c.Cause {
-				want++
-			}
-		}
-		if int(c.Total) != want {
-			t.Errorf("%s: %d dead letters, want %d", c.Cause, c.Total, want)
+		if int(c.Total) != want[c.Cause] {
+			t.Errorf("%s: %d dead letters, want %d", c.Cause, c.Total, want[c.Cause])
 		}
 	}
 	// Messages stored by others under the old ids hide nothing either.
@@ -299,13 +296,10 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
 		m.Data = []byte("junk")
 		m.Header.Set(nats.MsgIdHdr, id)
-		if _, err := thief.nc.RequestMsg(m, 5*time.Second); err != nil {
-			t.Fatal(err)
-		}
+		_, err := thief.nc.RequestMsg(m, 5*time.Second)
+		mustDo(t, err)
 	}
-	if err := errors.Join(thief.Report(ctxFor(t), result), b.Reports().Put(ctxFor(t), worker, *exit)); err != nil {
-		t.Fatal(err)
-	}
+	mustDo(t, errors.Join(thief.Report(ctxFor(t), result), b.Reports().Put(ctxFor(t), worker, *exit)))
 	until(t, "the true ones", func() bool { return len(in.seen()) == 2 })
 	stored, err := b.Reports().Of(ctxFor(t), worker, 0)
 	if err != nil || len(stored) != 2 || !stored[0].Signed || !stored[1].Signed {

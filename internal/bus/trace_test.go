@@ -21,7 +21,6 @@ func TestMessagesNameTheirSpan(t *testing.T) {
 			}
 			return ""
 		}})
-		span := func(m *nats.Msg) string { return m.Header.Get(wire.TraceHeader) }
 		for _, id := range []string{worker, "untraced-1"} {
 			o := clientOptions(t, b, id)
 			want, said := "", ""
@@ -34,56 +33,71 @@ func TestMessagesNameTheirSpan(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(c.Close)
-			commands, err := c.nc.SubscribeSync(c.subjects.Control(id))
-			if err == nil {
-				err = c.nc.Flush()
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := b.Send(ctxFor(t), id, wire.Pause{}); err != nil {
-				t.Fatal(err)
-			}
-			m, err := commands.NextMsgWithContext(ctxFor(t))
-			if err != nil || span(m) != want {
-				t.Errorf("%s: a command has %q, want %q (%v)", id, span(m), want, err)
-			}
-			if _, err := b.Probe(ctxFor(t), id); err == nil {
-				t.Error("nobody has answered")
-			}
-			if m, err = commands.NextMsgWithContext(ctxFor(t)); err != nil || span(m) != want {
-				t.Errorf("%s: a probe has %q, want %q (%v)", id, span(m), want, err)
-			}
-
-			heard := make(chan *nats.Msg, 1)
-			sub, err := b.nc.Subscribe(b.subjects.Worker(id, wire.ChannelHeartbeat), func(m *nats.Msg) { heard <- m })
-			if err == nil {
-				err = b.nc.Flush()
-			}
-			if err == nil {
-				err = c.Heartbeat(heartbeat())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if m := <-heard; span(m) != said {
-				t.Errorf("%s: a heartbeat has %q, want %q", id, span(m), said)
-			}
-			if err := sub.Unsubscribe(); err != nil {
-				t.Fatal(err)
-			}
-
-			if err := c.Report(ctxFor(t), failureOf(id, "e-1")); err != nil {
-				t.Fatal(err)
-			}
-			stream, err := b.reports.js.Stream(ctxFor(t), streamReports)
-			var stored *jetstream.RawStreamMsg
-			if err == nil {
-				stored, err = stream.GetLastMsgForSubject(ctxFor(t), b.subjects.Worker(id, wire.ChannelError))
-			}
-			if err != nil || stored.Header.Get(wire.TraceHeader) != want {
-				t.Errorf("%s: a stored report has %q, want %q (%v)", id, stored.Header.Get(wire.TraceHeader), want, err)
-			}
+			commandsHaveSpan(t, b, c, id, want)
+			heartbeatHasSpan(t, b, c, id, said)
+			reportHasSpan(t, b, c, id, want)
 		}
 	})
+}
+
+func span(m *nats.Msg) string { return m.Header.Get(wire.TraceHeader) }
+
+func commandsHaveSpan(t *testing.T, b *Bus, c *Client, id, want string) {
+	t.Helper()
+	commands, err := c.nc.SubscribeSync(c.subjects.Control(id))
+	if err == nil {
+		err = c.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Send(ctxFor(t), id, wire.Pause{}); err != nil {
+		t.Fatal(err)
+	}
+	m, err := commands.NextMsgWithContext(ctxFor(t))
+	if err != nil || span(m) != want {
+		t.Errorf("%s: a command has %q, want %q (%v)", id, span(m), want, err)
+	}
+	if _, err := b.Probe(ctxFor(t), id); err == nil {
+		t.Error("nobody has answered")
+	}
+	if m, err = commands.NextMsgWithContext(ctxFor(t)); err != nil || span(m) != want {
+		t.Errorf("%s: a probe has %q, want %q (%v)", id, span(m), want, err)
+	}
+}
+
+func heartbeatHasSpan(t *testing.T, b *Bus, c *Client, id, said string) {
+	t.Helper()
+	heard := make(chan *nats.Msg, 1)
+	sub, err := b.nc.Subscribe(b.subjects.Worker(id, wire.ChannelHeartbeat), func(m *nats.Msg) { heard <- m })
+	if err == nil {
+		err = b.nc.Flush()
+	}
+	if err == nil {
+		err = c.Heartbeat(heartbeat())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m := <-heard; span(m) != said {
+		t.Errorf("%s: a heartbeat has %q, want %q", id, span(m), said)
+	}
+	if err := sub.Unsubscribe(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func reportHasSpan(t *testing.T, b *Bus, c *Client, id, want string) {
+	t.Helper()
+	if err := c.Report(ctxFor(t), failureOf(id, "e-1")); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := b.reports.js.Stream(ctxFor(t), streamReports)
+	var stored *jetstream.RawStreamMsg
+	if err == nil {
+		stored, err = stream.GetLastMsgForSubject(ctxFor(t), b.subjects.Worker(id, wire.ChannelError))
+	}
+	if err != nil || stored.Header.Get(wire.TraceHeader) != want {
+		t.Errorf("%s: a stored report has %q, want %q (%v)", id, stored.Header.Get(wire.TraceHeader), want, err)
+	}
 }

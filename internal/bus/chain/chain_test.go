@@ -130,7 +130,19 @@ func TestMirror(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range whole { // a torn write costs its own slot at most
+	tearMirror(t, path, whole, marks)
+	if err := m.Reset(Mark{Journal: "that"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, h, found := open(); h != (Mark{Journal: "that"}) || !found {
+		t.Errorf("after a reset: %v, %v", h, found)
+	}
+}
+
+// tearMirror checks that a torn write costs at most the slot that was written.
+func tearMirror(t *testing.T, path string, whole []byte, marks []Mark) {
+	t.Helper()
+	for i := range whole {
 		for _, torn := range [][]byte{
 			append(slices.Clone(whole[:i]), bytes.Repeat([]byte{0}, len(whole)-i)...),
 			flipped(whole, i),
@@ -146,12 +158,6 @@ func TestMirror(t *testing.T) {
 				t.Fatalf("byte %d: the whole slot is not read", i)
 			}
 		}
-	}
-	if err := m.Reset(Mark{Journal: "that"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, h, found := open(); h != (Mark{Journal: "that"}) || !found {
-		t.Errorf("after a reset: %v, %v", h, found)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // ErrDamaged: the journal is not as it was written. A *Damage says where.
-var ErrDamaged = errors.New("the journal is damaged")
+var ErrDamaged = errors.New("journal: damaged")
 
 // Kind is what is wrong with a journal.
 type Kind string

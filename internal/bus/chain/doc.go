@@ -13,8 +13,9 @@
 //
 // # Invariants
 //
-//   - What is read is in order, without a hole, and links to what was read before; anything else is a *Damage with its exact place.
-//   - A Mirror is never ahead of a batch that is not acknowledged: one that is ahead of the journal means that the journal was cut.
+//   - Batches are read in order, without a gap, and each links to the batches before it. Otherwise the error is a
+//     *Damage with its exact place.
+//   - A Mirror never records a batch before its acknowledgement. If it is ahead of the journal, the journal was cut.
 //   - A file is whole or not there: it is written beside its place, synced, and renamed.
 //
 // # Imports

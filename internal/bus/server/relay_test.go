@@ -46,24 +46,11 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 	opened, peak := 0, 0
 	for _, from := range []string{"127.0.0.2", "127.0.0.3"} {
 		flood.Go(func() {
-			var held []net.Conn
-			for ctx.Err() == nil {
-				c, err := dialFrom(t, from, s.address("127.0.0.1"))
-				if err != nil {
-					continue
-				}
-				held = append(held, c)
+			openMany(ctx, t, from, s.address("127.0.0.1"), func() {
 				mu.Lock()
+				defer mu.Unlock()
 				opened++
-				mu.Unlock()
-				if len(held) > 500 { // our own descriptors
-					_ = held[0].Close()
-					held = held[1:]
-				}
-			}
-			for _, c := range held {
-				_ = c.Close()
-			}
+			})
 		})
 	}
 	const enough = 3000
@@ -96,6 +83,26 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 	}
 	if grown > 64<<20 {
 		t.Errorf("grown by %d MB", grown>>20)
+	}
+}
+
+// openMany opens connections until ctx ends, and holds at most 500 of them.
+func openMany(ctx context.Context, t *testing.T, from, to string, opened func()) {
+	var held []net.Conn
+	for ctx.Err() == nil {
+		c, err := dialFrom(t, from, to)
+		if err != nil {
+			continue
+		}
+		held = append(held, c)
+		opened()
+		if len(held) > 500 { // our own descriptors
+			_ = held[0].Close()
+			held = held[1:]
+		}
+	}
+	for _, c := range held {
+		_ = c.Close()
 	}
 }
 

@@ -49,35 +49,40 @@ func TestCutTailKeepsTheNewestRunes(t *testing.T) {
 	})
 }
 
+var shortReport = WorkerError{
+	ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1,
+	ErrorType: "build_failed", Message: "m",
+}
+
+// tails returns a report with these tails.
+func tails(out, err string) *WorkerError {
+	r := shortReport
+	r.LastStdoutTail, r.LastStderrTail = out, err
+	return &r
+}
+
+// longReports are longer than a limit, each in another part.
+var longReports = map[string]Payload{
+	"long stdout":   tails(strings.Repeat("line of output\n", 10_000), "short"),
+	"both long":     tails(strings.Repeat("x", 200_000), strings.Repeat("y", 200_000)),
+	"control bytes": tails(strings.Repeat("\x01", 60_000), ""), // six bytes each in JSON
+	"broken UTF-8":  tails(strings.Repeat("\xff", 60_000), strings.Repeat("é", 60_000)),
+	"long message":  func() Payload { r := shortReport; r.Message = strings.Repeat("m", 100_000); return &r }(),
+	"many headers": func() Payload {
+		r := tails("o", "short")
+		r.Headers = map[string]string{"x": strings.Repeat("h", 100_000)}
+		return r
+	}(),
+	"result, summary": &WorkerResult{
+		ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1,
+		Outcome: OutcomeOK, Summary: strings.Repeat("s", 100_000),
+	},
+}
+
 func TestEncodeWithin(t *testing.T) {
 	const limit = 65_536
 	from := Sender{Role: RoleWorker, ID: "w-1"}
-	report := WorkerError{
-		ErrorID: "e", WorkerID: "w-1", IssueNumber: 1, Stage: "CODE", Attempt: 1,
-		ErrorType: "build_failed", Message: "m",
-	}
-	tails := func(out, err string) *WorkerError {
-		r := report
-		r.LastStdoutTail, r.LastStderrTail = out, err
-		return &r
-	}
-	cases := map[string]Payload{
-		"long stdout":   tails(strings.Repeat("line of output\n", 10_000), "short"),
-		"both long":     tails(strings.Repeat("x", 200_000), strings.Repeat("y", 200_000)),
-		"control bytes": tails(strings.Repeat("\x01", 60_000), ""), // six bytes each in JSON
-		"broken UTF-8":  tails(strings.Repeat("\xff", 60_000), strings.Repeat("é", 60_000)),
-		"long message":  func() Payload { r := report; r.Message = strings.Repeat("m", 100_000); return &r }(),
-		"many headers": func() Payload {
-			r := tails("o", "short")
-			r.Headers = map[string]string{"x": strings.Repeat("h", 100_000)}
-			return r
-		}(),
-		"result, summary": &WorkerResult{
-			ResultID: "r", AttemptID: "w-1", IssueNumber: 1, Attempt: 1,
-			Outcome: OutcomeOK, Summary: strings.Repeat("s", 100_000),
-		},
-	}
-	for name, p := range cases {
+	for name, p := range longReports {
 		t.Run(name, func(t *testing.T) {
 			before := reportOf(p)
 			data, err := EncodeWithin(from, 1, time.Time{}, p, limit)

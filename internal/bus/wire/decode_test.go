@@ -10,97 +10,103 @@ import (
 	"time"
 )
 
-func TestDecodeMalformed(t *testing.T) {
+// changed returns the example heartbeat with one text replaced.
+func changed(old, new string) string {
 	hb := wrap("heartbeat.v1", examples["heartbeat.v1"])
-	swap := func(old, new string) string {
-		if !strings.Contains(hb, old) {
-			t.Fatalf("no %s", old)
-		}
-		return strings.Replace(hb, old, new, 1)
+	if !strings.Contains(hb, old) {
+		panic("no " + old)
 	}
-	cases := []struct {
-		name, data string
-		cause      Cause
-		detail     string
-	}{
-		{"empty", "", CauseNotJSON, "the message is empty"},
-		{"cut off", hb[:len(hb)-3], CauseNotJSON, "unexpected EOF"},
-		{"two values", hb + hb, CauseNotJSON, "more than one JSON value"},
-		{"an array", "[" + hb + "]", CauseNotAnEnvelope, "want an object, got an array"},
-		{"null", "null", CauseNotAnEnvelope, "got null"},
-		{"something else", `{"hello":"world"}`, CauseNotAnEnvelope, "schema_version is missing"},
-		{"wrapped something", `{"error":{"hello":"world"}}`, CauseNotAnEnvelope, "schema_version is missing"},
-		{
-			"another protocol", swap("agentbus-envelope/v1", "cloudevents/1.0"), CauseNotAnEnvelope,
-			`want agentbus-envelope/v1, got "cloudevents/1.0"`,
-		},
-		{
-			"newer envelope", swap("agentbus-envelope/v1", "agentbus-envelope/v2"), CauseUnknownVersion,
-			`got "agentbus-envelope/v2"`,
-		},
-		{
-			"version of another type", swap(`"agentbus-envelope/v1"`, "1"), CauseWrongType,
-			"schema_version: want a string, got a number",
-		},
-		{
-			"no version", swap(`"schema_version":"agentbus-envelope/v1",`, ""), CauseMissingField,
-			"schema_version is missing",
-		},
-		{"no type", swap(`"message_type":"heartbeat.v1",`, ""), CauseMissingField, "message_type is missing"},
-		{
-			"newer message", swap("heartbeat.v1", "heartbeat.v2"), CauseUnknownVersion,
-			`message_type: want heartbeat.v1, got "heartbeat.v2"`,
-		},
-		{"unknown message", swap("heartbeat.v1", "gossip.v1"), CauseUnknownType, `"gossip.v1"`},
-		{"no sender id", swap(`"id":"k3v9qx2m-1"`, `"id":""`), CauseBadValue, "sender.id is empty"},
-		{
-			"odd role", swap(`"role":"worker"`, `"role":"spy"`), CauseBadValue,
-			`sender.role: want one of director, worker, operator, got "spy"`,
-		},
-		{"no seq", swap(`"seq":42,`, ""), CauseMissingField, "seq is missing"},
-		{"negative seq", swap(`"seq":42`, `"seq":-1`), CauseBadValue, "seq: want at least 0"},
-		{
-			"bad time", swap(`"sent_at":"2026-11-21T10:00:00.000Z"`, `"sent_at":"yesterday"`), CauseBadValue,
-			`sent_at: want an RFC 3339 time, got "yesterday"`,
-		},
-		{"payload of another type", wrap("probe.v1", `"x"`), CauseWrongType, "payload: want an object, got a string"},
-		{"payload null", wrap("pause.v1", `null`), CauseMissingField, "payload is missing"},
-		{"missing deep", swap(`"stage":"CODE",`, ""), CauseMissingField, "payload.state.stage is missing"},
-		{
-			"null is missing", swap(`"stage":"CODE"`, `"stage":null`), CauseMissingField,
-			"payload.state.stage is missing",
-		},
-		{
-			"wrong deep", swap(`"attempt":1`, `"attempt":"one"`), CauseWrongType,
-			"payload.state.attempt: want an integer, got string",
-		},
-		{"a fraction", swap(`"attempt":1`, `"attempt":1.5`), CauseWrongType, "payload.state.attempt: want an integer"},
-		{
-			"out of range", swap(`"percent":40`, `"percent":140`), CauseBadValue,
-			"payload.state.progress.percent: want at most 100, got 140",
-		},
-		{
-			"huge number", swap(`"percent":40`, `"percent":1e999`), CauseBadValue,
-			"payload.state.progress.percent: number out of range",
-		},
-		{"list element", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `{"stage":"VALIDATE"`,
-			`{"stage":""`, 1)), CauseBadValue, "payload.stages[1].stage is empty"},
-		{"list of texts", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `"stages":[`,
-			`"stages":["CODE",`, 1)), CauseWrongType, "payload.stages: want an object, got a string"},
-		{
-			"bare without id", strings.Replace(seedObject, `"error_id"`, `"id"`, 1), CauseMissingField,
-			"error_id is missing",
-		},
-		{
-			"bare, wrong type", strings.Replace(seedObject, `"is_transient":false`, `"is_transient":"no"`, 1),
-			CauseWrongType, "is_transient: want a boolean, got string",
-		},
-		{
-			"a name in another case slips past no rule", swap(`"attempt":1`, `"attempt":1,"ATTEMPT":0`), CauseBadValue,
-			"payload.state.attempt: want at least 1, got 0",
-		},
-	}
-	for _, c := range cases {
+	return strings.Replace(hb, old, new, 1)
+}
+
+var goodBeat = wrap("heartbeat.v1", examples["heartbeat.v1"])
+
+// unreadable are messages that cannot be read, and why.
+var unreadable = []struct {
+	name, data string
+	cause      Cause
+	detail     string
+}{
+	{"empty", "", CauseNotJSON, "the message is empty"},
+	{"cut off", goodBeat[:len(goodBeat)-3], CauseNotJSON, "unexpected EOF"},
+	{"two values", goodBeat + goodBeat, CauseNotJSON, "more than one JSON value"},
+	{"an array", "[" + goodBeat + "]", CauseNotAnEnvelope, "want an object, got an array"},
+	{"null", "null", CauseNotAnEnvelope, "got null"},
+	{"something else", `{"hello":"world"}`, CauseNotAnEnvelope, "schema_version is missing"},
+	{"wrapped something", `{"error":{"hello":"world"}}`, CauseNotAnEnvelope, "schema_version is missing"},
+	{
+		"another protocol", changed("agentbus-envelope/v1", "cloudevents/1.0"), CauseNotAnEnvelope,
+		`want agentbus-envelope/v1, got "cloudevents/1.0"`,
+	},
+	{
+		"newer envelope", changed("agentbus-envelope/v1", "agentbus-envelope/v2"), CauseUnknownVersion,
+		`got "agentbus-envelope/v2"`,
+	},
+	{
+		"version of another type", changed(`"agentbus-envelope/v1"`, "1"), CauseWrongType,
+		"schema_version: want a string, got a number",
+	},
+	{
+		"no version", changed(`"schema_version":"agentbus-envelope/v1",`, ""), CauseMissingField,
+		"schema_version is missing",
+	},
+	{"no type", changed(`"message_type":"heartbeat.v1",`, ""), CauseMissingField, "message_type is missing"},
+	{
+		"newer message", changed("heartbeat.v1", "heartbeat.v2"), CauseUnknownVersion,
+		`message_type: want heartbeat.v1, got "heartbeat.v2"`,
+	},
+	{"unknown message", changed("heartbeat.v1", "gossip.v1"), CauseUnknownType, `"gossip.v1"`},
+	{"no sender id", changed(`"id":"k3v9qx2m-1"`, `"id":""`), CauseBadValue, "sender.id is empty"},
+	{
+		"odd role", changed(`"role":"worker"`, `"role":"spy"`), CauseBadValue,
+		`sender.role: want one of director, worker, operator, got "spy"`,
+	},
+	{"no seq", changed(`"seq":42,`, ""), CauseMissingField, "seq is missing"},
+	{"negative seq", changed(`"seq":42`, `"seq":-1`), CauseBadValue, "seq: want at least 0"},
+	{
+		"bad time", changed(`"sent_at":"2026-11-21T10:00:00.000Z"`, `"sent_at":"yesterday"`), CauseBadValue,
+		`sent_at: want an RFC 3339 time, got "yesterday"`,
+	},
+	{"payload of another type", wrap("probe.v1", `"x"`), CauseWrongType, "payload: want an object, got a string"},
+	{"payload null", wrap("pause.v1", `null`), CauseMissingField, "payload is missing"},
+	{"missing deep", changed(`"stage":"CODE",`, ""), CauseMissingField, "payload.state.stage is missing"},
+	{
+		"null is missing", changed(`"stage":"CODE"`, `"stage":null`), CauseMissingField,
+		"payload.state.stage is missing",
+	},
+	{
+		"wrong deep", changed(`"attempt":1`, `"attempt":"one"`), CauseWrongType,
+		"payload.state.attempt: want an integer, got string",
+	},
+	{"a fraction", changed(`"attempt":1`, `"attempt":1.5`), CauseWrongType, "payload.state.attempt: want an integer"},
+	{
+		"out of range", changed(`"percent":40`, `"percent":140`), CauseBadValue,
+		"payload.state.progress.percent: want at most 100, got 140",
+	},
+	{
+		"huge number", changed(`"percent":40`, `"percent":1e999`), CauseBadValue,
+		"payload.state.progress.percent: number out of range",
+	},
+	{"list element", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `{"stage":"VALIDATE"`,
+		`{"stage":""`, 1)), CauseBadValue, "payload.stages[1].stage is empty"},
+	{"list of texts", wrap("worker_result.v1", strings.Replace(examples["worker_result.v1"], `"stages":[`,
+		`"stages":["CODE",`, 1)), CauseWrongType, "payload.stages: want an object, got a string"},
+	{
+		"bare without id", strings.Replace(seedObject, `"error_id"`, `"id"`, 1), CauseMissingField,
+		"error_id is missing",
+	},
+	{
+		"bare, wrong type", strings.Replace(seedObject, `"is_transient":false`, `"is_transient":"no"`, 1),
+		CauseWrongType, "is_transient: want a boolean, got string",
+	},
+	{
+		"a name in another case slips past no rule", changed(`"attempt":1`, `"attempt":1,"ATTEMPT":0`), CauseBadValue,
+		"payload.state.attempt: want at least 1, got 0",
+	},
+}
+
+func TestDecodeMalformed(t *testing.T) {
+	for _, c := range unreadable {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Decode([]byte(c.data))
 			var m *Malformed
@@ -150,7 +156,8 @@ func TestEnvelopeRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := `{"schema_version":"agentbus-envelope/v1","message_type":"stop.v1","sent_at":"2026-11-21T10:00:00.123Z",` +
-		`"sender":{"role":"director","id":"default","run_id":"run_1"},"seq":7,"payload":{"reason":"fenced","grace_seconds":10}}`
+		`"sender":{"role":"director","id":"default","run_id":"run_1"},"seq":7,` +
+		`"payload":{"reason":"fenced","grace_seconds":10}}`
 	if string(data) != want {
 		t.Errorf("got  %s\nwant %s", data, want)
 	}
@@ -225,7 +232,8 @@ func TestCheckSender(t *testing.T) {
 		},
 		{"director tells of an exit", asRole(wrap("worker_error.v1", seed), "director", "d"), ChannelError, ""},
 		{
-			"director tells of another's exit", asRole(wrap("worker_error.v1", seedObject), "director", "d"), ChannelError,
+			"director tells of another's exit",
+			asRole(wrap("worker_error.v1", seedObject), "director", "d"), ChannelError,
 			CauseForeignSender,
 		},
 		{"director's heartbeat", asRole(hb, "director", "d"), ChannelHeartbeat, CauseForeignSender},
@@ -314,7 +322,8 @@ func TestAttemptFileIsWhatAgentsExpect(t *testing.T) {
 		AttemptID: "x-2", Attempt: 2, Action: "retry",
 		Issue: IssueRef{Key: "acme/widgets#21"},
 	})
-	want := `{"attempt_id":"x-2","attempt":2,"action":"retry","issue":{"key":"acme/widgets#21","title":"","body":"","labels":[],"url":""},` +
+	want := `{"attempt_id":"x-2","attempt":2,"action":"retry",` +
+		`"issue":{"key":"acme/widgets#21","title":"","body":"","labels":[],"url":""},` +
 		`"model":null,"hints":[],"earlier_failures":[],"summary":""}`
 	if err != nil || string(data) != want {
 		t.Errorf("%s, %v", data, err)

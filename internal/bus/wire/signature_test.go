@@ -71,36 +71,51 @@ func TestReportsAreSignedAndNothingElse(t *testing.T) {
 	}
 }
 
-// A signature counts for one payload of one type of one attempt, under its key.
-func TestForgedReportsDoNotCount(t *testing.T) {
-	key, other := AttemptKey(secret, signer), AttemptKey(secret, "other-1")
-	good := encoded(t, Sender{Role: RoleWorker, ID: signer, Key: key}, someResult())
+// checked is a message, and the result of checking its signature.
+type checked struct {
+	name   string
+	data   []byte
+	key    []byte
+	worker string
+	signed bool
+	detail string // empty without an error
+}
+
+// withMember returns a message with one member replaced.
+func withMember(t *testing.T, message []byte, member, value string) []byte {
+	t.Helper()
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(good, &members); err != nil {
+	if err := json.Unmarshal(message, &members); err != nil {
 		t.Fatal(err)
 	}
-	with := func(member, value string) []byte {
-		changed := map[string]json.RawMessage{}
-		for k, v := range members {
-			changed[k] = v
-		}
-		changed[member] = json.RawMessage(value)
-		data, err := json.Marshal(changed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return data
+	members[member] = json.RawMessage(value)
+	return mustJSON(t, members)
+}
+
+func asOperator(t *testing.T, p Payload) []byte {
+	t.Helper()
+	return encoded(t, Sender{Role: RoleOperator, ID: "anna"}, p)
+}
+
+func signedResult(t *testing.T) []byte {
+	t.Helper()
+	return encoded(t, Sender{Role: RoleWorker, ID: signer, Key: AttemptKey(secret, signer)}, someResult())
+}
+
+func signatureIn(t *testing.T, message []byte) string {
+	t.Helper()
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(message, &members); err != nil {
+		t.Fatal(err)
 	}
-	signature := string(members["signature"])
-	asOperator := func(p Payload) []byte { return encoded(t, Sender{Role: RoleOperator, ID: "anna"}, p) }
-	cases := []struct {
-		name   string
-		data   []byte
-		key    []byte
-		worker string
-		signed bool
-		detail string // empty: no error
-	}{
+	return string(members["signature"])
+}
+
+func signatures(t *testing.T) []checked {
+	t.Helper()
+	key, other, good := AttemptKey(secret, signer), AttemptKey(secret, "other-1"), signedResult(t)
+	signature := signatureIn(t, good)
+	return append(signaturesOfPersons(t), []checked{
 		{"the worker's own", good, key, signer, true, ""},
 		{"an older secret's key", good, AttemptKey([]byte("another"), signer), signer, false, "not that of"},
 		{"of another attempt, under its key", good, other, "other-1", false, "not that of"},
@@ -110,8 +125,9 @@ func TestForgedReportsDoNotCount(t *testing.T) {
 			false, "is missing",
 		},
 		{
-			"signed with no key", with("signature", `"`+signatureText.EncodeToString(signatureOf(t, nil, good))+`"`), nil,
-			signer, false, "not that of",
+			"signed with no key",
+			withMember(t, good, "signature", `"`+signatureText.EncodeToString(signatureOf(t, nil, good))+`"`),
+			nil, signer, false, "not that of",
 		},
 		{
 			"another number of files", bytes.Replace(good, []byte(`"changed_files":0`), []byte(`"changed_files":1`), 1),
@@ -125,33 +141,49 @@ func TestForgedReportsDoNotCount(t *testing.T) {
 				Outcome: OutcomeOK,
 			}))+"}"...), key, signer, false, "not that of"},
 		{
-			"a payload in other capitals", append(bytes.TrimSuffix(good, []byte("}")), `,"Payload":{"result_id":"x"}}`...),
+			"a payload in other capitals",
+			append(bytes.TrimSuffix(good, []byte("}")), `,"Payload":{"result_id":"x"}}`...),
 			key, signer, true, "",
 		},
-		{"an empty signature", with("signature", `""`), key, signer, false, "is missing"},
+		{"an empty signature", withMember(t, good, "signature", `""`), key, signer, false, "is missing"},
 		{
-			"signed twice", with("signature", signature[:len(signature)-1]+signature[1:]), key, signer, false,
+			"signed twice", withMember(t, good, "signature", signature[:len(signature)-1]+signature[1:]), key, signer,
+			false,
 			"not that of",
 		},
-		{"padded", with("signature", signature[:len(signature)-1]+`="`), key, signer, false, "not that of"},
 		{
-			"an error of the worker, unsigned", encoded(t, Sender{Role: RoleWorker, ID: signer}, someError()), key, signer,
-			false, "is missing: a worker_error.v1 from a sender of role worker needs one",
+			"padded", withMember(t, good, "signature", signature[:len(signature)-1]+`="`), key, signer, false,
+			"not that of",
 		},
 		{
-			"an exit of the director, unsigned", encoded(t, Sender{Role: RoleDirector, ID: "default"}, someError()), key,
-			signer, false, "of role director",
+			"an error of the worker, unsigned", encoded(t, Sender{Role: RoleWorker, ID: signer}, someError()), key,
+			signer, false, "is missing: a worker_error.v1 from a sender of role worker needs one",
 		},
-		{"a person's word", asOperator(someError()), key, signer, false, ""},
+		{
+			"an exit of the director, unsigned", encoded(t, Sender{Role: RoleDirector, ID: "default"}, someError()),
+			key, signer, false, "of role director",
+		},
+	}...)
+}
+
+func signaturesOfPersons(t *testing.T) []checked {
+	t.Helper()
+	key, signature := AttemptKey(secret, signer), signatureIn(t, signedResult(t))
+	return []checked{
+		{"a person's word", asOperator(t, someError()), key, signer, false, ""},
 		{"a person's word, bare", mustJSON(t, someError()), key, signer, false, ""},
 		{
-			"a person's success", asOperator(someResult()), key, signer, false,
+			"a person's success", asOperator(t, someResult()), key, signer, false,
 			"is missing: a worker_result.v1 from a sender of role operator needs one",
 		},
-		{"a person's word with a signature", bytes.Replace(asOperator(someError()), []byte(`"seq":1`),
+		{"a person's word with a signature", bytes.Replace(asOperator(t, someError()), []byte(`"seq":1`),
 			[]byte(`"seq":1,"signature":`+signature), 1), key, signer, false, "not that of"},
 	}
-	for _, c := range cases {
+}
+
+// A signature counts for one payload of one type of one attempt, under its key.
+func TestForgedReportsDoNotCount(t *testing.T) {
+	for _, c := range signatures(t) {
 		signed, err := CheckSignature(decoded(t, c.data), c.key, c.worker)
 		detail := ""
 		if err != nil {
