@@ -32,7 +32,7 @@ var (
 	// ErrImageMissing means that the daemon lacks the image and could not pull it.
 	ErrImageMissing = errors.New("container: image missing")
 	// ErrImagePull means that a pull failed. It is also an ErrImageMissing.
-	ErrImagePull = fmt.Errorf("%w: pull failed", ErrImageMissing)
+	ErrImagePull error = imagePullError{}
 	// ErrUnconfirmed means that the runtime of an attempt does not answer and cannot confirm the attempt's end. The
 	// request to end it was sent.
 	ErrUnconfirmed = errors.New("container: end not confirmed")
@@ -59,6 +59,11 @@ type diskError struct{}
 
 func (diskError) Error() string { return "container: disk" }
 func (diskError) Unwrap() error { return ErrDaemon }
+
+type imagePullError struct{}
+
+func (imagePullError) Error() string { return ErrImageMissing.Error() + ": pull failed" }
+func (imagePullError) Unwrap() error { return ErrImageMissing }
 
 // Error is the error of every operation of this package.
 type Error struct {

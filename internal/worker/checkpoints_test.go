@@ -15,7 +15,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// travels makes the checkout of the plan one that travels: the workdir is empty, and the bus has a README.md.
+// travels makes the plan's checkout one that is sent: the workdir is empty, and the bus has a README.md.
 func (w *world) travels(every float64) {
 	w.t.Helper()
 	cred, err := w.bus.AuthorizeCheckout(w.t.Context(), w.plan.WorkerID)
@@ -61,7 +61,7 @@ func (w *world) checkout() *bus.CheckoutStore {
 	return store
 }
 
-// arrived is what the bus has of the checkout.
+// arrived returns the files of the checkout on the bus.
 func (w *world) arrived() (state bus.CheckoutState, files []string) {
 	w.t.Helper()
 	store := w.checkout()
@@ -81,8 +81,7 @@ func (w *world) arrived() (state bus.CheckoutState, files []string) {
 	return state, files
 }
 
-// TestWholeCheckoutTravels: the work is with the director before its report is, and the report in the spool is
-// beside it.
+// TestWholeCheckoutTravels: the director has the work before the report, and also the report in the spool.
 func TestWholeCheckoutTravels(t *testing.T) {
 	w := newWorld(t)
 	w.travels(60)
@@ -133,8 +132,8 @@ func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	}
 }
 
-// TestWholeTooMuchIsNoSuccess: work beyond a limit is not handed over, by the worker's own look and by the
-// director's, and the report says why.
+// TestWholeTooMuchIsNoSuccess: work beyond a limit is not delivered, by the checks of both worker and director, and the
+// report has the reason.
 func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 	for name, own := range map[string]bool{"the worker looks": true, "the director looks": false} {
 		t.Run(name, func(t *testing.T) {
@@ -164,7 +163,7 @@ func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestWholeCheckoutThatIsOnlyRead: an attempt that only validates sends nothing.
+// TestWholeCheckoutThatIsOnlyRead: an attempt that only validates sends no checkpoint.
 func TestWholeCheckoutThatIsOnlyRead(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0)
@@ -177,7 +176,7 @@ func TestWholeCheckoutThatIsOnlyRead(t *testing.T) {
 	}
 }
 
-// TestWholeTerminatedSendsItsWork: who stops the container may take the folder with it.
+// TestWholeTerminatedSendsItsWork: the folder may be removed with the container.
 func TestWholeTerminatedSendsItsWork(t *testing.T) {
 	w := newWorld(t)
 	w.travels(60)

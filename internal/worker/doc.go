@@ -1,5 +1,5 @@
 // Package worker is the program that runs as PID 1 of an attempt's container. It runs the attempt's stages and reports
-// their outcome. It needs nothing of the image, not even a shell.
+// their outcome. It works in an empty image.
 //
 //	plan read ──▶ dial, hello ──welcome──▶ CODE ──▶ VALIDATE ──▶ … ──ok──▶ worker_result ──ack──▶ exit 0
 //	     │              │                   ▲            │
@@ -19,7 +19,7 @@
 //   - At most one final report is made. It is written to the spool before it is sent. The worker waits for its
 //     acknowledgement unless it is stopped or its watchdog expires.
 //   - No process of a stage survives the stage: first its process group is ended, then every detached process.
-//   - One goroutine (reaper) waits for all children. Nothing else in this process may start children.
+//   - One goroutine (reaper) waits for all children. No other code in this process may start children.
 //   - A stage's output is redacted line by line before it is sent, logged or kept, so that no cut exposes half of a
 //     secret.
 //

@@ -38,7 +38,7 @@ type failure struct {
 	err         error  // of failedNoProgram, failedStart and failedPanic
 	question    string // of failedQuestion
 	timeout     time.Duration
-	noSuccess   string        // why exit code 0 is no success, or empty
+	noSuccess   string        // why exit code 0 is a failure, or empty
 	agent       *agentRun     // the agent's output, or nil
 	closedModel string        // resource of failedClosedModel
 	wait        time.Duration // of failedClosedModel

@@ -19,11 +19,11 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// fakeBus is a director and its bus in memory. It keeps the order of everything that reaches it.
+// fakeBus is a director and its bus in memory. It keeps the order of all messages.
 type fakeBus struct {
 	mu       sync.Mutex
 	down     bool
-	away     bool // says that it is not connected; what is sent all the same would arrive
+	away     bool // reports that it is not connected, but would still accept messages
 	answer   func(wire.Hello) wire.Payload
 	ack      func(wire.Payload) error // nil: acknowledged
 	seen     []string                 // "hello", "heartbeat CODE", "progress CODE", "worker_error.v1 <id>", …
@@ -32,8 +32,8 @@ type fakeBus struct {
 	beats    []wire.Heartbeat
 	listener Listener
 	closed   bool
-	returns  uint64                                       // how often it came back after it was down
-	budget   func(wire.Payload) (wire.BudgetGrant, error) // nil: nobody answers
+	returns  uint64                                       // number of reconnections
+	budget   func(wire.Payload) (wire.BudgetGrant, error) // nil: no answer
 }
 
 func newFakeBus() *fakeBus {
@@ -185,8 +185,8 @@ func (b *fakeBus) onlyError(t *testing.T) *wire.WorkerError {
 	return e
 }
 
-// fakeRunner plays programs: each run takes a while and ends as its script says; a run without a script goes on until
-// it is stopped.
+// fakeRunner simulates programs. Each run takes the time and has the end of its script. A run without a script lasts
+// until it is stopped.
 type fakeRunner struct {
 	script []exit
 	runs   []command

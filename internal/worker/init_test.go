@@ -54,7 +54,7 @@ func beInit() int {
 	return 0
 }
 
-// TestAsPID1 runs stages in a PID namespace of their own: nothing survives, no zombie stays, no exit code is stolen.
+// TestAsPID1 runs stages in a new PID namespace: no process survives, no zombie stays, no exit code is lost.
 func TestAsPID1(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), programEnv+"=init", "TEST_DIR="+t.TempDir())

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// directorWait bounds the wait for the director's answer about a lease. The director answers from memory, so a
-	// second without an answer means that it is away.
+	// directorWait bounds the wait for the director's answer about a lease. The director answers from memory, so it is
+	// down if it does not answer within a second.
 	directorWait = time.Second
 	// maxLeaseWait is the longest pause between two requests for a lease.
 	maxLeaseWait = 30 * time.Second
@@ -131,7 +131,7 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 	defer cancel()
 	g, err := c.bus.AskBudget(limited, p)
 	if ctx.Err() != nil {
-		return g, err == nil // the caller gave up, which says nothing about the director
+		return g, err == nil // the caller gave up, so the director may be well
 	}
 	c.mu.Lock()
 	before := c.unanswered

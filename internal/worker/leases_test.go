@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// lender is a director's service in memory; it keeps what it was asked.
+// lender is a director's service in memory that records the requests.
 type lender struct {
 	pool *budget.Pool
 	said []string
@@ -38,7 +38,7 @@ func (l *lender) answer(p wire.Payload) (wire.BudgetGrant, error) {
 	return wire.BudgetGrant{}, nil
 }
 
-// peek is what another worker would be answered now, without leaving a trace unless that is a lease.
+// peek returns the present answer to another worker. It only changes the state if that is a lease.
 func peek(p *budget.Pool, resource string) budget.Grant {
 	g := p.Acquire(time.Now(), resource, "peek")
 	p.Drop(time.Now(), "peek")
@@ -75,7 +75,7 @@ func TestLeaseClientAsksTheDirector(t *testing.T) {
 	})
 }
 
-// TestLeaseClientByItself: without the director the same limits hold, and what it granted or closed before counts.
+// TestLeaseClientByItself: without the director the same limits hold, and its earlier grants and closures count.
 func TestLeaseClientByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)
@@ -118,8 +118,8 @@ func TestLeaseClientRemembersTheDirectorsCooldown(t *testing.T) {
 	})
 }
 
-// TestLeaseClientRemembersALift: the director's lease shows that the resource is open again, also once the
-// director is away.
+// TestLeaseClientRemembersALift: a lease of the director shows that the resource is open again, even after the director
+// stops answering.
 func TestLeaseClientRemembersALift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)

@@ -159,7 +159,7 @@ func TestLeaseSocketIsBounded(t *testing.T) {
 	})
 }
 
-// TestLeaseSocketAfterAStage: connections and leases end with the stage, whatever the bus does.
+// TestLeaseSocketAfterAStage: connections and leases end with the stage, even without the bus.
 func TestLeaseSocketAfterAStage(t *testing.T) {
 	bus := newFakeBus()
 	d := testLeaseSocket(t, bus)

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(cleaner{m})
 }
 
-// cleaner runs the tests and then removes what they shared.
+// cleaner runs the tests and then removes their shared files.
 type cleaner struct{ *testing.M }
 
 func (c cleaner) Run() int {
@@ -66,26 +66,26 @@ func speak() int {
 	return code
 }
 
-// stubborn ignores SIGTERM, as one known agent does, and says when it is ready.
+// stubborn ignores SIGTERM, like one known agent, and reports when it is ready.
 func stubborn() int {
 	signal.Ignore(syscall.SIGTERM)
 	note("stubborn")
 	select {}
 }
 
-// orphans leaves grandchildren behind that end at once, so that somebody has to reap them, and lives on for a moment.
+// orphans starts grandchildren that end at once and must be reaped, and runs for a moment longer.
 func orphans() int {
 	for range 5 {
 		cmd := self("speak")
 		if err := cmd.Start(); err != nil {
 			return 1
 		}
-		// not waited for: it becomes an orphan, or a zombie of ours until we end
+		// not waited for, so it becomes an orphan, or our zombie until we end
 	}
 	return 3
 }
 
-// daemonise forks a process into a session of its own that ignores SIGTERM and holds our streams open, and ends.
+// daemonise starts a process in a new session that ignores SIGTERM and holds our streams open, and ends.
 func daemonise() int {
 	cmd := self("stubborn")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -98,7 +98,7 @@ func daemonise() int {
 	return 0
 }
 
-// fixer is an agent that gets it right in round TEST_RIGHT_IN; it copies what it was told about the last failure.
+// fixer is an agent that succeeds in round TEST_RIGHT_IN. It copies the message about the last failure.
 func fixer() int {
 	if data, err := os.ReadFile(failureText); err == nil {
 		fmt.Printf("was told: %s\n", data)
@@ -127,14 +127,14 @@ func asker() int {
 	return 1
 }
 
-// waiter ends well once it may.
+// waiter succeeds when the test allows it.
 func waiter() int {
 	note("stubborn")
 	await("go")
 	return 0
 }
 
-// leaser takes a lease, says that its call was limited, and leaves the lease to whoever cleans up.
+// leaser takes a lease, reports that its call was limited, and does not return the lease.
 func leaser() int {
 	var out strings.Builder
 	if code := BudgetCommand([]string{"acquire", "--wait", "20"}, os.Getenv, &out, os.Stderr); code != 0 {
@@ -149,8 +149,8 @@ func leaser() int {
 		os.Stdout, os.Stderr)
 }
 
-// talker is an agent that says what it does: it is held back, goes on once it may, and is done. Its prompt is its last
-// argument.
+// talker is an agent that prints its state: it is limited, continues when the test allows it, and finishes. Its prompt
+// is its last argument.
 func talker() int {
 	fmt.Println(`{"type":"progress","step":"reading"}` + "\n" +
 		`{"type":"rate_limited","status":429,"retry_after_seconds":3600}`)
@@ -163,8 +163,8 @@ func talker() int {
 	return 0
 }
 
-// leaver writes the files of TEST_LEAVES (JSON: name → text; "~/" is HOME), adding to what is there, and is
-// speak besides.
+// leaver writes the files of TEST_LEAVES (JSON: name → text; "~/" is HOME), appending to existing files, and then acts
+// like speak.
 func leaver() int {
 	var files map[string]string
 	if err := json.Unmarshal([]byte(os.Getenv("TEST_LEAVES")), &files); err != nil {
@@ -185,7 +185,7 @@ func leaver() int {
 	return speak()
 }
 
-// note and await let two programs meet at a file in TEST_DIR: the pid of who wrote it.
+// note and await synchronise two programs through a file in TEST_DIR with the pid of its writer.
 func note(name string) {
 	file := filepath.Join(os.Getenv("TEST_DIR"), name)
 	_ = os.WriteFile(file+".new", []byte(strconv.Itoa(os.Getpid())), 0o644)

@@ -26,8 +26,8 @@ func masked(m *masks, stage, text string, n int) string {
 	return out.String()
 }
 
-// TestMaskThatAStageNames: from its line on the value is hidden in every encoding, in every stream and in what
-// is reported; the line never shows it.
+// TestMaskThatAStageNames: the value is hidden in every encoding, stream and report, beginning with the line that names
+// it.
 func TestMaskThatAStageNames(t *testing.T) {
 	for _, n := range []int{1, 3, 17, 1000} {
 		m := newMasks("given-Secret-1")
@@ -52,7 +52,7 @@ func TestMaskThatAStageNames(t *testing.T) {
 	}
 }
 
-// TestMasksOfTheAgent: what CODE hides is shown again by who judges it.
+// TestMasksOfTheAgent: values that CODE hides are visible in the output of other stages.
 func TestMasksOfTheAgent(t *testing.T) {
 	m := newMasks()
 	if got := masked(m, wire.StageCode, "::add-mask::FAIL: TestParser\nFAIL: TestParser\n",
@@ -64,7 +64,7 @@ func TestMasksOfTheAgent(t *testing.T) {
 	}
 }
 
-// TestMasksAreBounded: a stage cannot hide everything, and a line that is refused is not shown either.
+// TestMasksAreBounded: a stage can hide a bounded number of values, and a refused line is not shown.
 func TestMasksAreBounded(t *testing.T) {
 	m := newMasks()
 	for _, text := range []string{"", "error", "FAIL", strings.Repeat("x", longestMask+1)} {

@@ -28,7 +28,7 @@ type layout struct {
 	kills, limit, peak counter
 }
 
-// layouts begins with version 2. On a host with both, only one has the memory controller.
+// layouts begins with version 2. On a host with both versions, only one has the memory controller.
 var layouts = []layout{
 	{
 		"sys/fs/cgroup", "",

@@ -86,10 +86,10 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryIsSaid: only with the kernel's word, and only where it explains the failure.
+// TestOutOfMemoryIsSaid: only if the kernel counted a kill, and only if that explains the failure.
 func TestOutOfMemoryIsSaid(t *testing.T) {
 	killed := &shortage{1, 64 << 20, 64 << 20}
-	const unknown = "tests_failed" // what the fake classifier says
+	const unknown = "tests_failed" // the fake classifier's reason
 	for name, row := range map[string]struct {
 		script []exit
 		want   string

@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// novel is a profile of an agent that nobody knows, which prints text, with real programs behind it.
+// novel is a profile of an unknown agent that prints text, played by real programs.
 func (w *world) novel(leaves map[string]string, out string, exitCode string) {
 	w.t.Helper()
 	program := filepath.Join(w.t.TempDir(), "novel")
@@ -48,12 +48,12 @@ const (
 		"invalid x-api-key hunter2-hunter2\n"
 )
 
-// TestWholeNothingDone: an agent that returns 0 and has done nothing has failed, and its log file tells why.
+// TestWholeNothingDone: an agent that returns 0 without work has failed, and its log file has the reason.
 func TestWholeNothingDone(t *testing.T) {
 	for name, row := range map[string]struct {
 		leaves map[string]string
 		out    string
-		want   string // reason; empty: a success
+		want   string // reason; empty: success
 		log    string // in the report
 	}{
 		"only its database": {
@@ -145,9 +145,8 @@ var runsWithoutWork = map[string]struct {
 	"an answer, work before": {"It is done.\n", cutStream, nil, false, false, "", ""},
 }
 
-// TestWholeNoWorkAtAll: where there is no earlier work either, an agent that prints an error in plain words and
-// returns 0 fails in its own stage, and the cause is what it printed; a script around an agent is one. With
-// work from before, validation decides.
+// TestWholeNoWorkAtAll: without earlier work, an agent that prints an error and returns 0 fails in its stage, and its
+// output is the cause. A script around an agent counts as one. With work from before, validation decides.
 func TestWholeNoWorkAtAll(t *testing.T) {
 	for name, row := range runsWithoutWork {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +184,7 @@ func TestWholeNoWorkAtAll(t *testing.T) {
 	}
 }
 
-// TestWholeNoWorkButEarlier: what an earlier stage made can be delivered, too.
+// TestWholeNoWorkButEarlier: the work of an earlier stage can be delivered.
 func TestWholeNoWorkButEarlier(t *testing.T) {
 	w := newWorld(t)
 	w.novel(nil, "It is done already.\n", "0")
@@ -199,7 +198,7 @@ func TestWholeNoWorkButEarlier(t *testing.T) {
 	}
 }
 
-// TestWholeLogOfThisRun: only what the run wrote is evidence: not what stood there before, and no link's target.
+// TestWholeLogOfThisRun: only output of this run is evidence, not earlier text or the target of a link.
 func TestWholeLogOfThisRun(t *testing.T) {
 	w := newWorld(t)
 	w.novel(map[string]string{"~/.novel/logs/run.log": "ERROR the disk is full: no space left on device\n"}, "", "1")
@@ -223,7 +222,7 @@ func TestWholeLogOfThisRun(t *testing.T) {
 	}
 }
 
-// TestLogIsCut: at most maxLogBytes of a log, from a line's beginning, and stderr keeps its place behind it.
+// TestLogIsCut: the end of a log, at most maxLogBytes from the beginning of a line, comes before stderr.
 func TestLogIsCut(t *testing.T) {
 	w := newWorld(t)
 	w.novel(map[string]string{"~/.novel/logs/run.log": strings.Repeat("one line of it\n", 5000) + "the last\n"}, "",

@@ -19,7 +19,7 @@ type console struct {
 	midLine bool
 }
 
-// Write passes on stage output. It ignores errors, because a missing reader is no reason to stop.
+// Write passes on stage output. It ignores errors, because a worker continues without a reader.
 func (c *console) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestAProgramThatCodesIsAPaidCall: each run of CODE is one, also of a program of one's own, however it ends;
-// the other stages cost nothing.
+// TestAProgramThatCodesIsAPaidCall: each run of CODE is one, even of a custom program and with any end. Other stages
+// are free.
 func TestAProgramThatCodesIsAPaidCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(2), minute(0), minute(0)}}

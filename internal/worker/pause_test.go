@@ -20,7 +20,7 @@ func paused(t *testing.T, p *wire.Plan, bus *fakeBus, r *fakeRunner) <-chan Exit
 	time.Sleep(30 * time.Second)
 	synctest.Wait()
 	bus.worker().Control(&wire.Pause{})
-	bus.worker().Control(&wire.Pause{}) // said twice is said once
+	bus.worker().Control(&wire.Pause{}) // repetitions have no effect
 	time.Sleep(2 * time.Minute)
 	synctest.Wait()
 	return done
@@ -56,13 +56,13 @@ func TestPauseWaitsForTheStagesEnd(t *testing.T) {
 	})
 }
 
-// TestWatchdogGoesOnAfterAPause: what was used before the pause is used.
+// TestWatchdogGoesOnAfterAPause: the time before the pause counts.
 func TestWatchdogGoesOnAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0)}} // VALIDATE never ends
 		began := time.Now()
 		done := paused(t, p, bus, r)
-		time.Sleep(10*time.Hour - 90*time.Second) // it stands still since the end of the first minute
+		time.Sleep(10*time.Hour - 90*time.Second) // it stopped at the end of the first minute
 		bus.worker().Control(&wire.Resume{})
 		if code := <-done; code != ExitWatchdog {
 			t.Errorf("exit %d", code)

@@ -9,7 +9,8 @@ import (
 	"retake/internal/sys/powercut"
 )
 
-// TestSuccessIsSynced: the power is cut when a success was reported. What the agent wrote, and did not sync, is there.
+// TestSuccessIsSynced: the power is cut when a success was reported. Files that the agent wrote without a sync are
+// complete.
 func TestSuccessIsSynced(t *testing.T) {
 	disk := powercut.New(t)
 	p, bus := testPlan(t), newFakeBus()

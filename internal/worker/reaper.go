@@ -15,7 +15,7 @@ import (
 )
 
 // reaper does all waiting in this process. As the only caller of wait4 it cannot reap a stage's exit status by
-// accident. Nothing else may start children, because os/exec would wait for them.
+// accident. No other code may start children, because os/exec would wait for them.
 type reaper struct {
 	mu      sync.Mutex // held while a child is created or reaped, so that a leader is registered before its end is seen
 	leaders map[int]chan<- syscall.WaitStatus
@@ -160,8 +160,8 @@ func (r *reaper) childless() bool {
 	return errors.Is(err, syscall.ECHILD)
 }
 
-// signalDescendants signals every process below this one. It uses a listing of /proc, so processes forked meanwhile
-// need another call. Without /proc, only PID 1 can signal its namespace.
+// signalDescendants signals every process below this one. It uses a listing of /proc, so processes forked during the
+// call need another one. Without /proc, only PID 1 can signal its namespace.
 func signalDescendants(sig syscall.Signal) {
 	all, err := procfs.List()
 	if err != nil || len(all) == 0 {

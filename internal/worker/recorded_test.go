@@ -22,13 +22,13 @@ var reasonsOf = map[string][]string{
 	"overflow": {"context_overflow"},
 	"hollow":   {"no_progress", "needs_human", "policy_violation", "network_transient", "overloaded"},
 	"turns":    {"needs_human"},
-	// never what a tool printed
+	// never a tool's output
 	"cut":               {"docker_exit_nonzero", "agent_crash", "worker_lost", "network_transient"},
 	"cut-while-limited": {"rate_limited"},
 }
 
-// TestReasonsOfRecordedStreams plays what every profile printed through a whole worker: success is a result, and every
-// failure is reported as what it is.
+// TestReasonsOfRecordedStreams plays the recorded output of every profile to a whole worker: success has a result, and
+// every failure is reported with its reason.
 func TestReasonsOfRecordedStreams(t *testing.T) {
 	files, err := filepath.Glob("../agent/testdata/streams/*.txt")
 	if err != nil || len(files) == 0 {

@@ -38,7 +38,7 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	}
 }
 
-// failed is the report of a failed attempt. reason, if not empty, says why it was ended from outside.
+// failed is the report of a failed attempt. reason, if not empty, is why it was ended from outside.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),

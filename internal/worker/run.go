@@ -29,12 +29,12 @@ type Options struct {
 // Harden prepares the process for running next to an agent. Processes of the same user cannot read its memory, stages
 // cannot use io_uring, and a closed output does not end it. It is for the program, not for tests.
 func Harden() error {
-	// Children would inherit an ignored signal. An unread channel keeps the runtime from dying of it.
+	// Children would inherit an ignored signal. An unread channel prevents it from ending the process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return errors.Join(hideMemory(), refuseRings())
 }
 
-// Run runs the worker. The end of ctx means that the container is being stopped. Nothing else in the process may start
+// Run runs the worker. The end of ctx means that the container is being stopped. No other code in the process may start
 // or wait for children during Run.
 func Run(ctx context.Context, o Options) ExitCode {
 	plan, removeErr, err := loadPlan(ctx, o)
@@ -96,7 +96,7 @@ type ExitCode int
 const (
 	ExitResult     ExitCode = 0  // the result was acknowledged
 	ExitError      ExitCode = 1  // the final error was acknowledged
-	ExitBadPlan    ExitCode = 10 // plan or command line are unusable; nothing was sent
+	ExitBadPlan    ExitCode = 10 // plan or command line are unusable; no report was sent
 	ExitRefused    ExitCode = 11 // the answer to hello was an incompatibility, or for another attempt
 	ExitStopped    ExitCode = 12 // the director sent a stop
 	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired, with the final report acknowledged or not
@@ -124,7 +124,7 @@ func Exits() []ExitRow {
 		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if it was " +
 			"acknowledged in time; else nothing"},
 		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was there"},
-		{ExitTerminated, "SIGTERM or SIGINT", "nothing: who stops a container has decided already"},
+		{ExitTerminated, "SIGTERM or SIGINT", "none, because a stop of the container decides the end"},
 		{ExitBroken, "a fault of the worker itself", "worker_error.v1, if the bus was there"},
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"retake/internal/testbed/program"
 )
 
-// secretsOf are what no stage may find, as they stand in a plan.
+// secretsOf returns the secrets of a plan, which stages must not find.
 func secretsOf(p *wire.Plan) []string { return append(ownSecrets(p), p.Secrets...) }
 
 // lookFor has the program testdata/snoop look for the plan's secrets; what it is told itself is no find.
@@ -54,8 +54,8 @@ func wantNothingFound(t *testing.T, w *world, code, logs string) {
 	}
 }
 
-// TestInAScratchContainer runs the real program as PID 1 of an image that has nothing in it, as an ordinary
-// user without capabilities, against a bus on the gateway of its network.
+// TestInAScratchContainer runs the real program as PID 1 of an empty image, as an ordinary user without capabilities,
+// with a bus on the gateway of its network.
 func TestInAScratchContainer(t *testing.T) {
 	c := newScratch(t, "./testdata/snoop")
 	lookFor(c.plan)
@@ -88,9 +88,9 @@ func main() {
 }
 `
 
-// TestOutOfMemoryInAContainer: the limit kills the stage, not the worker, which has the kernel's word for it.
-// If the stage's memory is not free yet when the worker reads a page of its own, as on a busy machine, the
-// kernel kills the worker, too. Then the container's end says why, to the director.
+// TestOutOfMemoryInAContainer: the limit kills the stage, not the worker, which reads the kernel's counter. On a busy
+// machine, the stage's memory may not be free when the worker needs a page. The kernel then also kills the worker. The
+// director then gets the reason from the container's end.
 func TestOutOfMemoryInAContainer(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(source, []byte(eater), 0o600); err != nil {
@@ -124,8 +124,8 @@ func TestOutOfMemoryInAContainer(t *testing.T) {
 	}
 }
 
-// TestInputThatEndsEarly: whoever sends the plan is killed in the middle of it, or before it. The worker ends
-// at once, as with a bad plan.
+// TestInputThatEndsEarly: the sender of the plan is killed before or during the plan. The worker ends at once, as with
+// a bad plan.
 func TestInputThatEndsEarly(t *testing.T) {
 	for _, part := range []float64{0, 0.5, 0.999} {
 		c := newScratch(t, "")
@@ -156,17 +156,17 @@ func TestInputThatEndsEarly(t *testing.T) {
 	}
 }
 
-// scratch is a world with a container from an empty image, made and not started, whose PID 1 is the real worker.
+// scratch is a world with a container from an empty image, created but not started, whose PID 1 is the real worker.
 type scratch struct {
 	*world
 	name string
 }
 
-// newScratch builds a program, which is both stages of the worker; empty: nothing that exists.
+// newScratch builds a program for both stages of the worker; empty: a missing program.
 func newScratch(t *testing.T, program string, limits ...string) *scratch {
 	t.Helper()
 	needDocker(t)
-	name := "retake-worker-test-" + strings.ToLower(rand.Text()[:8]) // a killed run's leftovers are in nobody's way
+	name := "retake-worker-test-" + strings.ToLower(rand.Text()[:8]) // the remains of a killed run do no harm
 	docker(t, nil, "network", "create", name)
 	t.Cleanup(func() { docker(t, nil, "network", "rm", name) })
 	gateway := strings.TrimSpace(docker(t, nil, "network", "inspect", "--format", "{{(index .IPAM.Config 0).Gateway}}",
@@ -205,7 +205,7 @@ func (c *scratch) run() (code, logs string) {
 	c.t.Helper()
 	start := exec.Command("docker", "start", "--attach", "--interactive", c.name)
 	start.Stdin = bytes.NewReader(c.input())
-	_ = start.Run() // its exit code is the container's
+	_ = start.Run() // the container has its exit code
 	return strings.TrimSpace(docker(c.t, nil, "wait", c.name)), docker(c.t, nil, "logs", c.name)
 }
 
@@ -242,7 +242,7 @@ func needDocker(t *testing.T) {
 	t.Skip("docker: " + why)
 }
 
-// files is what goes into the container before it starts.
+// files are the container's files before its start.
 func (c *scratch) files(worker string) []byte {
 	c.t.Helper()
 	program, err := os.ReadFile(worker)

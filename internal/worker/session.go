@@ -99,7 +99,7 @@ type session struct {
 	helloAt     uint64 // Reconnects at the last hello; the token may arrive later than the connection, unlike the count
 }
 
-// admission is the answer to a hello, or the reason why there will be none.
+// admission is the answer to a hello, or the reason of its absence.
 type admission struct {
 	bus     Bus
 	welcome *wire.Welcome

@@ -10,7 +10,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// The director knows whose stage each line is, on both streams; fix rounds included.
+// The director knows the stage of each line of both streams, including fix rounds.
 func TestWholeStagesAreMarked(t *testing.T) {
 	w := newWorld(t)
 	w.setting(1, "TEST_RIGHT_IN", "2")

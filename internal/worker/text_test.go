@@ -186,7 +186,7 @@ func TestPlanIsCheckedAndRemoved(t *testing.T) {
 	}
 }
 
-// A plan that comes through a pipe comes whole, or not at all: who writes it may be killed at any byte.
+// A plan from a pipe is complete or refused, because its writer may be killed at any byte.
 func TestPlanThatEndsEarlyIsNone(t *testing.T) {
 	whole := `{"worker_id":"k3v9qx2m-1","issue":{"key":"acme/widgets#21"},"attempt":1,"bus":{"url":"nats://h"},"workdir":"/w",` +
 		`"stages":[{"name":"CODE","run":["x"]}],"sign_key":"` + base64.StdEncoding.EncodeToString(make([]byte, 32)) +

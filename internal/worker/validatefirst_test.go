@@ -59,7 +59,7 @@ var validations = map[string]struct {
 	},
 }
 
-// TestValidateFirst: work that is there is validated as it stands; only a refusal leads to CODE, which is told why.
+// TestValidateFirst: existing work is validated unchanged. Only a refusal leads to CODE, which gets the reason.
 func TestValidateFirst(t *testing.T) {
 	for name, row := range validations {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,8 @@ func TestWholeMissingProgram(t *testing.T) {
 	}
 }
 
-// TestWholeSecretsStayHere: the bus password reaches no stage, and known values reach neither the bus nor the console.
+// TestWholeSecretsStayHere: no stage gets the bus password, and known values appear neither on the bus nor on the
+// console.
 func TestWholeSecretsStayHere(t *testing.T) {
 	w := newWorld(t)
 	w.setting(0, programEnv, "speak")
@@ -93,8 +94,8 @@ func TestWholeSecretsStayHere(t *testing.T) {
 	}
 }
 
-// TestWholeBusRestarts: the bus goes away while a stage runs and comes back, on the same port, after the stage
-// ended. The report was made without the bus; it follows the hello, and nothing is lost or sent twice.
+// TestWholeBusRestarts: the bus goes away while a stage runs and comes back, on the same port, after the stage ended.
+// The report, made without the bus, follows the hello. No message is lost or sent twice.
 func TestWholeBusRestarts(t *testing.T) {
 	for name, row := range map[string]struct {
 		timeout float64 // of the stage
@@ -178,7 +179,7 @@ func TestWholeIncompatible(t *testing.T) {
 	}
 }
 
-// TestWholePauseAndSync: both come over the bus, in the middle of a stage, and the stage goes on.
+// TestWholePauseAndSync: both arrive over the bus during a stage, and the stage continues.
 func TestWholePauseAndSync(t *testing.T) {
 	w := newWorld(t)
 	w.setting(0, programEnv, "waiter")
@@ -215,7 +216,7 @@ func TestWholePauseAndSync(t *testing.T) {
 	}
 }
 
-// TestWholeLeases: programs of the stages get leases from the director; what they leave is given back.
+// TestWholeLeases: programs of the stages get leases from the director. Leases that they keep are returned.
 func TestWholeLeases(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	w := newWorld(t)
@@ -290,8 +291,8 @@ func TestRunSaysWhatIsWrongWithThePlan(t *testing.T) {
 	}
 }
 
-// TestWholeAgent: a program with a profile, over real pipes and a real bus: its limit reaches the guard while
-// it runs, its prompt reaches it, and what it used reaches the director.
+// TestWholeAgent: a program with a profile, over real pipes and a real bus: the guard gets its limit while it runs, it
+// gets its prompt, and the director gets its usage.
 func TestWholeAgent(t *testing.T) {
 	w := newWorld(t)
 	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+testProgram(t)+

@@ -43,7 +43,7 @@ type worker struct {
 	reconnected  chan struct{} // one token
 
 	// ----
-	work       context.Context // of everything that the worker does
+	work       context.Context // of the whole worker
 	bus        Bus
 	spool      *spool
 	checkouts  *checkpointer // nil unless the checkout travels

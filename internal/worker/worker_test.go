@@ -48,7 +48,7 @@ func TestAllStagesWell(t *testing.T) {
 			res.ResultID != "k3v9qx2m-1/result" || res.IssueNumber != 21 {
 			t.Errorf("result %+v", res)
 		}
-		if len(spoolFiles(t, p)) != 1 || !bus.closed { // it is kept: the bus may lose what it has stored
+		if len(spoolFiles(t, p)) != 1 || !bus.closed { // it is kept, because the bus may lose stored messages
 			t.Errorf("spool %v, bus closed %v", spoolFiles(t, p), bus.closed)
 		}
 		story := bus.story()
@@ -214,8 +214,8 @@ func TestReportOutlivesTheBus(t *testing.T) {
 	})
 }
 
-// TestNoReportBeforeTheHello: a connection that comes back between the look at it and the report would carry the report
-// before the hello. So nothing is sent while it is away, even if it could be.
+// TestNoReportBeforeTheHello: after a reconnection between the check and the report, the report would precede the
+// hello. So no message is sent while it is disconnected, even if that were possible.
 func TestNoReportBeforeTheHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
@@ -313,7 +313,7 @@ func TestReportsFitAndAreMasked(t *testing.T) {
 	})
 }
 
-// What the director will never take is not sent for ever.
+// A message that the director permanently refuses is not repeated without end.
 func TestRejectedReportIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tries := newFakeBus(), 0

@@ -18,7 +18,7 @@ import (
 // world is a real embedded bus, a director that only says welcome, and one worker with real programs.
 type world struct {
 	t       *testing.T
-	host    string // where the bus listens
+	host    string // the bus's address
 	store   string
 	plan    *wire.Plan
 	env     []string

@@ -110,9 +110,9 @@ func (u *treeUpdate) checkBlocked() error {
 	return system(u.task.op, err)
 }
 
-// blocked lists the paths where files that git does not know block an update: a folder with ignored files in the
-// place of a file, or an ignored file or link in the place of a folder. An ignored file in the place of a file does
-// not block, because ignored files can be regenerated.
+// blocked lists the paths where files that git does not know block an update: a folder with ignored files in the place
+// of a file, or an ignored file or link in the place of a folder. An ignored file does not block a file, because
+// ignored files can be regenerated.
 func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
 	for _, c := range u.changes {
@@ -123,7 +123,7 @@ func (u *treeUpdate) blocked() ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		free := u.deleted[parent] // the parent goes away, and nothing else can be at the path
+		free := u.deleted[parent] // the parent is removed, so the path is free
 		if parent == "" {
 			if free, err = u.replaceable(c); err != nil {
 				return nil, err

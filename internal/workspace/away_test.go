@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestServersThatAreAway: whatever a server does that is away, half there, or behind something that answers for
-// it, passes by itself.
+// TestServersThatAreAway: every error of a server that is down, partly down, or behind a failing proxy is transient.
 func TestServersThatAreAway(t *testing.T) {
 	page := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		_,
@@ -29,7 +28,7 @@ func TestServersThatAreAway(t *testing.T) {
 		Nonce: nonceB, Repo: repo, RemoteURL: page.URL + "/x.git",
 		BaseBranch: "main",
 	})
-	if !errors.Is(err, ErrNotThere) { // which counts only when it stays like that
+	if !errors.Is(err, ErrNotThere) { // counts only if it lasts
 		t.Error(err)
 	}
 	for name, url := range map[string]string{
@@ -73,7 +72,7 @@ func TestServersThatAreAway(t *testing.T) {
 	wantKind(t, gitFailed("fetch", certificate, errors.New("exit status 128")), Permanent, "SSL_CERT_FILE")
 }
 
-// talks is where somebody listens who says this to everybody, and closes.
+// talks is the address of a server that sends text to every client and closes.
 func talks(t *testing.T, text string) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -43,10 +43,10 @@ const (
 	infoAttributes = "* -text -eol -ident -filter !working-tree-encoding\n"
 )
 
-// Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the
-// same task has left a checkout, Checkout returns that one. It then only fixes the owner of files and the .retake
-// folder, and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair. The next
-// call begins anew.
+// Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the same
+// task has left a checkout, Checkout returns that one. It then only fixes the owner of files and the .retake folder,
+// and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair. The next call starts
+// again.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)
@@ -113,7 +113,7 @@ func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 }
 
 // newCheckout creates a work tree. After Fresh the task's git directory stays, because it holds what was pushed.
-// Otherwise everything that a crash left of an earlier try is removed.
+// Otherwise the remains of an interrupted try are removed.
 func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remote) error {
 	remake := t.rec.Fresh
 	if remake {

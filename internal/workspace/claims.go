@@ -13,10 +13,10 @@ import (
 type Claim struct {
 	Nonce, Repo string
 	Task        string // issue key; empty in records of older versions
-	Attempt     int    // the last one that the checkout was prepared for, or zero
+	Attempt     int    // the last attempt of the checkout, or zero
 }
 
-// Claims lists the claims that have a checkout, by nonce. A checkout whose record cannot be read is left out.
+// Claims lists the claims that have a checkout, by nonce. Checkouts with unreadable records are omitted.
 func (w *Workspaces) Claims() (all []Claim, err error) {
 	nonces, err := w.tasks.nonces()
 	if err != nil {

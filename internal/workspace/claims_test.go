@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A checkout says whose it is and how far its attempts have come, also to a process that has lost everything
-// else; what is damaged says nothing.
+// A checkout records its task and the number of its attempts, for a process that has lost all other state. A damaged
+// record is left out.
 func TestClaimsOfCheckouts(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -34,7 +34,7 @@ func TestClaimsOfCheckouts(t *testing.T) {
 	}
 }
 
-// Branches are listed by their folder, also where there is no checkout.
+// Branches are listed by their folder, even if it has no checkout.
 func TestBranchesOfARemote(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// conflicting is a checkout whose base branch has moved into its way in every manner that git knows.
+// conflicting is a checkout whose base branch has every kind of conflict with it.
 func conflicting(t *testing.T, w *Workspaces) (o origin, c Checkout, head string) {
 	t.Helper()
 	o = newOrigin(t, map[string]string{
@@ -61,7 +61,7 @@ func keep(t testing.TB, w *Workspaces, o origin) Synced {
 	return s
 }
 
-// leftThere is what conflicting comes to.
+// leftThere is the conflicts of conflicting.
 var leftThere = []string{
 	"\"bad\\xff.txt\": has conflict markers",
 	"both.txt: has conflict markers",
@@ -91,7 +91,7 @@ func unfinishedWorkIsShown(t *testing.T, w *Workspaces, o origin) {
 	}
 }
 
-// TestKeptConflicts: what git leaves in the files, what is told of it, and when the work may be delivered.
+// TestKeptConflicts: the markers in the files, the reported conflicts, and when the work may be delivered.
 func TestKeptConflicts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -121,7 +121,7 @@ func TestKeptConflicts(t *testing.T) {
 		t.Errorf("%+v, want %s as the base", again, head)
 	}
 
-	// A director that was killed asks again: nothing is merged twice, and the same is told.
+	// A restarted director asks again: no change is merged twice, and the result is the same.
 	w = open(t, Options{Dir: dir})
 	o.change(t, map[string]string{"both.txt": lines(map[int]string{4: "moved on"})})
 	if again := keep(t, w, o); again.Merged || !slices.Equal(again.Left, leftThere) ||
@@ -152,7 +152,8 @@ func TestKeptConflicts(t *testing.T) {
 	}
 }
 
-// TestInterruptedConflictIsTold: the process ended amid the merge; asking again finishes it, and tells what is left.
+// TestInterruptedConflictIsTold: the process ended during the merge. The next call finishes it and returns the
+// conflicts.
 func TestInterruptedConflictIsTold(t *testing.T) {
 	t.Parallel()
 	for _, done := range []int{0, 1, 2, 4} {
@@ -227,7 +228,7 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestUnreadableAnswer: what git prints otherwise than it is known to is no merge without conflicts.
+// TestUnreadableAnswer: unknown output of git does not count as a merge without conflicts.
 func TestUnreadableAnswer(t *testing.T) {
 	t.Parallel()
 	for out, want := range map[string][]leftover{

@@ -19,7 +19,7 @@ const (
 	commitEmail = "retake@users.noreply.github.com"
 )
 
-// DeliverRequest says what to do with a task's work tree.
+// DeliverRequest is the request to deliver a task's work tree.
 type DeliverRequest struct {
 	Nonce      string
 	RemoteURL  string
@@ -50,14 +50,14 @@ type Delivery struct {
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it gives the same result,
-// also after a crash at any point. An existing branch of the wanted name that we did not push is left alone.
-// ErrNothingToDeliver means that the tree equals the base, or Shown. Only the agent's files count, not its own
-// commits and branches, and not files that match StatePaths. ErrMergeConflict means that conflict markers of a
-// merge are left in work that is not Unfinished.
+// Deliver commits the work tree on top of the checkout's base and pushes it. A repetition has the same result, even
+// after a crash. An existing branch of the wanted name that we did not push stays unchanged. ErrNothingToDeliver means
+// that the tree equals the base, or Shown. Only the agent's files count, not its commits and branches, and not files
+// that match StatePaths. ErrMergeConflict means that conflict markers of a merge are left in work that is not
+// Unfinished.
 //
-// With Onto the branch only moves forward and nobody's commits are overwritten: if somebody has pushed to it
-// since Join, Deliver fails with ErrBranchMoved, transient. Check sees what the branch lacks. If the branch
+// With Onto the branch only moves forward and nobody's commits are overwritten: if somebody has pushed to it since
+// Join, Deliver fails with ErrBranchMoved, transient. Check gets the changes that the branch lacks. If the branch
 // already has all of the work, nothing is pushed.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
@@ -70,7 +70,7 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 			"time after 1970", q.Branch, q.BaseBranch, q.AuthoredAt)
 	}
 	if q.Check == nil {
-		return Delivery{}, refuse(op, "", "nobody looks at what would be pushed")
+		return Delivery{}, refuse(op, "", "without Check")
 	}
 	return onCheckout(ctx, w, op, q.Nonce, func(t *task) (done Delivery, err error) {
 		d := delivery{q: q, remote: r, task: t, mirrors: w.mirrors, remotes: w.mirrors.remotes}

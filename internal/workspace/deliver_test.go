@@ -72,7 +72,7 @@ func TestDeliverIsIdempotent(t *testing.T) {
 	w := open(t, Options{Dir: dir})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	first := deliver(t, w, o, nonceB)
-	// The push landed, then the director died: no record of it, another process asks again.
+	// The push succeeded, then the director died without recording it. The next process asks again.
 	task := loaded(t, w, nonceB)
 	task.rec.Pushed = nil
 	if err := task.save(); err != nil {

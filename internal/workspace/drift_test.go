@@ -31,7 +31,7 @@ func TestSyncPolicy(t *testing.T) {
 	}
 }
 
-// changeAt commits a file to main with a committer date of its own.
+// changeAt commits a file to main with the given committer date.
 func (o origin) changeAt(t testing.TB, at time.Time, name string) string {
 	t.Helper()
 	t.Setenv("GIT_COMMITTER_DATE", at.UTC().Format(time.RFC3339))
@@ -58,8 +58,7 @@ func TestDrift(t *testing.T) {
 	sh(t, o.clone, "push", "-q", "--force", "origin", c.BaseSHA+":main")
 	sh(t, o.clone, "reset", "-q", "--hard", c.BaseSHA)
 
-	// What counts is when it came to the branch, not when it was written elsewhere: the merge is younger than
-	// what it brings.
+	// The date of the merge counts, not those of the older merged commits.
 	sh(t, o.clone, "checkout", "-q", "-b", "side")
 	put(t, o.clone, "side.txt", "x")
 	t.Setenv("GIT_COMMITTER_DATE", time.Now().Add(-30*day).UTC().Format(time.RFC3339))
@@ -70,7 +69,7 @@ func TestDrift(t *testing.T) {
 	sh(t, o.clone, "merge", "-q", "--no-ff", "-m", "merge", "side")
 	drift(3, o.changeAt(t, time.Now().Add(-day), "b.txt"), 3*day-time.Minute, 3*day+time.Hour)
 
-	// The branch was rewritten to something older: nothing of it is missing here.
+	// The branch was reset to an older commit, so the checkout lacks no commit of it.
 	sh(t, o.clone, "push", "-q", "--force", "origin", c.BaseSHA+":main")
 	if _, err := w.Sync(t.Context(), q, SyncOptions{}); err != nil {
 		t.Fatal(err)

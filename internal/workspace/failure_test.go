@@ -58,8 +58,8 @@ func needBasic(want string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// TestCredentialsAreNotSentAfterARedirect: to a renamed repository's new place neither, a person has to say
-// where it is.
+// TestCredentialsAreNotSentAfterARedirect: not even to the new address of a renamed repository, which a person must
+// configure.
 func TestCredentialsAreNotSentAfterARedirect(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -134,7 +134,7 @@ func TestFailuresOverHTTP(t *testing.T) {
 		if code == http.StatusOK {
 			return false
 		}
-		// A server that repeats what it was sent must not get it into our errors.
+		// A server that repeats a credential must not get it into our errors.
 		http.Error(rw, "you sent "+req.Header.Get("Authorization")+" "+token, code)
 		return true
 	})

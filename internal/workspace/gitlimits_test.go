@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestGitHasLimits asks a program that git starts, as an alias, what limits it has: they were there before git
-// started anything.
+// TestGitHasLimits prints the limits of a program that git starts as an alias, so they were set before git started a
+// program.
 func TestGitHasLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -49,7 +49,7 @@ func TestGitHasLimits(t *testing.T) {
 	}
 }
 
-// TestGitBeyondItsLimits: each ends it, and says so.
+// TestGitBeyondItsLimits: each limit ends git and is named in the error.
 func TestGitBeyondItsLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -110,8 +110,8 @@ func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
 	}
 }
 
-// TestFetchAndPushBeyondOurLimits: they say which limit it was, and that it is nobody's work; what a server
-// says of itself is another matter.
+// TestFetchAndPushBeyondOurLimits: the error names the limit, and is not ErrTooMuch. Messages of a server about its own
+// limits do not count.
 func TestFetchAndPushBeyondOurLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -149,7 +149,7 @@ func noise(t *testing.T, path string, size int) {
 	}
 }
 
-// TestAnswersAreBounded: neither what is kept nor what is listed grows without bound, and git ends with it.
+// TestAnswersAreBounded: kept and listed output is bounded, and git ends at the bound.
 func TestAnswersAreBounded(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
@@ -183,7 +183,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 	after, _ := peak(t)
 	t.Logf("%s, memory grew by %d MiB at most", time.Since(began).Round(time.Millisecond), (after-before)>>20)
-	if !raced && after-before > 100<<20 { // the race detector has some hundred MiB of its own
+	if !raced && after-before > 100<<20 { // the race detector needs some hundred MiB
 		t.Errorf("memory grew by %d bytes", after-before)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// recordingGit puts a git on the PATH that notes its arguments and then does what git does.
+// recordingGit puts a git on the PATH that records its arguments and then runs git.
 func recordingGit(t *testing.T) (argv string) {
 	t.Helper()
 	real, err := exec.LookPath("git")
@@ -65,7 +65,7 @@ func TestGitThatIsMissingOrOld(t *testing.T) {
 	})
 }
 
-// TestErrorsHaveGitsReasonAlone: what git says to people at a terminal, and of its configuration, is not why it failed.
+// TestErrorsHaveGitsReasonAlone: errors omit git's advice and its messages about configuration.
 func TestErrorsHaveGitsReasonAlone(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -87,7 +87,7 @@ func TestErrorsHaveGitsReasonAlone(t *testing.T) {
 	}
 }
 
-// TestFsyncByVersion: each git is told in its own words to make durable what it writes.
+// TestFsyncByVersion: each version of git gets its own options for durable writes.
 func TestFsyncByVersion(t *testing.T) {
 	for version, want := range map[string]string{"2.35.1": "=core.fsyncObjectFiles", "2.36.0": "=core.fsync"} {
 		fakeGit(t, "echo git version "+version)
@@ -102,7 +102,7 @@ func TestFsyncByVersion(t *testing.T) {
 	}
 }
 
-// TestCanceledGitEndsWithItsChildren: the context bounds every run, also of a git whose child holds the pipes.
+// TestCanceledGitEndsWithItsChildren: the context bounds every run, even if a child of git holds the pipes.
 func TestCanceledGitEndsWithItsChildren(t *testing.T) {
 	requireGit(t)
 	dir := t.TempDir()
@@ -125,7 +125,7 @@ func TestCanceledGitEndsWithItsChildren(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("not canceled: %v", err)
 	}
-	// a child that is not killed holds the pipes as long as it may
+	// a surviving child holds the pipes for that long
 	if took := time.Since(<-cancelled); took >= pipeGrace {
 		t.Errorf("took %v", took)
 	}

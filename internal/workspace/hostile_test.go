@@ -94,7 +94,7 @@ func TestNothingPlantedEverRuns(t *testing.T) {
 	}
 }
 
-// TestUserAndSystemConfigurationIsOff plants in the director's own home what an operator may have there.
+// TestUserAndSystemConfigurationIsOff writes a git configuration to the director's home.
 func TestUserAndSystemConfigurationIsOff(t *testing.T) {
 	tr := newTrap(t)
 	home := t.TempDir()

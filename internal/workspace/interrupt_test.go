@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// TestInterruptedMergeIsFinished: the process ended after any number of changes; whatever comes next finishes it.
+// TestInterruptedMergeIsFinished: the process ended after any number of changes. The next operation finishes it.
 func TestInterruptedMergeIsFinished(t *testing.T) {
 	t.Parallel()
 	nexts := []func(*testing.T, *Workspaces, origin){
@@ -53,7 +53,7 @@ func interrupt(t *testing.T, done int, next func(*testing.T, *Workspaces, origin
 	}
 }
 
-// beginSync does what Sync does, up to a number of changes in the work tree.
+// beginSync runs Sync up to a number of changes in the work tree.
 func beginSync(t *testing.T, w *Workspaces, o origin, head string, done int) {
 	t.Helper()
 	ctx := t.Context()

@@ -62,7 +62,7 @@ var obstacles = map[string]struct {
 		map[string]string{"pipe": "theirs"},
 		nil, "theirs",
 	},
-	"a repository of the agent's": {
+	"the agent's repository": {
 		func(t *testing.T, dir, _ string) {
 			put(t, dir, "nested/x.txt", "agent's")
 			sh(t, filepath.Join(dir, "nested"), "init", "-q")

@@ -118,8 +118,8 @@ type Usage struct {
 	Whole bool
 }
 
-// Used returns the disk usage of a task's checkout. A worker may be running in it. A checkout with a quota counts
-// as one file that includes blocks of deleted files. A missing checkout uses nothing.
+// Used returns the disk usage of a task's checkout. A worker may be running in it. A checkout with a quota counts as
+// one file that includes blocks of deleted files. A missing checkout has size 0.
 func (w *Workspaces) Used(ctx context.Context, nonce string) (Usage, error) {
 	t, err := w.tasks.find("measure "+nonce, nonce)
 	if err != nil {

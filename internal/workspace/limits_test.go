@@ -57,7 +57,7 @@ func sparse(t testing.TB, path string, size int64) {
 	}
 }
 
-// peak returns what the process used at most of the memory since the last call, and now, in bytes.
+// peak returns the maximum memory of the process since the last call, and its present memory, in bytes.
 func peak(t testing.TB) (most, now int64) {
 	t.Helper()
 	f, err := os.Open("/proc/self/status")
@@ -74,7 +74,7 @@ func peak(t testing.TB) (most, now int64) {
 			}
 		}
 	}
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // the peak is counted anew
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // resets the peak
 		t.Fatal(err)
 	}
 	return most, now
@@ -189,8 +189,8 @@ var excesses = []struct {
 	}, "checkout.max_bytes"},
 }
 
-// TestLimits: a checkout beyond any one of them is refused before any of it is read, by delivery, patch and
-// next attempt alike, and removed all the same.
+// TestLimits: delivery, patch and the next attempt refuse a checkout beyond a limit before they read it. It can still
+// be removed.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for _, c := range excesses {
@@ -217,7 +217,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestWithinLimits: what is ignored may be large, and special files are in nobody's way.
+// TestWithinLimits: ignored files may be large, and special files do no harm.
 func TestWithinLimits(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "target/\n"})
 	w := open(t, Options{Limits: Limits{WorkBytes: 1 << 20}})
@@ -263,15 +263,14 @@ func TestWithinLimits(t *testing.T) {
 	}
 }
 
-// TestMemoryOfManyLongPaths: 20,000 files whose paths nearly have the length that the system takes. With the
-// limits as they are they are refused at once; with limits that let them through git lists them, and what it
-// lists is more than is looked at. Neither takes memory of ours.
+// TestMemoryOfManyLongPaths: 20,000 files with paths of nearly the maximum length. The default limits refuse them at
+// once. With higher limits, git's list exceeds the size that is read. Neither uses our memory.
 func TestMemoryOfManyLongPaths(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it makes 20,000 files")
 	}
 	if raced {
-		t.Skip("memory is not measured with the race detector, which needs some of its own")
+		t.Skip("memory is not measured with the race detector, which needs memory itself")
 	}
 	const folders, files, most = 5, 4000, 50 << 20 // all of their paths are 75 MB
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -298,7 +297,7 @@ func TestMemoryOfManyLongPaths(t *testing.T) {
 		if !errors.Is(err, ErrTooMuch) || after-before > most {
 			t.Errorf("memory grew by %d bytes, more than %d; %v", after-before, most, err)
 		}
-		// its next attempt is refused, too; so that there is one with other limits, the checkout stays
+		// the next attempt is refused too. The checkout stays for one with other limits
 		if limits == (Limits{}) {
 			if _, err := w.Checkout(t.Context(), Request{
 				Nonce: nonceB, Repo: repo, RemoteURL: o.bare,
@@ -357,7 +356,7 @@ func TestNeighbourOfAHostileCheckout(t *testing.T) {
 	}
 }
 
-// TestWithdrawnEndsGit: git that is busy with an 8 TB file ends with its context, and nothing of it is left.
+// TestWithdrawnEndsGit: git on an 8 TB file ends with its context and leaves no files.
 func TestWithdrawnEndsGit(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{Limits: Limits{WorkBytes: 1 << 50, Bytes: 1 << 50}})

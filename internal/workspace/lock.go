@@ -52,7 +52,7 @@ func tryLock(path string) (*fileLock, error) {
 	return nil, system("lock "+path, err)
 }
 
-// sameFile reports whether the path still names the locked file. Its last holder may have removed it meanwhile.
+// sameFile reports whether the path still names the locked file. Its last holder may have removed it since.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {

@@ -111,8 +111,8 @@ func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) err
 	return system(t.op, replaceDir(fresh.gitDir, t.gitDir))
 }
 
-// beginAnew prepares a task whose work is lost for another checkout. The remains of the work tree stay beside it
-// until the task is over, for a person to inspect.
+// beginAnew prepares a task whose work is lost for another checkout. A person can inspect the remains of the work tree
+// until the task is over.
 func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 	t, err := s.tasks.lock(ctx, op, q.Nonce)
 	if err != nil {

@@ -70,8 +70,8 @@ var damages = map[string]func(t *testing.T, w *Workspaces){
 	},
 }
 
-// TestDamagedRepositoriesAreMadeAgain: whatever of git's is empty or gone, the next operation works, and the
-// work in the tree is delivered.
+// TestDamagedRepositoriesAreMadeAgain: if any file of git is empty or missing, the next operation works and the work
+// tree is delivered.
 func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -82,7 +82,7 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 			w := open(t, Options{Dir: dir})
 			c := checkout(t, w, o, nonceA)
 			put(t, c.Path, "work.txt", "work\n")
-			if _, err := w.Patch(t.Context(), nonceA); err != nil { // so that the task has objects of its own
+			if _, err := w.Patch(t.Context(), nonceA); err != nil { // gives the task objects that the mirror lacks
 				t.Fatal(err)
 			}
 			damage(t, w)
@@ -105,7 +105,7 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 	}
 }
 
-// TestLostWorkBeginsAnew: what cannot be made again is said once, and the next checkout is a new one.
+// TestLostWorkBeginsAnew: lost work is reported once, and the next checkout is new.
 func TestLostWorkBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, w *Workspaces){
@@ -164,8 +164,8 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestDamageIsNotTheNetworks: git's last words about a damaged object of ours are the server's, which hangs up;
-// and what a server says of its own repository is no damage of ours.
+// TestDamageIsNotTheNetworks: a damaged object of ours is recognised although the server's messages come last, and
+// messages of a server about its own repository are not damage of ours.
 func TestDamageIsNotTheNetworks(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]error{
@@ -205,8 +205,8 @@ func TestDamageIsNotTheNetworks(t *testing.T) {
 	}
 }
 
-// TestServerThatIsAwayLosesNothing: a commit that must be fetched to make a task again is lost only if the
-// server says that it has none. While it is away, the operation may succeed later.
+// TestServerThatIsAwayLosesNothing: a commit that is needed to restore a task is lost only if the server answers that
+// it lacks it. While the server is down, the error is transient.
 func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "a\n"})
 	var status atomic.Int32

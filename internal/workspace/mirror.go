@@ -48,8 +48,8 @@ func (s *remotes) fetch(ctx context.Context, o objects, r remote, args ...string
 	return err
 }
 
-// obtain reports whether a git directory has a commit, fetching it if necessary. Only the server's answer counts
-// as a no, so an outage loses nothing.
+// obtain reports whether a git directory has a commit, fetching it if necessary. Only an answer of the server counts as
+// a refusal, so an outage has no effect.
 func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (bool, error) {
 	there, err := o.hasTree(ctx, sha)
 	if there || err != nil {
@@ -156,8 +156,7 @@ func (m *mirrors) renewOnce(ctx context.Context, op string, rec *record, r remot
 	return err
 }
 
-// renew fetches a mirror into a new folder and replaces the damaged one with it. The remote has everything that
-// was in it.
+// renew fetches a mirror into a new folder and replaces the damaged one with it. The remote still has its objects.
 func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string, r remote,
 	why error,
 ) (string, error) {

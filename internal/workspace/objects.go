@@ -51,8 +51,8 @@ func (o objects) try(ctx context.Context, c call) (out string, yes bool, err err
 	return out, err == nil, err
 }
 
-// init creates a bare git directory without templates, and so without hooks. In an existing one it only removes
-// what a killed git left behind.
+// init creates a bare git directory without templates, and so without hooks. In an existing one it only removes the
+// remains of a killed git.
 func (o objects) init(ctx context.Context) error {
 	if err := safefile.MkdirAll(o.gitDir, 0o700); err != nil {
 		return system(o.op, err)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// delivered is a task whose first attempt is on its branch.
+// delivered returns a task whose first attempt was pushed.
 func delivered(t *testing.T, w *Workspaces) (o origin, dir string, first Delivery) {
 	t.Helper()
 	o = newOrigin(t, map[string]string{"a.txt": lines(nil), ".gitignore": "*.log\n"})
@@ -150,7 +150,7 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 	}
 }
 
-// TestPeopleMergedTheBase: it counts as the base, and not as our work.
+// TestPeopleMergedTheBase: such a merge counts as the base, not as our work.
 func TestPeopleMergedTheBase(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -212,7 +212,7 @@ func TestJoinLeavesConflicts(t *testing.T) {
 	}
 }
 
-// TestJoinOfSubmodules: two moved one to different commits, neither of which is here.
+// TestJoinOfSubmodules: both sides moved a submodule to different commits, which are not fetched.
 func TestJoinOfSubmodules(t *testing.T) {
 	t.Parallel()
 	sub := newOrigin(t, map[string]string{"s.txt": "1"})
@@ -284,7 +284,7 @@ func TestInterruptedJoinIsFinished(t *testing.T) {
 	}
 }
 
-// TestBranchThatIsGone: joining says so; a delivery makes it again.
+// TestBranchThatIsGone: Join reports it, and a delivery creates the branch again.
 func TestBranchThatIsGone(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -299,7 +299,7 @@ func TestBranchThatIsGone(t *testing.T) {
 	}
 }
 
-// TestLostCheckoutIsJoined: the branch has the work, so a checkout made anew gets it from there.
+// TestLostCheckoutIsJoined: a new checkout gets the work from the branch.
 func TestLostCheckoutIsJoined(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -321,7 +321,7 @@ func TestLostCheckoutIsJoined(t *testing.T) {
 	}
 }
 
-// TestFresh: the next checkout begins at the base branch, and is delivered as a child of what was pushed.
+// TestFresh: the next checkout begins at the base branch, and its delivery is a child of the earlier push.
 func TestFresh(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -357,6 +357,6 @@ func TestFresh(t *testing.T) {
 		t.Errorf("of nothing: %v", err)
 	}
 	if err := w.Fresh(t.Context(), "../x"); err == nil {
-		t.Error("a name that is no nonce")
+		t.Error("not a nonce")
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// TestPatch: what an attempt left can be read, whatever became of it; nothing in the checkout can change how.
+// TestPatch: the work of an attempt can be read however it ended, and files of the checkout cannot change that.
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -46,7 +46,7 @@ func TestPatch(t *testing.T) {
 	}
 }
 
-// TestCheckSeesWhatWouldBePushed: every path with its size and content, and what was there before.
+// TestCheckSeesWhatWouldBePushed: Check gets every path with its size, content and earlier content.
 func TestCheckSeesWhatWouldBePushed(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "gone.txt": "x\n", "same.txt": "same\n"})

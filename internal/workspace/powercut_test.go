@@ -83,7 +83,7 @@ func TestPowerCutKeepsCheckouts(t *testing.T) {
 	}
 }
 
-// files lists what a checkout has, with the contents.
+// files lists the files of a checkout with their contents.
 func files(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder

@@ -37,7 +37,7 @@ func (w *Workspaces) Quota(nonce string) string {
 }
 
 // CheckQuota returns an *Error that names what this machine lacks for a quota of so many bytes per checkout. Zero
-// needs nothing.
+// always succeeds.
 func CheckQuota(quota int64) error {
 	if quota == 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 
 const testQuota = 64 << 20
 
-// openWithQuota skips where no loop device can be mounted, and says why.
+// openWithQuota skips the test with the reason if no loop device can be mounted.
 func openWithQuota(t *testing.T, dir string) *Workspaces {
 	t.Helper()
 	if _, err := os.Stat("/dev/loop-control"); err != nil {
@@ -55,8 +55,8 @@ func fill(t *testing.T, full string) (written int) {
 	return written
 }
 
-// TestQuota: what an agent writes ends at the quota, for its checkout alone; the work within it is delivered;
-// it is found again after a restart of the machine, and nothing is left in the end.
+// TestQuota: an agent's files end at the quota of its checkout, other checkouts are unaffected, the work is delivered,
+// a restart of the machine loses no files, and a removal leaves none.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -108,8 +108,16 @@ func TestQuota(t *testing.T) {
 	if mounted, err := isMount(c.Path); err != nil || !mounted {
 		t.Errorf("without a quota after Fresh: %v", err)
 	}
-	if err := errors.Join(w.Remove(t.Context(), nonceA), w.Remove(t.Context(), nonceB)); err != nil {
-		t.Error(err)
+	removeAll(t, w, dir, nonceA, nonceB)
+}
+
+// removeAll removes tasks and wants no remains of them, mounts included.
+func removeAll(t *testing.T, w *Workspaces, dir string, nonces ...string) {
+	t.Helper()
+	for _, nonce := range nonces {
+		if err := w.Remove(t.Context(), nonce); err != nil {
+			t.Error(err)
+		}
 	}
 	if mounts, err := os.ReadFile("/proc/self/mounts"); err != nil || strings.Contains(string(mounts), dir) {
 		t.Errorf("still mounted: %v", err)
@@ -119,7 +127,7 @@ func TestQuota(t *testing.T) {
 	}
 }
 
-// TestQuotaNeedsWhatItNeeds: without the programs the director says so at its start.
+// TestQuotaNeedsWhatItNeeds: the director reports missing programs at its start.
 func TestQuotaNeedsWhatItNeeds(t *testing.T) {
 	requireGit(t)
 	git := t.TempDir()

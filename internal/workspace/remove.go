@@ -32,9 +32,9 @@ func (w *Workspaces) Found() ([]string, error) {
 	return nonces, system("look at the checkouts", err)
 }
 
-// Sweep removes tasks that an earlier process left: those in found and not in keep. Callers must determine keep
-// after found, so that a task that another director creates meanwhile is safe. Sweep continues after a failure.
-// removed is valid even with an error, in the order of found.
+// Sweep removes the tasks of an earlier process: those in found and not in keep. Callers must determine keep after
+// found, so that a task that another director creates meanwhile is safe. Sweep continues after a failure. removed is
+// valid even with an error, in the order of found.
 func (w *Workspaces) Sweep(ctx context.Context, found, keep []string) (removed []string, err error) {
 	var failures []error
 	for _, nonce := range found {

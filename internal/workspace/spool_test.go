@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSpooled: only regular files with the names that a worker gives, in their order and up to a size; what
-// else an agent puts there is neither followed nor waited for.
+// TestSpooled: only regular files with a worker's names, in order and up to a size. Links and pipes of an agent are
+// neither followed nor waited for.
 func TestSpooled(t *testing.T) {
 	t.Parallel()
 	w := &Workspaces{tasks: &tasks{dir: t.TempDir()}}

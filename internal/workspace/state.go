@@ -43,7 +43,7 @@ type LastSeen struct {
 	IssueUpdatedAt time.Time `json:"issue_updated_at,omitzero"` // by GitHub's clock
 }
 
-// DirectorState says who wrote this.
+// DirectorState identifies the director that wrote the file.
 type DirectorState struct {
 	RunID string `json:"run_id,omitempty"`
 	Phase string `json:"phase,omitempty"`
@@ -147,7 +147,7 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. A folder that an agent put in its place is renamed.
+// replaceState writes STATE.json. A folder with that name is renamed.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// statePlace is a checkout, and the logs of whoever writes its STATE.json.
+// statePlace is a checkout, and the log of the writes of its STATE.json.
 func statePlace(t *testing.T) (w *Workspaces, dir string, logs *observer.ObservedLogs) {
 	logged, logs := observer.New(zap.WarnLevel)
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -102,7 +102,7 @@ func TestState(t *testing.T) {
 	}
 }
 
-// TestMalformedStateIsMissing: and the log says why; a new one takes its place.
+// TestMalformedStateIsMissing: the reason is logged, and a new file replaces it.
 func TestMalformedStateIsMissing(t *testing.T) {
 	t.Parallel()
 	w, dir, logs := statePlace(t)
@@ -142,7 +142,7 @@ func TestStateOfAnotherWriter(t *testing.T) {
 	}
 }
 
-// TestStateFollowsNothing: whatever an agent puts into the way.
+// TestStateFollowsNothing: no link of an agent is followed.
 func TestStateFollowsNothing(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()

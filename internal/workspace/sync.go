@@ -7,11 +7,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// SyncOptions say how conflicts are handled.
+// SyncOptions are the options of Sync for conflicts.
 type SyncOptions struct {
-	// KeepConflicts leaves git's conflict markers in the files for the next attempt to resolve, and moves the base
-	// all the same. Deliver refuses the work until they are resolved. Otherwise a conflict is an error and nothing
-	// is touched.
+	// KeepConflicts leaves git's conflict markers in the files for the next attempt to resolve, and moves the base all
+	// the same. Deliver refuses the work until they are resolved. Otherwise a conflict is an error and the work tree
+	// stays unchanged.
 	KeepConflicts bool
 }
 
@@ -20,7 +20,7 @@ type Synced struct {
 	// From and To are the old and new base. For Join they are the commit of the branch that the work contained
 	// before, and now.
 	From, To string
-	// Merged is false if there was nothing newer, or if conflict markers of an earlier merge are left.
+	// Merged is false if the base was current, or if conflict markers of an earlier merge are left.
 	Merged bool
 	// Conflicts names the files with conflicts, including those of earlier merges.
 	Conflicts []string
@@ -72,8 +72,8 @@ func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced
 	})
 }
 
-// Mergeable reports whether the task's work merges cleanly with the current base branch of the remote. It touches
-// nothing. ErrMergeConflict, with the names in its text, means that it does not. No worker may be running in the
+// Mergeable reports whether the task's work merges cleanly with the current base branch of the remote. It has no
+// effects. ErrMergeConflict, with the names in its text, means that it does not. No worker may be running in the
 // checkout.
 func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
 	_, err := onFetched(ctx, w, "try to merge "+q.Nonce, q, func(t *task, to string) (none struct{}, err error) {

@@ -39,7 +39,7 @@ func mustSync(t testing.TB, w *Workspaces, o origin) Synced {
 	return s
 }
 
-// tree lists a checkout as path → content, "-> target" for links, "exec " before what is executable.
+// tree lists a checkout as path → content, "-> target" for links, "exec " before executable files.
 func tree(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -163,7 +163,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	}
 }
 
-// TestSyncConflict: names, and not a byte touched.
+// TestSyncConflict: the files are named, and the work tree is unchanged.
 func TestSyncConflict(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": lines(nil), "b.txt": "x\n", "c.txt": "x\n", "d": "x\n"})
@@ -224,7 +224,7 @@ func TestSyncFollowsRenames(t *testing.T) {
 	})
 }
 
-// TestSyncAfterTheBranchWasRewritten: what the branch dropped does not come back as the agent's work.
+// TestSyncAfterTheBranchWasRewritten: dropped commits of the branch do not return as the agent's work.
 func TestSyncAfterTheBranchWasRewritten(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -322,7 +322,7 @@ func TestSyncRunsNothingPlanted(t *testing.T) {
 	}
 }
 
-// TestSyncWithAnOldGit: it says so, and all else goes on working.
+// TestSyncWithAnOldGit: the error names the version, and the other operations work.
 func TestSyncWithAnOldGit(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

@@ -12,7 +12,7 @@ import (
 
 var agentState = []string{".opencode", "!.opencode/agents", ".crush", ".aider*"}
 
-// TestStateIsNoDelivery: an agent that left nothing but its own files and ignored ones has delivered nothing.
+// TestStateIsNoDelivery: if an agent left only its own files and ignored ones, the delivery is empty.
 func TestStateIsNoDelivery(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "*.log\n"})
@@ -32,9 +32,8 @@ func TestStateIsNoDelivery(t *testing.T) {
 	}
 }
 
-// TestBranchCarriesTheWorkOnly: not an agent's files either that it committed itself, whatever ignore files it
-// wrote, and nothing of them in any object that is pushed; files of the base are work also where the globs
-// match them.
+// TestBranchCarriesTheWorkOnly: no pushed object contains the agent's own files, even if it committed them or wrote
+// ignore files. Files of the base are work even if the globs match them.
 func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{
@@ -82,7 +81,7 @@ func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	}
 }
 
-// TestSyncLeavesStateAlone: what an agent remembers stays in the checkout, and is no part of the merge.
+// TestSyncLeavesStateAlone: the agent's own files stay in the checkout and are not merged.
 func TestSyncLeavesStateAlone(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

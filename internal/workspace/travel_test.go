@@ -29,7 +29,7 @@ func (s sentChunks) get(_ context.Context, d checkpoint.Digest) ([]byte, error) 
 	return nil, fmt.Errorf("no chunk %s", d)
 }
 
-// sent is what a worker whose folder has become dir would have sent.
+// sent returns the chunks of a worker whose folder is dir.
 func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent {
 	t.Helper()
 	scan := checkpoint.Scanner{Dir: dir, Limits: checkpoint.Unlimited, Emit: s.put}
@@ -53,7 +53,7 @@ func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent 
 // unreplaced is for one director.
 func unreplaced(context.Context, json.RawMessage) error { return nil }
 
-// published publishes a checkout, and returns a copy of it as its worker has one.
+// published publishes a checkout and returns a worker's copy of it.
 func (s sentChunks) published(t *testing.T, w *Workspaces, nonce string) (dir string, record json.RawMessage) {
 	t.Helper()
 	m, record, err := w.Publish(t.Context(), nonce, nil, s.put)
@@ -70,8 +70,8 @@ func (s sentChunks) published(t *testing.T, w *Workspaces, nonce string) (dir st
 	return dir, record
 }
 
-// TestWhatIsSentIsDelivered: commit and push are those of a checkout that a worker had here; Retake's own
-// folder here is left alone, and receiving twice changes nothing.
+// TestWhatIsSentIsDelivered: the push equals that of a local checkout, Retake's folder stays unchanged, and a second
+// Receive has no effect.
 func TestWhatIsSentIsDelivered(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", "gone.txt": "x\n", ".gitignore": "*.log\n"})
@@ -110,7 +110,7 @@ func TestWhatIsSentIsDelivered(t *testing.T) {
 	}
 }
 
-// TestReceiveGoesOn: one that was interrupted is finished by the next, whatever it has left.
+// TestReceiveGoesOn: the next Receive finishes an interrupted one.
 func TestReceiveGoesOn(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -144,7 +144,7 @@ func TestReceiveGoesOn(t *testing.T) {
 	}
 }
 
-// TestReceiveWhereThereIsNoCheckout: a director that takes over has neither checkout nor mirror, and makes both again.
+// TestReceiveWhereThereIsNoCheckout: a director that takes over has neither checkout nor mirror, and creates both.
 func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -198,7 +198,8 @@ func TestDamagedRecordIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNothingIsRemovedForARecordThatCannotBeRead: a disk that fails for a moment says nothing of what is there.
+// TestNothingIsRemovedForARecordThatCannotBeRead: a temporary error of the disk does not mean that the record is
+// missing.
 func TestNothingIsRemovedForARecordThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -219,7 +220,7 @@ func TestNothingIsRemovedForARecordThatCannotBeRead(t *testing.T) {
 	}
 }
 
-// TestRecordWithoutItsFiles: after a merge the record is of no use beside the files that were published before it.
+// TestRecordWithoutItsFiles: after a merge the record does not match files that were published before it.
 func TestRecordWithoutItsFiles(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -252,7 +253,7 @@ func TestRecordWithoutItsFiles(t *testing.T) {
 	}
 }
 
-// TestReceiveTooMuch: the limits of a checkout hold for what is sent, too, and nothing of it is written.
+// TestReceiveTooMuch: sent files beyond the limits of a checkout are refused and not written.
 func TestReceiveTooMuch(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -270,7 +271,7 @@ func TestReceiveTooMuch(t *testing.T) {
 	}
 }
 
-// TestThrownAwayIsNotReceived: what Fresh has thrown away does not come back.
+// TestThrownAwayIsNotReceived: files that Fresh removed do not return.
 func TestThrownAwayIsNotReceived(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

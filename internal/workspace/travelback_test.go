@@ -11,14 +11,14 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// onBus is what directors share of a checkout: chunks, and a record that each of them replaces.
+// onBus is the shared state of a checkout: chunks, and a record that each director replaces.
 type onBus struct {
 	chunks sentChunks
 	record json.RawMessage
 	root   checkpoint.Digest
 }
 
-// keep puts there what a director has.
+// keep stores a director's checkout.
 func (b *onBus) keep(t *testing.T, w *Workspaces) {
 	t.Helper()
 	m, record, err := w.Publish(t.Context(), nonceB, nil, b.chunks.put)
@@ -31,7 +31,7 @@ func (b *onBus) keep(t *testing.T, w *Workspaces) {
 	b.root, b.record = m.Root, record
 }
 
-// receive makes a director's checkout what is there.
+// receive updates a director's checkout from the bus.
 func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 	t.Helper()
 	sent := Sent{
@@ -52,9 +52,8 @@ func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 	}
 }
 
-// TestDirectorLeadsAgain: it has its own folder still, as it was when another director took over, which has
-// merged the base branch and pushed since. What counts is what that one has left, also if the files are to be
-// thrown away.
+// TestDirectorLeadsAgain: its folder is as old as the takeover by another director, which has merged the base branch
+// and pushed since. The other director's state counts, even if the files are to be removed.
 func TestDirectorLeadsAgain(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]bool{"work goes on": true, "work is thrown away": false} {
@@ -117,7 +116,7 @@ func TestBegunBeforeAnythingWasSent(t *testing.T) {
 	}
 }
 
-// TestMergedBesideWhatWasSent: a merge that nobody was told of gives way, files and record.
+// TestMergedBesideWhatWasSent: the sent files and record replace an unpublished merge.
 func TestMergedBesideWhatWasSent(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

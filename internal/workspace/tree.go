@@ -35,7 +35,7 @@ func (chown) Leave(*safefile.Entry) error { return nil }
 
 // stageTree builds the tree that git may see of src at dst. It contains the same files as hard links, or as copies
 // where links are impossible, and the same symbolic links. It leaves out everything named .git, .retake at the top,
-// files that leaveOut names, sockets, pipes and devices. Names are compared without case, so ".GIT" is left out like
+// files that leaveOut names, sockets, pipes and devices. Names are compared without case, so ".GIT" is omitted like
 // ".git". Copies keep holes, and most bounds their data.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit, leaveOut func(name string) bool) (err error) {
 	if err := os.Mkdir(dst, 0o700); err != nil {
@@ -119,7 +119,7 @@ func (s *stager) file(e *safefile.Entry) error {
 	return err
 }
 
-// copy neither follows a link nor waits for the other end of a pipe, and fails if the file changes meanwhile.
+// copy neither follows a link nor waits for the other end of a pipe, and fails if the file changes during the copy.
 func (s *stager) copy(e *safefile.Entry) (err error) {
 	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 func nothing(string) bool { return false }
 
-// TestTooManyNames: what has as many names as a file can have is not copied for each further one.
+// TestTooManyNames: a file with the maximum number of links is copied only once for further names.
 func TestTooManyNames(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -33,7 +33,7 @@ func TestTooManyNames(t *testing.T) {
 	tooMuchSays(t, w, o, "a file has too many names")
 }
 
-// TestCopiesAreBounded: where nothing can be linked, a hole stays one and does not count, and data ends at the limit.
+// TestCopiesAreBounded: without hard links, holes stay holes and do not count, and data ends at the limit.
 func TestCopiesAreBounded(t *testing.T) {
 	t.Parallel()
 	src, other := diskDir(t), memoryDir(t)
@@ -85,8 +85,8 @@ func TestCopiesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBaseBeyondTheLimits is found before anything is paid for, says which key to raise, and that done there is
-// a checkout.
+// TestBaseBeyondTheLimits is found before an attempt is paid for. The error names the key, and a higher value gives a
+// checkout.
 func TestBaseBeyondTheLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{

@@ -10,7 +10,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrNotValidated is wrapped when a work tree differs from the one that the validating attempt received.
+// ErrNotValidated is wrapped when a work tree differs from the tree of the validating attempt.
 var ErrNotValidated = errors.New("workspace: not what was validated")
 
 // validation is the tree that an attempt received to validate.
@@ -19,10 +19,10 @@ type validation struct {
 	Tree    string `json:"tree"`
 }
 
-// Validation writes the tree that Deliver would commit into a separate folder, which an attempt may change freely.
-// The folder has the files of that tree with current times, without ignored files and agents' own files. tree
-// identifies it for DeliverRequest.Validated. An attempt always gets the same tree, whatever happens to the
-// checkout. No worker may be in the checkout, or in the folder of an earlier attempt.
+// Validation writes the tree that Deliver would commit into a separate folder, which an attempt may change freely. The
+// folder has the files of that tree with current times, without ignored files and agents' own files. tree identifies it
+// for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No worker may be in
+// the checkout, or in the folder of an earlier attempt.
 func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (path, tree string, err error) {
 	tree, err = onCheckout(ctx, w, "copy "+nonce, nonce, func(t *task) (string, error) {
 		path = t.validation()
@@ -32,7 +32,7 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 				return "", err
 			}
 			t.rec.Validation = &validation{attempt, tree}
-			if err := t.save(); err != nil { // before anybody can see the folder
+			if err := t.save(); err != nil { // before the folder becomes visible
 				return "", err
 			}
 		}

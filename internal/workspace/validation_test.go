@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestValidationIsWhatIsDelivered: an attempt that only validates gets the files of the commit that would be
-// made, and nothing that is only in the checkout.
+// TestValidationIsWhatIsDelivered: a validating attempt gets the files of the future commit, and no other files of the
+// checkout.
 func TestValidationIsWhatIsDelivered(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "cache/\n", "gone.txt": "x"})
@@ -33,7 +33,7 @@ func TestValidationIsWhatIsDelivered(t *testing.T) {
 		got, want) {
 		t.Errorf("it has %q, want %q", got, want)
 	}
-	put(t, path, "build/out", "the copy is the attempt's own")
+	put(t, path, "build/out", "the copy belongs to the attempt")
 	q := request(o, nonceB)
 	q.Validated = nonceB + "-2"
 	d, err := w.Deliver(t.Context(), q)
@@ -48,8 +48,7 @@ func TestValidationIsWhatIsDelivered(t *testing.T) {
 	}
 }
 
-// TestOnlyTheValidatedIsDelivered: whatever happens to a checkout after its validation, and whoever else has
-// validated something.
+// TestOnlyTheValidatedIsDelivered: neither later changes of a checkout nor other validations change the delivery.
 func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -93,8 +92,8 @@ func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 	}
 }
 
-// TestValidationOfAnAttemptIsOneTree: a director that is killed before it knows that the container runs asks
-// again, and what is written down by then may be in that container.
+// TestValidationOfAnAttemptIsOneTree: a restarted director asks again, and the container may already have the recorded
+// tree.
 func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

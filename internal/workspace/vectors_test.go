@@ -17,7 +17,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// errLeftOut marks a vector about something that we don't have; the text says why.
+// errLeftOut marks a vector about a feature that Retake lacks. The text has the reason.
 type errLeftOut struct{ why string }
 
 func (e errLeftOut) Error() string { return e.why }
@@ -33,7 +33,7 @@ var vectorKinds = map[string]func(*testing.T, testfiles.Vector) error{
 	},
 }
 
-// TestVectors checks what the founding harness says about checkouts.
+// TestVectors checks the vectors of the founding harness about checkouts.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	held := 0
@@ -81,7 +81,7 @@ func checkSyncPolicy(_ *testing.T, v testfiles.Vector) error {
 	return nil
 }
 
-// checkStateFile reads what shall happen from the words of the expectation, as far as they are known.
+// checkStateFile checks the known words of the expectation.
 func checkStateFile(t *testing.T, v testfiles.Vector) error {
 	in, want := map[string]any{}, struct{ Action string }{}
 	if err := unmarshal(v, &in, &want); err != nil {

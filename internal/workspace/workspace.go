@@ -59,7 +59,7 @@ const passable = 0o711
 // LeaveOut replaces the globs of Options.StatePaths for later operations.
 func (w *Workspaces) LeaveOut(state worktree.Globs) { w.snapshots.state.Store(&state) }
 
-// Open creates the folders and finds git. It removes nothing.
+// Open creates the folders and finds git. It does not remove tasks.
 func Open(o Options) (*Workspaces, error) {
 	log, limits := cmp.Or(o.Log, zap.NewNop()), o.Limits.orDefaults()
 	if o.Dir == "" {
@@ -97,7 +97,7 @@ func Open(o Options) (*Workspaces, error) {
 
 func makeFolders(dir string, passThrough bool) error {
 	for _, sub := range []string{"mirrors", "tasks", "locks"} {
-		// Docker mounts a checkout without traversing its parents, so nobody else needs access.
+		// Docker mounts a checkout without traversing its parents, so other users need no access.
 		if err := safefile.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
 		}

@@ -1,12 +1,11 @@
-// Package worktree tells the work in a work tree from what merely lies there: the state of agents, and ignored files.
+// Package worktree separates the work in a work tree from other files: the state of agents, and ignored files.
 //
-// State is what an agent writes for itself while it runs: sessions, databases, logs. It is named by globs
-// relative to the work tree (Globs). Ignored is what the .gitignore files of the tree say, read as git reads
-// them, for where there is no git.
+// State is the files that an agent writes for itself while it runs: sessions, databases, logs. Globs relative to the
+// work tree name it (Globs). Ignored files are those that match the .gitignore files of the tree. These are read as git
+// reads them, because workers have no git.
 //
-// Invariants: a file that is tracked is work, whatever matches it. .git, at any depth, and Retake's own folder
-// are never work. What cannot be read is passed over. No symbolic link is followed.
+// Invariants: a tracked file is work, even if it matches. .git, at any depth, and Retake's own folder are never work.
+// Unreadable folders are skipped. No symbolic link is followed.
 //
-// Clock: none. Files reads the file system that it is given, and nothing else does any I/O.
-// Imports: the standard library and doublestar.
+// Clock: none. Only Files does I/O, on the file system in its argument. Imports: the standard library and doublestar.
 package worktree

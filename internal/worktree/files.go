@@ -10,14 +10,14 @@ import (
 // OwnFolder is Retake's own folder at the top of a work tree.
 const OwnFolder = ".retake"
 
-// ignoreName is git's name for files with what it ignores. maxIgnore bounds how much is read of one.
+// ignoreName is git's name for files with ignore rules. maxIgnore is the number of bytes that are read of one.
 const (
 	ignoreName = ".gitignore"
 	maxIgnore  = 1 << 20
 )
 
-// Files calls visit for every file that is work, and ends with its error. state names what is not, unless it is
-// tracked; tracked are the paths that are, as far as state or a .gitignore file matches them.
+// Files calls visit for every file that is work, and returns its first error. Files that match state are not work,
+// unless they are tracked. tracked needs only the tracked paths that match state or a .gitignore file.
 func Files(fsys fs.FS, state Globs, tracked []string, visit func(name string, d fs.DirEntry) error) error {
 	w := walk{fsys, state, slices.Sorted(slices.Values(tracked)), visit}
 	return w.folder(".", nil, false)
@@ -30,10 +30,10 @@ type walk struct {
 	visit   func(name string, d fs.DirEntry) error
 }
 
-// folder walks a folder. ignores are those of the folders around it; out: it is ignored itself, and only what
-// is tracked in it is work.
+// folder walks a folder. ignores are the ignore files of the folders around it. If out is true, the folder is ignored,
+// and only tracked files in it are work.
 func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
-	entries, _ := fs.ReadDir(w.fsys, dir) // what cannot be read is passed over
+	entries, _ := fs.ReadDir(w.fsys, dir) // unreadable folders are skipped
 	prefix := dir + "/"
 	if dir == "." {
 		prefix = ""
@@ -72,8 +72,8 @@ func (w *walk) tracksIn(prefix string) bool {
 	return i < len(w.tracked) && strings.HasPrefix(w.tracked[i], prefix)
 }
 
-// rules reads the .gitignore file among the entries of a folder, if it is a regular one: git follows no link to
-// another.
+// rules reads the .gitignore file among the entries of a folder, if it is a regular file, because git follows no
+// symbolic link here.
 func (w *walk) rules(prefix string, entries []fs.DirEntry) []ignoreRule {
 	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ignoreName && e.Type().IsRegular() })
 	if i < 0 {

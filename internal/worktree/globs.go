@@ -9,17 +9,17 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Globs name files and folders relative to a work tree, a folder with all that is in it. The last one that
-// matches a path decides; one that begins with "!" takes the path back. "**" stands for any number of folders.
+// Globs match files and folders relative to a work tree. A folder includes its content. The last matching glob decides,
+// and one that begins with "!" excludes the path. "**" stands for any number of folders.
 type Globs []glob
 
 type glob struct {
 	pattern string
-	literal string // what every match begins with
+	literal string // the prefix of every match
 	except  bool
 }
 
-// Compile reads globs. The error names the first that is none.
+// Compile reads globs. The error names the first invalid one.
 func Compile(patterns []string) (Globs, error) {
 	globs := make(Globs, 0, len(patterns))
 	for _, p := range patterns {
@@ -44,7 +44,7 @@ func literal(pattern string) string {
 // errGlob is wrapped by Compile's errors.
 var errGlob = errors.New("worktree: glob")
 
-// Check says what is wrong with a glob, without quoting it.
+// Check returns the error of an invalid glob. Its text does not quote the glob.
 func Check(pattern string) error {
 	p := strings.TrimSuffix(strings.TrimPrefix(pattern, "!"), "/")
 	switch {
@@ -60,7 +60,7 @@ func Check(pattern string) error {
 	return nil
 }
 
-// Match reports whether the globs name a path or a folder that it lies in.
+// Match reports whether the globs match a path or one of its parents.
 func (gs Globs) Match(name string) bool {
 	for i := len(gs) - 1; i >= 0; i-- {
 		if gs[i].match(name) {

@@ -10,7 +10,7 @@ import (
 // ignoreRule is one line of a .gitignore file.
 type ignoreRule struct {
 	pattern string // of a path relative to the file's folder
-	literal string // what every match begins with
+	literal string // the prefix of every match
 	base    bool   // pattern is of a path's last part
 	except  bool   // it began with "!"
 	folders bool   // it ended with "/"
@@ -27,12 +27,12 @@ func parseIgnore(text string) (rules []ignoreRule) {
 		line, r.except = strings.CutPrefix(line, "!")
 		line, r.folders = strings.CutSuffix(line, "/")
 		r.base = !strings.Contains(line, "/")
-		// Braces are nothing special to git, and "a/**" is what lies in a, not a itself.
+		// Git gives braces no meaning, and its "a/**" matches the content of a, but not a.
 		r.pattern = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(strings.TrimPrefix(line, "/"))
 		if strings.HasSuffix(r.pattern, "/**") {
 			r.pattern += "/*"
 		}
-		// an invalid one matches nothing
+		// an invalid pattern has no match
 		if r.literal = literal(r.pattern); line != "" && doublestar.ValidatePattern(r.pattern) {
 			rules = append(rules, r)
 		}
@@ -55,7 +55,7 @@ type ignoreFile struct {
 	rules  []ignoreRule
 }
 
-// ignored reports what the files, the outermost first, say of a path.
+// ignored reports whether the rules of the files, the outermost first, ignore a path.
 func ignored(files []ignoreFile, name string, isDir bool) bool {
 	for i := len(files) - 1; i >= 0; i-- {
 		for j := len(files[i].rules) - 1; j >= 0; j-- {

@@ -1,13 +1,13 @@
-// Package bundle passes files, variables and input to an attempt where nothing can be copied into a container before it
-// starts, as on Kubernetes.
+// Package bundle passes files, variables and input to an attempt on runtimes such as Kubernetes that cannot copy files
+// into a container before its start.
 //
 // One packed value arrives as files that only an init container mounts. The init container runs our program, which
-// unpacks them into a volume that the attempt's container mounts as container.Dir (Unpack), with a copy of itself. The
+// unpacks them and copies itself into a volume that the attempt's container mounts as container.Dir (Unpack). The
 // attempt's container begins with that copy (Enter). It removes variables and input from the disk, makes the input its
 // standard input, and becomes the worker. So neither is in a file, an argument, or the cluster's view of the pod when
 // the worker begins. The input is an unlinked file until it was read (Input).
 //
-// The package is linked into the worker, so it imports no client of an engine.
+// It is linked into the worker and does not import clients of engines.
 package bundle
 
 import (
@@ -26,7 +26,7 @@ import (
 
 // Bundle is the complete input of an attempt.
 type Bundle struct {
-	Env   []string // KEY=VALUE, beside those of the image
+	Env   []string // KEY=VALUE, in addition to those of the image
 	Input []byte   // all of its standard input
 	Files []File   // in container.Dir
 }
@@ -75,8 +75,8 @@ func unpack(dir string) (b Bundle, err error) {
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input reads a standard input and empties it at the end if it is a file. A process that can open files of another one,
-// such as a debugger, then finds nothing.
+// Input reads a standard input and empties it at the end if it is a file. A process that can open files of other
+// processes, such as a debugger, then finds no content.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }

@@ -45,7 +45,7 @@ func TestPackAndUnpack(t *testing.T) {
 	}
 }
 
-// Parts of two packings are no bundle: the second start of an attempt may have another input.
+// Parts of different packings are refused, because the second start of an attempt may have another input.
 func TestPartsOfTwoStarts(t *testing.T) {
 	one, two := packed(t, Bundle{Input: bytes.Repeat([]byte("1"), 1<<20)}),
 		packed(t, Bundle{Input: bytes.Repeat([]byte("2"), 1<<20)})
@@ -60,7 +60,7 @@ func TestPartsOfTwoStarts(t *testing.T) {
 	}
 }
 
-// An input that was read is empty for whoever opens the process's file again; a pipe is read as ever.
+// If the process's file is opened again, an input that was read is empty. A pipe is read as before.
 func TestInputIsEmptied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "input")
 	if err := os.WriteFile(path, []byte("the plan"), 0o600); err != nil {

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnterCommand is the first argument that turns our program into the attempt's: DIR PROGRAM ARGUMENT…, where DIR is the
-// unpacked folder.
+// EnterCommand is the first argument with which our program executes the attempt's program. The others are DIR PROGRAM
+// ARGUMENT…, where DIR is the unpacked folder.
 const EnterCommand = "enter"
 
 // EnterMain is the program of EnterCommand. It returns only after a failure, with a shell's exit code.

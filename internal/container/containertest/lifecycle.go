@@ -29,7 +29,7 @@ func streamsComeAsOne(s harness) {
 	s.wantStreams(exit, "to stdout\n", "to stderr\n")
 }
 
-// wantStreams wants a line of each stream. Of streams that come as one nobody says in which order.
+// wantStreams wants a line of each stream. Merged streams have no defined order.
 func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
 	s.Helper()
 	got := string(exit.Stdout)
@@ -39,7 +39,7 @@ func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
 	}
 }
 
-// floodLines make some 5 MB: what a ring drops many times over, yet the log file holds.
+// floodLines make some 5 MB: more than a ring keeps, less than the log file keeps.
 const floodLines = 100_000
 
 func wantFlood(s harness, exit container.Exit) {
@@ -77,7 +77,7 @@ func planIsReadAndRemoved(s harness) {
 }
 
 func inputComesWholeAndEnds(s harness) {
-	for _, size := range []int{0, 1, 3 << 20} { // none; one byte; more than any pipe holds
+	for _, size := range []int{0, 1, 3 << 20} { // empty, one byte, and more than a pipe buffers
 		spec := s.spec("input")
 		spec.Stdin = bytes.Repeat([]byte("x"), size)
 		exit := s.runSpec(spec)
@@ -86,7 +86,7 @@ func inputComesWholeAndEnds(s harness) {
 			s.Errorf("%d bytes: got %d, %q, %s; want %q", size, exit.ExitCode, exit.Stdout, exit.Stderr, want)
 		}
 	}
-	spec := s.spec("obey") // who does not read it does not keep anybody waiting for long
+	spec := s.spec("obey") // an unread input delays the start only briefly
 	spec.Stdin = []byte("nobody reads this")
 	s.ensure(spec)
 	s.awaitReady(spec)
@@ -107,8 +107,8 @@ func environmentAndWorkdir(s harness) {
 	}
 }
 
-// workdirWithoutACheckout: nothing of this machine is mounted, as where the engine is on another one. The
-// folder is the worker's own, empty, and another one for each attempt.
+// workdirWithoutACheckout: no folder of this machine is mounted, as with a remote engine. The folder belongs to the
+// worker, is empty, and differs between attempts.
 func workdirWithoutACheckout(s harness) {
 	for _, readOnly := range []bool{false, true} {
 		for range 2 {
@@ -169,7 +169,7 @@ func ensureAtOnce(s harness) {
 func badEntrypoint(s harness) {
 	spec := s.spec()
 	spec.Entrypoint = []string{container.Dir + "/no-such-program"}
-	for range 2 { // trying again changes nothing
+	for range 2 { // a retry has the same result
 		err := s.Ensure(s.Context(), spec)
 		if !errors.Is(err, container.ErrSpec) || container.Transient(err) ||
 			!strings.Contains(err.Error(), "no-such-program") {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/container"
 )
 
-// printed is what an Output has handed over so far, by stream.
+// printed is the data of an Output so far, by stream.
 type printed struct {
 	mu             sync.Mutex
 	stdout, stderr strings.Builder
@@ -33,7 +33,7 @@ func (p *printed) out() string {
 	return p.stdout.String()
 }
 
-// Whoever comes later sees the same as who was there from the beginning, and both see the end.
+// A later reader gets the same output as one from the beginning, and both get the end.
 func outputIsFollowedFromTheBeginning(s harness) {
 	spec := s.spec("obey")
 	s.ensure(spec)
@@ -43,7 +43,7 @@ func outputIsFollowedFromTheBeginning(s harness) {
 	follow(&early)
 	eventually(s, "the first line is seen while it runs", func() bool { return early.out() == "ready\n" })
 	follow(&late)
-	eventually(s, "it is seen by who comes later", func() bool { return late.out() == "ready\n" })
+	eventually(s, "a later reader gets it", func() bool { return late.out() == "ready\n" })
 	gone, cancel := context.WithCancel(s.Context())
 	cancel()
 	if err := s.FollowOutput(gone, spec.AttemptID, new(printed).take); err == nil {
@@ -73,7 +73,7 @@ func outputIsFollowedFromTheBeginning(s harness) {
 	}
 }
 
-// The newest MiB at least of what an attempt printed is there until it is stopped, and its lines are whole.
+// At least the newest MiB of an attempt's output is kept until the attempt is stopped, in complete lines.
 func outputOfAnEndedAttempt(s harness) {
 	spec := s.spec("flood", fmt.Sprint(floodLines))
 	s.ensure(spec)

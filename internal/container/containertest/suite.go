@@ -13,19 +13,19 @@ import (
 	"retake/internal/testbed/program"
 )
 
-// Capabilities are what a runtime promises beyond running, stopping and listing.
+// Capabilities are a runtime's promises beyond running, stopping and listing.
 type Capabilities struct {
 	Adoption    bool // attempts outlive the runtime's value; a new one lists and stops them, tails included
 	MemoryLimit bool // Spec.Memory holds, is visible inside, and an end by it is reported as OOM
 	Pause       bool // Subject.Freeze works, and a paused attempt can be stopped
-	Confinement bool // own user, no capabilities, no new privileges, an executable /tmp of its own
+	Confinement bool // a separate user, no capabilities, no new privileges, a private executable /tmp
 	Images      bool // Spec.Image matters: absent ones are refused, any present one will do
-	Streams     bool // stdout and stderr are told apart; else both are stdout
-	Starts      bool // Ensure returns when the first process runs, or says why it cannot; else List says it afterwards
-	KillsAtOnce bool // a stop without grace sends no SIGTERM
+	Streams     bool // stdout and stderr are separate; otherwise both are stdout
+	Starts      bool // Ensure returns when the first process runs, or fails; otherwise List reports a failure
+	KillsAtOnce bool // a stop with no grace sends no SIGTERM
 }
 
-// Subject is a runtime under test with what the suite does to it behind its back.
+// Subject is a runtime under test, with operations that bypass it.
 type Subject struct {
 	Capabilities
 	Open func(t testing.TB, fleet string) container.Runtime // opens another value; the caller closes it
@@ -36,14 +36,13 @@ type Subject struct {
 	Exists func(t testing.TB, attemptID string) (exist bool) // asked past the runtime
 	Fleet  string                                            // unique to this run
 
-	// where this host sees an attempt's; nil: its Checkout
+	// path of an attempt's checkout on this host; nil: its Checkout
 	Where func(t testing.TB, spec container.Spec) (workdir string)
 
 	Parallel bool // Open may be called while another value starts an attempt; the tests then wait side by side
 }
 
-// patience bounds every wait for something that must happen; a busy machine with two cores needs tens of
-// seconds at worst.
+// patience bounds every wait for an expected event. A busy machine with two cores needs up to tens of seconds.
 const patience = 30 * time.Second
 
 // harness is one test's runtime and fleet.
@@ -53,7 +52,7 @@ type harness struct {
 	testing.TB
 }
 
-// Run runs the suite. Each test has attempts of its own, and leaves nothing.
+// Run runs the suite. Tests share no attempts and remove theirs.
 func Run(t *testing.T, s Subject) {
 	for _, c := range []struct {
 		name     string
@@ -121,7 +120,7 @@ func BuildProbe(dir string) (string, error) {
 // Name makes a name that no other run uses.
 func Name(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:8]) }
 
-// spec is a valid one with an attempt id of its own, which is stopped at the test's end.
+// spec returns a valid spec with a unique attempt id. The attempt is stopped at the end of the test.
 func (s harness) spec(args ...string) container.Spec {
 	s.Helper()
 	spec := s.Spec(s, s.Fleet)
@@ -173,7 +172,7 @@ func (s harness) runSpec(spec container.Spec) container.Exit {
 	return s.stop(s.Runtime, spec.AttemptID, 0)
 }
 
-// status finds one attempt in the list, and alone.
+// status returns the only list entry of an attempt.
 func (s harness) status(attemptID string) (container.Status, bool) {
 	s.Helper()
 	list, err := s.List(s.Context())
@@ -204,8 +203,8 @@ func (s harness) awaitState(attemptID string, want container.State) (last contai
 	return last
 }
 
-// awaitReady waits until the program has done what it says "ready" after. Its output shows only at its end, so
-// it leaves a file in its checkout, too.
+// awaitReady waits until the program has reported that it is ready. Its output appears only at its end, so it also
+// writes a file in its checkout.
 func (s harness) awaitReady(spec container.Spec) {
 	s.Helper()
 	eventually(s, "the program is ready", func() bool {

@@ -57,8 +57,8 @@ func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() boo
 	}
 }
 
-// What takes a tenth of a second on a machine of its own takes longer on one that others use, but not every
-// time. Without the engine's events it would be seen with the next list of containers, half a minute later.
+// On a busy machine, this takes longer than the usual tenth of a second, but not every time. Without the engine's
+// events it would be seen with the next list of containers, half a minute later.
 const (
 	triesForSpeed = 5
 	soonEnough    = 5 * time.Second
@@ -123,7 +123,7 @@ func (s harness) awaitHeld(spec container.Spec) (lock *os.File) {
 	return lock
 }
 
-// held asks the kernel: a lock is let go of when its holder ends, whatever a runtime says.
+// held asks the kernel, which releases a lock when its holder ends, independently of the runtime.
 func held(lock *os.File) bool {
 	if syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil {
 		return true
@@ -280,8 +280,8 @@ func memoryLimitIsVisible(s harness) {
 	}
 }
 
-// triesForOOM: a runtime may miss an out-of-memory kill, since the kernel's word can get lost between it, the runtime's
-// parts and us (measured on Docker: 1 in 20). Four misses in a row are a fault.
+// triesForOOM: a runtime may miss an out-of-memory kill, because the kernel's report can get lost (measured on Docker:
+// 1 in 20). Four misses in a row are a fault.
 const triesForOOM = 4
 
 func outOfMemory(s harness) {
@@ -356,7 +356,7 @@ func imageMissing(s harness) {
 	}
 }
 
-// What is pulled by somebody else, later, keeps an attempt waiting, in that one's words.
+// If the node pulls the image later, the attempt waits and has the node's message.
 func imageMissingIsSeenLater(s harness) {
 	spec := s.spec("exit", "0")
 	spec.Image = "localhost/" + Name("retake-no-such-image") + ":none"

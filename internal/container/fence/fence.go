@@ -26,7 +26,7 @@ const TablePrefix = "retake-"
 
 // Done is the JSON output of Main.
 type Done struct {
-	Used        int      `json:"used"`                  // which of the batches the kernel took, from 0; -1: none
+	Used        int      `json:"used"`                  // index of the batch that the kernel accepted; -1: none
 	Why         string   `json:"why,omitempty"`         // it took none
 	Nameservers []string `json:"nameservers,omitempty"` // of this machine's resolv.conf
 }
@@ -40,7 +40,7 @@ func Args(batches ...[]byte) (args []string) {
 	return args
 }
 
-// Main applies the rules. The exit code is 0 if it could try, whatever the kernel answered.
+// Main applies the rules. The exit code is 0 if it could try, even if the kernel refused.
 func Main(args []string, stdout, stderr io.Writer) int {
 	done := Done{Used: -1, Nameservers: nameservers("/etc/resolv.conf")}
 	for i, text := range args {
@@ -52,7 +52,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			done.Used, done.Why = i, ""
 			break
 		}
-		if done.Why == "" { // the first is the one that was wanted
+		if done.Why == "" { // the first is the preferred one
 			done.Why = err.Error()
 		}
 	}

@@ -1,8 +1,8 @@
 // Package look inspects a container's surroundings before an attempt runs in it. It is a command of the worker's
 // program, like package supervisor.
 //
-// It starts and changes nothing. It connects to addresses without sending data, and searches programs in PATH. Each
-// connection has five seconds. It imports only the standard library.
+// It has no effects. It connects to addresses without sending data, and searches programs in PATH. Each connection has
+// five seconds. It imports only the standard library.
 package look
 
 import (
@@ -22,8 +22,8 @@ const Command = "look"
 
 // Seen is the JSON output of Main.
 type Seen struct {
-	Reached map[string]string `json:"reached"`           // address → why it was not reached; empty: it was
-	Missing []string          `json:"missing,omitempty"` // programs that no folder of PATH has
+	Reached map[string]string `json:"reached"`           // address → error of the connection; empty: reached
+	Missing []string          `json:"missing,omitempty"` // programs that are missing in PATH
 }
 
 // dialLimit bounds one connection, because a firewall may drop packets.
@@ -40,7 +40,7 @@ func Args(addresses, programs []string) (args []string) {
 	return args
 }
 
-// Main inspects the surroundings. The exit code is 0 if it could, whatever it found.
+// Main inspects the surroundings. The exit code is 0 if it could, even if something is missing.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("worker "+Command, flag.ContinueOnError)
 	flags.SetOutput(stderr)

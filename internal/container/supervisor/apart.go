@@ -21,11 +21,11 @@ const ApartCommand = "apart"
 // Apart describes the parts of this machine that a worker does not see. The worker always has a separate process
 // namespace, which ends all its processes with it.
 type Apart struct {
-	Hide []string // folders and files; those that do not exist are left out
-	Show []string // of what lies there: it is seen all the same
+	Hide []string // folders and files; missing ones are skipped
+	Show []string // exceptions, which stay visible
 }
 
-// File descriptors that the program gets from the supervisor besides the worker's streams.
+// File descriptors that the program gets from the supervisor in addition to the worker's streams.
 const (
 	apartOrderFD  = 3
 	apartResultFD = 4 // closed without a word when the worker runs
@@ -36,7 +36,7 @@ const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NE
 
 // failed is the reason why the worker does not run.
 type failed struct {
-	Errno syscall.Errno // of the start itself; 0: it was not tried
+	Errno syscall.Errno // of the start; 0: not tried
 	Text  string
 }
 

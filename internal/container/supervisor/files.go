@@ -54,7 +54,7 @@ type Started struct {
 	Worker     procfs.ID `json:"worker"`
 }
 
-// Ended is how the worker ended.
+// Ended is the end of the worker.
 type Ended struct {
 	ExitCode   int    `json:"exit_code"`             // 128+n when it died of signal n
 	StartError string `json:"start_error,omitempty"` // it never ran; ExitCode is 126 or 127, as in a shell
@@ -150,8 +150,8 @@ func Locked(dir string) (bool, error) {
 // partBytes bounds one part of a stream's file. Two parts are kept, for people and for 32 KiB in reports.
 const partBytes = 1 << 20
 
-// stream appends to a file and rotates it when it is full. The previous part is kept. Write never fails, because the
-// worker must neither wait for our disk nor die of it.
+// stream appends to a file and rotates it when it is full. The previous part remains. Write never fails, because the
+// worker must neither wait for our disk nor be killed by a broken pipe.
 type stream struct {
 	path string
 	file *os.File

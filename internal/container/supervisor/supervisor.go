@@ -29,7 +29,7 @@ func Main(args []string) int {
 			Command)
 		return 2
 	}
-	// A worker is killed when the thread that started it ends, and what a thread may not do its children may not.
+	// A worker is killed when the thread that started it ends, and it inherits the thread's restrictions.
 	runtime.LockOSThread()
 	if err := supervise(args[0]); err != nil {
 		fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339), "supervisor:", err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What holds the lock is the open file, not the process that took it; and to ask is not to take.
+// The open file holds the lock, not the process that took it. A query does not take it.
 func TestLockIsPassedOn(t *testing.T) {
 	dir := t.TempDir()
 	if held, err := Locked(dir); held || err != nil {

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// detach WHAT starts a process that has nothing in common with this one any more: no session, no environment,
-// and soon no parent. Then it leaves, or stays whatever it is told.
+// detach WHAT starts a process that shares neither session nor environment with this one, and soon has no parent. Then
+// it exits, or ignores signals.
 func detach(args []string) int { return leave([]string{}, true, args[0]) }
 
 // mark WHAT does the same, but its child keeps the environment.
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
-// session starts one child that keeps nothing but the session, and one that keeps the environment, too; it
-// waits for the first one's lock for ever.
+// session starts a child that keeps only the session, and one that also keeps the environment. It waits for the first
+// one's lock without end.
 func session([]string) int {
 	if code := leave([]string{}, false, "leave"); code != 0 {
 		return code
@@ -94,8 +94,8 @@ func env([]string) int {
 	return 0
 }
 
-// reach tries addresses at once, each "tcp HOST:PORT" or "udp HOST:PORT" of something that says a word, and
-// says of each whether it was reached.
+// reach tries addresses at once, each "tcp HOST:PORT" or "udp HOST:PORT" of a server that sends a word, and prints for
+// each whether it was reached.
 func reach(args []string) int {
 	said := make([]string, len(args))
 	var all sync.WaitGroup
@@ -113,7 +113,7 @@ func reach(args []string) int {
 	return emit([]byte(strings.Join(said, "\n") + "\n"))
 }
 
-// word gets a word from an address. Over UDP nothing else says whether it was reached.
+// word gets a word from an address. Over UDP only an answer proves that it was reached.
 func word(network, address string) error {
 	c, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
@@ -130,7 +130,7 @@ func word(network, address string) error {
 	return err
 }
 
-// answer says a word to whoever connects to a port, by TCP and UDP.
+// answer sends a word to every client of a port, over TCP and UDP.
 func answer(args []string) int {
 	l, err := net.Listen("tcp", ":"+args[0])
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command probe is the program that the conformance suite runs as an attempt's worker. Its first argument says
-// what to do.
+// Command probe is the program that the conformance suite runs as an attempt's worker. Its first argument is the
+// command.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// commands are what the probe can do. Each returns the exit code.
+// commands are the probe's commands. Each returns the exit code.
 var commands = map[string]func(args []string) int{
 	"exit":      exitWith,
 	"say":       say,
@@ -71,7 +71,7 @@ func fail(err error) int {
 	return 98
 }
 
-// inside looks at the folder that it is in, and writes there.
+// inside lists its working directory and writes to it.
 func inside([]string) int {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -106,7 +106,7 @@ func emit(text []byte) int {
 	return 0
 }
 
-// ready tells both who reads the output and who sees the checkout.
+// ready reports readiness both in the output and in the checkout.
 func ready() {
 	fmt.Println("ready")
 	if err := os.WriteFile("ready", nil, 0o600); err != nil {
@@ -141,7 +141,7 @@ func flood(args []string) int {
 	return emit([]byte(b.String()))
 }
 
-// wait says that it is ready and does nothing for ever. As PID 1 without a handler it does not even see a SIGTERM.
+// wait reports that it is ready and sleeps without end. As PID 1 without a handler it does not even see a SIGTERM.
 func wait([]string) int {
 	fmt.Fprintln(os.Stderr, "ready too")
 	ready()
@@ -160,7 +160,7 @@ func obey([]string) int {
 	return 0
 }
 
-// ignore takes note of a SIGTERM and goes on.
+// ignore records a SIGTERM and continues.
 func ignore([]string) int {
 	term := make(chan os.Signal, 1)
 	signal.Notify(term, syscall.SIGTERM)
@@ -171,7 +171,7 @@ func ignore([]string) int {
 	return 0
 }
 
-// eat MIB uses up memory, until it is killed or has it all.
+// eat MIB allocates memory until it is killed or has that amount.
 func eat(args []string) int {
 	var eaten [][]byte
 	for range number(args[0]) {
@@ -210,7 +210,7 @@ func cat(path string) int {
 	return emit(text)
 }
 
-// runTmp executes a copy of itself in /tmp.
+// runTmp executes a copy of the probe in /tmp.
 func runTmp([]string) int {
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -282,7 +282,7 @@ func writeFile(args []string) int {
 	return 0
 }
 
-// dial ADDRESS prints what it is told there.
+// dial ADDRESS prints the server's answer.
 func dial(args []string) int {
 	conn, err := net.DialTimeout("tcp", args[0], 10*time.Second)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command snoop is a stage's program that looks for what only its worker may know: the plan, the credential,
-// the key. It returns 0 if it found nothing. As CODE it leaves a daemon behind, as VALIDATE it looks for it.
+// Command snoop is a stage's program that looks for the secrets of its worker: the plan, the credential, the key. It
+// returns 0 if it found nothing. As CODE it starts a daemon, as VALIDATE it looks for that.
 package main
 
 import (
@@ -37,7 +37,7 @@ func main() {
 	fmt.Println("uid", os.Getuid())
 	for _, pid := range ancestors() {
 		if pid == 1 && os.Getppid() != 1 {
-			continue // this machine's own: no container
+			continue // from this machine: no container
 		}
 		lookInto(pid, note)
 		attack(pid, note)
@@ -116,7 +116,7 @@ func lookInto(pid int, note func(string, ...any)) {
 	}
 }
 
-// attack asks the kernel for what /proc refuses.
+// attack tries system calls for data that /proc refuses.
 func attack(pid int, note func(string, ...any)) {
 	const seize = 0x4206 // PTRACE_SEIZE
 	if _, _, errno := syscall.Syscall6(syscall.SYS_PTRACE, seize, uintptr(pid), 0, 0, 0, 0); errno == 0 {
@@ -150,8 +150,8 @@ func attack(pid int, note func(string, ...any)) {
 	}
 }
 
-// asRootOfANamespace tries the same with every capability, in a user namespace of its own. Where the engine
-// allows none, it cannot.
+// asRootOfANamespace repeats the attack with every capability in a new user namespace. It fails where the engine
+// forbids one.
 func asRootOfANamespace(pid int, note func(string, ...any)) {
 	cmd := exec.Command(os.Args[0], strconv.Itoa(pid))
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -165,8 +165,7 @@ func asRootOfANamespace(pid int, note func(string, ...any)) {
 	}
 }
 
-// search looks for the secrets themselves: in our own environment and descriptors, in every command line, in
-// every file.
+// search looks for the secrets in its environment, its descriptors, every command line and every file.
 func search(note func(string, ...any)) {
 	var secrets [][]byte
 	for _, reversed := range strings.Fields(os.Getenv("TEST_REVERSED")) {
@@ -202,8 +201,10 @@ func search(note func(string, ...any)) {
 	home, _ := os.UserHomeDir()
 	wd, _ := os.Getwd()
 	self := filepath.Dir(os.Getenv("RETAKE_WORKER"))
-	for _, root := range slices.Compact([]string{"/retake", self, wd, "/tmp", "/run", "/var/run", "/dev/shm",
-		"/dev/mqueue", home}) {
+	for _, root := range slices.Compact([]string{
+		"/retake", self, wd, "/tmp", "/run", "/var/run", "/dev/shm",
+		"/dev/mqueue", home,
+	}) {
 		if root == "/" || root == "" || os.Getppid() != 1 && root != wd && root != self && root != home {
 			continue
 		}
