@@ -23,12 +23,12 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
+	"retake/internal/director/loop"
 	"retake/internal/director/network"
 	"retake/internal/director/reload"
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
 	"retake/internal/director/telemetry"
-	"retake/internal/director/workers"
 	"retake/internal/egress"
 	"retake/internal/fsm"
 	"retake/internal/github"
@@ -117,7 +117,7 @@ type daemon struct {
 	outputs      *output.Store
 	telemetry    *telemetry.Exporter // nil if tracing is off
 	cooldowns    chan gate.Cooldown  // from the gate, which must not block
-	offences     workers.Wake        // rung for each offence of a worker
+	offences     loop.Bell           // rung for each offence of a worker
 	repositories *intake.Repositories
 	// remembers the configuration's first contact with the tasks; written before a session's goroutines start
 	meeting *inforce.Meeting

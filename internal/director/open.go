@@ -110,7 +110,7 @@ func newDaemon(o Options) *daemon {
 		decides:       o.decides,
 		diskUse:       o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
 		cooldowns: make(chan gate.Cooldown, 64),
-		offences:  workers.NewWake(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
+		offences:  loop.NewBell(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
 	if d.diskUse == nil {

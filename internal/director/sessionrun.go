@@ -235,7 +235,7 @@ func (s *session) parts() []sessionPart {
 		s.list.Run,
 		func(ctx context.Context) error { return s.reload.Follow(ctx, s.begun, s.decideSettings) },
 		s.watchGate,
-		(&workers.Offences{Bus: s.bus, Ends: s.ends, Wakes: s.offences, Log: s.log}).Run,
+		(&workers.Offences{Bus: s.bus, Ends: s.ends, Bell: s.offences, Log: s.log}).Run,
 		s.running.WatchDrift,
 		s.diskWatch().Run,
 		s.diskGuard().Run,

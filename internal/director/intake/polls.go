@@ -28,6 +28,9 @@ const WholeEvery = time.Hour
 // updates its issue.
 const CommentsEvery = time.Minute
 
+// secondLook is the pause between the two polls after a ring, in case GitHub's lists lag behind.
+const secondLook = 10 * time.Second
+
 // Polls polls repositories. Set its exported fields before the first Run. Call Add before any bell rings.
 type Polls struct {
 	Owner  *loop.Owner
@@ -47,14 +50,14 @@ type Polls struct {
 	CommentsEvery time.Duration
 	Log           *zap.Logger
 
-	bells map[string]Bell // by repository in lower case
+	bells map[string]loop.Bell // by repository in lower case
 }
 
 // poll is the state of one repository's poll loop.
 type poll struct {
 	*Polls
 	repo    string
-	bell    Bell
+	bell    loop.Bell
 	setup   *inforce.Setup // in force at the last poll
 	whole   bool           // a full list is due
 	looked  time.Time      // when the last full list was read
@@ -68,10 +71,10 @@ type poll struct {
 // its last task is over.
 func (p *Polls) Add(repo string) (run func(context.Context) error) {
 	if p.bells == nil {
-		p.bells = map[string]Bell{}
+		p.bells = map[string]loop.Bell{}
 	}
 	one := &poll{
-		Polls: p, repo: repo, bell: NewBell(), whole: true, setup: p.Config.Load(),
+		Polls: p, repo: repo, bell: loop.NewBell(), whole: true, setup: p.Config.Load(),
 		lookups: lookups{waited: map[string]bool{}},
 	}
 	p.bells[strings.ToLower(repo)] = one.bell
@@ -121,7 +124,7 @@ func (p *poll) run(ctx context.Context) error {
 		err = p.look(ctx, at)
 		most := p.after(ctx, err)
 		if p.rang && err == nil {
-			most = min(most, SecondLook)
+			most = min(most, secondLook)
 		}
 		p.rang = p.bell.Await(ctx, most, err == nil)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/director/inforce"
+	"retake/internal/director/loop"
 	"retake/internal/director/loop/looptest"
 	"retake/internal/fsm"
 	"retake/internal/github/deliver"
@@ -107,10 +108,10 @@ func TestWakeLooksAtItsRepositoryAlone(t *testing.T) {
 		if p.Wake(inbox.Notice{Repo: "acme/gadgets", Issue: 1, Matters: true}) || looks(time.Minute) != 0 {
 			t.Error("another repository's webhook wakes the poll")
 		}
-		if !p.Wake(inbox.Notice{Repo: "Acme/Widgets", Issue: 1, Matters: true}) || looks(2*wakeRest) != 1 {
+		if !p.Wake(inbox.Notice{Repo: "Acme/Widgets", Issue: 1, Matters: true}) || looks(2*loop.RingRest) != 1 {
 			t.Error("its webhook does not wake the poll")
 		}
-		if n := looks(2 * SecondLook); n != 1 {
+		if n := looks(2 * secondLook); n != 1 {
 			t.Errorf("%d second looks, want 1", n)
 		}
 		cancel()

@@ -18,7 +18,7 @@ import (
 // Reviews polls the pull requests of tasks. Create it with NewReviews.
 type Reviews struct {
 	ReviewSources
-	Bell  Bell // rung when a pull request has changed
+	Bell  loop.Bell // rung when a pull request has changed
 	turns *reviewTurns
 }
 
@@ -47,7 +47,7 @@ const (
 
 // NewReviews returns a Reviews that has not polled yet.
 func NewReviews(of ReviewSources) *Reviews {
-	return &Reviews{ReviewSources: of, Bell: NewBell(), turns: newReviewTurns()}
+	return &Reviews{ReviewSources: of, Bell: loop.NewBell(), turns: newReviewTurns()}
 }
 
 // Counts returns the number of polls, and of those without news.

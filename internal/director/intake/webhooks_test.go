@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
+	"retake/internal/director/loop"
 	"retake/internal/github/githubtest"
 	"retake/internal/github/inbox"
 	"retake/internal/testfiles"
@@ -143,7 +144,7 @@ func TestFloodOfWebhooks(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.DebugLevel)
 	h := NewWebhooks(ourSecret, zap.New(core))
-	poll := NewBell()
+	poll := loop.NewBell()
 	h.lookWith(func(inbox.Notice) bool { poll.Ring(); return true })
 	const flood = 20_000
 	for i := range flood {

@@ -24,17 +24,3 @@ func Live(ctx context.Context, owner *loop.Owner) []fsm.Task {
 	})
 	return tasks
 }
-
-// Wake wakes one loop. Wakes coalesce until the loop receives.
-type Wake chan struct{}
-
-// NewWake returns a Wake that has not been rung.
-func NewWake() Wake { return make(Wake, 1) }
-
-// Ring wakes the loop. It never blocks.
-func (w Wake) Ring() {
-	select {
-	case w <- struct{}{}:
-	default:
-	}
-}

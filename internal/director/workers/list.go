@@ -16,12 +16,12 @@ type List struct {
 	owner   *loop.Owner
 	runtime container.Runtime
 	log     *zap.Logger
-	hints   Wake
+	hints   loop.Bell
 }
 
 // NewList returns a List that has not been read.
 func NewList(owner *loop.Owner, runtime container.Runtime, log *zap.Logger) *List {
-	return &List{owner: owner, runtime: runtime, log: log, hints: NewWake()}
+	return &List{owner: owner, runtime: runtime, log: log, hints: loop.NewBell()}
 }
 
 // listEvery is the longest pause between two reads of the list.

@@ -17,10 +17,10 @@ import (
 // Offences ends the attempts of workers that this or an earlier director cut off from the bus. Like every attempt,
 // they end with a report.
 type Offences struct {
-	Bus   *bus.Bus
-	Ends  *Ends
-	Wakes Wake // rung for each new offence; the bus keeps offences until they are reported
-	Log   *zap.Logger
+	Bus  *bus.Bus
+	Ends *Ends
+	Bell loop.Bell // rung for each new offence; the bus keeps offences until they are reported
+	Log  *zap.Logger
 }
 
 // Run reports offences until ctx ends.
@@ -36,10 +36,10 @@ func (o *Offences) Run(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			o.Wakes.Ring()
+			o.Bell.Ring()
 		}
 		select {
-		case <-o.Wakes:
+		case <-o.Bell:
 		case <-ctx.Done():
 			return nil
 		}

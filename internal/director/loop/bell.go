@@ -1,15 +1,12 @@
-package intake
+package loop
 
 import (
 	"context"
 	"time"
 )
 
-// Pauses after a ring.
-const (
-	wakeRest   = time.Second      // before the first poll: more rings may follow, and GitHub's lists lag behind
-	SecondLook = 10 * time.Second // before the second poll, in case the lists lagged longer
-)
+// RingRest is the pause between a ring and the wake-up. Further rings in it coalesce, and a source may lag behind.
+const RingRest = time.Second
 
 // Bell wakes one loop. Rings coalesce until the loop wakes.
 type Bell chan struct{}
@@ -40,7 +37,7 @@ func (b Bell) Await(ctx context.Context, most time.Duration, mayRing bool) (rang
 	case <-ring:
 	}
 	select {
-	case <-time.After(min(most, wakeRest)):
+	case <-time.After(min(most, RingRest)):
 	case <-ctx.Done():
 	}
 	return true
