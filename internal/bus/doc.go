@@ -24,18 +24,9 @@
 //
 // # Invariants
 //
-//   - An append succeeds only after the sequence that the caller expects, so two directors never both write. An
-//     append that timed out is read back by its batch id before anything is concluded. ErrUnsure is returned
-//     only if that fails too.
-//   - A damaged journal is never replayed as if it were intact. The error is ErrDamaged with the exact place
-//     (package chain).
-//   - Batches prefetched by a consumer are only a hint. Each is taken in order and checked by the chain, and a
-//     missing one is requested individually.
-//   - A batch leaves the live journal only when it is synced in the archive and two snapshots cover it.
 //   - Reports are acknowledged by the caller, never by this package. The exception is an unreadable report,
 //     which is first stored as a dead letter (or counted, beyond their rate).
 //   - The subject takes precedence over the payload.
-//   - At most one process holds the lease, as judged by every local clock (package lease).
 //   - A revocation lasts until the credential would have expired. It is written to disk before any request to
 //     the server.
 //   - Messages of a worker that is not admitted are not read. The messages of one worker are bounded (see
@@ -53,12 +44,16 @@
 // # Failure policy
 //
 // A lost connection is retried without limit, with jittered backoff. Consumers are durable and found again by
-// name, so they do not pile up. Consumers that prefetch the journal are deleted after use, or expire after a
-// minute. Errors of Open are permanent, and tell the user how to proceed. Later errors are transient unless
-// Permanent reports otherwise.
+// name, so they do not pile up. Errors of Open are permanent, and tell the user how to proceed. Later errors are
+// transient unless Permanent reports otherwise.
 //
-// # Imports
+// # Parts
 //
-// It imports packages wire, keys, chain, lease and safefile, and NATS's client. The director, the worker and
-// the demo import it; other adapters do not.
+//	Bus ──▶ journal      the director's decisions
+//	    ──▶ leadership   which director leads
+//	    ──▶ checkouts    checkouts that travel
+//	    ──▶ Reports      the workers' reports
+//	Bus, Client ──▶ link  signing in, timeouts, the errors of NATS
+//
+// The director, the worker and the demo import it. Other adapters do not.
 package bus
