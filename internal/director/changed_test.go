@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"retake/internal/director/operator"
 )
@@ -201,4 +202,19 @@ func TestChangesThatWorkersCannotFollow(t *testing.T) {
 	again := s.github.CreateIssue(repo, "octocat", "Again", "", "agent-task")
 	s.start()
 	s.until("the next one is delivered", s.labelled(again, "agent-review"))
+}
+
+// showsPlan sends the commands and the watchdog of the plan, and works after goOn is closed.
+func (a *fakeWorker) showsPlan(ctx context.Context, plans chan<- []string, goOn <-chan struct{}) int {
+	var run []string
+	for _, g := range a.plan.Stages {
+		run = append(run, strings.Join(g.Run, " "))
+	}
+	plans <- append(run, (time.Duration(a.plan.WatchdogSeconds) * time.Second).String())
+	select {
+	case <-goOn:
+		return a.work(ctx)
+	case <-ctx.Done():
+		return 1
+	}
 }

@@ -48,74 +48,90 @@ func newFoundFleet(t *testing.T, sync string) *foundFleet {
 	b, err := bus.Open(t.Context(), o)
 	must(t, err)
 	must(t, b.ShareSecret(t.Context()))
-	m := fsm.New(fsm.Config{})
-	driver, now := fsm.NewDriver(m, 0, "prepared"), time.Now().UTC().Add(-time.Hour)
-	var data []byte
-	flush := func() {
-		at := b.Journal().Head().Seq
-		_, err := b.Journal().Append(t.Context(), fmt.Sprint("prepared/", at+1), at, data)
-		must(t, err)
-		data = nil
-	}
-	decide := func(facts ...fsm.Fact) {
-		now = now.Add(time.Millisecond)
-		for _, one := range facts {
-			m.Apply(now, one)
-		}
-		_, line, err := driver.Encode(now, fsm.Event{At: now, Body: fsm.Tick{}}, facts)
-		must(t, err)
-		if data = append(data, line...); len(data) > 200<<10 {
-			flush()
-		}
-	}
+	j := &preparedJournal{t: t, bus: b, m: fsm.New(fsm.Config{}), now: time.Now().UTC().Add(-time.Hour)}
+	j.driver = fsm.NewDriver(j.m, 0, "prepared")
 	for n := 1; n <= foundTasks; n++ {
-		of, id := fsm.OfTask{Task: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))}, foundID(n)
-		decide(fsm.TaskQueued{
-			Task: of.Task, Nonce: strings.TrimSuffix(id, "-1"),
-			Title: fmt.Sprintf("Frobnicate widget %d of a fairly long row", n),
-			URL:   fmt.Sprintf("https://github.com/%s/issues/%d", repo, n),
-		})
-		if n > foundWorkers && n%2 == 0 {
-			continue
-		}
-		decide(fsm.Moved{OfTask: of, From: fsm.Queued, To: fsm.Claiming, On: fsm.OnDispatch},
-			fsm.LabelsConfirmed{OfTask: of}, fsm.AttemptBegan{OfTask: of, N: 1, WatchdogAt: now.Add(9 * time.Hour)},
-			fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Claiming, To: fsm.Starting, On: fsm.OnWon},
-			fsm.ContainerStarted{OfTask: of, HelloBy: now.Add(time.Minute), WatchdogAt: now.Add(9 * time.Hour)},
-			fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Starting, To: fsm.Running, On: fsm.OnHello})
-		if n <= foundWorkers {
-			cred, err := b.Authorize(t.Context(), id)
-			must(t, err)
-			f.credentials = append(f.credentials, cred)
-			f.runtime.workers[id] = &fakeWorker{task: string(of.Task), kill: func() {}}
-			continue
-		}
-		found := foundFailure(n)
-		decide(fsm.ReportAccepted{OfTask: of, Worker: id, Ref: fsm.ReportRef{
-			ID: id + "/end", Seq: uint64(n),
-			SHA256: strings.Repeat("0f", 32),
-		}, Final: true, Stage: "VALIDATE", Finding: &found},
-			fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Running, To: fsm.Stopping, On: fsm.OnReport},
-			fsm.VerdictMade{
-				OfTask: of, Attempt: 1, Stage: "VALIDATE", Finding: found,
-				Verdict: recovery.Verdict{
-					Action: recovery.Escalate, Reason: found.Reason, Row: "director.tests_failed",
-					Why: "a test fails",
-				},
-			},
-			fsm.Moved{
-				OfTask: of, Attempt: 1, From: fsm.Stopping, To: fsm.Blocked, On: fsm.OnEscalate,
-				Why: found.Cause,
-			}, fsm.LabelsConfirmed{OfTask: of})
+		f.addTask(j, n)
 	}
-	flush()
-	state, err := m.Snapshot()
+	j.flush()
+	state, err := j.m.Snapshot()
 	must(t, err)
 	must(t, b.Journal().SaveSnapshot(t.Context(), b.Journal().Head(), state))
 	must(t, b.Close(t.Context()))
-	t.Logf("%d tasks, a snapshot of %.1f MB, a journal of %d batches", len(m.Tasks()), float64(len(state))/1e6,
+	t.Logf("%d tasks, a snapshot of %.1f MB, a journal of %d batches", len(j.m.Tasks()), float64(len(state))/1e6,
 		b.Journal().Head().Seq)
 	return f
+}
+
+// preparedJournal writes facts to a journal without a director.
+type preparedJournal struct {
+	t      *testing.T
+	bus    *bus.Bus
+	m      *fsm.Machine
+	driver *fsm.Driver
+	now    time.Time
+	data   []byte
+}
+
+func (j *preparedJournal) flush() {
+	at := j.bus.Journal().Head().Seq
+	_, err := j.bus.Journal().Append(j.t.Context(), fmt.Sprint("prepared/", at+1), at, j.data)
+	must(j.t, err)
+	j.data = nil
+}
+
+func (j *preparedJournal) decide(facts ...fsm.Fact) {
+	j.now = j.now.Add(time.Millisecond)
+	for _, one := range facts {
+		j.m.Apply(j.now, one)
+	}
+	_, line, err := j.driver.Encode(j.now, fsm.Event{At: j.now, Body: fsm.Tick{}}, facts)
+	must(j.t, err)
+	if j.data = append(j.data, line...); len(j.data) > 200<<10 {
+		j.flush()
+	}
+}
+
+// addTask adds the n-th task: with a worker, in the queue, or waiting for an answer.
+func (f *foundFleet) addTask(j *preparedJournal, n int) {
+	of, id := fsm.OfTask{Task: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))}, foundID(n)
+	j.decide(fsm.TaskQueued{
+		Task: of.Task, Nonce: strings.TrimSuffix(id, "-1"),
+		Title: fmt.Sprintf("Frobnicate widget %d of a fairly long row", n),
+		URL:   fmt.Sprintf("https://github.com/%s/issues/%d", repo, n),
+	})
+	if n > foundWorkers && n%2 == 0 {
+		return
+	}
+	j.decide(fsm.Moved{OfTask: of, From: fsm.Queued, To: fsm.Claiming, On: fsm.OnDispatch},
+		fsm.LabelsConfirmed{OfTask: of}, fsm.AttemptBegan{OfTask: of, N: 1, WatchdogAt: j.now.Add(9 * time.Hour)},
+		fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Claiming, To: fsm.Starting, On: fsm.OnWon},
+		fsm.ContainerStarted{OfTask: of, HelloBy: j.now.Add(time.Minute), WatchdogAt: j.now.Add(9 * time.Hour)},
+		fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Starting, To: fsm.Running, On: fsm.OnHello})
+	if n <= foundWorkers {
+		cred, err := j.bus.Authorize(j.t.Context(), id)
+		must(j.t, err)
+		f.credentials = append(f.credentials, cred)
+		f.runtime.workers[id] = &fakeWorker{task: string(of.Task), kill: func() {}}
+		return
+	}
+	found := foundFailure(n)
+	j.decide(fsm.ReportAccepted{OfTask: of, Worker: id, Ref: fsm.ReportRef{
+		ID: id + "/end", Seq: uint64(n),
+		SHA256: strings.Repeat("0f", 32),
+	}, Final: true, Stage: "VALIDATE", Finding: &found},
+		fsm.Moved{OfTask: of, Attempt: 1, From: fsm.Running, To: fsm.Stopping, On: fsm.OnReport},
+		fsm.VerdictMade{
+			OfTask: of, Attempt: 1, Stage: "VALIDATE", Finding: found,
+			Verdict: recovery.Verdict{
+				Action: recovery.Escalate, Reason: found.Reason, Row: "director.tests_failed",
+				Why: "a test fails",
+			},
+		},
+		fsm.Moved{
+			OfTask: of, Attempt: 1, From: fsm.Stopping, To: fsm.Blocked, On: fsm.OnEscalate,
+			Why: found.Cause,
+		}, fsm.LabelsConfirmed{OfTask: of})
 }
 
 func foundFailure(n int) recovery.Finding {

@@ -266,22 +266,37 @@ func TestBoardHasData(t *testing.T) {
 	})
 	s.until("Prometheus has seen that more than once", func() bool { return p.samples(seenTwice) == 1 })
 
+	asked := p.hasBoard("../../deploy/grafana.json") + p.hasRules()
+	if asked < 60 {
+		t.Errorf("%d queries were asked, want all of the board and of the alerts", asked)
+	}
+	s.github.SetState(rests, "octocat", "closed")
+}
+
+// hasBoard checks that all queries of the board have data, and returns their number.
+func (p *prometheusServer) hasBoard(file string) (asked int) {
+	p.t.Helper()
 	var b grafanaBoard
-	text, err := os.ReadFile("../../deploy/grafana.json")
-	must(t, err)
-	must(t, json.Unmarshal(text, &b))
+	text, err := os.ReadFile(file)
+	must(p.t, err)
+	must(p.t, json.Unmarshal(text, &b))
 	if b.SchemaVersion < 39 || len(b.Templating.List) == 0 || b.Templating.List[0].Type != "datasource" {
-		t.Errorf("the board has schema version %d and variables %v; want a datasource first", b.SchemaVersion,
+		p.t.Errorf("the board has schema version %d and variables %v; want a datasource first", b.SchemaVersion,
 			b.Templating.List)
 	}
 	variables := strings.NewReplacer("$__rate_interval", "1m", "$__range", "5m", "$job", ".*")
-	asked := 0
 	for _, panel := range b.Panels {
 		for _, target := range panel.Targets {
 			asked++
 			p.hasData(variables.Replace(target.Expr), panel.Title)
 		}
 	}
+	return asked
+}
+
+// hasRules checks that all selectors of the alerts have data and that no alert fires. It returns their number.
+func (p *prometheusServer) hasRules() (asked int) {
+	p.t.Helper()
 	var rules struct {
 		Groups []struct {
 			Rules []struct{ Name, Query, State string }
@@ -295,14 +310,11 @@ func TestBoardHasData(t *testing.T) {
 				p.hasData(selector, r.Name)
 			}
 			if r.State == "firing" {
-				t.Errorf("%s fires although all is well", r.Name)
+				p.t.Errorf("%s fires although all is well", r.Name)
 			}
 		}
 	}
-	if asked < 60 {
-		t.Errorf("%d queries were asked, want all of the board and of the alerts", asked)
-	}
-	s.github.SetState(rests, "octocat", "closed")
+	return asked
 }
 
 // selectors are what a rule looks at.

@@ -89,27 +89,9 @@ func measurePageLoad(ctx context.Context, t *testing.T, b *bus.Bus) {
 	web := httptest.NewServer(shown)
 	defer web.Close()
 
-	n := 0
-	decide := func() (took []time.Duration) {
-		tick := time.NewTicker(loadEvery)
-		defer tick.Stop()
-		for range loadCommands {
-			<-tick.C
-			n++
-			v := fsm.CommentView{ // it is in the queue, so it is refused, which is journaled
-				Task:       fsm.IssueKey(fmt.Sprintf("%s#%d", repo, loadWorkers+n)),
-				CommandRef: fsm.CommandRef{Request: fmt.Sprintf("load-%06d", n)}, By: "load", Command: fsm.CommandRetry,
-			}
-			before, began := j.Head().Seq, time.Now()
-			if decided := owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided ||
-				j.Head().Seq == before {
-				t.Fatalf("%s: decided %v; the journal was at %d and is at %d", v.Task, decided, before, j.Head().Seq)
-			}
-			took = append(took, time.Since(began))
-		}
-		return took
-	}
-	decide() // what is only slow at first
+	decisions := &timedDecisions{t: t, owner: owner, journal: j}
+	decide := func() []time.Duration { return decisions.some(ctx) }
+	decide() // warms up
 	var alone, watched []time.Duration
 	events := 0
 	for range loadRounds {
@@ -117,11 +99,6 @@ func measurePageLoad(ctx context.Context, t *testing.T, b *bus.Bus) {
 		leave := browse(ctx, t, web.URL)
 		watched = append(watched, decide()...)
 		events += leave()
-	}
-	slices.Sort(alone)
-	slices.Sort(watched)
-	at := func(all []time.Duration, percent int) float64 {
-		return float64(all[len(all)*percent/100].Microseconds()) / 1000
 	}
 	_, count, err := seat.Board(ctx, 0)
 	must(t, err)
@@ -132,12 +109,47 @@ func measurePageLoad(ctx context.Context, t *testing.T, b *bus.Bus) {
 	if shownTasks != loadTasks || events < loadBrowsers*loadRounds {
 		t.Fatalf("%d tasks were shown, with %d events", shownTasks, events)
 	}
+	slices.Sort(alone)
+	slices.Sort(watched)
+	at := func(all []time.Duration, percent int) float64 {
+		return float64(all[len(all)*percent/100].Microseconds()) / 1000
+	}
 	for _, percent := range []int{50, 90} {
 		t.Logf("%d tasks, a decision, percentile %d: %.2f ms while nobody looks, %.2f ms while %d browsers are sent "+
 			"the board: ratio %.2f",
 			shownTasks, percent, at(alone, percent), at(watched, percent), loadBrowsers,
 			at(watched, percent)/at(alone, percent))
 	}
+}
+
+// timedDecisions measures decisions about tasks in the queue. The machine refuses the commands and journals that.
+type timedDecisions struct {
+	t       *testing.T
+	owner   *loop.Owner
+	journal *bus.Journal
+	n       int
+}
+
+func (d *timedDecisions) some(ctx context.Context) (took []time.Duration) {
+	d.t.Helper()
+	tick := time.NewTicker(loadEvery)
+	defer tick.Stop()
+	for range loadCommands {
+		<-tick.C
+		d.n++
+		v := fsm.CommentView{
+			Task:       fsm.IssueKey(fmt.Sprintf("%s#%d", repo, loadWorkers+d.n)),
+			CommandRef: fsm.CommandRef{Request: fmt.Sprintf("load-%06d", d.n)}, By: "load", Command: fsm.CommandRetry,
+		}
+		before, began := d.journal.Head().Seq, time.Now()
+		if decided := d.owner.Decided(ctx, fsm.CommentsSeen{Comments: []fsm.CommentView{v}}); !decided ||
+			d.journal.Head().Seq == before {
+			d.t.Fatalf("%s: decided %v; the journal was at %d and is at %d", v.Task, decided, before,
+				d.journal.Head().Seq)
+		}
+		took = append(took, time.Since(began))
+	}
+	return took
 }
 
 // crowded is a machine with many tasks, some of which have a worker that was heard.

@@ -60,6 +60,16 @@ func (h headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// expects checks that the findings of each check contain a text.
+func expects(t *testing.T, of func(check string) string, want map[string]string) {
+	t.Helper()
+	for check, text := range want {
+		if !strings.Contains(of(check), text) {
+			t.Errorf("%s: want %q in\n%s", check, text, of(check))
+		}
+	}
+}
+
 // TestPreflightReadsGitHubAndChangesNothing: account, rights, repository, branch and labels as the stand-in has them.
 func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	s := newHarness(t, nil)
@@ -69,7 +79,7 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	s.config.GitHub.Repositories = []string{repo, "acme/none"}
 	o := s.options()
 	_, of := s.looked(o, doctor.NeedsGitHub)
-	for check, want := range map[string]string{
+	expects(t, of, map[string]string{
 		"github":       "accepts the token for retake-bot, and belongs to a person",
 		"clock":        "s off GitHub's clock",
 		"rights":       "GitHub does not list the write permissions of a token",
@@ -77,11 +87,7 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 		"base branch":  "ok: " + repo + " has main",
 		"labels": "ok: " + repo + " lacks agent-task, agent-claimed, agent-blocked, agent-review; the first " +
 			"start creates them",
-	} {
-		if !strings.Contains(of(check), want) {
-			t.Errorf("%s: want %q in\n%s", check, want, of(check))
-		}
-	}
+	})
 	if got := of("repositories"); !strings.Contains(got, "problem: acme/none: github: not_found") {
 		t.Error(got)
 	}
@@ -94,15 +100,11 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 		"Date":                                   {time.Now().Add(-3 * time.Minute).UTC().Format(http.TimeFormat)},
 	}}
 	report, of := s.looked(o, doctor.NeedsGitHub)
-	for check, want := range map[string]string{
+	expects(t, of, map[string]string{
 		"clock":        "warning: 3m",
 		"rights":       "problem: the token's scopes are gist, read:org, without repo",
 		"repositories": "problem: acme/gadgets does not accept pushes by retake-bot",
-	} {
-		if !strings.Contains(of(check), want) {
-			t.Errorf("%s: want %q in\n%s", check, want, of(check))
-		}
-	}
+	})
 	if !strings.Contains(of("rights"), "warning: the token expires at ") || report.OK {
 		t.Error(of("rights"))
 	}

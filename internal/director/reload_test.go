@@ -68,19 +68,7 @@ func (s *harness) reload() operator.Reading {
 func TestReloadHoldsForWhatComesNext(t *testing.T) {
 	t.Parallel()
 	plans, goOn := make(chan []string, 8), make(chan struct{})
-	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		var run []string
-		for _, g := range a.plan.Stages {
-			run = append(run, strings.Join(g.Run, " "))
-		}
-		plans <- append(run, (time.Duration(a.plan.WatchdogSeconds) * time.Second).String())
-		select {
-		case <-goOn:
-			return a.work(ctx)
-		case <-ctx.Done():
-			return 1
-		}
-	})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.showsPlan(ctx, plans, goOn) })
 	s.config.Director.MaxWorkers = 1
 	first := s.github.CreateIssue(repo, "octocat", "First", "", "agent-task")
 	f := s.rereads()

@@ -43,48 +43,10 @@ func TestTheStoryIsTold(t *testing.T) {
 	s.until("a delivery", s.labelled(done, "agent-review"))
 	s.until("the end of the claim", func() bool { return s.state(done) == "gone" })
 
-	check := func(what string, told, finished story.Story) {
-		t.Helper()
-		q := told.Asked
-		if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" ||
-			!strings.HasPrefix(q.Reply, "/agent") || len(told.Can) == 0 || told.Title != "Widths" {
-			t.Errorf("%s: %+v", what, told)
-		}
-		if len(told.Attempts) != 1 || len(told.Attempts[0].Decided) != 1 {
-			t.Fatalf("%s: attempts %+v", what, told.Attempts)
-		}
-		if d := told.Attempts[0].Decided[0]; !strings.Contains(d.Cause, "TestWidth") || d.Rule == "" || d.Row == "" ||
-			d.Action != "escalate" || !strings.Contains(d.Observed, "report") {
-			t.Errorf("%s: the decision is %+v", what, d)
-		}
-		if finished.State != "Done" || !finished.Over || finished.Work.Branch == "" ||
-			finished.Attempts[0].Outcome != story.OutcomeOK {
-			t.Errorf("%s: the one that is done: %+v", what, finished)
-		}
-	}
 	told, finished := s.story(asked), s.story(done)
-	check("as it runs", told, finished)
+	checkStories(t, "as it runs", told, finished)
 
-	rows, err := operator.AskTasks(t.Context(), s.config.Director.DataDir)
-	if err != nil || len(rows) != 2 || rows[1].Attempts == nil || rows[1].Events == nil ||
-		rows[0].Issue != fsm.IssueKey(asked) || rows[1].Issue != fsm.IssueKey(done) {
-		t.Fatalf("tasks %+v, %v; want the one that waits, and the one that is done", rows, err)
-	}
-	v, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
-	if err != nil || len(v.Tasks) != 1 || v.Tasks[0].State != rows[0].State || v.Tasks[0].WaitsFor != rows[0].Waits {
-		t.Errorf("status says %+v, tasks say %+v (%v)", v.Tasks, rows[0], err)
-	}
-	if _, err := operator.AskStory(t.Context(), s.config.Director.DataDir, "acme/widgets#99",
-		time.Time{}); !errors.Is(err,
-		operator.ErrNoStory) {
-		t.Errorf("an unknown issue: %v, want ErrNoStory", err)
-	}
-	before, err := operator.AskStory(t.Context(), s.config.Director.DataDir, fsm.IssueKey(asked),
-		told.Attempts[0].Began)
-	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 ||
-		len(before.Attempts[0].Decided) != 0 {
-		t.Errorf("as it was when the attempt began: %+v, %v", before, err)
-	}
+	s.checkViews(fsm.IssueKey(asked), fsm.IssueKey(done), told)
 
 	s.stop()
 	book, err := offline.ReadBook(t.Context(), s.config, time.Time{})
@@ -93,16 +55,62 @@ func TestTheStoryIsTold(t *testing.T) {
 	}
 	alone, _ := book.Story(fsm.IssueKey(asked), time.Now())
 	over, _ := book.Story(fsm.IssueKey(done), time.Now())
-	check("from the journal alone", alone, over)
+	checkStories(t, "from the journal alone", alone, over)
 
 	s.start()
 	s.until("it answers again", func() bool {
 		_, err := operator.AskTasks(t.Context(), s.config.Director.DataDir)
 		return err == nil
 	})
-	check("after a restart", s.story(asked), s.story(done))
+	checkStories(t, "after a restart", s.story(asked), s.story(done))
 
 	checkOffers(t, s, done)
+}
+
+// checkStories checks the story of a question, and of a task that is done.
+func checkStories(t *testing.T, what string, told, finished story.Story) {
+	t.Helper()
+	q := told.Asked
+	if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" ||
+		!strings.HasPrefix(q.Reply, "/agent") || len(told.Can) == 0 || told.Title != "Widths" {
+		t.Errorf("%s: %+v", what, told)
+	}
+	if len(told.Attempts) != 1 || len(told.Attempts[0].Decided) != 1 {
+		t.Fatalf("%s: attempts %+v", what, told.Attempts)
+	}
+	if d := told.Attempts[0].Decided[0]; !strings.Contains(d.Cause, "TestWidth") || d.Rule == "" || d.Row == "" ||
+		d.Action != "escalate" || !strings.Contains(d.Observed, "report") {
+		t.Errorf("%s: the decision is %+v", what, d)
+	}
+	if finished.State != "Done" || !finished.Over || finished.Work.Branch == "" ||
+		finished.Attempts[0].Outcome != story.OutcomeOK {
+		t.Errorf("%s: the one that is done: %+v", what, finished)
+	}
+}
+
+// checkViews checks the other views of a question and of a task that is done.
+func (s *harness) checkViews(asked, done fsm.IssueKey, told story.Story) {
+	s.t.Helper()
+	rows, err := operator.AskTasks(s.t.Context(), s.config.Director.DataDir)
+	if err != nil || len(rows) != 2 || rows[1].Attempts == nil || rows[1].Events == nil ||
+		rows[0].Issue != asked || rows[1].Issue != done {
+		s.t.Fatalf("tasks %+v, %v; want the one that waits, and the one that is done", rows, err)
+	}
+	v, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
+	if err != nil || len(v.Tasks) != 1 || v.Tasks[0].State != rows[0].State || v.Tasks[0].WaitsFor != rows[0].Waits {
+		s.t.Errorf("status says %+v, tasks say %+v (%v)", v.Tasks, rows[0], err)
+	}
+	if _, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, "acme/widgets#99",
+		time.Time{}); !errors.Is(err,
+		operator.ErrNoStory) {
+		s.t.Errorf("an unknown issue: %v, want ErrNoStory", err)
+	}
+	before, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, asked,
+		told.Attempts[0].Began)
+	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 ||
+		len(before.Attempts[0].Decided) != 0 {
+		s.t.Errorf("as it was when the attempt began: %+v, %v", before, err)
+	}
 }
 
 // checkOffers offers an issue whose work is done: it is refused, unless it shall be done again.
