@@ -108,63 +108,68 @@ func printsWhatCommandsPrint(t *testing.T, handbook string, least int) {
 		"difference. Now:\n%s", handbook, anew.String())
 }
 
+// timeoutPolicy writes the policy p.toml.
+const timeoutPolicy = `printf '[[row]]\non = "timeout"\nladder = [{action="retry",times=2}]\n' >p.toml; `
+
+// adviceExits lists commands with their exit codes and a part of their output.
+var adviceExits = []struct {
+	command string
+	exit    int
+	says    string
+}{
+	{`echo '{}' | director classify`, 0, `"reason":"unknown"`},
+	{`echo '{}' | director classify -`, 0, `"reason":"unknown"`},
+	{
+		`echo '{"exit_code":"one"}' | director classify`, 1,
+		`{"error":"line 1: exit_code: want an integer, got \"one\""}`,
+	},
+	{`echo '{}' >a; printf '{}\n7' >b; director classify a b`, 1, `"b line 2: want a JSON object, got a number"`},
+	{`printf '' | director classify`, 0, ``},
+	{`director classify none.jsonl`, 2, `open none.jsonl: no such file or directory`},
+	{`director classify .`, 2, `is a directory`},
+	{`echo '{}' | director classify --as ggd`, 2, `--as ggd: want some of director,`},
+	{`echo '{}' | director classify --rules none.toml`, 2, `open none.toml: no such file or directory`},
+	{`echo '{}' | director classify --rules /dev/null`, 0, `"reason":"unknown"`},
+	{`printf 'a = ' >r.toml; echo '{}' | director classify --rules r.toml`, 2, `recovery:`},
+	{`echo '{}' | director classify --nonsense`, 2, `unknown flag: --nonsense`},
+	{`echo '{}' | director classify --config none.toml`, 2, `none.toml: no such file`},
+	{`echo '{"failures":[{"reason":"timeout"}]}' | director decide`, 0, `"row":"director.timeout"`},
+	{
+		`echo '{"failures":[{"reason":"timeout"}]}' | director decide --set director.max_retries=0`, 0,
+		`"veto":"max_retries"`,
+	},
+	{
+		timeoutPolicy + `echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml`, 0,
+		`"row":"p.timeout"`,
+	},
+	{`echo '{}' | director decide`, 1, `failures: want at least one failure`},
+	{`echo '{}' | director decide --preset ggd`, 2, `--preset ggd: want one of director, reviewcat,`},
+	{`echo '{}' | director decide --set director.max_retries=many`, 2, `director.max_retries`},
+	{`director policy show --preset gdd`, 0, "policy   gdd\n"},
+	{`director policy show --json`, 0, `"policy": "director"`},
+	{`director policy show --set director.max_retries=7`, 0, "max_retries             7 "},
+	{`director policy show extra`, 2, `unknown command "extra"`},
+	{`director policy check`, 0, "director: ok"},
+	{timeoutPolicy + `director policy check p.toml`, 0, "p.toml: ok"},
+	{`printf '[[row]]\non = "luck"\n' >bad.toml; director policy check bad.toml`, 1, "bad.toml: line 2: "},
+	{`printf '[[row\n' >bad.toml; director policy check bad.toml`, 2, "bad.toml: "},
+	{`director policy frob`, 2, `unknown command "frob"`},
+	{`printf 'panic: boom\nAPI Error: 529 Overloaded\n' | director classify --text`, 0, `"reason":"overloaded"`},
+	{
+		`echo FAIL >a; echo FAIL >b; director classify --text --exit-code 127 a b`, 0,
+		`{"id":"b","reason":"tool_not_found"`,
+	},
+	{`printf '' | director classify --text --stage VALIDATE --exit-code 1`, 0, `"reason":"tests_failed"`},
+	{`echo '{}' | director classify --exit-code 1`, 2, `--exit-code goes with --text only`},
+	{`director classify --text none.log`, 2, `open none.log: no such file or directory`},
+	{`director classify --text .`, 2, `is a directory`},
+	{`director classify --help`, 0, `docs/specs/commands-recovery.md`},
+	{`director decide --help`, 0, `| director decide --preset cortex`},
+	{`director policy check none.toml`, 2, `open none.toml: no such file or directory`},
+}
+
 func TestExitCodesOfAdvice(t *testing.T) {
-	const policy = `printf '[[row]]\non = "timeout"\nladder = [{action="retry",times=2}]\n' >p.toml; `
-	for _, c := range []struct {
-		command string
-		exit    int
-		says    string
-	}{
-		{`echo '{}' | director classify`, 0, `"reason":"unknown"`},
-		{`echo '{}' | director classify -`, 0, `"reason":"unknown"`},
-		{
-			`echo '{"exit_code":"one"}' | director classify`, 1,
-			`{"error":"line 1: exit_code: want an integer, got \"one\""}`,
-		},
-		{`echo '{}' >a; printf '{}\n7' >b; director classify a b`, 1, `"b line 2: want a JSON object, got a number"`},
-		{`printf '' | director classify`, 0, ``},
-		{`director classify none.jsonl`, 2, `open none.jsonl: no such file or directory`},
-		{`director classify .`, 2, `is a directory`},
-		{`echo '{}' | director classify --as ggd`, 2, `--as ggd: want some of director,`},
-		{`echo '{}' | director classify --rules none.toml`, 2, `open none.toml: no such file or directory`},
-		{`echo '{}' | director classify --rules /dev/null`, 0, `"reason":"unknown"`},
-		{`printf 'a = ' >r.toml; echo '{}' | director classify --rules r.toml`, 2, `recovery:`},
-		{`echo '{}' | director classify --nonsense`, 2, `unknown flag: --nonsense`},
-		{`echo '{}' | director classify --config none.toml`, 2, `none.toml: no such file`},
-		{`echo '{"failures":[{"reason":"timeout"}]}' | director decide`, 0, `"row":"director.timeout"`},
-		{
-			`echo '{"failures":[{"reason":"timeout"}]}' | director decide --set director.max_retries=0`, 0,
-			`"veto":"max_retries"`,
-		},
-		{
-			policy + `echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml`, 0,
-			`"row":"p.timeout"`,
-		},
-		{`echo '{}' | director decide`, 1, `failures: want at least one failure`},
-		{`echo '{}' | director decide --preset ggd`, 2, `--preset ggd: want one of director, reviewcat,`},
-		{`echo '{}' | director decide --set director.max_retries=many`, 2, `director.max_retries`},
-		{`director policy show --preset gdd`, 0, "policy   gdd\n"},
-		{`director policy show --json`, 0, `"policy": "director"`},
-		{`director policy show --set director.max_retries=7`, 0, "max_retries             7 "},
-		{`director policy show extra`, 2, `unknown command "extra"`},
-		{`director policy check`, 0, "director: ok"},
-		{policy + `director policy check p.toml`, 0, "p.toml: ok"},
-		{`printf '[[row]]\non = "luck"\n' >bad.toml; director policy check bad.toml`, 1, "bad.toml: line 2: "},
-		{`printf '[[row\n' >bad.toml; director policy check bad.toml`, 2, "bad.toml: "},
-		{`director policy frob`, 2, `unknown command "frob"`},
-		{`printf 'panic: boom\nAPI Error: 529 Overloaded\n' | director classify --text`, 0, `"reason":"overloaded"`},
-		{
-			`echo FAIL >a; echo FAIL >b; director classify --text --exit-code 127 a b`, 0,
-			`{"id":"b","reason":"tool_not_found"`,
-		},
-		{`printf '' | director classify --text --stage VALIDATE --exit-code 1`, 0, `"reason":"tests_failed"`},
-		{`echo '{}' | director classify --exit-code 1`, 2, `--exit-code goes with --text only`},
-		{`director classify --text none.log`, 2, `open none.log: no such file or directory`},
-		{`director classify --text .`, 2, `is a directory`},
-		{`director classify --help`, 0, `docs/specs/commands-recovery.md`},
-		{`director decide --help`, 0, `| director decide --preset cortex`},
-		{`director policy check none.toml`, 2, `open none.toml: no such file or directory`},
-	} {
+	for _, c := range adviceExits {
 		out, exit := shell(t, t.TempDir(), c.command)
 		if exit != c.exit || !strings.Contains(out, c.says) {
 			t.Errorf("%s\n  exit %d, want %d, saying %q\n%s", c.command, exit, c.exit, c.says, out)

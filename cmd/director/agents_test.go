@@ -12,14 +12,9 @@ import (
 	"retake/internal/testbed/program"
 )
 
-// A new user's way: a row, a stage, one command.
-func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
-	dir := t.TempDir()
-	for _, what := range []string{"retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop"} {
-		if err := program.Build(t.Context(), "", what, dir+"/"); err != nil {
-			t.Fatal(err)
-		}
-	}
+// writeAgents writes a configuration with agents that work, do nothing, are missing, and fail.
+func writeAgents(t *testing.T, dir string) {
+	t.Helper()
 	files := map[string]string{
 		"agents.toml": "[[agent]]\nname = \"mine\"\nprogram = \"" + filepath.Join(dir, "agentloop") +
 			"\"\nargs = [\"-p\", \"{prompt}\"]\nformat = \"retake\"\nprovider = \"anthropic\"\n" +
@@ -35,6 +30,17 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// A new user's way: a row, a stage, one command.
+func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
+	dir := t.TempDir()
+	for _, what := range []string{"retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop"} {
+		if err := program.Build(t.Context(), "", what, dir+"/"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writeAgents(t, dir)
 	try := func(args ...string) (string, error) {
 		var out strings.Builder
 		c := command()

@@ -11,6 +11,37 @@ import (
 	"retake/internal/output"
 )
 
+// storedLogs lists commands with their exit codes and output.
+var storedLogs = map[string]struct {
+	exit int
+	says string
+}{
+	"director logs 21 -c my.toml": {0, "== acme/widgets#21, attempt 2 (k3v9qx2m-2)\n" +
+		"2026-11-21 12:00:01 -        | red tab\t50% 100% \uFFFDbidi\uFFFD\n2026-11-21 12:00:01 -        ! oops\n"},
+	"director logs widgets#21 --attempt 1 --tail 1 -c my.toml": {
+		0,
+		"== acme/widgets#21, attempt 1 (k3v9qx2m-1)\n2026-11-21 12:00:00 -        ! oops\n",
+	},
+	"director logs 21 --json --tail 1 -c my.toml": {
+		0,
+		`{"at":"2026-11-21T12:00:01.000Z","attempt_id":"k3v9qx2m-2","attempt":2,"stream":"stderr","text":"oops"}` +
+			"\n",
+	},
+	"director logs 21 --follow --tail 1 -c my.toml 2>/dev/null": {
+		0,
+		"== acme/widgets#21, attempt 2 (k3v9qx2m-2)\n2026-11-21 12:00:01 -        ! oops\n",
+	},
+	"director logs 21 --stage CODE -c my.toml": {
+		1,
+		"nothing was printed in a stage CODE, nor in any other",
+	},
+	"director logs 21 --attempt 3 -c my.toml": {1, "attempt 3"},
+	"director logs 22 -c my.toml":             {1, "acme/widgets#22"},
+	"director logs -c my.toml":                {2, "name one issue"},
+	"director logs x -c my.toml":              {2, "names no issue"},
+	"director logs 21 --tail -1 -c my.toml":   {2, "want a number"},
+}
+
 // TestLogsWithoutADirector prints stored files, without control sequences.
 func TestLogsWithoutADirector(t *testing.T) {
 	dir := t.TempDir()
@@ -38,35 +69,7 @@ func TestLogsWithoutADirector(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for command, want := range map[string]struct {
-		exit int
-		says string
-	}{
-		"director logs 21 -c my.toml": {0, "== acme/widgets#21, attempt 2 (k3v9qx2m-2)\n" +
-			"2026-11-21 12:00:01 -        | red tab\t50% 100% \uFFFDbidi\uFFFD\n2026-11-21 12:00:01 -        ! oops\n"},
-		"director logs widgets#21 --attempt 1 --tail 1 -c my.toml": {
-			0,
-			"== acme/widgets#21, attempt 1 (k3v9qx2m-1)\n2026-11-21 12:00:00 -        ! oops\n",
-		},
-		"director logs 21 --json --tail 1 -c my.toml": {
-			0,
-			`{"at":"2026-11-21T12:00:01.000Z","attempt_id":"k3v9qx2m-2","attempt":2,"stream":"stderr","text":"oops"}` +
-				"\n",
-		},
-		"director logs 21 --follow --tail 1 -c my.toml 2>/dev/null": {
-			0,
-			"== acme/widgets#21, attempt 2 (k3v9qx2m-2)\n2026-11-21 12:00:01 -        ! oops\n",
-		},
-		"director logs 21 --stage CODE -c my.toml": {
-			1,
-			"nothing was printed in a stage CODE, nor in any other",
-		},
-		"director logs 21 --attempt 3 -c my.toml": {1, "attempt 3"},
-		"director logs 22 -c my.toml":             {1, "acme/widgets#22"},
-		"director logs -c my.toml":                {2, "name one issue"},
-		"director logs x -c my.toml":              {2, "names no issue"},
-		"director logs 21 --tail -1 -c my.toml":   {2, "want a number"},
-	} {
+	for command, want := range storedLogs {
 		out, exit := shell(t, dir, command)
 		if whole := want.exit == 0 && strings.HasSuffix(want.says, "\n"); exit != want.exit ||
 			!strings.Contains(out, want.says) || whole && out != want.says {

@@ -40,52 +40,55 @@ func demoJournal(t *testing.T) (dir string) {
 
 const demoLimits = ` --set retry.backoff_initial_seconds=0.5,retry.backoff_max_seconds=2 `
 
+// demoReplays lists settings with the verdicts that they change in the demo.
+var demoReplays = []struct {
+	command string
+	exit    int
+	counts  whatif.Counts
+	cases   []string
+}{
+	{``, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
+	{`--set director.max_retries=2`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
+	{`--set director.max_retries=9`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
+	{
+		`--set director.max_retries=1`, 1,
+		whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
+		[]string{"#4 attempt 2: retry, escalate"},
+	},
+	{`--set director.max_retries=0`, 1, whatif.Counts{Same: 5, Differ: 5, Later: 2, NotAsked: 1}, []string{
+		"#4 attempt 1: retry, escalate", "#5 attempt 1: restart_worker, escalate",
+		"#6 attempt 1: restart_worker, escalate", "#7 attempt 1: restart_worker, escalate",
+		"#11 attempt 1: fix_attempt, escalate",
+	}},
+	{
+		`--set director.max_retries=0 demo/widgets#4`, 1,
+		whatif.Counts{Differ: 1, Later: 1},
+		[]string{"#4 attempt 1: retry, escalate"},
+	},
+	{
+		`--set director.max_retries=0 --set github.repositories=demo/widgets 4`, 1,
+		whatif.Counts{Differ: 1, Later: 1},
+		[]string{"#4 attempt 1: retry, escalate"},
+	},
+	{`--set director.max_retries=0 --since 2026-11-25`, 0, whatif.Counts{}, nil},
+	{
+		`--policy once.toml`, 1,
+		whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
+		[]string{"#4 attempt 2: retry, escalate"},
+	},
+	{
+		`--config-to once-too.toml`, 1,
+		whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
+		[]string{"#4 attempt 2: retry, escalate"},
+	},
+	{`--rules mine.toml`, 0, whatif.Counts{Same: 12, NotAsked: 1, Unread: 9}, nil},
+}
+
 // A recorded run of the demo with another bound of retries: exactly the decisions that change.
 func TestReplayOfTheDemo(t *testing.T) {
 	t.Parallel()
 	dir := demoJournal(t)
-	for _, c := range []struct {
-		command string
-		exit    int
-		counts  whatif.Counts
-		cases   []string
-	}{
-		{``, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
-		{`--set director.max_retries=2`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
-		{`--set director.max_retries=9`, 0, whatif.Counts{Same: 12, NotAsked: 1}, nil},
-		{
-			`--set director.max_retries=1`, 1,
-			whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
-			[]string{"#4 attempt 2: retry, escalate"},
-		},
-		{`--set director.max_retries=0`, 1, whatif.Counts{Same: 5, Differ: 5, Later: 2, NotAsked: 1}, []string{
-			"#4 attempt 1: retry, escalate", "#5 attempt 1: restart_worker, escalate",
-			"#6 attempt 1: restart_worker, escalate", "#7 attempt 1: restart_worker, escalate",
-			"#11 attempt 1: fix_attempt, escalate",
-		}},
-		{
-			`--set director.max_retries=0 demo/widgets#4`, 1,
-			whatif.Counts{Differ: 1, Later: 1},
-			[]string{"#4 attempt 1: retry, escalate"},
-		},
-		{
-			`--set director.max_retries=0 --set github.repositories=demo/widgets 4`, 1,
-			whatif.Counts{Differ: 1, Later: 1},
-			[]string{"#4 attempt 1: retry, escalate"},
-		},
-		{`--set director.max_retries=0 --since 2026-11-25`, 0, whatif.Counts{}, nil},
-		{
-			`--policy once.toml`, 1,
-			whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
-			[]string{"#4 attempt 2: retry, escalate"},
-		},
-		{
-			`--config-to once-too.toml`, 1,
-			whatif.Counts{Same: 11, Differ: 1, NotAsked: 1},
-			[]string{"#4 attempt 2: retry, escalate"},
-		},
-		{`--rules mine.toml`, 0, whatif.Counts{Same: 12, NotAsked: 1, Unread: 9}, nil},
-	} {
+	for _, c := range demoReplays {
 		out, exit := shell(t, dir,
 			`printf '[[row]]\non = "network_transient"\nladder = [{action="retry",times=1}]\n' >once.toml; printf '[recovery]\npolicy_file = "once.toml"\n' >once-too.toml
 printf '[[rule]]\nid = "mine.x"\nreason = "timeout"\nband = "failure"\nany = ["xyzzy"]\nwhy = "none"\nexamples = ["xyzzy"]\n' >mine.toml
