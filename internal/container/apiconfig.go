@@ -27,8 +27,8 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		Env:        spec.Env,
 		User:       spec.User,
 		WorkingDir: spec.Workdir,
-		StopSignal: "SIGTERM", // for a manual "docker stop", too
-		// A health check would run other processes beside the worker.
+		StopSignal: "SIGTERM", // for a manual "docker stop"
+		// A health check would run further processes.
 		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
 		Labels: map[string]string{
 			LabelFleet: fleet, LabelOwner: owner, LabelTask: spec.Task, LabelAttempt: spec.AttemptID,

@@ -12,7 +12,7 @@ import (
 )
 
 // archive writes the files of a created container as a tar to be unpacked at "/". With a nil worker, the container gets
-// the program from its volume. Files belong to the worker's user, who may remove them. The program and Dir belong to
+// the program from its volume. Files belong to the worker's user, which may remove them. The program and Dir belong to
 // root, and Dir is sticky, so that stages, which run as the same user, cannot replace $RETAKE_WORKER.
 //
 // It contains no directories of the image, because an entry would change their owner. It contains the roots of writable

@@ -25,7 +25,7 @@ import (
 
 // Egress is the set of addresses that workers can reach.
 type Egress struct {
-	Closed       bool             // only the doors; otherwise public addresses, too
+	Closed       bool             // only the doors; otherwise also public addresses
 	Doors        []netip.AddrPort // on this host and elsewhere: the bus, the proxy, configured addresses
 	Ports        []uint16         // doors on non-workers of the workers' network, such as a relay
 	Image        string           // of the container that installs the rules

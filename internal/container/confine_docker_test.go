@@ -19,7 +19,7 @@ import (
 	"retake/internal/container"
 )
 
-// answering is a service of the host, which says a word to whoever comes.
+// answering is a server on the host that sends a word to every client.
 func answering(t *testing.T, at string) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
@@ -40,7 +40,7 @@ func answering(t *testing.T, at string) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-// addressOf is where a container stands on a network.
+// addressOf is a container's address on a network.
 func addressOf(t *testing.T, name, on string) string {
 	t.Helper()
 	info, err := engine.api.ContainerInspect(t.Context(), name)
@@ -55,7 +55,7 @@ func bystander(t *testing.T, on, port string) (address string) {
 	t.Helper()
 	s := spec(t, "answer", port)
 	s.User = "1000:1000"
-	// As an attempt it would be a worker; what it is told by is the label.
+	// Labelled as an attempt, it would count as a worker.
 	id := startPlain(t, s, on)
 	awaitReady(t, s)
 	return addressOf(t, id, on)
@@ -87,7 +87,7 @@ func startPlain(t *testing.T, s container.Spec, on string) string {
 	return s.AttemptID
 }
 
-// reached runs a worker that tries addresses, and returns those that it reached.
+// reached runs a worker that tries addresses, and returns the reached ones.
 func reached(t *testing.T, d *container.Docker, addresses ...string) string {
 	t.Helper()
 	exit := run(t, d, spec(t, append([]string{"reach"}, addresses...)...))
@@ -105,7 +105,7 @@ func reached(t *testing.T, d *container.Docker, addresses ...string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestConfine: what workers reach is what was asked for, and nothing of the rules is left when the network goes.
+// TestConfine: workers reach only the allowed addresses, and the rules are removed with the network.
 func TestConfine(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestConfine(t *testing.T) {
 	})
 }
 
-// walls: from a worker's place the doors are reached, and nothing else that is there to be reached.
+// walls: a worker reaches the doors, and no other running server.
 func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	door, everywhere := answering(t, gateway+":0"), answering(t, "0.0.0.0:0")
 	neighbour := spec(t, "answer", "7001")
@@ -177,10 +177,10 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 		rest = append(rest, fmt.Sprintf("tcp %s:%d", a, everywhere.Port()))
 	}
 	all := slices.Concat(doors, rest)
-	if got := reached(t, d, all...); got != strings.Join(all, ", ") { // what is kept from them is there
+	if got := reached(t, d, all...); got != strings.Join(all, ", ") { // the forbidden servers run
 		t.Errorf("before: reached %q, want %q", got, all)
 	}
-	// the engine keeps other bridges apart, too
+	// the engine also separates other bridges
 	all = append(all, "tcp "+far+":7003", "udp "+far+":7003", "tcp 169.254.169.254:80")
 	for _, closed := range []bool{false, true} {
 		if err := d.Confine(t.Context(), container.Egress{
@@ -195,8 +195,8 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	}
 }
 
-// TestConfineRefused: what cannot be kept closed starts nothing, and says what to do; what is open is said
-// once, and goes on.
+// TestConfineRefused: if a confinement is impossible, no worker starts, and the error has the next step. An open
+// network is logged once.
 func TestConfineRefused(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -229,8 +229,8 @@ func notFence(t *testing.T) string {
 	return file
 }
 
-// TestFleetsShareANetwork: each reaches its own bus beside the other's firewall, and only one that is closed
-// keeps both from the rest.
+// TestFleetsShareANetwork: each fleet reaches its bus despite the other's firewall, and a closed one closes the network
+// for both.
 func TestFleetsShareANetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -263,7 +263,7 @@ func TestFleetsShareANetwork(t *testing.T) {
 	}
 }
 
-// hostAddresses are those of this machine that are not loopback.
+// hostAddresses are this machine's addresses except loopback.
 func hostAddresses(t *testing.T) (all []string) {
 	t.Helper()
 	list, err := net.InterfaceAddrs()

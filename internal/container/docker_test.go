@@ -50,7 +50,7 @@ func TestDockerConformance(t *testing.T) {
 	})
 }
 
-// importImage makes an image with settings of its own, in one layer: a build would take a second for each.
+// importImage creates an image with the given settings in one layer, because a build takes a second.
 func importImage(t *testing.T, tag string, settings ...string) {
 	t.Helper()
 	var empty bytes.Buffer
@@ -103,8 +103,7 @@ func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	}
 }
 
-// A director that is killed before the start has ended the input of the container that it made: another one is
-// made in its place.
+// A director that is killed before the start has ended its container's input, so the container is replaced.
 func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -129,7 +128,7 @@ func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 	}
 }
 
-// What goes in through the input is in nothing that the engine shows or keeps.
+// The engine neither shows nor stores the input.
 func TestInputIsNowhereElse(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -192,7 +191,7 @@ func TestNetworkIsEnsuredAndReachesTheHost(t *testing.T) {
 	}
 }
 
-// "docker system prune" removes a network that no container uses; the bus listens on its gateway all the same.
+// "docker system prune" removes an unused network, although the bus listens on its gateway.
 func TestPrunedNetworkComesBackTheSame(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -317,7 +316,7 @@ func TestFrozenBehindTheDaemonsBack(t *testing.T) {
 	ensure(t, d, s)
 	awaitReady(t, s)
 	if !freeze(containerID(t, s.AttemptID)) {
-		t.Skip("no freezer of a local engine that this user may write to")
+		t.Skip("this user cannot write to a freezer of a local engine")
 	}
 	began := time.Now()
 	exit, err := d.Stop(t.Context(), s.AttemptID, 0, nil)

@@ -10,7 +10,7 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 )
 
-// TestOnlyAFullDiskIsTheDisks: what the engine says of one container's files is that container's matter.
+// TestOnlyAFullDiskIsTheDisks: the engine's errors about a container's files do not count as the machine's.
 func TestOnlyAFullDiskIsTheDisks(t *testing.T) {
 	said := func(text string) error {
 		return fmt.Errorf("Error response from daemon: %s: %w", text, cerrdefs.ErrInternal)

@@ -13,7 +13,7 @@ func (d *Docker) CreateOnly(ctx context.Context, spec Spec) (string, error) {
 // CheckFenceOften makes the firewall notice relays at once.
 func (d *Docker) CheckFenceOften() { d.limits.fence = 50 * time.Millisecond }
 
-// AwaitBrokenStreams waits until nobody reads the attempt's streams any more.
+// AwaitBrokenStreams waits until the attempt's streams have no reader.
 func (d *Docker) AwaitBrokenStreams(attemptID string) {
 	<-d.attempts.entry(attemptID).state.streams.done
 }

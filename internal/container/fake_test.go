@@ -15,7 +15,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 )
 
-// What a healthy engine cannot be made to do is played by a stand-in: one answer per method and path.
+// A stand-in simulates failures of an engine, with one answer per method and path.
 type answers map[string]http.HandlerFunc
 
 var versionPrefix = regexp.MustCompile(`^/v1\.\d+`)

@@ -35,7 +35,7 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	return &Error{Kind: ErrImagePull, Transient: !answered, Doing: name, Cause: err, Next: nextImage(name)}
 }
 
-// EnsureImage pulls an image unless the daemon has it. Errors are those of a pull.
+// EnsureImage pulls an image unless the daemon has it. It fails like a pull.
 func (e *engine) EnsureImage(ctx context.Context, name string) error {
 	has, err := e.HasImage(ctx, name)
 	if err != nil || has {
@@ -44,7 +44,7 @@ func (e *engine) EnsureImage(ctx context.Context, name string) error {
 	return e.pull(ctx, name)
 }
 
-// HasImage reports whether the daemon has an image. It pulls nothing.
+// HasImage reports whether the daemon has an image. It does not pull.
 func (e *engine) HasImage(ctx context.Context, name string) (bool, error) {
 	_, err := e.api.ImageInspect(ctx, name)
 	switch {

@@ -22,7 +22,7 @@ type lockEntry struct {
 	state attemptState  // owned by the holder
 }
 
-// acquire locks one attempt. release unlocks it, and forget drops the state. The error is the context's.
+// acquire locks one attempt. release unlocks it, and forget drops the state. It returns the error of the context.
 func (l *keyedLock) acquire(ctx context.Context,
 	attemptID string,
 ) (state *attemptState, release func(forget bool), err error) {

@@ -29,8 +29,8 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// engine is the daemon that this run tests on, asked past the package, and what the run made there. Everything carries
-// the run's fleet in its label, so that nothing can be left behind unseen.
+// engine is the daemon of this run, used without the package, with the run's objects. All objects have the run's fleet
+// as label, so remains are found.
 var engine struct {
 	api     *client.Client
 	why     string // no engine
@@ -90,8 +90,7 @@ func buildShared() (err error) {
 	return errors.Join(err, readSources("containertest/probe", "supervisor", "fence"))
 }
 
-// readSources lets go test see what the probe is made of, which is built behind its back: it repeats an old
-// result otherwise.
+// readSources lets go test see the sources of the probe. Otherwise it would use cached results after changes.
 func readSources(dirs ...string) (err error) {
 	for _, dir := range dirs {
 		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -103,7 +102,7 @@ func readSources(dirs ...string) (err error) {
 	return err
 }
 
-// openEngine looks for an engine and makes what the tests share.
+// openEngine finds an engine and creates the tests' shared objects.
 func openEngine() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -119,7 +118,7 @@ func openEngine() error {
 	return buildImage(ctx, engine.image)
 }
 
-// cleanUp removes what the tests shared, and reports, and removes, what they left.
+// cleanUp removes the tests' shared objects, and reports and removes remains.
 func cleanUp() (left []error) {
 	report := func(err error) {
 		if err != nil {
@@ -148,7 +147,7 @@ func cleanUp() (left []error) {
 	report(err)
 	for _, n := range networks {
 		if strings.HasPrefix(n.Labels[container.LabelFleet], engine.fleet) {
-			if n.Name != engine.network { // which Ensure may have made for any test
+			if n.Name != engine.network { // which any Ensure may have created
 				report(fmt.Errorf("network %s", n.Name))
 			}
 			report(engine.api.NetworkRemove(ctx, n.ID))
@@ -188,7 +187,7 @@ func needDocker(t testing.TB) {
 	t.Skip("docker: " + engine.why)
 }
 
-// buildImage builds an image that contains nothing but a label.
+// buildImage builds an image with only a label.
 func buildImage(ctx context.Context, tag string) error {
 	dockerfile := "FROM scratch\nLABEL " + container.LabelFleet + "=" + engine.fleet + "\n"
 	var buf bytes.Buffer
@@ -229,7 +228,7 @@ func buildImage(ctx context.Context, tag string) error {
 	}
 }
 
-// ociEnv names a runtime of the engine that these tests run attempts in, such as runsc; empty: its default.
+// ociEnv names the engine's runtime for the attempts of these tests, such as runsc; empty: the default.
 const ociEnv = "RETAKE_TEST_OCI_RUNTIME"
 
 func open(t testing.TB, fleet string) *container.Docker {
@@ -267,7 +266,7 @@ func spec(t testing.TB, act ...string) container.Spec {
 	}
 }
 
-// ensure starts a spec, which is stopped at the test's end, also when it was made and could not be started.
+// ensure starts a spec and stops it at the end of the test, even after a failed start.
 func ensure(t testing.TB, d *container.Docker, s container.Spec) {
 	t.Helper()
 	t.Cleanup(func() { stop(t, d, s.AttemptID) })

@@ -15,7 +15,7 @@ func (m Mount) SharesFiles(other Mount) bool {
 	return holds(m.Source, other.Source) || holds(other.Source, m.Source)
 }
 
-// holds reports whether path is dir or inside of it.
+// holds reports whether path is dir or below it.
 func holds(dir, path string) bool {
 	dir = resolved(dir)
 	d, err := os.Stat(dir)

@@ -128,7 +128,7 @@ func (n *workerNetwork) list(ctx context.Context) ([]network.Summary, error) {
 	if err != nil {
 		return nil, failure("network "+n.name, err)
 	}
-	// The filter matches parts of names, too.
+	// The filter also matches parts of names.
 	all = slices.DeleteFunc(all, func(one network.Summary) bool { return one.Name != n.name })
 	slices.SortFunc(all, func(a, b network.Summary) int {
 		return cmp.Or(a.Created.Compare(b.Created),

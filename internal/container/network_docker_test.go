@@ -57,7 +57,7 @@ func openAs(t *testing.T, fleet, name string) *container.Docker {
 	return d
 }
 
-// makeTwin makes a network although there is one of that name, as two directors at the same time do.
+// makeTwin creates a second network of the same name, like two simultaneous directors.
 func makeTwin(t *testing.T, fleet, name string) string {
 	t.Helper()
 	dial := func(context.Context, string, string) (net.Conn, error) {
@@ -90,7 +90,7 @@ func makeTwin(t *testing.T, fleet, name string) string {
 	return id[:64]
 }
 
-// TestTwoDirectorsMakeOneNetwork: whoever makes it at the same time, both use one, and one is left.
+// TestTwoDirectorsMakeOneNetwork: two simultaneous directors use the same network, and only that remains.
 func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -114,8 +114,8 @@ func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
 	}
 }
 
-// TestKilledWhileItMakesTheNetwork: the engine goes on making what a director that is gone has asked for; the
-// next one uses that.
+// TestKilledWhileItMakesTheNetwork: the engine completes the request of a killed director, and the next director uses
+// the network.
 func TestKilledWhileItMakesTheNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -139,8 +139,8 @@ func TestKilledWhileItMakesTheNetwork(t *testing.T) {
 	}
 }
 
-// TestTwinsOfTheNetwork: two networks of one name are nothing that stops anybody. The older one is used, unless
-// workers of this fleet are on another; an empty one of our own is removed, another's never.
+// TestTwinsOfTheNetwork: two networks of one name are not an error. The older one is used, unless workers of this fleet
+// use another. An empty one is removed if it is ours.
 func TestTwinsOfTheNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -148,7 +148,7 @@ func TestTwinsOfTheNetwork(t *testing.T) {
 	removeNamed(t, name)
 	oldest, ours := makeTwin(t, "-b", name), makeTwin(t, "-a", name)
 	var foreign string
-	t.Run("workers stay where they are", func(t *testing.T) {
+	t.Run("workers keep their network", func(t *testing.T) {
 		d := openAs(t, "-a", engine.network)
 		s := spec(t, "obey")
 		made, err := engine.api.NetworkInspect(t.Context(), ours, network.InspectOptions{})
@@ -164,7 +164,7 @@ func TestTwinsOfTheNetwork(t *testing.T) {
 			t.Errorf("gateway %s, %v; its worker is on %v", gateway, err, made.IPAM.Config)
 		}
 	})
-	t.Run("nobody is on one", func(t *testing.T) {
+	t.Run("one is empty", func(t *testing.T) {
 		foreign = makeTwin(t, "-c", name)
 		d := openAs(t, "-a", name)
 		gateway, err := d.EnsureNetwork(t.Context())

@@ -9,8 +9,7 @@ import (
 	"retake/internal/container"
 )
 
-// TestNamedRuntime: the engine's own default runs attempts also when it is called by its name, and a name that
-// it does not know opens nothing.
+// TestNamedRuntime: attempts run in the default runtime if it is named, and Open refuses an unknown name.
 func TestNamedRuntime(t *testing.T) {
 	needDocker(t)
 	t.Parallel()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRuntimeOfTheEngine: attempts get the one that was asked for, and the files' helper, which never runs, the
-// engine's own.
+// TestRuntimeOfTheEngine: attempts get the configured runtime, and the helper for files, which never runs, gets the
+// default.
 func TestRuntimeOfTheEngine(t *testing.T) {
 	asked := map[string]string{}
 	openFake(t, answers{
@@ -51,7 +51,7 @@ func TestRuntimeOfTheEngine(t *testing.T) {
 	}
 }
 
-// TestRuntimeThatTheEngineLacks: it is refused before anything starts, with what there is and what to do.
+// TestRuntimeThatTheEngineLacks: Open refuses it, and the error has the known runtimes and the next step.
 func TestRuntimeThatTheEngineLacks(t *testing.T) {
 	for _, c := range []struct {
 		info      http.HandlerFunc
@@ -77,14 +77,14 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 				t.Errorf("%q lacks %q", err, part)
 			}
 		}
-		o, _ = options(t, "process") // which asks only whether containers are left
+		o, _ = options(t, "process") // which only asks for remaining containers
 		o.OCI = "runsc"
 		opened(t, o)
 	}
 }
 
-// TestHelperIsNoWorker: a helper that is left by a director that was killed is of no fleet, whatever labels its
-// image has, and goes when it is old.
+// TestHelperIsNoWorker: the helper of a killed director belongs to no fleet, even if its image has labels, and is
+// removed when it is old.
 func TestHelperIsNoWorker(t *testing.T) {
 	var labels map[string]string
 	removed := 0

@@ -27,7 +27,7 @@ func noEngine(t *testing.T) {
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "none.sock"))
 }
 
-// leave makes what a process of an earlier run leaves.
+// leave creates the remains of an earlier process.
 func leave(t *testing.T, dir string) {
 	t.Helper()
 	at := filepath.Join(dir, "k3v9qx2m-1")
@@ -54,7 +54,7 @@ func isProcesses(r Runtime) bool { _, ok := r.(*Processes); return ok }
 
 func TestOpenWithoutAnEngine(t *testing.T) {
 	noEngine(t)
-	for _, runtime := range []string{"docker", "auto"} { // never plain processes by themselves
+	for _, runtime := range []string{"docker", "auto"} { // plain processes must be configured
 		o, _ := options(t, runtime)
 		if _, err := Open(t.Context(), o); !errors.Is(err, ErrDaemon) ||
 			!strings.Contains(err.Error(), `containers.runtime = "process"`) {
@@ -71,7 +71,7 @@ func TestOpenWithoutAnEngine(t *testing.T) {
 	}
 	said := logs.All()[0].ContextMap()
 	if list, ok := said["cannot"].([]any); !ok || len(list) < 5 || !strings.Contains(list[1].(string), "memory limit") {
-		t.Errorf("said %v, want what is lost", said)
+		t.Errorf("said %v, want the losses", said)
 	}
 }
 

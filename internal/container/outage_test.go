@@ -26,7 +26,7 @@ type line struct {
 	wg       sync.WaitGroup
 }
 
-// openThroughLine opens a Docker value whose only way to the daemon is the line.
+// openThroughLine opens a Docker value that reaches the daemon only over the line.
 func openThroughLine(t *testing.T) (*container.Docker, *line) {
 	t.Helper()
 	u, err := url.Parse(engine.api.DaemonHost())
@@ -153,7 +153,7 @@ func TestOutageIsTransient(t *testing.T) {
 	l.mend()
 }
 
-// A connection that breaks looks like a container's end. What was written meanwhile is in the log file.
+// A connection that breaks looks like a container's end. Output during the outage is in the log file.
 func TestTailsSurviveAnOutage(t *testing.T) {
 	needDocker(t)
 	d, l := openThroughLine(t)

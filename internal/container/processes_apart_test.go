@@ -11,8 +11,8 @@ import (
 	"retake/internal/container"
 )
 
-// TestProcessSeesOnlyWhatIsItsOwn: neither the director's folders and files, also those that everybody may
-// read, nor other attempts, nor a process of theirs.
+// TestProcessSeesOnlyWhatIsItsOwn: it sees neither the director's files, including world-readable ones, nor other
+// attempts or their processes.
 func TestProcessSeesOnlyWhatIsItsOwn(t *testing.T) {
 	if err := container.CanKeepApart(); err != nil {
 		t.Skip(err)

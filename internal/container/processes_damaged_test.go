@@ -15,8 +15,8 @@ import (
 	"retake/internal/container"
 )
 
-// TestDamagedProcessFiles: whatever file of an attempt is empty after a power cut, the next director starts,
-// says which, and can still end the attempt.
+// TestDamagedProcessFiles: if any file of an attempt is empty after a power cut, the next director starts, names the
+// file, and can end the attempt.
 func TestDamagedProcessFiles(t *testing.T) {
 	for _, name := range []string{"attempt.json", "started.json", "ended.json"} {
 		t.Run(name, func(t *testing.T) {

@@ -152,7 +152,7 @@ func TestProcessRefuses(t *testing.T) {
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			if strings.HasPrefix(c.want, "may not pass") && os.Geteuid() != 0 {
-				t.Skip("only root runs workers as somebody else")
+				t.Skip("only root runs workers as another user")
 			}
 			s := spec(t, "exit", "0")
 			c.change(&s)
@@ -166,7 +166,7 @@ func TestProcessRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a mount that is there anyway is none", func(t *testing.T) {
+	t.Run("a mount of a folder onto itself is allowed", func(t *testing.T) {
 		s := spec(t, "exit", "0")
 		s.Mounts = []container.Mount{{Source: "/usr", Target: "/usr", ReadOnly: true}}
 		if exit := end(t, p, beginSpec(t, p, s)); exit.ExitCode != 0 {

@@ -63,7 +63,7 @@ func TestProcessConformance(t *testing.T) {
 	})
 }
 
-// Who is not root has other rights, and other folders that it cannot remove.
+// Other users have other rights, and other folders that they cannot remove.
 func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -91,7 +91,7 @@ func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	}
 }
 
-// started reads what the supervisor says, past the runtime.
+// started reads the supervisor's record without the runtime.
 func started(t testing.TB, attemptID string) *supervisor.Started {
 	t.Helper()
 	s, err := supervisor.ReadStarted(filepath.Join(processDir(), attemptID))
@@ -164,7 +164,7 @@ func held(t testing.TB, s container.Spec) bool {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-// A supervisor can be killed, too. Then nobody knows how the worker ended, yet nothing is left of it.
+// A supervisor can be killed. Then the worker's end is unknown, but all its processes are ended.
 func TestProcessSupervisorKilled(t *testing.T) {
 	for name, act := range map[string][]string{
 		"marked":                         {"mark", "stay"},
@@ -235,7 +235,7 @@ func TestProcessFrozenWhileItIsBeingStopped(t *testing.T) {
 	}
 }
 
-// The numbers in an old folder may be anybody's by now.
+// Other processes may have the pids of an old folder.
 func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 	boot, err := procfs.Boot()
 	if err != nil {
@@ -287,7 +287,7 @@ func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 	}
 }
 
-// processesLeft reports, and kills, what the run's tests have left.
+// processesLeft reports and kills the remaining processes of the run.
 func processesLeft() error {
 	entries, err := os.ReadDir(processDir())
 	if errors.Is(err, fs.ErrNotExist) {

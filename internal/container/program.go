@@ -17,7 +17,7 @@ import (
 // labels that a container asks for. A volume of the same name with another label is therefore not the filled one.
 const labelMade = "retake.made"
 
-// leavePatience bounds the removal of volumes at Close. The next process finds a volume that is left.
+// leavePatience bounds the removal of volumes at Close. The next process finds remaining volumes.
 const leavePatience = 2 * time.Second
 
 // programs are the volumes with the worker's program, one per version and process. All containers of a process mount
@@ -101,7 +101,7 @@ func (s *programs) provide(ctx context.Context, image string, p program) error {
 		return failure(doing, err)
 	}
 	err = s.copyArchive(ctx, helper.ID, Spec{AttemptID: "volume " + p.volume, WorkerBinary: p.path, User: "1:1"}, true)
-	// The sweep removes a helper that is left.
+	// The sweep removes remaining helpers.
 	if failed := s.removeAside(ctx, helper.ID, apicontainer.RemoveOptions{}); failed != nil {
 		err = errors.Join(err, failure(doing, failed))
 	}
@@ -113,7 +113,7 @@ func (s *programs) provide(ctx context.Context, image string, p program) error {
 }
 
 // removeUnused removes volumes of earlier programs and processes. The daemon keeps a volume that a container uses. A
-// live process whose volume is gone fills it again.
+// running process fills its volume again if it was removed.
 func (s *programs) removeUnused(ctx context.Context, which func(name string) bool) {
 	all, err := s.api.VolumeList(ctx, volume.ListOptions{Filters: fleetFilter(s.fleet)})
 	if err != nil {

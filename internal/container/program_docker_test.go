@@ -46,8 +46,8 @@ func newerProgram(t *testing.T) string {
 	return path
 }
 
-// TestOneProgramForAll: whatever becomes of its volume, an attempt has the whole program; and nothing is left
-// of it without an attempt.
+// TestOneProgramForAll: an attempt has the whole program even if the volume is damaged or removed, and the volume is
+// removed with the last attempt.
 func TestOneProgramForAll(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -104,7 +104,7 @@ func TestOneProgramForAll(t *testing.T) {
 	}
 }
 
-// begun leaves the beginning of a program in a volume.
+// begun writes the beginning of a program to a volume.
 func begun(t *testing.T, name string) {
 	t.Helper()
 	made, err := engine.api.ContainerCreate(t.Context(),

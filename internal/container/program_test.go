@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestWhoIsInterruptedLeavesNothing: an engine goes on with a container that it was asked for when the asker
-// goes away, and it would be nobody's.
+// TestWhoIsInterruptedLeavesNothing: an engine completes a container after its client disconnects, and the container
+// would have no owner.
 func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 	for name, try := range map[string]func(context.Context, *Docker, Spec) error{
 		"the program's helper": func(ctx context.Context, d *Docker, s Spec) error {
@@ -46,7 +46,7 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInterruptedFirewallIsNoWarning: who stops waiting has not found out that the rules cannot be put up.
+// TestInterruptedFirewallIsNoWarning: an interruption does not mean that the rules cannot be installed.
 func TestInterruptedFirewallIsNoWarning(t *testing.T) {
 	d, logs := openAttached(t, nil)
 	d.firewall.state.egress, d.net.inUse.id = &Egress{}, "n1"

@@ -45,8 +45,8 @@ func homeImage(t *testing.T) (tag string) {
 	return tag
 }
 
-// TestReadOnlyRoot: the image's files are as they were, and all that programs expect to write to can be written
-// to: also the home that only the image knows, with what lies there.
+// TestReadOnlyRoot: the image's files are unchanged, and the usual places are writable, including the home and its
+// content in the image.
 func TestReadOnlyRoot(t *testing.T) {
 	needDocker(t)
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Labels of everything that this package creates.
+// Labels of all objects that this package creates.
 const (
 	LabelFleet   = "retake.fleet"   // the director's fleet; on containers and the network
 	LabelOwner   = "retake.owner"   // the installation that made a container; see Options.Owner
@@ -140,7 +140,7 @@ var sockets = []string{"/var/run/docker.sock", "/run/docker.sock"}
 
 func clean(p string) bool { return path.IsAbs(p) && path.Clean(p) == p }
 
-// within reports whether p is dir or inside of it. Both must be clean.
+// within reports whether p is dir or below it. Both must be clean.
 func within(p, dir string) bool {
 	return p == dir || dir == "/" || strings.HasPrefix(p, dir+"/")
 }

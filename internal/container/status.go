@@ -40,10 +40,10 @@ type Status struct {
 	Waiting   string // for StatePending, the runtime's reason
 }
 
-// Exit is how an attempt's container ended.
+// Exit is the end of an attempt's container.
 type Exit struct {
 	Known      bool   // the runtime knows the end; if false, only the streams may have content
-	ExitCode   int    // 128+n after signal n to PID 1; a program's own 137 looks the same
+	ExitCode   int    // 128+n after signal n to PID 1; a program that returns 137 looks the same
 	OOM        bool   // the kernel killed a process in it for memory, not necessarily PID 1; may be missed
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty
 	Killed     bool   // a signal of Stop ended it, or asked it to end before it did
@@ -64,7 +64,7 @@ const (
 	EndPreempted EndCause = "preempted" // a more important pod needed its room
 	EndDeadline  EndCause = "deadline"  // the runtime's deadline passed
 	EndNodeLost  EndCause = "node_lost" // the node stopped answering
-	EndDeleted   EndCause = "deleted"   // somebody else removed it
+	EndDeleted   EndCause = "deleted"   // removed by others
 )
 
 // signals maps exit codes above 128, only for signals that end a process by default on Linux.

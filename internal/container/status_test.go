@@ -22,7 +22,7 @@ func TestExitDecoding(t *testing.T) {
 			Exit{Known: true, ExitCode: 137, Signal: "SIGKILL", Killed: true},
 		},
 		{
-			"our SIGTERM, somebody's SIGKILL", ended(137),
+			"our SIGTERM, another SIGKILL", ended(137),
 			sentSignals{term: true},
 			Exit{Known: true, ExitCode: 137, Signal: "SIGKILL"},
 		},
@@ -34,7 +34,7 @@ func TestExitDecoding(t *testing.T) {
 		{"obeyed our SIGTERM", ended(0), sentSignals{term: true}, Exit{Known: true, Killed: true}},
 		{"crash", ended(139), sentSignals{}, Exit{Known: true, ExitCode: 139, Signal: "SIGSEGV"}},
 		{"no such signal", ended(255), sentSignals{}, Exit{Known: true, ExitCode: 255}},
-		{"128 is no signal", ended(128), sentSignals{}, Exit{Known: true, ExitCode: 128}},
+		{"128 does not mean a signal", ended(128), sentSignals{}, Exit{Known: true, ExitCode: 128}},
 		{
 			"out of memory",
 			ending{state: StateExited, exitCode: 137, oom: true},
@@ -47,7 +47,7 @@ func TestExitDecoding(t *testing.T) {
 			sentSignals{},
 			Exit{Known: true, ExitCode: 127, StartError: "no such file"},
 		},
-		{"never started: its 0 is no success", ending{state: StateCreated}, sentSignals{}, Exit{}},
+		{"never started: its 0 is not a success", ending{state: StateCreated}, sentSignals{}, Exit{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.in.exit(c.sent); !reflect.DeepEqual(got, c.want) {

@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// openAttached opens a stand-in that makes a container and starts it; attached serves the connection to its
-// input, and has it for itself.
+// openAttached opens a stand-in that creates and starts a container. attached serves the connection to its input and
+// owns it.
 func openAttached(t *testing.T, attached func(net.Conn)) (*Docker, *observer.ObservedLogs) {
 	t.Helper()
 	d := openFake(t, answers{
@@ -56,8 +56,8 @@ func specWithInput(t *testing.T, input []byte) Spec {
 	}
 }
 
-// A busy engine can start the container before it looks whether it runs: then it keeps the connection to the
-// input until the container ends.
+// A busy engine can start the container before it checks whether it runs. It then keeps the connection to the input
+// until the container ends.
 func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	got := make(chan string, 1)
 	d, logs := openAttached(t, func(conn net.Conn) {
@@ -68,7 +68,7 @@ func TestEngineThatNeverEndsTheInput(t *testing.T) {
 		got <- string(all)
 	})
 	d.limits.operation = 10 * time.Second
-	d.limits.input = d.limits.operation // what is waited for beside everything else
+	d.limits.input = d.limits.operation // time that is waited in parallel
 	began := time.Now()
 	if err := d.Ensure(t.Context(), specWithInput(t, []byte("the plan"))); err != nil {
 		t.Errorf("Ensure: %v", err)
@@ -84,7 +84,7 @@ func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	}
 }
 
-// Who does not read a long input is told of, and its output is followed all the same.
+// An unread long input is logged, and the output is still followed.
 func TestInputThatNobodyTakes(t *testing.T) {
 	d, logs := openAttached(t, func(net.Conn) {})
 	d.limits.operation = 2 * time.Second
@@ -96,7 +96,7 @@ func TestInputThatNobodyTakes(t *testing.T) {
 	}
 }
 
-// An engine that drops what it was given cannot have passed it on.
+// An engine that drops its input cannot have passed it on.
 func TestInputThatIsDropped(t *testing.T) {
 	d, logs := openAttached(t, func(conn net.Conn) {
 		_, _ = io.ReadFull(conn, make([]byte, 1))

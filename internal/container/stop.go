@@ -54,7 +54,7 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 	if err != nil {
 		return Exit{}, err
 	}
-	if !found { // somebody else removed it, or it never existed
+	if !found { // removed by others, or never created
 		var exit Exit
 		exit.Stdout, exit.Stderr = d.readers.tails(ctx, a)
 		return exit, nil

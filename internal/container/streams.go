@@ -50,7 +50,7 @@ func (d *Docker) Adopt(ctx context.Context, attemptID string) error {
 func (s *streamReaders) follow(ctx context.Context, a *attemptState, id string) error {
 	if a.streams != nil {
 		select {
-		case <-a.streams.done: // the connection broke, and the log file has what was missed
+		case <-a.streams.done: // the connection broke, and the log file has the missing output
 		default:
 			return nil
 		}

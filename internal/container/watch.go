@@ -138,7 +138,8 @@ func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectRespon
 	return err == nil && again.State != nil && again.State.OOMKilled
 }
 
-// event searches the daemon's buffer. The answer ends at until, in the daemon's time. A failure counts as no event.
+// event searches the daemon's buffer. The answer ends at until, in the daemon's time. After a failure, it returns
+// false.
 func (k *oomKills) event(ctx context.Context, id string, since, until time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

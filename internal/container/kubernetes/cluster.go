@@ -11,7 +11,7 @@ import (
 )
 
 // cluster is the used part of the API, in one namespace. Each method is one request and needs the right in its comment,
-// see Needed. Errors are the API's own.
+// see Needed. It returns the errors of the API.
 type cluster interface {
 	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error) // jobs: create
 	job(ctx context.Context, name string) (*batchv1.Job, error)          // jobs: get

@@ -115,7 +115,7 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 	}
 }
 
-// A director that was away finds only the Job, and reports only what the Job knows.
+// After a downtime the director finds only the Job, and reports only its facts.
 func TestPodThatWentUnseen(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

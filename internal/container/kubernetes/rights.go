@@ -55,7 +55,7 @@ func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	return lacks, nil
 }
 
-// Admits fails if the API rejects a pod like Options.Sample. It creates nothing.
+// Admits fails if the API rejects a pod like Options.Sample. It creates no objects.
 func (s *Seen) Admits(ctx context.Context) error { return s.objects.admit(ctx, s.sample) }
 
 // RuntimeClass is the runtime class of attempts, or empty for the nodes' default.

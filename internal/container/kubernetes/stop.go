@@ -58,7 +58,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 	if err != nil {
 		return container.Exit{}, err
 	}
-	if !found { // somebody else removed it, or it never existed
+	if !found { // removed by others, or never created
 		return container.Exit{Stdout: s.logs.seen(s.attempt)}, nil
 	}
 	before, mayRun := s.soFar()
