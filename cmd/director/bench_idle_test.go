@@ -21,10 +21,9 @@ import (
 // idleFor is the observation time of an idle director. It covers more than one poll of an unchanged GitHub.
 const idleFor = 40 * time.Second
 
-// TestBenchIdle measures the released program: its size, startup time, and idle cost.
-func TestBenchIdle(t *testing.T) {
-	bench.Begin(t)
-	dir := t.TempDir()
+// measurePrograms builds the director and the worker into dir, and records their sizes.
+func measurePrograms(t *testing.T, dir string) {
+	t.Helper()
 	for _, name := range []string{"director", "worker"} {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name),
 			"retake/cmd/"+name)
@@ -45,6 +44,11 @@ func TestBenchIdle(t *testing.T) {
 		}
 		bench.Record(t, f)
 	}
+}
+
+// idleGitHub serves a stand-in for GitHub with one repository, and returns the address of its API.
+func idleGitHub(t *testing.T, dir string) string {
+	t.Helper()
 	hub := githubtest.New(githubtest.Options{DataDir: filepath.Join(dir, "git")})
 	hub.AddUser("retake-bot", "token")
 	seed := filepath.Join(dir, "seed")
@@ -52,10 +56,18 @@ func TestBenchIdle(t *testing.T) {
 	check(t, os.WriteFile(filepath.Join(seed, "README.md"), []byte("# widgets\n"), 0o600))
 	check(t, hub.AddRepo("acme/widgets", seed, map[string]string{"retake-bot": "write", "octocat": "write"}))
 	web := httptest.NewServer(hub)
-	defer web.Close()
+	t.Cleanup(web.Close)
+	return web.URL + githubtest.APIPath
+}
+
+// TestBenchIdle measures the released program: its size, startup time, and idle cost.
+func TestBenchIdle(t *testing.T) {
+	bench.Begin(t)
+	dir := t.TempDir()
+	measurePrograms(t, dir)
+	api := idleGitHub(t, dir)
 	file := filepath.Join(dir, "c.toml")
-	check(t, os.WriteFile(file, fmt.Appendf(nil, idleConfig, filepath.Join(dir, "data"), web.URL+githubtest.APIPath),
-		0o600))
+	check(t, os.WriteFile(file, fmt.Appendf(nil, idleConfig, filepath.Join(dir, "data"), api), 0o600))
 
 	began := time.Now()
 	cmd := exec.Command(filepath.Join(dir, "director"), "run", "-c", file, "--worker-binary",
