@@ -22,6 +22,7 @@ import (
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
+	"retake/internal/github"
 	"retake/internal/patience"
 	"retake/internal/workspace"
 )
@@ -243,7 +244,7 @@ func allRunning(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
 // session is one whose machine has running workers, and decided is called with the records of each durable batch.
 func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session {
 	x.Helper()
-	d := &daemon{config: config.Default(), log: zap.NewNop(), candidate: &lead.Candidate{}}
+	d := &daemon{config: config.Default(), log: zap.NewNop(), candidate: &lead.Candidate{}, github: &github.Client{}}
 	d.hub = &lead.Hub{Joined: true}
 	d.hub.Connect = func(context.Context) (*bus.Bus, error) { return b, nil }
 	if err := d.hub.Open(context.Background()); err != nil {

@@ -27,133 +27,144 @@ func (w *world) approved(c *Client, key string) (text string, without []string, 
 	return a.Title + "|" + a.Body, a.Without, ""
 }
 
+// approvalSteps happen to an issue, one after the other.
+type approvalSteps []func(w *world, key string)
+
+func labelledBy(login string) func(*world, string) { return onBy(login, "agent-task") }
+
+func labelledAnew(w *world, key string) {
+	offBy("acme", "agent-task")(w, key)
+	onBy("acme", "agent-task")(w, key)
+}
+
+func onBy(login, label string) func(*world, string) {
+	return func(w *world, key string) { w.sim.AddLabel(key, login, label) }
+}
+
+func offBy(login, label string) func(*world, string) {
+	return func(w *world, key string) { w.sim.RemoveLabel(key, login, label) }
+}
+
+func editedBy(login, title, body string) func(*world, string) {
+	return func(w *world, key string) { w.sim.EditIssue(key, login, title, body) }
+}
+
+// approvalCases lists histories of an issue with the text approved by each.
+var approvalCases = map[string]struct {
+	author  string
+	steps   approvalSteps
+	want    string
+	without []string
+	why     string
+}{
+	"labelled by the owner": {"mallory", approvalSteps{labelledBy("acme")}, "t|b", nil, ""},
+	"edited before it was labelled": {
+		"mallory",
+		approvalSteps{editedBy("mallory", "t1", "b1"), labelledBy("acme")},
+		"t1|b1",
+		nil, "",
+	},
+	"edited after it was labelled": {
+		"mallory",
+		approvalSteps{labelledBy("acme"), editedBy("mallory", "t", "evil")},
+		"t|b",
+		[]string{"mallory"},
+		"",
+	},
+	"renamed after it was labelled": {
+		"mallory",
+		approvalSteps{labelledBy("acme"), editedBy("mallory", "evil", "b")},
+		"t|b",
+		[]string{"mallory"},
+		"",
+	},
+	"edited often": {"mallory", approvalSteps{
+		editedBy("mallory", "t1", "b1"), labelledBy("acme"),
+		editedBy("mallory", "e1", "e1"), editedBy("mallory", "e2", "e2"),
+	}, "t1|b1", []string{"mallory"}, ""},
+	"labelled anew": {
+		"mallory",
+		approvalSteps{labelledBy("acme"), editedBy("mallory", "t1", "b1"), labelledAnew},
+		"t1|b1", nil, "",
+	},
+	"edited by a person with write access": {
+		"mallory",
+		approvalSteps{labelledBy("acme"), editedBy("other-bot", "t1", "b1")},
+		"t1|b1", nil, "",
+	},
+	"by both, the person last": {"mallory", approvalSteps{
+		labelledBy("acme"), editedBy("mallory", "evil", "evil"),
+		editedBy("other-bot", "t1", "b1"),
+	}, "t1|b1", nil, ""},
+	"by both, mallory last": {"mallory", approvalSteps{
+		labelledBy("acme"), editedBy("other-bot", "t1", "b1"),
+		editedBy("mallory", "evil", "evil"),
+	}, "t1|b1", []string{"mallory"}, ""},
+	"its title by one, its body by another": {"mallory", approvalSteps{
+		labelledBy("acme"), editedBy("other-bot", "t1", "b"),
+		editedBy("mallory", "t1", "evil"),
+	}, "t1|b", []string{"mallory"}, ""},
+	"opened with the label by a stranger": {
+		"mallory",
+		approvalSteps{labelledBy("mallory")},
+		"", nil,
+		"mallory has opened it with the label agent-task",
+	},
+	"by a reader among the collaborators": {
+		"reader",
+		approvalSteps{labelledBy("reader")},
+		"", nil,
+		"reader has opened it with the label agent-task",
+	},
+	"by somebody with triage rights": {"triager", approvalSteps{labelledBy("triager")}, "t|b", nil, ""},
+	"with triage rights, edited": {
+		"triager",
+		approvalSteps{labelledBy("triager"), editedBy("triager", "t", "later")},
+		"t|b",
+		[]string{"triager"},
+		"",
+	},
+	"labelled by a bot": {"mallory", approvalSteps{labelledBy("labels[bot]")}, "t|b", nil, ""},
+	"never labelled":    {"mallory", nil, "", nil, "does not show that anybody"},
+	"claimed, and edited then": {"mallory", approvalSteps{
+		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
+		editedBy("mallory", "t", "evil"),
+	}, "t|b", []string{"mallory"}, ""},
+	"released by us after an edit": {"mallory", approvalSteps{
+		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
+		editedBy("mallory", "t", "evil"), onBy("retake-bot", "agent-task"), offBy("retake-bot", "agent-claimed"),
+	}, "t|b", []string{"mallory"}, ""},
+	"offered anew by us within a claim": {"mallory", approvalSteps{
+		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), editedBy("mallory", "t", "evil"),
+		offBy("acme", "agent-claimed"), offBy("retake-bot", "agent-task"), onBy("retake-bot", "agent-task"),
+		onBy("retake-bot", "agent-claimed"),
+	}, "t|b", []string{"mallory"}, ""},
+	"labelled by the person whose token we use": {"mallory", approvalSteps{
+		labelledBy("retake-bot"), editedBy("mallory", "t", "b1"), offBy("retake-bot", "agent-task"),
+		onBy("retake-bot", "agent-task"),
+	}, "t|b1", nil, ""},
+	"labelled anew by that person while a question waits": {"mallory", approvalSteps{
+		labelledBy("mallory"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
+		onBy("retake-bot", "agent-blocked"), offBy("retake-bot", "agent-claimed"),
+		editedBy("mallory", "t", "b1"), onBy("retake-bot", "agent-task"), offBy("retake-bot", "agent-task"),
+		onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-blocked"),
+	}, "t|b1", nil, ""},
+	"labelled again by that person after the work was handed in": {"mallory", approvalSteps{
+		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
+		onBy("retake-bot", "agent-review"), offBy("retake-bot", "agent-claimed"),
+		editedBy("mallory", "t", "b1"), onBy("retake-bot", "agent-task"), onBy("retake-bot", "agent-claimed"),
+		offBy("retake-bot", "agent-review"), offBy("retake-bot", "agent-task"),
+	}, "t|b1", nil, ""},
+	"its text is not in the history any more": {"mallory", approvalSteps{
+		editedBy("mallory", "t", "b1"), labelledBy("acme"), editedBy("mallory", "t", "evil"),
+		func(w *world, key string) { w.sim.DeleteRevision(key, 1) },
+	}, "", nil, "not any more, in the history"},
+}
+
 // TestApprovedText: who may put the label on, and what people change after it. Each step takes a while: GitHub
 // tells times in seconds.
 func TestApprovedText(t *testing.T) {
-	label := func(by string) func(*world, string) {
-		return func(w *world, key string) { w.sim.AddLabel(key, by, "agent-task") }
-	}
-	off := func(by, name string) func(*world, string) {
-		return func(w *world, key string) { w.sim.RemoveLabel(key, by, name) }
-	}
-	on := func(by, name string) func(*world, string) {
-		return func(w *world, key string) { w.sim.AddLabel(key, by, name) }
-	}
-	edit := func(by, title, body string) func(*world, string) {
-		return func(w *world, key string) { w.sim.EditIssue(key, by, title, body) }
-	}
-	again := func(w *world, key string) { off("acme", "agent-task")(w, key); on("acme", "agent-task")(w, key) }
-	type steps []func(*world, string)
-	for name, x := range map[string]struct {
-		author  string
-		steps   steps
-		want    string
-		without []string
-		why     string
-	}{
-		"labelled by the owner": {"mallory", steps{label("acme")}, "t|b", nil, ""},
-		"edited before it was labelled": {
-			"mallory",
-			steps{edit("mallory", "t1", "b1"), label("acme")},
-			"t1|b1",
-			nil, "",
-		},
-		"edited after it was labelled": {
-			"mallory",
-			steps{label("acme"), edit("mallory", "t", "evil")},
-			"t|b",
-			[]string{"mallory"},
-			"",
-		},
-		"renamed after it was labelled": {
-			"mallory",
-			steps{label("acme"), edit("mallory", "evil", "b")},
-			"t|b",
-			[]string{"mallory"},
-			"",
-		},
-		"edited often": {"mallory", steps{
-			edit("mallory", "t1", "b1"), label("acme"),
-			edit("mallory", "e1", "e1"), edit("mallory", "e2", "e2"),
-		}, "t1|b1", []string{"mallory"}, ""},
-		"labelled anew": {
-			"mallory",
-			steps{label("acme"), edit("mallory", "t1", "b1"), again},
-			"t1|b1", nil, "",
-		},
-		"edited by a person with write access": {
-			"mallory",
-			steps{label("acme"), edit("other-bot", "t1", "b1")},
-			"t1|b1", nil, "",
-		},
-		"by both, the person last": {"mallory", steps{
-			label("acme"), edit("mallory", "evil", "evil"),
-			edit("other-bot", "t1", "b1"),
-		}, "t1|b1", nil, ""},
-		"by both, mallory last": {"mallory", steps{
-			label("acme"), edit("other-bot", "t1", "b1"),
-			edit("mallory", "evil", "evil"),
-		}, "t1|b1", []string{"mallory"}, ""},
-		"its title by one, its body by another": {"mallory", steps{
-			label("acme"), edit("other-bot", "t1", "b"),
-			edit("mallory", "t1", "evil"),
-		}, "t1|b", []string{"mallory"}, ""},
-		"opened with the label by a stranger": {
-			"mallory",
-			steps{label("mallory")},
-			"", nil,
-			"mallory has opened it with the label agent-task",
-		},
-		"by a reader among the collaborators": {
-			"reader",
-			steps{label("reader")},
-			"", nil,
-			"reader has opened it with the label agent-task",
-		},
-		"by somebody with triage rights": {"triager", steps{label("triager")}, "t|b", nil, ""},
-		"with triage rights, edited": {
-			"triager",
-			steps{label("triager"), edit("triager", "t", "later")},
-			"t|b",
-			[]string{"triager"},
-			"",
-		},
-		"labelled by a bot": {"mallory", steps{label("labels[bot]")}, "t|b", nil, ""},
-		"never labelled":    {"mallory", nil, "", nil, "does not show that anybody"},
-		"claimed, and edited then": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
-			edit("mallory", "t", "evil"),
-		}, "t|b", []string{"mallory"}, ""},
-		"released by us after an edit": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
-			edit("mallory", "t", "evil"), on("retake-bot", "agent-task"), off("retake-bot", "agent-claimed"),
-		}, "t|b", []string{"mallory"}, ""},
-		"offered anew by us within a claim": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), edit("mallory", "t", "evil"),
-			off("acme", "agent-claimed"), off("retake-bot", "agent-task"), on("retake-bot", "agent-task"),
-			on("retake-bot", "agent-claimed"),
-		}, "t|b", []string{"mallory"}, ""},
-		"labelled by the person whose token we use": {"mallory", steps{
-			label("retake-bot"), edit("mallory", "t", "b1"), off("retake-bot", "agent-task"),
-			on("retake-bot", "agent-task"),
-		}, "t|b1", nil, ""},
-		"labelled anew by that person while a question waits": {"mallory", steps{
-			label("mallory"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
-			on("retake-bot", "agent-blocked"), off("retake-bot", "agent-claimed"),
-			edit("mallory", "t", "b1"), on("retake-bot", "agent-task"), off("retake-bot", "agent-task"),
-			on("retake-bot", "agent-claimed"), off("retake-bot", "agent-blocked"),
-		}, "t|b1", nil, ""},
-		"labelled again by that person after the work was handed in": {"mallory", steps{
-			label("acme"), on("retake-bot", "agent-claimed"), off("retake-bot", "agent-task"),
-			on("retake-bot", "agent-review"), off("retake-bot", "agent-claimed"),
-			edit("mallory", "t", "b1"), on("retake-bot", "agent-task"), on("retake-bot", "agent-claimed"),
-			off("retake-bot", "agent-review"), off("retake-bot", "agent-task"),
-		}, "t|b1", nil, ""},
-		"its text is not in the history any more": {"mallory", steps{
-			edit("mallory", "t", "b1"), label("acme"), edit("mallory", "t", "evil"),
-			func(w *world, key string) { w.sim.DeleteRevision(key, 1) },
-		}, "", nil, "not any more, in the history"},
-	} {
+	for name, x := range approvalCases {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.must(w.sim.AddRepo(testRepo, "", map[string]string{"reader": "read", "triager": "triage"}))

@@ -91,124 +91,126 @@ type exchange struct {
 	keep               string // field of the answer, e.g. "id=check": kept as {check}
 }
 
+const pulls, checks = "repos/acme/widgets/pulls", "repos/acme/widgets/check-runs"
+
+// livesOfPulls walks through the lives of two pull requests.
+var livesOfPulls = []exchange{
+	{
+		"POST", pulls, `{"title":"P","head":"retake/1-a1","base":"main","draft":true}`, 201, `"draft":true`,
+		"node_id=node",
+	},
+	{"GET", pulls + "/2", "", 200, `"mergeable":null`, "head.sha=sha"},
+	{"GET", pulls + "/2", "", 200, `"mergeable_state":"draft"`, ""},
+	{"GET", pulls + "?state=all", "", 200, `"draft":true`, ""},
+	{
+		"POST", "../graphql",
+		`{"query":"mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }","variables":{"id":"{node}"}}`, 200, `"isDraft":false`, "",
+	},
+	{
+		"POST", "../graphql",
+		`{"query":"mutation { markPullRequestReadyForReview(input: {pullRequestId: \"{node}\"}) { pullRequest { isDraft } } }"}`, 200, `"isDraft":false`, "",
+	},
+	{
+		"POST", "../graphql",
+		`{"query":"mutation { markPullRequestReadyForReview(input: {pullRequestId: \"x\"}) { pullRequest { isDraft } } }"}`, 200, `NOT_FOUND`, "",
+	},
+	{
+		"POST", "../graphql", `{"query":"query { viewer { login } }"}`, 200,
+		`"errors":[{"message":"Cannot query field \"viewer\" on type \"Query\"`, "",
+	},
+	{
+		"POST", "../graphql",
+		`{"query":"mutation { addComment(input: {subjectId: \"{node}\"}) { commentEdge { node { id } } } }"}`,
+		200, `"errors":[{"message":"Field`, "",
+	},
+	{"GET", pulls + "/2", "", 200, `"mergeable_state":"clean"`, ""},
+	{"PATCH", pulls + "/2", `{"title":"Q","body":"why","base":"main"}`, 200, `"title":"Q"`, ""},
+
+	{"GET", "repos/acme/widgets/commits/{sha}/check-runs", "", 200, `"total_count":0`, ""},
+	{
+		"POST", checks, `{"name":"ci","head_sha":"{sha}","status":"in_progress"}`, 201, `"conclusion":null`,
+		"id=check",
+	},
+	{
+		"POST", checks,
+		`{"name":"lint","head_sha":"{sha}","conclusion":"success","output":{"title":"Fine","summary":"all good"}}`, 201, `"status":"completed"`, "",
+	},
+	{
+		"PATCH", checks + "/{check}",
+		`{"conclusion":"failure","output":{"title":"Red","summary":"2 tests failed"}}`, 200,
+		`"summary":"2 tests failed"`, "",
+	},
+	{
+		"GET", "repos/acme/widgets/commits/{sha}/check-runs?filter=latest&per_page=1", "", 200, `"total_count":2`,
+		"",
+	},
+	{
+		"GET", "repos/acme/widgets/commits/{sha}/check-runs?check_name=ci&status=completed", "", 200,
+		`"conclusion":"failure"`, "",
+	},
+	{"GET", "repos/acme/widgets/commits/{sha}/status", "", 200, `"state":"pending"`, ""},
+	{
+		"POST", "repos/acme/widgets/statuses/{sha}",
+		`{"state":"error","context":"deploy","description":"no room","target_url":"https://ci.test/1"}`, 201,
+		`"context":"deploy"`, "",
+	},
+	{"GET", "repos/acme/widgets/commits/{sha}/status", "", 200, `"state":"failure"`, ""},
+	{"GET", pulls + "/2", "", 200, `"mergeable_state":"unstable"`, ""},
+
+	{"GET", pulls + "/2/reviews", "", 200, `[]`, ""},
+	{
+		"POST", pulls + "/2/reviews",
+		`{"event":"REQUEST_CHANGES","body":"no","comments":[{"path":"a.go","line":3,"body":"why?"}]}`, 422,
+		`your own pull request`, "",
+	},
+	{
+		"POST", pulls + "/2/reviews",
+		`{"event":"COMMENT","body":"see","comments":[{"path":"a.go","line":3,"body":"why?"}]}`, 200,
+		`"state":"COMMENTED"`, "id=review",
+	},
+	{"GET", pulls + "/2/reviews?per_page=100", "", 200, `"state":"COMMENTED"`, ""},
+	{"GET", pulls + "/2/reviews/{review}/comments", "", 200, `"line":3`, ""},
+	{"GET", pulls + "/2/comments?per_page=100", "", 200, `"path":"a.go"`, ""},
+	{"PUT", pulls + "/2/reviews/{review}/dismissals", `{"message":"old"}`, 422, `Can not dismiss`, ""},
+
+	{
+		"POST", "repos/acme/widgets/issues/2/comments",
+		`{"body":"<!-- retake:claim v1 {\"fleet\":\"default\",\"nonce\":\"k3v9qx2m\"} -->\non the pull request"}`, 201, `/pull/2#issuecomment-`, "",
+	},
+	{
+		"GET",
+		"repos/acme/widgets/issues/comments?sort=updated&direction=asc&since=2000-01-01T00:00:00Z&per_page=100",
+		"", 200, `issues/2"`, "",
+	},
+	{"GET", "repos/acme/widgets/issues?state=all", "", 200, `"merged_at":null`, ""},
+
+	{"GET", pulls + "/2/merge", "", 404, ``, ""},
+	{
+		"PUT", pulls + "/2/merge", `{"sha":"0000000000000000000000000000000000000000"}`, 409,
+		`Head branch was modified`, "",
+	},
+	{"PUT", pulls + "/2/merge", `{"merge_method":"rebase"}`, 405, `not allowed`, ""},
+	{"PUT", pulls + "/2/merge", `{"sha":"{sha}","merge_method":"squash"}`, 200, `"merged":true`, ""},
+	{"PUT", pulls + "/2/merge", `{}`, 405, `not mergeable`, ""},
+	{"GET", pulls + "/2/merge", "", 204, ``, ""},
+	{"GET", pulls + "/2", "", 200, `"merged":true`, ""},
+	{"GET", "repos/acme/widgets/issues/2/events", "", 200, `"event":"merged"`, ""},
+	{"PATCH", pulls + "/2", `{"state":"open"}`, 422, ``, ""},
+
+	{"GET", "repos/acme/widgets/git/ref/heads/retake/1-a1", "", 200, `"ref":"refs/heads/retake/1-a1"`, ""},
+	{"DELETE", "repos/acme/widgets/git/refs/heads/retake/1-a1", "", 204, ``, ""},
+	{"DELETE", "repos/acme/widgets/git/refs/heads/retake/1-a1", "", 422, `does not exist`, ""},
+	{"GET", "repos/acme/widgets/git/ref/heads/retake/1-a1", "", 404, ``, ""},
+
+	{"POST", pulls, `{"title":"R","head":"b","base":"main"}`, 201, `"draft":false`, ""},
+	{"PATCH", pulls + "/3", `{"state":"closed"}`, 200, `"state":"closed"`, ""},
+	{"PATCH", pulls + "/3", `{"state":"open"}`, 200, `"state":"open"`, ""},
+}
+
 // TestTheStandInPlaysPullRequests walks through the life of two pull requests. Requests and answers are held
 // against GitHub's description and ours.
 func TestTheStandInPlaysPullRequests(t *testing.T) {
-	inWorld(t, func(w *world) {
-		const pulls, checks = "repos/acme/widgets/pulls", "repos/acme/widgets/check-runs"
-		w.walk([]exchange{
-			{
-				"POST", pulls, `{"title":"P","head":"retake/1-a1","base":"main","draft":true}`, 201, `"draft":true`,
-				"node_id=node",
-			},
-			{"GET", pulls + "/2", "", 200, `"mergeable":null`, "head.sha=sha"},
-			{"GET", pulls + "/2", "", 200, `"mergeable_state":"draft"`, ""},
-			{"GET", pulls + "?state=all", "", 200, `"draft":true`, ""},
-			{
-				"POST", "../graphql",
-				`{"query":"mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }","variables":{"id":"{node}"}}`, 200, `"isDraft":false`, "",
-			},
-			{
-				"POST", "../graphql",
-				`{"query":"mutation { markPullRequestReadyForReview(input: {pullRequestId: \"{node}\"}) { pullRequest { isDraft } } }"}`, 200, `"isDraft":false`, "",
-			},
-			{
-				"POST", "../graphql",
-				`{"query":"mutation { markPullRequestReadyForReview(input: {pullRequestId: \"x\"}) { pullRequest { isDraft } } }"}`, 200, `NOT_FOUND`, "",
-			},
-			{
-				"POST", "../graphql", `{"query":"query { viewer { login } }"}`, 200,
-				`"errors":[{"message":"Cannot query field \"viewer\" on type \"Query\"`, "",
-			},
-			{
-				"POST", "../graphql",
-				`{"query":"mutation { addComment(input: {subjectId: \"{node}\"}) { commentEdge { node { id } } } }"}`,
-				200, `"errors":[{"message":"Field`, "",
-			},
-			{"GET", pulls + "/2", "", 200, `"mergeable_state":"clean"`, ""},
-			{"PATCH", pulls + "/2", `{"title":"Q","body":"why","base":"main"}`, 200, `"title":"Q"`, ""},
-
-			{"GET", "repos/acme/widgets/commits/{sha}/check-runs", "", 200, `"total_count":0`, ""},
-			{
-				"POST", checks, `{"name":"ci","head_sha":"{sha}","status":"in_progress"}`, 201, `"conclusion":null`,
-				"id=check",
-			},
-			{
-				"POST", checks,
-				`{"name":"lint","head_sha":"{sha}","conclusion":"success","output":{"title":"Fine","summary":"all good"}}`, 201, `"status":"completed"`, "",
-			},
-			{
-				"PATCH", checks + "/{check}",
-				`{"conclusion":"failure","output":{"title":"Red","summary":"2 tests failed"}}`, 200,
-				`"summary":"2 tests failed"`, "",
-			},
-			{
-				"GET", "repos/acme/widgets/commits/{sha}/check-runs?filter=latest&per_page=1", "", 200, `"total_count":2`,
-				"",
-			},
-			{
-				"GET", "repos/acme/widgets/commits/{sha}/check-runs?check_name=ci&status=completed", "", 200,
-				`"conclusion":"failure"`, "",
-			},
-			{"GET", "repos/acme/widgets/commits/{sha}/status", "", 200, `"state":"pending"`, ""},
-			{
-				"POST", "repos/acme/widgets/statuses/{sha}",
-				`{"state":"error","context":"deploy","description":"no room","target_url":"https://ci.test/1"}`, 201,
-				`"context":"deploy"`, "",
-			},
-			{"GET", "repos/acme/widgets/commits/{sha}/status", "", 200, `"state":"failure"`, ""},
-			{"GET", pulls + "/2", "", 200, `"mergeable_state":"unstable"`, ""},
-
-			{"GET", pulls + "/2/reviews", "", 200, `[]`, ""},
-			{
-				"POST", pulls + "/2/reviews",
-				`{"event":"REQUEST_CHANGES","body":"no","comments":[{"path":"a.go","line":3,"body":"why?"}]}`, 422,
-				`your own pull request`, "",
-			},
-			{
-				"POST", pulls + "/2/reviews",
-				`{"event":"COMMENT","body":"see","comments":[{"path":"a.go","line":3,"body":"why?"}]}`, 200,
-				`"state":"COMMENTED"`, "id=review",
-			},
-			{"GET", pulls + "/2/reviews?per_page=100", "", 200, `"state":"COMMENTED"`, ""},
-			{"GET", pulls + "/2/reviews/{review}/comments", "", 200, `"line":3`, ""},
-			{"GET", pulls + "/2/comments?per_page=100", "", 200, `"path":"a.go"`, ""},
-			{"PUT", pulls + "/2/reviews/{review}/dismissals", `{"message":"old"}`, 422, `Can not dismiss`, ""},
-
-			{
-				"POST", "repos/acme/widgets/issues/2/comments",
-				`{"body":"<!-- retake:claim v1 {\"fleet\":\"default\",\"nonce\":\"k3v9qx2m\"} -->\non the pull request"}`, 201, `/pull/2#issuecomment-`, "",
-			},
-			{
-				"GET",
-				"repos/acme/widgets/issues/comments?sort=updated&direction=asc&since=2000-01-01T00:00:00Z&per_page=100",
-				"", 200, `issues/2"`, "",
-			},
-			{"GET", "repos/acme/widgets/issues?state=all", "", 200, `"merged_at":null`, ""},
-
-			{"GET", pulls + "/2/merge", "", 404, ``, ""},
-			{
-				"PUT", pulls + "/2/merge", `{"sha":"0000000000000000000000000000000000000000"}`, 409,
-				`Head branch was modified`, "",
-			},
-			{"PUT", pulls + "/2/merge", `{"merge_method":"rebase"}`, 405, `not allowed`, ""},
-			{"PUT", pulls + "/2/merge", `{"sha":"{sha}","merge_method":"squash"}`, 200, `"merged":true`, ""},
-			{"PUT", pulls + "/2/merge", `{}`, 405, `not mergeable`, ""},
-			{"GET", pulls + "/2/merge", "", 204, ``, ""},
-			{"GET", pulls + "/2", "", 200, `"merged":true`, ""},
-			{"GET", "repos/acme/widgets/issues/2/events", "", 200, `"event":"merged"`, ""},
-			{"PATCH", pulls + "/2", `{"state":"open"}`, 422, ``, ""},
-
-			{"GET", "repos/acme/widgets/git/ref/heads/retake/1-a1", "", 200, `"ref":"refs/heads/retake/1-a1"`, ""},
-			{"DELETE", "repos/acme/widgets/git/refs/heads/retake/1-a1", "", 204, ``, ""},
-			{"DELETE", "repos/acme/widgets/git/refs/heads/retake/1-a1", "", 422, `does not exist`, ""},
-			{"GET", "repos/acme/widgets/git/ref/heads/retake/1-a1", "", 404, ``, ""},
-
-			{"POST", pulls, `{"title":"R","head":"b","base":"main"}`, 201, `"draft":false`, ""},
-			{"PATCH", pulls + "/3", `{"state":"closed"}`, 200, `"state":"closed"`, ""},
-			{"PATCH", pulls + "/3", `{"state":"open"}`, 200, `"state":"open"`, ""},
-		})
-	})
+	inWorld(t, func(w *world) { w.walk(livesOfPulls) })
 }
 
 // walk sends requests one after another as retake-bot.

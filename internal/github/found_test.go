@@ -62,8 +62,7 @@ func TestFoundQuestion(t *testing.T) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
 		w.must(c.People.Escalate(ctx, ask.Escalation{
-			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2",
-			Reason: "tests_failed",
+			Key: w.key, Nonce: testNonce, AttemptID: testNonce + "-2", Reason: "tests_failed",
 		}))
 		if f := w.find(c); f.Question != testNonce+"-2" || !f.Landed || f.AskedAt.IsZero() {
 			t.Errorf("asked: %+v", f)
@@ -106,7 +105,10 @@ func TestFoundQuestion(t *testing.T) {
 			}
 		})
 	}
-	inWorld(t, func(w *world) { // ended between comment and label
+}
+
+func TestFoundHalfAskedQuestion(t *testing.T) {
+	inWorld(t, func(w *world) { // killed between comment and label
 		c := w.client("retake-bot")
 		w.claimed(c)
 		w.sim.AddComment(w.key, "retake-bot", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+

@@ -57,14 +57,7 @@ func TestPullRequestView(t *testing.T) {
 			w.sim.SetCheck(testPull, "ci", conclusion, "")
 			check(conclusion)
 		}
-		w.sim.SetCheck(testPull, "ci", "timed_out", "it took \x1b[31m6 hours\x1b[0m")
-		w.sim.SetStatus(testPull, "deploy", "error", "no room")
-		got := w.pull(c)
-		if len(got.Failing) != 2 || got.Failing[0].Name != "ci" ||
-			!strings.Contains(got.Failing[0].Text, "it took 6 hours") || got.Failing[0].URL == "" ||
-			got.Failing[1].Name != "deploy" || got.Failing[1].Text != "no room" || !got.Settled {
-			w.Errorf("failing checks: %+v", got)
-		}
+		w.checksFail(c)
 		w.sim.SetCheck(testPull, "ci", "success", "")
 		w.sim.SetStatus(testPull, "deploy", "success", "")
 		want.Settled = true
@@ -84,6 +77,22 @@ func TestPullRequestView(t *testing.T) {
 		want = deliver.PullRequest{Number: 2, URL: want.URL, State: deliver.PullMerged, By: "acme", Head: head}
 		check("merged")
 	})
+}
+
+// checksFail lets a check and a status fail.
+func (w *world) checksFail(c *Client) {
+	w.Helper()
+	w.sim.SetCheck(testPull, "ci", "timed_out", "it took \x1b[31m6 hours\x1b[0m")
+	w.sim.SetStatus(testPull, "deploy", "error", "no room")
+	got := w.pull(c)
+	if len(got.Failing) != 2 || got.Failing[0].Name != "ci" ||
+		!strings.Contains(got.Failing[0].Text, "it took 6 hours") || got.Failing[0].URL == "" ||
+		got.Failing[1].Name != "deploy" || got.Failing[1].Text != "no room" || !got.Settled {
+		w.Errorf("failing checks: %+v", got)
+	}
+}
+
+func TestClosedPullRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
 		w.delivered(c)

@@ -4,9 +4,8 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -59,82 +58,59 @@ func TestWhatWasNotSentSaysNothingOfGitHub(t *testing.T) {
 	})
 }
 
-// TestGitHubAwayIsProbed: ten minutes in which GitHub does not answer, with a poll every two seconds and a
-// claim every three. It is shut within three failures, then there is one request per pause, which doubles to a
-// minute; then everything goes on.
+// TestGitHubAwayIsProbed checks that polls and claims close the gate in every kind of outage, that one request leaves
+// per pause, and that everything works afterwards. Package gate tests the pauses.
 func TestGitHubAwayIsProbed(t *testing.T) {
 	for name, fail := range away {
-		t.Run(name, func(t *testing.T) {
-			inWorld(t, func(w *world) {
-				const lasts = 10 * time.Minute
-				begin := time.Now()
-				var sent []time.Time
-				var told []gate.Cooldown
-				var mu sync.Mutex // of both
-				hear := func(c gate.Cooldown) {
-					mu.Lock()
-					defer mu.Unlock()
-					told = append(told, c)
-				}
-				c := w.client("retake-bot", func(o *Options) { o.OnCooldown = hear },
-					via(func(next http.RoundTripper) http.RoundTripper {
-						return roundTrip(func(r *http.Request) (*http.Response, error) {
-							if time.Since(begin) >= lasts {
-								return next.RoundTrip(r)
-							}
-							mu.Lock()
-							sent = append(sent, time.Now())
-							mu.Unlock()
-							return fail(r)
-						})
-					}))
-				go func() { // gives up on nothing, and waits for no deadline
-					for time.Since(begin) < lasts {
-						_, _ = c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
-						time.Sleep(3 * time.Second)
-					}
-				}()
-				for time.Since(begin) < lasts {
-					_, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(begin))
-					if err == nil {
-						w.Fatal("a poll was answered")
-					}
-					mu.Lock()
-					known := len(told) > 0
-					mu.Unlock()
-					if since, why := c.API.Gate.Away(); known && (since.IsZero() || why == "") {
-						w.Errorf("after %s it is not away", time.Since(begin))
-					}
-					time.Sleep(2 * time.Second)
-				}
-				mu.Lock()
-				requests, pauses := slices.Clone(sent), slices.Clone(told)
-				mu.Unlock()
-				if n := len(requests) - gate.DownAfter; n < 5 || n > len(pauses) { // one per pause that was over
-					w.Fatalf("%d requests in %d pauses", len(requests), len(pauses))
-				}
-				for i, cd := range pauses {
-					if cd.Resource != gate.API || !strings.HasPrefix(cd.Why, "GitHub does not answer: ") {
-						w.Errorf("cooldown %+v", cd)
-					}
-					pause := min(4*time.Second<<i, time.Minute)
-					for _, at := range requests {
-						if at.After(cd.Until.Add(-pause)) && at.Before(cd.Until) {
-							w.Errorf("a request in pause %d, of %s", i, pause)
-						}
-					}
-				}
-				time.Sleep(time.Minute)
-				if _, err := c.Inbox.Poll(w.Context(), testRepo, ""); err != nil {
-					w.Errorf("afterwards: %v", err)
-				}
-				if since, _ := c.API.Gate.Away(); !since.IsZero() {
-					w.Error("afterwards it is away still")
-				}
-				w.claimed(c)
-			})
-		})
+		t.Run(name, func(t *testing.T) { inWorld(t, func(w *world) { w.probed(fail) }) })
 	}
+}
+
+func (w *world) probed(fail func(*http.Request) (*http.Response, error)) {
+	const lasts = 10 * time.Minute
+	begin := time.Now()
+	var sent, pauses atomic.Int32
+	c := w.client("retake-bot", func(o *Options) {
+		o.OnCooldown = func(cd gate.Cooldown) {
+			if pauses.Add(1); cd.Resource != gate.API || !strings.HasPrefix(cd.Why, "GitHub does not answer: ") {
+				w.Errorf("cooldown %+v", cd)
+			}
+		}
+	}, via(func(next http.RoundTripper) http.RoundTripper {
+		return roundTrip(func(r *http.Request) (*http.Response, error) {
+			if time.Since(begin) >= lasts {
+				return next.RoundTrip(r)
+			}
+			sent.Add(1)
+			return fail(r)
+		})
+	}))
+	go func() { // waits for no deadline
+		for time.Since(begin) < lasts {
+			_, _ = c.Claims.Claim(w.Context(), claimRequest(w, testNonce))
+			time.Sleep(3 * time.Second)
+		}
+	}()
+	for time.Since(begin) < lasts {
+		if _, err := c.Inbox.Poll(w.Context(), testRepo, api.Format(begin)); err == nil {
+			w.Fatal("a poll was answered")
+		}
+		if since, why := c.API.Gate.Away(); pauses.Load() > 0 && (since.IsZero() || why == "") {
+			w.Errorf("after %s it is not away", time.Since(begin))
+		}
+		time.Sleep(2 * time.Second)
+	}
+	if n := sent.Load() - gate.DownAfter; n < 5 || n > pauses.Load() { // one per pause that ended
+		w.Fatalf("%d requests in %d pauses", sent.Load(), pauses.Load())
+	}
+	time.Sleep(time.Minute)
+	if _, err := c.Inbox.Poll(w.Context(), testRepo, ""); err != nil {
+		w.Errorf("afterwards: %v", err)
+	}
+	if since, _ := c.API.Gate.Away(); !since.IsZero() {
+		w.Error("afterwards it is still away")
+	}
+	w.claimed(c)
 }
 
 // TestWhatIsNoOutage: refusals are answers, and so is anything between two failures; who gives up says nothing.

@@ -3,6 +3,7 @@ package pages
 import (
 	"slices"
 	"strings"
+	"text/template"
 	"unicode/utf8"
 
 	"retake/internal/github/prose"
@@ -89,29 +90,36 @@ func (r redactor) fence(text string, limit int) string {
 
 func quote(text string) string { return prose.Indent(text, "> ", "> ") }
 
-// Redactor masks what must not be posted: the configured secrets and the token in use. It is made anew when
-// that has changed.
-func (c *Text) Redactor() redactor {
+// Redactor masks what must not be posted: the configured secrets and the token in use.
+func (c *Text) Redactor() redactor { return c.current().redactor }
+
+// current returns the redactor and the templates for the token in use. A new token replaces them.
+func (c *Text) current() *redactorOf {
 	token := c.conn.Token()
 	if made := c.redacts.Load(); made != nil && made.token == token {
-		return made.redactor
+		return made
 	}
 	values := append(slices.Clone(c.secrets), token)
 	for _, v := range c.known {
 		values = append(values, v.Text)
 	}
-	made := &redactorOf{token, redactor{
+	r := redactor{
 		Redactor: leak.Redactor(values...),
 		known:    leak.New(append(slices.Clone(c.known), leak.Value{Text: token})...),
-	}}
+	}
+	made := &redactorOf{token: token, redactor: r, comments: c.templates(r)}
+	r.message = true
+	made.messages = c.templates(r)
 	c.redacts.Store(made)
-	return made.redactor
+	return made
 }
 
 // redactorOf is the redactor while a token is in use.
 type redactorOf struct {
 	token string
 	redactor
+	comments *template.Template
+	messages *template.Template // of what may become the message of a commit
 }
 
 // Secrets hides what must not be shown, without a change of anything else. Nobody knows any values without a client.

@@ -74,19 +74,20 @@ func (c *Text) pageFuncs(r redactor) template.FuncMap {
 }
 
 // Page fills a page in. Should its template be wrong for some data, what went wrong stands at the page's end.
-func (c *Text) Page(name string, data any) string { return c.filled(name, data, c.Redactor()) }
+func (c *Text) Page(name string, data any) string { return filled(c.current().comments, name, data) }
 
-// MessagePage is page for what may become the message of a commit.
+// MessagePage is Page for what may become the message of a commit.
 func (c *Text) MessagePage(name string, data any) string {
-	r := c.Redactor()
-	r.message = true
-	return c.filled(name, data, r)
+	return filled(c.current().messages, name, data)
 }
 
-func (c *Text) filled(name string, data any, r redactor) string {
+func (c *Text) templates(r redactor) *template.Template {
+	return template.Must(commentPages.Clone()).Funcs(c.pageFuncs(r))
+}
+
+func filled(pages *template.Template, name string, data any) string {
 	var s strings.Builder
-	filled := template.Must(commentPages.Clone()).Funcs(c.pageFuncs(r))
-	if err := filled.ExecuteTemplate(&s, name+".md", data); err != nil {
+	if err := pages.ExecuteTemplate(&s, name+".md", data); err != nil {
 		fmt.Fprintf(&s, "\n\nThe rest of this comment cannot be shown: %v\n", err)
 	}
 	return s.String()

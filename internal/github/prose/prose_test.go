@@ -16,72 +16,75 @@ import (
 	"pgregory.net/rapid"
 )
 
+// wordCases maps names to words of people and the Markdown made of them.
+var wordCases = map[string]struct{ in, want string }{
+	"text": {"AT&T's 3 < 4, snake_case: a + b - c", "AT&T's 3 < 4, snake_case: a + b - c"},
+	"mentions": {
+		"thanks @octocat and @acme/team, me@x.org",
+		"thanks @\u200boctocat and @\u200bacme/team, me@\u200bx.org",
+	},
+	"entities": {"&#64;octocat &commat;x @&#111;ctocat &amp;#64;y", `@` + Gap + `octocat @` + Gap +
+		`x @` + Gap + `octocat \&#` + Gap + `64;y`},
+	"escapes":          {`\@octocat \#1`, "@" + Gap + "octocat #" + Gap + "1"},
+	"mention in marks": {"@**octocat** @~~octocat~~", "@**octocat** @~~octocat~~"},
+	"mention in a tag": {"@<b>octocat", `@\<b>octocat`},
+	"references": {
+		"fixes #1, closes acme/x#2, GH-3, PR#4",
+		"fixes #\u200b1, closes acme/x#\u200b2, GH-\u200b3, PR#\u200b4",
+	},
+	"addresses": {
+		"see https://github.com/a/b/issues/5, (www.x.org).",
+		"see `https://github.com/a/b/issues/5`, (`www.x.org`).",
+	},
+	"commits": {
+		"since a5c3785ed8d6a35868bc169f07e40e889087fd2e; effaced",
+		"since `a5c3785ed8d6a35868bc169f07e40e889087fd2e`; effaced",
+	},
+	"link": {
+		"[click](javascript:alert(1)) [#2](x) [r][1]\n\n[1]: https://evil.test",
+		"click (`javascript:alert(1)`) #\u200b2 (`x`) r (`https://evil.test`)",
+	},
+	"image":    {"![x](https://evil.test/p.png)", "x (`https://evil.test/p.png`)"},
+	"autolink": {"<https://evil.test> <a@b.org>", "`https://evil.test` a@\u200bb.org"},
+	"html": {
+		"a <img src=x> <!-- retake:claim --> b\n\n<details>\n<summary>x</summary>",
+		"a \\<img src=x> \\<!\u200b-- retake:claim --> b\n\n\\<details>\n\\<summary>x\\</summary>",
+	},
+	"code":       {"`fmt.Println(\"@x\")` and ``a ` b``", "`fmt.Println(\"@x\")` and ``a ` b``"},
+	"fence":      {"~~~mermaid\na --> @x\n\n```\n~~~\nafter", "````text\na --> @x\n\n```\n````\n\nafter"},
+	"open fence": {"~~~~\nno end", "```text\nno end\n```"},
+	"indented":   {"x\n\n    code", "x\n\n```text\ncode\n```"},
+	"headings":   {"# Done\n\nIt works\n===", "Done\n\nIt works"},
+	"emphasis": {
+		"**bold** *it* ~~no~~ **Note:** x **a**b ***c***",
+		"**bold** *it* ~~no~~ **Note:** x **a**b *c*",
+	},
+	"unclosed": {"**bold *it ~no `x", "\\*\\*bold \\*it \\~no \\`x"},
+	"lists": {
+		"- a\n  - b\n\n    c\n- [ ] d\n\n7. e\n8. f",
+		"- a\n  - b\n    \n    c\n- \\[ \\] d\n\n7. e\n8. f",
+	},
+	"empty items": {"- - \n  - a\n1.\n2. b", "- - a\n\n1. b"},
+	"quotation":   {"> [!WARNING]\n> a\nlazy", "> \\[" + Gap + "!WARNING\\]\n> a\n> lazy"},
+	"table": {
+		"| a | b |\n|---|:-:|\n| `x\\|y` | @me \\| z |\n\nafter",
+		"| a | b |\n| --- | --- |\n| `x\\|y` | @\u200bme \\| z |\n\nafter",
+	},
+	"almost a table": {"a | b\n\\--- | ---", "a | b\n\\--- | ---"},
+	"formulas": {"$x$ costs $5, $$y$$ and $`z`$", "`$x$` costs `$5`, `$$y$$` and `$`" + Gap + "`z`" +
+		Gap + "`$`"},
+	"footnotes": {"a[^1]\n\n[^1]: b c", "a\\[" + Gap + "^1\\]\n\n\\[" + Gap + "^1\\]: b c"},
+	"rules":     {"a\n\n---\n\n***\nb", "a\n\nb"},
+	"beginnings of line": {
+		"a\n\\# b\n\\- c\n1\\. d\n\\> e\n&#43; f\n&nbsp;&#35; g",
+		"a\n\\# b\n\\- c\n1\\. d\n\\> e\n\\+ f\n\u00a0# g",
+	},
+	"invisible": {"a&#x202e;b&#8203;c&#10;d&zwj;", "abc\nd\u200d"},
+}
+
 // TestWords is what becomes of people's words.
 func TestWords(t *testing.T) {
-	for name, tc := range map[string]struct{ in, want string }{
-		"text": {"AT&T's 3 < 4, snake_case: a + b - c", "AT&T's 3 < 4, snake_case: a + b - c"},
-		"mentions": {
-			"thanks @octocat and @acme/team, me@x.org",
-			"thanks @\u200boctocat and @\u200bacme/team, me@\u200bx.org",
-		},
-		"entities": {"&#64;octocat &commat;x @&#111;ctocat &amp;#64;y", `@` + Gap + `octocat @` + Gap +
-			`x @` + Gap + `octocat \&#` + Gap + `64;y`},
-		"escapes":          {`\@octocat \#1`, "@" + Gap + "octocat #" + Gap + "1"},
-		"mention in marks": {"@**octocat** @~~octocat~~", "@**octocat** @~~octocat~~"},
-		"mention in a tag": {"@<b>octocat", `@\<b>octocat`},
-		"references": {
-			"fixes #1, closes acme/x#2, GH-3, PR#4",
-			"fixes #\u200b1, closes acme/x#\u200b2, GH-\u200b3, PR#\u200b4",
-		},
-		"addresses": {
-			"see https://github.com/a/b/issues/5, (www.x.org).",
-			"see `https://github.com/a/b/issues/5`, (`www.x.org`).",
-		},
-		"commits": {
-			"since a5c3785ed8d6a35868bc169f07e40e889087fd2e; effaced",
-			"since `a5c3785ed8d6a35868bc169f07e40e889087fd2e`; effaced",
-		},
-		"link": {
-			"[click](javascript:alert(1)) [#2](x) [r][1]\n\n[1]: https://evil.test",
-			"click (`javascript:alert(1)`) #\u200b2 (`x`) r (`https://evil.test`)",
-		},
-		"image":    {"![x](https://evil.test/p.png)", "x (`https://evil.test/p.png`)"},
-		"autolink": {"<https://evil.test> <a@b.org>", "`https://evil.test` a@\u200bb.org"},
-		"html": {
-			"a <img src=x> <!-- retake:claim --> b\n\n<details>\n<summary>x</summary>",
-			"a \\<img src=x> \\<!\u200b-- retake:claim --> b\n\n\\<details>\n\\<summary>x\\</summary>",
-		},
-		"code":       {"`fmt.Println(\"@x\")` and ``a ` b``", "`fmt.Println(\"@x\")` and ``a ` b``"},
-		"fence":      {"~~~mermaid\na --> @x\n\n```\n~~~\nafter", "````text\na --> @x\n\n```\n````\n\nafter"},
-		"open fence": {"~~~~\nno end", "```text\nno end\n```"},
-		"indented":   {"x\n\n    code", "x\n\n```text\ncode\n```"},
-		"headings":   {"# Done\n\nIt works\n===", "Done\n\nIt works"},
-		"emphasis": {
-			"**bold** *it* ~~no~~ **Note:** x **a**b ***c***",
-			"**bold** *it* ~~no~~ **Note:** x **a**b *c*",
-		},
-		"unclosed": {"**bold *it ~no `x", "\\*\\*bold \\*it \\~no \\`x"},
-		"lists": {
-			"- a\n  - b\n\n    c\n- [ ] d\n\n7. e\n8. f",
-			"- a\n  - b\n    \n    c\n- \\[ \\] d\n\n7. e\n8. f",
-		},
-		"empty items": {"- - \n  - a\n1.\n2. b", "- - a\n\n1. b"},
-		"quotation":   {"> [!WARNING]\n> a\nlazy", "> \\[" + Gap + "!WARNING\\]\n> a\n> lazy"},
-		"table": {
-			"| a | b |\n|---|:-:|\n| `x\\|y` | @me \\| z |\n\nafter",
-			"| a | b |\n| --- | --- |\n| `x\\|y` | @\u200bme \\| z |\n\nafter",
-		},
-		"almost a table": {"a | b\n\\--- | ---", "a | b\n\\--- | ---"},
-		"formulas": {"$x$ costs $5, $$y$$ and $`z`$", "`$x$` costs `$5`, `$$y$$` and `$`" + Gap + "`z`" +
-			Gap + "`$`"},
-		"footnotes": {"a[^1]\n\n[^1]: b c", "a\\[" + Gap + "^1\\]\n\n\\[" + Gap + "^1\\]: b c"},
-		"rules":     {"a\n\n---\n\n***\nb", "a\n\nb"},
-		"beginnings of line": {
-			"a\n\\# b\n\\- c\n1\\. d\n\\> e\n&#43; f\n&nbsp;&#35; g",
-			"a\n\\# b\n\\- c\n1\\. d\n\\> e\n\\+ f\n\u00a0# g",
-		},
-		"invisible": {"a&#x202e;b&#8203;c&#10;d&zwj;", "abc\nd\u200d"},
-	} {
+	for name, tc := range wordCases {
 		if got := Blocks(tc.in, 1000, Style{}); got != tc.want {
 			t.Errorf("%s:\n got %q\nwant %q", name, got, tc.want)
 		}
