@@ -74,6 +74,37 @@ func TestRecordedJournalsForEver(t *testing.T) {
 // A journal that was exported and brought back elsewhere is the same state, behind the same head.
 func TestAnExportIsTheSameState(t *testing.T) {
 	t.Parallel()
+	s := exportedRun(t)
+	file := filepath.Join(t.TempDir(), "export.jsonl.zst")
+	end, err := offline.Export(t.Context(), s.config, file)
+	must(t, err)
+	elsewhere := s.config
+	elsewhere.Director.DataDir = t.TempDir()
+	got, err := offline.Import(t.Context(), elsewhere, file, "")
+	if err != nil || got != end {
+		t.Fatalf("brought back %+v of %+v: %v", got, end, err)
+	}
+	state, head := s.readState(s.config.Director.DataDir)
+	if there, at := s.readState(elsewhere.Director.DataDir); there != state || at != head {
+		t.Errorf("elsewhere the state is %s at %v, and it was %s at %v", there, at, state, head)
+	}
+	v, err := offline.Verify(t.Context(), elsewhere)
+	if err != nil || len(v.Damages) > 0 || v.Head != end.Head {
+		t.Errorf("%+v, %v", v, err)
+	}
+	aside := filepath.Join(t.TempDir(), "aside.jsonl.zst")
+	if got, err := offline.Import(t.Context(), elsewhere, file, aside); err != nil || got != end {
+		t.Errorf("again, in place of the first: %+v, %v", got, err)
+	}
+	if _, err := chain.Read(aside, nil, nil); err != nil {
+		t.Errorf("what was set aside: %v", err)
+	}
+	keepRecorded(t, file)
+}
+
+// exportedRun is a stopped director after a delivery, a second worker, and a question.
+func exportedRun(t *testing.T) *harness {
+	t.Helper()
 	killed := make(chan string, 4)
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
 		switch {
@@ -105,50 +136,35 @@ func TestAnExportIsTheSameState(t *testing.T) {
 			slices.Contains(s.labels(keys[2]), "agent-blocked")
 	})
 	s.stop()
+	return s
+}
 
-	file := filepath.Join(t.TempDir(), "export.jsonl.zst")
-	end, err := offline.Export(t.Context(), s.config, file)
-	must(t, err)
-	elsewhere := s.config
-	elsewhere.Director.DataDir = t.TempDir()
-	got, err := offline.Import(t.Context(), elsewhere, file, "")
-	if err != nil || got != end {
-		t.Fatalf("brought back %+v of %+v: %v", got, end, err)
-	}
-	read := func(dataDir string) (state string, head bus.Head) {
-		c := s.config
-		c.Director.DataDir = dataDir
-		must(t, offline.With(t.Context(), c, false, func(_ context.Context, b *bus.Bus) error {
-			m := fsm.New(looptest.Config())
-			from, err := b.Journal().LoadSnapshot(t.Context(), m.Restore)
-			if err != nil {
-				return err
-			}
-			head, err = b.Journal().Replay(t.Context(), from, func(_ uint64, data []byte) error {
-				records, err := fsm.ReadBatch(data)
-				m.Replay(records)
-				return err
-			})
-			state = stateOf(t, m)
+// readState returns the hash of the state in a data directory's journal, and the journal's head.
+func (s *harness) readState(dataDir string) (state string, head bus.Head) {
+	t := s.t
+	t.Helper()
+	c := s.config
+	c.Director.DataDir = dataDir
+	must(t, offline.With(t.Context(), c, false, func(_ context.Context, b *bus.Bus) error {
+		m := fsm.New(looptest.Config())
+		from, err := b.Journal().LoadSnapshot(t.Context(), m.Restore)
+		if err != nil {
 			return err
-		}))
-		return state, head
-	}
-	state, head := read(s.config.Director.DataDir)
-	if there, at := read(elsewhere.Director.DataDir); there != state || at != head {
-		t.Errorf("elsewhere the state is %s at %v, and it was %s at %v", there, at, state, head)
-	}
-	v, err := offline.Verify(t.Context(), elsewhere)
-	if err != nil || len(v.Damages) > 0 || v.Head != end.Head {
-		t.Errorf("%+v, %v", v, err)
-	}
-	aside := filepath.Join(t.TempDir(), "aside.jsonl.zst")
-	if got, err := offline.Import(t.Context(), elsewhere, file, aside); err != nil || got != end {
-		t.Errorf("again, in place of the first: %+v, %v", got, err)
-	}
-	if _, err := chain.Read(aside, nil, nil); err != nil {
-		t.Errorf("what was set aside: %v", err)
-	}
+		}
+		head, err = b.Journal().Replay(t.Context(), from, func(_ uint64, data []byte) error {
+			records, err := fsm.ReadBatch(data)
+			m.Replay(records)
+			return err
+		})
+		state = stateOf(t, m)
+		return err
+	}))
+	return state, head
+}
+
+// keepRecorded keeps an export among the recorded journals if recordJournal names it.
+func keepRecorded(t *testing.T, file string) {
+	t.Helper()
 	if name := os.Getenv(recordJournal); name != "" {
 		data, err := os.ReadFile(file)
 		must(t, err)

@@ -86,18 +86,7 @@ var corruptions = []corruption{
 // meanwhile is heard.
 func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	t.Parallel()
-	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
-		switch kind, _, _ := strings.Cut(a.plan.Issue.Title, " "); {
-		case kind == "Ask":
-			return asks(ctx, a)
-		case kind == "Wait" && a.plan.Attempt == 1:
-			return a.failsWith(ctx, "network_transient", "connection reset by peer")
-		case kind == "Run":
-			<-ctx.Done()
-			return 1
-		}
-		return a.work(ctx)
-	}))
+	s := withReviews(newHarness(t, everyState))
 	s.config.Journal.OnDamage = config.OnDamageRebuild
 	s.config.Director.MaxWorkers = 2
 	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = time.Hour, 2*time.Hour
@@ -131,31 +120,7 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	s.stop()
 	before := s.outside()
 	for _, c := range corruptions {
-		streams, err := filepath.Glob(filepath.Join(s.config.Director.DataDir,
-			"bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
-		if err != nil || len(streams) != 1 {
-			t.Fatal("no stream", streams, err)
-		}
-		c.do(t, streams[0])
-		if !c.snapshots {
-			must(t, os.RemoveAll(filepath.Join(streams[0], "../OBJ_RETAKE_SNAPSHOTS")))
-		}
-		rebuilt, started := s.logs.FilterMessage("the journal is rebuilt").Len(),
-			s.logs.FilterMessage("director started").Len()
-		s.start()
-		s.until(c.name+": started", func() bool { return s.logs.FilterMessage("director started").Len() > started })
-		for key, state := range states {
-			s.until(fmt.Sprintf("%s: %s is %s", c.name, key, state), s.inState(key, state))
-		}
-		if s.state(merged) != "gone" {
-			t.Errorf("%s: what was merged is %s", c.name, s.state(merged))
-		}
-		noticed := s.logs.FilterMessage("the journal is rebuilt").Len() > rebuilt
-		if c.loud && !noticed {
-			t.Errorf("%s: not noticed", c.name)
-		}
-		t.Logf("%s: rebuilt %t", c.name, noticed)
-		s.stop()
+		s.survives(c, states, merged)
 		if after := s.outside(); after != before {
 			t.Fatalf("%s: outside it was\n%s\nand is\n%s", c.name, before, after)
 		}
@@ -179,6 +144,50 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	if slices.Sort(made); len(slices.Compact(slices.Clone(made))) != len(made) {
 		t.Errorf("an attempt ran twice: %v", made)
 	}
+}
+
+// everyState plays workers that reach the state that an issue's title asks for.
+func everyState(ctx context.Context, a *fakeWorker) int {
+	switch kind, _, _ := strings.Cut(a.plan.Issue.Title, " "); {
+	case kind == "Ask":
+		return asks(ctx, a)
+	case kind == "Wait" && a.plan.Attempt == 1:
+		return a.failsWith(ctx, "network_transient", "connection reset by peer")
+	case kind == "Run":
+		<-ctx.Done()
+		return 1
+	}
+	return a.work(ctx)
+}
+
+// survives damages the journal of a stopped director, and checks that a start brings all states back.
+func (s *harness) survives(c corruption, states map[string]string, merged string) {
+	s.t.Helper()
+	streams, err := filepath.Glob(filepath.Join(s.config.Director.DataDir,
+		"bus/jetstream/*/*/streams/RETAKE_JOURNAL"))
+	if err != nil || len(streams) != 1 {
+		s.t.Fatal("no stream", streams, err)
+	}
+	c.do(s.t, streams[0])
+	if !c.snapshots {
+		must(s.t, os.RemoveAll(filepath.Join(streams[0], "../OBJ_RETAKE_SNAPSHOTS")))
+	}
+	rebuilt, started := s.logs.FilterMessage("the journal is rebuilt").Len(),
+		s.logs.FilterMessage("director started").Len()
+	s.start()
+	s.until(c.name+": started", func() bool { return s.logs.FilterMessage("director started").Len() > started })
+	for key, state := range states {
+		s.until(fmt.Sprintf("%s: %s is %s", c.name, key, state), s.inState(key, state))
+	}
+	if s.state(merged) != "gone" {
+		s.t.Errorf("%s: what was merged is %s", c.name, s.state(merged))
+	}
+	noticed := s.logs.FilterMessage("the journal is rebuilt").Len() > rebuilt
+	if c.loud && !noticed {
+		s.t.Errorf("%s: not noticed", c.name)
+	}
+	s.t.Logf("%s: rebuilt %t", c.name, noticed)
+	s.stop()
 }
 
 // outside is what everybody can see: of each issue and pull request its labels and comments, and every attempt
