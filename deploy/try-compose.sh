@@ -110,7 +110,7 @@ open_issue() {
 delivered() {
 	check "issue $1: labelled agent-review, and nothing else" within 180 reviewed "$1"
 	check "issue $1: one worker container, ever" same "$(created "$1")" 1
-	check "issue $1: no worker is left" within 10 sh -c "[ -z \"\$(docker ps -aq --filter label=retake.fleet=$RETAKE_STACK --filter label=retake.task=demo/widgets#$1)\" ]"
+	check "issue $1: all workers have ended" within 10 sh -c "[ -z \"\$(docker ps -aq --filter label=retake.fleet=$RETAKE_STACK --filter label=retake.task=demo/widgets#$1)\" ]"
 	check "issue $1: one comment by the director" same "$(comments "$1")" 1
 	check "issue $1: the work is on branch retake/$1-a1" pushed "$1"
 }

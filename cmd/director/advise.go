@@ -28,9 +28,9 @@ func classifyCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "classify [FILE...]", Short: "Classify failures: JSON Lines in, JSON Lines out; exit 1 if a line " +
 			"could not be read",
-		Long: "For every line of evidence, print what it means: reason, wait, cause and the rule that decided." +
+		Long: "For every line of evidence, print its classification: reason, wait, cause and the matching rule." +
 			readsLines +
-			"\nWith --text each input as a whole is what one program printed." + handbookNote,
+			"\nWith --text each input as a whole is the output of one program." + handbookNote,
 		Example: `  echo '{"text":"API Error: 529 Overloaded","exit_code":1}' | director classify
   director classify --text --exit-code 1 --tool go build.log`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -65,7 +65,7 @@ type plainText struct {
 
 func (p *plainText) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&p.on, "text", false, "the input is plain text, not JSON: each file is the output of one failure")
-	c.Flags().IntVar(&p.exit, "exit-code", 0, "with --text: the program's exit code (default: not known)")
+	c.Flags().IntVar(&p.exit, "exit-code", 0, "with --text: the program's exit code (default: unknown)")
 	c.Flags().StringVar(&p.stage, "stage", "", "with --text: the stage that ran it, e.g. VALIDATE")
 	c.Flags().StringVar(&p.tool, "tool", "", "with --text: the program, e.g. go or claude-code")
 }
@@ -93,7 +93,8 @@ func decideCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "decide [FILE...]", Short: "Decide what follows from histories of failures: JSON Lines in, JSON Lines " +
 			"out; exit 1 if a line could not be read",
-		Long: "For every history of failures, print what its last one leads to: action, delay, meter and why." +
+		Long: "For every history of failures, print the verdict on the last one: action, delay, meter and " +
+			"explanation." +
 			readsLines + limitsNote + handbookNote,
 		Example: `  echo '{"failures":[{"reason":"network_transient"}]}' | director decide
   echo '{"failures":[{"class":"TRANSIENT"},{"class":"TRANSIENT"}],"facts":{"has_alternative":true}}' | director decide --preset cortex`,
@@ -113,7 +114,7 @@ func decideCommand(o *options) *cobra.Command {
 		},
 	}
 	chosen.flags(c)
-	c.Flags().BoolVar(&explain, "explain", false, "add what a person would be asked")
+	c.Flags().BoolVar(&explain, "explain", false, "add the question to a person")
 	return c
 }
 

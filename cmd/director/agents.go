@@ -38,20 +38,19 @@ func agentsTryCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "try NAME [CASE...]",
 		Args: needs(cobra.MinimumNArgs(1), "name an agent: one of docs/specs/agents.md, or of your "+
-			"recovery.agents_file"), Short: "Start an agent's CLI on a stand-in for its provider, and say what " +
-			"was understood",
-		Long: "Start the CLI of a profile on a stand-in for its provider, and say what was understood: answers, " +
-			"usage, edits, errors.\n" +
-			"It runs as for an issue: in a container of containers.image, or as a process if containers.runtime says " +
-			"so. No account is needed.\n" +
-			"Without cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
-			"Exit 0: everything was read as it should be; 1: something was not; 2: the agent could not be tried.",
+			"recovery.agents_file"), Short: "Run an agent's CLI against a stand-in for its provider, and check the " +
+			"result",
+		Long: "Run the CLI of a profile against a stand-in for its provider, and check the result: answers, usage, " +
+			"edits, errors.\nIt runs as for an issue: in a container of containers.image, or as a process if " +
+			"containers.runtime is process. No account is needed.\nWithout " +
+			"cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
+			"Exit 0: everything was read correctly; 1: something was not; 2: the agent could not run.",
 		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c " +
 			"my.toml --set containers.runtime=process",
 	}
-	c.Flags().StringVar(&worker, "worker-binary", "", "the static worker (default: worker beside this program)")
+	c.Flags().StringVar(&worker, "worker-binary", "", "static worker binary (default: \"worker\" beside this program)")
 	c.Flags().DurationVar(&limit, "limit", 2*time.Minute, "how long the agent may take for one case")
-	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print what the agent printed")
+	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print the agent's output")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		cfg, err := o.load()
 		if err != nil {
@@ -173,10 +172,10 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 
 // tell prints the result of one run.
 func (t tryout) tell(r trial.Result) {
-	verdict := "as it should be"
+	verdict := "correct"
 	if !r.Case.Right(r.Reason()) {
 		want := cmp.Or(string(r.Case.Reason), "a success")
-		verdict = "NOT as it should be: " + want
+		verdict = "WRONG: want " + want
 	}
 	read := "success"
 	if r.Reason() != "" {
@@ -206,8 +205,7 @@ func (t tryout) tell(r trial.Result) {
 	}
 	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
 	if r.Requests+r.Side == 0 && r.Case.Answers() && r.Reason() != recovery.ToolNotFound {
-		line("note", "nothing reached the stand-in: the key \"try\" of its profile says how it is pointed there "+
-			"(docs/specs/agents.md)")
+		line("note", "no request reached the stand-in: set the key \"try\" in its profile (docs/specs/agents.md)")
 	}
 	if t.verbose {
 		t.quote("stdout", r.Output)

@@ -54,23 +54,23 @@ func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	}
 	out, err := try("mine")
 	for _, want := range []string{
-		"ok: everything works\n  read as   success (as it should be)\n  edits     standin.txt\n  steps     read_file " +
+		"ok: everything works\n  read as   success (correct)\n  edits     standin.txt\n  steps     read_file " +
 			"README.md; write_file standin.txt; run_command",
-		"usage     3", "auth_error (as it should be)", "rate_limited, wait 1h0m0s (as it should be)",
-		"context_overflow (as it should be)",
+		"usage     3", "auth_error (correct)", "rate_limited, wait 1h0m0s (correct)",
+		"context_overflow (correct)",
 	} {
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%v, no %q in\n%s", err, want, out)
 		}
 	}
 	out, err = try("deaf", "invalid-key")
-	if answer := "NOT as it should be: auth_error"; !strings.Contains(out, answer) ||
-		!strings.Contains(out, "nothing reached the stand-in") || err == nil {
+	if answer := "WRONG: want auth_error"; !strings.Contains(out, answer) ||
+		!strings.Contains(out, "no request reached the stand-in") || err == nil {
 		t.Errorf("%v, no %q in\n%s", err, answer, out)
 	}
 	for _, args := range [][]string{{"deaf", "refused"}, {"absent", "ok"}} { // nothing could reach it
 		if out, _ := try(args...); !strings.Contains(out, args[1]+": ") ||
-			strings.Contains(out, "nothing reached the stand-in") {
+			strings.Contains(out, "no request reached the stand-in") {
 			t.Errorf("%v blames the profile:\n%s", args, out)
 		}
 	}

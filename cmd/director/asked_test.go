@@ -100,11 +100,11 @@ func TestNothingIsSaid(t *testing.T) {
 	}{
 		{
 			"director explain a/b#1 --at 2026-11-01 --set director.data_dir=" + dir, 1,
-			"nothing was known of a/b#1 then: its story begins at 2026-11-21T10:00:00Z\n",
+			"a/b#1 was unknown at that time: its story begins at 2026-11-21T10:00:00Z\n",
 		},
 		{
 			"director explain a/b#1 --at 2999-01-01 --set director.data_dir=" + dir, 2,
-			"2999-01-01T00:00:00Z is still to come",
+			"2999-01-01T00:00:00Z is in the future",
 		},
 		{"director events --set director.data_dir=$PWD/none", 1, "the journal in "},
 		{"director replay --set director.data_dir=$PWD/none", 1, "the journal in "},

@@ -18,7 +18,8 @@ import (
 )
 
 func busCommand() *cobra.Command {
-	c := &cobra.Command{Use: "bus", Short: "Make and renew the keys of a NATS server to join, or stand before one"}
+	c := &cobra.Command{Use: "bus", Short: "Create and renew the keys of a NATS server to join, or relay connections " +
+		"to it"}
 	c.AddCommand(busInitCommand(), busPersonCommand(), busRelayCommand())
 	return c
 }
@@ -65,8 +66,8 @@ nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
 	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address that the server is reached by; may be "+
 		"repeated, people use the first")
 	f.IntVar(&i.Port, "port", 4222, "port of the server")
-	f.StringArrayVar(&i.Routes, "route", nil, "where one server of a cluster is reached by the others, HOST:PORT; "+
-		"repeated for each of them")
+	f.StringArrayVar(&i.Routes, "route", nil, "address of one server in a cluster for the others, HOST:PORT; repeat "+
+		"for each server")
 	f.StringVar(&i.Store, "store", "/data", "folder of streams and accounts, as the server sees it")
 	f.StringVar(&i.ServerDir, "server-dir", "", "DIR/server as the server sees it (default: where it is made)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
@@ -125,7 +126,7 @@ func busPersonNewCommand() *cobra.Command {
 			return nil
 		},
 	}
-	c.Flags().StringVar(&url, "url", "", "where people reach the server")
+	c.Flags().StringVar(&url, "url", "", "public address of the server")
 	c.Flags().StringVar(&to, "to", "", "folder of the credential (default: DIR)")
 	c.Flags().String("prefix", wire.DefaultPrefix, "agent_bus.prefix")
 	_ = c.MarkFlagRequired("url")
@@ -136,8 +137,8 @@ func busPersonRevokeCommand() *cobra.Command {
 	var credential string
 	c := &cobra.Command{
 		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the folder of the keys"),
-		Short: "Revoke a person's credential, for ever; others stay as they are",
-		Long: `Revoke a person's credential, for ever; others stay as they are. It is revoked in the claims and in nats.conf below DIR/server, and at the
+		Short: "Revoke a person's credential permanently; other credentials stay",
+		Long: `Revoke a person's credential permanently; other credentials stay. It is revoked in the claims and in nats.conf below DIR/server, and at the
 server that the credential names, whose connections with it are closed at once. The files of the credential are removed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if credential == "" {
@@ -156,8 +157,8 @@ server that the credential names, whose connections with it are closed at once. 
 				return err
 			}
 			if err := bus.PushClaims(cmd.Context(), p.URL, d, claims); err != nil {
-				return noBecause{fmt.Errorf("revoked in the files, but the server at %s was not told (%w): restart "+
-					"it, or repeat this command when it is there", p.URL, err)}
+				return noBecause{fmt.Errorf("revoked in the files, but not at the server %s (%w): restart it, or "+
+					"repeat this command when it is available", p.URL, err)}
 			}
 			for _, file := range []string{credential, filepath.Join(filepath.Dir(credential), keys.FilePersonCreds)} {
 				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -22,7 +22,7 @@ director bus person revoke keys --credential operator.json; echo "exit $?"`)
 		`store_dir: "/data"`, `dir: "/data/accounts"`,
 		"the folder has keys already", "exit 1", "renewed; reload NATS", "keys/operator.json is there: revoke it first",
 		"600 operator.json",
-		"revoked in the files, but the server at tls://nats:4333 was not told",
+		"revoked in the files, but not at the server tls://nats:4333 (",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("exit %d, want %q in\n%s", exit, want, out)

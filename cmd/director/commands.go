@@ -21,14 +21,12 @@ func configCommand(o *options) *cobra.Command {
 
 func configCheckCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and what `director " +
-			"run` would miss",
-		Long: "Report every problem in the configuration, with its line, and what `director run` would miss besides: " +
-			"the token, a variable to pass on, a folder to\n" +
-			"write to. It asks nobody: `director doctor` also looks at this machine, GitHub and the " +
-			"container engine.\n" +
-			"Exit 0: nothing is in the way; 1: the file is right, but `director run` would not start with it here; " +
-			"2: the file is wrong, or there is none.",
+		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and missing " +
+			"requirements of `director run`",
+		Long: "Report every problem in the configuration, with its line, and missing requirements of `director run`: " +
+			"the token, a variable to pass on, a folder to\nwrite to. It makes no requests: `director doctor` also " +
+			"checks this machine, GitHub and the container engine.\nExit 0: no problems found; 1: the file is valid, " +
+			"but `director run` would not start with it here; 2: the file is invalid or missing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := o.world()
 			if err != nil {
@@ -65,9 +63,8 @@ func configShowCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show", Args: cobra.NoArgs, Short: "Print every key with its effective value, and where it came from",
 		Long: "Print every key with its effective value, as a file that loads to the same. With --origin: one line " +
-			"for each key: its name, where its value\n" +
-			"came from (default, file:line, variable, flag, or the preset or policy file whose bound holds), and the " +
-			"value. Secrets are not shown.",
+			"for each key with its name, the origin of its\nvalue (default, file:line, variable, flag, or the preset " +
+			"or policy file that sets the bound), and the value. Secrets are not shown.",
 		Example: "  director config show --origin\n  director config show --json | jq -r '.[] | select(.from != " +
 			"\"default\") | .key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -31,10 +31,9 @@ func configInitCommand(_ *options) *cobra.Command {
 	d := config.Default()
 	c := &cobra.Command{
 		Use: "init", Args: cobra.NoArgs, Short: "Write a short commented configuration",
-		Long: "Write a short commented configuration for your repository. On a terminal it asks for what no flag " +
-			"says; elsewhere --repository and --agent (or --run) are\n" +
-			"needed. A file that is there is left alone, unless --force is given.\n" +
-			"Exit 0: written; 1: the file is there already; 2: it cannot be written like this.",
+		Long: "Write a short commented configuration for your repository. On a terminal it asks for missing flags; " +
+			"elsewhere --repository and --agent (or --run) are\nrequired. An existing file is not overwritten " +
+			"without --force.\nExit 0: written; 1: the file exists already; 2: it cannot be written like this.",
 		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 " +
 			"--agent claude-code --check \"go test ./...\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,13 +49,13 @@ func configInitCommand(_ *options) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringSliceVar(&s.repositories, "repository", nil, "owner/name; may be repeated")
-	f.StringVar(&s.image, "image", d.Containers.Image, "image of the workers: any that has what the stages run")
+	f.StringVar(&s.image, "image", d.Containers.Image, "image of the workers, with the programs of the stages")
 	f.StringVar(&s.agent, "agent", "", "agent of the stage CODE: "+strings.Join(d.Agents.Names(), ", "))
-	f.StringVar(&s.run, "run", "", "a program of your own for the stage CODE, instead of an agent")
+	f.StringVar(&s.run, "run", "", "a custom program for the stage CODE, instead of an agent")
 	f.StringArrayVar(&s.checks, "check", nil, `what work has to pass, e.g. "go test ./..."; may be repeated`)
 	f.StringVar(&s.branch, "base-branch", d.GitHub.BaseBranch, "branch that work starts from")
 	f.StringVar(&s.rt, "runtime", "", "docker or process (default: docker)")
-	f.BoolVar(&s.writes, "writes", false, "github.writes = true: claim issues from the first start on")
+	f.BoolVar(&s.writes, "writes", false, "set github.writes = true: claim issues from the first start")
 	f.StringVar(&s.output, "output", config.LocalFile, "file to write")
 	f.BoolVar(&s.force, "force", false, "replace a file that is there")
 	c.MarkFlagsMutuallyExclusive("agent", "run")
@@ -74,7 +73,7 @@ func (s *starting) questions() []question {
 	return []question{
 		{"repository", "GitHub repository (owner/name)", true, func(t string) { s.repositories = words(t) }},
 		{"base-branch", "Branch that work starts from", false, func(t string) { s.branch = t }},
-		{"image", "Image of the workers, with all that your checks need", false, func(t string) { s.image = t }},
+		{"image", "Image of the workers, with everything that your checks need", false, func(t string) { s.image = t }},
 		{
 			"agent", "Agent (" + strings.Join(config.Default().Agents.Names(), ", ") + ")", true,
 			func(t string) { s.agent = t },
@@ -106,7 +105,7 @@ func (s *starting) complete(cmd *cobra.Command, ask bool) error {
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("this is no terminal to ask on: give %s, e.g. director config init --repository "+
+		return fmt.Errorf("cannot ask without a terminal: give %s, e.g. director config init --repository "+
 			"acme/widgets --agent claude-code", strings.Join(missing, " and "))
 	}
 	return nil

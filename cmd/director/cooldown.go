@@ -25,7 +25,7 @@ func cooldownCommand(o *options) *cobra.Command {
 
 func cooldownListCommand(o *options) *cobra.Command {
 	var asJSON bool
-	c := o.asking("list", "List the resources that are closed: until when, since when, and on whose word",
+	c := o.asking("list", "List the closed resources, with their start, end and source",
 		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
 			s, err := operator.AskSnapshot(ctx, dataDir)
 			if err != nil {
@@ -91,18 +91,17 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 	var all, asJSON bool
 	c := &cobra.Command{
 		Use: "lift RESOURCE...|--all", Short: "Open resources again that are closed because of a limit",
-		Long: "Open resources again that are closed because of a limit: model.*, or github.read and github.write. " +
-			"Tasks that wait for them go on.\n" +
-			"What workers said before counts no more; what they or GitHub say next counts as ever.\n" +
-			"Exit 0: opened, and that is in the journal; 1: one of them is not closed, so nothing was done; 2: " +
-			"cannot be done.",
+		Long: "Open resources that are closed because of a limit: model.*, or github.read and github.write. Tasks " +
+			"waiting for them continue.\nEarlier reports of workers no longer count; new reports of workers or " +
+			"GitHub can close them again.\nExit 0: opened and recorded in the journal; 1: one of them is not closed, " +
+			"so nothing changed; 2: cannot be done.",
 		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
 	}
 	c.Flags().BoolVar(&all, "all", false, "every resource that is closed")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	c.RunE = func(cmd *cobra.Command, resources []string) error {
 		if all != (len(resources) == 0) {
-			return errors.New("name the resources, or say --all: cooldown list shows what is closed")
+			return errors.New("name the resources, or use --all: cooldown list shows the closed ones")
 		}
 		cfg, broken, err := o.toAsk()
 		if err != nil {

@@ -37,14 +37,12 @@ func doctorCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Args: cobra.NoArgs, Short: "Look whether anything is in the director's way: configuration, " +
 			"machine, GitHub, containers",
-		Long: "Look whether anything is in the director's way, and say what to do about it: one line for each " +
-			"finding. Nothing is changed on GitHub, and nothing is left\n" +
-			"behind: a container that looks from inside, and its network if the workers' is not there yet, are " +
-			"removed again. Nothing is pulled.\n" +
-			"It may be run beside a director.\n\n" + rowsOfDoctor() +
-			"\nExit 0: nothing is in the way (there may be warnings); 1: something is; 2: it could not look.",
+		Long: "Check the director's environment, and suggest remedies: one line for each finding. Nothing is changed " +
+			"on GitHub. A test container, and its network if\nthe workers' does not exist yet, are removed " +
+			"afterwards. No image is pulled.\nIt can run beside a director.\n\n" + rowsOfDoctor() +
+			"\nExit 0: no problems found (there may be warnings); 1: a problem was found; 2: the checks could not run.",
 	}
-	c.Flags().BoolVar(&offline, "offline", false, "only what needs neither GitHub nor a container engine")
+	c.Flags().BoolVar(&offline, "offline", false, "only checks that need neither GitHub nor a container engine")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -75,8 +73,8 @@ func doctorCommand(o *options) *cobra.Command {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
 			if h, away := operator.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil &&
 				h.OK && !r.OK {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The director that runs with this data directory is well "+
-					"(%s): the problems are those of one that were started from this shell, with its environment.\n",
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The director running with this data directory is healthy "+
+					"(%s). The problems apply to a director started from this shell, with its environment.\n",
 					h.Summary())
 			}
 		}

@@ -22,23 +22,22 @@ func explainCommand(o *options) *cobra.Command {
 	var e explaining
 	c := &cobra.Command{
 		Use: "explain ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted),
-		Short: "Tell an issue's story: where it stands, what it waits for, what you can do, and how it came to that",
-		Long: "Tell an issue's story, from the journal: where it stands, what it waits for and until when, what you " +
-			"can do now; then each attempt with what was\n" +
-			"observed, how that was read (rule, quote, certainty), which policy row decided, what the meters were " +
-			"before and after, and what was done.\n" +
-			"ISSUE is " + issueWanted + ". Without a running director the journal in director.data_dir is read.\n" +
-			"Exit 0: told; 1: the journal has nothing of the issue; 2: it could not be read.",
+		Short: "Show an issue's state, pending events, options and history",
+		Long: "Show an issue from the journal: its state, its pending events with their times, and your options; " +
+			"then each attempt with its observations, their\nclassification (rule, quote, certainty), the deciding " +
+			"policy row, the meters before and after, and the action taken.\nISSUE " +
+			"is " + issueWanted + ". Without a running director the journal in director.data_dir is read.\n" +
+			"Exit 0: shown; 1: the journal has no record of the issue; 2: it could not be read.",
 	}
-	c.Flags().StringVar(&e.at, "at", "", "as it was then: a time (2006-01-02T15:04:05Z), a time of today (15:04), or "+
-		"how long ago (90m, 2d)")
-	c.Flags().StringVar(&e.export, "journal", "", "read this `FILE` that \"director journal export\" wrote, and tell "+
-		"how it stood at its end")
-	c.Flags().BoolVar(&e.follow, "follow", false, "go on with what happens, until the issue is over or the command "+
+	c.Flags().StringVar(&e.at, "at", "", "show an earlier state: a time (2006-01-02T15:04:05Z), a time of today "+
+		"(15:04), or an age (90m, 2d)")
+	c.Flags().StringVar(&e.export, "journal", "", "read this `FILE` from \"director journal export\", and show its "+
+		"final state")
+	c.Flags().BoolVar(&e.follow, "follow", false, "continue with new events, until the issue is over or the command "+
 		"is interrupted")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
-	c.Flags().BoolVar(&e.json, "json", false, "print the story as one JSON object; what follows, as one line "+
-		"for each event")
+	c.Flags().BoolVar(&e.json, "json", false, "print the story as one JSON object; with --follow, new events as one "+
+		"line each")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return e.run(cmd, o, args[0]) }
 	return c
 }
@@ -103,7 +102,7 @@ func notYet(err error, ask func(time.Time) (story.Story, time.Time, error)) erro
 	if told.Dropped == 0 && len(told.Events) > 0 {
 		since = told.Events[0].At
 	}
-	return fmt.Errorf("nothing was known of %s then: its story begins at %s", told.Issue,
+	return fmt.Errorf("%s was unknown at that time: its story begins at %s", told.Issue,
 		since.UTC().Format(time.RFC3339))
 }
 
@@ -111,7 +110,7 @@ func notYet(err error, ask func(time.Time) (story.Story, time.Time, error)) erro
 func pastOf(text string, now time.Time) (time.Time, error) {
 	t, err := timeOf(text, now)
 	if err == nil && t.After(now) {
-		return t, fmt.Errorf("%s is still to come (it is %s): what happens then nobody knows",
+		return t, fmt.Errorf("%s is in the future (it is %s)",
 			t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return t, err
@@ -171,15 +170,15 @@ func eventsCommand(o *options) *cobra.Command {
 	var asJSON, follow bool
 	var issue, since string
 	c := &cobra.Command{
-		Use: "events", Args: cobra.NoArgs, Short: "List what has happened, one line each",
-		Long: "List what has happened, one line each: time, issue and attempt, and what it was. Without a running " +
-			"director the journal in director.data_dir is read.\n" +
-			"Exit 0: listed; 1: there is no journal, or it has nothing of the issue; 2: it could not be read.",
+		Use: "events", Args: cobra.NoArgs, Short: "List events, one line each",
+		Long: "List events, one line each: time, issue, attempt and description. Without a running director it reads " +
+			"the journal in director.data_dir.\nExit 0: listed; 1: there is no journal, or it has no record of the " +
+			"issue; 2: it could not be read.",
 	}
 	c.Flags().StringVar(&issue, "issue", "", "only of this issue: "+issueWanted)
-	c.Flags().StringVar(&since, "since", "24h", "from then on: a time (2006-01-02T15:04:05Z), a time of today "+
-		"(15:04), or how long ago (90m, 2d); \"\" for all that the journal has")
-	c.Flags().BoolVar(&follow, "follow", false, "go on with what happens, until interrupted")
+	c.Flags().StringVar(&since, "since", "24h", "start time: a time (2006-01-02T15:04:05Z), a time of today (15:04), "+
+		"or an age (90m, 2d); \"\" for the whole journal")
+	c.Flags().BoolVar(&follow, "follow", false, "continue with new events until interrupted")
 	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object for each event")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, broken, err := o.toAsk()
@@ -217,7 +216,7 @@ func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broke
 	case err != nil:
 		return err
 	case all:
-		_, err = fmt.Fprintf(to, "nothing has happened since %s; --since \"\" shows what was before\n", since)
+		_, err = fmt.Fprintf(to, "no events since %s; --since \"\" shows earlier events\n", since)
 		return err
 	case f.Issue != "":
 		return noBecause{errors.New(operator.NoStory(f.Issue))}
@@ -302,6 +301,6 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 	if d, err := time.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-d), nil
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: want 2006-01-02T15:04:05Z, 2006-01-02, 15:04 (UTC, today), or how "+
-		"long ago, as 90m or 2d", text)
+	return time.Time{}, fmt.Errorf("invalid time %q: want 2006-01-02T15:04:05Z, 2006-01-02, 15:04 (UTC, today), or "+
+		"an age such as 90m or 2d", text)
 }

@@ -53,10 +53,11 @@ func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	case owner != "":
 		return fsm.IssueKey(fmt.Sprintf("%s/%s#%d", owner, repo, n)), nil
 	case len(found) > 1:
-		return "", fmt.Errorf("%q may be an issue of %s: say which, e.g. %s#%d", name, strings.Join(found, ", "),
+		return "", fmt.Errorf("%q may be an issue of %s: name the repository, e.g. "+
+			"%s#%d", name, strings.Join(found, ", "),
 			found[0], n)
 	case len(repositories) == 0:
-		return "", fmt.Errorf("%q names no repository, and the configuration has none: want owner/repo#%d", name, n)
+		return "", fmt.Errorf("%q has no repository, and the configuration has none: want owner/repo#%d", name, n)
 	}
 	return "", fmt.Errorf("%q: github.repositories has no %s, only %s: want %s", name, repo,
 		strings.Join(repositories, ", "), issueWanted)

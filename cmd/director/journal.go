@@ -22,24 +22,22 @@ var journalCommands = []func(*options) *cobra.Command{
 }
 
 func journalCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "journal", Short: "Check the journal, save it to a file, bring it back, or make it anew"}
+	c := &cobra.Command{Use: "journal", Short: "Verify, export, import or rebuild the journal"}
 	for _, make := range journalCommands {
 		c.AddCommand(make(o))
 	}
 	return c
 }
 
-const noDirector = "\nWith the embedded bus no director may run on the data directory meanwhile: stop it first; " +
-	"workers go on."
+const noDirector = "\nWith the embedded bus, stop any director on the data directory first; workers continue."
 
 func journalVerifyCommand(o *options) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "verify", Args: cobra.NoArgs, Short: "Read all of the journal and name every damage",
-		Long: "Read all of the journal: archived segments, live batches, journal.head, which says how far it went, " +
-			"and snapshots, which are compared with what the batches lead to. Nothing is changed:\n" +
-			"with the embedded bus a copy in TMPDIR is read.\n" +
-			"Exit 0: it is whole; 1: it is damaged; 2: it could not be read." + noDirector,
+		Long: "Read the whole journal: archived segments, live batches, journal.head, which records its length, and " +
+			"snapshots, which are compared with the replayed batches. Nothing is changed:\nwith the embedded bus it " +
+			"reads a copy in TMPDIR.\nExit 0: it is complete; 1: it is damaged; 2: it could not be read." + noDirector,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -57,7 +55,7 @@ func journalVerifyCommand(o *options) *cobra.Command {
 			return answer(len(v.Damages) == 0, err)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print what was found as one JSON object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	return c
 }
 
@@ -123,11 +121,10 @@ func journalImportCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want the file of one export"),
 		Short: "Bring an exported journal back",
-		Long: "Bring a journal that `director journal export` wrote back into an empty one: the same batches at the " +
-			"same sequences, so that a director starts to the\n" +
-			"same state. What was decided after the export is not in it: a director that starts from it may do again " +
-			"what was done since.\n" +
-			"No director may run on the data directory, or lead on a bus that is joined.",
+		Long: "Import a journal from `director journal export` into an empty one: the same batches at the same " +
+			"sequences, so that a director starts with the\nsame state. Later decisions are missing: a director that " +
+			"starts from it may repeat actions taken after the export.\nNo director may run on the data directory, " +
+			"or lead on a joined bus.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -136,7 +133,7 @@ func journalImportCommand(o *options) *cobra.Command {
 			end, err := offline.Import(cmd.Context(), cfg, args[0], aside)
 			switch {
 			case errors.Is(err, bus.ErrJournalNotEmpty):
-				return noBecause{fmt.Errorf("%w: --set-aside FILE does so", err)}
+				return noBecause{fmt.Errorf("%w: use --set-aside FILE", err)}
 			case err != nil:
 				return err
 			}
@@ -145,7 +142,7 @@ func journalImportCommand(o *options) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&aside, "set-aside", "", "write what can be read of the journal that is there to this file, "+
-		"and replace it; its archive goes into a folder beside")
+	c.Flags().StringVar(&aside, "set-aside", "", "write the readable part of the existing journal to this file, and "+
+		"replace it; its archive moves to a folder beside")
 	return c
 }

@@ -17,13 +17,12 @@ import (
 func journalRebuildCommand(o *options) *cobra.Command {
 	var worker, level string
 	c := &cobra.Command{
-		Use: "rebuild", Args: cobra.NoArgs, Short: "Begin a new journal from what GitHub, containers, reports and " +
-			"checkouts know",
-		Long: "Sets the journal aside and begins a new one: claims, attempts, questions and deliveries are read from " +
-			"GitHub, containers, stored reports and checkouts;\n" +
-			"what of the old journal is sound is kept where nothing newer was found. No director may run on the data " +
-			"directory, or lead on a bus that is joined.\n" +
-			"It prints what became of each issue. On GitHub nothing is changed; the next run goes on from there.",
+		Use: "rebuild", Args: cobra.NoArgs, Short: "Create a new journal from GitHub, containers, reports and " +
+			"checkouts",
+		Long: "Set the journal aside and create a new one: claims, attempts, questions and deliveries come from " +
+			"GitHub, containers, stored reports and checkouts;\nsound parts of the old journal fill the gaps. No " +
+			"director may run on the data directory, or lead on a joined bus.\nIt prints the result for each issue. " +
+			"Nothing changes on GitHub; the next run continues from there.",
 	}
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")

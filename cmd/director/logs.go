@@ -24,23 +24,21 @@ func logsCommand(o *options) *cobra.Command {
 	var l logging
 	c := &cobra.Command{
 		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted),
-		Short: "Print what an attempt printed, or prints now",
-		Long: "Print what an attempt printed, or prints now: redacted, each line with its time (UTC), its stage, and " +
-			"! before what went to stderr.\n" +
-			"Without --attempt it is the newest, and with --follow those that come after it, until the " +
-			"task is over.\n" +
-			"Without a running director the files below director.data_dir are read.\n" +
-			"Of what the worker says itself the message is printed; --raw prints all of it.\n" +
-			"Exit 0: printed; 1: nothing is known of the issue, the attempt or the stage; 2: it cannot be read.",
+		Short: "Print an attempt's output, past or live",
+		Long: "Print an attempt's output, past or live: redacted, each line with its time (UTC), its stage, and ! " +
+			"before stderr lines.\nWithout --attempt it prints the newest attempt, and with --follow also later " +
+			"ones, until the task is over.\nWithout a running director it reads the files below " +
+			"director.data_dir.\nIt prints only the messages of the worker's own lines; --raw prints them " +
+			"completely.\nExit 0: printed; 1: the issue, the attempt or the stage is unknown; 2: it cannot be read.",
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
 			"21 --tail 50 --follow",
 	}
 	c.Flags().IntVar(&l.filter.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
 	c.Flags().StringVar(&l.filter.Stage, "stage", "", "only this stage, e.g. CODE")
-	c.Flags().IntVar(&l.filter.Last, "tail", 0, "of what is there already print so many lines at most (default: all)")
+	c.Flags().IntVar(&l.filter.Last, "tail", 0, "print at most this many existing lines (default: all)")
 	c.Flags().BoolVarP(&l.filter.Follow, "follow", "f", false, "wait for more")
 	c.Flags().BoolVar(&l.json, "json", false, "one JSON object per line")
-	c.Flags().BoolVar(&l.raw, "raw", false, "print the worker's own lines as they are, in JSON")
+	c.Flags().BoolVar(&l.raw, "raw", false, "print the worker's own lines unchanged, in JSON")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return l.run(cmd, o, args[0]) }
 	return c
 }
@@ -87,7 +85,7 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 		}
 		return noBecause{noStage(f.Stage, all.stages)}
 	case err == nil && !out.any:
-		fmt.Fprintln(cmd.ErrOrStderr(), "it has printed nothing yet")
+		fmt.Fprintln(cmd.ErrOrStderr(), "no output yet")
 	}
 	return err
 }
@@ -100,7 +98,7 @@ func (l *logging) read(cmd *cobra.Command, from logSource, f output.Filter, p *l
 		return orBroken(err, from.broken)
 	}
 	if f.Follow {
-		fmt.Fprintf(cmd.ErrOrStderr(), "nothing can be followed: %v; this is what is kept\n", err)
+		fmt.Fprintf(cmd.ErrOrStderr(), "cannot follow: %v; showing the stored output\n", err)
 	}
 	return p.print(operator.StoredLines(cmd.Context(), from.dir, from.issue, f))
 }
@@ -108,9 +106,9 @@ func (l *logging) read(cmd *cobra.Command, from logSource, f output.Filter, p *l
 // noStage reports a stage without output, and lists the stages with output.
 func noStage(stage string, stages []string) error {
 	if len(stages) == 0 {
-		return fmt.Errorf("nothing was printed in a stage %s, nor in any other", stage)
+		return fmt.Errorf("no output in stage %s, or in any other stage", stage)
 	}
-	return fmt.Errorf("nothing was printed in a stage %s: there is output of %s", stage, strings.Join(stages, ", "))
+	return fmt.Errorf("no output in stage %s; there is output of %s", stage, strings.Join(stages, ", "))
 }
 
 // logPrinter prints lines of output, for people or for programs.

@@ -33,7 +33,7 @@ var storedLogs = map[string]struct {
 	},
 	"director logs 21 --stage CODE -c my.toml": {
 		1,
-		"nothing was printed in a stage CODE, nor in any other",
+		"no output in stage CODE, or in any other stage",
 	},
 	"director logs 21 --attempt 3 -c my.toml": {1, "attempt 3"},
 	"director logs 22 -c my.toml":             {1, "acme/widgets#22"},

@@ -82,7 +82,7 @@ func drainCommand(o *options) *cobra.Command {
 			}
 			return drained(ctx, cmd.OutOrStdout(), dataDir)
 		})
-	c.Flags().BoolVar(&wait, "wait", false, "return when no worker is left")
+	c.Flags().BoolVar(&wait, "wait", false, "return after the last worker has ended")
 	return c
 }
 
@@ -94,7 +94,7 @@ func drained(ctx context.Context, out io.Writer, dataDir string) error {
 			return err
 		}
 		if len(s.Workers) == 0 {
-			fmt.Fprintln(out, "no worker is left")
+			fmt.Fprintln(out, "all workers have ended")
 			return nil
 		}
 		select {
@@ -144,7 +144,7 @@ func (o *options) shown(use, short string, table func(io.Writer, wire.Snapshot))
 }
 
 func statusCommand(o *options) *cobra.Command {
-	return o.shown("status", "Show the director, its workers and what it waits for",
+	return o.shown("status", "Show the director, its workers and pending events",
 		func(w io.Writer, s wire.Snapshot) {
 			fmt.Fprintf(w, "director\t%s\nphase\t%s\nsince\t%s\n", s.Director.RunID, s.Director.Phase,
 				s.Director.Since.Format(time.RFC3339))

@@ -125,8 +125,8 @@ func TestCooldownCommands(t *testing.T) {
 			open, "director cooldown lift model.none", 1,
 			"model.none is not closed; director cooldown list shows what is\n",
 		},
-		{closed, "director cooldown lift", 2, "name the resources, or say --all"},
-		{closed, "director cooldown lift model.x --all", 2, "name the resources, or say --all"},
+		{closed, "director cooldown lift", 2, "name the resources, or use --all"},
+		{closed, "director cooldown lift model.x --all", 2, "name the resources, or use --all"},
 		{t.TempDir(), "director cooldown list", 2, "no answer"},
 	} {
 		out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml --set director.data_dir="+c.dir)

@@ -45,7 +45,7 @@ type chosenPolicy struct{ preset, file string }
 
 func (p *chosenPolicy) flags(c *cobra.Command) {
 	c.Flags().StringVar(&p.preset, "preset", "", "a built-in policy: director, reviewcat, gdd, cortex, prp, dispatch")
-	c.Flags().StringVar(&p.file, "policy", "", "a TOML file of rows over the preset's")
+	c.Flags().StringVar(&p.file, "policy", "", "a TOML file with rows that override the preset's rows")
 }
 
 // basis is the source of a policy.

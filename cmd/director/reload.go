@@ -29,10 +29,9 @@ func reloadCommand(o *options) *cobra.Command {
 	}
 	c := o.asking("reload", "Have the director read its configuration again: exit 0 read, 1 refused, 2 not running",
 		run)
-	c.Long = "Have the director that runs read its configuration again, as it does at SIGHUP and when the " +
-		"file changes.\n" +
-		"It says which keys have other values from now on and which wait for a restart. What is broken is refused as " +
-		"a whole, and what was read before goes on."
+	c.Long = "Make the running director read its configuration again, like SIGHUP or a change of the file.\nIt lists " +
+		"the keys with new values, and the keys that require a restart. An invalid file is rejected as a whole, and " +
+		"the previous values stay in effect."
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c
 }
@@ -42,12 +41,12 @@ func reloaded(r operator.Reading) string {
 	var lines []string
 	switch {
 	case len(r.Problems) > 0:
-		lines = append([]string{"refused; what was read at " + r.Since.Format(time.RFC3339) + " goes on:"},
+		lines = append([]string{"rejected; the configuration read at " + r.Since.Format(time.RFC3339) + " stays in effect:"},
 			r.Problems...)
 	case len(r.Changed) > 0:
 		lines = append(lines, "changed: "+strings.Join(r.Changed, ", "))
 	default:
-		lines = append(lines, "nothing has changed that holds at once")
+		lines = append(lines, "no immediate changes")
 	}
 	if r.Pending {
 		lines = append(lines, "it holds once the director decides again: the journal has not taken it yet, see "+

@@ -75,7 +75,7 @@ func TestHangupNeverKills(t *testing.T) {
 	write("poll_seconds = 7\nlabels = { task = \"other\" }\n")
 	wait(t, "it is read", func() bool { return len(ask().Restart) == 1 })
 	out, exit := shell(t, t.TempDir(), "director reload -c "+file)
-	if want := "nothing has changed that holds at once\nneeds a restart: github.labels.task\n"; exit != 0 ||
+	if want := "no immediate changes\nneeds a restart: github.labels.task\n"; exit != 0 ||
 		out != want {
 		t.Errorf("exit %d, %q, want %q", exit, out, want)
 	}
@@ -106,11 +106,11 @@ func TestReloadCommand(t *testing.T) {
 			"changed: a.b\nit holds once the director decides again: the journal has not taken it yet, see director " +
 				"health\nneeds a restart: e.f\n",
 		},
-		{operator.Reading{}, 0, "nothing has changed that holds at once\n"},
+		{operator.Reading{}, 0, "no immediate changes\n"},
 		{
 			operator.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at},
 			1,
-			"refused; what was read at 2026-11-21T10:00:00Z goes on:\nc.toml:1:1: no\nc.toml:2:2: nor this\n",
+			"rejected; the configuration read at 2026-11-21T10:00:00Z stays in effect:\nc.toml:1:1: no\nc.toml:2:2: nor this\n",
 		},
 	} {
 		dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {

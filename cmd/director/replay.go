@@ -26,32 +26,31 @@ func replayCommand(o *options) *cobra.Command {
 	var r replaying
 	c := &cobra.Command{
 		Use: "replay [ISSUE]", Args: needs(cobra.MaximumNArgs(1), "want one issue, or none for all"),
-		Short: "Try a policy, rules or limits on what has happened: which decisions would have been others",
-		Long: "Follow the journal, archived batches included, and decide every failure in it again by another " +
-			"policy, other rules or other limits: what would have been decided\n" +
-			"otherwise, by count and by case. Without any of them, by the configuration as it is now. Nothing is " +
-			"changed; a director may be running.\n" +
-			"After a claim's first verdict that leads elsewhere, its later ones are counted and not compared: it " +
-			"would have had another history.\n" +
-			"ISSUE: " + issueWanted + ".\n" +
-			"Exit 0: nothing would have been decided otherwise; 1: something would, or there is no journal or " +
-			"nothing of the issue in it; 2: it could not be found out.",
+		Short: "Compare past decisions with another policy, other rules or other limits",
+		Long: "Replay the journal, including archived batches, and decide every failure in it again with another " +
+			"policy, other rules or other limits: differences,\nby count and by case. Without alternatives it uses " +
+			"the current configuration. Nothing is changed; a director may be running.\nAfter a claim's first " +
+			"verdict with a different course, its later verdicts are counted but not compared, because its history " +
+			"would have been different.\nISSUE: " + issueWanted + ".\n" +
+			"Exit 0: no differences; 1: differences found, or there is no journal or " +
+			"no record of the issue in it; 2: the comparison failed.",
 		Example: "  director replay --policy new.toml --since 30d\n  director replay --set director.max_retries=1 " +
 			"acme/widgets#21\n" +
 			"  director replay --journal journal.jsonl.zst --preset gdd --json",
 	}
 	f := c.Flags()
-	f.StringVar(&r.policy, "policy", "", "a TOML file of rows over the preset's, instead of the configuration's")
+	f.StringVar(&r.policy, "policy", "", "a TOML file with rows that override the preset's rows, instead of the "+
+		"configured file")
 	f.StringVar(&r.preset, "preset", "", "a built-in policy, instead of the configuration's preset and file: "+
 		"director, reviewcat, gdd, cortex, prp, dispatch")
 	f.StringVar(&r.rules, "rules", "", "a TOML file of rules over the built-in ones: reports that are still stored "+
 		"are read again by it")
-	f.StringVar(&r.other, "config-to", "", "a whole configuration to decide by; --config says whose journal is read")
-	f.StringVar(&r.since, "since", "", "only verdicts since then: a time (2006-01-02T15:04:05Z), a day (2006-01-02), "+
-		"or how long ago (12h, 30d); default: all that the journal has")
-	f.StringVar(&r.journal, "journal", "", "read this `FILE` that \"director journal export\" wrote; without a "+
-		"configuration of your own and --set, the built-in one decides")
-	f.BoolVar(&r.json, "json", false, "print what was found as one JSON object")
+	f.StringVar(&r.other, "config-to", "", "a complete alternative configuration; --config selects the journal")
+	f.StringVar(&r.since, "since", "", "only later verdicts: a time (2006-01-02T15:04:05Z), a day (2006-01-02), or "+
+		"an age (12h, 30d); default: the whole journal")
+	f.StringVar(&r.journal, "journal", "", "read this `FILE` from \"director journal export\"; without a "+
+		"configuration file or --set, it uses the built-in one")
+	f.BoolVar(&r.json, "json", false, "print the result as one JSON object")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return r.run(cmd, o, args) }
 	return c
 }

@@ -18,7 +18,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	n := &r.Counts
 	all := n.Same + n.Differ + n.Later + n.NotAsked + n.Unknown
 	if all == 0 {
-		_, err := fmt.Fprintln(to, "no verdicts: nothing failed there, or then")
+		_, err := fmt.Fprintln(to, "no verdicts: there were no failures, or none in this period")
 		return err
 	}
 	fmt.Fprintf(w, "verdicts\t%d\ton %s, %s to %s\n", all, counted(len(r.Issues), "issue", "issues"),
@@ -31,12 +31,12 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	}{
 		{"same", n.Same, "", true},
 		{"differ", n.Differ, "", true},
-		{"  already", n.Already, "so by the configuration as it is now, without what is tried", false},
+		{"  already", n.Already, "also different under the current configuration without the alternatives", false},
 		{"not compared", n.Later, "later on claims that would have gone elsewhere before", n.Later > 0},
-		{"not compared", n.NotAsked, "no policy is asked about them", n.NotAsked > 0},
+		{"not compared", n.NotAsked, "decided without a policy", n.NotAsked > 0},
 		{"not compared", n.Unknown, "the beginning of their claim is not in the journal", n.Unknown > 0},
-		{"incident", n.ByIncident, "had the last word, and would have it again" + alone(n.PolicyAlone), false},
-		{"not read again", n.Unread, "the report is not stored there: what was found in it holds", false},
+		{"incident", n.ByIncident, "decided by the incident, as before" + alone(n.PolicyAlone), false},
+		{"not read again", n.Unread, "the report is not stored there: its recorded finding applies", false},
 	} {
 		if row.of || row.n > 0 && (row.name != "not read again" || reread) {
 			fmt.Fprintf(w, "%s\t%d\t%s\n", row.name, row.n, row.means)
@@ -61,7 +61,7 @@ func alone(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; of %d the policy alone would have said otherwise", n)
+	return fmt.Sprintf("; the policy alone would differ in %d", n)
 }
 
 func showCases(w *tabwriter.Writer, r *whatif.Report) {

@@ -28,19 +28,18 @@ import (
 func runCommand(o *options) *cobra.Command {
 	var r running
 	c := &cobra.Command{
-		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; running workers are left " +
-			"to the next run",
-		Long: "Run the director until SIGINT or SIGTERM; running workers are left to the next run.\n" +
-			"SIGHUP has it read its configuration again, and so does a change of the file: what is broken is " +
-			"refused, and what was read before goes on.\n" +
-			"With --only it ends by itself, when each of these issues is delivered, waits for a person, or is given " +
-			"up; others wait in the queue, what was begun before goes on.\n" +
-			"Exit 0: ended as asked, and what --only names is delivered; 1: some of that is not, the policy aborted " +
-			"the run, or a task failed under --continue-on-error; 2: it could not run.",
+		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; the next run adopts " +
+			"running workers",
+		Long: "Run the director until SIGINT or SIGTERM; the next run adopts running workers.\nOn SIGHUP, or when " +
+			"the file changes, it reads its configuration again. An invalid file is rejected, and the previous " +
+			"values stay in effect.\nWith --only it ends when each of these issues is delivered, waits for a person, " +
+			"or is given up; other issues stay in the queue, and running work continues.\nExit 0: ended as " +
+			"requested, with all issues of --only delivered; 1: an issue of --only was not delivered, the policy " +
+			"aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
 	}
 	c.Flags().BoolVar(&r.continueOnError, "continue-on-error", false,
-		"recovery.continue_on_error = true: no error ends the run, also none that the policy calls fatal (a warning "+
-			"says so); ERROR_REPORT.md is written in any case, exit 1 if a task failed")
+		"set recovery.continue_on_error = true: no error ends the run, not even one that the policy calls fatal (a "+
+			"warning reports it); ERROR_REPORT.md is always written, exit 1 if a task failed")
 	c.Flags().StringVar(&r.worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
 	c.Flags().StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
@@ -83,7 +82,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 		return err
 	}
 	if err := errors.Join(hidden.Process(), hidden.Variables(cfg.IsSecretVariable)); err != nil {
-		log.Warn("processes of the same user can read what the director knows", zap.Error(err))
+		log.Warn("processes of the same user can read the director's secrets", zap.Error(err))
 	}
 	if hidden.Getenv("GOGC") == "" { // else its user has decided
 		debug.SetGCPercent(director.GCPercent)
@@ -182,7 +181,7 @@ func logger(level, format string) (*zap.Logger, *hiding, error) {
 		sink := zapcore.Lock(plainLines{os.Stderr, by})
 		return zap.New(zapcore.NewCore(zapcore.NewConsoleEncoder(lines), sink, l), zap.ErrorOutput(sink)), by, nil
 	}
-	return nil, nil, fmt.Errorf("--log-format: %q is none: want auto, json or text", format)
+	return nil, nil, fmt.Errorf("invalid --log-format %q: want auto, json or text", format)
 }
 
 // Forms of log lines.

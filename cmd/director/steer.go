@@ -36,17 +36,17 @@ var steerings = []steering{
 		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true,
 		example: `retry 12 "use the table of 2026"`,
 		short:   "Begin another attempt with fresh budgets; the text reaches the agent",
-		long: "It answers a question, ends a wait, and is what `/agent retry` is on GitHub: on an issue that is " +
-			"blocked, waits or is in review.",
+		long: "It answers a question or ends a wait, like `/agent retry` on GitHub, for an issue that is blocked, " +
+			"waiting or in review.",
 	},
 	{
 		use: "fresh ISSUE [TEXT...]", command: fsm.CommandFresh, text: true,
-		short: "Like retry, but in a new checkout: what was changed so far is thrown away",
+		short: "Like retry, but in a new checkout: unpushed changes are lost",
 	},
 	{
-		use: "fix ISSUE TEXT...", command: fsm.CommandFix, text: true, needs: "a text that says what is to be fixed",
+		use: "fix ISSUE TEXT...", command: fsm.CommandFix, text: true, needs: "a description of the fix",
 		example: `fix 12 "the header is read twice"`,
-		short:   "Begin another attempt at what is in review",
+		short:   "Start another attempt on work in review",
 	},
 	{
 		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a time from 1 minute to 30 days: 30m, 2h, 1d",
@@ -57,8 +57,8 @@ var steerings = []steering{
 	{
 		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
 		short: "Stop working on an issue: its attempt ends, our labels come off",
-		long: "`director release` is the same: the claim is released, nothing is asked, and the label of tasks " +
-			"begins anew. It does not end the director; SIGTERM does.",
+		long: "`director release` is the same: it releases the claim without a question, and the task label starts " +
+			"over. To end the director, send SIGTERM.",
 	},
 	{
 		use: "take ISSUE", command: fsm.CommandTake,
@@ -68,8 +68,8 @@ var steerings = []steering{
 		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
 		example: "grant 12 +2",
 		short:   "Let an issue have that many more attempts: `/agent budget` on GitHub",
-		long: "On a question it is the answer: the first of these attempts begins. Otherwise it begins none, and " +
-			"what is under way goes on.",
+		long: "As the answer to a question, it starts the first of these attempts. Otherwise it starts none, and " +
+			"running work continues.",
 		argument: func(c *operator.TaskCommand, word string) (err error) {
 			if c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+")); err != nil || c.Amount < 1 {
 				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)
@@ -79,7 +79,7 @@ var steerings = []steering{
 	},
 }
 
-const steerExits = "Exit 0: carried out, and in the journal with who asked; 1: refused, with the reason; 2: " +
+const steerExits = "Exit 0: executed, and recorded in the journal with the user; 1: refused, with the reason; 2: " +
 	"cannot be done."
 
 func steerCommands(o *options) []*cobra.Command {
@@ -111,7 +111,7 @@ func (s steering) cobra(o *options) *cobra.Command {
 	}
 	steerFlags(c, &asJSON, &whom)
 	if s.text {
-		c.Flags().StringVar(&text, "text", "", "what the agent is told; the words after ISSUE are the same")
+		c.Flags().StringVar(&text, "text", "", "advice to the agent; equivalent to the words after ISSUE")
 	}
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		key, cfg, broken, err := o.issue(args[0])
@@ -155,7 +155,7 @@ func (s steering) wanted() string {
 
 func steerFlags(c *cobra.Command, asJSON *bool, whom *string) {
 	c.Flags().BoolVar(asJSON, "json", false, "machine-readable")
-	c.Flags().StringVar(whom, "by", "", "for whom; it is recorded beside the user who runs this")
+	c.Flags().StringVar(whom, "by", "", "on behalf of this person; recorded with the user who runs the command")
 }
 
 func addCommand(o *options) *cobra.Command {
@@ -163,8 +163,8 @@ func addCommand(o *options) *cobra.Command {
 	var whom string
 	c := &cobra.Command{
 		Use: "add ISSUE", Short: "Offer an issue: the director puts the label of tasks on it, and sees it at once",
-		Long: "Offer an issue: the director puts the label of tasks on it, and sees it at once.\n" +
-			"An issue whose work was merged is refused without --again, which has it begun anew.\n" + steerExits,
+		Long: "Offer an issue: the director adds the task label, and sees it immediately.\nAn issue with merged work " +
+			"is refused without --again, which starts it over.\n" + steerExits,
 		Args: needs(cobra.ExactArgs(1), "want ISSUE: "+issueWanted), Example: "  director add 12",
 	}
 	steerFlags(c, &asJSON, &whom)

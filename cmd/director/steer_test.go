@@ -75,7 +75,7 @@ func TestSteeringCommands(t *testing.T) {
 		{"director add 2 --json", 1, `"problem":"attempt 1 is under way`},
 		{"director stop", 2, "want ISSUE: "},
 		{"director stop 1 2", 2, "want ISSUE: "},
-		{"director fix 1", 2, "then a text that says what is to be fixed"},
+		{"director fix 1", 2, "then a description of the fix"},
 		{"director snooze 1", 2, "then a time from 1 minute to 30 days"},
 		{"director grant 1 many", 2, `"many": want a number of attempts`},
 		{"director stop c/d/e", 2, "names no issue"},

@@ -58,7 +58,7 @@ func (f taskFilter) wants(t story.Story, now time.Time) bool {
 func tasksCommand(o *options) *cobra.Command {
 	var f taskFilter
 	var watch, asJSON bool
-	c := o.asking("tasks", "List the tasks: where each stands, and what it waits for",
+	c := o.asking("tasks", "List the tasks with their states and pending events",
 		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
 			if err := f.check(); err != nil {
 				return err
@@ -83,15 +83,15 @@ func tasksCommand(o *options) *cobra.Command {
 				}
 			}
 		})
-	c.Long = "List the tasks in the order of their arrival, and then those that have ended in the last 24 hours: " +
-		"title, state and for how long, attempt, what each waits for and until\n" +
-		"when, and its address. Exit 0: listed; 2: no director runs."
+	c.Long = "List the tasks in order of arrival, followed by tasks that ended in the last 24 hours: title, state " +
+		"and its duration, attempt, pending event and its\ntime, and address. Exit 0: listed; 2: no director is " +
+		"running."
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only tasks in these states, e.g. --state Blocked,InReview")
 	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks that wait for something with this text, e.g. "+
 		"--waiting-for GitHub")
-	c.Flags().BoolVar(&f.all, "all", false, "also those that have ended earlier, as far as the director remembers "+
-		"(the last 1,000)")
-	c.Flags().BoolVarP(&watch, "watch", "w", false, "draw the table anew every two seconds")
+	c.Flags().BoolVar(&f.all, "all", false, "also list older finished tasks, as far as the director remembers (the "+
+		"last 1,000)")
+	c.Flags().BoolVarP(&watch, "watch", "w", false, "refresh the table every two seconds")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the tasks as a JSON list")
 	c.MarkFlagsMutuallyExclusive("watch", "json")
 	return c
