@@ -41,7 +41,8 @@ func reloaded(r operator.Reading) string {
 	var lines []string
 	switch {
 	case len(r.Problems) > 0:
-		lines = append([]string{"rejected; the configuration read at " + r.Since.Format(time.RFC3339) + " stays in effect:"},
+		lines = append([]string{"rejected; the configuration read at " + r.Since.Format(time.RFC3339) +
+			" stays in effect:"},
 			r.Problems...)
 	case len(r.Changed) > 0:
 		lines = append(lines, "changed: "+strings.Join(r.Changed, ", "))

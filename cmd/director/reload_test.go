@@ -110,7 +110,8 @@ func TestReloadCommand(t *testing.T) {
 		{
 			operator.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at},
 			1,
-			"rejected; the configuration read at 2026-11-21T10:00:00Z stays in effect:\nc.toml:1:1: no\nc.toml:2:2: nor this\n",
+			"rejected; the configuration read at 2026-11-21T10:00:00Z stays in effect:\nc.toml:1:1: no\nc.toml:2:2: " +
+				"nor this\n",
 		},
 	} {
 		dir := answering(t, operator.Health{}, wire.Snapshot{}, func(mux *http.ServeMux) {
