@@ -54,7 +54,7 @@ const (
 	qwen429    = `[{"type":"result","subtype":"success","is_error":false,"result":"[API Error: 429 Rate limit reached. Please try again in 6.6s.]"}]`
 )
 
-// TestAgentStage: the command, its environment, its files, and what is heard of it.
+// TestAgentStage: the command, its environment, its files, and its reports.
 func TestAgentStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })
@@ -100,7 +100,7 @@ func TestAgentStage(t *testing.T) {
 	})
 }
 
-// TestStepsAreFewEnough: however much an agent does, people are told now and then, and the newest step at the end.
+// TestStepsAreFewEnough: steps are reported at intervals, and the newest one at the end.
 func TestStepsAreFewEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -125,7 +125,7 @@ func TestStepsAreFewEnough(t *testing.T) {
 	})
 }
 
-// TestEvidenceOfAnAgent: what the stream says of an error reaches the report, masked; so does what an exit code means.
+// TestEvidenceOfAnAgent: the report has the stream's errors, masked, and the meaning of an exit code.
 func TestEvidenceOfAnAgent(t *testing.T) {
 	const limited = `{"type":"error","error":{"name":"APIError","data":{"message":"Not you, hunter2-hunter2","statusCode":429,"isRetryable":true,"responseHeaders":{"retry-after":"90","set-cookie":"x"}}}}`
 	synctest.Test(t, func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestEvidenceOfAnAgent(t *testing.T) {
 	})
 }
 
-// TestSummaryIsTheAgentsLastWords: of the last CODE run that had any, masked, without control sequences,
-// bounded; of nobody else.
+// TestSummaryIsTheAgentsLastWords: of the last CODE run with a message, masked, without control sequences, bounded.
+// Other stages have no summary.
 func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	says := func(text string) string {
 		line, _ := json.Marshal(map[string]any{
@@ -205,8 +205,8 @@ func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	}
 }
 
-// TestValidateFirstTellsTheAgent: the prompt of the first CODE run says what was refused, and that the base
-// branch was merged.
+// TestValidateFirstTellsTheAgent: the prompt of the first CODE run has the reason of the refusal and mentions the merge
+// of the base branch.
 func TestValidateFirstTellsTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)

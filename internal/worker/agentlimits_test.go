@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestLimitIsReportedWhileTheAgentRuns: the shared guard hears of it at once, also when the lease of the start is gone.
+// TestLimitIsReportedWhileTheAgentRuns: the shared guard gets it at once, even after the end of the first lease.
 func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 	for name, before := range map[string]time.Duration{"with its lease": 0, "long after": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +61,8 @@ func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 	}
 }
 
-// TestAgentWaitsForItsLease: as long as the guard says, told in a heartbeat; a cooldown that is too long ends
-// the attempt.
+// TestAgentWaitsForItsLease: the agent waits for the guard's time, which heartbeats report. A cooldown that is too long
+// ends the attempt.
 func TestAgentWaitsForItsLease(t *testing.T) {
 	for name, row := range map[string]struct {
 		closed time.Duration
@@ -129,7 +129,8 @@ func TestOutOfTimeWhileLimited(t *testing.T) {
 	}
 }
 
-// TestNextRoundAndNextModel: the prompt of a fix round says what was refused; a verdict's other model is used.
+// TestNextRoundAndNextModel: the prompt of a fix round has the reason of the refusal, and another model of a verdict is
+// used.
 func TestNextRoundAndNextModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })

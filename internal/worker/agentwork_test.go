@@ -50,7 +50,7 @@ var exitsWithZero = map[string]struct {
 	"well":                           {"claude-code", []string{claudeWell}, "", "", 0},
 }
 
-// TestExitZeroIsNoSuccess: what the stream says decides, and whether anything changed.
+// TestExitZeroIsNoSuccess: the stream's result and the changes of the work tree decide.
 func TestExitZeroIsNoSuccess(t *testing.T) {
 	for name, row := range exitsWithZero {
 		t.Run(name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func writeFile(t *testing.T, p *wire.Plan, name, text string) {
 	}
 }
 
-// TestFingerprint: work counts, and neither an agent's own files nor ignored ones, unless they are the base's.
+// TestFingerprint: it covers the work, but neither an agent's own files nor ignored ones, unless the base has them.
 func TestFingerprint(t *testing.T) {
 	p := testPlan(t)
 	p.StatePaths, p.Tracked = []string{".crush"}, []string{".crush/shared.json", "kept.log"}

@@ -100,8 +100,7 @@ func TestWholeCheckoutTravels(t *testing.T) {
 	}
 }
 
-// TestWholeCheckpointsWhileAStageRuns: what is there while the agent works is sent, and a director that is away
-// meanwhile is sent it later.
+// TestWholeCheckpointsWhileAStageRuns: the work of a running agent is sent, and a disconnected director gets it later.
 func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0.2)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 )
 
 // Build links the package what statically, into the file or directory to. It runs in dir, or here if dir is empty.
@@ -21,7 +22,7 @@ func Build(ctx context.Context, dir, what, to string) error {
 
 func build(ctx context.Context, dir, what, to, link string, env []string) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-s -w "+link, "-o", to, what)
-	cmd.Dir, cmd.Env = dir, append(env, "GOOS=linux")
+	cmd.Dir, cmd.Env = dir, slices.Concat(env, []string{"GOOS=linux"})
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("program: go build %s: %w\n%s", what, err, out)
 	}
