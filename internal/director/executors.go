@@ -2,12 +2,10 @@ package director
 
 import (
 	"context"
-	"encoding/base64"
 	"time"
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
-	"retake/internal/container"
 	"retake/internal/director/disk"
 	"retake/internal/director/effects"
 	"retake/internal/director/lead"
@@ -17,9 +15,7 @@ import (
 	"retake/internal/director/workers"
 	"retake/internal/fsm"
 	"retake/internal/github/gate"
-	"retake/internal/output"
 	"retake/internal/recovery"
-	"retake/internal/secrets/leak"
 )
 
 // executors lists the executor of each kind of effect.
@@ -178,37 +174,4 @@ func (s *session) newAttempts() {
 		Runtime: s.runtime, Workspace: s.workspace, Travel: s.travel, Credentials: s.credentials, Reports: s.reports,
 		Texts: texts, Log: s.log,
 	}
-}
-
-// recording describes an attempt's output for the store, with the values to mask.
-func (d *daemon) recording(task fsm.IssueKey, worker string, attempt int) output.Recording {
-	key := d.hub.Bus().AttemptKey(worker)
-	values := append(d.environ.AllSecrets(), string(key), base64.StdEncoding.EncodeToString(key))
-	for _, v := range d.known {
-		values = append(values, v.Text)
-	}
-	if seed, err := d.hub.Bus().Seed(worker); err == nil { // fails if another director's key made the seed
-		values = append(values, seed)
-	}
-	return output.Recording{
-		Issue: string(task), ID: worker, N: attempt, Key: key,
-		Secrets: leak.Redactor(values...), Mask: d.github.Text.Redact,
-		Source: func(ctx context.Context, take func(output.Chunk)) error {
-			return d.runtime.FollowOutput(ctx, worker, func(p container.Printed) { take(output.Chunk(p)) })
-		},
-	}
-}
-
-// expectOutput tells the output store which tasks continue, and seals the output of missing containers.
-func (s *session) expectOutput(m *fsm.Machine, list []container.Status) {
-	for _, t := range m.Tasks() {
-		if !t.State.Info().Final {
-			s.outputs.Expect(string(t.Key))
-		}
-	}
-	var there []string
-	for _, c := range list {
-		there = append(there, c.AttemptID)
-	}
-	s.outputs.SealOthers(there)
 }
