@@ -81,7 +81,10 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	if err := d.openNetwork(ctx, o.Outside); err != nil {
 		return nil, err
 	}
-	d.repositories = &intake.Repositories{GitHub: d.github, Config: d.config.GitHub, Unusable: &d.unusable, Log: d.log}
+	d.repositories = &intake.Repositories{
+		GitHub: d.github, Names: d.config.GitHub.Repositories, BaseBranch: d.config.GitHub.BaseBranch,
+		Unusable: &d.unusable, Log: d.log,
+	}
 	d.telemetry.Hide(d.github.Text.Redact)
 	if o.HideInLog != nil {
 		o.HideInLog(d.github.Text.Secrets)
@@ -137,10 +140,10 @@ func (d *daemon) findDirectories() error {
 }
 
 func (d *daemon) openLocal(o Options) error {
-	first, tables := reload.First(o.Config, d.config.Director)
+	first, tables := reload.First(o.Config, d.config.Director.DataDir, d.config.Director.SharedDir)
 	var binary, environ, access, checkouts error
 	d.workerBinary, binary = engine.FindWorker(o.WorkerBinary)
-	d.environ, environ = engine.NewEnviron(d.config.Containers)
+	d.environ, environ = engine.NewEnviron(first.Containers)
 	d.known = d.environ.Known
 	// Docker mounts a checkout without traversing its parents. A plain process of another user must traverse them.
 	plain := d.plainProcesses()

@@ -8,17 +8,17 @@ import (
 
 	"go.uber.org/zap"
 
-	"retake/internal/config"
 	"retake/internal/github"
 	"retake/internal/github/api"
 )
 
 // Repositories opens repositories. Its methods are safe for concurrent use.
 type Repositories struct {
-	GitHub   *github.Client
-	Config   config.GitHub
-	Unusable *sync.Map // repositories that cannot be used, with the reason
-	Log      *zap.Logger
+	GitHub     *github.Client
+	Names      []string // in the order in which OpenAny tries them
+	BaseBranch string
+	Unusable   *sync.Map // repositories that cannot be used, with the reason
+	Log        *zap.Logger
 
 	opened sync.Map // repositories that answered and have our labels
 }
@@ -29,7 +29,7 @@ type Repositories struct {
 // of them, which is a configuration error. An outage does not count.
 func (r *Repositories) OpenAny(ctx context.Context) error {
 	var refused []error
-	for _, repo := range r.Config.Repositories {
+	for _, repo := range r.Names {
 		err := r.Open(ctx, repo)
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -44,7 +44,7 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 			refused = append(refused, err)
 		}
 	}
-	if len(refused) > 0 && len(refused) == len(r.Config.Repositories) {
+	if len(refused) > 0 && len(refused) == len(r.Names) {
 		return errors.Join(refused...)
 	}
 	return nil
@@ -56,7 +56,7 @@ func (r *Repositories) Open(ctx context.Context, repo string) error {
 	if _, done := r.opened.Load(repo); done {
 		return nil
 	}
-	err := r.GitHub.HasBranch(ctx, repo, r.Config.BaseBranch)
+	err := r.GitHub.HasBranch(ctx, repo, r.BaseBranch)
 	if err == nil {
 		err = r.GitHub.Labels.EnsureLabels(ctx, repo)
 	}

@@ -97,7 +97,7 @@ func (r *Reader) next(next config.Config,
 			most, most.Seconds())
 	}
 	sums := ownSums(mixed)
-	if now, err = derive(mixed, sums, r.Config.Director); err != nil {
+	if now, err = derive(mixed, sums, r.Config.Director.DataDir, r.Config.Director.SharedDir); err != nil {
 		return nil, config.Change{}, err
 	}
 	for _, key := range slices.Sorted(maps.Keys(sums)) { // same path, different content
@@ -121,14 +121,14 @@ func (r *Reader) putInForce(now *inforce.Setup, by string, change config.Change)
 	}
 }
 
-// First derives the first setup, with absolute directories from dirs.
-func First(read config.Config, dirs config.Director) (*inforce.Setup, error) {
-	return derive(read, ownSums(read), dirs)
+// First derives the first setup. Both directories must be absolute.
+func First(read config.Config, dataDir, sharedDir string) (*inforce.Setup, error) {
+	return derive(read, ownSums(read), dataDir, sharedDir)
 }
 
-func derive(read config.Config, sums map[string]string, dirs config.Director) (*inforce.Setup, error) {
+func derive(read config.Config, sums map[string]string, dataDir, sharedDir string) (*inforce.Setup, error) {
 	c, err := inforce.New(read, sums)
-	c.Director.DataDir, c.Director.SharedDir = dirs.DataDir, dirs.SharedDir
+	c.Director.DataDir, c.Director.SharedDir = dataDir, sharedDir
 	return c, err
 }
 

@@ -18,7 +18,7 @@ import (
 func newReader(t *testing.T, file string, next func() (config.Config, config.Problems)) *Reader {
 	t.Helper()
 	c := config.Default()
-	first, err := First(c, c.Director)
+	first, err := First(c, c.Director.DataDir, c.Director.SharedDir)
 	if err != nil {
 		t.Fatal(err)
 	}
