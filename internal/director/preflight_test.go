@@ -60,6 +60,16 @@ func (h headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
+// onlyReads checks that GitHub got no request that writes.
+func (s *harness) onlyReads() {
+	s.t.Helper()
+	for _, r := range s.github.Requests() {
+		if r.Method != http.MethodGet {
+			s.t.Errorf("%s %s", r.Method, r.Path)
+		}
+	}
+}
+
 // expects checks that the findings of each check contain a text.
 func expects(t *testing.T, of func(check string) string, want map[string]string) {
 	t.Helper()
@@ -123,11 +133,7 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 		"problem: github: unauthorized") || !strings.HasPrefix(of("labels"), "not tried") {
 		t.Error(of("github"), of("labels"))
 	}
-	for _, r := range s.github.Requests() {
-		if r.Method != http.MethodGet {
-			t.Errorf("%s %s", r.Method, r.Path)
-		}
-	}
+	s.onlyReads()
 	if _, err := os.Stat(s.config.Director.DataDir); !os.IsNotExist(err) {
 		t.Errorf("the data directory was made: %v", err)
 	}

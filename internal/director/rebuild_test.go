@@ -87,8 +87,7 @@ var corruptions = []corruption{
 func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, everyState))
-	s.config.Journal.OnDamage = config.OnDamageRebuild
-	s.config.Director.MaxWorkers = 2
+	s.config.Journal.OnDamage, s.config.Director.MaxWorkers = config.OnDamageRebuild, 2
 	s.config.Retry.BackoffInitial, s.config.Retry.BackoffMax = time.Hour, 2*time.Hour
 	s.config.Escalation.RemindAfter = 0
 	s.start()
