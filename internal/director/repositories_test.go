@@ -67,7 +67,7 @@ func TestOneRepositoryOfTwoIsMissing(t *testing.T) {
 	key := s.github.CreateIssue(repo, "octocat", "All the same", "", "agent-task")
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
-	if h := s.health(); !strings.HasPrefix(h, "healthy, but director: repository acme/none cannot be used") {
+	if h := s.health(); !strings.HasPrefix(h, "healthy, but director: cannot use repository acme/none") {
 		t.Errorf("health says %q", h)
 	}
 }
@@ -115,7 +115,7 @@ func TestNoRepositoryCanBeUsed(t *testing.T) {
 	s.start()
 	err := <-s.ended
 	s.cancel = nil
-	if err == nil || !strings.Contains(err.Error(), "repository acme/none cannot be used") {
+	if err == nil || !strings.Contains(err.Error(), "cannot use repository acme/none") {
 		t.Errorf("it ends with %v", err)
 	}
 }
