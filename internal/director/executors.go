@@ -89,10 +89,10 @@ func (s *session) react(f fsm.Fact) {
 		s.outputs.Expect(string(f.Task))
 	case fsm.CooldownSet:
 		s.broker.Close(f)
-		s.github.Gate.Prime(gate.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
+		s.github.API.Gate.Prime(gate.Cooldown{Resource: f.Resource, Until: f.Until, Why: f.Why})
 	case fsm.CooldownLifted:
 		s.broker.Open(f.Resource)
-		s.github.Gate.Lift(f.Resource)
+		s.github.API.Gate.Lift(f.Resource)
 	}
 }
 

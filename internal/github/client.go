@@ -6,7 +6,6 @@ import (
 	"retake/internal/github/ask"
 	"retake/internal/github/claims"
 	"retake/internal/github/deliver"
-	"retake/internal/github/gate"
 	"retake/internal/github/inbox"
 	"retake/internal/github/pages"
 	"retake/internal/github/tracker"
@@ -27,7 +26,6 @@ type Options struct {
 // Client is one credential's access to GitHub. Its parts are safe for concurrent use and start no goroutine.
 type Client struct {
 	API        *api.Conn
-	Gate       *gate.Gate // of API
 	Text       *pages.Text
 	Issues     *tracker.Reader
 	Labels     *tracker.Writer
@@ -54,7 +52,7 @@ func New(o Options) (*Client, error) {
 	})
 	claims := claims.New(conn, read, write, text)
 	return &Client{
-		API: conn, Gate: conn.Gate, Text: text, Issues: read, Labels: write,
+		API: conn, Text: text, Issues: read, Labels: write,
 		Inbox: inbox.New(conn, read), Approvals: approval.New(conn, read, write, text), Claims: claims,
 		Deliveries: deliver.New(conn, read, write, text, claims), People: ask.New(conn, read, write, text),
 	}, nil

@@ -21,11 +21,11 @@ func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 		all = append(all, config)
 	}
 	slices.Sort(all)
-	if since, why := g.Gate.Away(); !since.IsZero() {
+	if since, why := g.API.Gate.Away(); !since.IsZero() {
 		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): the director keeps trying",
 			since.UTC().Format(time.RFC3339), why))
 	}
-	if until, why := g.Gate.Closed(); !until.IsZero() {
+	if until, why := g.API.Gate.Closed(); !until.IsZero() {
 		all = slices.Insert(all, 0, fmt.Sprintf("GitHub is left alone until %s: %s", until.UTC().Format(time.RFC3339),
 			why))
 	}

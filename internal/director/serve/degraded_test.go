@@ -28,7 +28,7 @@ func TestHealthSaysWhatHasClosedGitHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	until := time.Now().Add(time.Hour)
-	client.Gate.Prime(gate.Cooldown{Resource: gate.API, Until: until, Why: "three tasks failed alike"})
+	client.API.Gate.Prime(gate.Cooldown{Resource: gate.API, Until: until, Why: "three tasks failed alike"})
 	if want, got := "GitHub is left alone until "+until.UTC().Format(time.RFC3339)+
 		": three tasks failed alike", Degraded(&sync.Map{}, "", client); got != want {
 		t.Errorf("got %q, want %q", got, want)

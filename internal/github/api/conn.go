@@ -20,7 +20,7 @@ import (
 type Options struct {
 	BaseURL string                                // API root
 	Token   func(context.Context) (string, error) // called before every request; may cache
-	// Login returns the account of the token. Without it GitHub is asked, which does not work for an App.
+	// Login returns the account of the token. Without it GitHub is queried, which does not work for an App.
 	Login func(context.Context) (string, error)
 
 	MinBetweenWrites time.Duration // at least one second
@@ -161,7 +161,7 @@ func (c *Conn) CheckWrites(effect, key string, fields ...zap.Field) error {
 	return ErrWritesDisabled
 }
 
-// WebHost is where people read what we ask the API for.
+// WebHost returns the host of GitHub's pages.
 func (c *Conn) WebHost() string {
 	if c.transport.base.Host == "api.github.com" {
 		return "github.com"

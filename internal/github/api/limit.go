@@ -16,14 +16,14 @@ import (
 // Bounds on the wait that an answer can cause.
 const (
 	shortestWait = time.Second // a reset that has just passed
-	// nothing GitHub documents is longer than an hour; garbage must not close us for ever
+	// GitHub documents at most an hour; garbage must not close the gate indefinitely
 	longestWait  = 24 * time.Hour
-	bodyPrefix   = 64 * 1024         // bytes of an error's body that are looked at
-	coreResource = "core"            // x-ratelimit-resource of everything that we call
+	bodyPrefix   = 64 * 1024         // bytes read of an error's body
+	coreResource = "core"            // x-ratelimit-resource of REST
 	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
 )
 
-// graphQLLimit is an error of GraphQL, which no answer of REST begins like.
+// graphQLLimit matches a rate limit error of GraphQL. No REST answer begins like it.
 var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMIT(?:ED)?"`)
 
 // requestReserve is the part of an hour's requests kept for escalations, at most one in reserveShare.
@@ -40,7 +40,7 @@ type limit struct {
 
 var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// resourceOf is which of GitHub's budgets an answer counts in; empty: that of most requests.
+// resourceOf returns the budget that an answer counts against, or "" for the core budget of REST.
 func resourceOf(h http.Header) string {
 	if r := h.Get("X-Ratelimit-Resource"); r != coreResource && resourceName.MatchString(r) {
 		return "github." + r
@@ -101,8 +101,8 @@ func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
 }
 
-// halfUsed reads until when at most half of the hour's requests are left, zero if there are more, and whether
-// an answer says so.
+// halfUsed returns the reset time if at most half of the hour's requests are left, else zero. says reports whether
+// the answer states a budget.
 func halfUsed(h http.Header, now time.Time) (until time.Time, says bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
@@ -144,7 +144,7 @@ func untilReset(h http.Header, now time.Time) (time.Duration, bool) {
 	return bounded(time.Unix(n, 0).Sub(ServerTime(h, now)).Seconds()), true
 }
 
-// bounded turns seconds into a wait; NaN and what overflows become one of the bounds.
+// bounded turns seconds into a wait. NaN and overflows become one of the bounds.
 func bounded(seconds float64) time.Duration {
 	switch {
 	case seconds >= longestWait.Seconds():

@@ -27,12 +27,12 @@ const (
 	maxRedirects    = 5
 )
 
-// Bounds of the answers that are kept for conditional requests. A repository has some seven of them while
-// nothing happens there; one that is forgotten costs a request of the hour's each time.
+// Bounds of the cache for conditional requests. An idle repository needs about seven answers. Each missing one costs
+// a request of the hourly limit.
 const (
 	keptAnswers = 8192
 	keptBytes   = 32 << 20
-	headerBytes = 2 << 10 // about what the header of one takes
+	headerBytes = 2 << 10 // approximate size of a header
 )
 
 // answer is a whole response.
@@ -41,19 +41,19 @@ type answer struct {
 	header http.Header
 	body   []byte
 	etag   string
-	same   bool // GitHub has said that it is what it was
+	same   bool // answered with 304
 }
 
-// SameHeader is of an answer that is what it was: no header of GitHub's.
+// SameHeader marks an answer that came from the cache after a 304. GitHub does not send it.
 const SameHeader = "X-Retake-Same"
 
-// hidden are headers that go-github must not see: it would refuse requests by itself, with its own idea of when.
+// hidden are headers that go-github must not see, because it would start to refuse requests on its own.
 var hidden = []string{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset",
 	"X-Ratelimit-Resource", "Retry-After", SameHeader,
 }
 
-// transport is what all requests of one credential have in common.
+// transport is shared by all requests of one credential.
 type transport struct {
 	base   *url.URL
 	next   http.RoundTripper
@@ -61,7 +61,7 @@ type transport struct {
 	gate   *gate.Gate
 	cache  Memory[answer] // by address
 	writes bool
-	// onAnswer is told what came of each request; nil: nobody is.
+	// onAnswer, if set, receives the outcome of each request.
 	onAnswer func(Answered)
 	last     atomic.Pointer[string] // newest token, for the redactor
 
@@ -109,8 +109,8 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, Permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
 }
 
-// isRedirect follows all kinds with the method and body kept: net/http would turn a redirected POST into a GET,
-// whose 200 would pass for a write that happened.
+// isRedirect covers all kinds of redirects. Method and body are kept, because net/http would turn a redirected POST
+// into a GET, whose 200 would look like a successful write.
 func isRedirect(a answer) bool {
 	switch a.status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -119,7 +119,7 @@ func isRedirect(a answer) bool {
 	return false
 }
 
-// exchange is one turn at the gate: one request, its whole answer, and what the answer means for the gate.
+// exchange sends one request through the gate and reports its answer to the gate.
 func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, error) {
 	w := t.turnOf(req)
 	if err := t.gate.Enter(req.Context(), w); err != nil {
@@ -163,12 +163,12 @@ func changes(req *http.Request) bool {
 	return req.Method != http.MethodGet && req.Method != http.MethodHead && !isQuery(req)
 }
 
-// asksGraphQL reports whether a request is one to GitHub's other API, whose requests all have the same method.
+// asksGraphQL reports whether a request goes to the GraphQL API, where every request is a POST.
 func asksGraphQL(req *http.Request) bool {
 	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/graphql")
 }
 
-// queryStart begins the body of a request of GraphQL that changes nothing.
+// queryStart begins the body of a GraphQL request that only reads.
 const queryStart = `{"query":"query`
 
 func isQuery(req *http.Request) bool {
@@ -184,7 +184,7 @@ func isQuery(req *http.Request) bool {
 	return err == nil && string(start) == queryStart
 }
 
-// mutation begins what one field of a request to GraphQL changes: each has exactly one input.
+// mutation matches the input of a field in a GraphQL mutation. Every field has exactly one.
 var mutation = regexp.MustCompile(`\(\s*input\s*:`)
 
 // turnOf returns what a request costs at the gate. Each mutation of GraphQL counts as a change that people see.
@@ -194,7 +194,7 @@ func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	case w.GraphQL && w.Write && req.GetBody != nil:
 		if body, err := req.GetBody(); err == nil {
 			text, _ := io.ReadAll(body)
-			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // which have what people and agents write
+			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // variables contain text of people and agents
 			w.Content = len(mutation.FindAll(text, -1))
 		}
 	case w.Write && req.Method != http.MethodDelete:
@@ -221,8 +221,7 @@ func answered(a answer, op string) gate.Result {
 	return gate.Result{OK: a.status < 400}
 }
 
-// send does the I/O. Everything that can go wrong on the way is transient: whether the request had its effect
-// is unknown.
+// send does the I/O. Its failures are transient, because the request may or may not have had its effect.
 func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()
@@ -268,7 +267,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 			Message: "no usable answer: it is no JSON",
 		}
 	case ans.status == http.StatusNotModified && known:
-		// Its headers are today's (rate, date); everything about the content is what came with it.
+		// Rate and date headers are new. Headers about the content belong to the cached body.
 		ans = answer{
 			status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag,
 			same: true,
@@ -306,7 +305,7 @@ func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
 	return nil
 }
 
-// finish turns an answer that is neither a redirect nor a limit into what go-github gets.
+// finish turns an answer that is neither a redirect nor a limit into a response for go-github.
 func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, moved bool) (*http.Response, error) {
 	if ans.status >= 300 {
 		status := ans.status

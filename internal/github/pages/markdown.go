@@ -122,7 +122,7 @@ type redactorOf struct {
 	messages *template.Template // of what may become the message of a commit
 }
 
-// Secrets hides what must not be shown, without a change of anything else. Nobody knows any values without a client.
+// Secrets returns a redactor that changes nothing besides secrets. It is nil for a nil Text.
 func (c *Text) Secrets() *redact.Redactor {
 	if c == nil {
 		return nil
