@@ -61,17 +61,17 @@ var board = []struct {
 	{"At a glance", []panel{
 		{
 			"Leader", "stat", "short", 3, single("sum(retake_leader{J})", "leading"),
-			"Directors that decide. 1 is right, also with several directors.",
+			"Directors that lead. The correct value is 1, even with several directors.",
 		},
 		{
 			"Phase", "stat", "short", 3, single("retake_phase{J} == 1", "{{phase}}"),
-			"What the director as a whole is doing.",
+			"Current phase of the director.",
 		},
 		{"Slots", "stat", "short", 4, []query{
 			{"sum(retake_slots_used{J})", "used"},
 			{"sum(retake_slots{J})", "of"},
 			{"sum(retake_workers{J})", "workers"},
-		}, "director.max_workers, and what of it is used."},
+		}, "director.max_workers, and its used part."},
 		{
 			"Queue", "stat", "short", 3, single("sum(retake_queue_tasks{J})", "waiting"),
 			"Tasks that could begin an attempt now.",
@@ -82,7 +82,7 @@ var board = []struct {
 		},
 		{
 			"Incidents", "stat", "short", 3, single(`sum(retake_incidents{J,state=~"open|half_open|ramp"})`, "incidents"),
-			"Those that keep work back.",
+			"Incidents that block work.",
 		},
 		{"Cost", "stat", "currencyUSD", 3, single("sum(increase(retake_cost_dollars_total{J}[$__range]))",
 			"in this time"), "Of attempts that ended in the time shown, as agents report it."},
@@ -92,7 +92,7 @@ var board = []struct {
 		{"Tasks by state", "timeseries", "short", 12, single("sum by (state) (retake_tasks{J})", "{{state}}"), ""},
 		{
 			"Transitions", "timeseries", "short", 12, grown("retake_transitions_total", "trigger"),
-			"What made tasks change their state.",
+			"Triggers of state changes.",
 		},
 		{
 			"Time from queued to running", "timeseries", "s", 8, quantiles("retake_time_to_running_seconds", ""),
@@ -105,16 +105,16 @@ var board = []struct {
 			grown("retake_deliveries_total", "")...), ""},
 		{"Time of an attempt", "timeseries", "s", 8, quantiles("retake_attempt_seconds", "outcome"), ""},
 	}},
-	{"Failures and what became of them", []panel{
+	{"Failures and reactions", []panel{
 		{
 			"Decisions by reason", "timeseries", "short", 12, grown("retake_decisions_total", "reason"),
-			"What the evidence of failures meant.",
+			"Reasons of failures.",
 		},
 		{
 			"Decisions by action", "timeseries", "short", 12, grown("retake_decisions_total", "action"),
-			"What was done about them.",
+			"Actions of verdicts.",
 		},
-		{"Retries, by what became of them", "timeseries", "short", 12, grown("retake_retries_total", "outcome"), ""},
+		{"Retries, by outcome", "timeseries", "short", 12, grown("retake_retries_total", "outcome"), ""},
 		{
 			"Share of retries that paid off", "bargauge", "percentunit", 12,
 			single(
@@ -124,7 +124,7 @@ var board = []struct {
 		{"Incidents", "timeseries", "short", 8, []query{{"sum by (state) (retake_incidents{J})", "{{state}}"}}, ""},
 		{"Incidents that began", "timeseries", "short", 8, grown("retake_incidents_total", "reason"), ""},
 		{"Cooldowns", "timeseries", "s", 8, single("max by (resource) (retake_cooldown_remaining_seconds{J})",
-			"{{resource}}"), "How long what is closed stays closed."},
+			"{{resource}}"), "Remaining time of closed resources."},
 		{"Cooldowns open", "timeseries", "short", 8, single("sum by (resource) (retake_cooldowns_open{J})",
 			"{{resource}}"), ""},
 		{"Cooldowns set", "timeseries", "short", 8, grown("retake_cooldowns_total", "resource"), ""},
@@ -177,7 +177,8 @@ var board = []struct {
 			"Until the budget is new", "timeseries", "s", 6,
 			single("max by (resource) (retake_github_budget_reset_timestamp_seconds{J} - time())", "{{resource}}"), "",
 		},
-		{"Changes left of our own limit", "timeseries", "short", 6, single("min(retake_github_changes_left{J})",
+		{"Remaining changes under the director's own " +
+			"limit", "timeseries", "short", 6, single("min(retake_github_changes_left{J})",
 			"changes"), ""},
 		{"Throttled, and waiting", "timeseries", "short", 6, append(grown("retake_github_throttled_total", "limit"),
 			query{"sum(retake_github_waiting_requests{J})", "waiting"}), ""},
@@ -196,7 +197,7 @@ var board = []struct {
 		{"Heartbeat", "timeseries", "s", 8, single("max(retake_heartbeat_age_seconds{J})", "oldest"), ""},
 		{
 			"Outbox", "timeseries", "short", 8, single("sum by (kind) (retake_outbox_effects{J})", "{{kind}}"),
-			"What is decided and still to be done.",
+			"Planned effects that are not done yet.",
 		},
 		{
 			"Oldest planned effect", "timeseries", "s", 8, single("max(retake_outbox_oldest_age_seconds{J})", "oldest"),
@@ -344,7 +345,7 @@ func TestBoard(t *testing.T) {
 	}
 	have, err := os.ReadFile(boardFile)
 	if err != nil || string(have) != string(want) {
-		t.Errorf("%s is not what the table of panels makes (%v); run this test with -update", boardFile, err)
+		t.Errorf("%s differs from the table of panels (%v); run this test with -update", boardFile, err)
 	}
 	shown := map[string]bool{}
 	for _, q := range queries() {
@@ -359,7 +360,7 @@ func TestBoard(t *testing.T) {
 		delete(shown, r.Name)
 	}
 	for name := range shown {
-		t.Errorf("a panel shows %s, which there is not", name)
+		t.Errorf("a panel shows the unknown metric %s", name)
 	}
 }
 
