@@ -27,8 +27,8 @@ func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 		{files + `director config show`, 0, `fleet = "retake"`},
 		{files + `rm retake.toml; director config show`, 0, `fleet = "dev"`},
 		{files + `director config show -c ''`, 0, `fleet = "default"`},
-		{`director config show`, 2, "no configuration: RETAKE_CONFIG is not set, and there is neither retake.toml " +
-			"nor config/dev.toml in /"},
+		{`director config show`, 2, "no configuration: RETAKE_CONFIG is not set, and neither retake.toml " +
+			"nor config/dev.toml exists in /"},
 		{`director run`, 2, "director config init"},
 		{`director doctor`, 2, "no configuration"},
 		{`RETAKE_CONFIG=none.toml director health`, 2, "RETAKE_CONFIG names a configuration that cannot be read: " +

@@ -47,8 +47,8 @@ func TestMounts(t *testing.T) {
 		"/a:/":                                 "cover /",
 		"/a:/etc":                              "cover /etc",
 		"/a:/proc/x":                           "cover a part of /proc",
-		"/a:/workspace":                        "meets the checkout",
-		"/a:/workspace/sub":                    "meets the checkout",
+		"/a:/workspace":                        "overlaps the checkout",
+		"/a:/workspace/sub":                    "overlaps the checkout",
 		dir + ":/x":                            "director.data_dir",
 		dir + "/data/tasks:/x":                 "director.data_dir",
 	} {
@@ -141,7 +141,7 @@ func TestToken(t *testing.T) {
 		{"GITHUB_TOKEN", file("good", "filetok\n", 0o600), "filetok", "", ""},
 		{"", file("open", "filetok", 0o644), "filetok", "chmod 600", ""},
 		{"", file("empty", "\n", 0o600), "", "", "is empty"},
-		{"", file("long", strings.Repeat("x", 20000), 0o600), "", "", "more than 16384 bytes"},
+		{"", file("long", strings.Repeat("x", 20000), 0o600), "", "", "exceeds 16384 bytes"},
 		{"", filepath.Join(dir, "missing"), "", "", "write it there"},
 		{"", dir, "", "", "is a directory"},
 	} {

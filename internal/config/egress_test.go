@@ -25,14 +25,14 @@ func TestEgress(t *testing.T) {
 		`reachable = ["10.0.0.7:8080", "[fd00::7]:80"]`:                        "",
 		`reachable = ["mirror:8080"]`:                                          `want an address with a port`,
 		`proxied_keys = { ANTHROPIC_API_KEY = "api.anthropic.com" }`:           "",
-		`proxied_keys = { ANTHROPIC_API_KEY = "https://api.anthropic.com" }`:   "is no host",
-		`proxied_keys = { ANTHROPIC_API_KEY = "*.anthropic.com" }`:             "is no host",
+		`proxied_keys = { ANTHROPIC_API_KEY = "https://api.anthropic.com" }`:   "is not a host",
+		`proxied_keys = { ANTHROPIC_API_KEY = "*.anthropic.com" }`:             "is not a host",
 		`proxied_keys = { MY_API_KEY = "api.example.com" }`: "want a variable whose " +
 			"provider's address",
 		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv_passthrough = " +
 			"[\"OPENAI_API_KEY\"]": "want it in one",
 		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv = { OPENAI_BASE_URL = " +
-			"\"http://x\" }": "has to be the proxy's",
+			"\"http://x\" }": "the proxy has to set it",
 		`proxied_keys = { OPENAI_API_KEY = "api.openai.com", CODEX_API_KEY = "api.openai.com" }`: "want one of them",
 		`proxy_url = "https://egress:1"`: `want "http://HOST:PORT"`,
 		`proxy_listen = "4"`:             "want \"auto\"",

@@ -50,7 +50,7 @@ func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	if err != nil {
 		here = "."
 	}
-	return Found{}, fmt.Errorf("%w: %s is not set, and there is neither %s nor %s in %s; `director config init` "+
-		"writes %s, -c names another file",
+	return Found{}, fmt.Errorf("%w: %s is not set, and neither %s nor %s exists in %s; `director config init` writes "+
+		"%s, -c selects another file",
 		ErrNoFile, FileVariable, LocalFile, Template, here, LocalFile)
 }

@@ -111,7 +111,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.delivery_seconds", def: "900", unit: "seconds", min: 0.1, max: week,
-		doc: "Time for which a failing delivery is retried before a person is asked. The work stays.",
+		doc: "Time for which a failing delivery is retried. Then a person is asked, and the work stays.",
 		at:  func(c *Config) any { return &c.Timeouts.Delivery },
 	},
 
@@ -194,7 +194,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.network", def: `"retake"`, check: validNetwork,
-		want: "a name of letters, digits, _ . and -, and none of Docker's own: host, none, default, bridge",
+		want: "a name of letters, digits, _ . and -, except Docker's host, none, default and bridge",
 		doc:  "Docker network of the workers; created if it does not exist.",
 		at:   func(c *Config) any { return &c.Containers.Network },
 	},

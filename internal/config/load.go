@@ -193,7 +193,7 @@ func (l *loader) value(path string, r row, v any) {
 	at := l.place(path)
 	l.set[path] = at
 	if holdsSecret(v) {
-		l.problem(at, path, "looks like a secret, want it in the environment or a file of its own: github.token_env, "+
+		l.problem(at, path, "looks like a secret, want it in the environment or a separate file: github.token_env, "+
 			"github.token_file, containers.env_passthrough")
 		return
 	}
@@ -286,7 +286,7 @@ func (l *loader) environment(env []string) {
 		case near != "":
 			l.problem(at, rest, "unknown variable, did you mean "+near+"?")
 		default:
-			l.problem(at, rest, "unknown variable; docs/specs/configuration.md has them all")
+			l.problem(at, rest, "unknown variable; docs/specs/configuration.md lists all variables")
 		}
 	}
 }

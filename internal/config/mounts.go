@@ -94,10 +94,10 @@ func wrongMounts(c Config) string {
 		}
 		targets[m.Target] = true
 		if slices.ContainsFunc(c.Containers.Scratch, func(s string) bool { return overlaps(m.Target, s) }) {
-			return "mount at " + shorten(m.Target) + " meets a folder of containers.scratch, want another place"
+			return "mount at " + shorten(m.Target) + " overlaps a folder of containers.scratch, want another target"
 		}
 		if overlaps(m.Target, c.Containers.Workdir) {
-			return "mount at " + shorten(m.Target) + " meets the checkout at containers.workdir, want another place"
+			return "mount at " + shorten(m.Target) + " overlaps the checkout at containers.workdir, want another target"
 		}
 		for _, s := range secretPlaces {
 			abs, err := filepath.Abs(s.path)

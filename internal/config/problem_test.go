@@ -72,14 +72,14 @@ c.toml:26:33: github.repositories: element 2: got "nonsense", want "owner/name",
 c.toml:27:1: github.api_url: got "ftp://x", want an http(s) URL without credentials, query and fragment
 c.toml:28:1: github.token: unknown key, and secrets never stand here, want github.token_env or github.token_file
 c.toml:29:12: github.labels.task: two labels are "A", want four different ones (GitHub ignores case)
-c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a file of its own: github.token_env, github.token_file, containers.env_passthrough
+c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a separate file: github.token_env, github.token_file, containers.env_passthrough
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
 c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
 c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks; may be empty
 c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots; may be empty
-c.toml:41:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", also with ! in front
-c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or nothing, want a glob such as ".mine/", also with ! in front
+c.toml:41:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", optionally with ! in front
+c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or nothing, want a glob such as ".mine/", optionally with ! in front
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
@@ -140,7 +140,7 @@ var singleProblems = map[string]string{
 	"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
 	"agent_bus.replicas = 3":                    "the embedded server is a single one",
 	"agent_bus.replicas = 2":                    "want 1, 3 or 5",
-	"agent_bus.url = \"tls://x\"": "agent_bus.credentials to the " +
+	"agent_bus.url = \"tls://x\"": "agent_bus.credentials to their " +
 		"folder director/",
 	"agent_bus.url = \"http://x\"":           "want nats:// or tls:// URLs",
 	"agent_bus.url = \"nats://u:hunter2@x\"": "looks like a secret",
@@ -161,7 +161,7 @@ var singleProblems = map[string]string{
 	"containers.user = \"1000:0\"":        "neither of them 0 (root)",
 	"containers.memory = \"1MiB\"":        "from 16MiB",
 	"containers.memory = 2":               "such as \"2GiB\"",
-	"containers.network = \"host\"":       "none of Docker's own",
+	"containers.network = \"host\"":       "except Docker's host",
 	"containers.image = \"-v\"":           "image reference",
 	"containers.env = [\"A=1\"]":          "want a table { NAME",
 	"containers.env = { \"A " +

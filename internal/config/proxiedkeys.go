@@ -40,7 +40,8 @@ func wrongProxiedKeys(c Config) string {
 	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {
 		host := c.Containers.ProxiedKeys[name]
 		if !hostForm.MatchString(host) || strings.HasPrefix(host, "*") {
-			return shorten(host) + ", where " + name + " is to go, is no host, want one such as \"api.anthropic.com\""
+			return shorten(host) + ", where " + name + " should be sent, is not a host, want a name such as " +
+				"\"api.anthropic.com\""
 		}
 		if c.passesOn(name) {
 			return name + " is in env or env_passthrough, too, want it in one: workers would have it"
@@ -49,9 +50,9 @@ func wrongProxiedKeys(c Config) string {
 			base, _, _ := strings.Cut(b, "=")
 			switch other := taken[base]; {
 			case c.passesOn(base):
-				return base + " is in env or env_passthrough: it has to be the proxy's, for " + name
+				return base + " is in env or env_passthrough, but the proxy has to set it for " + name
 			case other != "":
-				return name + " and " + other + " are found by the same " + base + ", want one of them"
+				return name + " and " + other + " share the variable " + base + ", want one of them"
 			}
 			taken[base] = name
 		}

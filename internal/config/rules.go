@@ -78,8 +78,8 @@ var rules = []rule{
 	}},
 	{keys: []string{"agent_bus.credentials", "agent_bus.url"}, wrong: func(c Config) string {
 		if c.AgentBus.URL != "" && c.AgentBus.Credentials == "" {
-			return "a server at agent_bus.url needs keys: make them and its configuration with `director bus init`, " +
-				"and set agent_bus.credentials to the folder director/ among them"
+			return "a server at agent_bus.url needs keys: create them and its configuration with `director bus " +
+				"init`, and set agent_bus.credentials to their folder director/"
 		}
 		return ""
 	}},
@@ -169,7 +169,7 @@ var rules = []rule{
 	}},
 	{keys: []string{"containers.mounts", "containers.runtime"}, wrong: func(c Config) string {
 		if len(c.Containers.Mounts) > 0 && c.Containers.Runtime == OnKubernetes {
-			return "nodes of a cluster have no folders of this machine, want volumes in kubernetes.pod_template"
+			return "nodes of a cluster cannot mount folders of this machine, want volumes in kubernetes.pod_template"
 		}
 		return ""
 	}},
@@ -197,7 +197,7 @@ var rules = []rule{
 		wrong: func(c Config) string {
 			for _, name := range c.Containers.Secrets {
 				if is := strings.TrimPrefix(name, NoSecret); !c.passesOn(is) {
-					return shorten(name) + " is in neither env nor env_passthrough, want a variable that workers get"
+					return shorten(name) + " is in neither env nor env_passthrough, want a variable of the workers"
 				} else if is != name && slices.Contains(c.Containers.Secrets, is) {
 					return shorten(is) + " is named with and without !, want one of them"
 				}

@@ -43,12 +43,12 @@ func (s Starter) String() string {
 		"github.token_file).\n\n[github]\n")
 	line("repositories", &s.Repositories, "issues with the label agent-task are worked on")
 	line("base_branch", &s.BaseBranch, "work starts from it, and pull requests go there")
-	line("writes", &s.Writes, "false: issues are looked at, and nothing is claimed")
+	line("writes", &s.Writes, "false: the director reads issues, but claims none")
 	b.WriteString("\n[containers]\n")
 	if s.Runtime != "" {
 		line("runtime", &s.Runtime, "docker, or process (no isolation: trusted work only)")
 	}
-	line("image", &s.Image, "any image that has what the stages run")
+	line("image", &s.Image, "any image with the programs of the stages")
 	line("env_passthrough", &s.Pass, "names of variables that workers get, such as an agent's key")
 	b.WriteString("\n[[stage]]\n")
 	code := "CODE"

@@ -122,8 +122,8 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 	case p.file == "" && p.variable == "":
 		return "", "", fmt.Errorf("config: no %s: set %s or %s", p.what, p.env(), p.inFile())
 	case secret == "":
-		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; put %s there, or name another "+
-			"place in %s or %s", p.what, where, p.put, p.env(), p.inFile())
+		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; put %s there, or set another source in %s "+
+			"or %s", p.what, where, p.put, p.env(), p.inFile())
 	case strings.ContainsFunc(secret, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) ||
 			r > unicode.MaxASCII
@@ -167,7 +167,8 @@ func readSecret(key, path string) (secret, warning string, err error) {
 		return "", "", fmt.Errorf("config: %s names %s: %w; write it there, readable for the director's user", key,
 			path, err)
 	case len(data) > maxTokenBytes:
-		return "", "", fmt.Errorf("config: %s names %s, which has more than %d bytes; want the secret alone", key, path,
+		return "", "", fmt.Errorf("config: %s names %s, which exceeds %d bytes; want a file with only the "+
+			"secret", key, path,
 			maxTokenBytes)
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
