@@ -270,7 +270,7 @@ func TestExplain(t *testing.T) {
 		lost   string
 	}{
 		{recovery.AuthError, ""},
-		{recovery.PermissionDenied, "stands before it on the same line"},
+		{recovery.PermissionDenied, "matches before it on the same line"},
 		{recovery.Overloaded, "text failure decides before text status"},
 		{recovery.Timeout, "text failure decides before exit code"},
 		{recovery.NetworkTransient, "text failure decides before retries and advice"},

@@ -55,7 +55,7 @@ func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considere
 func whyLost(best, m match, first bool) string {
 	switch {
 	case m.line == best.line:
-		return fmt.Sprintf("rule %s stands before it on the same line", best.rule.ID)
+		return fmt.Sprintf("rule %s matches before it on the same line", best.rule.ID)
 	case first:
 		return "an earlier line is nearer to the cause"
 	default:

@@ -82,7 +82,7 @@ func (p *providerError) check(r *rule) {
 		r.fault("code", "code, type or says is needed")
 	}
 	if (p.Reason == "") == (p.Like == 0) {
-		r.fault("reason", "want reason or like, and not both")
+		r.fault("reason", "want either reason or like")
 	}
 	if _, known := recovery.Describe(p.Reason); p.Reason != "" && !known {
 		r.fault("reason", "unknown reason %q, want one of docs/specs/error-handling.md", p.Reason)
@@ -174,7 +174,7 @@ func (c *Classifier) like() {
 		}
 		row, ok := c.statusOf(r.answer.Like)
 		if !ok {
-			r.fault("like", "%d has no row among [[status]], want one that has", r.answer.Like)
+			r.fault("like", "no [[status]] row for %d, want an existing one", r.answer.Like)
 			continue
 		}
 		r.Reason = row.Reason

@@ -213,7 +213,7 @@ func (r *rule) check() {
 	case tierOf(r.Tier) == nil:
 		r.fault("band", "unknown band %q, want check, runner, failure, status, crash, prose or guess", r.Tier)
 	case r.Tier == tierStatus && known:
-		r.fault("reason", "a rule of band status has none")
+		r.fault("reason", "a rule of band status cannot have a reason")
 	case r.Tier != tierStatus && !known:
 		r.fault("reason", "unknown reason %q, want one of docs/specs/error-handling.md", r.Reason)
 	}
