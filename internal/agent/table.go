@@ -85,7 +85,7 @@ func Parse(base *Table, data []byte) (*Table, error) {
 			continue
 		}
 		if given[name] {
-			file.Fault(at+".name", "%q stands there twice, want each agent once", name)
+			file.Fault(at+".name", "duplicate agent %q, want each agent once", name)
 		}
 		given[name] = true
 		row.check(file, at)

@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 		head + "exits = [{ code = 1, status = 200 }]": "HTTP status of an error",
 		head + "prompt_bytes = 200000":                "agent[0].prompt_bytes: 200000: want 2048 to",
 		head + "wat = 1":                              "agent[0].wat: unknown key",
-		head + head:                                   "agent[1].name: \"x\" stands there twice",
+		head + head:                                   `agent[1].name: duplicate agent "x"`,
 		"[other]\na = 1":                              "other: unknown key",
 		"[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"{prompt}\", \"{model}\"]": "agent[0].model_args: missing",
 	} {

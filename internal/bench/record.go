@@ -17,7 +17,7 @@ const (
 func Begin(t testing.TB) {
 	t.Helper()
 	if os.Getenv(FileEnv) == "" {
-		t.Skip("it measures, and proves nothing: make bench runs it")
+		t.Skip("only a measurement: make bench runs it")
 	}
 }
 

@@ -27,13 +27,13 @@ var Sections = []Section{
 		Name: "takes", Title: "Takes: from a label to a running container", Package: "./internal/director",
 		Test: "TestBenchTakes",
 	},
-	{Name: "growth", Title: "Growth: what more tasks cost", Package: "./internal/fsm", Test: "TestBenchGrowth"},
+	{Name: "growth", Title: "Growth: cost of more tasks", Package: "./internal/fsm", Test: "TestBenchGrowth"},
 	{
-		Name: "idle", Title: "Idle: what a director costs that has nothing to do", Package: "./cmd/director",
+		Name: "idle", Title: "Idle: cost of an idle director", Package: "./cmd/director",
 		Test: "TestBenchIdle",
 	},
 	{
-		Name: "classification", Title: "Classification: what the end of an output means",
+		Name: "classification", Title: "Classification: reading the end of an output",
 		Package: "./internal/recovery/classify", Test: "TestBenchClassification",
 	},
 }

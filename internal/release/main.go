@@ -27,7 +27,7 @@ import (
 
 func main() {
 	r := release{programs: []string{"director", "worker"}}
-	flag.StringVar(&r.out, "out", "dist", "folder to write to; what is in it goes")
+	flag.StringVar(&r.out, "out", "dist", "output folder; existing content is removed")
 	flag.StringVar(&r.root, "root", ".", "folder of the sources, a checkout of git")
 	flag.Parse()
 	r.archs = []string{"amd64", "arm64"}

@@ -61,8 +61,8 @@ func (r *release) notices(env []string) ([]byte, error) {
 		}
 	}
 	var text bytes.Buffer
-	text.WriteString("Retake's programs contain the following. The source of each module is what " +
-		"https://proxy.golang.org serves for its name and version.\n")
+	text.WriteString("Retake's programs contain the following modules. Their sources are available from " +
+		"https://proxy.golang.org by name and version.\n")
 	for _, module := range slices.Sorted(maps.Keys(found)) {
 		if len(found[module]) == 0 {
 			return nil, fmt.Errorf("%s has no file with its licence: may it be passed on?", module)

@@ -83,7 +83,7 @@ func (d *Disk) Restore() {
 	}
 	after := d.image + "+"
 	if out, err := exec.Command("cp", "--sparse=always", d.image, after).CombinedOutput(); err != nil {
-		d.t.Fatalf("copy what the cut has left: %v: %s", err, out)
+		d.t.Fatalf("copy the disk after the cut: %v: %s", err, out)
 	}
 	d.image = after
 	if out, err := exec.Command("mount", "-o", "loop", d.image, d.Dir).CombinedOutput(); err != nil {

@@ -22,10 +22,10 @@ import (
 )
 
 func main() {
-	only := flag.String("only", "", "names of sections, separated by commas; empty: all")
+	only := flag.String("only", "", "names of sections, separated by commas (default: all)")
 	quick := flag.Bool("quick", false, "only the sections that CI compares, as short as means anything")
 	out := flag.String("json", "bin/bench.json", "the figures are written here")
-	verbose := flag.Bool("v", false, "print what the tests print")
+	verbose := flag.Bool("v", false, "print the tests' output")
 	flag.Parse()
 	missed, err := run(*only, *quick, *verbose, *out)
 	switch {
@@ -77,7 +77,7 @@ func choose(only string, quick bool) (chosen []bench.Section, err error) {
 		case i < 0:
 			return nil, fmt.Errorf("-only %s: there is no section of that name", name)
 		case quick && !bench.Sections[i].Quick:
-			return nil, fmt.Errorf("-only %s: that section is not among those of -quick", name)
+			return nil, fmt.Errorf("-only %s: -quick does not include this section", name)
 		}
 	}
 	for _, s := range bench.Sections {
@@ -101,7 +101,7 @@ func write(file string, all []bench.Figure) error {
 
 func orUnknown(limit string) string {
 	if limit == "" {
-		return "what the limit is was not looked into"
+		return "the cause of the limit is unknown"
 	}
 	return limit
 }
