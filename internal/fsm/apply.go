@@ -9,9 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Apply changes the hard state by one fact that was decided at the given time. Nothing else changes it, and a
-// fact's apply reads nothing but the fact and the state: replaying a journal gives the state that its writer
-// had.
+// Apply changes the hard state by one fact that was decided at the given time. The hard state changes only here. A
+// fact's apply reads only the fact and the state, so replaying a journal reproduces its writer's state.
 func (m *agenda) Apply(at time.Time, f Fact) {
 	m.apply(at, f)
 	m.dirty = m.dirty[:0] // nothing is emitted by a replay
@@ -215,7 +214,7 @@ func (f ValidationDue) apply(_ *agenda, t *Task) {
 	t.Next = Next{Action: recovery.Revalidate, Validate: true}
 }
 
-// The verdict charges the tally; nothing else does.
+// Only a verdict charges the tally.
 func (f VerdictMade) apply(m *agenda, t *Task) {
 	t.History = append(t.History, Failure{
 		Attempt: f.Attempt, Stage: f.Stage, Reason: f.Finding.Reason, Cause: f.Finding.Cause,
@@ -249,7 +248,7 @@ func (f UsageCounted) apply(_ *agenda, t *Task) {
 func (f TallyReset) apply(_ *agenda, t *Task) {
 	t.Tally, t.Next, t.Alternative, t.IncidentWaits = t.Tally.Answered(), f.Next, false, 0
 	t.Tally.Redispatches = f.Redispatches
-	if f.By != t.Commanded { // somebody has said something newer
+	if f.By != t.Commanded { // a newer command has arrived
 		t.Commanded = ""
 	}
 }
@@ -275,7 +274,7 @@ func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
 	if t := m.Task(f.Task); t != nil {
 		t.Work = f.Delivery
-		if f.Delivery.PullRequest > 0 { // what is wrong with it later is another failure
+		if f.Delivery.PullRequest > 0 { // a later problem with it is a new failure
 			t.Tally = t.Tally.Delivered()
 		}
 	}

@@ -34,8 +34,8 @@ func (m *attempts) runs(t *Task) {
 	m.noteHealthEvidence(t, recovery.Finding{}, "")
 }
 
-// stop ends the attempt, whatever its outcome. Nothing else happens to the task until the container is
-// confirmed gone or the attempt is fenced.
+// stop ends the attempt regardless of its outcome. The task waits until the container is confirmed gone or the attempt
+// is fenced.
 func (m *attempts) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
 	if _, ok := t.State.After(on); !ok {
 		return
@@ -49,8 +49,8 @@ func (m *attempts) stop(t *Task, on Trigger, end EndingSet, grace time.Duration)
 	m.move(t, on, end.Cause, time.Time{})
 }
 
-// The director's own report of an exit waits for what the runtime knows, which comes with the container's
-// confirmed end.
+// The director's own report of an exit waits for the confirmed end of the container, which carries the runtime's
+// evidence.
 func (b ReportReceived) step(m *Machine) {
 	t, current := m.Worker(b.Worker)
 	switch {
@@ -66,7 +66,7 @@ func (b ReportReceived) step(m *Machine) {
 
 // accept counts a report once. Its evidence is classified unless the caller passes a known finding.
 func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
-	t.soft.Usage = t.soft.Usage.Max(r.Usage) // also of one that is known: this process may not have heard it
+	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even from a known report, because this process may not have received it
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
 		return
 	}
@@ -91,7 +91,7 @@ func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
 	}
 }
 
-// finding is what a report's evidence means.
+// finding classifies a report's evidence.
 func (m *attempts) finding(r Report) recovery.Finding {
 	if c := r.Classified; c != nil && c.By != nil && c.By == m.cfg.Classifier {
 		return c.Finding

@@ -21,18 +21,18 @@ type Incident struct {
 	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long
 	// does well.
 	Life    time.Duration    `json:"life"`
-	Issue   IssueKey         `json:"issue,omitempty"` // where people read about it
+	Issue   IssueKey         `json:"issue,omitempty"` // the issue that shows the incident to people
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
-// Bounds: of what is suspected at one time; of how often an incident may postpone one task until a human
-// answers, since each time is free of charge.
+// Bounds on the incidents suspected at one time, and on how often an incident may postpone one task before a human
+// answers. Postponing is not charged to the task.
 const (
 	maxIncidents     = 64
 	maxIncidentWaits = 10
 )
 
-// rowIncident names the verdict on a failure that is the incident's, not the task's.
+// rowIncident names the verdict on a failure that is blamed on an incident instead of the task.
 const rowIncident = "director.incident"
 
 // incidentOf returns the key that failures of the same kind share. An empty key means that this failure never
@@ -42,7 +42,7 @@ func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
 	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
 	switch {
-	case ofRepo && f.Signature != "" && f.Cause != about.Means: // otherwise nothing was said that could be alike
+	case ofRepo && f.Signature != "" && f.Cause != about.Means: // otherwise two tasks have no text to compare
 		return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
 	case ofRepo, about.Scope == recovery.OneTask, resource == "":
 		return "", ""
@@ -67,19 +67,19 @@ func (i *Incident) concerns(t *Task) bool {
 
 func (i *Incident) ofModel() bool { return strings.HasPrefix(i.Key, recovery.ModelPrefix) }
 
-// Incidents lists the outages that keep work back now, or let only a little of it through, and what is only told.
+// Incidents lists the outages that block or limit work now, and the incidents that are only reported.
 func (m *memory) Incidents() []Incident {
 	return slices.DeleteFunc(slices.Clone(m.hard.Incidents), func(i Incident) bool {
 		return i.Breaker.State(m.now) == recovery.BreakerClosed
 	})
 }
 
-// AllIncidents lists what is known of outages, those that are over or only suspected among them.
+// AllIncidents lists all known outages, including suspected ones and ones that are over.
 func (m *memory) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
 
-// applyBreaker counts a failure in the breaker of its incident, and returns the verdict in the light of it.
-// While others fail alike the failure is not the task's own, so that the task waits free of charge. The canary
-// is charged by the policy: otherwise no human would ever be asked.
+// applyBreaker counts a failure in the breaker of its incident, and returns the verdict that takes the incident into
+// account. While other tasks fail in the same way, the task waits and is not charged. The policy still charges the
+// canary. Otherwise the director would never ask a human.
 func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	v recovery.Verdict,
 ) (recovery.Verdict, string) {
@@ -129,7 +129,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, v recovery.Verdict
 	return v, key
 }
 
-// incident returns what is known of a key; a new incident, if nothing is.
+// incident returns the incident with the given key. It returns a new one for an unknown key.
 func (m *memory) incident(key string) Incident {
 	if n := slices.IndexFunc(m.hard.Incidents, func(i Incident) bool { return i.Key == key }); n >= 0 {
 		return m.hard.Incidents[n]
@@ -137,8 +137,8 @@ func (m *memory) incident(key string) Incident {
 	return Incident{Key: key}
 }
 
-// updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases
-// what this one has kept back.
+// updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases the
+// tasks that this one has held back.
 func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
@@ -203,8 +203,8 @@ func (m *recorder) makeCanary(t *Task) {
 	}
 }
 
-// noteHealthEvidence counts what an attempt has disproved, though it may have failed otherwise: a container
-// that ran shows that GitHub and the host work, a check that was reached shows that the model does.
+// noteHealthEvidence counts evidence against incidents, even from a failed attempt. A container that ran shows that
+// GitHub and the host work. An attempt that reached a check shows that the model works.
 func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
 	key, _ := t.incidentOf(f, stage)
 	m.countSuccess(t, func(i *Incident) bool {
@@ -240,9 +240,9 @@ func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// provesWell reports whether an attempt that ended in this way disproves an incident. A validation-only attempt
-// says nothing about a model. An attempt that still awaits validation says nothing about a repository, because
-// no check has passed yet.
+// provesWell reports whether an attempt that ended in this way disproves an incident. A validation-only attempt is not
+// evidence about a model. An attempt that still awaits validation is not evidence about a repository, because no check
+// has passed yet.
 func (t *Task) provesWell(on Trigger, i *Incident) bool {
 	switch on {
 	case OnValidate:
@@ -272,8 +272,8 @@ func (m *recorder) closeProvenCanaries() {
 	}
 }
 
-// incidentDeadline returns when time alone changes what an incident lets through, or zero if nothing waits for
-// that.
+// incidentDeadline returns the next time at which an incident lets more work through. It returns zero if no incident
+// has such a deadline.
 func (m *agenda) incidentDeadline() (at time.Time) {
 	waits := m.slotFree() && m.ready.n > 0
 	for n := range m.hard.Incidents {

@@ -43,7 +43,7 @@ func (m *attempts) claimChecked(t *Task, p Planned, e EffectEnded) {
 	}
 }
 
-// begin starts the next attempt, or hands in what the last one has done.
+// begin starts the next attempt, or delivers the work of the last one.
 func (m *attempts) begin(t *Task) {
 	if t.Next.Deliver {
 		m.deliver(t, OnDeliverAgain)
@@ -95,7 +95,8 @@ const rowStale = "director.claim_stale"
 // rowRecheck names the verdict on a task whose issue can no longer be read.
 const rowRecheck = "director.recheck"
 
-// maxStale bounds how many stale claims are remembered. An issue whose first time was forgotten gets another chance.
+// maxStale bounds how many stale claims are remembered. If the first stale claim of an issue was forgotten, the issue
+// gets another chance.
 const maxStale = 500
 
 // claimsCanGoStale reports whether claims may go stale. They may not while a phase or an incident keeps
@@ -105,15 +106,15 @@ func (m *agenda) claimsCanGoStale() bool {
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 
-// staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have
-// begun. A limit that resets later, a pause or a director that was down is no lack of progress.
+// staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have begun.
+// The time of a limit, a pause or a stopped director does not count as lack of progress.
 func (m *agenda) staleAt(t *Task) time.Time {
 	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).
 		Add(m.cfg.ClaimStale)
 }
 
-// claimStale gives back a claim in which nothing happened for too long, so that another director can try. The
-// second time a human is asked instead.
+// claimStale gives back a claim in which nothing happened for too long, so that another director can try. The second
+// time, the director asks a human instead.
 func (m *attempts) claimStale(t *Task) {
 	why := "nothing happened in this claim for " + m.cfg.ClaimStale.String()
 	if slices.Contains(m.hard.StaleClaims, t.Key) {
@@ -125,7 +126,7 @@ func (m *attempts) claimStale(t *Task) {
 	m.release(t, OnStale, ReleaseNote{Why: why, Restore: true, Reclaim: true})
 }
 
-// lastFinding is why the task was waiting for another attempt.
+// lastFinding returns the failure because of which the task waited for another attempt.
 func (t *Task) lastFinding(why string) recovery.Finding {
 	f := recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: "director.claim_stale", Confidence: 1}
 	if n := len(t.History); n > 0 {

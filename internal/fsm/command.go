@@ -9,20 +9,20 @@ import (
 	"retake/internal/recovery"
 )
 
-// Command is what a person with write access, or the operator, asks for.
+// Command is a command of the operator or of a person with write access.
 type Command string
 
 // The commands.
 const (
 	CommandRetry  Command = "retry"  // another attempt
-	CommandResume Command = "resume" // the same; nothing new was said
+	CommandResume Command = "resume" // retry without a new hint
 	CommandFresh  Command = "fresh"  // another attempt, on a new checkout
-	CommandFix    Command = "fix"    // another attempt at what is in review
+	CommandFix    Command = "fix"    // another attempt at the work in review
 	CommandSnooze Command = "snooze" // put off
 	CommandBudget Command = "budget" // so many more attempts
 	CommandStop   Command = "stop"   // give the issue up
 	CommandTake   Command = "take"   // a person takes over
-	CommandAdd    Command = "add"    // the operator's: offer the issue; the shell puts the label on
+	CommandAdd    Command = "add"    // operator only: offer the issue; the shell adds the label
 	CommandWhy    Command = "why"    // explain
 	CommandHelp   Command = "help"
 )
@@ -30,12 +30,12 @@ const (
 // CommandRef identifies a command permanently. An edited comment keeps its id and gets a later time. An
 // operator's request carries an id chosen by its sender.
 type CommandRef struct {
-	Comment int64     `json:"comment,omitempty"` // 0 for the operator's
+	Comment int64     `json:"comment,omitempty"` // 0 for a command of the operator
 	At      time.Time `json:"said_at,omitzero"`  // of a comment
 	Request string    `json:"request,omitempty"` // of the operator
 }
 
-// operators reports whether the command is the operator's.
+// operators reports whether the operator gave the command.
 func (r CommandRef) operators() bool { return r.Comment == 0 && r.Request != "" }
 
 // takenCommand is a command that was decided, and why it was not carried out.
@@ -44,7 +44,7 @@ type takenCommand struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// taken returns what was decided about a command, or nil.
+// taken returns the decision about a command, or nil.
 func (m *memory) taken(ref CommandRef) *takenCommand {
 	all := m.hard.Commands
 	if ref.operators() {
@@ -57,8 +57,8 @@ func (m *memory) taken(ref CommandRef) *takenCommand {
 	return &all[i]
 }
 
-// Requested returns what was decided about an operator's request, by its id: why it was refused, empty if it
-// was carried out. decided is false if the request is not known (yet).
+// Requested returns the reason for which an operator's request was refused. It is empty for a request that was carried
+// out. decided is false while the request is unknown.
 func (m *memory) Requested(id string) (refused string, decided bool) {
 	if c := m.taken(CommandRef{Request: id}); c != nil {
 		return c.Refused, true
@@ -174,7 +174,7 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	return m.answered(t, s, refused)
 }
 
-// words are the command, and who gave it.
+// words describes the command and its author.
 func (s CommentView) words() string { return commandWords(s.By, s.Command, s.CommandRef) }
 
 func commandWords(by string, c Command, ref CommandRef) string {
@@ -184,7 +184,7 @@ func commandWords(by string, c Command, ref CommandRef) string {
 	return by + ": /agent " + string(c)
 }
 
-// answer is the reply to a command: its effect, and whether that was carried out, or never can be.
+// answer is the reply to a command. It describes the effect, and whether it was carried out or refused.
 type answer struct {
 	CommandRef
 	effect string
@@ -194,7 +194,7 @@ type answer struct {
 // answered makes this process answer a command once and reports whether the answer is done. Until then the
 // cursor stays before the command, so after a crash the next process reads the command again and answers it.
 func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
-	if s.Comment == 0 { // who asked the director gets the answer, not GitHub
+	if s.Comment == 0 { // an operator's command is answered directly, not on GitHub
 		return true
 	}
 	if i := slices.IndexFunc(m.answers, func(a answer) bool { return a.CommandRef == s.CommandRef }); i >= 0 {
@@ -228,7 +228,7 @@ func (m *Machine) hintSeen(t *Task, s CommentView) (decided bool) {
 	return true
 }
 
-// busy reports whether an effect is at work on the task's issue: its outcome comes before what a person says.
+// busy reports whether an effect on the task's issue is in progress. Its outcome must be known before a command acts.
 func (t *Task) busy() bool {
 	switch {
 	case t == nil:
@@ -241,7 +241,7 @@ func (t *Task) busy() bool {
 	return t.State != Queued && !slices.Contains(ours, t.State)
 }
 
-// refusal says why the command does nothing now, or returns an empty string if it acts.
+// refusal explains why the command does nothing now. It returns an empty string if the command acts.
 func (r commandRow) refusal(t *Task) string {
 	switch {
 	case r.does == nil:
@@ -266,7 +266,7 @@ func (s CommentView) hints(now time.Time) []Hint {
 	return []Hint{{From: s.By, At: at, Text: s.Text}}
 }
 
-// refusal says why a command does nothing now, and what would.
+// refusal explains why a command does nothing now, and which action would help.
 func (t *Task) refusal() string {
 	switch t.State {
 	case Queued:
@@ -278,9 +278,8 @@ func (t *Task) refusal() string {
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }
 
-// retry returns how a task continues when a person asks for it. Work in a pull request is fixed instead of
-// begun again. Work that only failed to be delivered is delivered again, unless the person's words are meant
-// for the agent.
+// retry returns how a task continues when a person asks for it. Work in a pull request is fixed instead of redone.
+// After a failed delivery, the work is delivered again, unless the person left a hint for the agent.
 func (t *Task) retry(withWords bool) Next {
 	n := Next{Deliver: t.Next.Deliver && !withWords}
 	if t.Work.PullRequest > 0 && !n.Deliver {
@@ -303,8 +302,8 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant gives the task as many more attempts as a person says, but at most as many as any other answer gives.
-// The other meters start again at zero.
+// grant gives the task the number of further attempts that a person names, up to the number that any other answer
+// gives. The other meters restart at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
@@ -315,7 +314,7 @@ func (m *Machine) grant(t *Task, s CommentView, by string) {
 		OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)),
 		Next: t.Next,
 	})
-	// the task does not move, and no comment on GitHub shows an operator's command
+	// the task stays in its state, and an operator's command is not visible on GitHub
 	if s.operators() && t.State != InReview && t.State != Stopping {
 		t.soft.commentDue = true
 		m.revisit(t)

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// The resources of GitHub that limits close for everything there. Others, as "github.graphql", are closed for
-// what asks them alone, which the gate knows.
+// A limit on these resources of GitHub closes all of GitHub. A limit on another one, such as "github.graphql", closes
+// only the requests that use it, which the gate decides.
 const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
@@ -28,7 +28,7 @@ type Cooldown struct {
 	By []Stated `json:"by,omitempty"`
 }
 
-// Stated is what a worker said of a limit.
+// Stated is a limit as a worker reported it.
 type Stated struct {
 	Task    IssueKey  `json:"task"`
 	Attempt int       `json:"attempt"`
@@ -37,22 +37,22 @@ type Stated struct {
 	Text    string    `json:"text"`
 }
 
-// Statement is what the workers of one task have said of one resource, as far as it still matters.
+// Statement holds the reports of one task's workers about one resource, as long as they matter.
 type Statement struct {
 	Resource string `json:"resource"`
-	// Stated is the last statement. Its Until is the latest deadline of those that count, or zero once the
-	// resource was lifted.
+	// Stated is the last statement. Its Until is the latest deadline of the statements that count, or zero after the
+	// limit was lifted.
 	Stated
-	// Alone is for how long the task's word alone has closed this resource while it kept no other one closed,
-	// in the day that began at From.
+	// Alone is the time for which only this task's statements closed this resource, during the day that began at From.
+	// Time in which they closed another resource as well does not count.
 	From  time.Time     `json:"from"`
 	Alone time.Duration `json:"alone,omitempty"`
-	// AloneUntil is the last deadline that rested on this task's word alone. Older versions did not say.
+	// AloneUntil is the last deadline that only this task stated. Older versions did not record it.
 	AloneUntil time.Time `json:"alone_until,omitzero"`
 }
 
-// Bounds of what workers say: quotas are counted by the day at most; so many resources of one task, and so many
-// statements in all.
+// Bounds on the statements of workers. Quotas last a day at most. The number of resources per task and the total number
+// of statements are limited.
 const (
 	longestStated   = 24 * time.Hour
 	maxStatedOfTask = 4
@@ -66,7 +66,7 @@ func (m *memory) Cooldowns() []Cooldown {
 
 func (c CooldownReported) step(m *Machine) { m.coolDown(Cooldown(c)) }
 
-// Statements of a worker whose attempt is over are ignored.
+// A statement of a worker is ignored after its attempt has ended.
 func (l LimitReported) step(m *Machine) {
 	if t, current := m.Worker(l.Worker); current {
 		m.limitStated(t, l.Resource, l.Until, l.Text)
@@ -90,10 +90,10 @@ func (m *recorder) coolDown(c Cooldown) {
 	}
 }
 
-// limitStated closes a resource for others because a worker reports a limit. The word of one task is bounded:
-// alone it closes resources for at most MaxStatedWait in total per day, and inventing new resource names gains
-// nothing. If two tasks state a limit within twice that time, the resource stays closed until the earlier of
-// their deadlines. After the cap another task tries and, if the limit is real, confirms it.
+// limitStated closes a resource for others because a worker reports a limit. One task alone can close resources for at
+// most MaxStatedWait in total per day, even if it invents names of resources. If two tasks state a limit within twice
+// that time, the resource stays closed until the earlier of their deadlines. After the cap another task tries and, if
+// the limit is real, confirms it.
 func (m *recorder) limitStated(t *Task, resource string, until time.Time, text string) {
 	s, known := m.statement(resource, t.Key)
 	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
@@ -115,7 +115,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	free := later(closed, day.until) // up to here it costs nothing
+	free := later(closed, day.until) // up to here the wait is not counted
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
 		to, by, charge, s.AloneUntil = alone, []Stated{s.Stated}, max(0, alone.Sub(free)), alone
@@ -123,7 +123,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	switch {
 	case m.isNews(closed, to):
 		s.Alone += charge
-	case m.isNews(was, s.Until): // it is evidence, though it closes nothing
+	case m.isNews(was, s.Until): // kept as evidence, although it does not close the resource
 		by = nil
 	default:
 		return
@@ -145,7 +145,7 @@ func (m *recorder) counts(s Statement) bool {
 	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
 }
 
-// secondOf returns the statement of another task that reaches furthest of those that still count.
+// secondOf returns the latest statement of another task that still counts.
 func (m *recorder) secondOf(s Statement) (second Statement, ok bool) {
 	for _, o := range m.hard.Statements {
 		if o.Resource == s.Resource && o.Task.fold() != s.Task.fold() && m.counts(o) && o.Until.After(second.Until) {
@@ -179,14 +179,14 @@ func (m *recorder) mayState(k IssueKey) bool {
 	return all < maxStatements && own < maxStatedOfTask
 }
 
-// aloneDay is what one task's word alone has closed of resources within a day.
+// aloneDay sums up the time for which one task alone has closed resources within a day.
 type aloneDay struct {
 	from  time.Time
 	alone time.Duration
 	until time.Time // something is closed on that word up to here
 }
 
-// dayOf sums up what a task has stated since its day began; now begins a new one if none lasts.
+// dayOf sums up a task's statements since its day began. A new day begins now if the last one is over.
 func (m *recorder) dayOf(k IssueKey) aloneDay {
 	d := aloneDay{from: m.now}
 	for _, s := range m.hard.Statements {

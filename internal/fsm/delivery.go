@@ -41,7 +41,7 @@ func (m *attempts) validateAgain(t *Task, row, why string) {
 	m.move(t, OnRetry, why, m.now)
 }
 
-// delivered reports whether the outcome is that of a delivery that has delivered something.
+// delivered reports whether the effect was a delivery that has delivered something.
 func (e *EffectEnded) delivered() bool {
 	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing && !e.Delivery.Merged && !e.Delivery.Changed
 }
@@ -55,13 +55,13 @@ func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
 	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // the work no longer exists
 		m.decide(t, failureOf(e.Failure), "COMMIT")
-	case e.Failure != nil: // the work is done: another attempt would do it again, and not deliver it either
+	case e.Failure != nil: // the work is done; another attempt would repeat it and fail to deliver it as well
 		m.giveUp(t, failureOf(e.Failure), "COMMIT", rowDeliver, "the work is done and kept, but it cannot be delivered")
 	case e.Delivery != nil && e.Delivery.Merged:
 		m.validateAgain(t, rowBaseMoved, baseMoved)
 	case e.Delivery != nil && e.Delivery.Changed:
 		m.validateAgain(t, rowWorkChanged, workChanged)
-	case e.delivered() && e.Delivery.PullRequest > 0: // the checkout stays, for what the review asks for
+	case e.delivered() && e.Delivery.PullRequest > 0: // the checkout stays for changes that the review requests
 		m.record(LabelsConfirmed{OfTask{t.Key}})
 		m.move(t, OnInReview, e.Delivery.Branch, time.Time{})
 	case e.delivered():

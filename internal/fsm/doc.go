@@ -6,9 +6,9 @@
 //
 // # Invariants
 //
-//   - Only Apply changes hard state. It never reads policy or configuration, so a replay never decides anew.
+//   - Only Apply changes hard state. It never reads policy or configuration, so a replay never repeats a decision.
 //   - An effect leaves the Driver only after every fact decided before it is durable.
-//   - At most one attempt of a task can do anything that counts: the next one begins only after the last is
+//   - At most one attempt of a task can have an effect. The next one begins only after the last is
 //     confirmed gone or fenced.
 //   - Every verdict charges the tally of its claim, by cause.
 //   - Words in the journal (kinds of facts, triggers, states) never change. Journals of older versions stay readable.
@@ -20,10 +20,10 @@
 //
 // # Concurrency
 //
-// Nothing here locks. One goroutine, the shell's, owns the Driver and its Machine. The shell may coalesce heartbeats
+// Nothing here locks. One goroutine of the shell owns the Driver and its Machine. The shell may coalesce heartbeats
 // (WorkersSeen), but it must offer them before any event that makes a deadline due. At most one append is in flight,
 // and at most one durable effect of each task. At shutdown the machine stops dispatching tasks and handing
-// out durable effects. Running workers and the outbox are left to the next process.
+// out durable effects. The next process takes over running workers and the outbox.
 //
 // # Failure policy
 //

@@ -13,7 +13,8 @@ var ErrStopped = errors.New("fsm: driver stopped")
 // Token stands for an input to acknowledge once its decision is durable. Zero means no acknowledgement.
 type Token uint64
 
-// Batch is what must be appended to the journal, as one message, before anything that was decided with it may be seen.
+// Batch holds records that must be in the journal before their effects become visible. They are appended as one
+// message.
 type Batch struct {
 	ID      string // unique; a retry of the same append carries the same ID
 	After   uint64 // the journal's last sequence must be this
@@ -21,22 +22,22 @@ type Batch struct {
 	Data    []byte // the records as JSON Lines; nil if Encode returns no data
 }
 
-// Ready is what the shell has to do now.
+// Ready lists the shell's next work.
 type Ready struct {
 	Batch   *Batch   // nil if there is nothing to append or an append is under way
-	Acks    []Token  // inputs whose decisions are durable
-	Effects []Effect // effects whose facts are durable, in order
+	Acks    []Token  // inputs with durable decisions
+	Effects []Effect // effects with durable facts, in order
 }
 
-// batchBytes bounds one batch; a JetStream message may have 1 MiB by default. A single record that exceeds it
-// is sent alone.
+// batchBytes bounds one batch; the default limit of a JetStream message is 1 MiB. A single larger record is sent in a
+// separate batch.
 const batchBytes = 256 << 10
 
 // Driver makes a machine durable: decided at once, seen only after the append. It does no I/O: the shell appends
 // what Ready returns, and confirms it with Appended.
 type Driver struct {
-	// Encode makes a journal's line of what was decided. The simulator, whose journal keeps records in memory,
-	// has another one.
+	// Encode encodes a decision as a line of the journal. The simulator replaces it because its journal keeps records
+	// in memory.
 	Encode func(at time.Time, e Event, facts []Fact) (Record, []byte, error)
 
 	m        *Machine
@@ -48,7 +49,7 @@ type Driver struct {
 	stopped  bool
 }
 
-// decision is a record, and what must not be seen before it is durable.
+// decision is a record and the effects and acks that wait until it is durable.
 type decision struct {
 	record Record
 	data   []byte
@@ -82,7 +83,7 @@ func (d *Driver) Offer(e Event, ack Token) error {
 		d.records = append(d.records, decision{record: r, data: data})
 	}
 	to := &d.ready
-	if n := len(d.records); n > 0 { // also what decided nothing waits for what was decided before it
+	if n := len(d.records); n > 0 { // even an input without a decision waits for earlier decisions
 		to = &d.records[n-1].then
 	}
 	if ack != 0 {
@@ -134,8 +135,8 @@ func (d *Driver) Appended(seq uint64) {
 	d.inFlight = 0
 }
 
-// Stop ends the driver after an append that was refused, or may not have landed: the machine holds decisions
-// that the journal may not have. Nothing more is handed out; the shell reloads.
+// Stop ends the driver after an append that was refused or may be lost. The machine then holds decisions that the
+// journal may not have. The driver stops handing out work, and the shell reloads.
 func (d *Driver) Stop() { d.stopped = true }
 
 // Idle reports whether every decision is durable and was handed out.

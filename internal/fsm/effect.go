@@ -9,12 +9,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// EffectKind says what an effect does.
+// EffectKind is the kind of an effect.
 type EffectKind string
 
-// The kinds. The first eight are durable: planned by a fact, emitted again after a restart, carried out in
-// order for each task, and harmless when carried out twice. The others are soft: lost with the process, and
-// nothing depends on them.
+// The kinds. The first eight are durable: planned by a fact, emitted again after a restart, carried out in order for
+// each task, and harmless when carried out twice. The others are soft. They are lost with the process, and no decision
+// depends on them.
 const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
 	DoRecheck  EffectKind = "recheck"  // read the issue again: is it still ours?
@@ -36,9 +36,9 @@ const (
 	DoReadReview  EffectKind = "read_review"  // read the pull request now instead of waiting for the next poll
 	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer if that needs words
 	DoReclaim     EffectKind = "reclaim"      // inspect a claim that no task knows; release it if it is stale
-	DoTidy        EffectKind = "tidy"         // remove Retake labels that people put beside the task's label
+	DoTidy        EffectKind = "tidy"         // remove Retake labels that people added to the task's label
 	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
-	DoResume      EffectKind = "resume"       // tell a paused worker to go on
+	DoResume      EffectKind = "resume"       // tell a paused worker to continue
 	DoForget      EffectKind = "forget"       // the claim is over: remove checkout and credential
 )
 
@@ -51,7 +51,7 @@ var githubEffects = []EffectKind{
 	DoReadReview, DoReply, DoReclaim, DoTidy,
 }
 
-// overtakenEffects are pointless once the attempt is stopped or the claim released, if they were not begun.
+// overtakenEffects are pointless after the attempt was stopped or the claim released, unless they have started.
 var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate, DoRemind}
 
 // DurableEffects lists the kinds that are planned by a fact.
@@ -60,8 +60,7 @@ func DurableEffects() []EffectKind { return slices.Clone(durableEffects) }
 // Durable reports whether the kind is planned by a fact.
 func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
 
-// About names what a durable effect is about: its attempt, and which answer of a human it follows. A second effect of
-// the same kind is never about the same.
+// About identifies a durable effect among those of its kind by its attempt and the number of answers before it.
 func (e Effect) About() string { return e.Worker + afterAnswers(e.Answers) }
 
 // readAnswers fills in Answers of an effect that was read from the journal.
@@ -79,8 +78,8 @@ type Effect struct {
 	Nonce   string     `json:"nonce,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
 	At      time.Time  `json:"at,omitzero"`      // when it was planned
-	Worker  string     `json:"worker,omitempty"` // attempt id; of soft effects, maybe one that no task knows
-	// Answers is Task.Answers when a durable effect was planned. The journal has it as a part of the id.
+	Worker  string     `json:"worker,omitempty"` // attempt id; may be unknown to every task in a soft effect
+	// Answers is Task.Answers when a durable effect was planned. The journal stores it as part of the id.
 	Answers int `json:"-"`
 
 	Start      *StartOrder  `json:"start,omitempty"`
@@ -89,7 +88,7 @@ type Effect struct {
 	Release    *ReleaseNote `json:"release,omitempty"`
 
 	Deliver *DeliverOrder  `json:"deliver,omitempty"`
-	Work    *DeliverResult `json:"work,omitempty"` // what was pushed of the claim before; nil if nothing
+	Work    *DeliverResult `json:"work,omitempty"` // the claim's earlier push, or nil
 
 	Failures []Failure `json:"failures,omitempty"` // of a delivery, the earlier failures
 
@@ -99,18 +98,18 @@ type Effect struct {
 	Why      string        `json:"why,omitempty"`
 }
 
-// StartOrder says how to run the attempt.
+// StartOrder describes how to run the attempt.
 type StartOrder struct {
 	Action recovery.Action `json:"action,omitempty"` // empty for the first attempt
 	// Alternative: use the other model. A verdict asked for it, and it holds until a human answers.
 	Alternative bool `json:"alternative,omitempty"`
-	Fresh       bool `json:"fresh,omitempty"` // the checkout begins anew at the base branch
-	// Validate: only VALIDATE runs, in a clean container, on what would be delivered.
+	Fresh       bool `json:"fresh,omitempty"` // the checkout restarts from the base branch
+	// Validate limits the attempt to VALIDATE, in a clean container, on the work to be delivered.
 	Validate bool `json:"validate_only,omitempty"`
-	// LeavesValidation: the plan ends before VALIDATE, which is another attempt's.
+	// LeavesValidation ends the plan before VALIDATE. Another attempt runs that stage.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
-	// Travels: its worker fetches the checkout, and sends back what it changes; otherwise it works on the
-	// director's own. Old journals do not say: it does not.
+	// Travels makes the worker fetch the checkout and send its changes back. Otherwise it works on the director's
+	// checkout. The flag is absent in old journals.
 	Travels bool `json:"travels,omitempty"`
 	// PaidCallsLeft is the rest of the task's budget, nil if unbounded. Old journals do not have it.
 	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
@@ -119,18 +118,18 @@ type StartOrder struct {
 	WatchdogAt    time.Time `json:"watchdog_at"`
 }
 
-// DeliverOrder says how to deliver the work.
+// DeliverOrder describes how to deliver the work.
 type DeliverOrder struct {
-	// Validate: if the base branch has to be merged first, another attempt may validate what comes of it.
-	// Otherwise the work is shown as not validated.
+	// Validate allows another attempt to validate the result if the base branch must be merged first. Otherwise the
+	// pull request shows that the work is not validated.
 	Validate bool `json:"validate,omitempty"`
-	// Validated: only what this attempt has validated in its clean container may be handed in.
+	// Validated restricts the delivery to the work that this attempt has validated in its clean container.
 	Validated bool           `json:"validated,omitempty"`
 	Hints     []Hint         `json:"said,omitempty"` // people's comments
 	Spent     recovery.Usage `json:"spent,omitzero"` // by all attempts
 }
 
-// StopOrder says how gently the attempt is stopped, and why.
+// StopOrder sets the grace period and the reason of a stop.
 type StopOrder struct {
 	Grace  time.Duration `json:"grace"` // 0 kills at once
 	Reason StopReason    `json:"why"`
@@ -147,21 +146,21 @@ type Escalation struct {
 	Why    string          `json:"why"` // why the director stopped
 	Ask    string          `json:"ask"`
 	Tried  []Failure       `json:"tried,omitempty"`
-	Hints  []Hint          `json:"said,omitempty"`   // what people answered before
+	Hints  []Hint          `json:"said,omitempty"`   // earlier answers of people
 	Stale  bool            `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
-	Report *ReportRef      `json:"report,omitempty"` // whose tail is shown
-	Alike  []string        `json:"alike,omitempty"`  // the tasks that failed alike, this one among them
+	Report *ReportRef      `json:"report,omitempty"` // its tail is shown
+	Alike  []string        `json:"alike,omitempty"`  // the tasks with the same failure, including this one
 }
 
-// ReleaseNote says why a claim was given up.
+// ReleaseNote explains why a claim was given up.
 type ReleaseNote struct {
 	Why string `json:"why"`
 	// Restore: the issue is offered again. Otherwise all our labels are removed.
 	Restore bool `json:"restore,omitempty"`
 	// Reclaim: the issue is offered again because the claim led nowhere, and a comment tells other directors.
 	Reclaim bool   `json:"reclaim,omitempty"`
-	Merged  bool   `json:"merged,omitempty"` // the pull request was merged: nothing is left to say
-	By      string `json:"by,omitempty"`     // who merged it, if that is known
+	Merged  bool   `json:"merged,omitempty"` // the pull request was merged, which needs no explanation
+	By      string `json:"by,omitempty"`     // the person who merged it, if known
 	Taken   string `json:"taken,omitempty"`  // by whom: the work is pushed for them
 }
 
@@ -170,13 +169,13 @@ type Reply struct {
 	CommandRef
 	On      IssueKey // as in CommentView
 	Command Command
-	Refused string // why it was not carried out; empty if it was
+	Refused string // the reason for not carrying it out, or empty
 	Known   bool   // the issue is one of our tasks; the fields below describe it
 	View    ProgressView
 	Waits   Waiting
 }
 
-// ProgressView is what the task's comment shows.
+// ProgressView is the content of the task's comment.
 type ProgressView struct {
 	State   State
 	Attempt int
@@ -184,7 +183,7 @@ type ProgressView struct {
 	History []Failure
 	Why     string
 	Until   time.Time // Parked: until when
-	// Validates: the attempt under way, or the one that is due, only validates the work.
+	// Validates reports that the current or the next attempt only validates the work.
 	Validates bool
 	// Incident is the issue about the outage that the task waits for, if any.
 	Incident IssueKey
@@ -198,7 +197,7 @@ func effectID(kind EffectKind, attempt string, answers int) string {
 	return attempt + "/" + string(kind) + afterAnswers(answers)
 }
 
-// afterAnswers is the part of a name that says how many answers came before.
+// afterAnswers returns the part of a name for the number of earlier answers.
 func afterAnswers(n int) string {
 	if n == 0 {
 		return ""

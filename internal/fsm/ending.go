@@ -8,12 +8,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// stopped combines all evidence about an attempt that can do nothing more and decides about it once.
+// stopped combines all evidence about an attempt that has no more effect, and decides about it once.
 func (m *attempts) stopped(t *Task, result *StopResult) {
 	if t.State != Stopping {
 		return
 	}
-	g := *cmp.Or(result, &StopResult{}) // a copy: the event is journaled as it came
+	g := *cmp.Or(result, &StopResult{}) // a copy, because the event is journaled unchanged
 	if g.Fenced {
 		m.record(AttemptFenced{OfTask: OfTask{t.Key}, Attempt: t.Attempt, Words: shortWords(g.Words)})
 	}
@@ -55,18 +55,18 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 	}
 }
 
-// AttemptFenced records that the end of the attempt's container cannot be confirmed, so its worker was shut
-// out. The container may still run, but nothing that it does counts.
+// AttemptFenced records that the end of the attempt's container cannot be confirmed, so its worker was shut out. The
+// container may still run, but its results are ignored.
 type AttemptFenced struct {
 	OfTask
 	Attempt int    `json:"attempt"`
-	Words   string `json:"words"` // why its end cannot be confirmed, in the runtime's words
+	Words   string `json:"words"` // the runtime's explanation why it cannot confirm the end
 }
 
 func (f AttemptFenced) apply(_ *agenda, t *Task) { t.Ending.Fenced = f.Words }
 
-// stopOrder is how the current attempt is stopped. One that works on the director's checkout could still change
-// it, and is never fenced.
+// stopOrder returns the order that stops the current attempt. An attempt on the director's checkout could still change
+// it, so it is never fenced.
 func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *StopOrder {
 	o := &StopOrder{Grace: grace, Reason: why}
 	if t.Travels {
@@ -78,8 +78,8 @@ func (m *attempts) stopOrder(t *Task, grace time.Duration, why StopReason) *Stop
 // rowFenced names the verdict on a success of an attempt that had to be fenced.
 const rowFenced = "director.fenced"
 
-// validateFenced lets another attempt validate the work of a fenced one that reported success. Only the work
-// that it last sent is here, and it can no longer be asked whether that was all.
+// validateFenced lets another attempt validate the work of a fenced attempt that reported success. The director has
+// only the work that it sent last, and cannot ask whether that was all of it.
 func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	if t.Validates || m.cfg.Policy.Forbids(t.Tally) != "" {
 		m.decide(t, f, "")
@@ -96,15 +96,15 @@ func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 	m.move(t, OnRetry, why, m.now)
 }
 
-// certain reports whether the director's own knowledge beats a report. It does if the director stopped the
-// attempt for a cause that it saw, because a later report only describes that stop. Silence is no such cause: a
-// report that was already under way knows better.
+// certain reports whether the director's own knowledge beats a report. It does if the director stopped the attempt for
+// a cause that it saw, because a later report only describes that stop. Silence does not count as such a cause, because
+// a report that was already under way knows better.
 func (e *Ending) certain() bool {
 	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
 }
 
-// exitFinding classifies the end of a container when no report does: by what the runtime knows for certain,
-// then by why the director stopped it, then by the bare exit.
+// exitFinding classifies the end of a container without a report. It prefers certain knowledge of the runtime, then the
+// director's reason for a stop, then the bare exit code.
 func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	e := recovery.Evidence{
 		Known: cmp.Or(t.Ending.Known, recovery.WorkerLost), KnownCause: t.Ending.KnownCause, ExitCode: g.ExitCode,
@@ -137,7 +137,8 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	return &f
 }
 
-// EndCause is why a runtime that schedules attempts itself has ended one. The journal keeps its word.
+// EndCause is the cause for which a runtime that schedules attempts itself has ended an attempt. The journal stores the
+// string.
 type EndCause string
 
 // The causes.
@@ -149,8 +150,7 @@ const (
 	EndDeleted   EndCause = "deleted"
 )
 
-// endCauses describes each cause. The cluster is responsible for all of them, so the agent is not charged for
-// what follows.
+// endCauses describes each cause. The cluster is responsible for all of them, so the agent is not charged.
 var endCauses = map[EndCause]struct {
 	reason recovery.Reason
 	says   string
@@ -163,8 +163,8 @@ var endCauses = map[EndCause]struct {
 	EndDeleted:  {recovery.WorkerLost, "somebody else deleted the worker in the cluster"},
 }
 
-// ownCause returns the reason and text for an attempt whose end only the runtime explains. The director's
-// conclusion comes first in the text because the runtime's words may be long.
+// ownCause returns the reason and text for an attempt if only the runtime explains its end. The director's conclusion
+// comes first in the text because the runtime's text may be long.
 func (g *StopResult) ownCause() (recovery.Reason, string) {
 	about := endCauses[g.Cause]
 	if g.Fenced {

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Event is something that happened in the world.
+// Event is an observation of the world, with the time at which the director made it.
 type Event struct {
 	At   time.Time
 	Body EventBody
@@ -30,10 +30,10 @@ type Booted struct {
 // SettingsRead says that the configuration was read again and is another one. Config replaces the machine's as a whole.
 type SettingsRead struct {
 	SettingsChanged
-	Config *Config `json:"-"` // the journal has what was decided by it; nothing is decided a second time
+	Config *Config `json:"-"` // the journal has the resulting decisions, so a replay does not need it
 }
 
-// Tick says that time has passed. It decides nothing that another event at the same time would not.
+// Tick reports that time has passed. Any other event at the same time leads to the same decisions.
 type Tick struct{}
 
 // DirectorResumed says that the director itself was suspended, or cut off from the bus, for Gap: silence in that
@@ -42,7 +42,7 @@ type DirectorResumed struct {
 	Gap time.Duration `json:"gap"`
 }
 
-// SignalReceived says that the director was asked to end. It stops intake; running workers are left to the next run.
+// SignalReceived asks the director to stop. It stops intake and leaves running workers to the next process.
 type SignalReceived struct {
 	Signal string `json:"signal"`
 }
@@ -52,25 +52,25 @@ type OperatorCommanded struct {
 	Command OperatorCommand `json:"command"`
 }
 
-// OperatorCommand is what an operator can command.
+// OperatorCommand is a command of the operator to the director as a whole.
 type OperatorCommand string
 
-// The commands. Paused: no new attempts, and workers stop at their next stage boundary. Draining: no new attempts, and
-// those that run finish. Resume ends both.
+// The commands. Pause and drain prevent new attempts. Pause also stops workers at their next stage boundary, while
+// drain lets them finish. Resume ends both.
 const (
 	Pause  OperatorCommand = "pause"
 	Resume OperatorCommand = "resume"
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered is what people with write access said about a blocked task. By is empty until somebody asks
-// the task to continue.
+// QuestionAnswered holds the answers of people with write access to a blocked task's question. By is empty until one of
+// them asks the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
 	Command string   `json:"command"`           // their action, for people, as in "/agent retry"
 	Comment int64    `json:"comment,omitempty"` // the comment's id, if it was one
-	// Hints is everything said since the question was asked. The last maxHints count, cut to maxHintBytes each.
+	// Hints holds all comments since the question. The last maxHints count, cut to maxHintBytes each.
 	Hints []Hint `json:"hints,omitempty"`
 }
 
@@ -82,11 +82,11 @@ type CommentsSeen struct {
 	Comments []CommentView `json:"said,omitempty"`
 }
 
-// CommentView is what the machine needs to know of a comment.
+// CommentView holds the machine's view of a comment.
 type CommentView struct {
 	Task IssueKey `json:"task"`
 	CommandRef
-	On      IssueKey      `json:"on,omitempty"` // where it was said, if not on the task's issue: on its pull request
+	On      IssueKey      `json:"on,omitempty"` // the task's pull request, if the comment is there and not on the issue
 	By      string        `json:"by"`
 	Text    string        `json:"text,omitempty"`    // without the command
 	Command Command       `json:"command,omitempty"` // empty: none
@@ -104,7 +104,8 @@ type ReviewSeen struct {
 	Head    string    `json:"head"`
 	// IssueClosed: the issue was closed although the pull request may be open.
 	IssueClosed bool `json:"issue_closed,omitempty"`
-	// Conflict: it cannot be merged with the base branch. Settled: no check of Head is under way.
+	// Conflict means that it cannot be merged with the base branch. Settled means that all checks of Head have
+	// finished.
 	Conflict bool          `json:"conflict,omitempty"`
 	Settled  bool          `json:"settled,omitempty"`
 	Failing  []FailedCheck `json:"failing,omitempty"`
@@ -118,14 +119,14 @@ type FailedCheck struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Change is what a reviewer wants changed. ID rises.
+// Change is a reviewer's request for changes. IDs increase.
 type Change struct {
 	ID int64 `json:"id"`
 	Hint
 }
 
-// IncidentShown says which issue shows an incident to people. An empty Issue means that the incident no longer
-// has an issue.
+// IncidentShown names the issue that shows an incident to people. Issue is empty after that issue was closed or
+// deleted.
 type IncidentShown struct {
 	Key   string   `json:"key"`
 	Issue IssueKey `json:"issue,omitempty"`
@@ -137,29 +138,29 @@ type BudgetEdited struct {
 	PaidCalls int64    `json:"paid_calls"`
 }
 
-// IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance while an
-// issue cannot be decided yet, because the view is older than our own labels or a claim is under way. The shell
-// must then offer the next result too, even if GitHub says that nothing has changed since.
+// IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance while an issue cannot
+// be decided yet, because the view is older than our own labels or a claim is under way. The shell must then offer the
+// next result as well, even if GitHub reports no change.
 type IssuesSeen struct {
 	Repo    string      `json:"repo"`
-	Cursor  string      `json:"cursor,omitempty"` // where the next poll continues; empty if unchanged
+	Cursor  string      `json:"cursor,omitempty"` // the start of the next poll; empty if unchanged
 	AskedAt time.Time   `json:"asked_at"`         // when the request was sent, by the clock of Event.At
 	Issues  []IssueView `json:"issues"`
 }
 
-// IssueView is what the machine needs to know of an issue.
+// IssueView holds the machine's view of an issue.
 type IssueView struct {
 	Key   IssueKey `json:"key"`
 	Title string   `json:"title,omitempty"`
 	URL   string   `json:"url,omitempty"`
 	Open  bool     `json:"open"`
-	// Labels are the roles of those of our labels that it carries.
+	// Labels are the roles of our labels on the issue.
 	Labels []Label `json:"labels,omitempty"`
 	// UpdatedAt is GitHub's time of the last change, in seconds.
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
 	// Standing is of an issue that is offered.
 	Standing Standing `json:"standing,omitzero"`
-	// Nonce is fresh: if this view starts a claim, it is the claim's.
+	// Nonce is fresh. If this view starts a claim, the claim uses it.
 	Nonce string `json:"nonce,omitempty"`
 }
 
@@ -242,7 +243,7 @@ type Classified struct {
 
 // ContainersListed is the runtime's list of this fleet's containers.
 type ContainersListed struct {
-	TakenAt    time.Time   `json:"taken_at"` // when the list was asked for
+	TakenAt    time.Time   `json:"taken_at"` // when the list was requested
 	Containers []Container `json:"containers"`
 }
 
@@ -250,8 +251,7 @@ type ContainersListed struct {
 type Container struct {
 	Attempt string `json:"attempt"`
 	Running bool   `json:"running"` // false if exited, dead or never started; a paused container runs
-	// Pending: the runtime has accepted it and nothing of it has run. Waiting is the runtime's text on what is
-	// missing.
+	// Pending means that the runtime has accepted it and not started it yet. Waiting is the runtime's explanation.
 	Pending bool   `json:"pending,omitempty"`
 	Waiting string `json:"waiting,omitempty"`
 }
@@ -272,8 +272,7 @@ type LiftCommanded struct {
 	Resource string `json:"resource"`
 }
 
-// EffectEnded is the outcome of an effect. Failure is nil on success; one of the results is set where the effect's
-// kind has one.
+// EffectEnded is the outcome of an effect. Failure is nil on success. Some kinds of effects set one of the results.
 type EffectEnded struct {
 	Task     IssueKey       `json:"task"`
 	Effect   string         `json:"effect"`
@@ -281,17 +280,17 @@ type EffectEnded struct {
 	Claim    *ClaimResult   `json:"claim,omitempty"`
 	Stop     *StopResult    `json:"gone,omitempty"`
 	Delivery *DeliverResult `json:"pushed,omitempty"`
-	Asked    *Asked         `json:"asked,omitempty"` // of an escalation: what people read
+	Asked    *Asked         `json:"asked,omitempty"` // the question of an escalation
 }
 
-// Asked is what a person was asked, as the comment on the issue says it.
+// Asked is the question to a person as it appears in the comment on the issue.
 type Asked struct {
 	Title string `json:"title"`           // the problem, as a title
 	Ask   string `json:"ask"`             // the instructions
 	Reply string `json:"reply,omitempty"` // the one recommended comment; <…> in it is for the person's own words
 }
 
-// EffectError says why an effect failed, and whether trying again can help.
+// EffectError explains why an effect failed, and whether a retry can help.
 type EffectError struct {
 	Reason recovery.Reason `json:"reason"`
 	Text   string          `json:"text"`
@@ -314,8 +313,8 @@ type ClaimResult struct {
 	Title string `json:"title,omitempty"`
 }
 
-// StopResult is the outcome of Stop: the container is confirmed gone, or else the attempt is fenced. No report
-// of its worker other than these ever counts.
+// StopResult is the outcome of Stop. The container is confirmed gone, or else the attempt is fenced. Other reports of
+// its worker never count.
 type StopResult struct {
 	// Fenced: the container's end cannot be confirmed. Its worker was shut out of the bus, and that was
 	// confirmed before Reports were read.
@@ -332,9 +331,9 @@ type StopResult struct {
 	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult is what was pushed. If Nothing is set, the work tree equals the base. If Merged is set, nothing
-// was pushed because the base branch had to be merged first and the result is not validated. If Changed is set,
-// nothing was pushed because the work differs from what was validated.
+// DeliverResult describes a push. If Nothing is set, the work tree equals the base. If Merged is set, the director did
+// not push because the base branch had to be merged first and the result is not validated. If Changed is set, it did
+// not push because the work differs from the validated work.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`
@@ -378,7 +377,7 @@ type Cause struct {
 	Body json.RawMessage `json:"body"`
 }
 
-// causeBytes bounds what the journal keeps of one event. A page of a hundred issues takes a quarter of it.
+// causeBytes bounds the part of one event that the journal stores. A page of a hundred issues takes a quarter of it.
 const causeBytes = 64 << 10
 
 func causeOf(e Event) (Cause, error) {

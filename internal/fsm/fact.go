@@ -12,7 +12,7 @@ type Fact interface {
 	apply(m *agenda, t *Task)
 }
 
-// taskFact changes one task. If there is no such task it changes nothing.
+// taskFact changes one task. It has no effect if the task does not exist.
 type taskFact interface{ task() IssueKey }
 
 // OfTask makes a fact one about a task.
@@ -33,8 +33,7 @@ type RunBegan struct {
 type SettingsChanged struct {
 	By     string `json:"by"`     // the trigger, such as a signal, a command or a changed file
 	Digest string `json:"digest"` // of everything in force from now on, including the files it names
-	// Keys are those with other values from now on, and Restart those with other values in the file that wait
-	// for a restart.
+	// Keys have new values from now on. Restart lists the keys with new values in the file that apply after a restart.
 	Keys     []string  `json:"keys"`
 	Restart  []string  `json:"restart,omitempty"`
 	Settings *Settings `json:"settings,omitempty"`
@@ -47,7 +46,7 @@ type PhaseChanged struct {
 	Why  string `json:"why"`
 }
 
-// CursorAdvanced is how far a repository was read.
+// CursorAdvanced records the position up to which a repository was read.
 type CursorAdvanced RepoCursor
 
 // CooldownSet closes a resource.
@@ -56,13 +55,13 @@ type CooldownSet Cooldown
 // CooldownLifted opens a resource at an operator's command. Earlier statements about it no longer count.
 type CooldownLifted struct {
 	Resource string     `json:"resource"`
-	Tasks    []IssueKey `json:"tasks,omitempty"` // in Backoff because of it, which go on now
+	Tasks    []IssueKey `json:"tasks,omitempty"` // tasks in Backoff because of it, which continue now
 }
 
 // LimitStated is a worker's statement about a limit, in the form that counts from now on.
 type LimitStated Statement
 
-// IncidentChanged is what is now known of an incident.
+// IncidentChanged is the new state of an incident.
 type IncidentChanged struct {
 	Incident Incident `json:"incident"`
 	Over     bool     `json:"over,omitempty"` // it no longer matters and is forgotten
@@ -78,8 +77,8 @@ type TaskQueued struct {
 	Standing Standing `json:"standing,omitzero"`
 }
 
-// StateKept is the state, without tasks, that the sound part of a damaged journal gives. It is the first fact
-// of the journal that replaces it.
+// StateKept is the state without tasks from the sound part of a damaged journal. It is the first fact of the
+// replacement journal.
 type StateKept struct {
 	State hardState `json:"state"`
 }
@@ -105,7 +104,7 @@ type TaskRenamed struct {
 	URL   string `json:"url"`
 }
 
-// StandingChanged: what the issue of a queued task says about its turn has changed.
+// StandingChanged records a change of the priority, order or cap that the issue of a queued task sets.
 type StandingChanged struct {
 	OfTask
 	Standing Standing `json:"standing"`
@@ -129,16 +128,16 @@ type AttemptBegan struct {
 	N          int       `json:"n"`
 	Next       Next      `json:"next"`
 	WatchdogAt time.Time `json:"watchdog_at"`
-	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's, whatever the configuration
-	// says by then.
+	// LeavesValidation means that its plan ends before VALIDATE. Another attempt runs that stage, even if the
+	// configuration changes in between.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
-	// Travels: its worker fetches the checkout. Old journals do not say: it works on the director's own.
+	// Travels means that its worker fetches the checkout. It is absent in old journals, in which every worker uses the
+	// director's checkout.
 	Travels bool `json:"travels,omitempty"`
 }
 
-// ContainerStarted: the container is confirmed to run; from HelloBy on a missing hello counts. The attempt's
-// life is bounded from here: the wait for a start that meets a limit or an outage does not count, nor that for
-// room (ContainerWaits).
+// ContainerStarted confirms that the container runs. From HelloBy on, a missing hello counts. The attempt's time limit
+// starts here, so it does not include the waits for a limit, an outage or room (ContainerWaits).
 type ContainerStarted struct {
 	OfTask
 	HelloBy    time.Time `json:"hello_by"`
@@ -160,10 +159,10 @@ type ReportAccepted struct {
 	Final  bool      `json:"final"`
 	Exit   bool      `json:"exit,omitempty"`
 	Stage  string    `json:"stage,omitempty"`
-	// Provider is whose model a failure was about, if the report says.
+	// Provider is the provider of the model that failed, if the report names it.
 	Provider string            `json:"provider,omitempty"`
 	Finding  *recovery.Finding `json:"finding,omitempty"`
-	// Assertion is what the worker says it means; kept, so that disagreement can be counted.
+	// Assertion is the worker's opinion of the cause. It is kept to count disagreements.
 	Assertion *recovery.Assertion `json:"claim,omitempty"`
 }
 
@@ -186,18 +185,19 @@ type HintsGiven struct {
 	Hints []Hint `json:"hints"`
 }
 
-// ClaimWentStale: a claim of the issue was given back because nothing happened in it. The next time a human is asked.
+// ClaimWentStale records that a claim of the issue was given back because it made no progress. The next time, the
+// director asks a human.
 type ClaimWentStale struct {
 	Task IssueKey `json:"task"`
 }
 
-// EndingSet is what the director itself knows about the attempt's end.
+// EndingSet records the director's own knowledge about the attempt's end.
 type EndingSet struct {
 	OfTask
 	Outcome Outcome         `json:"outcome"`
 	Known   recovery.Reason `json:"known,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
-	// Resource is what the director used when Known happened, if anything.
+	// Resource is the resource that the director used when Known happened, if any.
 	Resource string `json:"resource,omitempty"`
 	Taken    string `json:"taken,omitempty"` // of a withdrawal: the person who takes over
 }
@@ -209,7 +209,7 @@ type ValidationDue struct {
 	Attempt int `json:"attempt"`
 }
 
-// VerdictMade is what was decided about a failed attempt.
+// VerdictMade records the verdict on a failed attempt.
 type VerdictMade struct {
 	OfTask
 	Attempt int              `json:"attempt"`
@@ -225,15 +225,15 @@ type VerdictMade struct {
 	Deliver bool `json:"deliver,omitempty"`
 }
 
-// UsageCounted is what the current attempt has used, or an operator's correction of what the claim has.
+// UsageCounted records the usage of the current attempt, or an operator's correction of the claim's usage.
 type UsageCounted struct {
 	OfTask
 	Usage recovery.Usage `json:"usage"`
-	// Ended: the attempt is over, and its usage is added to the claim's. The verdict comes after that.
+	// Ended means that the attempt is over and its usage is added to the claim. The verdict follows.
 	Ended bool `json:"ended,omitempty"`
-	// Spent is what all attempts of the claim have used by then. Old journals do not say.
+	// Spent is the usage of all attempts of the claim so far. It is absent in old journals.
 	Spent recovery.Usage `json:"spent,omitzero"`
-	// PaidCalls is what the claim has used before this attempt, according to an operator. Usage does not count then.
+	// PaidCalls is the number of calls before this attempt, according to an operator. If it is set, Usage is ignored.
 	PaidCalls *int64 `json:"paid_calls,omitempty"`
 }
 
@@ -243,7 +243,7 @@ type TallyReset struct {
 	By string `json:"by"`
 	// Redispatches are taken as used already: the human granted less than the configuration does.
 	Redispatches int `json:"redispatches,omitempty"`
-	// Next is how the human wants the next attempt to be made.
+	// Next is the kind of attempt that the human wants next.
 	Next Next `json:"next,omitzero"`
 }
 
@@ -262,7 +262,7 @@ type ReviewNoted struct {
 	Reviewed Reviewed `json:"reviewed"`
 }
 
-// WorkDelivered says what was delivered.
+// WorkDelivered records a delivery.
 type WorkDelivered struct {
 	Task     IssueKey      `json:"task"`
 	Delivery DeliverResult `json:"pushed"`
@@ -287,9 +287,9 @@ type EffectDone struct {
 	OfTask
 	Effect string `json:"effect"`
 	Failed string `json:"failed,omitempty"`
-	// Asked is what an escalation asked, as people read it. Old journals do not say.
+	// Asked is the question of an escalation as people read it. It is absent in old journals.
 	Asked *Asked `json:"asked,omitempty"`
-	// Reason is what it failed for. Old journals do not say; empty, too, if it was overtaken.
+	// Reason is the reason of the failure. It is empty in old journals and for overtaken effects.
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
@@ -303,12 +303,11 @@ type EffectDeferred struct {
 	// Since is when it failed first. It is zero in old journals, and if the effect only waits for a stated
 	// reset.
 	Since time.Time `json:"since,omitzero"`
-	// Refused is how many of the tries were refused for good. Old journals do not say.
+	// Refused is the number of tries that were refused permanently. It is absent in old journals.
 	Refused int `json:"refused,omitempty"`
 	// Failing: in the way in which it fails now. Old journals do not say.
 	Failing Failing `json:"failing,omitzero"`
-	// Reason is what it failed for. Old journals do not say; empty, too, where nothing failed and only the wait
-	// has changed.
+	// Reason is the reason of the failure. It is empty in old journals, and if only the wait has changed.
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 

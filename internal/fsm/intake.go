@@ -60,7 +60,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	m.rename(t, v.Title, v.URL)
 	if v.Open && t.State != Queued {
 		now := t.Standing
-		now.Capped = v.Standing.Capped // caps count what has a worker
+		now.Capped = v.Standing.Capped // caps count tasks with a worker
 		m.stand(t, now)
 	}
 	switch {
@@ -72,7 +72,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		}
 	case t.State == Delivering: // the delivery changes the issue, so another view follows
 	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
-		return false // an effect is at work on the issue; the next view shows what its outcome does not
+		return false // an effect is at work on the issue; the next view shows the changes that its outcome does not
 	case t.State == InReview:
 		if !m.reviewedIssueSeen(t, v) {
 			return false
@@ -90,8 +90,8 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	return true
 }
 
-// tidy removes Retake labels that people have put beside the task's label. Their intent is unknown, and an
-// issue must show a single state.
+// tidy removes Retake labels that people have added to the task's label. Their intent is unknown, and an issue must
+// show a single state.
 func (m *Machine) tidy(t *Task, v IssueView) {
 	own := t.State.Info().Label
 	if len(v.Labels) > 1 && v.has(own) && len(t.Outbox) == 0 && !m.githubBlocked(DoTidy) {
@@ -104,7 +104,7 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 // only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
-		return t.State != Blocked // there, what people have written counts, too
+		return t.State != Blocked // in Blocked, the comments of people count as well
 	}
 	if t.soft.askedForView != t.LabelsAt && !m.githubBlocked(DoReadIssue) {
 		t.soft.askedForView = t.LabelsAt
@@ -113,7 +113,7 @@ func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	return false
 }
 
-// rename keeps what people read up to date.
+// rename updates the title and the URL that people see.
 func (m *recorder) rename(t *Task, title, url string) {
 	title, url = cmp.Or(title, t.Title), cmp.Or(url, t.URL)
 	if title != t.Title || url != t.URL {

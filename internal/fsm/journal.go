@@ -10,7 +10,7 @@ import (
 	"retake/internal/plainjson"
 )
 
-// Record is one line of the journal. It holds what happened and what was decided about it.
+// Record is one line of the journal. It holds an event and the facts that were decided about it.
 type Record struct {
 	At    time.Time `json:"at"`
 	Cause Cause     `json:"cause"`
@@ -53,7 +53,7 @@ func (l *FactList) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// encode makes the journal's line of what was decided.
+// encode encodes a decision as a line of the journal.
 func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
 	cause, err := causeOf(e)
 	if err != nil {
@@ -235,13 +235,13 @@ func plainOf[T Fact](how *plainjson.Type, complete func(*T)) func(*plainjson.Rea
 	}
 }
 
-// factRow is how one kind of fact is written and read.
+// factRow describes how to encode and decode one kind of fact.
 type factRow struct {
 	kind string
 	of   reflect.Type // of the fact; nil if it is no longer written
 	read func([]byte) (Fact, error)
-	// plain is a faster reader for facts in exactly the form that we write, described by how. It may be nil.
-	// The room is where the reader keeps a fact of this kind.
+	// plain is a faster reader for facts in exactly the form that we write, described by how. It may be nil. The reader
+	// reuses the memory in room for facts of this kind.
 	plain func(p *plainjson.Reader, room *any) (Fact, bool)
 	how   *plainjson.Type
 }

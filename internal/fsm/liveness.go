@@ -8,7 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// heartbeatResolution is the wire's resolution: a heartbeat that is exactly as old as the TTL is not beyond it.
+// heartbeatResolution is the resolution of times on the wire. A heartbeat that is exactly as old as the TTL is still in
+// time.
 const heartbeatResolution = time.Millisecond
 
 // watched reports whether the task's worker has deadlines. They begin once the container is confirmed to run,
@@ -248,19 +249,19 @@ const (
 type unknownWorkers struct {
 	places  []answeredWorker // at most maxUnknownWorkers
 	placeOf map[string]int
-	roomAt  time.Time // no place is given away before
+	roomAt  time.Time // earliest time at which a new worker may replace one
 }
 
 type answeredWorker struct {
 	worker string
 	at     time.Time
-	wait   time.Duration // it is left alone for so long
+	wait   time.Duration // how long it stays unanswered
 }
 
 func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }
 
-// answer reports whether a worker is answered now. If all places are taken, a new worker replaces the one that
-// was due first. While no worker is due, the new one is not answered and will ask again.
+// answer reports whether a worker is answered now. If the list is full, a new worker replaces the one that was due
+// first. While no worker is due, the new one is not answered and will ask again.
 func (u *unknownWorkers) answer(worker string, now time.Time) bool {
 	i, known := u.placeOf[worker]
 	wait := time.Duration(0)
@@ -296,7 +297,7 @@ func (u *unknownWorkers) firstDue() (first int) {
 	return first
 }
 
-// unknownWorker records a worker without an attempt, unless it was recorded a moment ago, and reports whether it did.
+// unknownWorker records a worker without an attempt, unless it was recorded recently, and reports whether it did.
 func (m *recorder) unknownWorker(worker string) bool {
 	answer := m.unknownWorkers.answer(worker, m.now)
 	if answer {

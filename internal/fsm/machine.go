@@ -9,15 +9,15 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Config is what Step decides by. Apply never reads it.
+// Config configures the decisions of Step. Apply never reads it.
 type Config struct {
 	MaxWorkers   int           // tasks that hold a slot, ≥ 1
 	HeartbeatTTL time.Duration // a worker silent for longer is suspect
 	Watchdog     time.Duration // an attempt's whole life
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
-	// PendingTimeout is how long a runtime that schedules attempts may look for room for an attempt. Zero means
-	// that a started attempt runs at once.
+	// PendingTimeout is how long a runtime that schedules attempts may look for room for an attempt. Zero means that an
+	// attempt runs as soon as it is started.
 	PendingTimeout time.Duration
 	// FenceAfter is how long the director tries to confirm an attempt's end before it fences the attempt.
 	FenceAfter time.Duration
@@ -33,8 +33,8 @@ type Config struct {
 	// Repositories are the repositories whose issues are worked on. Tasks under way in other repositories are
 	// finished. An empty list means any repository.
 	Repositories []string
-	// Only lists the issues that this run takes from the queue. Others wait there. Claims already begun
-	// continue in any case. An empty list means all issues.
+	// Only lists the issues that this run takes from the queue. Others wait there. Existing claims continue in any
+	// case. An empty list means all issues.
 	Only []IssueKey
 	// CleanValidation: work is delivered only after a separate attempt without an agent has validated it.
 	CleanValidation bool
@@ -54,11 +54,11 @@ type Config struct {
 	Retry recovery.Backoff
 }
 
-// Machine decides. It is not safe for concurrent use: one goroutine owns it.
+// Machine makes the decisions. It is not safe for concurrent use.
 //
-// It takes the events. Its parts form layers, and each part uses only the parts below it. From top to bottom,
-// attempts decides how attempts begin and end, recorder turns decisions into facts and effects, agenda knows
-// what is due and which task is next, and memory holds the hard state.
+// It takes the events. Its parts form layers, and each part uses only the parts below it. From top to bottom, attempts
+// decides how attempts begin and end, recorder turns decisions into facts and effects, agenda keeps the deadlines and
+// chooses the next task, and memory holds the hard state.
 type Machine struct {
 	attempts
 
@@ -68,8 +68,7 @@ type Machine struct {
 // attempts decides how attempts begin, end, and are judged.
 type attempts struct{ recorder }
 
-// agenda knows what is due and which task is next. All of it is derived from the memory and lost with the
-// process.
+// agenda keeps the deadlines and chooses the next task. Its state is derived from the memory and lost with the process.
 type agenda struct {
 	memory
 
@@ -103,7 +102,7 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.advance(e.At)
 	m.facts, m.effects = nil, nil
 	e.Body.step(m)
-	if !m.began.IsZero() { // before, a state is being built anew
+	if !m.began.IsZero() { // until then, the state is being rebuilt
 		if signs, ok := e.Body.(WorkersSeen); !ok || !signs.More {
 			m.passDeadlines()
 		}
@@ -117,7 +116,7 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	return m.facts, m.effects
 }
 
-// Decided returns what the last step decided. It belongs to the machine until the next step.
+// Decided returns the last step's facts and effects. The next step overwrites them.
 func (m *recorder) Decided() ([]Fact, []Effect) { return m.facts, m.effects }
 
 // NextDeadline returns when time alone will change something, or zero if nothing waits for time. It may change

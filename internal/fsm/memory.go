@@ -38,8 +38,7 @@ func (m *memory) Live() iter.Seq[*Task] {
 // Task returns one task, or nil. Upper and lower case in a repository's name are the same, as on GitHub.
 func (m *memory) Task(k IssueKey) *Task { return m.tasks[k.fold()] }
 
-// Worker returns the task that a worker's id belongs to, and whether its attempt is the current one and may still be
-// heard.
+// Worker returns the task of a worker. It also reports whether the worker runs the current attempt and is not shut out.
 func (m *memory) Worker(id string) (t *Task, current bool) {
 	nonce, n, ok := ParseAttemptID(id)
 	if !ok {
@@ -71,7 +70,7 @@ func (m *memory) advance(at time.Time) {
 	}
 }
 
-// Phase is what the director as a whole is doing.
+// Phase is the state of the director as a whole.
 type Phase string
 
 // The phases. Changes between them are facts.
@@ -87,8 +86,8 @@ const (
 // is then replayed from its start.
 const SnapshotVersion = 2
 
-// hardState is what facts build. A snapshot is its JSON. Lists without omitempty are never nil, so a list that
-// never had an element encodes like one that has lost all of them.
+// hardState is the state that facts build. A snapshot is its JSON. Lists without omitempty are never nil, so a list
+// that never had an element encodes like one that has lost all of them.
 type hardState struct {
 	Version  int       `json:"version"`
 	Decided  time.Time `json:"decided"` // when the last fact was
@@ -97,7 +96,7 @@ type hardState struct {
 	// since there was no task, newest last, at most maxLabelNames
 	LabelNames []LabelNames `json:"label_names,omitempty"`
 	Phase      Phase        `json:"phase"`
-	// Paused or Draining if the operator wants that, whatever the current phase
+	// Paused or Draining if the operator wants that, regardless of the current phase
 	Intent   Phase     `json:"intent,omitempty"`
 	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
 	// given back without progress, newest last, at most maxStale
@@ -117,7 +116,7 @@ type hardState struct {
 // matches the journal only while the Driver is Idle; before that, it holds decisions that may still be refused.
 func (m *memory) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
-// Restore replaces the state of a new machine by a snapshot's.
+// Restore loads a snapshot into a new machine.
 func (m *Machine) Restore(data []byte) error {
 	s, err := readState(data)
 	if err != nil {
@@ -159,7 +158,7 @@ func (s *hardState) readEffects() {
 	}
 }
 
-// RepoCursor says how far a repository was read.
+// RepoCursor is the position up to which a repository was read.
 type RepoCursor struct {
 	Repo   string `json:"repo"`
 	Cursor string `json:"cursor"`
@@ -172,7 +171,7 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner returns the earlier of two deadlines, of which zero means no deadline.
+// sooner returns the earlier of two deadlines. Zero means no deadline.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

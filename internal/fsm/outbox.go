@@ -8,18 +8,18 @@ import (
 	"retake/internal/recovery"
 )
 
-// outageWait is the longest wait before a server that was away is tried again. It is short because the waiting
-// task holds a slot or has work to deliver.
+// outageWait is the longest wait before the retry of a request to an unreachable server. It is short because the
+// waiting task holds a slot or has work to deliver.
 const outageWait = time.Minute
 
-// startFor is how long a start waits for a server that is away. After that the attempt has failed.
+// startFor is how long a start waits for an unreachable server. After that the attempt has failed.
 const startFor = 10 * time.Minute
 
 // saidAfter is the number of failed deliveries after which the comment on the issue mentions them.
 const saidAfter = 3
 
-// releaseTries is how often a release that GitHub permanently refuses is tried. After that the claim's labels
-// are left in place.
+// releaseTries is the number of tries for a release that GitHub permanently refuses. After that the claim's labels stay
+// on the issue.
 const releaseTries = 10
 
 // minRetryWait is the least wait before a failed effect is tried again: jitter may draw 0, and a stated reset
@@ -75,14 +75,14 @@ func (e EffectEnded) step(m *Machine) {
 	}
 }
 
-// tryAgain reports whether a failed effect stays in the outbox. It is given up if the effects that wait behind
-// it make it pointless. A failed start becomes a failed attempt, which bounds it, unless a server was away.
-// Stops and questions are retried without limit, because a container must be confirmed gone and a human must be
-// asked.
+// tryAgain reports whether a failed effect stays in the outbox. An effect is given up if a later effect in the outbox
+// makes it pointless. A failed start becomes a failed attempt, unless a server was unreachable, so the number of starts
+// is bounded. Stops and questions are retried without limit, because a container must be confirmed gone and a human
+// must be asked.
 func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
 	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked:
-		// it was answered meanwhile
+		// a person has answered since then
 		return false
 	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver:
 		// a delivery is bounded, even if every stated reset is past
@@ -107,18 +107,18 @@ var patience = []struct {
 }{
 	{"doubtful", "", func(f *EffectError) bool { return f.Doubtful }, func(*Config) time.Duration { return doubtFor }},
 	{"start", DoStart, nil, func(*Config) time.Duration { return startFor }},
-	{ // nobody could be asked meanwhile
+	{ // until then the director could not ask a person
 		"delivery_github", DoDeliver, func(f *EffectError) bool { return f.Resource == recovery.GitHubAPI },
 		func(c *Config) time.Duration { return 4 * c.DeliverFor },
 	},
 	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
 }
 
-// doubtFor is how long a failure is doubted that a single wrong answer could explain.
+// doubtFor is how long the machine doubts a failure that a single wrong answer could explain.
 const doubtFor = 2 * time.Minute
 
-// patienceRow is the row that fits a failure, "" without one, and its time; longest is that of the effect's own
-// rows, 0 without one.
+// patienceRow returns the first row that fits a failure and its time. It returns "" if none fits. longest is the
+// longest time in the rows for this kind of effect, or 0.
 func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
 	for _, r := range patience {
 		if r.kind == k {
@@ -131,9 +131,9 @@ func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, 
 	return row, most, longest
 }
 
-// patient reports whether an effect may go on failing as it does now: it has not done so for so long, or not
-// often enough to tell. Each way of failing starts its own clock. An effect that alternates between ways of
-// failing is given up as well, after the longest time. Waits for a stated reset do not count.
+// patient reports whether to retry an effect that keeps failing. It gives up after the time of the row, but not before
+// enough tries. Each kind of failure starts a new clock. An effect that alternates between kinds is given up after the
+// longest time. Waits for a stated reset do not count.
 func (m *attempts) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)
@@ -147,7 +147,7 @@ func (m *attempts) patient(p Planned, f *EffectError) bool {
 	}
 }
 
-// failingNow is how an effect fails, with this failure.
+// failingNow returns the effect's record of failures, updated by this failure.
 func (m *attempts) failingNow(p Planned, f *EffectError) (now Failing) {
 	row, _, _ := m.patienceRow(p.Effect.Kind, f)
 	switch now = p.Failing; {
@@ -180,7 +180,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 		if d.Since.IsZero() {
 			d.Since = m.now
 		}
-		// otherwise the comment would keep saying that somebody works on it
+		// otherwise the comment would still claim that a worker is active
 		if p.Effect.Kind == DoDeliver && d.Tries == saidAfter {
 			t.soft.commentDue, t.soft.commentWhy = true, "The work is done and kept, but it cannot be handed in yet: "+
 				f.Text

@@ -9,21 +9,21 @@ import (
 	"retake/internal/recovery"
 )
 
-// Placement is what an attempt waits for after its runtime has accepted it and before it runs.
+// Placement describes the wait of an attempt between its acceptance by the runtime and its start.
 type Placement struct {
 	Since time.Time `json:"since"`
 	// Bound is when it has waited too long for room. The deadline in force is the task's Until, which may be
 	// earlier.
 	Bound time.Time `json:"bound"`
-	// For is what is missing, in the runtime's words at time At. It is empty until the runtime says.
+	// For is the runtime's explanation at time At. It is empty until the runtime explains the wait.
 	For string    `json:"for,omitempty"`
 	At  time.Time `json:"at,omitzero"`
-	// Lacks is what the attempt fails for if it goes on lacking that.
+	// Lacks is the reason for which the attempt fails if the wait lasts too long.
 	Lacks recovery.Reason `json:"lacks,omitempty"`
 }
 
-// ContainerWaits: the runtime has accepted the attempt, or says what it waits for; nothing of it has run.
-// ContainerStarted follows once it runs.
+// ContainerWaits records that the runtime has accepted the attempt, or explains its wait. ContainerStarted follows when
+// the container runs.
 type ContainerWaits struct {
 	OfTask
 	For   string          `json:"for,omitempty"`
@@ -41,30 +41,30 @@ func (f ContainerWaits) apply(m *agenda, t *Task) {
 }
 
 const (
-	// imageTimeout is how long an attempt waits for an image that cannot be pulled. The runtime tries several
-	// times meanwhile. A wait for room may last much longer.
+	// imageTimeout is how long an attempt waits for an image that cannot be pulled. The runtime tries several times
+	// within it. A wait for room may last much longer.
 	imageTimeout = 5 * time.Minute
-	// waitsEvery is how often a changed explanation is recorded.
+	// waitsEvery is the shortest interval between two recorded explanations.
 	waitsEvery = time.Minute
-	// maxWords bounds what is kept of a runtime's words, in bytes.
+	// maxWords bounds the stored text of a runtime, in bytes.
 	maxWords = 300
 )
 
-// shortWords returns a runtime's words as one line of at most maxWords bytes.
+// shortWords returns a runtime's text as one line of at most maxWords bytes.
 func shortWords(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
 }
 
-// placing records that the runtime looks for room. Until the container runs, its worker has no deadlines, but
-// the wait for room has one.
+// placing records that the runtime is looking for room. Until the container runs, its worker has no deadlines, but the
+// wait for room is limited.
 func (m *attempts) placing(t *Task) {
 	t.soft.upAt = m.now
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, Until: m.now.Add(m.cfg.PendingTimeout)})
 }
 
-// stillWaits records what the runtime says about a waiting attempt. It shortens the deadline if the image
-// cannot be pulled, because such an image seldom appears later.
+// stillWaits records the runtime's explanation for a waiting attempt. It shortens the deadline if the image cannot be
+// pulled, because such an image seldom appears later.
 func (m *attempts) stillWaits(t *Task, words string) {
 	w := t.Waits
 	if words = shortWords(words); words == "" || words == w.For || w.For != "" && m.now.Before(w.At.Add(waitsEvery)) {
@@ -99,7 +99,7 @@ func (m *attempts) notPlaced(t *Task) {
 	}, 0)
 }
 
-// placementWaits says what the attempt waits for, for people.
+// placementWaits explains the attempt's wait to people.
 func (t *Task) placementWaits() Waiting {
 	w := Waiting{For: "the cluster, which has accepted the worker and not started it yet", Until: t.Until}
 	if t.Waits.For != "" {

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// place is where a task stands in a queue. The zero place means outside. Each task has several, so places are
-// small.
+// place is a task's position in a queue. The zero place means that it is not queued. Places are small because each task
+// has several.
 type place struct {
 	sec  int64 // since 1970
 	nsec int32
@@ -23,8 +23,8 @@ func placeAt(rank int8, at time.Time) place {
 
 func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
-// queue holds tasks in the order of their places, in nonempty parts of at most maxPart tasks. An insertion or
-// removal shifts the tasks of one part only, however many tasks there are.
+// queue holds tasks, ordered by place, in nonempty parts of at most maxPart tasks. An insertion or removal shifts the
+// tasks of one part only, however many tasks there are.
 type queue struct {
 	n     int
 	parts [][]placed
@@ -57,7 +57,7 @@ func (q *queue) move(t *Task, from, to place) {
 	}
 }
 
-// partOf returns the index of the last part that does not begin behind a place, or 0 if all do.
+// partOf returns the index of the last part that begins at or before p, or 0.
 func (q *queue) partOf(p placed) int {
 	i, _ := slices.BinarySearchFunc(q.parts, p, func(part []placed, p placed) int {
 		if part[0].compare(p) <= 0 {
@@ -125,11 +125,11 @@ func (q *queue) all() iter.Seq[*Task] {
 	}
 }
 
-// waiters are the tasks that may begin an attempt, grouped by what can hold them back. The scheduler checks
+// waiters are the tasks that may begin an attempt, grouped by the limits that can hold them back. The scheduler checks
 // each group once instead of each task.
 type waiters struct {
 	n     int
-	lists []*waiterList // in the order of what they have in common; none is empty
+	lists []*waiterList // ordered by key; without empty lists
 }
 
 type waiterList struct {
@@ -137,11 +137,11 @@ type waiterList struct {
 	queue
 }
 
-// alike is what the tasks of one list have in common besides the rank. An incident, a closed model or a cap
+// alike is the key that the tasks of one list share in addition to the rank. An incident, a closed model or a cap
 // concerns either all of them or not a single one.
 type alike struct {
 	repo    string
-	noModel bool   // what is next uses none
+	noModel bool   // the next step does not use a model
 	capped  string // the labels with a cap, joined
 }
 
@@ -170,7 +170,7 @@ func compareTurns(t, o *Task) int {
 	return placed{t.ready.place, t.Seq, t}.compare(placed{o.ready.place, o.Seq, o})
 }
 
-// move takes a task from where it waits to another place.
+// move moves a task from its current place to another one.
 func (w *waiters) move(t *Task, to place, of alike) {
 	was := t.ready
 	if was.place == to && (!to.in || was.list.of == of) {
@@ -203,7 +203,7 @@ func (w *waiters) find(of alike) (int, bool) {
 // slots are the tasks that hold one of director.max_workers, in order of arrival.
 type slots struct {
 	queue
-	byRepo, byLabel map[string]int // how many they are, by repository in lower case and by label with a cap
+	byRepo, byLabel map[string]int // their number by lower-case repository and by capped label
 }
 
 func (s *slots) move(t *Task, holds bool) {

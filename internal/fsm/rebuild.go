@@ -10,28 +10,28 @@ import (
 	"retake/internal/recovery"
 )
 
-// Rebuilt is offered to an empty machine before Booted, if the journal was lost or damaged. It holds what was
-// found outside the journal and what the sound part of the journal still says. Rebuild makes these events.
+// Rebuilt is offered to an empty machine before Booted, if the journal was lost or damaged. It holds the evidence from
+// outside the journal and the state from the sound part of the journal. Rebuild makes these events.
 type Rebuilt struct {
 	Why string `json:"why"`
-	// ID names the rebuild. It has Of events, of which this is number Part. Old journals do not say.
+	// ID names the rebuild. This is event number Part of its Of events. Old journals do not have it.
 	ID   string `json:"id,omitempty"`
 	Part int    `json:"part,omitempty"`
 	Of   int    `json:"of,omitempty"`
-	// Kept is what the sound part of the journal says beside the tasks. It is nil without a sound part.
+	// Kept is the state without tasks from the sound part of the journal. It is nil without a sound part.
 	Kept *hardState `json:"-"`
-	// Cursors are where to continue reading repositories that the journal does not cover.
+	// Cursors are the positions at which to continue reading repositories that the journal does not cover.
 	Cursors []RepoCursor `json:"cursors,omitempty"`
 	Found   []FoundTask  `json:"found,omitempty"`
 }
 
-// FoundTask is all that could be found out about one issue without the journal.
+// FoundTask holds all evidence about one issue from outside the journal.
 type FoundTask struct {
 	Key    IssueKey `json:"key"`
 	Title  string   `json:"title,omitempty"`
 	URL    string   `json:"url,omitempty"`
 	Labels []Label  `json:"labels,omitempty"` // our labels on the issue
-	// Nonce is that of our claim that has not visibly ended. It is empty without such a claim.
+	// Nonce identifies our claim that has not visibly ended. It is empty without such a claim.
 	Nonce string `json:"nonce,omitempty"`
 	// Attempt is the highest number of an attempt that anything shows (comments, containers, reports,
 	// checkouts). It counts that claim, or without one the claim that the journal knows. Zero if nothing shows
@@ -104,8 +104,8 @@ func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 // because tasks are missing in it.
 func (w RebuildWritten) Unfinished() bool { return w.Part < w.Of }
 
-// RebuildRow is one row of the table that decides the state of a task whose journal is lost. The first row that
-// fits counts.
+// RebuildRow is one row of the table that decides the state of a task whose journal is lost. The first matching row
+// counts.
 type RebuildRow struct {
 	Name    string // in journal and log; never changes
 	If      string
@@ -218,7 +218,7 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil {
 		row.does(m, f, t)
 	}
-	// in other states the task waits for something that names the last attempt
+	// in other states the task waits for an event that names the last attempt
 	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) {
 		t.Attempt = max(t.Attempt, f.Branch)
 	}
@@ -245,11 +245,11 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	}
 }
 
-// base returns the task without its state, from what the journal still says of the same claim and from what was
-// found.
+// base returns the task without its state. It combines the sound part of the journal, for the same claim, with the
+// evidence.
 func (f *FoundTask) base(m *Machine) *Task {
 	t := &Task{}
-	anew := f.Known == nil || f.Known.Nonce != f.Nonce // nothing is known of what was granted
+	anew := f.Known == nil || f.Known.Nonce != f.Nonce // the earlier grants are unknown
 	if !anew {
 		*t = *f.Known
 	}
@@ -274,7 +274,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	if f.Question != "" && answers >= t.Answers { // every answer has brought new chances
 		began, anew = t.Attempt-asked, true
 		t.Tally, t.Answers = t.Tally.Answered(), answers
-		if f.Landed { // and was answered, unless the row says that it was not
+		if f.Landed { // and answered, unless the row claims otherwise
 			t.Answers++
 		}
 	}
@@ -300,13 +300,13 @@ func (f *FoundTask) asked() (attempt, answers int) {
 	return attempt, answers
 }
 
-// AskedAfter returns the attempt after which our latest question was asked, or 0 without a question.
+// AskedAfter returns the last attempt before our latest question, or 0 without a question.
 func (f *FoundTask) AskedAfter() int {
 	attempt, _ := f.asked()
 	return attempt
 }
 
-// isAsked reports whether a question was asked after the last attempt.
+// isAsked reports whether a question follows the last attempt.
 func (f *FoundTask) isAsked() bool {
 	attempt, _ := f.asked()
 	return f.Question != "" && attempt >= f.Attempt
@@ -334,8 +334,8 @@ func (t *Task) Question() string {
 	return t.AttemptID() + afterAnswers(t.Answers)
 }
 
-// agrees reports whether the evidence fits the task in the sound part of the journal. It fits if it shows
-// nothing newer than such a task would.
+// agrees reports whether the evidence fits the task in the sound part of the journal. It fits if it is not newer than
+// the task.
 func (f *FoundTask) agrees() bool {
 	t := f.Known
 	if t == nil {
@@ -350,20 +350,20 @@ func (f *FoundTask) agrees() bool {
 		return false
 	}
 	asked := f.Question != "" && f.Question == t.Question()
-	if t.State.Info().Final || t.State == Forgotten { // what is left to do is harmless when done twice
+	if t.State.Info().Final || t.State == Forgotten { // the remaining effects are harmless when repeated
 		return true
 	}
 	if t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt && f.Live != t.Attempt {
 		return false // it was carried out, and its container has gone since
 	}
 	if f.Branch > t.Attempt && f.Live == 0 && !f.Checkout && !slices.Contains(idle, t.State) {
-		return false // nothing is left of its attempt, and there may have been another one
+		return false // its attempt left no trace, and another one may have followed
 	}
 	switch t.State {
 	case Queued:
 		return false // it is claimed
 	case Delivering:
-		// what is left to do is harmless when done twice; in review, the base branch and people's pushes go on
+		// the remaining effects are harmless when repeated, but in review the base branch and people's pushes continue
 		return !asked && !f.inReview()
 	case Blocked:
 		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)

@@ -28,7 +28,7 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 		return
 	}
 	m.record(Moved{OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
-	if !t.holdsSlot() { // one in Backoff whose issue is being read again keeps its slot
+	if !t.holdsSlot() { // a task in Backoff keeps its slot while its issue is read again
 		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)
@@ -70,7 +70,7 @@ func (m *recorder) setPhase(to Phase, why string) {
 	if m.hard.Phase != to {
 		m.record(PhaseChanged{From: m.hard.Phase, To: to, Why: why})
 		m.dispatchableSince = m.now
-		m.revisitAll() // which deadlines count depends on the phase
+		m.revisitAll() // the phase decides which deadlines count
 	}
 }
 
@@ -84,7 +84,7 @@ func (m *recorder) overtake(t *Task, why string) {
 	}
 }
 
-// revisit reindexes the task and makes the step check at its end what the task can emit.
+// revisit reindexes the task. At its end, the step checks which effects the task can emit.
 func (m *agenda) revisit(t *Task) {
 	m.index(t)
 	m.dirty = append(m.dirty, t)

@@ -9,16 +9,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// Reviewed says how much of a pull request's review was acted upon, so that nothing begins two attempts.
+// Reviewed records the problems of a pull request that have led to an attempt, so that each leads to one only.
 type Reviewed struct {
-	Checks   string `json:"checks,omitempty"`   // the commit whose failing checks were
-	Conflict string `json:"conflict,omitempty"` // the commit whose conflict was
-	Change   int64  `json:"change,omitempty"`   // the last review that was
+	Checks   string `json:"checks,omitempty"`   // the commit with the handled failing checks
+	Conflict string `json:"conflict,omitempty"` // the commit with the handled conflict
+	Change   int64  `json:"change,omitempty"`   // the last handled review
 }
 
-// A merged or closed pull request ends the claim, whatever the task waits for. Problems with it begin an
-// attempt only while the task is in review. An attempt under way is not disturbed, because a later poll shows
-// the same again.
+// A merged or closed pull request ends the claim in any state. Problems with it start an attempt only while the task is
+// in review. An attempt under way is not disturbed, because a later poll shows the problems again.
 func (b ReviewSeen) step(m *Machine) {
 	t := m.Task(b.Task)
 	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) ||
@@ -105,8 +104,8 @@ func failingLine(b ReviewSeen) string {
 	return strings.ToValidUTF8(line[:min(len(line), most)], "")
 }
 
-// reviewedIssueSeen looks at an issue whose work is in review. A merge often closes the issue, so the pull
-// request is asked first.
+// reviewedIssueSeen handles an issue with work in review. A merge often closes the issue, so the pull request is read
+// first.
 func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	switch {
 	case v.has(LabelTask):
@@ -123,7 +122,7 @@ func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	return false
 }
 
-// goOn lets a task begin another attempt at a person's request. All meters start anew, with the given number of
+// goOn lets a task begin another attempt at a person's request. All meters are reset, with the given number of
 // redispatches counted as used.
 func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: redispatches, Next: next})
@@ -131,8 +130,8 @@ func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 	m.move(t, OnUnblocked, by, m.now)
 }
 
-// snooze puts a task off. A snooze also answers a question, so the meters start anew and the labels show a
-// claim instead of a question.
+// snooze puts a task off. A snooze also answers a question, so the meters are reset and the labels show a claim instead
+// of a question.
 func (m *Machine) snooze(t *Task, by string, until time.Time) {
 	if t.State == Blocked {
 		m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})

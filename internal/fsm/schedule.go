@@ -76,10 +76,10 @@ func (m *memory) admits(t *Task) bool {
 	})
 }
 
-// Standing is what an issue says about its turn among those that wait for a worker.
+// Standing holds an issue's priority, caps and dependencies, which decide its turn for a worker.
 type Standing struct {
-	// Priority is worth so many hours of waiting; below 0 it has to wait longer. So whatever waits has its turn
-	// one day.
+	// Priority counts as that many hours of waiting. A negative priority delays the turn. Every waiting task therefore
+	// has its turn eventually.
 	Priority int `json:"priority,omitempty"`
 	// Capped are the issue's labels for which the configuration has a cap, in lower case and sorted.
 	Capped []string `json:"capped,omitempty"`
@@ -90,7 +90,7 @@ type Standing struct {
 // Bounds of a standing. The first is a year.
 const (
 	maxPriority = 8760
-	// more than the director looks at: a hundred of each of GitHub's two lists, and those that a text names
+	// more than the director reads, a hundred from each of GitHub's two lists and the issues that a text names
 	maxAfter = 250
 )
 
@@ -106,17 +106,17 @@ func (s Standing) bounded() Standing {
 	return s
 }
 
-// turn converts priority to waiting time. It returns when the queued task would have begun to wait.
+// turn converts priority to waiting time. It returns the time at which the queued task would have begun to wait.
 func (t *Task) turn() time.Time { return t.Since.Add(-time.Duration(t.Standing.Priority) * time.Hour) }
 
-// stand takes what an issue says about its turn.
+// stand records an issue's standing.
 func (m *recorder) stand(t *Task, s Standing) {
 	if s = s.bounded(); !s.equal(t.Standing) {
 		m.record(StandingChanged{OfTask{t.Key}, s})
 	}
 }
 
-// dependencyClosed takes an issue that is closed out of what others wait for.
+// dependencyClosed removes a closed issue from the dependencies of all tasks.
 func (m *recorder) dependencyClosed(k IssueKey) {
 	for _, t := range m.hard.Tasks {
 		if t.State == Queued && slices.ContainsFunc(t.Standing.After, k.same) {
@@ -129,9 +129,9 @@ func (m *recorder) dependencyClosed(k IssueKey) {
 
 func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
 
-// before reports whether a task that may begin goes before another one that may: who waits for its next attempt
-// before who waits for its first. Of those a repository with fewer workers goes first, so that a long queue in
-// one does not keep another one waiting; then who waits longer, with its priority.
+// before reports whether one task that may begin has its turn before another one. Next attempts come before first
+// attempts. Then the repository with fewer workers comes first, so that a long queue in one repository does not block
+// another one. Then the longer wait decides, with the priority.
 func (m *memory) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 {
 		return compareTurns(t, u) < 0
@@ -159,7 +159,8 @@ func (m *memory) cappedBy(t *Task) string {
 	return ""
 }
 
-// waitsForIssues says which issues must be closed first, and whether one of them waits for this one in turn.
+// waitsForIssues names the issues that must be closed first. It also reports a cycle, in which one of them waits for
+// this issue.
 func (m *agenda) waitsForIssues(t *Task) string {
 	after := t.Standing.After
 	const named = 3

@@ -24,7 +24,7 @@ type LabelNames struct {
 	Review  string `json:"review"`
 }
 
-// maxLabelNames is how many sets of names are remembered.
+// maxLabelNames bounds the number of remembered sets of names.
 const maxLabelNames = 8
 
 // LastSettings returns the settings of the last run, or nil if the journal has no settings.
@@ -33,8 +33,8 @@ func (m *memory) LastSettings() *Settings { return m.hard.Settings }
 // EarlierLabels are the sets of names that the labels have had since there was no task, the last run's included.
 func (m *memory) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
 
-// RecallLabels adds sets of names that are known from elsewhere, as older than those that the machine knows:
-// for a rebuild, before it decides anything.
+// RecallLabels adds sets of names from elsewhere, as older than the machine's sets. A rebuild calls it before the first
+// decision.
 func (m *agenda) RecallLabels(older []LabelNames) {
 	names := slices.DeleteFunc(slices.Clone(older),
 		func(l LabelNames) bool { return slices.Contains(m.hard.LabelNames, l) })

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// State is where a task stands. The order is the usual course of a task; only the zero value is not a state.
+// State is a task's state. The order is the usual course of a task. The zero value is not a state.
 type State uint8
 
-// The states. Forgotten is the end of a task that was never ours: it leaves memory as soon as its outbox is empty.
+// The states. Forgotten ends a task that was never ours. It leaves the memory as soon as its outbox is empty.
 const (
 	Forgotten State = iota + 1
 	Queued
@@ -110,7 +110,7 @@ func (s *State) UnmarshalText(b []byte) error {
 	return fmt.Errorf("fsm: no state is called %q", b)
 }
 
-// Trigger is what makes a task leave a state. The journal keeps its word, so that the word is never changed.
+// Trigger makes a task leave a state. The journal stores the string, so it never changes.
 type Trigger string
 
 // The triggers.
@@ -150,11 +150,11 @@ const (
 	OnStale          Trigger = "claim_stale"
 )
 
-// StopReason is why an attempt is stopped.
+// StopReason is the reason for stopping an attempt.
 type StopReason string
 
-// The reasons. A worker is asked to stop first only for a withdrawal and the watchdog. In the other cases it
-// has ended, is silent, or must not continue.
+// The reasons. Only a withdrawal and the watchdog ask the worker to stop first. In the other cases it has ended, is
+// silent, or must not continue.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
@@ -164,7 +164,7 @@ const (
 	StopEnded      StopReason = "ended" // it ended, with or without a final report
 )
 
-// Info returns the trigger's first row that says what it means.
+// Info returns the trigger's first row with a meaning.
 func (t Trigger) Info() Transition {
 	for _, x := range Transitions {
 		if x.Means != "" && (x.On == t || x.old != "" && x.old == string(t)) {
@@ -174,7 +174,8 @@ func (t Trigger) Info() Transition {
 	return Transition{On: t, Means: string(t)}
 }
 
-// UnmarshalText reads a trigger's word, the old ones included. An unknown one is an error: a move may depend on it.
+// UnmarshalText reads the string of a trigger, including old strings. It returns an error for an unknown one because a
+// transition may depend on it.
 func (t *Trigger) UnmarshalText(b []byte) error {
 	x := Trigger(b).Info()
 	if *t = x.On; x.From == nil {
@@ -194,12 +195,12 @@ type Transition struct {
 	From  []State
 	On    Trigger
 	To    State
-	Stop  StopReason // why the attempt is stopped, if it is
-	Means string     // a sentence for people, without its full stop; of a trigger with many rows only one has it
-	old   string     // the trigger's word in old journals, set beside Means; empty for newer triggers
+	Stop  StopReason // the reason for stopping the attempt, if any
+	Means string     // a sentence for people, without its full stop; set in one row per trigger
+	old   string     // the trigger's string in old journals, set together with Means; empty for newer triggers
 }
 
-// begun are the states of an attempt that goes on.
+// begun lists the states with an attempt under way.
 var begun = []State{Starting, Running, Suspect}
 
 // idle are the states of a claim without an attempt under way.
@@ -313,7 +314,7 @@ var Transitions = []Transition{
 	},
 }
 
-// After looks up the table; ok is false where the trigger means nothing in that state.
+// After looks up a transition in the table. ok is false if the state ignores the trigger.
 func (s State) After(on Trigger) (to State, ok bool) {
 	for _, t := range Transitions {
 		if t.On == on && slices.Contains(t.From, s) {

@@ -25,7 +25,7 @@ func (k IssueKey) Number() int {
 	return i
 }
 
-// fold returns the form by which two spellings of one issue are the same.
+// fold returns the canonical spelling of an issue.
 func (k IssueKey) fold() IssueKey { return IssueKey(strings.ToLower(string(k))) }
 
 // Fold is the form by which two spellings of one issue are the same, for maps.
@@ -46,10 +46,10 @@ func BranchName(k IssueKey, attempt int) string {
 	return "retake/" + strconv.Itoa(k.Number()) + "-a" + strconv.Itoa(attempt)
 }
 
-// AttemptID returns the id of attempt n of a claim; it names the container and the worker, too.
+// AttemptID returns the id of attempt n of a claim. It is also the name of the container and the worker.
 func AttemptID(nonce string, n int) string { return nonce + "-" + strconv.Itoa(n) }
 
-// ParseAttemptID splits an attempt id; ok is false for anything that AttemptID does not make.
+// ParseAttemptID splits an attempt id. ok is false if AttemptID cannot return that id.
 func ParseAttemptID(id string) (nonce string, n int, ok bool) {
 	i := strings.LastIndexByte(id, '-')
 	if i <= 0 {
@@ -84,19 +84,18 @@ type Task struct {
 	UpAt time.Time `json:"up_at,omitzero"`
 	// Validates: the current or last attempt validates the work in a clean container, and has no agent.
 	Validates bool `json:"validates,omitempty"`
-	// LeavesValidation: its plan ends before VALIDATE, which is another attempt's.
+	// LeavesValidation means that its plan ends before VALIDATE. Another attempt runs that stage.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
-	// Travels: the current or last attempt works on a fetched copy of the checkout, not on the director's.
+	// Travels means that the current or last attempt works on a fetched copy of the director's checkout.
 	Travels bool `json:"travels,omitempty"`
-	// Waits is what the current attempt's container waits for before it runs. It is nil if the container runs
-	// or was not started.
+	// Waits describes the wait of the current attempt's container before it runs. It is nil if the container runs or
+	// was not started.
 	Waits *Placement `json:"waits,omitempty"`
 	// Alternative: since a human last answered, a verdict asked for the other model.
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed. Earlier views of the issue are stale.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
-	// Answers is how often a human, the end of an incident, or work that was handed in once more, has changed
-	// the task's course.
+	// Answers counts the changes of the task's course by a human, the end of an incident, or a repeated delivery.
 	Answers int `json:"answers,omitempty"`
 	// Resumed: the task was blocked or in review, so the claim's labels must be put back before the next attempt.
 	Resumed bool `json:"resumed,omitempty"`
@@ -107,15 +106,15 @@ type Task struct {
 
 	Standing Standing `json:"standing,omitzero"`
 
-	// Work is what was last pushed for the claim, delivered or with a question.
+	// Work describes the claim's last push, for a delivery or with a question.
 	Work DeliverResult `json:"work,omitzero"`
 	// Reviewed is the part of the pull request's review that was acted upon.
 	Reviewed Reviewed `json:"reviewed,omitzero"`
-	// Spent is what all attempts of the claim have used, whatever a human's answer reset.
+	// Spent is the usage of all attempts of the claim. A human's answer does not reset it.
 	Spent recovery.Usage `json:"spent,omitzero"`
 
-	// Incident is the key under which the last failure counts with those of other tasks. IncidentWaits is how
-	// often, since a human last answered, an incident was blamed for the task's failure or unblocked it.
+	// Incident is the key under which the last failure counts together with failures of other tasks. IncidentWaits
+	// counts, since a human's last answer, how often an incident was blamed for the task's failure or unblocked it.
 	Incident      string `json:"incident,omitempty"`
 	IncidentWaits int    `json:"spared,omitempty"`
 
@@ -138,8 +137,7 @@ type Task struct {
 	slot  bool
 }
 
-// Bounds of what a task remembers: five failures are what an agent and a human are shown, and a worker sends one final
-// report and a handful of notices.
+// Bounds on a task's memory. Agents and humans see five failures. A worker sends one final report and a few notices.
 const (
 	maxReports   = 16
 	maxHistory   = 5
@@ -147,14 +145,14 @@ const (
 	maxHintBytes = 2 << 10
 )
 
-// Hint is what a person said about the task. It reaches the agent as quoted data.
+// Hint is a person's comment on the task. It reaches the agent as quoted data.
 type Hint struct {
 	From string    `json:"from"`
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
 }
 
-// Next says how to run the next attempt and which meter pays for it.
+// Next describes how to run the next attempt and which meter pays for it.
 type Next struct {
 	Action  recovery.Action `json:"action,omitempty"`
 	Charges recovery.Cause  `json:"charges,omitempty"`
@@ -166,10 +164,10 @@ type Next struct {
 	Deliver bool `json:"deliver,omitempty"`
 }
 
-// usesModel: neither a validation nor a delivery does.
+// usesModel reports whether the next step uses a model. Validations and deliveries do not.
 func (n Next) usesModel() bool { return !n.Validate && !n.Deliver }
 
-// Outcome is how an attempt ended.
+// Outcome is the result of an attempt.
 type Outcome string
 
 // The outcomes. A success that was accepted in time beats a later failure, and a withdrawal beats both.
@@ -182,24 +180,25 @@ const (
 // Ending collects what ends the current attempt, until its container is confirmed gone.
 type Ending struct {
 	Outcome Outcome `json:"outcome,omitempty"`
-	// Known is what the director saw itself (watchdog, silence, failed start), KnownCause its line for people.
+	// Known is a failure that the director observed itself (watchdog, silence, failed start). KnownCause describes it
+	// to people.
 	Known      recovery.Reason `json:"known,omitempty"`
 	KnownCause string          `json:"known_cause,omitempty"`
 	Resource   string          `json:"resource,omitempty"`  // that it used then
-	Withdrawn  string          `json:"withdrawn,omitempty"` // why, if it was
+	Withdrawn  string          `json:"withdrawn,omitempty"` // the reason, if the task was withdrawn
 	Taken      string          `json:"taken,omitempty"`     // by whom, if a person takes over
-	// Fenced is why the end could not be confirmed. It is empty if the container is gone or still being
-	// stopped.
+	// Fenced explains why the end could not be confirmed. It is empty if the container is gone or still being stopped.
 	Fenced string `json:"fenced,omitempty"`
-	// Provider is the model's that the failure was about, if the report says which.
+	// Provider is the provider of the model that failed, if the report names it.
 	Provider string `json:"provider,omitempty"`
-	// Finding is what the first final report of a failure means, Stage where it happened, Report where it is kept.
+	// Finding classifies the first final report of a failure. Stage is the stage that failed, and Report refers to the
+	// stored report.
 	Finding *recovery.Finding `json:"finding,omitempty"`
 	Stage   string            `json:"stage,omitempty"`
 	Report  *ReportRef        `json:"report,omitempty"`
 }
 
-// ReportRef says where the evidence is kept.
+// ReportRef refers to stored evidence.
 type ReportRef struct {
 	ID     string `json:"id"`
 	Seq    uint64 `json:"seq"`
@@ -212,7 +211,7 @@ type Failure struct {
 	Stage   string          `json:"stage,omitempty"`
 	Reason  recovery.Reason `json:"reason"`
 	Cause   string          `json:"cause"`
-	Action  recovery.Action `json:"action"` // what was done about it
+	Action  recovery.Action `json:"action"` // the action that followed
 	At      time.Time       `json:"at"`
 	// Signature is equal for the same logical failure.
 	Signature string `json:"signature,omitempty"`
@@ -224,25 +223,24 @@ type Planned struct {
 	Tries     int       `json:"tries,omitempty"`     // failed so far
 	NotBefore time.Time `json:"not_before,omitzero"` // after a failure
 	Since     time.Time `json:"since,omitzero"`      // when it failed first
-	Refused   int       `json:"refused,omitempty"`   // how many of the tries were refused for good
+	Refused   int       `json:"refused,omitempty"`   // tries that were refused permanently
 	Failing   Failing   `json:"failing,omitzero"`
 }
 
-// Failing is how often, and since when, an effect has failed in the same way. All failures since then match the
-// same row of patience.
+// Failing counts an effect's failures of one kind since a time. All failures since then match the same row of patience.
 type Failing struct {
 	Row   string    `json:"row"`
 	Times int       `json:"times"`
 	Since time.Time `json:"since,omitzero"` // zero after a wait for a stated reset
 }
 
-// soft is what a restart may forget.
+// soft is the state that a restart may lose.
 type soft struct {
 	seenAt          time.Time     // last sign of life; zero if this process has not seen one
 	upAt            time.Time     // when this process learnt that the container runs; zero if an earlier one did
 	listedAt        time.Time     // when the runtime last listed the container as running
 	awaitsListUntil time.Time     // Suspect: until then the runtime's list is awaited
-	slack           time.Duration // how long the director was suspended during this attempt
+	slack           time.Duration // time for which the director was suspended during this attempt
 	inFlight        string        // id of the durable effect that this process has emitted
 	askedForView    time.Time     // LabelsAt when the issue was last asked for
 	answersRead     time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
@@ -251,22 +249,23 @@ type soft struct {
 	Activity
 }
 
-// Activity is what a worker last reported about itself.
+// Activity is a worker's last report about itself.
 type Activity struct {
 	Stage   string   `json:"stage,omitempty"`
 	Step    string   `json:"step,omitempty"`
 	Percent *float64 `json:"percent,omitempty"`
 	Paused  bool     `json:"paused,omitempty"`
-	// Usage is what the attempt has used so far, or nil if this sign of life does not say.
+	// Usage is the attempt's usage so far, or nil if this heartbeat does not contain it.
 	Usage *recovery.Usage `json:"usage,omitempty"`
-	// ErrorID is that of the worker's last failure. It is empty if this sign of life does not name a failure.
+	// ErrorID identifies the worker's last failure. It is empty if this heartbeat does not name a failure.
 	ErrorID string `json:"error_id,omitempty"`
 }
 
 // AttemptID returns the id of the current attempt.
 func (t *Task) AttemptID() string { return AttemptID(t.Nonce, t.Attempt) }
 
-// Activity returns what the worker last reported about itself, and when; the zero time if this process has not seen it.
+// Activity returns the worker's last report about itself and its time, which is zero if this process has not received
+// one.
 func (t *Task) Activity() (Activity, time.Time) { return t.soft.Activity, t.soft.seenAt }
 
 // validates reports whether the attempt under way, or else the next one, only validates the work.

@@ -51,8 +51,7 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 	m.askHuman(t, f, stage, v)
 }
 
-// judge returns the policy's verdict on a failure, or that of a budget or a fix round in its place. It ignores
-// incidents.
+// judge returns the policy's verdict on a failure, unless a budget or a fix round decides first. It ignores incidents.
 func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
@@ -71,8 +70,8 @@ func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Ver
 // rowFixRound names the verdict on work that a clean container has refused.
 const rowFixRound = "director.validate_fresh"
 
-// mayFix reports whether the agent may fix work that a clean container has refused. It may as often as in its
-// own container, where the policy is not asked either.
+// mayFix reports whether the agent may fix work that a clean container has refused. The limit is the same as for fixes
+// in the agent's own container, which the policy does not judge either.
 func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
@@ -100,8 +99,8 @@ func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdi
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
-// cooledResource names the resource that a verdict closes, if any. It is the resource that failed if the policy
-// says "model", or if the policy does not say and the failure is a limit.
+// cooledResource names the resource that a verdict closes, if any. It is the resource that failed if the policy names
+// "model", or if the policy names no resource and the failure is a limit.
 func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdict) string {
 	about, _ := recovery.Describe(f.Reason)
 	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
@@ -114,9 +113,9 @@ func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdi
 	return v.Cools
 }
 
-// giveUp blocks a task that cannot go on although no attempt failed: its work cannot be delivered, GitHub
-// permanently refuses to say whether the issue is still ours, or the claim went stale again. Giving the claim
-// back would be refused as well, and the issue would be forgotten with our labels on it.
+// giveUp blocks a task that cannot continue although no attempt failed. Its work cannot be delivered, GitHub
+// permanently refuses to show whether the issue is still ours, or the claim went stale again. Giving the claim back
+// would be refused as well, and the issue would be forgotten with our labels on it.
 func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
@@ -158,18 +157,18 @@ func failureOf(f *EffectError) recovery.Finding {
 	return recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: "director.effect", Confidence: 1}
 }
 
-// usedUp names the budget that rules out a further attempt, if any. A policy's veto says so only where the
-// policy would otherwise have granted an attempt.
+// usedUp names the budget that rules out a further attempt, if any. A policy's veto names it only if the policy would
+// otherwise have granted an attempt.
 func (m *memory) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
-// used is what the current attempt is known to have used.
+// used returns the known usage of the current attempt.
 func (t *Task) used() recovery.Usage {
 	return *t.Used.Max(t.soft.Usage)
 }
 
 // enforceBudget ends an attempt that spends more than its task may. One that uses its budget up exactly may finish.
 func (m *attempts) enforceBudget(t *Task) {
-	if !t.watched() || t.Validates { // what it validates is paid for
+	if !t.watched() || t.Validates { // the work that it validates is already paid for
 		return
 	}
 	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
@@ -218,26 +217,26 @@ func (m *attempts) blockUsedUp(t *Task) bool {
 	return budget != ""
 }
 
-// ownRows are the rows of verdicts that the policy is not asked about. They do not judge how an attempt ended,
-// or they grant something other than a retry.
+// ownRows are the rows of verdicts that bypass the policy. They do not judge the end of an attempt, or they grant
+// something other than a retry.
 var ownRows = []string{
 	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced,
 	// an operator's edit
 	"director." + policy.GuardIterations, "director." + policy.GuardPaidCalls, "director." + policy.GuardCost,
 }
 
-// ByPolicy reports whether a policy was asked for the verdict, even if an incident then had the last word.
+// ByPolicy reports whether a policy gave the verdict, even if an incident then overrode it.
 func (f VerdictMade) ByPolicy() bool { return !slices.Contains(ownRows, f.Verdict.Row) }
 
-// ByIncident reports whether an incident had the last word: the task waits free of charge. Verdict.NextIfAgain
-// is what the policy wanted.
+// ByIncident reports whether an incident overrode the verdict. The task then waits and is not charged.
+// Verdict.NextIfAgain is the policy's choice.
 func (f VerdictMade) ByIncident() bool { return f.Verdict.Row == rowIncident }
 
-// Redecide decides again what a journal's verdict is about, by this machine's configuration, and changes
-// nothing but the time that it was decided at. The machine is as the journal had it just before the fact: the
-// incidents have counted the failure then, so that canary says which task was tried for one before that (see
-// Canary). An incident that the fact names is the failure's; otherwise the finding tells. It reports false for
-// a verdict that no policy was asked for, or whose task the machine does not have.
+// Redecide decides about the failure of a journaled verdict again, with this machine's configuration. It changes only
+// the machine's time. The machine must have the state just before the fact. At that point the incidents have counted
+// the failure, so canary returns the task that was tried for an incident before that (see Canary). The failure belongs
+// to the incident that the fact names, or else to the one that follows from the finding. It reports false for a verdict
+// that bypassed the policy, or for an unknown task.
 func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident string) IssueKey) (VerdictMade, bool) {
 	t := m.Task(f.Task)
 	if t == nil || !f.ByPolicy() {

@@ -8,11 +8,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// Waiting describes what a task waits for, and until when if that is known.
+// Waiting describes a task's wait and its end, if known.
 type Waiting struct {
 	For   string
 	Until time.Time
-	Do    string // what a person has to do about it; empty if nothing
+	Do    string // the action that a person must take, or empty
 }
 
 // WaitsAt is WaitsFor at a given time. A machine that only follows a journal does not get the events that
@@ -24,7 +24,7 @@ func (m *agenda) WaitsAt(t *Task, now time.Time) Waiting {
 	return m.WaitsFor(t)
 }
 
-// WaitsFor says what the task waits for now. The first of several is named.
+// WaitsFor returns the first condition that the task waits for now.
 func (m *agenda) WaitsFor(t *Task) Waiting {
 	switch t.State {
 	case Queued:
@@ -94,7 +94,7 @@ func keyList(keys []IssueKey) string {
 	return strings.Join(names, ", ")
 }
 
-// waitsForTurn says why a task that could begin an attempt does not.
+// waitsForTurn explains why a task that could begin an attempt must wait.
 func (m *agenda) waitsForTurn(t *Task) Waiting {
 	if w, held := phaseWaits[m.hard.Phase]; held {
 		return w
@@ -131,7 +131,7 @@ var phaseWaits = map[Phase]Waiting{
 	PhaseShutdown: {For: "the next start of the director", Do: "Start the director again."},
 }
 
-// waitsForModel says which model is closed, and on whose word.
+// waitsForModel names the closed model and the source of that information.
 func (m *agenda) waitsForModel() Waiting {
 	c := m.opens(m.usesModel)
 	w := Waiting{For: "the model, which is closed for now", Until: c.Until}

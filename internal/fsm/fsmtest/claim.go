@@ -81,7 +81,7 @@ type delivering struct {
 	tries   int       // according to the last fact
 	doubted time.Time // since when the push seems to be refused; zero after a wait for a stated reset
 	doubts  int       // how often in a row
-	kept    bool      // a person was asked because of the delivery, and not about the work
+	kept    bool      // a person was asked about the delivery instead of the work
 	resumed bool      // that person wants it handed in, and has nothing to say to the agent
 	told    bool      // people have spoken to the agent, without a command since
 }

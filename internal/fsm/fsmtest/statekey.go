@@ -117,7 +117,7 @@ var notHard = []string{
 	"Task.timer", "Task.ready", "Task.slot",
 }
 
-// notDecisive are the fields without influence: machines that differ only in them decide the same.
+// notDecisive lists the fields that do not affect decisions.
 var notDecisive = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "recorder.facts", "recorder.effects", "agenda.dirty",
 	"hardState.Decided", "hardState.RunID", "Failure.At", "agenda.timers", "agenda.ready", "memory.slots",
