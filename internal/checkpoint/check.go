@@ -31,7 +31,7 @@ func (t *Tree) Check(l Limits) error {
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		if e.Path <= before {
-			return malformed(e.Path, "it stands behind %s", Shortened([]byte(before)))
+			return malformed(e.Path, "out of order: after %s", Shortened([]byte(before)))
 		}
 		before = e.Path
 		if err := checkPath(e); err != nil {
@@ -73,13 +73,13 @@ func checkPath(e *Entry) error {
 	for name := range strings.SplitSeq(e.Path, "/") {
 		switch {
 		case name == "" || name == "." || name == "..":
-			return malformed(e.Path, "it is no path below the folder")
+			return malformed(e.Path, "not a path below the folder")
 		case len(name) > maxName:
 			return malformed(e.Path, "a name in it has %d bytes", len(name))
 		case strings.ContainsRune(name, 0):
 			return malformed(e.Path, "it has a zero byte in it")
 		case leftOut(name):
-			return malformed(e.Path, "nothing that is called .git is taken")
+			return malformed(e.Path, "entries called .git are not allowed")
 		}
 	}
 	rest, own := strings.CutPrefix(e.Path+"/", worktree.OwnFolder+"/")
@@ -91,7 +91,7 @@ func checkPath(e *Entry) error {
 	if folder && e.Kind == Folder || file && e.Kind == File && e.Size <= maxSpool {
 		return nil
 	}
-	return malformed(e.Path, "of that folder only reports of at most %d bytes are taken", maxSpool)
+	return malformed(e.Path, "in this folder only reports of at most %d bytes are allowed", maxSpool)
 }
 
 // checkContent refuses an entry whose fields do not fit its kind.
@@ -107,7 +107,7 @@ func checkContent(e *Entry) error {
 	case Link:
 		if e.Size != 0 || len(e.Parts) > 0 || e.Target == "" || len(e.Target) > maxTarget ||
 			strings.ContainsRune(e.Target, 0) {
-			return malformed(e.Path, "a link has a target of 1 to %d bytes, and nothing else", maxTarget)
+			return malformed(e.Path, "a link must have a target of 1 to %d bytes and no other content", maxTarget)
 		}
 	case File:
 		return checkParts(e)
@@ -120,14 +120,14 @@ func checkContent(e *Entry) error {
 func checkParts(e *Entry) error {
 	rest := e.Size
 	if e.Target != "" || e.Size < 0 {
-		return malformed(e.Path, "a file has a size, and no target")
+		return malformed(e.Path, "a file must have a size and no target")
 	}
 	for _, p := range e.Parts {
 		if p.Len <= 0 || p.Len > rest {
 			return malformed(e.Path, "its parts are not its %d bytes", e.Size)
 		}
 		if !p.hole() && (p.Off < 0 || p.Len > ChunkBytes || p.Off > ChunkBytes-p.Len) {
-			return malformed(e.Path, "a part lies outside of its chunk")
+			return malformed(e.Path, "a part is out of the bounds of its chunk")
 		}
 		rest -= p.Len
 	}

@@ -45,23 +45,23 @@ var hostileManifests = map[string]struct {
 	entries []Entry
 	want    string
 }{
-	"up":                  {[]Entry{file("../x")}, "no path below"},
-	"up in the middle":    {[]Entry{folder("a"), file("a/../../x")}, "no path below"},
-	"absolute":            {[]Entry{file("/nowhere/x")}, "no path below"},
-	"the folder itself":   {[]Entry{folder(".")}, "no path below"},
-	"no name":             {[]Entry{file("")}, "it stands behind"},
-	"two slashes":         {[]Entry{folder("a"), file("a//b")}, "no path below"},
-	"slash at the end":    {[]Entry{folder("a/")}, "no path below"},
+	"up":                  {[]Entry{file("../x")}, "not a path below"},
+	"up in the middle":    {[]Entry{folder("a"), file("a/../../x")}, "not a path below"},
+	"absolute":            {[]Entry{file("/nowhere/x")}, "not a path below"},
+	"the folder itself":   {[]Entry{folder(".")}, "not a path below"},
+	"no name":             {[]Entry{file("")}, "out of order: after"},
+	"two slashes":         {[]Entry{folder("a"), file("a//b")}, "not a path below"},
+	"slash at the end":    {[]Entry{folder("a/")}, "not a path below"},
 	"zero byte":           {[]Entry{file("a\x00b")}, "zero byte"},
 	"long name":           {[]Entry{file(strings.Repeat("n", 256))}, "256 bytes"},
-	"git":                 {[]Entry{folder(".git")}, ".git is taken"},
-	"git, another case":   {[]Entry{folder("a"), file("a/.GiT")}, ".git is taken"},
+	"git":                 {[]Entry{folder(".git")}, ".git are not allowed"},
+	"git, another case":   {[]Entry{folder("a"), file("a/.GiT")}, ".git are not allowed"},
 	"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "in no folder"},
 	"through a file":      {[]Entry{file("a"), file("a/b")}, "in no folder"},
 	"no parent":           {[]Entry{file("a/b")}, "in no folder"},
 	"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "in no folder"},
-	"twice":               {[]Entry{file("a"), link("a", "b")}, "stands behind"},
-	"out of order":        {[]Entry{file("b"), file("a")}, "stands behind"},
+	"twice":               {[]Entry{file("a"), link("a", "b")}, "out of order"},
+	"out of order":        {[]Entry{file("b"), file("a")}, "out of order"},
 	"setuid":              {[]Entry{withMode(file("a"), 0o4755)}, "permission bits"},
 	"setgid folder":       {[]Entry{withMode(folder("a"), 0o2755)}, "permission bits"},
 	"device":              {[]Entry{{Path: "a", Kind: "device"}}, "want file, folder or link"},
@@ -75,9 +75,9 @@ var hostileManifests = map[string]struct {
 	"less than it says":   {[]Entry{withParts(3, Part{d, 0, 2})}, "not its 3 bytes"},
 	"a part of nothing":   {[]Entry{withParts(1, Part{d, 0, 0}, Part{d, 0, 1})}, "not its 1 bytes"},
 	"a part backwards":    {[]Entry{withParts(1, Part{d, 0, 2}, Part{d, 0, -1})}, "not its 1 bytes"},
-	"before the chunk":    {[]Entry{withParts(1, Part{d, -1, 1})}, "outside"},
-	"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "outside"},
-	"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "outside"},
+	"before the chunk":    {[]Entry{withParts(1, Part{d, -1, 1})}, "out of the bounds"},
+	"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "out of the bounds"},
+	"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "out of the bounds"},
 	"8 TB":                {[]Entry{withParts(8<<40, Part{Len: 8 << 40})}, "checkout.max_bytes"},
 	"sum of sizes": {[]Entry{
 		{Path: "a", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
@@ -155,17 +155,17 @@ var hostilePages = map[string]struct {
 		1,
 		"no chunk is called",
 	},
-	"goes on with nothing": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "has not begun"},
+	"goes on with nothing": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "without a start"},
 	"goes on with a folder": {page{Entries: []pageEntry{
 		{Path: []byte("f"), Kind: Folder},
 		{Path: []byte("f"), Kind: more},
-	}}, 1, "has not begun"},
+	}}, 1, "without a start"},
 	"too many entries": {page{Entries: manyEntries(2000)}, 100, "checkout.max_files"},
 	"parts without end": {page{
 		Chunks:  []Digest{d},
 		Entries: []pageEntry{{Path: []byte("f"), Kind: File, Parts: manyParts}},
 	}, 100, "parts"},
-	"no page": {"text", 1, "no page"},
+	"not a page": {"text", 1, "not a page"},
 }
 
 // TestHostilePages checks that an invalid manifest is refused before it costs anything.
@@ -188,7 +188,7 @@ func TestHostilePages(t *testing.T) {
 	}
 	s := store{}
 	other := put(s, root{Version: 2})
-	if _, err := Load(other, limits, s.get); err == nil || !strings.Contains(err.Error(), "no root of version 1") {
+	if _, err := Load(other, limits, s.get); err == nil || !strings.Contains(err.Error(), "not a root of version 1") {
 		t.Errorf("another version: %v", err)
 	}
 	s[other] = []byte("{}")
@@ -259,7 +259,7 @@ func TestApplyRefusesAChunkThatIsAnother(t *testing.T) {
 	}
 }
 
-// TestApplyLeavesOurFolder adds reports, and changes no other file in Retake's folder.
+// TestApplyLeavesOurFolder adds reports without changing other files in Retake's folder.
 func TestApplyLeavesOurFolder(t *testing.T) {
 	_, s, chunks := made(t, map[string]string{"f": "x", ".retake/spool/abc-2.0001.json": "second"})
 	s.Spool = "abc-2."

@@ -157,7 +157,7 @@ func (w *pageWriter) end() error {
 }
 
 // errChunk means that a chunk does not match its digest, so its keeper has changed it.
-var errChunk = errors.New("checkpoint: a chunk is not what it is called")
+var errChunk = errors.New("checkpoint: digest of chunk does not match")
 
 // verified returns a fetched chunk after comparing it with its digest.
 func verified(d Digest, data []byte, err error) ([]byte, error) {
@@ -179,7 +179,7 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 	}
 	var r root
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != manifestVersion {
-		return nil, &Malformed{fmt.Sprintf("%s is no root of version %d", name, manifestVersion)}
+		return nil, &Malformed{fmt.Sprintf("%s is not a root of version %d", name, manifestVersion)}
 	}
 	m := &Manifest{Root: name, Tree: &Tree{}, Pages: r.Pages, Chunks: map[Digest]int64{name: int64(len(data))}}
 	var parts int64
@@ -191,7 +191,7 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 		m.Chunks[d] = int64(len(data))
 		var p page
 		if err := json.Unmarshal(data, &p); err != nil {
-			return nil, &Malformed{fmt.Sprintf("%s is no page: %v", d, err)}
+			return nil, &Malformed{fmt.Sprintf("%s is not a page: %v", d, err)}
 		}
 		for _, e := range p.Entries {
 			parts += int64(len(e.Parts))
@@ -229,7 +229,7 @@ func (t *Tree) addPage(p page) error {
 		last := len(t.Entries) - 1
 		if pe.Kind == more {
 			if last < 0 || t.Entries[last].Path != string(pe.Path) || t.Entries[last].Kind != File {
-				return malformed(string(pe.Path), "it goes on where it has not begun")
+				return malformed(string(pe.Path), "continuation without a start")
 			}
 			t.Entries[last].Parts = append(t.Entries[last].Parts, parts...)
 			continue

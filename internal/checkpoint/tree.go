@@ -31,7 +31,7 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Digest) UnmarshalText(text []byte) error {
 	data, err := digestText.DecodeString(string(text))
 	if err != nil || len(data) != len(d) {
-		return &Malformed{fmt.Sprintf("%.60q is no name of a chunk", text)}
+		return &Malformed{fmt.Sprintf("invalid chunk name %.60q", text)}
 	}
 	copy(d[:], data)
 	return nil
