@@ -118,7 +118,7 @@ func decideCommand(o *options) *cobra.Command {
 	return c
 }
 
-// eachLine processes a stream over the named files, or standard input. The answer is no if any line was invalid.
+// eachLine processes a stream over the named files, or standard input. The answer is negative if any line was invalid.
 func eachLine(cmd *cobra.Command, files []string, run func([]advise.Source, io.Writer) (int, error)) error {
 	if len(files) == 0 {
 		files = []string{"-"}

@@ -63,7 +63,7 @@ func fileNamed(cmd *cobra.Command) bool {
 	return flag.Changed || err == nil && f.Named()
 }
 
-// configured reports whether a question that needs no configuration should use one.
+// configured reports whether to use a configuration for an optional question.
 func configured(cmd *cobra.Command) bool { return fileNamed(cmd) || cmd.Flags().Changed("set") }
 
 // on returns the options with another file, or without a file.

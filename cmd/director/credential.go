@@ -13,7 +13,7 @@ import (
 )
 
 // credential adds GitHub's credential to o: a token, read again for each request so that it can be replaced at run
-// time, or the tokens of an App's installation. It sends no requests.
+// time, or the tokens of an App's installation. It does not send requests.
 func credential(cfg config.Config, log *zap.Logger, o director.Options) (director.Options, error) {
 	var warned sync.Once
 	warn := func(warning string) {

@@ -16,7 +16,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// world returns the doctor's input that needs no requests: the configuration, even if it is invalid.
+// world returns the doctor's input before any request: the configuration, even if it is invalid.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err

@@ -35,7 +35,7 @@ func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 			"stat none.toml: no such file"},
 		{`director status -c none.toml`, 2, "none.toml: no such file or directory; `director config init --output " +
 			"none.toml` writes it"},
-		// Commands that need no configuration use one if it exists, but not the template.
+		// Commands with an optional configuration use one if it exists, but not the template.
 		{files + `director policy check`, 0, "director: ok, with the limits of retake.toml"},
 		{files + `RETAKE_CONFIG=of-env.toml director policy check`, 0, "director: ok, with the limits of of-env.toml"},
 		{files + `rm retake.toml; director policy check`, 0, "director: ok, with the built-in limits"},

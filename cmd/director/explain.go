@@ -92,7 +92,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 		func(ev story.Event) bool { return ev.Over })
 }
 
-// notYet says when the first event of an issue happened, if the requested time is earlier.
+// notYet reports the time of an issue's first event, if the requested time is earlier.
 func notYet(err error, ask func(time.Time) (story.Story, time.Time, error)) error {
 	told, _, later := ask(time.Time{})
 	if later != nil {
@@ -205,7 +205,8 @@ func eventsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// nothingHappened explains an empty result: there is no journal, or it has no events of the issue, or none since then.
+// nothingHappened explains an empty result: the journal does not exist, or has no matching events of the issue or the
+// period.
 func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	since string,
 ) error {

@@ -63,7 +63,7 @@ func TestTakeoverWithoutSharedStorage(t *testing.T) {
 }
 
 // Two directors share one bus. The leader is killed repeatedly during work on issues. The other director takes over
-// within two lease periods, or immediately after a graceful stop. Nothing is lost or repeated. -takeovers 20 prints the
+// within two lease periods, or immediately after a graceful stop. No work is lost or repeated. -takeovers 20 prints the
 // slowest of 20.
 func TestTakeovers(t *testing.T) {
 	lead, other, w := newTwins(t, true, "sleep 2")
@@ -126,7 +126,7 @@ func TestAStoppedLeaderStandsBy(t *testing.T) {
 }
 
 // The clocks of two machines are five minutes apart, either way. The successor takes over in time, continues with the
-// leader's worker, and interprets GitHub's answers correctly: no older than the leader's, with no deadline expired.
+// leader's worker, and interprets GitHub's answers correctly: at least as new as the leader's, before all deadlines.
 func TestClocksThatDiffer(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("package clockshift can set the clock of a program wrong on amd64 only")

@@ -188,7 +188,7 @@ func (w *world) issue(title string) (key string) {
 	return w.github.CreateIssue("acme/widgets", "octocat", title, "please", "agent-task")
 }
 
-// begun counts the checkouts with a running or finished worker below a folder.
+// begun counts the checkouts below a folder that contain a running or finished worker.
 func begun(dir string) int {
 	found, _ := filepath.Glob(filepath.Join(dir, "tasks", "*", "checkout", "begun.txt"))
 	return len(found)
