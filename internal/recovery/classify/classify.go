@@ -207,7 +207,7 @@ func (q *classification) text() *reading {
 }
 
 // keepQuoted keeps the last error that text i quotes in JSON. An agent's output contains its provider's answers. The
-// output of checks contains those of the tested program.
+// output of checks contains provider answers of the tested program.
 func (q *classification) keepQuoted(i int) {
 	if q.e.Stage != "CODE" && q.e.Stage != "" {
 		return

@@ -116,7 +116,7 @@ func (q *classification) answer() (recovery.Finding, bool) {
 	return f, f.Reason == recovery.PolicyViolation || f.Reason == recovery.NeedsHuman
 }
 
-// hung reports whether the program neither ended nor reported an error.
+// hung reports whether the program was killed without reporting an error.
 func (q *classification) hung() bool {
 	return q.e.Unended && q.e.ExitCode == nil && q.e.Signal == ""
 }

@@ -148,7 +148,7 @@ func classEnd(expr string, i int) int {
 	return i
 }
 
-// spelling lists everything that an expression can match, in lower case.
+// spelling lists every possible match of an expression, in lower case.
 type spelling struct {
 	words []string
 	ok    bool // it can be spelled out
@@ -357,7 +357,7 @@ func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	return all
 }
 
-// oneOf returns the need of one of some words, or no need if a word is too unspecific.
+// oneOf returns the need of one of some words. Unspecific words give the zero need.
 func (v *vocabulary) oneOf(s spelling) need {
 	if s.shortest() < shortestWord {
 		return need{}

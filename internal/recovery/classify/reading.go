@@ -13,8 +13,8 @@ import (
 )
 
 // maxPlaces is the number of lines per rule that are matched with its expression. Together with maxLine it bounds the
-// cost of an expression for any text. It takes the first lines in tiers with first-match order, and the last lines in
-// the others.
+// cost of an expression for any text. It takes the first lines in tiers where the first match decides, and the last
+// lines in the others.
 const maxPlaces = 8
 
 // place is an occurrence of a rule's literal: the line, and the end of the literal in it.

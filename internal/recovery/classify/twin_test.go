@@ -97,7 +97,7 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	slices.SortStableFunc(hits, func(a, b twinHit) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.length, a.length), cmp.Compare(a.rule, b.rule))
 	})
-	// adjacent hits are one place
+	// adjacent hits count as a single place
 	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule })
 	return hits, slices.ContainsFunc(t.c.chatter, func(l string) bool { return strings.Contains(lower, l) })
 }
