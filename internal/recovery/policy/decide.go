@@ -19,8 +19,8 @@ type DecisionInput struct {
 const maxHops = 8
 
 // Decide returns the verdict on a finding. For any policy, it grants at most engineCap attempts to one tally, respects
-// the guards, keeps the delay within the row's or the backoff's cap, and never waits for less than a stated wait that
-// the row honours. The seed (task and attempt) feeds the jitter.
+// the guards, and keeps the delay within the cap of the row or the backoff. It never waits for less than a stated wait
+// that the row honours. The seed (task and attempt) feeds the jitter.
 func (p *Policy) Decide(f recovery.Finding, t recovery.Tally, facts DecisionInput, seed string) recovery.Verdict {
 	s := state{t: &t}
 	v, row, n := p.choose(f, &s, facts)

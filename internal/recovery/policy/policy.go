@@ -40,9 +40,9 @@ type Rung struct {
 
 // Wait sets the waits of wait_reset and cooldown, and the treatment of stated waits for other actions.
 type Wait struct {
-	Default time.Duration // first wait if none is stated; doubles each time; 0 means a minute
+	Default time.Duration // first wait without a stated wait; doubles each time; 0 means a minute
 	Cap     time.Duration // limit on unstated waits; 0 means an hour
-	// longest stated wait to obey; for longer waits the rung counts as absent; 0 means no limit
+	// longest stated wait to obey; for longer waits the rung counts as absent; 0 means unlimited
 	Longest time.Duration
 	Backoff bool // the backoff's first step is added to the wait
 }
@@ -86,7 +86,7 @@ type Policy struct {
 	rows              []Row
 	guards            Guards
 	backoff           recovery.Backoff
-	usesConfigBackoff bool      // use the configured backoff instead of the policy's
+	usesConfigBackoff bool      // prefer the configured backoff to the policy's backoff
 	callers           []string  // that any row names; the first is "", any
 	index             [][]int16 // by caller, by place in Reasons: the row; -1: none
 	continueOnError   bool      // errors are continued after
