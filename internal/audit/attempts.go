@@ -230,8 +230,8 @@ func (a *attempts) enter(m Meta) error {
 	return err
 }
 
-// removing is the name prefix of folders during removal. A crash in between leaves no partial folder under a regular
-// name.
+// removing is the name prefix of folders during removal. After a crash in between, regular names only belong to
+// complete folders.
 const removing = ".removing-"
 
 // abandoned is the age at which a folder without a readable meta.json is removed.

@@ -18,7 +18,7 @@
 //   - A counter that cannot be read is never read as zero.
 //   - Only the Writer writes, and one process has it: commands read, and leave ERROR_REPORT.md.
 //   - Callers never block. If the queue is full, a write is dropped and counted.
-//   - A reader sees either the old or the new file, complete lines only, and no known secret.
+//   - A reader sees either the old or the new file, only complete lines, and never a known secret.
 //   - Disk use is bounded: attempts by number, age and bytes, telemetry by size and number of files, every text by
 //     length.
 //

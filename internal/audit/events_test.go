@@ -217,7 +217,7 @@ func TestDiskFull(t *testing.T) {
 	if after := text(t, dir, "state/acme_widgets_21/stats.json"); after != before {
 		t.Error("a failed write destroyed what was there")
 	}
-	lines(t, filepath.Join(dir, "events.jsonl")) // and no partial line either
+	lines(t, filepath.Join(dir, "events.jsonl")) // including partial lines
 	broken.set(nil)
 	later.Store(int64(time.Hour))
 	everything(50)

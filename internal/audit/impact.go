@@ -70,8 +70,8 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// levelOf rates how grave it is that so many phases, milestones and tasks are held up. Our tasks have neither phases
-// nor milestones. A repository counts as a milestone; see repositories.
+// levelOf rates how grave it is that so many phases, milestones and tasks are held up. Our tasks lack phases and
+// milestones. A repository counts as a milestone; see repositories.
 func levelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }
 	for _, row := range levels {

@@ -21,7 +21,7 @@ type Store struct {
 	Dir      string // of all, absolute
 	Attempts []Meta // oldest first
 	Tasks    []TaskRecord
-	Problems []string // unreadable files; nothing was changed
+	Problems []string // unreadable files, which stay unchanged
 }
 
 // TaskRecord is the state of one task.

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Bad input never touches files outside the folder, and never panics.
+// Bad input never touches files outside the folder. It never panics.
 func TestBadInput(t *testing.T) {
 	w, dir, _ := opened(t, Options{Redact: func(s string) string {
 		if s == "panic" {

@@ -92,7 +92,7 @@ func TestTheTimelineHasTheFailuresTime(t *testing.T) {
 	}
 }
 
-// Load reports unreadable files and changes nothing.
+// Load reports unreadable files without changing them.
 func TestLoadChangesNothing(t *testing.T) {
 	dir := fleet(t)
 	for _, name := range []string{
@@ -185,7 +185,7 @@ func TestReportIsBounded(t *testing.T) {
 	}
 }
 
-// The policy's question comes before the reason's, and appears once for all reasons with that question.
+// The question of the policy precedes the question of the reason. It appears once for all reasons with this question.
 func TestAskOfThePolicy(t *testing.T) {
 	text := Report(ReportData{Failed: []FailedTask{
 		{ID: "a/b#1", ErrorType: "auth_error", Ask: "Split the\ntask."},

@@ -31,7 +31,8 @@ type Options struct {
 	Now       func() time.Time // time.Now
 }
 
-// Keep bounds what stays on disk. Zero means the default. Negative means unlimited, or no rotated files for EventFiles.
+// Keep bounds what stays on disk. Zero means the default. Negative means unlimited. For EventFiles it disables rotated
+// files.
 type Keep struct {
 	Attempts   int           // bundles; 500
 	Age        time.Duration // of bundles, and of the state of tasks that are over; 30 days
@@ -270,7 +271,7 @@ func newWriteErrors(log *zap.Logger) *writeErrors {
 	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
 }
 
-// ended takes the outcome of one write. What is the kind of file (events, audits, state).
+// ended takes the outcome of one write. The kind of file is one of events, audits and state.
 func (t *writeErrors) ended(what, path string, err error) {
 	if err == nil {
 		t.works(what)
