@@ -50,7 +50,7 @@ func TestFoundHoweverWritten(t *testing.T) {
 	}
 }
 
-// TestPieces finds a value wherever the text is split, including empty pieces.
+// TestPieces finds a value across any split of the text, including empty pieces.
 func TestPieces(t *testing.T) {
 	const v = "aB3dE5fG7hJ9kL1mN3pQ5rS7"
 	f := New(Value{"KEY", v})

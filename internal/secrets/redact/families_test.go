@@ -169,7 +169,7 @@ var families = []family{
 	{name: "shell trace", pattern: `[A-Za-z0-9]{16}`, in: "++ export SIGNING_SECRET='%s'"},
 }
 
-// contexts are places in output with credentials that need no context.
+// contexts are places in output for credentials with a distinctive form.
 var contexts = []struct{ name, text string }{
 	{"alone", "%s"},
 	{"in a sentence", "the key is %s and that is all"},

@@ -336,7 +336,7 @@ func isHarmless(name, value string) bool {
 		path.MatchString(value) || address.MatchString(value)
 }
 
-// isNoPlaceholder reports whether the value is neither a variable's name nor a common placeholder.
+// isNoPlaceholder rejects names of variables and common placeholders.
 func isNoPlaceholder(value string) bool {
 	return !placeholder.MatchString(value) && strings.Trim(value, "*•xX.…-_ ") != "" && !strings.Contains(value, Marker)
 }

@@ -19,8 +19,7 @@ type rule struct {
 	edge  bool   // preceded by a non-word character
 	then  string // additional requirement for the rest of the line
 	lines bool   // a match that begins with a key may have several lines
-	// group with the secret; 0 means the first group that matched, or the whole match without groups; -1 means the
-	// whole match
+	// group with the secret; 0 means the first group that matched, or the whole match; -1 means the whole match
 	group   int
 	entropy float64 // the least, in bits for each character
 	digit   bool    // without one it is a word

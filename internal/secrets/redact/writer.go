@@ -23,7 +23,7 @@ type Writer struct {
 	held  []byte
 	inKey bool // between the fences of a private key
 
-	values Stream // nil if only spellings are known
+	values Stream // nil with spellings only
 }
 
 // NewWriter returns a Writer that passes on to another one. End it with Flush.
@@ -53,7 +53,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// passLines passes whole lines, one after the other. Several are searched at once, which is faster.
+// passLines passes whole lines, one by one. Several are searched at once, which is faster.
 func (w *Writer) passLines(lines []byte) {
 	if w.inKey || bytes.Contains(lines, []byte("PRIVATE KEY")) {
 		for line := range bytes.Lines(lines) {

@@ -234,7 +234,7 @@ func TestBadGlobs(t *testing.T) {
 	}
 }
 
-// TestPieces finds a secret once, with its line, wherever the text is split.
+// TestPieces finds a secret once, with its line, across any split of the text.
 func TestPieces(t *testing.T) {
 	r := rules(t, options)
 	for _, filler := range []string{"some line of text\n", "no end of the line "} {
