@@ -14,16 +14,16 @@
 //     (Adopt records leases granted elsewhere, and may exceed that.)
 //   - After it was closed, one lease at a time until a call has gone well: six workers that were waiting must not run
 //     into the same limit together.
-//   - First come, first served. There are no notifications. A waiting worker keeps its place by asking again in time,
-//     at most placeKept late. A worker that does not ask again loses its place and delays no other worker.
+//   - First come, first served. There are no notifications. A waiting worker must ask again in time, at most placeKept
+//     late, to stay in the queue. Otherwise it leaves the queue and does not delay other workers.
 //   - Everything is bounded: resources, places in a queue, leases and places of one worker.
 //   - A later report may prolong a cooldown. Only Open shortens it.
 //
 // Clock assumption: none. Every method takes the time; a time that goes back counts as the newest one seen.
 //
 // Failure policy: a Pool is soft state. After a restart its leases are forgotten: until those calls end, as many again
-// may be granted. Grant ids differ from those of earlier pools, so a late Release frees nothing else. Unreleased leases
-// expire.
+// may be granted. Grant ids differ from the ids of earlier pools, so a late Release cannot free another grant.
+// Unreleased leases expire.
 //
 // The package is pure: no I/O, clock, goroutine, channel, context, randomness or logging. Results do not depend on map
 // order. It imports package wire only; the director, the worker and package agent import it.

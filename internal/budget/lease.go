@@ -78,7 +78,7 @@ func (p *Pool) Close(name string, until time.Time) bool {
 }
 
 // Open ends a cooldown, as an operator wants it. Until a call succeeds, it grants one lease at a time. A worker that
-// was waiting for the end of the cooldown loses its place unless it asks again soon.
+// was waiting for the end of the cooldown leaves the queue unless it asks again soon.
 func (p *Pool) Open(now time.Time, name string) {
 	now = p.advance(now)
 	for _, r := range p.resources {

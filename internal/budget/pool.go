@@ -109,7 +109,7 @@ func (p *Pool) Own(id string) bool {
 	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
 }
 
-// Acquire asks for a lease. A waiting worker keeps its place by asking again in time.
+// Acquire asks for a lease. A waiting worker stays in the queue by asking again in time.
 func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	now = p.advance(now)
 	if CheckResource(name) != nil {
