@@ -62,7 +62,7 @@ func validWorkdir(s string) bool {
 		})
 }
 
-// within reports whether the path is the folder or lies below it. Both are clean.
+// within reports whether the path is the folder, or is below it. Both are clean.
 func within(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }

@@ -32,7 +32,7 @@ type Config struct {
 	Telemetry  Telemetry
 	Stages     []Stage // in the order in which they run
 
-	Agents *agent.Table // the built-in agents and those of recovery.agents_file; never nil after Load and Default
+	Agents *agent.Table // the built-in agents and the agents of recovery.agents_file; never nil after Load and Default
 
 	assumed []policy.Bound // bounds left at their default, which a policy file or preset overrides
 }
@@ -272,7 +272,7 @@ type Stage = agent.Stage
 type Recovery struct {
 	Preset               string
 	ContinueOnError      bool
-	MaxConsecutiveErrors int // 0 uses the preset's, -1 is unlimited; likewise for the next two
+	MaxConsecutiveErrors int // 0 uses the value of the preset, -1 is unlimited; likewise for the next two
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64 // 0 is unbounded

@@ -314,7 +314,7 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// TestScope checks globs and labels in every place that accepts them.
+// TestScope checks globs and labels in each key that accepts them.
 func TestScope(t *testing.T) {
 	c, problems := text(t, "[scope]\ndeny = [\"ci/\", \"!ci/docs/\"]\nallow_secrets = []\n[scope.allow]\n\"ci ok\" "+
 		"= [\"ci/\"]\n")

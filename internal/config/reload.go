@@ -113,7 +113,7 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 			reflect.ValueOf(result[i].to).Elem().Set(reflect.ValueOf(before[i].to).Elem())
 		}
 	}
-	// an explicit value overrides a policy file's, but an equal default does not
+	// an explicit value overrides a policy file, but an equal default does not
 	for _, b := range assumed(nil) {
 		if slices.Contains(c.assumed, b) != slices.Contains(next.assumed, b) && next.Recovery.PolicyFile != "" {
 			change.note(boundKey(string(b)))

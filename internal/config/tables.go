@@ -44,8 +44,8 @@ func (c Config) Tables() (t Tables, all Problems) {
 	})...).sorted()
 }
 
-// ownFile passes a file of [recovery] to parse, or no data without a file. A problem inside of the file has its
-// position there. An unreadable file is a problem without a position.
+// ownFile passes the content of a file of [recovery] to parse. Without a file it passes no content. A problem inside of
+// the file has its position there. An unreadable file is a problem without a position.
 func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) {
 	var documents [][]byte
 	if path != "" {
