@@ -30,7 +30,7 @@ type glance struct {
 	kind string // "type" of the whole
 }
 
-// whose is the owner of a field.
+// whose identifies the owner of a field.
 type whose int
 
 const (

@@ -86,7 +86,7 @@ func randomObject(rnd *rand.Rand, one func(...string) string, depth int) string 
 	return "{" + strings.Join(fields, one(",", ", ")) + "}"
 }
 
-// TestUsualEventsAreQuotes checks that frequent events need no decoding.
+// TestUsualEventsAreQuotes checks that frequent events are recognised without decoding.
 func TestUsualEventsAreQuotes(t *testing.T) {
 	for _, line := range []string{
 		`{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"a \"quoted\" word\n"}],"usage":{"input_tokens":4}},"session_id":"s"}`,

@@ -51,7 +51,8 @@ func (o *Outcome) Add(e Event) {
 	}
 }
 
-// addFailure keeps the error that stands. A later report of the same error adds missing details and removes nothing.
+// addFailure keeps the error that stands. A later report of the same error adds missing details. It never removes
+// details.
 func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
 		o.retrying = &e

@@ -26,7 +26,7 @@ type Reader struct {
 	format   *format
 	state    state
 	pending  []byte // an unfinished line
-	overlong bool   // pending exceeded maxLine, so only its end was kept
+	overlong bool   // pending exceeded maxLine, and its start was dropped
 	document []byte // an unfinished JSON document, or nil
 	closing  string // the line that ends it
 	events   []Event

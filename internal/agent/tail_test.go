@@ -53,7 +53,7 @@ func TestReadTail(t *testing.T) {
 	}
 }
 
-// TestTailWaits ignores an agent's own short backoff and quoted text when it looks for a provider's wait.
+// TestTailWaits ignores an agent's own short backoff and quoted text when it searches for a provider's wait.
 func TestTailWaits(t *testing.T) {
 	retry := func(ms string) string {
 		return `{"type":"system","subtype":"api_retry","retry_delay_ms":` + ms + `,"error":"rate_limit"}`
