@@ -291,7 +291,7 @@ func TestPresetsSpeakTheirOwnWords(t *testing.T) {
 	}
 }
 
-// TestMemoryDoesNotGrowWithTheStream reads 20,000 lines and measures the memory in use meanwhile.
+// TestMemoryDoesNotGrowWithTheStream reads 20,000 lines and measures the memory in use during this time.
 func TestMemoryDoesNotGrowWithTheStream(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// ShowPolicy prints the table for a terminal of 100 columns. The document's own rows come first, and unreachable rows
+// ShowPolicy prints the table for a terminal of 100 columns. The rows of the document come first, and unreachable rows
 // are left out. The unit of a row is shown if it does not count its own failures.
 func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder

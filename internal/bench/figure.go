@@ -13,7 +13,7 @@ type Figure struct {
 	What    string  `json:"what"`    // a clause for people: the measurement and its settings
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty for a count
-	// Beside is the value of the comparison, from the same run and in the same unit; 0 without a comparison.
+	// Beside is the value of the comparison, from the same run and in the same unit, or 0 without a comparison.
 	Beside float64 `json:"beside,omitempty"`
 	Of     string  `json:"of,omitempty"` // subject of the comparison: "raw bus"
 	Goal   Goal    `json:"goal,omitzero"`
@@ -23,12 +23,12 @@ type Figure struct {
 type Goal struct {
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
-	Ratio   bool    `json:"ratio,omitempty"` // the bounds apply to Value/Beside instead of Value
+	Ratio   bool    `json:"ratio,omitempty"` // the bounds apply to Ratio instead of Value
 	// cause of the limit, as shown by a profile, in a sentence; printed if the goal is missed
 	Limit string `json:"limit,omitempty"`
 }
 
-// Ratio is Value/Beside, or NaN without a comparison.
+// Ratio returns Value/Beside, or NaN without a comparison.
 func (f Figure) Ratio() float64 {
 	if f.Beside == 0 {
 		return math.NaN()

@@ -5,7 +5,7 @@
 // of this package (Follow), or a scrape, processes the queue. Gauges are read at a scrape from the same state and from
 // Readings, without a request to the owner. So a scrape never delays a decision, and only shows durable state.
 //
-// Labels have bounded values: an unknown name from outside becomes "other", and neither issues nor attempts are labels.
+// Labels have bounded values: an unknown name from outside becomes "other". Issues and attempts are never labels.
 // Counters begin at 0 with the process. Task metrics are exported while a session leads, from Restore to End. Only the
 // leader exports them, so sums over instances are correct.
 //

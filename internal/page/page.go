@@ -30,7 +30,7 @@ type Source interface {
 	Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error)
 	// Numbers are counted since a time.
 	Numbers(ctx context.Context, since time.Time) (story.Numbers, error)
-	// Next waits for events after a place, and returns the journal's current place.
+	// Next waits for events after a place, and returns the journal's current position.
 	Next(ctx context.Context, after story.Place) (story.Place, error)
 	// Output are the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]

@@ -84,7 +84,7 @@ func TestEveryStateIsShown(t *testing.T) {
 	}
 }
 
-// Signing in redirects to a task, and never outside the page.
+// Signing in redirects to a task. It never redirects outside the page.
 func TestSigningInLeadsToThePageOnly(t *testing.T) {
 	for to, want := range map[string]string{
 		"/tasks/acme/widgets/21": "/tasks/acme/widgets/21", "": "/", "https://evil.example/tasks/": "/",

@@ -42,7 +42,7 @@ func newSessions() sessions {
 	return sessions{tries: rate.NewLimiter(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
 }
 
-// who returns the name of the signed-in user, or "".
+// who returns the name of the signed-in user, or an empty string.
 func (s *sessions) who(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
 	if err != nil {

@@ -5,7 +5,7 @@
 //	make release          into dist/
 //	make release-check    twice, in two folders, without a common cache; compares
 //
-// The programs know their commit (director version). Timestamps are the commit's, or SOURCE_DATE_EPOCH.
+// The programs know their commit (director version). Timestamps come from the commit or SOURCE_DATE_EPOCH.
 //
 // Imports: the standard library, and cyclonedx-go.
 package main

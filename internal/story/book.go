@@ -250,8 +250,8 @@ func (b *Book) Board(now time.Time, most int) (rows []Story, count map[string]in
 	return rows, count
 }
 
-// Events returns the events after a place, oldest first, of one issue, or of all for an empty key. A true gap means
-// that some events are only in the journal.
+// Events returns the events after a place, oldest first. It covers one issue, or all issues for an empty key. A true
+// gap means that some events are only in the journal.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
 		if e.ID.After(p) {

@@ -20,7 +20,7 @@ type Story struct {
 	State  string    `json:"state"`
 	Means  string    `json:"means"` // of the state, for people
 	Since  time.Time `json:"since"` // when the state was entered
-	Over   bool      `json:"over"`  // the claim has ended, or never existed
+	Over   bool      `json:"over"`  // the claim has ended or never existed
 	Queued time.Time `json:"queued_at"`
 	Claims int       `json:"claims"` // number of times it was queued; an issue can be offered again
 

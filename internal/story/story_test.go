@@ -68,7 +68,7 @@ func recorded(t *testing.T, each func(name string, batches [][]fsm.Record)) {
 	}
 }
 
-// told lists the journals with golden stories. Together they contain a success, a question, a retry, an incident, an
+// told lists the journals for golden stories. Together they contain a success, a question, a retry, an incident, an
 // exhausted budget, a refusal, an answer and a restart.
 var told = []string{
 	"02-build-failed", "03-killed-worker", "15-crash-and-restart", "26-start-waits-for-limit",

@@ -85,7 +85,7 @@ func (s *segment) take(lines []string) bool {
 	return s.width >= shortest && s.width <= widest
 }
 
-// bond is the strength of evidence that two lines are one.
+// bond is the strength of evidence that two lines belong together.
 type bond int
 
 const (
@@ -217,7 +217,7 @@ func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	return count(""), count(" ")
 }
 
-// smallWords are rarely part of another word, and never end a sentence.
+// smallWords are rarely part of another word. They never end a sentence.
 var smallWords = []string{
 	"the", "a", "an", "of", "to", "for", "from", "with", "by", "in", "on", "is", "are", "was",
 	"be", "has", "have", "not", "no", "and", "or", "that", "this", "your", "you", "it", "its", "as", "at", "if", "can",
@@ -276,8 +276,8 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 // label matches a name at the start of a line, or within a sentence.
 var label = regexp.MustCompile(`^[A-Za-z][\w.-]*(?: [a-z]+)?(?:\[\d+\])?: `)
 
-// isPlace reports whether a line begins with a place in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field ("a": x,
-// a=x).
+// isPlace reports whether a line begins with a position in a file (a.go:7:2: x, a.cs(7,2)) or the name of a field ("a":
+// x, a=x).
 func isPlace(line string) bool {
 	name, file, letter := 0, 0, false // lengths of the runs of characters allowed in a name and a file
 	for ; file < len(line); file++ {

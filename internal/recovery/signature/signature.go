@@ -93,7 +93,7 @@ func single(line string) string {
 }
 
 // normaliseLine appends line to out in one pass: at every position the first matching row of volatile replaces its
-// match. The context of a position is the text already written, so a second pass changes nothing.
+// match. The context of a position is the text already written, so a second pass has the same result.
 func normaliseLine(out []byte, line string, groups *found) []byte {
 	for i := 0; i < len(line); {
 		p := placeOf(out, line[i])
@@ -101,7 +101,7 @@ func normaliseLine(out []byte, line string, groups *found) []byte {
 			out, i = written, i+n
 			continue
 		}
-		// no row matches, and no row starts within a word
+		// rows match whole words only
 		out = append(out, line[i])
 		for i++; i < len(line) && p&atWord != 0 && plaintext.IsWord(line[i]); i++ {
 			out = append(out, line[i])

@@ -103,7 +103,7 @@ next:
 	return string(out)
 }
 
-// findByTwin uses the twin's expression, or the row's own.
+// findByTwin uses the expression of the twin or the row.
 func (v *volatileRow) findByTwin(rest string) (groups found, ok bool) {
 	re := twinRows[v.name]
 	if re == nil {

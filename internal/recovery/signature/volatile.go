@@ -45,7 +45,7 @@ const (
 	secret  = `[\w.*~+/-]{10,}`
 )
 
-// volatile rows are tried in this order at every position. Their output contains nothing that they match.
+// volatile rows are tried in this order at every position. Their output does not match any row.
 var volatile = []volatileRow{
 	{"path", atPath, always, path, writePath},
 	row("iso", mayISO,

@@ -1,5 +1,5 @@
 // Command bench measures what internal/bench lists, prints a table, and writes the figures as JSON. Exit code 0: every
-// goal was met, or the obstacle is known and printed; 1: a goal was missed for an unknown reason; 2: a measurement
+// goal was met, or the obstacle is understood and printed; 1: a goal was missed for an unknown reason; 2: a measurement
 // failed.
 package main
 
