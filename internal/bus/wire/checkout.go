@@ -1,7 +1,8 @@
 package wire
 
-// A checkout that travels is sent in chunks, see package checkpoint. A chunk is raw bytes: it is asked for by
-// its name on checkout.get.<id>, and sent on checkout.put.<id>. What an answer cannot be it says in a header.
+// A checkout that travels is sent in chunks, see package checkpoint. A chunk is raw bytes. Workers request it by name
+// on checkout.get.<id>, and send it on checkout.put.<id>. An answer that refuses a request has a header with the
+// reason.
 
 // Operations on a checkout that travels.
 const (
@@ -10,17 +11,17 @@ const (
 	CheckoutOpSave = "save"
 )
 
-// RefusedHeader is why a chunk was not given or taken, one of the constants below; the answer's body is for
-// people. Without it, it was.
+// RefusedHeader holds the reason for which a chunk was refused, one of the constants below. The answer's body explains
+// it to people. An answer without this header is a success.
 const RefusedHeader = "Retake-Refused"
 
 // Why something of a checkout is refused.
 const (
 	RefusedBusy      = "busy"      // not now: the same again may succeed
 	RefusedNotThere  = "not_there" // the attempt's manifest does not name it
-	RefusedClosed    = "closed"    // nothing is taken of this attempt (any more)
+	RefusedClosed    = "closed"    // chunks of this attempt are not (or no longer) accepted
 	RefusedTooMuch   = "too_much"  // the checkout is beyond a limit
-	RefusedMalformed = "malformed" // no worker of ours sends that
+	RefusedMalformed = "malformed" // our workers never send that
 )
 
 // Checkout is the subject of one operation on the checkout of a worker; "*" matches all operations.
@@ -28,7 +29,7 @@ func (s Subjects) Checkout(operation, worker string) string {
 	return s.Prefix + ".checkout." + operation + "." + worker
 }
 
-// CheckoutPublished are the subjects on which a worker asks for its checkout and sends what has changed in it.
+// CheckoutPublished returns the subjects on which a worker requests its checkout and sends changes to it.
 func (s Subjects) CheckoutPublished(worker string) []string {
 	return []string{
 		s.Checkout(CheckoutOpGet, worker), s.Checkout(CheckoutOpPut, worker),
@@ -36,35 +37,35 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 	}
 }
 
-// Checkpoint says that the chunks which a worker has sent are its checkout as it is now. It counts as a whole
-// or not at all.
+// Checkpoint declares that the chunks that a worker has sent make up its current checkout. It is accepted as a whole or
+// not at all.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
 	Manifest  string `json:"manifest"`        // name of its root chunk
-	Final     bool   `json:"final,omitempty"` // nothing runs any more: a report follows
-	// which limit the checkout is beyond: nothing was sent, and the manifest is that of the last checkpoint;
-	// empty: none
+	Final     bool   `json:"final,omitempty"` // all programs have ended, and a report follows
+	// the limit that the checkout exceeds, or empty. If it is set, no chunk was sent, and the manifest repeats the last
+	// checkpoint.
 	TooMuch string `json:"too_much,omitempty"`
 }
 
-// CheckpointAnswer is what became of a Checkpoint.
+// CheckpointAnswer is the director's answer to a Checkpoint.
 type CheckpointAnswer struct {
 	Saved   bool         `json:"saved"`
 	Missing List[string] `json:"missing,omitempty"` // chunks to send first, or some of them
-	Refused string       `json:"refused,omitempty"` // why it does not count; empty: it does, or something is missing
+	Refused string       `json:"refused,omitempty"` // why it was refused; empty if it was accepted or chunks are missing
 	Detail  string       `json:"detail,omitempty"`  // for people
 }
 
-// PlanCheckout is how a checkout travels that the worker does not find in its workdir.
+// PlanCheckout describes the transfer of a checkout that is not in the worker's workdir.
 type PlanCheckout struct {
 	// name of its root chunk: the workdir is made to hold that
 	Manifest          string  `json:"manifest"`
-	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // between two checkpoints; 0: none is sent
+	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // between two checkpoints; 0 disables them
 	// to which the worker holds itself; null: none
 	Limits *CheckoutLimits `json:"limits,omitempty"`
 }
 
-// CheckoutLimits bound a checkout. They are those of the configuration.
+// CheckoutLimits bound a checkout. They come from the configuration.
 type CheckoutLimits struct {
 	Files     int   `json:"files"`
 	Entries   int   `json:"entries"` // in one folder

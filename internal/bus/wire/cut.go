@@ -18,8 +18,8 @@ var ErrTooLarge = errors.New("wire: message does not fit although all tails were
 const cutPrefix, cutSuffix = "…[", " bytes cut]…"
 
 // CutTail keeps the newest bytes of a text, at most maxBytes including the mark `…[12345 bytes cut]…` in front of them,
-// cut at a UTF-8 boundary. A mark that already stands in front is replaced by one with the sum. If not even the mark
-// fits, nothing is kept.
+// cut at a UTF-8 boundary. An existing mark at the front is replaced by a mark with the sum. The result is empty if
+// even the mark does not fit.
 func CutTail(text string, maxBytes int) string {
 	if len(text) <= maxBytes {
 		return text
@@ -54,10 +54,10 @@ func unmark(text string) (rest string, cut int) {
 	return rest, int(n)
 }
 
-// EncodeWithin is Encode for a payload that must not exceed maxBytes. Of a worker_error the commands of its
-// stages go first, then the stages, then the tails are cut, then the headers go, then message and question are
-// cut; of a worker_result the commands go, then the summary is cut. No more is taken than is needed. The
-// caller's payload stays as it is. ErrTooLarge if all that is not enough.
+// EncodeWithin encodes a payload in at most maxBytes. It shortens a worker_error in steps: it drops the commands of its
+// stages, drops the stages, cuts the tails, drops the headers, and cuts message and question. For a worker_result it
+// drops the commands and cuts the summary. It takes only as many steps as it needs, and does not modify the caller's
+// payload. It returns ErrTooLarge if all steps are not enough.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
 	if err != nil || len(data) <= maxBytes {
@@ -76,7 +76,7 @@ func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int
 		}
 		enough = fits(steps[taken], 0)
 	}
-	// Give back what is not needed, the most useful first: the smallest cut of each step that still fits.
+	// Undo unnecessary cuts, the most useful text first, by finding the smallest cut of each step that still fits.
 	for i := taken - 1; i >= 0; i-- {
 		cut := sort.Search(maxBytes, func(cut int) bool { return fits(steps[i], maxBytes-cut) })
 		fits(steps[i], maxBytes-cut)
@@ -120,7 +120,8 @@ func cuttable(p Payload) (Payload, []func(n int)) {
 	}
 }
 
-// withCommands keeps the commands of the stages only if all of them have at most so many bytes; below 0: never.
+// withCommands keeps the commands of the stages if they take at most the given number of bytes in total. A negative
+// number drops them.
 func withCommands(stages []StageResult, most int) []StageResult {
 	bytes := 0
 	bare := slices.Clone(stages)
@@ -136,7 +137,7 @@ func withCommands(stages []StageResult, most int) []StageResult {
 	return bare
 }
 
-// size is how many bytes something has on the wire.
+// size returns the length of a value on the wire.
 func size(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {

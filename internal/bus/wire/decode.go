@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// jsonSpace is what JSON allows around values.
+// jsonSpace is the white space that JSON allows around values.
 const jsonSpace = " \t\r\n"
 
-// readObject reads exactly one JSON object, numbers kept as written. where names it; empty: it is the whole message.
+// readObject reads exactly one JSON object and keeps numbers as written. where names the object. It is empty for the
+// whole message.
 func readObject(data []byte, where string) (map[string]any, *Malformed) {
 	if len(bytes.Trim(data, jsonSpace)) == 0 {
 		return nil, malformed(CauseNotJSON, "the message is empty")
@@ -78,8 +79,8 @@ func text(tree map[string]any, name string) (string, *Malformed) {
 	return s, nil
 }
 
-// decodeInto checks presence in what came, and values in what was understood, so that no spelling of a name that
-// encoding/json matches leniently can slip past a rule. tree is data, read.
+// decodeInto checks presence in the raw message and values in the decoded one. encoding/json matches names leniently,
+// so a name in another case could otherwise slip past a rule. tree is data, parsed.
 func decodeInto(fields []Field, tree map[string]any, data []byte, where string, into any) *Malformed {
 	if m := check(fields, tree, where); m != nil {
 		return m

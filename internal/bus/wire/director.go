@@ -39,7 +39,7 @@ type Probe struct {
 // Stop ends a worker: it has GraceSeconds to finish.
 type Stop struct {
 	Reason       string  `json:"reason"`        // one of the Stop constants
-	GraceSeconds float64 `json:"grace_seconds"` // at least 0; 0: at once
+	GraceSeconds float64 `json:"grace_seconds"` // at least 0, which means at once
 }
 
 // Pause asks a worker to start no further stage.
@@ -78,23 +78,23 @@ type SnapshotDirector struct {
 	Phase  string `json:"phase"`
 	Since  Time   `json:"since"`
 
-	// what does not work although it runs; a clause for people
+	// a problem of a running director, as a clause for people
 	Problem    string              `json:"problem,omitempty"`
 	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // of several directors on one bus
-	// the issues that this run takes from the queue; empty: all
+	// the issues that this run takes from the queue, or empty for all
 	Only   []string        `json:"only,omitempty"`
-	Config *SnapshotConfig `json:"config,omitempty"` // the last reading of it
+	Config *SnapshotConfig `json:"config,omitempty"` // the result of the last read
 }
 
-// SnapshotConfig is what came of reading the configuration last.
+// SnapshotConfig is the result of the last read of the configuration.
 type SnapshotConfig struct {
 	ReadAt Time   `json:"read_at"`
-	By     string `json:"by"`     // whose word: start, SIGHUP, a command, the files that changed
-	Digest string `json:"digest"` // of what is in force
+	By     string `json:"by"`     // the trigger: start, SIGHUP, a command, or the changed files
+	Digest string `json:"digest"` // of the active configuration
 	Since  Time   `json:"since"`  // when that was read
 
 	Restart  []string `json:"restart,omitempty"`  // keys with other values in the file, which wait for a restart
-	Problems []string `json:"problems,omitempty"` // why what was read is refused
+	Problems []string `json:"problems,omitempty"` // why the new configuration was refused
 }
 
 // SnapshotLeadership is which of several directors leads.
@@ -116,7 +116,7 @@ type SnapshotWorker struct {
 	Retries             int     `json:"retries"`
 }
 
-// SnapshotQueue is what waits and what is claimed, by issue number.
+// SnapshotQueue lists the waiting and the claimed tasks by issue number.
 type SnapshotQueue struct {
 	EligibleIssueNumbers List[int] `json:"eligible_issue_numbers"`
 	ClaimedIssueNumbers  List[int] `json:"claimed_issue_numbers"`
@@ -137,21 +137,21 @@ type SnapshotCooldown struct {
 	Resource string `json:"resource"` // of an incident: incident/ and its key
 	Until    Time   `json:"until"`
 	Why      string `json:"why"`
-	// of an incident: open, half_open, ramp, or told, which keeps nothing back
+	// of an incident: open, half_open, ramp, or told, which does not block tasks
 	State string `json:"state,omitempty"`
-	// that made it: owner/repo#n; of a resource: whose workers' word closes it
+	// the tasks that caused it (owner/repo#n); for a resource, the tasks whose workers reported the limit
 	Tasks []string `json:"tasks,omitempty"`
-	Since *Time    `json:"since,omitempty"` // when the resource was closed; absent: not known
-	// StatedBy is what those workers said; empty: the director saw the limit itself.
+	Since *Time    `json:"since,omitempty"` // when the resource was closed; absent if unknown
+	// StatedBy holds the reports of those workers. It is empty if the director met the limit itself.
 	StatedBy []SnapshotStated `json:"stated_by,omitempty"`
 }
 
-// SnapshotStated is what a worker said of a limit.
+// SnapshotStated is a worker's report of a limit.
 type SnapshotStated struct {
 	Issue   string `json:"issue"` // owner/repo#n
 	Attempt int    `json:"attempt"`
 	At      Time   `json:"at"`
-	Until   Time   `json:"until"` // as it said
+	Until   Time   `json:"until"` // as reported
 	Text    string `json:"text"`
 }
 

@@ -11,12 +11,13 @@ const SchemaVersion = schemaName + "1"
 
 const schemaName = "agentbus-envelope/v"
 
-// Sender is who sent a message. A worker's ID is its worker id; the subject beats it (see CheckSender).
+// Sender is the sender of a message. A worker's ID is its worker id, but the subject takes precedence (see
+// CheckSender).
 type Sender struct {
 	Role  Role   `json:"role"`
 	ID    string `json:"id"`
 	RunID string `json:"run_id,omitempty"`
-	Key   []byte `json:"-"` // of the attempt: Encode signs reports with it; nil: it does not
+	Key   []byte `json:"-"` // of the attempt; Encode signs reports with it unless it is nil
 }
 
 // Envelope is one decoded message.
@@ -25,8 +26,8 @@ type Envelope struct {
 	Sender    Sender          // zero if Bare; without Key
 	Seq       uint64          // rises per connection of the sender; 0 if Bare
 	Payload   Payload         // a pointer to the row's type
-	Raw       json.RawMessage // the payload as it came, unknown fields included
-	Signature string          // as it came, see SignedBy; empty: none
+	Raw       json.RawMessage // the payload as received, including unknown fields
+	Signature string          // as received, or empty; see SignedBy
 	Bare      bool            // a worker_error object without envelope
 }
 
@@ -41,7 +42,7 @@ type frame struct {
 	Signature     string          `json:"signature,omitempty"`
 }
 
-// frameFields are the envelope's rules, checked after its version and type are known.
+// frameFields are the envelope's rules. They are checked after its version and type.
 var frameFields = append([]Field{need("sent_at", moment), need("seq", atLeast(0)), need("payload"), need("sender")},
 	senderFields...)
 
@@ -114,7 +115,7 @@ func isFrame(tree map[string]any) bool {
 	return version || kind
 }
 
-// isWrapped reports whether a tree is {"error": {…}}: the outer object must be neither an envelope nor a worker_error.
+// isWrapped reports whether a tree is {"error": {…}} where the outer object is not an envelope or a worker_error.
 func isWrapped(tree map[string]any) bool {
 	_, isObject := tree["error"].(map[string]any)
 	_, isError := tree["error_id"]

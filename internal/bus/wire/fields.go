@@ -11,7 +11,7 @@ import (
 // Field is one rule about one field of a payload. The JSON Schemas and the documentation are made from the same rules.
 type Field struct {
 	Path     string   // dotted JSON names from the payload's root; `[]` behind a name means each element of an array
-	Required bool     // present and not null, wherever its parent is present
+	Required bool     // present and not null if its parent is present
 	NonEmpty bool     // a string of at least one character
 	Moment   bool     // an RFC 3339 time
 	Min, Max *float64 // inclusive bounds of a number
@@ -88,7 +88,7 @@ func (f *Field) walk(node map[string]any, path []string, where string) *Malforme
 	return nil
 }
 
-// checkValue holds one present value against its rule. Types that the rule doesn't need are left to the Go type.
+// checkValue checks one present value against its rule. Types that the rule doesn't need are left to the Go type.
 func (f *Field) checkValue(value any, at string) *Malformed {
 	switch v := value.(type) {
 	case string:
@@ -142,7 +142,8 @@ func kindOf(v any) string {
 	}
 }
 
-// briefBytes bounds what a detail quotes of a message: enough to recognise a value, too little to leak a document.
+// briefBytes bounds quotes of a message in a detail. It is enough to recognise a value, and too little to leak a
+// document.
 const briefBytes = 40
 
 func brief(v string) string {

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// layout is a Go type as it is on the wire, with the rules for its values: what Decode goes by when it reads a
-// message in one pass (see plain). It is made once, from the type and the same fields as everything else.
+// layout describes the wire format of a Go type, with the rules for its values. Decode uses it to read a message in one
+// pass (see plain). It is computed once, from the type and the same fields that the slow reader uses.
 type layout struct {
 	of      reflect.Type
 	shape   shape
-	rule    *Field          // of the value itself; nil: there is none
+	rule    *Field          // of the value itself, or nil
 	elem    *layout         // of a pointer, a list or a map
 	members []memberLayout  // of a struct
 	named   map[string]int  // its members by name
@@ -26,7 +26,7 @@ type memberLayout struct {
 	index int // of the field in its struct
 }
 
-// shape is how a value is read.
+// shape selects the reader of a value.
 type shape int
 
 const (
@@ -58,7 +58,7 @@ func layoutOf(t reflect.Type, fields []Field) (l layout, ok bool) {
 	return l, ok && used == len(fields)
 }
 
-// layoutBelow also counts the rules that it has found a place for. at is the path of the value.
+// layoutBelow also counts the rules that match a field. at is the path of the value.
 func layoutBelow(t reflect.Type, fields []Field, at string) (l layout, used int, ok bool) {
 	l = layout{of: t, shape: shapes[t.Kind()]}
 	switch t {
@@ -75,7 +75,7 @@ func layoutBelow(t reflect.Type, fields []Field, at string) (l layout, used int,
 	}
 	elem := func(below string) bool {
 		inner, n, ok := layoutBelow(t.Elem(), fields, below)
-		if inner.rule != nil && below == at { // it is the pointer's, that is, the value's
+		if inner.rule != nil && below == at { // the pointer's rule is the value's rule
 			n--
 		}
 		l.elem, used = &inner, used+n

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cause is why a message could not be read. The list is closed: it is the suffix of the dead-letter subject, a header
-// and a metric label.
+// Cause is the reason for which a message could not be read. The list is closed: it is the suffix of the dead-letter
+// subject, a header and a metric label.
 type Cause string
 
 // The causes, each explained in Causes.
@@ -70,7 +70,7 @@ func Causes() []CauseRow {
 // Malformed is the error of a message that cannot be read (or, from Encode, must not be sent).
 type Malformed struct {
 	Cause Cause
-	// names the field, what is wanted and what was found; free of the message's own text but for short values
+	// names the field, the expected and the actual value; quotes only short values of the message
 	Detail string
 }
 

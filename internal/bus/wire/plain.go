@@ -6,17 +6,17 @@ import (
 	"strconv"
 )
 
-// plain reads a message in one pass, if it is written as a sender would write it: an envelope, every name
-// spelled as in the types and there once, every value of its type and within its rules, times in UTC, text in
-// UTF-8. Of everything else it says no more than that: Decode then reads it slowly, and finds out what is the
-// matter, or that nothing is. So whatever plain accepts, the slow way accepts, and with the same result.
+// plain reads a message in one pass if it has the form that senders write. It must be an envelope. Every name is
+// spelled as in the types and occurs once. Every value has its type and satisfies its rules. Times are in UTC, and text
+// is in UTF-8. plain rejects every other message without a reason. Decode then reads it slowly, and either accepts it
+// or explains the refusal. The slow reader accepts every message that plain accepts, with the same result.
 type plain struct {
 	data []byte
 	at   int
 	text []byte // of a string with escapes, while it is read
 }
 
-// maxDepth bounds how deep values are nested that nobody knows.
+// maxDepth bounds the nesting of unknown values.
 const maxDepth = 100
 
 // decodePlain is Decode for plain messages. The envelope's Raw is a part of data.
@@ -40,7 +40,7 @@ func decodePlain(data []byte) (e Envelope, ok bool) {
 	}, true
 }
 
-// readPlain reads one value and nothing after it.
+// readPlain reads one value and fails if other data follows.
 func readPlain(data []byte, l *layout, into reflect.Value) bool {
 	r := plain{data: data}
 	r.space()
@@ -62,7 +62,7 @@ func (r *plain) space() {
 	}
 }
 
-// next is the byte that comes, 0 at the end: no value has one.
+// next returns the next byte, or 0 at the end. A value never contains 0.
 func (r *plain) next() byte {
 	if r.at < len(r.data) {
 		return r.data[r.at]
@@ -260,7 +260,8 @@ func (r *plain) number(l *layout, into reflect.Value) bool {
 	return l.rule == nil || l.rule.takesNumber(n)
 }
 
-// digits takes a number as JSON writes it; nothing, if it is none. whole: it has neither fraction nor exponent.
+// digits consumes a JSON number, if there is one at the current position. whole reports that it has no fraction and no
+// exponent.
 func (r *plain) digits() (whole bool) {
 	i := r.at
 	run := func() (some bool) {
@@ -309,7 +310,7 @@ func (r *plain) time(into reflect.Value) bool {
 	return into.Addr().Interface().(*Time).UnmarshalJSON(r.data[from:r.at]) == nil
 }
 
-// skip takes a value that nobody knows.
+// skip consumes an unknown value.
 func (r *plain) skip(depth int) bool {
 	if depth > maxDepth {
 		return false

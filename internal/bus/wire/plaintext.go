@@ -59,10 +59,10 @@ func (r *plain) str() (s string, ok bool) {
 	return "", false
 }
 
-// escapes are those of one letter.
+// escapes maps the letter of an escape to its character.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
-// escaped reads a string whose first escape is at i.
+// escaped reads a string with its first escape at i.
 func (r *plain) escaped(from, i int) (s string, ok bool) {
 	if r.text == nil {
 		r.text = make([]byte, 0, len(r.data)-from) // more than any string of them needs
@@ -99,7 +99,8 @@ func (r *plain) escaped(from, i int) (s string, ok bool) {
 	return "", false
 }
 
-// escapedRune reads \u1234, or two of them that make one character, and how long that was; 0: it is no character.
+// escapedRune reads \u1234, or a surrogate pair of two such escapes. n is the length of the text, or 0 if the text is
+// not a character.
 func escapedRune(data []byte) (c rune, n int) {
 	c, ok := hex4(data)
 	if !ok {

@@ -1,7 +1,7 @@
 package wire
 
-// Plan is what the director hands to a worker at launch, through its standard input: nothing else in the
-// container holds the credential, the key and the values to mask.
+// Plan is the director's input to a worker at launch, through standard input. Nowhere else in the container are the
+// credential, the key and the values to mask.
 type Plan struct {
 	WorkerID      string      `json:"worker_id"`
 	AttemptID     string      `json:"attempt_id"`
@@ -20,32 +20,32 @@ type Plan struct {
 	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // of the task's budget; null: no bound
 	// the work is there: CODE runs only if VALIDATE refuses it
 	ValidateFirst bool `json:"validate_first,omitempty"`
-	// what others did is only validated: no agent, no leases
+	// only validate the work of an earlier attempt, without agent and leases
 	ValidateOnly bool `json:"validate_only,omitempty"`
-	// why the work was refused in its clean container; null: it was not
+	// why the work was refused in its clean container, or null
 	Rejected                 *Rejection  `json:"rejected,omitempty"`
 	HeartbeatIntervalSeconds float64     `json:"heartbeat_interval_seconds"`
 	StopGraceSeconds         float64     `json:"stop_grace_seconds"`
 	WatchdogSeconds          float64     `json:"watchdog_seconds"`
-	Budget                   *PlanBudget `json:"budget,omitempty"` // null: the configuration reference's
-	// values to mask in everything that the worker sends
+	Budget                   *PlanBudget `json:"budget,omitempty"` // null means the defaults of the configuration reference
+	// values to mask in all messages of the worker
 	Secrets []string `json:"secrets,omitempty"`
-	// what the worker writes to .retake/attempt.json
+	// the content of .retake/attempt.json
 	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
-	// globs of what is no work although it changes, see package worktree
+	// globs of changing files that are not work, see package worktree
 	StatePaths []string `json:"state_paths,omitempty"`
 	// files of the base that are work although state_paths or a .gitignore match them
 	Tracked []string `json:"tracked,omitempty"`
-	// a StageMark goes before what each stage prints
+	// a StageMark precedes the output of each stage
 	MarkStages bool `json:"mark_stages,omitempty"`
-	// the checkout has no work of an earlier attempt: nothing could be delivered yet
+	// the checkout has no work of an earlier attempt to deliver
 	Unchanged bool `json:"unchanged,omitempty"`
-	// the attempt's span, see TraceParent; empty: nothing is traced
+	// the attempt's span, see TraceParent; empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
 	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null: it is in the workdir
 }
 
-// Rejection is what an attempt that only validated has reported.
+// Rejection is the report of a failed validation-only attempt.
 type Rejection struct {
 	Stage      string `json:"stage"`
 	ExitCode   int    `json:"exit_code"`
@@ -54,23 +54,23 @@ type Rejection struct {
 	StderrTail string `json:"stderr_tail"`
 }
 
-// PlanBus is how a worker reaches the bus, with a credential of its own.
+// PlanBus describes a worker's connection to the bus. Each worker has a separate credential.
 type PlanBus struct {
 	URL             string `json:"url"`
 	JWT             string `json:"jwt"`
 	Seed            string `json:"seed"`
-	CA              string `json:"ca,omitempty"` // PEM: what a URL with tls trusts
+	CA              string `json:"ca,omitempty"` // PEM, the roots to trust for a URL with tls
 	Prefix          string `json:"prefix"`
 	MaxMessageBytes int    `json:"max_message_bytes"`
 }
 
-// PlanBudget is the limits of each model resource. They are the director's own; the worker applies them while
+// PlanBudget holds the limits of each model resource. They equal the director's limits. The worker applies them while
 // the director does not answer.
 type PlanBudget struct {
 	MaxConcurrent   int     `json:"max_concurrent"`   // leases at the same time, at least 1
 	SpacingSeconds  float64 `json:"spacing_seconds"`  // between two grants
-	CooldownSeconds float64 `json:"cooldown_seconds"` // after a failed call that does not say how long to wait
-	LeaseSeconds    float64 `json:"lease_seconds"`    // of one grant; 0: the director's default
+	CooldownSeconds float64 `json:"cooldown_seconds"` // after a failed call without a stated wait
+	LeaseSeconds    float64 `json:"lease_seconds"`    // of one grant; 0 means the director's default
 }
 
 // StagePlan is one stage: an argument vector, no shell. With an agent, Run has placeholders that the worker fills in.
@@ -79,9 +79,9 @@ type StagePlan struct {
 	Run            []string          `json:"run"`
 	TimeoutSeconds float64           `json:"timeout_seconds"`
 	Env            map[string]string `json:"env,omitempty"`
-	// model.<provider> that its model calls count under; empty: the agent's, or model.default
+	// the model.<provider> under which its model calls count; empty means the agent's, or model.default
 	Resource string `json:"resource,omitempty"`
-	Model    string `json:"model,omitempty"` // empty: the program's own choice
+	Model    string `json:"model,omitempty"` // empty lets the program choose
 	// for an attempt whose verdict asks for another model
 	AlternativeModel string     `json:"alternative_model,omitempty"`
 	Agent            *PlanAgent `json:"agent,omitempty"` // null: Run is a program like any other
@@ -89,19 +89,18 @@ type StagePlan struct {
 	LogPaths []string `json:"log_paths,omitempty"`
 }
 
-// PlanAgent is what a worker needs to start an agent's program and to read its output. Its keys are those of a
-// file of agents, too.
+// PlanAgent tells a worker how to start an agent's program and read its output. A file of agents has the same keys.
 type PlanAgent struct {
 	Name    string   `json:"name" toml:"name"`
-	Format  string   `json:"format" toml:"format"`   // of its stream, one of package agent's
-	Streams []string `json:"streams" toml:"streams"` // stdout, stderr: those in that format
-	// empty: the model's name has it, as in provider/model
+	Format  string   `json:"format" toml:"format"`   // of its stream, one of the formats of package agent
+	Streams []string `json:"streams" toml:"streams"` // the streams in that format, of stdout and stderr
+	// empty if the model's name contains it, as in provider/model
 	Provider string `json:"provider,omitempty" toml:"provider"`
-	// what {model} in Run becomes if there is a model
+	// replaces {model} in Run if there is a model
 	ModelArgs []string `json:"model_args,omitempty" toml:"model_args"`
 	// NAME=value, for names that are not set otherwise
 	Env  []string `json:"env,omitempty" toml:"env"`
-	Keys []string `json:"keys,omitempty" toml:"keys"` // variables, one of which holds its key
+	Keys []string `json:"keys,omitempty" toml:"keys"` // variables that may hold its key
 	// written below .retake/agent before it starts
 	Files       []PlanFile `json:"files,omitempty" toml:"files"`
 	Exits       []PlanExit `json:"exits,omitempty" toml:"exits"`     // exit codes that mean more than failure
@@ -117,7 +116,7 @@ type PlanFile struct {
 // PlanExit is the meaning of one exit code of an agent.
 type PlanExit struct {
 	Code   int    `json:"code" toml:"code"`
-	Status int    `json:"status,omitempty" toml:"status"` // HTTP status that it stands for; 0: none
+	Status int    `json:"status,omitempty" toml:"status"` // HTTP status that it stands for, or 0
 	Means  string `json:"means" toml:"means"`
 }
 
@@ -131,7 +130,7 @@ type IssueRef struct {
 	URL    string       `json:"url"`
 }
 
-// AttemptFile is .retake/attempt.json in the workspace: what an agent may know about the attempts before its own.
+// AttemptFile is the content of .retake/attempt.json in the workspace. It tells an agent about earlier attempts.
 type AttemptFile struct {
 	AttemptID       string               `json:"attempt_id"`
 	Attempt         int                  `json:"attempt"`
@@ -141,7 +140,7 @@ type AttemptFile struct {
 	Hints           List[Hint]           `json:"hints"`
 	EarlierFailures List[EarlierFailure] `json:"earlier_failures"`
 	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
-	// files in which a merge left something to decide, and what: "a.txt: has conflict markers"
+	// files with an unresolved merge, and the problem in each: "a.txt: has conflict markers"
 	Conflicts []string `json:"conflicts,omitempty"`
 }
 
@@ -152,7 +151,7 @@ type Hint struct {
 	Text string `json:"text"`
 }
 
-// EarlierFailure is how an earlier attempt of the same claim ended.
+// EarlierFailure describes the failure of an earlier attempt of the same claim.
 type EarlierFailure struct {
 	Attempt int    `json:"attempt"`
 	Stage   string `json:"stage"`

@@ -12,10 +12,10 @@ func CheckSize(data []byte) error {
 	return nil
 }
 
-// CheckSender holds a decoded message against the subject that it came on, which beats it: a worker that the body names
-// must be the subject's, and the channel must carry the message's type.
+// CheckSender checks a decoded message against its subject, which takes precedence. A worker in the body must be the
+// worker in the subject, and the channel must carry the message's type.
 func CheckSender(e Envelope, worker string, c Channel) error {
-	if e.Sender.Role == RoleDirector && c != ChannelError { // the report of an exit is the director's
+	if e.Sender.Role == RoleDirector && c != ChannelError { // the director reports exits
 		return malformed(CauseForeignSender, "sender.role: a director publishes nothing on a worker's %s", c)
 	}
 	return checkBody(e, worker, "worker.<id>."+string(c))
@@ -42,7 +42,8 @@ func CheckCheckpoint(e Envelope, key []byte, worker string) error {
 	return err
 }
 
-// checkBody: the message's type belongs on the subject, and whoever the message names must be the worker.
+// checkBody checks that the message's type belongs on the subject, and that every worker in the message is the worker
+// in the subject.
 func checkBody(e Envelope, worker, subject string) error {
 	if row, _ := rowOf(e.Payload.MessageType()); row.Subject != subject {
 		return malformed(CauseWrongSubject, "%s on %s: want it on %s", row.Type, subject, row.Subject)
@@ -80,7 +81,8 @@ func bodyIDs(p Payload) []bodyID {
 	}
 }
 
-// ReportID is the channel and the duplicate key of a report: its error_id or result_id. An empty id: it is no report.
+// ReportID returns the channel and the duplicate key of a report, its error_id or result_id. The id is empty for other
+// messages.
 func ReportID(p Payload) (Channel, string) {
 	switch v := p.(type) {
 	case *WorkerError:

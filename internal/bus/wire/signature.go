@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 )
 
-// Every attempt has a key that its worker and the director know, and no program of a stage. Who holds no more
-// than the worker's credential for the bus can publish in its name, but not sign.
+// Every attempt has a key that only its worker and the director know. Programs of stages do not know it. With the
+// worker's credential for the bus alone, a program can publish in its name, but not sign.
 
 // signed are the message types that are, and the field of each that names the attempt.
 var signed = map[string]string{
@@ -21,7 +21,7 @@ const messageIDBytes = 16
 // signatureText allows one spelling of each signature.
 var signatureText = base64.RawURLEncoding.Strict()
 
-// sign makes the signature of a payload that Encode is about to send; empty: it gets none.
+// sign returns the signature of a payload for Encode, or an empty string for an unsigned message.
 func (s Sender) sign(messageType string, tree map[string]any, payload []byte) string {
 	worker, _ := tree[signed[messageType]].(string)
 	if len(s.Key) == 0 || worker == "" {
@@ -30,8 +30,8 @@ func (s Sender) sign(messageType string, tree map[string]any, payload []byte) st
 	return signatureText.EncodeToString(signature(s.Key, messageType, worker, payload))
 }
 
-// SignedBy reports whether the payload, as it came, was signed with an attempt's key in the name of its worker.
-// No key signs nothing.
+// SignedBy reports whether the payload, as received, was signed with an attempt's key in the name of its worker. It
+// returns false for an empty key.
 func (e Envelope) SignedBy(key []byte, worker string) bool {
 	said, err := signatureText.DecodeString(e.Signature)
 	return err == nil && len(key) > 0 && hmac.Equal(said, signature(key, e.Payload.MessageType(), worker, e.Raw))
@@ -49,8 +49,8 @@ func mac(key []byte, texts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// AttemptKey is the key of an attempt, from a fleet's secret. No secret makes no key, which signs nothing:
-// everybody could make it.
+// AttemptKey derives the key of an attempt from a fleet's secret. Without a secret it returns an empty key, because
+// anyone could compute the key. An empty key does not sign.
 func AttemptKey(secret []byte, worker string) []byte {
 	if len(secret) == 0 {
 		return nil
@@ -58,9 +58,8 @@ func AttemptKey(secret []byte, worker string) []byte {
 	return mac(secret, []byte("retake attempt/"+worker))
 }
 
-// CheckSignature holds a decoded report against the key of its attempt. Not signed is a person's word only: a
-// worker_error in which neither the worker nor the director is said to speak. Every other report must be
-// signed.
+// CheckSignature checks a decoded report against the key of its attempt. Only the report of a person may be unsigned,
+// that is, a worker_error that does not name a worker or the director as its sender. Every other report must be signed.
 func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err error) {
 	_, isError := e.Payload.(*WorkerError)
 	switch {
@@ -76,8 +75,8 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 	}
 }
 
-// ReportMessageID is the duplicate key of a report on the bus, from the key of its attempt and its error_id or
-// result_id: nobody else can use it up.
+// ReportMessageID returns the duplicate key of a report on the bus. It depends on the key of the attempt and on the
+// error_id or result_id, so other clients cannot use it up.
 func ReportMessageID(key []byte, worker, id string) string {
 	return worker + "/" + signatureText.EncodeToString(mac(key, []byte("id/"+id))[:messageIDBytes])
 }

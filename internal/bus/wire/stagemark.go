@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// StageMark is a line on each of a worker's streams: what follows is printed by a stage. The worker signs it
-// with the attempt's key, which no program of a stage knows: whoever prints such a line prints text.
+// StageMark is a line on each of a worker's streams that begins the output of a stage. The worker signs it with the
+// attempt's key. Programs of stages do not know the key, so a mark that they print counts as text.
 type StageMark struct {
 	N     int    `json:"n"` // 1, 2, … on each stream: an old mark that is printed again does not count
 	At    Time   `json:"at"`
@@ -33,7 +33,8 @@ func (m StageMark) Line(key []byte, worker, stream string) string {
 	return StageMarkPrefix + stageMarkMAC(key, worker, stream, text) + " " + string(text) + "\n"
 }
 
-// ReadStageMark reads a line of a stream, without its newline; false: it is no mark of this worker's for this stream.
+// ReadStageMark reads a line of a stream, without its newline. It returns false if the line is not a mark of this
+// worker for this stream.
 func ReadStageMark(line string, key []byte, worker, stream string) (m StageMark, ok bool) {
 	rest, marked := strings.CutPrefix(line, StageMarkPrefix)
 	said, text, _ := strings.Cut(rest, " ")
@@ -43,7 +44,7 @@ func ReadStageMark(line string, key []byte, worker, stream string) (m StageMark,
 	return m, json.Unmarshal([]byte(text), &m) == nil
 }
 
-// WithoutStageMarks is what a worker printed without lines that look like marks.
+// WithoutStageMarks removes lines that look like marks from a worker's output.
 func WithoutStageMarks(output []byte) []byte {
 	if !strings.Contains(string(output), StageMarkPrefix) {
 		return output

@@ -20,7 +20,7 @@ const (
 // maxIDBytes bounds a worker id: it is a subject token, a user name and a container name.
 const maxIDBytes = 128
 
-// DefaultPrefix is that of the configuration reference.
+// DefaultPrefix is the default in the configuration reference.
 const DefaultPrefix = "retake.v1"
 
 // Subjects builds and parses every subject of one bus.
@@ -34,10 +34,11 @@ func (s Subjects) Worker(worker string, c Channel) string {
 // AllWorkers matches one channel of every worker.
 func (s Subjects) AllWorkers(c Channel) string { return s.Worker("*", c) }
 
-// WorkerTree matches everything that one worker publishes about itself.
+// WorkerTree matches all messages that one worker publishes about itself.
 func (s Subjects) WorkerTree(worker string) string { return s.Prefix + ".worker." + worker + ".>" }
 
-// Published are the subjects that one worker may publish on, each by its name: what nobody reads, nobody counts.
+// Published lists the subjects that one worker may publish on. It has no wildcards, so a worker cannot publish on
+// subjects without a reader, where the quota would miss its messages.
 func (s Subjects) Published(worker string) []string {
 	var all []string
 	for _, c := range []Channel{ChannelHello, ChannelHeartbeat, ChannelProgress, ChannelError, ChannelResult} {
@@ -67,7 +68,8 @@ func (s Subjects) Budget(operation, worker string) string {
 	return s.Prefix + ".budget." + operation + "." + worker
 }
 
-// OfBudget is the subject of a worker's request to the lease service; false: the payload is none.
+// OfBudget returns the subject of a worker's request to the lease service. It returns false if the payload is not such
+// a request.
 func (s Subjects) OfBudget(p Payload, worker string) (string, bool) {
 	row, _ := rowOf(p.MessageType())
 	operation, ok := strings.CutPrefix(strings.TrimSuffix(row.Subject, ".<id>"), "budget.")
@@ -80,7 +82,7 @@ func (s Subjects) BudgetOp(subject string) string {
 	return operation
 }
 
-// InboxPrefix is what every worker's inbox begins with.
+// InboxPrefix begins the name of every worker's inbox.
 const InboxPrefix = "_INBOX_"
 
 // Inbox is the prefix of a worker's own inboxes; no other worker may read them.

@@ -13,11 +13,11 @@ const (
 	RoleOperator Role = "operator"
 )
 
-// MessageRow is one message type: the table is the one place that knows it. Fields holds required fields and value
-// rules; fields not named there are optional and only have a type.
+// MessageRow describes one message type. Types are listed only in this table. Fields holds required fields and value
+// rules. Fields that it does not name are optional and only have a type.
 type MessageRow struct {
 	Type    string         // with its major version: "heartbeat.v1"
-	From    Role           // who sends it, besides the operator
+	From    Role           // the sender, in addition to the operator
 	Subject string         // below the prefix; <id> is the worker's id
 	New     func() Payload // a pointer to a zero payload
 	Fields  []Field

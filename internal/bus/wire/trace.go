@@ -7,23 +7,23 @@ import (
 	"strings"
 )
 
-// Where a trace parent stands: in the header of messages, and in the environment of stages. Both are names of
-// W3C Trace Context.
+// The names of a trace parent in the header of messages and in the environment of stages. Both come from W3C Trace
+// Context.
 const (
 	TraceHeader = "traceparent"
 	TraceEnv    = "TRACEPARENT"
 )
 
-// TraceParent is a span of a trace, which others can be put below. The zero value is none.
+// TraceParent is a span of a trace that can have child spans. The zero value means no span.
 type TraceParent struct {
 	Trace   [16]byte
 	Span    [8]byte
-	Sampled bool // the trace is exported; who puts spans below this one need not export theirs otherwise
+	Sampled bool // the trace is exported; otherwise child spans need not be exported
 }
 
 const traceVersion = "00"
 
-// String is the value of a traceparent header; empty: there is no span.
+// String returns the value of a traceparent header, or an empty string without a span.
 func (p TraceParent) String() string {
 	if p.Trace == [16]byte{} || p.Span == [8]byte{} {
 		return ""
@@ -51,15 +51,15 @@ func ParseTraceParent(text string) (p TraceParent, ok bool) {
 	return p, true
 }
 
-// Child is the span of a name below this one. It is made of nothing but both, so that the director and the
-// worker name the same span without having spoken of it.
+// Child returns the child span with the given name. It depends only on the parent and the name, so the director and the
+// worker compute the same span without communication.
 func (p TraceParent) Child(name string) TraceParent {
 	sum := sha256.Sum256([]byte(string(p.Trace[:]) + string(p.Span[:]) + name))
 	copy(p.Span[:], sum[:])
 	return p
 }
 
-// ForStage is the span of run n (1, 2, …) of a stage, below its attempt's.
+// ForStage returns the span of run n (1, 2, …) of a stage, a child of its attempt's span.
 func (p TraceParent) ForStage(stage string, n int) TraceParent {
 	return p.Child("stage " + stage + " " + strconv.Itoa(n))
 }

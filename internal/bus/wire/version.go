@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ProtocolVersion is what this build speaks. Minor versions only add optional fields.
+// ProtocolVersion is the version of the protocol in this build. Minor versions only add optional fields.
 const ProtocolVersion = "1.0"
 
 // CheckVersion compares a sender's version with ours. It returns nil if the major versions agree, else the refusal to

@@ -39,13 +39,13 @@ type HelloRepo struct {
 	MainSHASeen string `json:"main_sha_seen,omitempty"`
 }
 
-// Heartbeat shows that a worker is alive and where it is. It is soft state, and the answer to a probe.
+// Heartbeat shows that a worker is alive and reports its state. It is soft state, and also answers a probe.
 type Heartbeat struct {
 	State HeartbeatState `json:"state"`
 	Usage *Usage         `json:"usage,omitempty"`
 }
 
-// HeartbeatState is where a worker is.
+// HeartbeatState is the current state of a worker.
 type HeartbeatState struct {
 	Stage        string     `json:"stage"`
 	IssueNumber  int        `json:"issue_number"` // at least 1
@@ -56,7 +56,7 @@ type HeartbeatState struct {
 	LastUpdateAt Time       `json:"last_update_at"`
 }
 
-// Progress is how far a stage has come.
+// Progress reports the progress of a stage.
 type Progress struct {
 	Step    string   `json:"step,omitempty"`
 	Percent *float64 `json:"percent,omitempty"` // 0 to 100
@@ -69,7 +69,7 @@ type RepoState struct {
 	MainAncestorSHA string `json:"main_ancestor_sha,omitempty"`
 }
 
-// Usage is what an attempt has consumed so far. Cache hits refund iterations; paid calls charge the paid-call budget.
+// Usage counts an attempt's consumption so far. Cache hits refund iterations; paid calls charge the paid-call budget.
 type Usage struct {
 	Tokens    int64   `json:"tokens"`
 	CostUSD   float64 `json:"cost_usd"`
@@ -117,7 +117,7 @@ type WorkerError struct {
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
 	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, its last stage included
-	// Stages are those that ran, the one that failed included.
+	// Stages lists the stages that ran, including the failed one.
 	Stages []StageResult `json:"stages,omitempty"`
 }
 
@@ -133,7 +133,7 @@ type WorkerResult struct {
 	Outcome      string            `json:"outcome"`      // OutcomeOK
 	Stages       List[StageResult] `json:"stages"`
 	ChangedFiles int               `json:"changed_files"`
-	// the agent's last words, masked, at most 4 KiB; empty: it has none
+	// the agent's final message, masked, at most 4 KiB, or empty
 	Summary string `json:"summary,omitempty"`
 	Usage   *Usage `json:"usage,omitempty"`
 }
@@ -143,8 +143,8 @@ type StageResult struct {
 	Stage      string   `json:"stage"`
 	ExitCode   int      `json:"exit_code"`
 	DurationMS int64    `json:"duration_ms"`
-	Command    []string `json:"command,omitempty"`   // argument vector as configured, masked and cut; absent: not known
-	StartedAt  Time     `json:"started_at,omitzero"` // by the worker's clock; absent: not known
+	Command    []string `json:"command,omitempty"`   // argument vector as configured, masked and cut; absent if unknown
+	StartedAt  Time     `json:"started_at,omitzero"` // by the worker's clock; absent if unknown
 }
 
 // BudgetAcquire asks for a lease on a rate-limited resource.
