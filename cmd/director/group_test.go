@@ -52,7 +52,7 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		{`director budget show --dir d`, 0, "acme/widgets#8"}, // it is over
 		{
 			`director budget show --dir d acme/widgets#9 >/dev/null`, 1,
-			"no task of that name: acme/widgets#9; director budget show lists",
+			"unknown task: acme/widgets#9; director budget show lists",
 		},
 		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task of that number"},
 		{`director budget reset --dir d`, 2, "name one issue, e.g. acme/widgets#21"},

@@ -220,7 +220,7 @@ func (d *director) cutTo(last uint64) {
 	var all []chain.Record
 	_, err := d.Records(ctx, chain.Head{}, func(r chain.Record) error { all = append(all, r); return nil })
 	mustDo(d.t, err)
-	info, err := d.Journal.live.stream.Info(ctx)
+	info, err := d.live.stream.Info(ctx)
 	mustDo(d.t, err)
 	mustDo(d.t, d.o.JS.DeleteStream(ctx, d.o.stream()))
 	_, err = d.o.JS.CreateStream(ctx, info.Config)

@@ -91,7 +91,10 @@ func Detail(err error) *Error {
 	return e
 }
 
-func KindOf(err error) Kind  { return Detail(err).Kind }
+// KindOf returns the kind of the *Error in err, or "" if there is no *Error.
+func KindOf(err error) Kind { return Detail(err).Kind }
+
+// StatusOf returns the HTTP status of the *Error in err, or 0.
 func StatusOf(err error) int { return Detail(err).Status }
 
 // IsGone reports whether err says that something does not exist.
@@ -120,10 +123,12 @@ func Normalize(err error) error {
 	return &Error{Kind: KindTransient, Message: "no usable answer", Err: err}
 }
 
+// Transient returns an error that can pass without a person.
 func Transient(message string, err error) *Error {
 	return &Error{Kind: KindTransient, Message: message, Err: err}
 }
 
+// Permanent returns an error that a retry does not remove.
 func Permanent(format string, args ...any) *Error {
 	return &Error{Kind: KindPermanent, Message: fmt.Sprintf(format, args...)}
 }

@@ -8,7 +8,9 @@ import (
 )
 
 var (
-	repoName  = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})$`)
+	repoName = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9-]{0,38})/([A-Za-z0-9._-]{1,100})$`)
+
+	// FleetName matches valid names of fleets.
 	FleetName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 )
 
@@ -18,10 +20,13 @@ type Place struct {
 	Number      int
 }
 
+// FullName returns owner/name.
 func (p Place) FullName() string { return p.Owner + "/" + p.Repo }
 
+// Key returns owner/name#number.
 func (p Place) Key() string { return p.FullName() + "#" + strconv.Itoa(p.Number) }
 
+// ParseRepo parses owner/name. Its errors are permanent.
 func ParseRepo(s string) (Place, error) {
 	m := repoName.FindStringSubmatch(s)
 	if m == nil || m[2] == "." || m[2] == ".." {
@@ -30,6 +35,7 @@ func ParseRepo(s string) (Place, error) {
 	return Place{Owner: m[1], Repo: m[2]}, nil
 }
 
+// ParseKey parses owner/name#number. Its errors are permanent.
 func ParseKey(s string) (Place, error) {
 	name, num, ok := strings.Cut(s, "#")
 	p, err := ParseRepo(name)
@@ -41,8 +47,10 @@ func ParseKey(s string) (Place, error) {
 	return p, nil
 }
 
+// Same reports whether both name the same issue. GitHub ignores case in names.
 func (p Place) Same(q Place) bool {
 	return p.Number == q.Number && strings.EqualFold(p.Owner, q.Owner) && strings.EqualFold(p.Repo, q.Repo)
 }
 
+// Format writes a time the way GitHub does: UTC, whole seconds, RFC 3339.
 func Format(t time.Time) string { return t.UTC().Truncate(time.Second).Format(time.RFC3339) }

@@ -17,8 +17,10 @@ type Memory[V any] struct {
 // Remembered is enough for people's rights and claims' comments.
 const Remembered = 1024
 
+// NewMemory returns a cache of at most that many entries.
 func NewMemory[V any](entries int) Memory[V] { return Memory[V]{entries: entries} }
 
+// Get returns the value stored under key.
 func (m *Memory[V]) Get(key string) (V, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -26,6 +28,7 @@ func (m *Memory[V]) Get(key string) (V, bool) {
 	return v, ok
 }
 
+// Put stores a value, and drops others if the cache is full.
 func (m *Memory[V]) Put(key string, v V) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -45,6 +48,7 @@ func (m *Memory[V]) Put(key string, v V) {
 	}
 }
 
+// Drop removes the value stored under key.
 func (m *Memory[V]) Drop(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

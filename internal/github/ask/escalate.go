@@ -116,7 +116,7 @@ func (c *Asker) escalationText(e Escalation) string {
 	if strings.HasPrefix(e.Cause, "nothing was pushed") {
 		p.Unsafe = ""
 	}
-	output := c.text.Redactor().Clean(e.Tail) // before anything is cut: half a secret matches nothing
+	output := c.text.Cleaner().Clean(e.Tail) // before anything is cut: half a secret matches nothing
 	p.Excerpt = plaintext.Excerpt(output, e.Cause, excerptLines)
 	p.Folded = len(strings.Fields(p.Excerpt)) < len(strings.Fields(output))
 	if strings.Contains(p.Question+e.Cause, strings.TrimSpace(p.Excerpt)) {

@@ -49,7 +49,7 @@ func (c *Asker) Remind(ctx context.Context, req RemindRequest) error {
 	if req.Title == "" {
 		req.Title = pages.TitleOf(question.Body)
 	}
-	page := ReminderPage{req, question.At, fmt.Sprintf("%s#issuecomment-%d", t.Issue.URL, question.Id)}
+	page := ReminderPage{req, question.At, fmt.Sprintf("%s#issuecomment-%d", t.Issue.URL, question.ID)}
 	_, err = c.write.Post(ctx, gate.Escalation, t, m, c.text.Page("reminder", page))
 	return err
 }

@@ -73,11 +73,12 @@ func (c *Asker) Reply(ctx context.Context, req ReplyRequest) error {
 	return api.UnlessGone(err)
 }
 
+// ReplyText returns the text of a reply to a command, without its marker.
 func (c *Asker) ReplyText(req ReplyRequest, t tracker.Thread) string {
 	p := replyPage{ReplyRequest: req, ProgressView: req.Task}
 	if req.Task.State == pages.StateBlocked {
 		question := tracker.LatestOf(t.Questions(c.read.Fleet))
-		p.Asked = pages.AskedIn(question.Body, question.Url)
+		p.Asked = pages.AskedIn(question.Body, question.URL)
 	}
 	p.Earlier = max(0, len(p.Attempts)-repliedAttempts)
 	p.Attempts = p.Attempts[p.Earlier:]
@@ -85,11 +86,11 @@ func (c *Asker) ReplyText(req ReplyRequest, t tracker.Thread) string {
 		p.By = req.Until.UTC().Format("2 January 2006, 15:04 UTC")
 	}
 	for _, said := range t.Comments {
-		if said.Id == req.Comment {
-			p.Author, p.Said = said.Author, pages.PageLink(said.Url)
+		if said.ID == req.Comment {
+			p.Author, p.Said = said.Author, pages.PageLink(said.URL)
 		}
 	}
-	p.Typed = c.text.Redactor().Code(command.Start+" "+req.Word, command.WordLimit+len(command.Start)+1)
+	p.Typed = c.text.Cleaner().Code(command.Start+" "+req.Word, command.WordLimit+len(command.Start)+1)
 	p.Ways = ways(req.Can)
 	return c.text.Page("reply", p)
 }

@@ -45,7 +45,7 @@ func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.Progre
 				Kind: tracker.MarkBlocked, Fleet: c.read.Fleet,
 				Nonce: nonce,
 			}))
-			open = pages.AskedIn(question.Body, question.Url)
+			open = pages.AskedIn(question.Body, question.URL)
 		}
 		own.Body, err = c.write.Edit(ctx, gate.Progress, own.Place, own.Comment, *own.Mark,
 			c.text.Page("progress", ProgressPage{v, nonce, open}))

@@ -80,7 +80,7 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 		}
 	}
 	if holder, ok := t.Holder(); ok && holder.Mark.Nonce != req.Nonce || created == 0 &&
-		t.ClaimedSince(t.OwnComments(m)[0].Id) {
+		t.ClaimedSince(t.OwnComments(m)[0].ID) {
 		return nil
 	}
 	goal := ""

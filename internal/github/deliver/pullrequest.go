@@ -72,7 +72,7 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 	if err != nil {
 		return nil, err
 	}
-	title := cmp.Or(c.text.Redactor().Title(req.Title), fmt.Sprintf("Retake: issue %d", t.Number))
+	title := cmp.Or(c.text.Cleaner().Title(req.Title), fmt.Sprintf("Retake: issue %d", t.Number))
 	fresh := &gh.NewPullRequest{Title: &title, Head: &req.Branch, Base: &req.Base, Body: &body}
 	if req.Draft {
 		fresh.Draft = &req.Draft
@@ -122,8 +122,9 @@ type PullRequestPage struct {
 	Issue int
 }
 
+// PullRequestBody returns the text of a pull request with its marker. GitHub may use it as the message of the merge
+// commit.
 func (c *Deliveries) PullRequestBody(t tracker.Thread, req Request) (string, error) {
-	// It may become the message of a commit, when the pull request is merged.
 	return tracker.WithMarker(c.deliveryMark(req), c.text.MessagePage("pullrequest", PullRequestPage{req, t.Number}))
 }
 

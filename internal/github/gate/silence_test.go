@@ -26,13 +26,14 @@ func goAway(t *testing.T, g *Gate) {
 func TestPausesDouble(t *testing.T) {
 	inBubble(t, Options{}, func(t *testing.T, g *Gate, told *[]Cooldown) {
 		goAway(t, g)
-		for i, pause := range []time.Duration{4, 8, 16, 32, 60, 60} {
+		for i, seconds := range []int{4, 8, 16, 32, 60, 60} {
+			pause := time.Duration(seconds) * time.Second
 			last := (*told)[len(*told)-1]
 			if len(*told) != i+1 || last.Resource != API || last.Why != "GitHub does not answer: connection refused" {
 				t.Fatalf("after pause %d: %+v", i, *told)
 			}
-			if left := time.Until(last.Until).Round(time.Second); left != pause*time.Second {
-				t.Errorf("pause %d is %s, want %d seconds", i, left, pause)
+			if left := time.Until(last.Until).Round(time.Second); left != pause {
+				t.Errorf("pause %d is %s, want %s", i, left, pause)
 			}
 			wantRefused(t, pass(t.Context(), g, Request{Lane: Reads}), last.Until)
 			time.Sleep(time.Until(last.Until))

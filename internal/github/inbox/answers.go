@@ -39,7 +39,7 @@ func (c *Inbox) Answers(ctx context.Context, key string) ([]command.Answer, erro
 			if asked++; asked > rightsPerCall {
 				c.conn.Log.Warn("many people comment at once: some comments are read later",
 					zap.String("issue", t.Key()),
-					zap.Int64("comment", r.Id))
+					zap.Int64("comment", r.ID))
 				continue
 			}
 		}
@@ -133,6 +133,6 @@ func (c *Inbox) Unblocked(ctx context.Context, key string) (u Unblock, ok bool, 
 
 func toAnswer(r tracker.Comment, self string) command.Answer {
 	a := command.Read(r.Body, self)
-	a.CommentID, a.By, a.At, a.Thumbs = r.Id, r.Author, r.Edited, r.Thumbs
+	a.CommentID, a.By, a.At, a.Thumbs = r.ID, r.Author, r.Edited, r.Thumbs
 	return a
 }

@@ -113,7 +113,7 @@ func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, 
 			if !c.read.KnowsRight(p, r.Author) {
 				if asked++; asked > rightsPerCall {
 					c.conn.Log.Warn("many people give commands at once: the rest is read later",
-						zap.String("repo", p.FullName()), zap.Int64("comment", r.Id))
+						zap.String("repo", p.FullName()), zap.Int64("comment", r.ID))
 					out.Cursor = next.String()
 					return out, nil
 				}
@@ -171,7 +171,7 @@ func (h heard) String() string {
 // heardKey names one text of one comment: it can be edited twice in the same second.
 func heardKey(r tracker.Comment) string {
 	sum := fnv.New64a()
-	_, _ = fmt.Fprint(sum, r.Id, " ", r.Body) // a hash never fails
+	_, _ = fmt.Fprint(sum, r.ID, " ", r.Body) // a hash never fails
 	return strconv.FormatUint(sum.Sum64(), 36)
 }
 

@@ -247,7 +247,7 @@ func (c *Inbox) claimOf(t *tracker.Thread, f Found, known []string) (nonce strin
 	}
 	labelled := f.Has(c.read.Labels.Claimed) || f.Has(c.read.Labels.Blocked)
 	if labelled {
-		known = append(slices.Clone(known), t.Named(c.read.Fleet, holder.Id)...)
+		known = append(slices.Clone(known), t.Named(c.read.Fleet, holder.ID)...)
 	}
 	for _, nonce := range known {
 		if slices.Contains(f.Ended, nonce) {

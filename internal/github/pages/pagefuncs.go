@@ -79,7 +79,7 @@ func thousands(n int64) string {
 // IssueRef names an issue so that GitHub links it; what is no issue's key stays text without effect.
 func IssueRef(key string) string {
 	if _, err := api.ParseKey(key); err != nil {
-		return redactor{}.Code(key, 140)
+		return Cleaner{}.Code(key, 140)
 	}
 	return key
 }

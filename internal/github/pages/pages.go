@@ -17,7 +17,7 @@ var files embed.FS
 
 // commentPages are the comments that people read. Everything in them that is somebody else's words goes through
 // a redactor.
-var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(redactor{})).
+var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(Cleaner{})).
 	ParseFS(files, "*.md"))
 
 // RowLimit bounds the lists and tables of a page; the oldest rows are left out.
@@ -52,7 +52,7 @@ func New(conn *api.Conn, o Options) *Text {
 
 func latest[T any](rows []T) []T { return rows[max(0, len(rows)-RowLimit):] }
 
-func (c *Text) pageFuncs(r redactor) template.FuncMap {
+func (c *Text) pageFuncs(r Cleaner) template.FuncMap {
 	return template.FuncMap{
 		"beginning": r.beginning,
 		"blocked":   func() string { return c.blockedLabel },
@@ -81,7 +81,7 @@ func (c *Text) MessagePage(name string, data any) string {
 	return filled(c.current().messages, name, data)
 }
 
-func (c *Text) templates(r redactor) *template.Template {
+func (c *Text) templates(r Cleaner) *template.Template {
 	return template.Must(commentPages.Clone()).Funcs(c.pageFuncs(r))
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 func TestTextIsMadeSafe(t *testing.T) {
-	r := redactor{}
+	r := Cleaner{}
 	for name, tc := range map[string]struct{ got, want string }{
 		"mention": {
 			r.prose("thanks @octocat and @acme/team", 100),
@@ -26,12 +26,12 @@ func TestTextIsMadeSafe(t *testing.T) {
 		"code":                 {r.Code("a `b` @c", 100), "``a `b` @c``"},
 		"code at the edge":     {r.Code("`b`", 100), "`` `b` ``"},
 		"empty code":           {r.Code(" \n", 100), ""},
-		"code of a message":    {redactor{message: true}.Code("fixes #1 @c", 100), "`fixes #\u200b1 @\u200bc`"},
+		"code of a message":    {Cleaner{message: true}.Code("fixes #1 @c", 100), "`fixes #\u200b1 @\u200bc`"},
 		"cell":                 {r.cell("a|b", 100), `a\|b`},
 		"code in a cell":       {r.cellCode("a|b", 100), "`a\\|b`"},
 		"clipped":              {r.line("ä öüß", 4), "ä ö…"},
 		"a secret in entities": {
-			redactor{Redactor: redact.New("hunter2hunter2")}.line("hunter2&#104;unter2", 100),
+			Cleaner{Redactor: redact.New("hunter2hunter2")}.line("hunter2&#104;unter2", 100),
 			"\\[REDACTED\\]",
 		},
 	} {

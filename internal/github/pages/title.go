@@ -16,7 +16,7 @@ const subjectLimit = 100
 
 // Title is untrusted text as the title of a pull request or an issue, which is no markdown. A pull request's
 // becomes the subject of its squashed commit.
-func (r redactor) Title(text string) string {
+func (r Cleaner) Title(text string) string {
 	return prose.Clip(prose.Plain(strings.Join(strings.Fields(r.Clean(text)), " "), prose.Gap), titleLimit)
 }
 
@@ -24,6 +24,6 @@ func (r redactor) Title(text string) string {
 // no issue, mentions nobody, links nowhere, carries no secret and has no check skipped, at most 100 characters.
 // What must not be read together is parted by a blank that everybody sees.
 func (c *Text) CommitSubject(title string, number int) string {
-	text := strings.Join(strings.Fields(c.Redactor().Clean(title)), " ")
+	text := strings.Join(strings.Fields(c.Cleaner().Clean(title)), " ")
 	return cmp.Or(prose.Clip(prose.Plain(text, " "), subjectLimit), fmt.Sprintf("Issue %d", number))
 }

@@ -56,6 +56,7 @@ func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
 	return c.IssueAt(ctx, gate.Reads, p)
 }
 
+// IssueAt is Issue for a parsed key, in the given lane.
 func (c *Reader) IssueAt(ctx context.Context, l gate.Lane, p api.Place) (Issue, error) {
 	raw, err := c.RawIssue(ctx, l, p)
 	if err = c.missing(p, err); err != nil {
@@ -107,6 +108,7 @@ func PlaceOf(raw *gh.Issue) (api.Place, error) {
 	return p, nil
 }
 
+// ToIssue converts an issue from the API.
 func (c *Reader) ToIssue(p api.Place, raw *RawIssue) Issue {
 	p.Number = raw.GetNumber()
 	i := Issue{

@@ -59,15 +59,17 @@ func (h LabelHistory) is(e *gh.IssueEvent, event, label string) bool {
 	return e.GetEvent() == event && h.Former.Same(e.GetLabel().GetName(), label)
 }
 
+// ByUs reports whether this account caused the event.
 func (h LabelHistory) ByUs(e *gh.IssueEvent) bool {
 	return strings.EqualFold(e.GetActor().GetLogin(), h.Self)
 }
 
-// Last is where a label was put on or taken off last, -1 if never.
+// Last returns the index of the last event that added or removed a label, or -1.
 func (h LabelHistory) Last(label string) int {
 	return max(h.Lastly("labeled", label), h.Lastly("unlabeled", label))
 }
 
+// Lastly returns the index of the last event of this kind on a label, or -1.
 func (h LabelHistory) Lastly(event, label string) int {
 	for i, e := range slices.Backward(h.Events) {
 		if h.is(e, event, label) {

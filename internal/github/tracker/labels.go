@@ -19,11 +19,11 @@ import (
 // labelPages bounds the labels of a repository that are read: 2,000.
 const labelPages = 20
 
-// labelSpec is a label that we create.
-type labelSpec struct{ name, color, description string }
+// LabelSpec is a label that we create.
+type LabelSpec struct{ name, color, description string }
 
-func (l Labels) specs() []labelSpec {
-	return []labelSpec{
+func (l Labels) specs() []LabelSpec {
+	return []LabelSpec{
 		{l.Task, "0e8a16", "Work for Retake: add this label to have an issue worked on"},
 		{l.Claimed, "fbca04", "Retake is working on this"},
 		{l.Blocked, "d93f0b", "Retake has stopped and needs a human: see its question"},
@@ -60,7 +60,8 @@ func (c *Writer) EnsureLabels(ctx context.Context, repo string) error {
 	return err
 }
 
-func (c *Writer) MissingLabels(ctx context.Context, p api.Place) ([]labelSpec, error) {
+// MissingLabels lists our labels that the repository lacks.
+func (c *Writer) MissingLabels(ctx context.Context, p api.Place) ([]LabelSpec, error) {
 	missing := c.read.Labels.specs()
 	opts := &gh.ListOptions{PerPage: api.PageSize}
 	for range labelPages {
@@ -70,7 +71,7 @@ func (c *Writer) MissingLabels(ctx context.Context, p api.Place) ([]labelSpec, e
 		}
 		for _, l := range raw {
 			missing = slices.DeleteFunc(missing,
-				func(m labelSpec) bool { return strings.EqualFold(m.name, l.GetName()) })
+				func(m LabelSpec) bool { return strings.EqualFold(m.name, l.GetName()) })
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
 			break
@@ -79,7 +80,8 @@ func (c *Writer) MissingLabels(ctx context.Context, p api.Place) ([]labelSpec, e
 	return missing, nil
 }
 
-func Names(specs []labelSpec) []string {
+// Names returns the names of labels.
+func Names(specs []LabelSpec) []string {
 	var out []string
 	for _, l := range specs {
 		out = append(out, l.name)

@@ -20,7 +20,7 @@ const threadPages = 50
 
 // Comment is a comment. mark is set only if the marker counts: our own, or of a trusted author with write access.
 type Comment struct {
-	Id         int64
+	ID         int64
 	node       string // id in GraphQL
 	Author     string
 	Body       string
@@ -28,7 +28,7 @@ type Comment struct {
 	person     bool
 	Trusted    bool // by the author's association, which is not a permission
 	Thumbs     int  // thumbs-up of anybody
-	Url        string
+	URL        string
 	Mark       *Marker
 }
 
@@ -73,21 +73,22 @@ func (c *Reader) listComments(ctx context.Context, l gate.Lane, p api.Place, sel
 			all = append(all, c.ToComment(r, self))
 		}
 		if opts.Page = resp.NextPage; opts.Page == 0 {
-			slices.SortFunc(all, func(a, b Comment) int { return cmp.Compare(a.Id, b.Id) })
-			all = slices.CompactFunc(all, func(a, b Comment) bool { return a.Id == b.Id })
+			slices.SortFunc(all, func(a, b Comment) int { return cmp.Compare(a.ID, b.ID) })
+			all = slices.CompactFunc(all, func(a, b Comment) bool { return a.ID == b.ID })
 			return all, c.dropForged(ctx, p, self, all)
 		}
 	}
 	return nil, api.Permanent("%s has more than %d comments", p.Key(), threadPages*api.PageSize)
 }
 
+// ToComment converts a comment from the API. self is the login of this account.
 func (c *Reader) ToComment(raw *gh.IssueComment, self string) Comment {
 	r := Comment{
-		Id: raw.GetID(), node: raw.GetNodeID(), Author: raw.GetUser().GetLogin(), Body: raw.GetBody(),
+		ID: raw.GetID(), node: raw.GetNodeID(), Author: raw.GetUser().GetLogin(), Body: raw.GetBody(),
 		At: raw.GetCreatedAt().UTC(), Edited: raw.GetUpdatedAt().UTC(), person: IsPerson(raw.GetUser()),
 		Trusted: c.trusts(self, raw.GetUser().GetLogin(), raw.GetAuthorAssociation()),
 		Thumbs:  raw.GetReactions().GetPlusOne(),
-		Url:     raw.GetHTMLURL(),
+		URL:     raw.GetHTMLURL(),
 	}
 	if r.Edited.Before(r.At) {
 		r.Edited = r.At
@@ -158,6 +159,7 @@ func (t Thread) lastRelease() (last Comment) {
 	return last
 }
 
+// WasReleased reports whether a comment says that the claim with this nonce was released.
 func (t Thread) WasReleased(nonce string) bool {
 	return slices.ContainsFunc(t.Comments, func(r Comment) bool {
 		return r.Mark != nil && r.Mark.Kind == MarkRelease && r.Mark.Nonce == nonce
@@ -167,16 +169,16 @@ func (t Thread) WasReleased(nonce string) bool {
 // ClaimedSince reports whether anybody has claimed the issue after the comment with the given id.
 func (t Thread) ClaimedSince(id int64) bool {
 	return slices.ContainsFunc(t.Comments, func(r Comment) bool {
-		return r.Id > id && r.Mark != nil &&
+		return r.ID > id && r.Mark != nil &&
 			r.Mark.Kind == MarkClaim
 	})
 }
 
 // Holder is the claim that holds the issue: the lowest id of those after the latest release that have not ended.
 func (t Thread) Holder() (Comment, bool) {
-	after := t.lastRelease().Id
+	after := t.lastRelease().ID
 	for _, r := range t.Comments {
-		if r.Id > after && r.Mark != nil && r.Mark.Kind == MarkClaim && r.Mark.Ended == "" {
+		if r.ID > after && r.Mark != nil && r.Mark.Kind == MarkClaim && r.Mark.Ended == "" {
 			return r, true
 		}
 	}
@@ -194,7 +196,7 @@ func (t *Thread) Adopt(fleet, nonce string) {
 		return
 	}
 	holder, ok := t.Holder()
-	i := slices.IndexFunc(t.Comments, func(r Comment) bool { return r.Id == holder.Id })
+	i := slices.IndexFunc(t.Comments, func(r Comment) bool { return r.ID == holder.ID })
 	if !ok {
 		i = slices.IndexFunc(t.Comments, func(r Comment) bool { return t.unmarkedClaim(r, fleet) == nonce })
 	}
@@ -204,7 +206,7 @@ func (t *Thread) Adopt(fleet, nonce string) {
 	case ok && (!strings.EqualFold(holder.Author, t.Self) || holder.Mark.Fleet != fleet):
 		return
 	case ok && slices.ContainsFunc(t.Comments, func(r Comment) bool {
-		return r.Mark != nil && r.Id != holder.Id &&
+		return r.Mark != nil && r.ID != holder.ID &&
 			r.Mark.Nonce == holder.Mark.Nonce
 	}):
 		return
@@ -236,7 +238,7 @@ func (t *Thread) unmarkedClaim(r Comment, fleet string) string {
 // with the given id, the latest first.
 func (t *Thread) Named(fleet string, after int64) (nonces []string) {
 	for _, r := range slices.Backward(t.Comments) {
-		if r.Id <= after {
+		if r.ID <= after {
 			break
 		}
 		if nonce := t.unmarkedClaim(r, fleet); nonce != "" {
@@ -275,16 +277,17 @@ func (c *Writer) Edit(ctx context.Context, l gate.Lane, p api.Place, r Comment, 
 	if err != nil || SameText(body, r.Body) {
 		return body, err
 	}
-	edited, _, err := c.conn.Lane(l).Issues.EditComment(ctx, p.Owner, p.Repo, r.Id, &gh.IssueComment{Body: &body})
+	edited, _, err := c.conn.Lane(l).Issues.EditComment(ctx, p.Owner, p.Repo, r.ID, &gh.IssueComment{Body: &body})
 	return body, api.Accepted(edited.GetID(), "the comment's new text for "+p.Key(), err)
 }
 
 // Remove deletes our comment; one that is gone already is no error.
 func (c *Writer) Remove(ctx context.Context, l gate.Lane, t Thread, r Comment) error {
-	_, err := c.conn.Lane(l).Issues.DeleteComment(ctx, t.Owner, t.Repo, r.Id)
+	_, err := c.conn.Lane(l).Issues.DeleteComment(ctx, t.Owner, t.Repo, r.ID)
 	return api.UnlessGone(err)
 }
 
+// WithMarker puts a marker before a text and cuts the result to what GitHub accepts in a comment.
 func WithMarker(m Marker, text string) (string, error) {
 	head, err := m.Line()
 	if err != nil {
@@ -293,6 +296,7 @@ func WithMarker(m Marker, text string) (string, error) {
 	return prose.Clip(head+"\n"+strings.TrimSpace(text), commentLimit), nil
 }
 
+// SameText reports whether two texts differ only in line ends and space around them. GitHub changes both.
 func SameText(a, b string) bool {
 	norm := func(s string) string { return strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n")) }
 	return norm(a) == norm(b)
