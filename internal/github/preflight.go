@@ -13,12 +13,12 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Credential is what GitHub says of the credential in use. Everything but Login may be missing: GitHub does not
-// tell it of every kind.
+// Credential is GitHub's information about the current credential. All fields but Login may be missing, because GitHub
+// does not provide them for every kind of credential.
 type Credential struct {
 	Login   string
 	Bot     bool
-	Told    bool      // Scopes are what GitHub says
+	Told    bool      // GitHub has provided Scopes
 	Scopes  []string  // of a classic token
 	Expires time.Time // of a token that ends; UTC
 	Date    time.Time // GitHub's clock, in whole seconds; UTC
@@ -31,14 +31,14 @@ const (
 	expiresForm   = "2006-01-02 15:04:05 MST"
 )
 
-// Inspect asks GitHub for the account of the credential, and returns what the answer tells of it.
+// Inspect reads the account of the credential, and returns the information in GitHub's answer.
 func (c *Client) Inspect(ctx context.Context) (Credential, error) {
 	if c.API.IsApp() { // an App has no user
 		login, err := c.API.Self(ctx, gate.Reads)
 		if err != nil {
 			return Credential{}, err
 		}
-		_, resp, err := c.API.Lane(gate.Reads).RateLimit.Get(ctx) // anybody may, for nothing
+		_, resp, err := c.API.Lane(gate.Reads).RateLimit.Get(ctx) // free, and permitted for every credential
 		if err != nil {
 			return Credential{}, api.Normalize(err)
 		}
@@ -64,15 +64,15 @@ func dateOf(h http.Header) time.Time {
 	return at.UTC()
 }
 
-// About is what GitHub says of a repository.
+// About is GitHub's information about a repository.
 type About struct {
-	Push          bool // the account may, or it is not told
+	Push          bool // true if the account may push or GitHub omits the permission
 	Archived      bool
 	HasIssues     bool
 	DefaultBranch string
 }
 
-// About reads what GitHub says of a repository.
+// About reads GitHub's information about a repository.
 func (c *Client) About(ctx context.Context, repo string) (About, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, erro
 	return tracker.Names(missing), err
 }
 
-// MayRead returns the permissions, in GitHub's words, without which the credential cannot read what a director
-// reads of a repository at a branch.
+// MayRead returns the names of the permissions that the credential lacks to read a repository and a branch for a
+// director.
 func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []string, err error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -145,8 +145,7 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 	return lacks, nil
 }
 
-// Account is the login that our token belongs to, and whether GitHub calls it a bot. With a personal token it
-// is a person's.
+// Account returns the login of our token, and whether GitHub calls it a bot. A personal token belongs to a person.
 func (c *Client) Account(ctx context.Context) (login string, bot bool, err error) {
 	if c.API.IsApp() {
 		login, err = c.API.Self(ctx, gate.Reads)
@@ -171,7 +170,7 @@ func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 	}
 	about, _, err := c.API.Lane(gate.Reads).Repositories.Get(ctx, p.Owner, p.Repo)
 	if err != nil {
-		return api.Normalize(err) // it is the repository that is not there
+		return api.Normalize(err) // the repository does not exist
 	}
 	return api.Permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (its "+
 		"default branch is %s)", repo, branch, about.GetDefaultBranch())

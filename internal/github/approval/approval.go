@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Approvals tells which text of an issue was approved, and says on the issue why it is left alone.
+// Approvals finds the approved text of an issue, and explains on the issue why agents do not work on it.
 type Approvals struct {
 	conn  *api.Conn
 	read  *tracker.Reader
@@ -29,18 +29,18 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 	return &Approvals{conn, read, write, text}
 }
 
-// Approval is the text of an issue as it was approved: by whoever put the task label on, which is for people
-// with rights in the repository.
+// Approval is the approved text of an issue. A person approves it by adding the task label, which requires rights in
+// the repository.
 type Approval struct {
 	Title, Body string
 	By          string    // login
 	At          time.Time // whole seconds, UTC, GitHub's clock
-	// Without are those who have edited title or body since and may not write to the repository: what they
-	// wrote is not in it. Sorted.
+	// Without lists, sorted, the people without write access who have edited title or body since. Their edits are not
+	// in the text.
 	Without []string
 }
 
-// NotApproved says why agents must not be given the text of an issue: a person has to approve it.
+// NotApproved explains why agents must not read the text of an issue until a person approves it.
 type NotApproved struct{ Why string }
 
 func (e *NotApproved) Error() string { return "github: not approved: " + e.Why }
@@ -49,13 +49,12 @@ func notApproved(format string, args ...any) error {
 	return &NotApproved{Why: fmt.Sprintf(format, args...)}
 }
 
-// Approved returns the text of an issue that agents may be given: title and body as they were when the task
-// label was put on last, or as somebody with write access has left them since. GitHub's own history of the
-// issue is what says so, in one request, so that nothing has to be remembered. What it does not show is a
-// *NotApproved.
+// Approved returns the text of an issue that agents may read. It is the title and body from the time of the last task
+// label, or from a later edit by a person with write access. One request reads GitHub's history of the issue, so the
+// director need not store the text. It returns a *NotApproved if the history does not show an approved text.
 //
-// Where GraphQL fails there is no such history. Then the text is taken as it is if the author may write to the
-// repository: nobody else but people who may, too, can have edited it.
+// If GraphQL fails, the history is missing. The current text then counts if the author may write to the repository,
+// because apart from the author only people with write access can edit it.
 func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {
@@ -87,7 +86,7 @@ func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, er
 	return a, nil
 }
 
-// approvedUnedited is the text as it is, of an author who may write.
+// approvedUnedited returns the current text if its author has write access.
 func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker.Issue, noHistory error) (Approval,
 	error,
 ) {
@@ -116,9 +115,9 @@ func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker
 	}, nil
 }
 
-// approval is the event that has approved an issue: the latest labelling by somebody who may. GitHub lets only
-// people with triage rights label what somebody else has written; who opens an issue may do so with a template,
-// or a form, that has labels, so that an author's own right is looked up.
+// approval returns the event that approved an issue, which is the latest labelling by a person with rights. Only people
+// with triage rights can label another person's issue. An author can open an issue with a template or form that sets
+// labels, so the author's right is looked up.
 func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, h tracker.LabelHistory) (at int,
 	err error,
 ) {
@@ -162,20 +161,20 @@ func orGhost(login string) string {
 	return login
 }
 
-// revision is one text of a title or a body, and who left it so. text is nil if GitHub does not show it.
+// revision is one version of a title or a body, and its editor. text is nil if GitHub does not show it.
 type revision struct {
 	at   time.Time
 	by   string
 	text *string
 }
 
-// editorsAsked bounds whose rights are looked up for one text. Besides its author only people with write access
-// can edit it.
+// editorsAsked bounds the editors of one text for which rights are looked up. Apart from the author only people with
+// write access can edit it.
 const editorsAsked = 20
 
-// standing picks what stands of a text, oldest first and at least one: the latest that somebody with write
-// access has left since the approval, else the one from before it. What was changed in the very second of the
-// approval was changed after it.
+// standing picks the approved revision of a text from a nonempty list, oldest first. It is the latest one since the
+// approval by a person with write access, or else the last one before the approval. An edit in the same second as the
+// approval counts as later.
 func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, approved time.Time,
 	self string,
 ) (text string, without []string, err error) {
@@ -207,10 +206,9 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 	return *all[base].text, without, nil
 }
 
-// OfferedByUntrusted says why an issue with the task label is not to be worked on: nobody with rights in the
-// repository has offered it. Its author, who is not trusted, opened it with the label, as a template can do.
-// Empty: it may be. Only for an author who is not trusted it costs a request; of the others Approved says it,
-// before anything is begun.
+// OfferedByUntrusted explains why agents must not work on an issue with the task label that no person with rights has
+// offered. An untrusted author can open an issue with the label through a template. why is empty if the offer counts.
+// It costs a request only for an untrusted author. For other authors Approved checks the offer before work begins.
 func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (why string, err error) {
 	if i.Trusted {
 		return "", nil
@@ -230,11 +228,11 @@ func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (wh
 	return "", err
 }
 
-// issueTexts is what GitHub shows of the labels and texts of an issue.
+// issueTexts holds GitHub's history of the labels and texts of an issue.
 type issueTexts struct {
 	labels      tracker.LabelHistory // and the changes of its title
 	title, body string
-	edited      time.Time  // when the body was edited last; zero: never
+	edited      time.Time  // time of the last edit of the body, or zero
 	edits       []revision // of the body, oldest first
 	older       bool       // there are others from before
 }

@@ -1,3 +1,3 @@
-// Package approval tells which text of an issue agents may read: the text as it was when somebody with rights put the
-// task label on, or as somebody with write access has left it since.
+// Package approval finds the text of an issue that agents may read. It is the text from the time when a person with
+// rights added the task label, or from a later edit by a person with write access.
 package approval

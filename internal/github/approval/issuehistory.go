@@ -31,7 +31,7 @@ const issueQuery = `query($id: ID!, $edits: String, $changes: String) { node(id:
   } }
 } } }`
 
-// historyAnswer is what it is answered.
+// historyAnswer is the answer to that query.
 type historyAnswer struct {
 	Data struct {
 		Node *struct {
@@ -70,13 +70,13 @@ type timelineItem struct {
 	CurrentTitle  string
 }
 
-// graphQLActor is who did something; of a deleted account nothing.
+// graphQLActor is the actor of an event. It is empty for a deleted account.
 type graphQLActor struct {
 	Type  string `json:"__typename"`
 	Login string
 }
 
-// login is as REST has it, where an App's name has an ending that nobody else's can have.
+// login returns the name in REST's form, in which only names of Apps have a reserved suffix.
 func (a graphQLActor) login() string {
 	if a.Type == "Bot" {
 		return a.Login + "[bot]"
@@ -84,7 +84,7 @@ func (a graphQLActor) login() string {
 	return a.Login
 }
 
-// timelineEvents are REST's names of what the timeline has.
+// timelineEvents maps the types of the timeline to REST's names of events.
 var timelineEvents = map[string]string{
 	"LabeledEvent": "labeled", "UnlabeledEvent": "unlabeled",
 	"RenamedTitleEvent": "renamed",
@@ -157,7 +157,7 @@ func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueT
 	return x, notApproved("its history has more than %d changes", historyPages*api.PageSize)
 }
 
-// latestOffer is the latest labelling with the task label by somebody else than a director, -1 if none is known.
+// latestOffer returns the latest labelling with the task label by an account other than a director's, or -1.
 func latestOffer(h tracker.LabelHistory) int {
 	for at, e := range slices.Backward(h.Events) {
 		if h.IsTask(e, "labeled") && !h.PutBack(at) {
@@ -167,7 +167,7 @@ func latestOffer(h tracker.LabelHistory) int {
 	return -1
 }
 
-// errNoHistory is wrapped by what keeps GraphQL from showing a history.
+// errNoHistory is wrapped by errors that keep GraphQL from showing a history.
 var errNoHistory = errors.New("approval: no history")
 
 // askHistory makes one request.

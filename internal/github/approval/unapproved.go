@@ -17,14 +17,13 @@ func (c *Approvals) Disapprove(ctx context.Context, key, why string) error {
 	return c.sayOnce(ctx, key, key, "unapproved", why)
 }
 
-// editedPage is what pages/edited.md shows.
+// editedPage is the data of pages/edited.md.
 type editedPage struct {
 	Approval
 	People string
 }
 
-// SayEdited says once for each approval on an issue that somebody has changed its text since, and that agents
-// do not get that.
+// SayEdited comments once per approval that the text was edited since, and that agents do not see the edit.
 func (c *Approvals) SayEdited(ctx context.Context, key string, a Approval) error {
 	return c.sayOnce(ctx, key, key+" "+api.Format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})
 }

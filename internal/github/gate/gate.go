@@ -129,7 +129,7 @@ type Limit struct {
 type Result struct {
 	Limit   *Limit
 	OK      bool   // the answer refused nothing
-	Failure string // why GitHub did not answer; empty if it did
+	Failure string // the reason for a missing answer, or empty
 	GivenUp bool   // the caller stopped waiting for the answer
 	Unsent  bool
 }
@@ -143,8 +143,8 @@ type Options struct {
 	OnCooldown func(Cooldown) // called without locks, on the goroutine of the request; must not block
 }
 
-// Gate lets requests out. It is safe for concurrent use. Each waiting request re-examines the gate whenever changed
-// is closed or its own pause ends; nothing waits for a particular other request.
+// Gate lets requests out. It is safe for concurrent use. Each waiting request re-examines the gate whenever changed is
+// closed or its pause ends. Requests never wait for a particular other request.
 type Gate struct {
 	Options
 

@@ -47,14 +47,14 @@ func (o *silence) pause(now time.Time) time.Duration {
 	return min(o.first<<min(o.failures-DownAfter, 10), probeLimit*o.first)
 }
 
-// prime makes the next request a probe, because the journal says that GitHub was away.
+// prime makes the next request a probe, because GitHub was down according to the journal.
 func (o *silence) prime(now time.Time, why string) {
 	if !o.down() {
 		o.failures, o.since, o.why = DownAfter, now, why
 	}
 }
 
-// noteResult counts a result and closes the API if GitHub is away.
+// noteResult counts a result and closes the API if GitHub is down.
 func (g *Gate) noteResult(r *Request, sent time.Time, res Result) {
 	o, now, pause := &g.silence, time.Now(), time.Duration(0)
 	probe := o.probe == r

@@ -16,11 +16,11 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// mostReferences bounds how many issues of one text are looked at.
+// mostReferences bounds the references that are read from one text.
 const mostReferences = 20
 
 var (
-	// A line of its own or a sentence: "Blocked by #1, acme/gadgets#2 and https://github.com/acme/gadgets/issues/3".
+	// A separate line or a sentence: "Blocked by #1, acme/gadgets#2 and https://github.com/acme/gadgets/issues/3".
 	dependsLine = regexp.MustCompile(`(?i)\b(?:blocked by|depends on)\b:?\s+((?:` + referenceForm +
 		`)(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+|\s+)(?:` + referenceForm + `))*)`)
 	// An item of a task list that begins with an issue and is not ticked.
@@ -32,8 +32,8 @@ var (
 
 const referenceForm = `(?:[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)?#[0-9]+|https?://[^\s/]+/[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+/(?:issues|pull)/[0-9]+`
 
-// references are the issues that a text says must be done first, as keys, in their order, without those in code
-// and quotations.
+// references returns the keys of the issues that a text names as dependencies, in order. It ignores code and
+// quotations.
 func references(in api.Place, host, text string) (keys []string) {
 	text = codeOrComment.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 	lines := strings.Split(text, "\n")
@@ -61,7 +61,7 @@ func references(in api.Place, host, text string) (keys []string) {
 	return keys[:min(len(keys), mostReferences)]
 }
 
-// keyOf reads "#1", "owner/name#1" and the address of a page at GitHub; "" for what is none.
+// keyOf reads "#1", "owner/name#1" and the URL of a page on GitHub. It returns "" for other texts.
 func keyOf(in api.Place, host, ref string) string {
 	if _, path, ok := strings.Cut(ref, "://"); ok {
 		parts := strings.Split(path, "/") // host, owner, name, issues or pull, number
@@ -80,25 +80,24 @@ func keyOf(in api.Place, host, ref string) string {
 	return p.Key()
 }
 
-// What was looked up is known for so long, unless a poll shows something else; and so much of it.
+// The lifetime of a cached lookup, unless a poll shows a change, and the size of the cache.
 const (
 	lookedFor  = 30 * time.Minute
 	mostLooked = 20_000
 )
 
-// looked is what was open when it was looked at: an issue or pull request itself, or those of a list.
+// looked holds the open issues or pull requests that a lookup found, for a single key or a list.
 type looked struct {
 	open []string
 	at   time.Time
 }
 
-// ErrLater says that an issue has more to be looked up than may be asked for now. What was looked up is not
-// asked for again.
+// ErrLater means that an issue needs more lookups than are allowed now. The results so far are cached.
 var ErrLater error = api.Transient("what it depends on is looked up later", nil)
 
-// openAt returns what a look at an issue, a pull request or a list finds open. It asks if that is not known,
-// and takes that off what may be asked for. Once half of the hour's requests are used it asks nothing, and what
-// was known counts longer: the other half is for the work.
+// openAt returns the open issues that a lookup of an issue, a pull request or a list finds. On a cache miss it sends a
+// request and decrements left. When half of the hourly requests are used, it stops sending requests and uses older
+// results. The other half is reserved for the work.
 func (c *Inbox) openAt(name string, left *int, ask func() ([]string, error)) ([]string, error) {
 	name = strings.ToLower(name)
 	scarce := c.conn.Scarce()
@@ -117,7 +116,7 @@ func (c *Inbox) openAt(name string, left *int, ask func() ([]string, error)) ([]
 	return open, nil
 }
 
-// noteState remembers what a poll shows of an issue or a pull request.
+// noteState caches the state of an issue or a pull request from a poll.
 func (c *Inbox) noteState(key, state string) {
 	l := looked{at: time.Now()}
 	if state == "open" {
@@ -132,10 +131,10 @@ func (c *Inbox) knownClosed(key string) bool {
 	return ok && len(l.open) == 0 && time.Since(l.at) < lookedFor
 }
 
-// Blockers are the open issues that must be closed before work on an issue begins: those that GitHub knows as
-// blocking it, its open sub-issues, and those that its text names after "blocked by" or "depends on", or in an
-// item of a task list that is not ticked. What cannot be seen blocks nothing. An issue without any of that
-// costs no request; no more requests are made than are left, and ErrLater says that they were not enough.
+// Blockers returns the open issues that must be closed before work on an issue begins. They are GitHub's blocking
+// issues, open sub-issues, and issues that the text names after "blocked by" or "depends on" or in an unticked item of
+// a task list. Invisible issues do not block. An issue without dependencies costs no request. Blockers sends at most
+// left requests, and returns ErrLater if they are not enough.
 func (c *Inbox) Blockers(ctx context.Context, i tracker.Issue, left *int) (keys []string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {

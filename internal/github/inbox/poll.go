@@ -33,7 +33,7 @@ func New(conn *api.Conn, read *tracker.Reader) *Inbox {
 
 // Bounds of one Poll.
 const (
-	pollPages = 10 // what is left comes with the next poll
+	pollPages = 10 // the rest comes with the next poll
 	// cursorOverlap is taken off the first cursor: GitHub's lists may lag behind its clock.
 	cursorOverlap = 10 * time.Second
 	sameSecond    = 100 // pages of entries with one and the same update time, read at least twice, before we give up
@@ -44,15 +44,16 @@ type Page struct {
 	// Issues in the order of their last change, without pull requests. The same issue may come again: a cursor has a
 	// resolution of one second and includes it.
 	Issues []tracker.Issue
-	// PullRequests are those that changed, by number: when. Like an issue the same one may come again.
+	// PullRequests maps the numbers of changed pull requests to the times of the changes. Like an issue, one may come
+	// twice.
 	PullRequests map[int]time.Time
-	Closed       []string // keys of those of them that are closed
-	Cursor       string   // for the next Poll; store it together with what follows from Issues
-	Same         bool     // GitHub has answered that nothing has changed since it was asked the same before
+	Closed       []string // keys of the closed ones
+	Cursor       string   // for the next Poll; store it together with the decisions about Issues
+	Same         bool     // GitHub reports no change since the same request before
 }
 
-// Poll lists what changed since the cursor that an earlier Poll returned: one conditional request while
-// nothing changes, which costs nothing of the hourly limit.
+// Poll lists the changes since the cursor of an earlier Poll. Without changes it sends one conditional request, which
+// does not count against the hourly limit.
 //
 // The first Poll of a repository has no cursor. It does not read history: it lists the open issues that carry the task,
 // claimed or blocked label (one list per label), and its cursor is GitHub's time before the first of them.
@@ -122,14 +123,12 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 
 var errSameSecond = errors.New("inbox: too many changes in one second")
 
-// readSince reads a list, sorted by the time of the last change, from a second on, that second included. list
-// gets a page of it, what the id and the time of an entry. The cursor is the second from which the next reading
-// goes on.
+// readSince reads a list, sorted by the time of the last change, from the given second on, inclusive. list reads a
+// page, and what returns the id and the time of an entry. The cursor is the second from which the next read continues.
 //
-// It goes on by time, not by page number: what changes between two pages moves to the end of the list, and
-// everything behind it one place forward, over the edge of the page. Only a second that fills a whole page is
-// read by page number, again and again until a pass shows nothing new: unchanged pages cost nothing of the
-// hourly limit.
+// It continues by time instead of page number. An entry that changes between two pages moves to the end of the list,
+// and the entries behind it move forward across the edge of the page. Only a second that fills a whole page is read by
+// page number, repeatedly, until a pass finds no new entry. Unchanged pages do not count against the hourly limit.
 func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
 	what func(T) (int64, time.Time),
 ) (cursor time.Time, err error) {
@@ -166,7 +165,7 @@ func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T
 	return time.Time{}, errSameSecond
 }
 
-// issuesByNumber are the issues of a poll, by number: of one that is on two pages the later version counts.
+// issuesByNumber holds the issues of a poll by number. If an issue is on two pages, the later version counts.
 type issuesByNumber map[int]tracker.Issue
 
 func (c *Inbox) add(n issuesByNumber, p api.Place, raw []*tracker.RawIssue) {

@@ -12,12 +12,12 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// ErrSignature: a webhook has no signature, or not its body's with our secret.
+// ErrSignature means that a webhook has no signature, or that it does not match the body and our secret.
 var ErrSignature = errors.New("github: webhook: the signature is not the body's: is the secret the one that " +
 	"GitHub was told?")
 
-// OpenWebhook reads a webhook after its signature was compared, in constant time: the HMAC with SHA-256, not
-// the older one. Errors: ErrSignature; what ReadWebhook fails on.
+// OpenWebhook checks the signature of a webhook in constant time, and then reads it. It uses the HMAC with SHA-256, not
+// the older one with SHA-1. It returns ErrSignature or an error of ReadWebhook.
 // https://docs.github.com/webhooks/using-webhooks/validating-webhook-deliveries
 func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	signature := h.Get(gh.SHA256SignatureHeader)
@@ -33,16 +33,16 @@ func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	return ReadWebhook(h.Get(gh.EventTypeHeader), payload)
 }
 
-// Notice is what a webhook of GitHub says: where to look, not what is there. Whoever looks asks GitHub, so a
-// notice that is lost, late, repeated or made up can do no more than cause a request.
+// Notice tells where something has changed on GitHub, but not how. The reader queries GitHub, so a lost, late, repeated
+// or forged notice causes at most a request.
 type Notice struct {
-	Repo    string // owner/repo; empty: of no repository
-	Issue   int    // number of the issue or pull request; 0: none
-	SHA     string // commit of a check or status; empty: none
-	Matters bool   // something must be looked at now
+	Repo    string // owner/repo, or empty
+	Issue   int    // number of the issue or pull request, or 0
+	SHA     string // commit of a check or status, or empty
+	Matters bool   // the change must be read now
 }
 
-// hook is what we read of a webhook's body.
+// hook is the part of a webhook's body that we read.
 type hook struct {
 	Repository struct {
 		FullName string `json:"full_name"`
@@ -62,7 +62,7 @@ type commitOfHook struct {
 	HeadSHA string `json:"head_sha"`
 }
 
-// hooks are the events that say that something must be looked at now, and where their body says what.
+// hooks maps the events that matter to the location of the change in their bodies.
 // https://docs.github.com/webhooks/webhook-events-and-payloads
 var hooks = map[string]func(hook) (issue int, sha string){
 	"issues":                      func(h hook) (int, string) { return h.Issue.Number, "" },
@@ -75,9 +75,8 @@ var hooks = map[string]func(hook) (issue int, sha string){
 	"status":                      func(h hook) (int, string) { return 0, h.SHA },
 }
 
-// ReadWebhook reads the body of a webhook; event is its header X-GitHub-Event. Events that we do not know are
-// no error and do not matter. It fails on what is no JSON object, and on an event that matters without saying
-// where.
+// ReadWebhook reads the body of a webhook; event is its header X-GitHub-Event. Unknown events do not matter and are not
+// an error. It fails if the body is not a JSON object, or if an event that matters does not name the location.
 func ReadWebhook(event string, body []byte) (Notice, error) {
 	var h hook
 	if err := json.Unmarshal(body, &h); err != nil {

@@ -16,15 +16,16 @@ import (
 // Style says where words are written.
 type Style struct {
 	Cell bool // in a table, where a bar ends the cell
-	// where they may become the message of a commit, which has no code: what is in code is parted, too
+	// for texts that may become a commit message, which has no code, so text in code is split by gaps as well
 	Message bool
-	Mask    func(string) string // applied to what escapes and entities stood for; nil: nothing is masked
+	Mask    func(string) string // applied to text with resolved escapes and entities; nil disables masking
 }
 
-// deepest is how many quotations and lists are shown inside each other.
+// deepest bounds the nesting of quotations and lists.
 const deepest = 5
 
-// A text is read as GitHub reads it, but for addresses in text, which need no node of their own; a line has no blocks.
+// The parsers read a text like GitHub, except for URLs in text, which do not need a separate node. A line has no
+// blocks.
 var (
 	inlineParsers = parser.WithInlineParsers(append(parser.DefaultInlineParsers(),
 		util.Prioritized(extension.NewStrikethroughParser(), 500))...)
@@ -53,7 +54,7 @@ func Line(words string, limit int, style Style) string {
 	})
 }
 
-// fitting writes as much of a text as fits. What is cut is the text, never what was written of it.
+// fitting writes as much of a text as fits. It cuts the input and never the rendered output.
 func fitting(words string, limit int, write func(string) string) string {
 	for most := limit; most > 0; {
 		written := write(Clip(words, most))
@@ -74,13 +75,13 @@ func Clip(text string, limit int) string {
 	return strings.TrimRight(string([]rune(text)[:limit-1]), " ") + "…"
 }
 
-// document is a text that is being written anew.
+// document is a text that is being rewritten.
 type document struct {
 	Style
 	source []byte
 }
 
-// children are the blocks in a node, one after the other.
+// children returns the rendered blocks of a node, in order.
 func (d document) children(parent ast.Node, depth int) string {
 	var b strings.Builder
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
@@ -159,7 +160,7 @@ func (d document) table(n *east.Table) string {
 	return strings.Join(rows, "\n")
 }
 
-// Indent puts one mark before the first line of a text and another before the others.
+// Indent prefixes the first line of a text with first and all other lines with other.
 func Indent(text, first, other string) string {
 	return first + strings.ReplaceAll(text, "\n", "\n"+other)
 }

@@ -1,16 +1,16 @@
-// Package prose writes other people's words so that they do nothing on GitHub: they notify nobody, refer to
-// nothing, link nowhere, load nothing, and end where they end.
+// Package prose renders untrusted text without side effects on GitHub. The text cannot notify people, refer to issues,
+// link, load resources, or change the text after it.
 //
-// Blocks and Line are for comments and bodies. They read Markdown into goldmark's syntax tree and write it anew
-// from there: text, code, lists, quotations and tables, and emphasis that cannot be misread. Everything else
-// becomes text: links and images show their address as code, HTML is shown as it was written, headings are
-// paragraphs. What GitHub looks for in text after Markdown (mentions, references, addresses, formulas) is
-// parted by a character of no width, or written as code, where GitHub does not look.
+// Blocks and Line are for comments and bodies. They parse Markdown into goldmark's syntax tree and write new Markdown
+// from the tree, with text, code, lists, quotations, tables and unambiguous emphasis. Everything else becomes text.
+// Links and images show their URLs as code, HTML is shown as written, and headings become paragraphs. GitHub finds
+// mentions, references, URLs and formulas in text after Markdown. They are split by a zero-width character, or written
+// as code, which GitHub does not search.
 //
 //	words ── parse ──► tree ── write ──► Markdown of ours ── GitHub ──► text and code
 //
-// Plain is for titles and messages of commits, which are no Markdown: there, too, no word is left that closes
-// an issue or skips a check.
+// Plain is for titles and commit messages, which are not Markdown. It also removes words that close an issue or skip a
+// check.
 //
 // # Invariants
 //

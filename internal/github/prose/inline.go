@@ -14,7 +14,7 @@ import (
 	ghtml "github.com/yuin/goldmark/renderer/html"
 )
 
-// Gap is a character of no width. GitHub does not read together what it parts.
+// Gap is a zero-width character that keeps GitHub from reading the text before and after it as one token.
 const Gap = "\u200b"
 
 // run is a part of a line.
@@ -31,7 +31,7 @@ const (
 	asMark // of emphasis
 )
 
-// inline writes what stands in a paragraph.
+// inline writes the content of a paragraph.
 func (d document) inline(n ast.Node) string { return d.write(d.runs(n, true)) }
 
 // runs are the parts of a paragraph. Links, images, HTML and emphasis that could be misread come as text.
@@ -75,7 +75,7 @@ func (d document) target(address []byte) []run {
 	return []run{{asText, " ("}, {asCode, d.resolved(address)}, {asText, ")"}}
 }
 
-// emphasis keeps its marks only where they are sure to be read as such, and never inside of each other.
+// emphasis keeps its marks only where GitHub certainly reads them as emphasis, and never nested.
 func (d document) emphasis(n ast.Node, mark string, wanted bool) []run {
 	inner := d.runs(n, false)
 	if !wanted || len(inner) == 0 || inner[0].kind != asText || inner[len(inner)-1].kind != asText {
@@ -91,7 +91,7 @@ func (d document) emphasis(n ast.Node, mark string, wanted bool) []run {
 	return append(append([]run{{asMark, mark}}, inner...), run{asMark, mark})
 }
 
-// resolved is what Markdown's escapes and entities stand for.
+// resolved returns a text with Markdown's escapes and entities resolved.
 func (d document) resolved(raw []byte) string {
 	if !bytes.ContainsAny(raw, `&\`) {
 		return string(raw)
@@ -117,8 +117,8 @@ func (d document) codeText(n ast.Node) string {
 	return b.String()
 }
 
-// Visible is text without control characters but line breaks and tabs, and without those that nobody sees or
-// that change its direction. What joins the parts of one emoji or letter stays.
+// Visible removes invisible characters, characters that change the direction, and control characters other than line
+// breaks and tabs. It keeps joiners within an emoji or letter.
 func Visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -145,7 +145,7 @@ func (d document) write(runs []run) string {
 	for i := 0; i < len(runs); {
 		kind, words := runs[i].kind, runs[i].text
 		for i++; kind == asText && i < len(runs) && runs[i].kind == asText; i++ {
-			words += runs[i].text // what stands together is read together
+			words += runs[i].text // GitHub reads adjacent runs together
 		}
 		switch kind {
 		case asText:
@@ -187,7 +187,7 @@ var (
 	commit  = regexp.MustCompile(`(?i)\b[0-9a-f]{7,64}\b`)
 )
 
-// text writes words. One with an address, with what could be a formula, or with the name of a commit becomes code.
+// text writes words. A word with a URL, a possible formula, or the name of a commit becomes code.
 func (w *writer) text(words string) {
 	for _, word := range wordsAndBlanks.FindAllString(words, -1) {
 		if strings.TrimSpace(word) == "" {
@@ -243,8 +243,8 @@ func (w *writer) escaped(word string) {
 	}
 }
 
-// readTogether reports whether GitHub would read what is before r and what comes after it together: a mention,
-// a reference, an alert, an HTML comment.
+// readTogether reports whether GitHub would read the text before and after r as one token, such as a mention, a
+// reference, an alert or an HTML comment.
 func readTogether(before, r, after rune, written string) bool {
 	switch r {
 	case '@':

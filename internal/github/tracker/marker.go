@@ -20,34 +20,33 @@ const (
 	MarkClaim   = "claim"
 	MarkRelease = "release"
 	MarkBlocked = "blocked"
-	// MarkDelivery stands in the body of a pull request.
+	// MarkDelivery marks the body of a pull request.
 	MarkDelivery = "delivery"
 	// MarkReply answers one text of one comment. It belongs to no claim.
 	MarkReply = "reply"
-	// MarkReminder is a question that is asked again.
+	// MarkReminder marks a repeated question.
 	MarkReminder = "reminder"
-	// MarkIncident stands in the body of an issue of ours that shows an outage.
+	// MarkIncident marks the body of an issue that we opened for an outage.
 	MarkIncident = "incident"
-	// MarkUnapproved says why an issue, or what was edited in it, is left alone. It belongs to no claim; its
-	// nonce is made of what it is about.
+	// MarkUnapproved marks a comment that explains why an issue or an edit is ignored. It does not belong to a claim.
+	// Its nonce is derived from its subject.
 	MarkUnapproved = "unapproved"
 )
 
-// What ended a claim, in its marker: the task is done, the claim competes no more.
+// The end of a claim, in its marker. The task is done, and the claim no longer competes.
 const (
 	EndedDelivered = "delivered"
 	EndedMerged    = "merged"
 )
 
-// Marker is the content of such a line. Every field has a narrow alphabet, so that nothing in it can end the
-// HTML comment.
+// Marker is the content of such a line. Every field has a narrow alphabet, so a value cannot end the HTML comment.
 type Marker struct {
 	Kind    string `json:"-"`
 	Fleet   string `json:"fleet"`
 	Nonce   string `json:"nonce,omitempty"`   // of the claim that the comment belongs to
 	Run     string `json:"run,omitempty"`     // claim: the director's run
 	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the question's block
-	Ended   string `json:"ended,omitempty"`   // claim: what ended it, or nothing
+	Ended   string `json:"ended,omitempty"`   // of a claim: its end, or empty
 	Since   int64  `json:"since,omitempty"`   // incident: when it began, Unix seconds
 	Comment int64  `json:"comment,omitempty"` // reply: the comment that is answered
 	Edit    int64  `json:"edit,omitempty"`    // reply: when that was written or edited, Unix seconds
@@ -59,7 +58,7 @@ var (
 	idText     = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,80}$`)
 )
 
-// markerRules check what each kind must and may contain beside fleet and nonce.
+// markerRules check the required and optional fields of each kind, apart from fleet and nonce.
 var markerRules = map[string]func(Marker) bool{
 	MarkClaim: func(m Marker) bool {
 		ended := m.Ended == "" || m.Ended == EndedDelivered || m.Ended == EndedMerged
@@ -73,7 +72,7 @@ var markerRules = map[string]func(Marker) bool{
 	MarkIncident:   func(m Marker) bool { m.Since = 0; return m.isBare() },
 }
 
-// isBare reports a marker with fleet and nonce alone.
+// isBare reports whether a marker has only fleet and nonce.
 func (m Marker) isBare() bool { return m == Marker{Kind: m.Kind, Fleet: m.Fleet, Nonce: m.Nonce} }
 
 func (m Marker) isAboutBlock() bool {
@@ -92,7 +91,7 @@ func (m Marker) valid() bool {
 		ok(m)
 }
 
-// Line renders the marker; an invalid one is a permanent error, for example of a nonce that is none.
+// Line renders the marker. It returns a permanent error for an invalid one, for example with a malformed nonce.
 func (m Marker) Line() (string, error) {
 	if !m.valid() {
 		return "", api.Permanent("marker %s of fleet %q, nonce %q, run %q, attempt %q: characters that are not allowed",
@@ -129,13 +128,13 @@ func ReadMarker(body string) (Marker, bool) {
 	return m, m.valid()
 }
 
-// trusts reports whether a comment's marker may count: our own does, and others' if they have write access, too.
+// trusts reports whether a comment's marker may count. Ours counts, and that of a person with write access.
 func (c *Reader) trusts(self, author, association string) bool {
 	return self != "" && strings.EqualFold(author, self) ||
 		slices.ContainsFunc(c.trusted, func(a string) bool { return strings.EqualFold(a, association) })
 }
 
-// NonceOf returns a nonce for a marker that names what a comment or an issue is about.
+// NonceOf returns a marker's nonce that identifies the subject of a comment or an issue.
 func NonceOf(about string) string {
 	sum := sha256.Sum256([]byte(about))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))

@@ -16,17 +16,17 @@ import (
 	"retake/internal/github/prose"
 )
 
-// Bundle is what one request of GraphQL does to an issue, in this order. Only named labels come on or go off,
-// so that no label is lost that somebody else touches at the same moment.
+// Bundle lists the changes of one GraphQL request to an issue, in this order. It adds and removes only named labels, so
+// it does not undo other people's changes of labels at the same time.
 type Bundle struct {
-	On   string   // label that the issue lacks; empty: none
-	Off  []string // labels of ours, as they are called today, that go off where they are on
+	On   string   // label to add, or empty
+	Off  []string // our labels to remove, by their current names
 	Mark Marker
-	Text string   // of our comment, below the marker; empty: no comment
-	Edit *Comment // that is edited; nil: a new one
+	Text string   // of our comment, below the marker; empty for no comment
+	Edit *Comment // comment to edit; nil creates a new one
 }
 
-// graphQLRest is for how long REST does everything after GraphQL has failed.
+// graphQLRest is how long only REST is used after GraphQL has failed.
 const graphQLRest = 10 * time.Minute
 
 // labelsWanted are the labels of an issue that are read back: GitHub allows 100.
@@ -40,7 +40,7 @@ var mutationFields = map[string]struct{ input, field string }{
 	"edit": {"UpdateIssueCommentInput", "updateIssueComment(input: $edit) { issueComment { id body } }"},
 }
 
-// mutationAnswer is what a request of ours is answered.
+// mutationAnswer is the answer to a mutation.
 type mutationAnswer struct {
 	Data   map[string]json.RawMessage `json:"data"`
 	Errors []struct{ Type, Message string }
@@ -53,10 +53,9 @@ type labelableAnswer struct {
 	}
 }
 
-// Mutate does several changes in one request, and returns the issue as it is then: what it still lacks is left
-// to the calls of REST that follow, which do nothing for what is done. So a request that is refused, or carried
-// out in part, costs nothing but time. It is not sent for a single change, nor for a while after GraphQL has
-// failed. An error means that nobody knows what was done.
+// Mutate makes several changes in one request, and returns the changed issue. The following calls of REST make the
+// missing changes and skip the others, so a refused or partial request costs only time. Mutate does not send a request
+// for a single change, or for some time after GraphQL has failed. An error means that the result is unknown.
 func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle) (Thread, error) {
 	if c.RestAlone() {
 		return t, nil
@@ -70,7 +69,7 @@ func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle)
 		k := api.KindOf(err)
 		resource, _ := gate.CutReserved(api.Detail(err).Resource)
 		if k == api.KindRateLimited && resource == gate.GraphQL {
-			return t, nil // nothing was done, and REST has points of its own
+			return t, nil // the issue is unchanged, and REST has a separate budget
 		}
 		if k != api.KindRateLimited && ctx.Err() == nil && !errors.Is(err, api.ErrNotSent) {
 			c.AvoidGraphQL(t, api.Detail(err).Detail())
@@ -108,15 +107,15 @@ func (c *Writer) AvoidGraphQL(t Thread, why string) {
 		zap.Duration("for", graphQLRest), zap.String("reason", prose.Clip(prose.Printable(why), api.MessageLimit)))
 }
 
-// mutationInput is the input of each field, without those that have nothing to do, and the whole text of the
-// comment. It is empty if an id is not known.
+// mutationInput returns the input of each field with a change, and the whole text of the comment. It is empty if an id
+// is unknown.
 func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 	todo Bundle,
 ) (input map[string]map[string]any, body string, err error) {
 	input = map[string]map[string]any{}
 	if todo.On != "" && !t.Issue.Has(todo.On) {
-		// Asked for each time, which costs nothing while the label stays what it is: the id of a label that was
-		// renamed or deleted must not be used.
+		// Read the label each time, because the id of a renamed or deleted label must not be used. The request is free
+		// while the label is unchanged.
 		label, _, err := c.conn.Lane(l).Issues.GetLabel(ctx, t.Owner, t.Repo, todo.On)
 		if err = api.UnlessGone(err); err != nil {
 			return nil, "", err
@@ -167,8 +166,8 @@ func mutationText(input map[string]map[string]any) string {
 	return "mutation(" + strings.Join(declared, ", ") + ") { " + strings.Join(fields, " ") + " }"
 }
 
-// changed is the issue after those changes that were carried out. What others have put on meanwhile is not
-// among its labels: it is not ours to take off.
+// changed returns the issue after the changes that were carried out. Labels that others have added since are missing
+// from it, because we must not remove them.
 func (t Thread) changed(todo Bundle, body string, done map[string]json.RawMessage) Thread {
 	for _, field := range []string{"on", "off"} {
 		var answer *labelableAnswer

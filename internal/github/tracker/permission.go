@@ -13,28 +13,27 @@ import (
 	"retake/internal/github/gate"
 )
 
-// How long GitHub's answer about one person is kept. A right that was withdrawn or granted meanwhile takes
-// effect after that.
+// How long GitHub's answer about one person is cached. A change of the person's rights takes effect after that.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
 )
 
-// Whose markers count is asked for at most so many people in one reading of an issue, the others with the next;
-// and who may not write is asked about once an hour: a director's account can write before it claims anything,
-// so that nothing is lost by a no that is older.
+// One read of an issue looks up the rights of at most so many authors of markers, and the next read those of the
+// others. A negative answer is cached for an hour. That is safe because a director's account has write access before
+// its first claim.
 const (
 	markersPerCall = 20
 	noMarkerKept   = time.Hour
 )
 
-// right is what is known of one person in one repository.
+// right is a cached answer about one person in one repository.
 type right struct {
 	write, triage bool
 	asked         time.Time
 }
 
-// stands reports whether the answer is still good for what people ask of us.
+// stands reports whether the answer is fresh enough for commands of people.
 func (r right) stands() bool {
 	kept := noRightKept
 	if r.write {
@@ -45,14 +44,14 @@ func (r right) stands() bool {
 
 func rightKey(p api.Place, login string) string { return strings.ToLower(p.FullName() + " " + login) }
 
-// KnowsRight reports whether GitHub has answered not long ago what a login may.
+// KnowsRight reports whether a recent answer about a login is cached.
 func (c *Reader) KnowsRight(p api.Place, login string) bool {
 	r, ok := c.rights.Get(rightKey(p, login))
 	return ok && r.stands()
 }
 
-// writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as
-// read, and a custom role, whose name says nothing, as the role that it is built on.
+// writers are the permissions that let people change a repository. GitHub reports maintain as write, triage as read,
+// and a custom role as its base role.
 var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
 // MayWrite asks GitHub, or memory, whether a login may write to a repository.
@@ -67,8 +66,8 @@ func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool
 	return r.triage, err
 }
 
-// mayMark is mayWrite for the author of a marker. What is left may be asked for; a transient error says that it
-// was not enough, and what was asked is known when it is tried again.
+// mayMark is mayWrite for the author of a marker. left limits the number of requests. It returns a transient error if
+// the limit is reached, and a retry finds the earlier answers in the cache.
 func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *int) (bool, error) {
 	r, known := c.rights.Get(rightKey(p, login))
 	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {
@@ -107,7 +106,7 @@ func (c *Reader) right(ctx context.Context, p api.Place, login string) (right, e
 	return r, nil
 }
 
-// IsPerson reports whether an account is certainly a person's: no bot, no app, no deleted account.
+// IsPerson reports whether an account certainly belongs to a person and is not a bot, an app or a deleted account.
 func IsPerson(u *gh.User) bool {
 	return u.GetType() == "User" && u.GetLogin() != "" && !strings.HasSuffix(strings.ToLower(u.GetLogin()), "[bot]")
 }

@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// RawIssue is an issue with what go-github does not know of it.
+// RawIssue is an issue with fields that go-github lacks.
 type RawIssue struct {
 	gh.Issue
 	Dependencies struct {
@@ -42,5 +42,5 @@ func (c *Reader) ReadIssues(ctx context.Context, l gate.Lane, path string,
 	return raw, resp, err
 }
 
-// EventsLag is for how long GitHub's events may be behind what an issue shows.
+// EventsLag is how far GitHub's events may lag behind an issue.
 const EventsLag = time.Minute

@@ -17,14 +17,14 @@ import (
 // GitHub answers with the old one.
 const reactionPages = 5
 
-// OwnReaction is a reaction of ours. go-github leaves its time out.
+// OwnReaction is a reaction by our account. go-github omits its time.
 type OwnReaction struct {
 	gh.Reaction
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// OlderThan reports whether the comment was edited after we reacted: then the reaction is to another text.
-// Without a time it is to whatever the comment says.
+// OlderThan reports whether the comment was edited after we reacted, so the reaction refers to another text. A reaction
+// without a time refers to the current text.
 func (r OwnReaction) OlderThan(edit time.Time) bool {
 	return !r.CreatedAt.IsZero() && r.CreatedAt.Before(edit)
 }
@@ -55,5 +55,5 @@ func (c *Reader) OurReactions(ctx context.Context, p api.Place, commentID int64,
 // The reactions that acknowledge a command; a comment carries at most one of them from us.
 const (
 	ReactionUnderstood = "+1"
-	ReactionConfused   = "confused" // not understood, or not allowed to this person
+	ReactionConfused   = "confused" // not understood, or not permitted for this person
 )

@@ -11,12 +11,12 @@ import (
 // Labels are the four labels that show the state of an issue. Their names are compared without case, as on GitHub.
 type Labels struct{ Task, Claimed, Blocked, Review string }
 
-// Reader reads issues, their comments and their labels' history, and tells whose words count.
+// Reader reads issues, their comments and their labels' history, and checks the rights of authors.
 type Reader struct {
 	conn    *api.Conn
 	Fleet   string
 	Labels  Labels
-	trusted []string              // author associations whose markers count, besides our own
+	trusted []string              // author associations whose markers count, in addition to our account
 	rights  api.Memory[right]     // by repository and login
 	lost    api.Memory[api.Doubt] // issues that GitHub says do not exist
 	former  atomic.Pointer[formerLabels]
