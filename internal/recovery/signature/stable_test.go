@@ -13,7 +13,9 @@ var signatureWords = strings.Split("2026-02-18|T12:00:00|.345|Z|+02:00| |12:00|:
 	"|sk-|abcdefghijkl|ghp_|req_|011CZ8Xk2vQb|k3v9qx2m-1|postgres-1|worker "+
 	"|acme/widgets#21|#|https://|u:p@|host.example|:8080|/a/b?x=1|10.0.0.5|0x|c0001234|deadbeef|da2a5b8|1m0s|"+
 	"1.5ms|64KiB|12µs|E0308|3rd|28990|401|500 Internal Server Error|code |status=|HTTP/1.1 |"+
-	"error: |exit |/home/a/widget.go|:7:2|/tmp/x1|C:\\a\\b.c|~|.tmp/task/1|../tmp/|///|\\|(|)|\"|'|[|]|<|>|=|,|.|;|é|_|@|`|20261121-095900Z|"+
+	"error: |exit |/home/a/widget.go|:7:2|/tmp/x1|C:\\a\\b.c|~|.tmp/task/1|"+
+	"../tmp/|///|\\|(|)|\"|'|[|]|<|>|=|,|.|;|é|_|@|`|"+
+	"20261121-095900Z|"+
 	"TestX/12|x|HTTP/|exit_code|ſignal|got|4.2|answered|=(|tmp|folders|a.go|~/|K", "|")
 
 func signatureLine(rnd *rand.Rand) string {
