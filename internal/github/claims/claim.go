@@ -38,13 +38,12 @@ type Outcome string
 // The closed list of outcomes.
 const (
 	Won         Outcome = "won"          // the issue is ours: labels, comment and read-back agree
-	Lost        Outcome = "lost"         // somebody else holds it: ClaimResult.Winner
+	Lost        Outcome = "lost"         // another claim holds the issue, see Result.Winner
 	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
 )
 
-// Request asks for an issue. The same request again, after a crash or an error, goes on where the last one
-// stopped; for a claim that was won already it restores the claimed label, which is how a task goes on after a
-// human unblocked it.
+// Request asks for an issue. A repeated request, after a crash or an error, continues where the last one stopped. For a
+// claim that was already won it restores the claimed label, so a task can continue after a human unblocked it.
 type Request struct {
 	Key   string
 	Nonce string // 8 characters of [a-z0-9], once per claim
@@ -52,12 +51,12 @@ type Request struct {
 	// Unblock: a human has answered, or the work in review needs more, so the blocked or review label comes
 	// off, if this very claim holds the issue.
 	Unblock bool
-	// Answers, with Unblock, is how many answers the claim follows. A question of ours that was asked after
-	// that many or more stays.
+	// Answers, with Unblock, is the number of answers before the claim. A question of ours that follows at least as
+	// many answers stays.
 	Answers int
 }
 
-// Holder is whose claim holds an issue.
+// Holder identifies the claim that holds an issue.
 type Holder struct {
 	Fleet, Nonce, Login string
 }
@@ -65,15 +64,14 @@ type Holder struct {
 // Result is the outcome of a claim.
 type Result struct {
 	Outcome Outcome
-	Offered bool   // the issue asks for work all the same: it would look like work again
+	Offered bool   // the issue still asks for work, so it would be offered again
 	Winner  Holder // lost only
 	Why     string // not_eligible only
 }
 
-// Claim runs the claim protocol: add the claimed label, post the claim comment, read back, remove the task
-// label. In this order, because a claim may stop anywhere for good: the issue always shows a label, and one
-// without the task label has a comment that says whose it is. The loser deletes its own comment and leaves the
-// labels as the winner has them.
+// Claim runs the claim protocol: add the claimed label, post the claim comment, read back, remove the task label. The
+// order matters because a claim may stop forever at any point. The issue then always has a label, and an issue without
+// the task label has a comment that names its owner. The loser deletes its comment and does not change the labels.
 func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	if err := c.conn.CheckWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
 		return Result{}, err
@@ -139,7 +137,7 @@ func (c *Claims) asksNewer(t tracker.Thread, req Request) bool {
 	return known >= req.Answers
 }
 
-// verify reads back what the claim has written and what everybody else has.
+// verify reads back the comments of the claim and of all competitors.
 func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker.Marker) (Result, error) {
 	t, err := c.read.Thread(ctx, gate.Claim, p.Key())
 	if err != nil {
@@ -181,8 +179,8 @@ func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker
 	return c.takeTask(ctx, t, m)
 }
 
-// takeTask removes the task label, with which the claim is won. If the claimed label has been taken off
-// meanwhile, the issue was still offered: it is so again.
+// takeTask removes the task label, which wins the claim. If the claimed label has been removed in the meantime, the
+// issue was still on offer, so takeTask offers it again.
 func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
 	for _, name := range t.Issue.Named(c.read.Labels.Task) {
 		left, err := c.write.RemoveLabel(ctx, gate.Claim, t, name)
@@ -209,7 +207,7 @@ const (
 	inReview      = "in review"
 )
 
-// unclaimable returns why nobody can claim an issue, "" if it can be claimed.
+// unclaimable returns the reason for which an issue cannot be claimed, or "".
 func (c *Claims) unclaimable(i tracker.Issue) string {
 	switch {
 	case i.IsPullRequest:
@@ -232,7 +230,7 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
 	over := t.WasReleased(req.Nonce) || !ok &&
 		len(t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce})) > 0
-	takesBack := req.Unblock && !over // also if somebody has deleted the comment of the claim, which is written again
+	takesBack := req.Unblock && !over // even if its comment was deleted; it is written again
 	if why := c.unclaimable(t.Issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
 		return why, nil
 	}
@@ -270,7 +268,7 @@ func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (
 	return c.claimRemoved(), nil
 }
 
-// claimRemoved is why a claim ends whose label somebody takes off.
+// claimRemoved returns the reason for the end of a claim after a person removed its label.
 func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed while it was being claimed"
 }
@@ -302,8 +300,8 @@ func (c *Claims) claimTakenOff(ctx context.Context, t tracker.Thread, m tracker.
 	return !h.ByUs(h.Events[at]) || len(own) > 0 && !h.Events[at].GetCreatedAt().Before(own[0].At), nil
 }
 
-// withdraw deletes our comments of this claim, if any, and touches nothing else. A comment that has reported on
-// work is no mere claim any more and stays.
+// withdraw deletes our comments of this claim, if any, and keeps the labels. A comment that has reported on work is
+// more than a claim and stays.
 func (c *Claims) withdraw(ctx context.Context, t tracker.Thread, m tracker.Marker, result Result) (Result, error) {
 	result.Offered = t.Issue.IsOffered(c.read.Labels)
 	for _, r := range t.OwnComments(m) {
@@ -323,9 +321,8 @@ func (c *Claims) isFreshClaim(r tracker.Comment) bool {
 	return err == nil && tracker.SameText(fresh, r.Body)
 }
 
-// undo ends a claim whose issue is not to be worked on. If we hold the issue with nothing but a fresh claim,
-// the claimed label is ours as well. It goes first: with the comment still there a repetition finds its way
-// back here.
+// undo ends a claim if agents must not work on the issue. If we hold the issue only with a fresh claim, the claimed
+// label is ours as well. It is removed first, so a repetition still finds the comment and returns here.
 func (c *Claims) undo(ctx context.Context, t tracker.Thread, m tracker.Marker, why string) (Result, error) {
 	if holder, ok := t.Holder(); ok && t.IsOwnClaim(c.read.Fleet, holder, m.Nonce) && c.isFreshClaim(holder) {
 		if err := c.write.DropLabel(ctx, gate.Claim, t, c.read.Labels.Claimed); err != nil {

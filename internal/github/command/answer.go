@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Answer is a comment by a person, never by a bot or by a director: what a director writes begins with a
-// marker. The person whose token we use is a person like any other.
+// Answer is a comment by a person, never by a bot or a director. Comments of directors begin with a marker. The owner
+// of our token counts as a person like any other.
 type Answer struct {
 	// CommentID and At together name one text: an edit keeps the id and has a later At.
 	CommentID int64
@@ -15,16 +15,16 @@ type Answer struct {
 	Command   Name
 	// of a command: the text that follows it and its argument; empty if the command is not carried out
 	Rest    string
-	Word    string        // of an unknown command: what stands where its name should, at most wordLimit characters
+	Word    string        // of an unknown command: the word in place of its name, at most wordLimit characters
 	Meant   Name          // of an unknown command: the nearest one, CommandNone if none is near
 	For     time.Duration // of snooze: 1 minute to 30 days
 	Amount  int           // of budget: 1 to 20
-	Problem string        // a sentence that says what is wrong with the argument: then the command is not carried out
+	Problem string        // a sentence about an invalid argument; if set, the command is not carried out
 	// MayWrite: the author has write access to the repository. Without it the comment has no effect.
 	MayWrite bool
 	// Acknowledged: our own thumbs-up is on the comment and not older than this text, so it was carried out. An
 	// edit after it is a new text.
 	Acknowledged bool
 
-	Thumbs int // thumbs-up of anybody
+	Thumbs int // thumbs-up reactions of all accounts
 }

@@ -12,7 +12,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// Name is what a comment asks Retake to do.
+// Name is the name of a command.
 type Name string
 
 // The closed list of commands.
@@ -28,10 +28,10 @@ const (
 	Fix     Name = "fix"
 	Why     Name = "why"
 	Help    Name = "help"
-	Unknown Name = "unknown" // begins like a command, but is none: Answer.Word, Answer.Meant
+	Unknown Name = "unknown" // begins like a command, but is unknown; see Answer.Word and Answer.Meant
 )
 
-// What an argument may be.
+// The forms of arguments.
 const (
 	snoozeLeast = time.Minute
 	snoozeMost  = 30 * 24 * time.Hour
@@ -39,7 +39,7 @@ const (
 	Start       = "/agent" // the first word of every command, compared without case, like the command after it
 )
 
-// Where commands work.
+// The states in which commands work.
 const (
 	OnIdle    = "on an issue that is blocked, waits or is in review"
 	OnWaiting = "on an issue that is blocked or waits"
@@ -54,10 +54,10 @@ type Row struct {
 	Usage   string
 	Meaning string
 	Where   string
-	// argument takes what it needs from the command's own line and returns the rest of it, or a sentence that
-	// says what is wrong.
+	// argument parses an argument from the command's line and returns the rest of the line, or a sentence about the
+	// problem.
 	argument func(a *Answer, line string) (rest, problem string)
-	// alone: after a mention nothing may follow, because "@retake take a look" is no command.
+	// alone means that a mention must end the line, because "@retake take a look" is not a command.
 	alone bool
 }
 
@@ -107,7 +107,7 @@ func RowOf(name string) (Row, bool) {
 	return Row{}, false
 }
 
-// nearest is the command that was meant by a misspelt name, "" if none is near.
+// nearest returns the command most similar to a misspelt name, or "".
 func nearest(name string) Name {
 	var names []string
 	for _, c := range All {
@@ -123,9 +123,8 @@ var (
 	textLine  = regexp.MustCompile(`^ {0,3}\S`)
 )
 
-// readCommand reads what a comment asks for: its first line that is neither empty, nor quoted, nor inside a
-// code block, if that line is a command. self is our own login, which people may mention instead of or before
-// /agent.
+// readCommand reads the command in a comment, if its first line outside of quotations and code blocks is a command.
+// self is our login, which people may mention instead of or before /agent.
 func (a *Answer) readCommand(text, self string) {
 	lines := strings.Split(text, "\n")
 	at := FirstOwnLine(lines)
@@ -156,14 +155,14 @@ func Read(body, self string) (a Answer) {
 	return a
 }
 
-// newlines are all that GitHub renders as one. A carriage return must not make us read a comment as a terminal would
-// show it.
+// newlines replaces all line breaks that GitHub renders. A carriage return must not make us read a comment as a
+// terminal would show it.
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// answerLimit bounds what is read of one comment, in characters.
+// answerLimit bounds the text that is read from one comment, in characters.
 const answerLimit = 16_000
 
-// obey reads a command by its name, with the rest of its line and what stands below.
+// obey reads a command by its name, with the rest of its line and the lines below.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := RowOf(name)
 	switch {
@@ -187,7 +186,7 @@ func (a *Answer) obey(name, line, below string, mentioned bool) {
 	}
 }
 
-// WordLimit bounds what is kept of a name that is none, in characters.
+// WordLimit bounds the stored part of an unknown name, in characters.
 const WordLimit = 40
 
 // isMention reports whether a word is our own login after an @. An app is called name[bot], but people write @name.
@@ -233,8 +232,8 @@ func budgetArgument(a *Answer, line string) (rest, problem string) {
 		budgetMost)
 }
 
-// FirstOwnLine is the index of the first line that is neither quoted nor code. A quotation ends at an empty line only,
-// because markdown counts an unmarked line below it as part of it.
+// FirstOwnLine returns the index of the first line outside of quotations and code. A quotation ends at an empty line
+// only, because markdown counts an unmarked line below it as part of it.
 func FirstOwnLine(lines []string) int {
 	quoted, fence := false, ""
 	for i, l := range lines {

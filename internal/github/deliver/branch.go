@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// DeleteUnshown deletes a branch as DeleteBranch does, unless it is that of a pull request, whatever became of that.
+// DeleteUnshown deletes a branch like DeleteBranch, unless a pull request has used it, in any state.
 func (c *Deliveries) DeleteUnshown(ctx context.Context, repo, branch, sha string) error {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -27,8 +27,8 @@ func (c *Deliveries) DeleteUnshown(ctx context.Context, repo, branch, sha string
 	return c.DeleteBranch(ctx, repo, branch, sha)
 }
 
-// DeleteBranch removes a branch that is not needed any more, if it still points to sha. One that is gone is
-// fine; one to which somebody has pushed since stays, and so does one that GitHub protects.
+// DeleteBranch removes an obsolete branch if it still points to sha. A missing branch is not an error. A branch with
+// later pushes stays, and a protected branch as well.
 func (c *Deliveries) DeleteBranch(ctx context.Context, repo, branch, sha string) error {
 	if err := c.conn.CheckWrites("delete branch", repo, zap.String("to", branch)); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *Deliveries) DeleteBranch(ctx context.Context, repo, branch, sha string)
 	}
 	if _, _, again := c.conn.Lane(gate.Completion).Git.GetRef(ctx, p.Owner, p.Repo, "heads/"+
 		branch); api.IsGone(api.Normalize(again)) {
-		return nil // somebody was faster
+		return nil // another client deleted it first
 	}
 	c.conn.Log.Info("the branch stays", zap.String("to", branch), zap.String("reason", api.Detail(err).Message))
 	return nil

@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Deliveries hands work over for review, and reads what became of it.
+// Deliveries hands work over for review, and reads the state of the review.
 type Deliveries struct {
 	conn   *api.Conn
 	read   *tracker.Reader
@@ -32,40 +32,40 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 type Request struct {
 	Key, Nonce   string
 	Branch, Base string
-	Title        string // of a new pull request; what people made of it later stays
+	Title        string // of a new pull request; later edits by people stay
 	PullRequest  bool
-	Draft        bool // not validated as it stands: a draft pull request, and Note says why
-	Watch        bool // the claim goes on while the pull request is watched: its marker does not end
-	Number       int  // pull request of an earlier delivery of this claim; 0: none
+	Draft        bool // not validated, so it becomes a draft pull request, and Note explains why
+	Watch        bool // the claim continues while the pull request is watched, so its marker does not end
+	Number       int  // pull request of an earlier delivery of this claim, or 0
 
-	// What the pull request says. Everything is optional.
+	// The text of the pull request. All fields are optional.
 	Note     string              // one line above the rest, e.g. why it is a draft
-	Summary  string              // what was changed, in the agent's own words
+	Summary  string              // the agent's description of the changes
 	Checks   []pages.CheckLine   // ours, that passed
-	Clean    bool                // they ran in a container without an agent, on what is delivered
-	Attempts []pages.AttemptLine // what failed before
-	Answers  []pages.AnswerLine  // what people said, oldest first
+	Clean    bool                // they ran on the delivered work, in a container without an agent
+	Attempts []pages.AttemptLine // earlier failures
+	Answers  []pages.AnswerLine  // answers of people, oldest first
 	Usage    pages.UsageLine
 }
 
-// Delivered is what a delivery led to.
+// Delivered is the result of a delivery.
 type Delivered struct {
 	PullRequest int    // 0: none
 	URL         string // of the pull request, else of the branch
-	Withdrawn   string // why nobody wants it any more; empty: somebody does. Nothing was changed then.
+	Withdrawn   string // why the work is no longer wanted, or empty; if set, GitHub is unchanged
 }
 
-// DeliveredPage is what pages/delivered.md shows.
+// DeliveredPage is the data of pages/delivered.md.
 type DeliveredPage struct {
 	Request
-	Shown int    // the pull request, 0 if there is none
+	Shown int    // the pull request, or 0
 	Page  string // of the branch
 }
 
-// Deliver opens the pull request if one is wanted (or finds it by its head branch) and has it say what this
-// delivery says, takes the labels from claimed to review and makes the claim comment the report. That comment
-// comes last, with the claimed label: unless the pull request is watched, its marker then says that the claim
-// has ended, and a repetition changes nothing but that label.
+// Deliver opens the pull request, if one is wanted, or finds it by its head branch. It updates the pull request's text,
+// moves the labels from claimed to review, and turns the claim comment into the report. It writes that comment last,
+// together with removing the claimed label. Unless the pull request is watched, the comment's marker then ends the
+// claim, and a repetition changes only that label.
 func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error) {
 	if err := c.conn.CheckWrites("deliver", req.Key, zap.String("task", req.Nonce),
 		zap.String("to", req.Branch)); err != nil {
@@ -118,8 +118,8 @@ func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error
 	return done, err
 }
 
-// Withdrawn says why nobody wants a delivery any more, as Deliver would; empty: somebody does, or it was shown
-// already. As long as the issue has the labels that it should have, it costs no request.
+// Withdrawn returns the same reason as Deliver for which a delivery is no longer wanted. It returns an empty string if
+// the delivery is wanted or was shown already. It costs no request as long as the issue has the expected labels.
 func (c *Deliveries) Withdrawn(ctx context.Context, i tracker.Issue) (why string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {

@@ -25,18 +25,18 @@ const (
 	PullClosed = "closed" // without being merged
 )
 
-// PullRequest is what became of a delivery. What comes after Draft is read only while it is open.
+// PullRequest is the state of a delivery. The fields after Draft are read only while it is open.
 type PullRequest struct {
 	Number int
 	URL    string
 	State  string // PullOpen, PullMerged or PullClosed
-	By     string // login of who merged or closed it, "" unknown
+	By     string // login of the person who merged or closed it, or ""
 	Head   string // SHA
 	Draft  bool
 
 	// it cannot be merged cleanly. Until GitHub has found out, which takes it seconds after a push, false.
 	Conflict bool
-	Settled  bool            // no check of Head is under way
+	Settled  bool            // all checks of Head have finished
 	Failing  []FailedCheck   // of Head, by name
 	Changes  []ChangeRequest // oldest first
 }
@@ -44,7 +44,7 @@ type PullRequest struct {
 // FailedCheck is a check run or a commit status that failed.
 type FailedCheck struct{ Name, URL, Text string }
 
-// ChangeRequest is the latest opinion of a person with write access, who wants something changed.
+// ChangeRequest is the latest review of a person with write access who requests changes.
 type ChangeRequest struct {
 	ID   int64 // of the review
 	By   string
@@ -58,11 +58,11 @@ const (
 	failuresListed = 50
 )
 
-// badConclusions are those of check runs that failed. One that was cancelled or is stale says nothing about the work.
+// badConclusions are the conclusions of failed check runs. Cancelled and stale runs are not evidence about the work.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
 
-// PullRequest reads a pull request of an issue's repository: its checks, and who wants it changed. All requests
-// are conditional: one that has not changed costs nothing of the hourly limit.
+// PullRequest reads a pull request of an issue's repository with its checks and change requests. All requests are
+// conditional, so an unchanged pull request does not count against the hourly limit.
 func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -83,7 +83,7 @@ func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (P
 		return pr, nil
 	case raw.GetState() != "open":
 		pr.State = PullClosed
-		// a pull request does not say who closed it
+		// a pull request does not name the person who closed it
 		about, _, err := c.conn.Lane(gate.Reads).Issues.Get(ctx, p.Owner, p.Repo, number)
 		pr.By = about.GetClosedBy().GetLogin()
 		return pr, api.Normalize(err)
@@ -151,7 +151,8 @@ func (pr *PullRequest) fails(name, address, text string) {
 	})
 }
 
-// unlessForbidden goes on without what the token may not read: a person sees it on the page of the pull request.
+// unlessForbidden ignores an error for a resource that the token may not read. People see it on the page of the pull
+// request.
 func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error {
 	if api.StatusOf(err) != http.StatusForbidden || api.KindOf(err) != api.KindPermanent {
 		return err
@@ -161,11 +162,11 @@ func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error 
 	return nil
 }
 
-// opinions are the states of a review that stand until the same person's next one. A mere comment takes nothing back.
+// opinions are the states of a review that stay valid until the same person's next review. A mere comment does not
+// revoke a review.
 var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 
-// changeRequests are the reviews of people with write access who want something changed and have said nothing
-// else since.
+// changeRequests returns the reviews of people with write access who request changes and have not reviewed again since.
 func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeRequest, error) {
 	latest := map[string]*gh.PullRequestReview{}
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
@@ -203,7 +204,7 @@ func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeR
 	return all, c.addInline(ctx, p, all)
 }
 
-// addInline adds to each review what its author wrote at lines of files.
+// addInline adds the inline comments of its author to each review.
 func (c *Deliveries) addInline(ctx context.Context, p api.Place, all []ChangeRequest) error {
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
 		list, resp, err := c.conn.Lane(gate.Reads).PullRequests.ListComments(ctx, p.Owner, p.Repo, p.Number,

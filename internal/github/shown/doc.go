@@ -1,11 +1,10 @@
-// Package shown leaves of a text what a person sees of it on GitHub: what reaches an agent, people must have
-// been able to read.
+// Package shown removes the parts of a text that a person does not see on GitHub. An agent must get only text that
+// people could read.
 //
-// Markdown is read as a syntax tree. Taken out is what its page does not show: comments of HTML, also where
-// they are never closed, definitions of links that nothing refers to, notes that nothing refers to, the titles
-// of links and images, descriptions of images that are longer than a caption, attributes of HTML, and
-// characters without a shape, also where an entity names them. What is folded (<details>) is shown, and so is
-// all code. Nothing else is changed, down to the last byte.
+// The package parses Markdown into a syntax tree. It removes HTML comments, even unclosed ones, unused definitions of
+// links and footnotes, titles of links and images, descriptions of images that are longer than a caption, attributes of
+// HTML, and invisible characters, including entities for them. Folded text (<details>) and all code stay. All other
+// bytes stay unchanged.
 //
-// The package has no state, and reads nothing.
+// The package has no state and does no I/O.
 package shown

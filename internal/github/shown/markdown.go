@@ -18,15 +18,14 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// longestCaption is how many characters of an image's description are taken for one. It is shown where the
-// image is not.
+// longestCaption is the longest description of an image that counts as a caption, in characters. Pages show it in place
+// of a missing image.
 const longestCaption = 60
 
 var parser = goldmark.New(goldmark.WithExtensions(extension.GFM)).Parser()
 
 var (
-	// What is between the marks is a comment, an instruction or a declaration: up to the closing mark, or all
-	// that follows.
+	// A comment, an instruction or a declaration, up to the closing mark or the end of the text.
 	unseenHTML = regexp.MustCompile(
 		`(?s)<!--.*?(?:-->|\z)|<\?.*?(?:\?>|\z)|<!\[CDATA\[.*?(?:\]\]>|\z)|<![A-Za-z].*?(?:>|\z)`)
 	tag = regexp.MustCompile(
@@ -36,13 +35,13 @@ var (
 	footnote  = regexp.MustCompile(`^\[\^[^\]\s]+\]:`)
 )
 
-// seenAttributes lead somewhere, or are how the page looks. All others can be any words.
+// seenAttributes hold a target or affect the layout of the page. All others can contain hidden text.
 var seenAttributes = []string{
 	"href", "src", "width", "height", "align", "open", "checked", "disabled", "start",
 	"colspan", "rowspan",
 }
 
-// Markdown returns what of a text its page shows, and how many passages were left out.
+// Markdown returns the visible part of a text and the number of removed passages.
 func Markdown(words string) (seen string, hidden int) {
 	d := &document{source: []byte(words)}
 	d.root = parser.Parse(text.NewReader(d.source))
@@ -57,7 +56,7 @@ func Markdown(words string) (seen string, hidden int) {
 	return seen, cut + blank
 }
 
-// span is a part of the source that is left out.
+// span is a removed part of the source.
 type span struct{ from, to int }
 
 type document struct {
@@ -72,7 +71,7 @@ func (d *document) cut(from, to int) {
 	}
 }
 
-// without is the source without what is cut, and how many parts that were.
+// without returns the source without the cut parts, and their number.
 func (d *document) without() (rest string, parts int) {
 	slices.SortFunc(d.cuts, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	var b strings.Builder
@@ -135,8 +134,7 @@ func linesOf(n ast.Node) (from, to int) {
 	return lines.At(0).Start, lines.At(lines.Len() - 1).Stop
 }
 
-// html leaves tags, and of their attributes those that are seen. A comment that its block does not close hides
-// everything behind it.
+// html keeps tags and their visible attributes. An unclosed comment hides all text after it.
 func (d *document) html(from, to int) {
 	if from < 0 {
 		return
@@ -182,7 +180,7 @@ func (d *document) definition(n *ast.LinkReferenceDefinition) {
 	d.quoted(from, to, n.Title)
 }
 
-// title leaves out what is seen only under the pointer. That of a reference stands in its definition.
+// title removes text that is visible only under the pointer. The definition of a reference contains its title.
 func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	if r != nil || len(title) == 0 {
 		return
@@ -197,7 +195,7 @@ func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	}
 }
 
-// quoted leaves out every place where some words stand as a title, with their marks.
+// quoted removes all occurrences of some words as a title, with their quotation marks.
 func (d *document) quoted(from, to int, words []byte) {
 	if from < 0 || len(words) == 0 {
 		return
@@ -219,7 +217,7 @@ func (d *document) quoted(from, to int, words []byte) {
 	}
 }
 
-// caption leaves out a description that is longer than one.
+// caption removes a description that is longer than a caption.
 func (d *document) caption(n *ast.Image) {
 	from, to := -1, -1
 	_ = ast.Walk(n, func(in ast.Node, entering bool) (ast.WalkStatus, error) { // the function never fails
@@ -236,7 +234,7 @@ func (d *document) caption(n *ast.Image) {
 	}
 }
 
-// entities leaves out those that name a character without a shape.
+// entities removes entities for invisible characters.
 func (d *document) entities(from, to int) {
 	for _, m := range entity.FindAllIndex(d.source[from:to], -1) {
 		named := html.UnescapeString(string(d.source[from+m[0] : from+m[1]]))
