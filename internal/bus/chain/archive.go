@@ -20,18 +20,18 @@ const segmentExt = ".jsonl.zst"
 // Segment is an archived part of the journal: a File in the archive's folder.
 type Segment struct {
 	Path        string
-	First, Last uint64 // sequences, as the name says
+	First, Last uint64 // sequences from the file name
 	Bytes       int64
 	At          time.Time // when it was archived
 }
 
-// SegmentPath is where the segment of these sequences is.
+// SegmentPath returns the path of the segment with these sequences.
 func SegmentPath(dir string, first, last uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%012d-%012d%s", first, last, segmentExt))
 }
 
-// Segments lists an archive's folder in the order of the journal. What is no segment is not listed; a folder
-// that is not there has none.
+// Segments lists the segments in an archive's folder in the order of the journal. It ignores other files, and returns
+// an empty list for a missing folder.
 func Segments(dir string) ([]Segment, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

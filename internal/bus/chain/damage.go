@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// ErrDamaged: the journal is not as it was written. A *Damage says where.
+// ErrDamaged means that the journal differs from what was written. A *Damage has the location.
 var ErrDamaged = errors.New("journal: damaged")
 
-// Kind is what is wrong with a journal.
+// Kind is the kind of a journal's damage.
 type Kind string
 
 // The kinds of damage.
@@ -19,12 +19,12 @@ const (
 	Broken Kind = "broken" // a batch cannot be read, or does not follow from the one before
 )
 
-// Damage is the first place where a journal is not as it was written.
+// Damage is the first difference between a journal and what was written.
 type Damage struct {
 	Kind  Kind   `json:"kind"`
-	Where string `json:"where,omitempty"` // name of the file; empty: the live journal
-	Seq   uint64 `json:"seq"`             // the first batch that is not there as it was; all before it are sound
-	Want  string `json:"want"`            // what had to be there, and who knows
+	Where string `json:"where,omitempty"` // name of the file, or empty for the live journal
+	Seq   uint64 `json:"seq"`             // the first missing or changed batch; all earlier ones are intact
+	Want  string `json:"want"`            // the expected value and its source
 	Got   string `json:"got"`
 }
 

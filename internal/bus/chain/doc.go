@@ -1,15 +1,15 @@
-// Package chain says what makes a journal whole: each batch names the digest of everything before it, so that a
-// batch that was changed, lost or put in cannot be passed over.
+// Package chain verifies the integrity of a journal. Each batch names the digest of all earlier batches, so a changed,
+// lost or inserted batch is always detected.
 //
 //	head(0) = 32 zero bytes        head(n) = SHA-256(head(n-1) ‖ id(n) ‖ 0x00 ‖ data(n))
 //
-// A batch carries head(n-1) in its header HeaderPrev. Batches of before there was a chain have none: heads are
-// computed over them just the same, and from the first batch with a header on every batch must have one, and it
-// must be right. What the chain cannot tell is where the journal ended: that is what a Mirror is for, a small
-// file outside of the journal's store, and the head beside each snapshot.
+// A batch carries head(n-1) in its header HeaderPrev. Batches from before the chain existed have no header, but heads
+// are computed over them as well. From the first batch with a header on, every batch must have a correct one. The chain
+// cannot tell where the journal ended. A Mirror, a small file outside of the journal's store, and the head of each
+// snapshot record that.
 //
-// A journal on disk, exported or archived, is a File: JSON Lines, compressed with zstd; the first line says
-// what it is, the last one where it ends. A file without its last line was cut.
+// A journal on disk, exported or archived, is a File of JSON Lines, compressed with zstd. The first line identifies the
+// file, and the last line marks its end. A file without the last line was cut.
 //
 // # Invariants
 //

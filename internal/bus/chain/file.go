@@ -25,13 +25,13 @@ type Header struct {
 	Format int `json:"retake_journal"`
 	Source
 	First uint64 `json:"first"` // sequence of the first batch
-	Prev  Digest `json:"prev"`  // the digest before it; zero: not known, or the file begins with the journal
+	Prev  Digest `json:"prev"`  // the digest before it; zero if unknown or at the start of the journal
 }
 
-// Source says whose batches a file has.
+// Source identifies the journal of a file's batches.
 type Source struct {
 	Fleet   string `json:"fleet"`
-	Journal string `json:"journal,omitempty"` // its id; empty: of before journals had one
+	Journal string `json:"journal,omitempty"` // its id, or empty for a journal from before ids existed
 }
 
 // before is the head that the file follows.
@@ -43,14 +43,14 @@ type Trailer struct {
 	Batches uint64 `json:"batches"`
 }
 
-// State is a snapshot: what the batches up to its head lead to.
+// State is a snapshot, the state after the batches up to its head.
 type State struct {
 	Head Head
 	Data []byte
 }
 
-// line is any of the lines of a file but the first. Data is text, so that the file compresses well and can be
-// read; raw is for what is no UTF-8.
+// line is any line of a file except the first. Data is text, so the file is readable and compresses well. Raw is for
+// data that is not UTF-8.
 type line struct {
 	Seq   uint64    `json:"seq,omitempty"`
 	ID    string    `json:"id,omitempty"`
@@ -86,13 +86,13 @@ type Writer struct {
 	lax     bool
 }
 
-// Create writes a file beside its place, synced, and puts it there when fill has returned without an error. The
-// head is that before the first batch.
+// Create writes and syncs a temporary file, and renames it to path after fill has returned without an error. after is
+// the head before the first batch.
 func Create(path string, of Source, after Head, fill func(*Writer) error) error {
 	return create(path, of, after, false, fill)
 }
 
-// Salvage is Create for a journal that is damaged: holes and wrong links are written as they are.
+// Salvage is Create for a damaged journal. It writes gaps and wrong links unchanged.
 func Salvage(path string, of Source, after Head, fill func(*Writer) error) error {
 	return create(path, of, after, true, fill)
 }
@@ -141,18 +141,18 @@ func (w *Writer) State(s State) error {
 	return w.lines.Encode(l)
 }
 
-// Head is that of the batches so far.
+// Head returns the head after the batches so far.
 func (w *Writer) Head() Head { return w.chain.Head() }
 
-// File is what a file was found to have.
+// File describes a file that was read.
 type File struct {
 	Header  Header
 	Trailer Trailer
-	Sure    bool // the trailer's digest is that of the whole journal: see Chain.Sure
+	Sure    bool // the trailer's digest covers the whole journal, see Chain.Sure
 }
 
-// Read reads a file to its end and hands out its batches and its snapshots, each as soon as it is known to
-// follow; either may be nil. Errors: a *Damage, that of a callback, or that of the system.
+// Read reads a file to its end and hands out its batches and its snapshots, each as soon as its link is verified.
+// Either callback may be nil. It returns a *Damage, an error of a callback, or an error of the system.
 func Read(path string, batch func(Record) error, state func(State) error) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,7 +163,7 @@ func Read(path string, batch func(Record) error, state func(State) error) (File,
 	return out, Located(err, filepath.Base(path))
 }
 
-// systems: the file cannot be read, which says nothing of what is in it.
+// systems reports an error of the system while reading, which is not evidence of damage.
 func systems(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok

@@ -10,7 +10,7 @@ import (
 // HeaderPrev is the header of a batch that has the digest before it, in hex.
 const HeaderPrev = "Retake-Prev"
 
-// Digest is that of a journal up to some batch. Zero: not known, or before the first batch.
+// Digest is the digest of a journal up to a batch. Zero means unknown, or before the first batch.
 type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
@@ -28,13 +28,14 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Head is a place in the journal: the sequence of a batch (0: before the first), and the digest up to and with it.
+// Head is a position in the journal. It has the sequence of a batch, or 0 before the first, and the digest up to and
+// including that batch.
 type Head struct {
 	Seq    uint64 `json:"seq"`
 	Digest Digest `json:"digest"`
 }
 
-// Known reports whether the digest is known. It is not where a journal begins that is older than the chain.
+// Known reports whether the digest is known. It is unknown at the start of a journal that is older than the chain.
 func (h Head) Known() bool { return h.Seq == 0 || h.Digest != Digest{} }
 
 func (h Head) String() string { return fmt.Sprintf("%d (%.8s)", h.Seq, h.Digest) }
@@ -54,8 +55,8 @@ func (h Head) Next(id string, data []byte) Head {
 // Record is one batch of the journal.
 type Record struct {
 	Seq  uint64
-	ID   string    // of the batch, unique for ever
-	Prev string    // the digest before it, in hex; empty: of before there was a chain
+	ID   string    // of the batch, unique for all time
+	Prev string    // the digest before it, in hex; empty if the batch is older than the chain
 	At   time.Time // when the server stored it
 	Data []byte
 }
@@ -63,24 +64,24 @@ type Record struct {
 // Chain follows the batches of a journal one by one.
 type Chain struct {
 	head   Head
-	sure   bool // the digest is that of the whole journal: not of what is left of one that is older than the chain
+	sure   bool // the digest covers the whole journal, not just the rest of one that is older than the chain
 	linked bool // from here on every batch must name the one before
 }
 
-// Follow begins behind a head. A head behind a batch whose digest is known was written with a chain: all after
-// it must link.
+// Follow begins after a head. If the head has a known digest, it was written with a chain, so all later batches must
+// link.
 func Follow(from Head) *Chain {
 	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}
 }
 
-// Sure reports whether the head can be compared with what others know. If the digest that it began at is not
-// known, it can be from the first batch on that names the one before.
+// Sure reports whether the head can be compared with heads from other sources. If the starting digest is unknown, it
+// can from the first batch with a header on.
 func (c *Chain) Sure() bool { return c.sure }
 
-// Head is that of the batches so far.
+// Head returns the head after the batches so far.
 func (c *Chain) Head() Head { return c.head }
 
-// Add takes the next batch. An error is a *Damage, and nothing was added.
+// Add checks and adds the next batch. An error is a *Damage, and the head is unchanged.
 func (c *Chain) Add(r Record) error {
 	if r.Seq != c.head.Seq+1 {
 		return &Damage{

@@ -17,22 +17,22 @@ import (
 // slotBytes is the size of one of the mirror's two slots.
 const slotBytes = 256
 
-// Mark says how far a journal went.
+// Mark records a journal's end.
 type Mark struct {
-	Journal string // its id; empty: of before journals had one
+	Journal string // its id, or empty for a journal from before ids existed
 	Head    Head
 }
 
-// Mirror is a file outside of the journal's store that says how far the journal went. It has two slots, written
-// by turns, each with a checksum: a write that was interrupted costs the newer one only. It is not synced at
-// each batch: a mirror that is behind is fine.
+// Mirror is a file outside of the journal's store that records the journal's end. It has two slots with checksums,
+// which are written alternately, so an interrupted write loses only the newer one. It is not synced at each batch,
+// because a mirror may lag behind.
 type Mirror struct {
 	f      *os.File
-	stream string // whose head it is; slots of another one do not count
+	stream string // the stream of the head; slots of other streams do not count
 }
 
-// OpenMirror opens the mirror of a stream, or makes it. The mark is the newest that can be read; zero if there
-// is none, found is false then.
+// OpenMirror opens or creates the mirror of a stream. It returns the newest readable mark. found is false without a
+// readable mark.
 func OpenMirror(path, stream string) (m *Mirror, newest Mark, found bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -50,7 +50,8 @@ func OpenMirror(path, stream string) (m *Mirror, newest Mark, found bool, err er
 	return &Mirror{f: f, stream: stream}, newest, found, nil
 }
 
-// ReadMirror returns the newest mark of a mirror that somebody else may be writing. found is false if there is none.
+// ReadMirror returns the newest mark of a mirror that another process may be writing. found is false without a readable
+// mark.
 func ReadMirror(path, stream string) (newest Mark, found bool, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -92,8 +93,8 @@ func readSlot(slot []byte, stream string) (m Mark, ok bool) {
 	return m, bytes.Equal(slot, writeSlot(m, stream))
 }
 
-// writeSlot is a line of text, so that a person can read it: stream, sequence, digest, the journal's id if it
-// has one, checksum of what is before it.
+// writeSlot returns a slot as a line of text that people can read. It has the stream, the sequence, the digest, the
+// journal's id if any, and a checksum of these.
 func writeSlot(m Mark, stream string) []byte {
 	line := fmt.Sprintf("%s %d %s", stream, m.Head.Seq, m.Head.Digest)
 	if m.Journal != "" {
@@ -109,14 +110,14 @@ func (m *Mirror) Write(to Mark) error {
 	return err
 }
 
-// Reset says that a new journal begins behind a head, whatever was before.
+// Reset records that a new journal begins after a head, and discards the old marks.
 func (m *Mirror) Reset(to Mark) error {
 	slot := writeSlot(to, m.stream)
 	_, err := m.f.WriteAt(append(slot, slot...), 0)
 	return errors.Join(err, m.f.Sync())
 }
 
-// Sync makes what was written last a power cut.
+// Sync makes the last write survive a power cut.
 func (m *Mirror) Sync() error { return m.f.Sync() }
 
 // Close closes the file.

@@ -18,9 +18,9 @@ import (
 // its snapshots, and of reports and dead letters.
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
-// adoptStreams moves the streams that were stored under the earlier accounts to those that have keys. It can be
-// cut off at any moment and goes on at the next start. Where both have a stream, an earlier version has run
-// again since: its stream is what the world is like now, and the other one is kept beside the bus's streams.
+// adoptStreams moves the streams of the earlier accounts to the accounts with keys. If it is interrupted, the next
+// start continues it. If both accounts have a stream, an earlier version has run again since. Its stream is then the
+// current one, and the other one is kept next to the bus's streams.
 func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
 	store := filepath.Join(dir, dirStreams, "jetstream") // the second one is NATS's own folder within
 	aside := filepath.Join(dir, "streams-before-"+time.Now().UTC().Format("20060102-150405Z"))
@@ -50,7 +50,7 @@ func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
 	return nil
 }
 
-// replaceStream moves a stream's folder; what is there already goes into the folder aside.
+// replaceStream moves a stream's folder. An existing folder at the target is moved into aside.
 func replaceStream(from, to, aside string, log *zap.Logger) error {
 	switch _, err := os.Lstat(to); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -6,18 +6,18 @@
 //
 // # Accounts
 //
-// Package keys describes them. Every stream lives in an account that no worker is in, and the journal in one
-// that nobody but the director is in. A publisher may put any subject into a message's reply field, and a
-// stream sends its acknowledgement there: were the journal within reach, a worker, or a person, could append to
-// it. The server knows the accounts from claims in its folder; those of WORKERS are pushed by the director.
+// Package keys describes them. Workers are not in the account of any stream, and only the director is in the account of
+// the journal. A publisher may put any subject into a message's reply field, and a stream sends its acknowledgement
+// there. If the journal were in the same account, a worker or a person could append to it that way. The server reads
+// the accounts from claims in its folder. The director pushes those of WORKERS.
 //
 // # Listening
 //
-// NATS itself listens nowhere (DontListen): it can listen on one host or on all of them, and all is not
-// acceptable. The relay listens on each host and copies every connection to the server's in-process connection.
-// So all hosts are alike, a taken port is our own error with its own advice, and without any host the server
-// runs without a socket. On every host but loopback it speaks TLS. It bounds connections and bytes; for another
-// server it can do so, too (Relay).
+// NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts, and all is not
+// acceptable. The relay listens on each host and copies every connection to the server's in-process connection. All
+// hosts therefore behave the same, a port in use gives an error with advice, and without any host the server runs
+// without a socket. The relay speaks TLS on every host but loopback. It bounds connections and bytes. It can also
+// protect another server (Relay).
 //
 // # Invariants
 //

@@ -15,10 +15,10 @@ type Limits struct {
 	Total     int
 }
 
-// DefaultLimits are those of a relay that does not know how many workers there are.
+// DefaultLimits are the limits of a relay that does not know the number of workers.
 var DefaultLimits = Limits{PerSource: 16, Local: 256, Total: 1024}
 
-// limitsFor are those of so many workers: none of them can take what the others need.
+// limitsFor returns the limits for a number of workers. No worker can use up the share of the others.
 func limitsFor(workers int) Limits {
 	if workers == 0 {
 		return DefaultLimits
@@ -50,14 +50,15 @@ type source struct {
 
 func newGate(l Limits) *gate { return &gate{limits: l, sources: map[netip.Addr]*source{}} }
 
-// limit takes other limits for who comes from now on.
+// limit sets the limits for new connections.
 func (g *gate) limit(l Limits) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.limits = l
 }
 
-// enter lets a connection in, or says why not; leave is called once when it has ended.
+// enter admits a connection, or returns the reason for refusing it. The caller calls leave once after the connection
+// has ended.
 func (g *gate) enter(from net.Addr) (leave func(), why string) {
 	of := sourceOf(from)
 	g.mu.Lock()
@@ -92,7 +93,7 @@ func (g *gate) enter(from net.Addr) (leave func(), why string) {
 	}, ""
 }
 
-// forget drops the sources of which nothing needs to be known any more, and reports whether there were any.
+// forget drops obsolete sources, and reports whether it dropped any.
 func (g *gate) forget() bool {
 	before := len(g.sources)
 	for a, s := range g.sources {

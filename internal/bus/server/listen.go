@@ -18,7 +18,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// keptPort remembers what was chosen for which configured port, so that a changed configuration chooses anew.
+// keptPort records the chosen port and the configured one, so a changed configuration leads to a new choice.
 type keptPort struct {
 	Configured int `json:"configured"`
 	Port       int `json:"port"`
@@ -28,8 +28,8 @@ type keptPort struct {
 // wrong.
 const freePortTries = 20
 
-// Ports to choose from lie below those that Linux gives to whoever asks for any (32768 and up): an outgoing connection
-// of some program cannot take ours while the director is away.
+// The range of ports to choose from is below Linux's ephemeral ports (32768 and up), so an outgoing connection of
+// another program cannot take our port while the director is down.
 const (
 	firstFreePort = 20000
 	freePorts     = 32768 - firstFreePort
@@ -37,8 +37,8 @@ const (
 
 func anyPort() int { return firstFreePort + rand.N(freePorts) }
 
-// A program that is just being started holds copies of all our sockets until it runs: a port can be taken for a moment
-// although the director that had it has ended.
+// A child process holds copies of all our sockets between fork and exec. A port can therefore stay in use briefly after
+// its director has ended.
 const (
 	copiesLast = 2 * time.Second
 	lookAgain  = 20 * time.Millisecond

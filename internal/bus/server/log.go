@@ -12,8 +12,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of what the server's own log adds to the director's. A client chooses how often some of it comes, and
-// a part of the text.
+// Bounds on the server's lines in the director's log. A client controls the rate of some lines and part of their text.
 const (
 	linesPerSecond = 1  // of one kind
 	linesAtOnce    = 10 // of one kind
@@ -23,15 +22,15 @@ const (
 // signInRefused is in each line about a client that may not sign in.
 const signInRefused = "authentication error"
 
-// kinds of lines that a client can cause at will. Each is sampled by itself, so that none hides the others, nor
-// what is of no such kind.
+// kinds of lines that a client can cause at will. Each is sampled separately, so one kind cannot hide the others or the
+// remaining lines.
 var kinds = []string{
 	"Publish Violation", "Subscription Violation", signInRefused, "Slow Consumer", "maximum payload",
 	"maximum subscriptions", "Parser ERROR", "",
 }
 
-// number is that of a connection, which the server puts before a line. What the client calls itself comes
-// behind it, in quotes.
+// number matches the number of a connection at the start of a line. The name that the client has chosen follows it in
+// quotes.
 var number = regexp.MustCompile(`^[^"]{1,128}? - cid:(\d+)\b`)
 
 // serverLog passes on the server's warnings and errors, sampled; the rest is for debugging. The server calls it
@@ -42,10 +41,10 @@ type serverLog struct {
 	paces   []pace // as kinds
 }
 
-// pace is how much of one kind is passed on.
+// pace limits the lines of one kind.
 type pace struct {
 	limit   *rate.Limiter
-	skipped atomic.Uint64 // since the last one that was
+	skipped atomic.Uint64 // since the last line that was passed on
 }
 
 func newServerLog(log *zap.Logger) *serverLog {
@@ -56,7 +55,7 @@ func newServerLog(log *zap.Logger) *serverLog {
 	return l
 }
 
-// pass writes a line unless there were too many of its kind. What it is going to say is formatted only then.
+// pass writes a line unless there were too many of its kind. It formats only lines that it writes.
 func (l *serverLog) pass(write func(string, ...zap.Field), format string, v []any) {
 	kind := slices.IndexFunc(kinds, func(k string) bool { return strings.Contains(format, k) })
 	if told := l.refused.Load(); told != nil && strings.HasSuffix(kinds[kind], "Violation") {
@@ -94,8 +93,8 @@ func (l *serverLog) Noticef(format string, v ...any) {
 func (l *serverLog) Warnf(format string, v ...any)  { l.pass(l.log.Warn, format, v) }
 func (l *serverLog) Fatalf(format string, v ...any) { l.log.Error("nats: " + line(format, v)) }
 
-// Errorf: a worker that connects again may be early, and is known as soon as the director has told the server
-// of the workers' account.
+// Errorf logs an error of the server. A worker may reconnect too early. The server knows it only after the director has
+// pushed the workers' account.
 func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.Contains(format, signInRefused) {
 		l.pass(l.log.Warn, format, v)

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of one connection through a relay. NATS itself closes one that has not signed in within its own time.
+// Bounds of one connection through a relay. NATS itself closes a connection that does not sign in within authTimeout.
 const (
 	handshakeTimeout = 5 * time.Second
-	writeTimeout     = 10 * time.Second // of somebody outside who does not read
+	writeTimeout     = 10 * time.Second // for a peer that does not read
 	bytesPerSecond   = 4 << 20          // from outside; more waits
 	bytesBurst       = 8 << 20
 	copyBuffer       = 16 << 10
@@ -27,7 +27,7 @@ const (
 // acceptAgain is the pause after a connection could not be accepted.
 const acceptAgain = 100 * time.Millisecond
 
-// entrance is where a relay listens.
+// entrance is a listener of a relay.
 type entrance struct {
 	net.Listener
 	tls *tls.Config // nil: plain
@@ -44,8 +44,8 @@ type relay struct {
 	running   sync.WaitGroup
 }
 
-// Relay passes connections that come in at a listener on to a NATS server's address, byte for byte, within the
-// limits, until ctx ends. What is said on them, TLS included, is between both ends.
+// Relay passes connections that come in at a listener on to a NATS server's address, byte for byte, within the limits,
+// until ctx ends. It does not interpret the bytes, which include TLS.
 func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *zap.Logger) {
 	connect := func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
@@ -107,7 +107,7 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 	}
 }
 
-// refuse closes at once, and leaves nothing behind in the kernel.
+// refuse closes a connection at once, without state left in the kernel.
 func refuse(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -152,11 +152,11 @@ func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config)
 	back.Wait()
 }
 
-// greeting says in the server's first line, which begins what is read from it, that there is TLS: the server
-// itself knows nothing of ours, and a client that was told to have it does not go on without that word.
+// greeting adds TLS to the server's first line. The server does not know about our TLS, and a client that requires it
+// stops if that line does not announce it.
 type greeting struct {
 	net.Conn
-	rest io.Reader // what is read next; nil: nothing was read so far
+	rest io.Reader // the next bytes to read; nil before the first read
 }
 
 func (g *greeting) Read(p []byte) (int, error) {

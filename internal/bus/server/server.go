@@ -28,7 +28,7 @@ const (
 	readyTimeout = 20 * time.Second
 )
 
-// Files and folders in the bus's folder, besides the streams.
+// Files and folders in the bus's folder, in addition to the streams.
 const (
 	filePort    = "port.json"
 	dirKeys     = "keys"
@@ -39,9 +39,9 @@ const (
 // authTimeout is how long a connection may stay without signing in.
 const authTimeout = 2 * time.Second
 
-// What waits at the server for a client that does not read, in bytes, and how long. It is disconnected then.
-// The director itself reads at once, but the flow control of a stream lets through more than half of this
-// before it waits: a snapshot.
+// Bounds on the bytes that wait for a client that does not read, and on the time. Beyond them the server disconnects
+// the client. The director itself reads at once, but a stream's flow control, as for a snapshot, sends more than half
+// of these bytes before it waits.
 const (
 	maxPending    = 16 << 20
 	writeDeadline = 10 * time.Second
@@ -50,14 +50,14 @@ const (
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
 	Dir string // streams, port, keys, operator's credential; created with mode 0700
-	// addresses to listen on, with TLS unless it is loopback; none: connections of this process only
+	// addresses to listen on, with TLS except on loopback; if empty, only this process can connect
 	ListenHosts []string
 	Names       []string // more names and addresses that workers reach it by
-	MaxWorkers  int      // bounds the connections; 0: as for many
-	Port        int      // the port at the first start, 0 to 65535; 0: any free one. The one chosen is persisted
+	MaxWorkers  int      // bounds the connections; 0 means the bounds for many workers
+	Port        int      // the port at the first start; 0 means any free one. The choice is persisted
 	Prefix      string   // of every subject; default wire.DefaultPrefix
 	Fleet       string   // names the server
-	SyncAlways  bool     // fsync every write, so that a power cut costs nothing
+	SyncAlways  bool     // fsync every write, so a power cut does not lose data
 	Log         *zap.Logger
 }
 
@@ -95,7 +95,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Admit bounds the connections of so many workers from now on.
+// Admit sets the bounds on connections for a number of workers.
 func (s *Server) Admit(workers int) { s.relay.gate.limit(limitsFor(workers)) }
 
 func (s *Server) start(ctx context.Context, o Options) error {
@@ -132,7 +132,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// entrances speak TLS wherever others than this machine may listen in.
+// entrances speak TLS on all hosts but loopback.
 func (s *Server) entrances(o Options, listeners []net.Listener) ([]entrance, error) {
 	var all []entrance
 	var secure *tls.Config
@@ -177,7 +177,7 @@ func (s *Server) startNATS(o Options) error {
 	if s.nats, err = natsd.NewServer(&natsd.Options{
 		ServerName:             "retake-" + o.Fleet,
 		DontListen:             true,
-		NoSigs:                 true, // signals are the director's
+		NoSigs:                 true, // the director handles signals
 		MaxPayload:             keys.MaxPayload,
 		MaxPending:             maxPending,
 		WriteDeadline:          writeDeadline,
@@ -206,11 +206,11 @@ func (s *Server) startNATS(o Options) error {
 // InProcessConn connects without a socket.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.nats.InProcessConn() }
 
-// OnRefused has told, of each message or subscription that a client has no permission for, the number of its
-// connection, as in the server's events. told must not block.
+// OnRefused registers a callback for each message or subscription that a client has no permission for. It receives the
+// number of the connection, as in the server's events, and must not block.
 func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&told) }
 
-// Keys are those that the server trusts.
+// Keys returns the keys that the server trusts.
 func (s *Server) Keys() *keys.Director { return s.keys }
 
 // Dir is the folder of the bus.
