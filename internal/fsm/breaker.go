@@ -74,7 +74,7 @@ func (m *memory) Incidents() []Incident {
 	})
 }
 
-// AllIncidents lists all known outages, including suspected ones and ones that are over.
+// AllIncidents lists all known outages, including suspected and past ones.
 func (m *memory) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
 
 // applyBreaker counts a failure in the breaker of its incident, and returns the verdict that takes the incident into

@@ -82,7 +82,7 @@ func (m *attempts) withdraw(t *Task, why, taken string) {
 	}
 }
 
-// release ends a claim that has no container or whose container is gone.
+// release ends a claim without a running container.
 func (m *attempts) release(t *Task, on Trigger, note ReleaseNote) {
 	m.overtake(t, note.Why)
 	m.plan(t, Effect{Kind: DoRelease, Release: &note})
@@ -106,8 +106,9 @@ func (m *agenda) claimsCanGoStale() bool {
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 
-// staleAt is when a claim has waited too long for its next attempt, counted from when that attempt could have begun.
-// The time of a limit, a pause or a stopped director does not count as lack of progress.
+// staleAt returns the time at which a claim has waited too long for its next attempt. The wait counts from the first
+// time at which that attempt could begin. The time of a limit, a pause or a stopped director does not count as lack of
+// progress.
 func (m *agenda) staleAt(t *Task) time.Time {
 	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).
 		Add(m.cfg.ClaimStale)
@@ -126,7 +127,7 @@ func (m *attempts) claimStale(t *Task) {
 	m.release(t, OnStale, ReleaseNote{Why: why, Restore: true, Reclaim: true})
 }
 
-// lastFinding returns the failure because of which the task waited for another attempt.
+// lastFinding returns the failure that made the task wait for another attempt.
 func (t *Task) lastFinding(why string) recovery.Finding {
 	f := recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: "director.claim_stale", Confidence: 1}
 	if n := len(t.History); n > 0 {

@@ -13,8 +13,8 @@ import (
 type EffectKind string
 
 // The kinds. The first eight are durable: planned by a fact, emitted again after a restart, carried out in order for
-// each task, and harmless when carried out twice. The others are soft. They are lost with the process, and no decision
-// depends on them.
+// each task, and harmless when carried out twice. The others are soft. They are lost with the process, and decisions do
+// not depend on them.
 const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
 	DoRecheck  EffectKind = "recheck"  // read the issue again: is it still ours?
@@ -159,7 +159,7 @@ type ReleaseNote struct {
 	Restore bool `json:"restore,omitempty"`
 	// Reclaim: the issue is offered again because the claim led nowhere, and a comment tells other directors.
 	Reclaim bool   `json:"reclaim,omitempty"`
-	Merged  bool   `json:"merged,omitempty"` // the pull request was merged, which needs no explanation
+	Merged  bool   `json:"merged,omitempty"` // the pull request was merged, so no comment is needed
 	By      string `json:"by,omitempty"`     // the person who merged it, if known
 	Taken   string `json:"taken,omitempty"`  // by whom: the work is pushed for them
 }

@@ -287,7 +287,7 @@ type EffectEnded struct {
 type Asked struct {
 	Title string `json:"title"`           // the problem, as a title
 	Ask   string `json:"ask"`             // the instructions
-	Reply string `json:"reply,omitempty"` // the one recommended comment; <…> in it is for the person's own words
+	Reply string `json:"reply,omitempty"` // the one recommended comment; people replace <…> in it
 }
 
 // EffectError explains why an effect failed, and whether a retry can help.
@@ -326,7 +326,7 @@ type StopResult struct {
 	Signal   string   `json:"signal,omitempty"`
 	Killed   bool     `json:"killed,omitempty"` // we ended it
 	Limit    string   `json:"limit,omitempty"`  // the memory limit, for people
-	// how much of the work was lost, as a clause for people, if no report came; empty if no loss is known
+	// the loss of work without a report, as a clause for people, or empty
 	Lost    string   `json:"lost,omitempty"`
 	Reports []Report `json:"reports,omitempty"`
 }

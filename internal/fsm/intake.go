@@ -51,8 +51,8 @@ func (v IssueView) eligible() bool {
 	return v.Open && v.has(LabelTask) && !v.has(LabelClaimed) && !v.has(LabelBlocked)
 }
 
-// viewSeen looks for a withdrawal or an answer. It returns false if the view cannot be judged yet and must be
-// read again.
+// viewSeen checks for a withdrawal or an answer. It returns false if the view cannot be judged yet and must be read
+// again.
 func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool) {
 	if asked.Before(t.LabelsAt) {
 		return m.oldView(t, v)
@@ -121,9 +121,9 @@ func (m *recorder) rename(t *Task, title, url string) {
 	}
 }
 
-// readAnswers reads what people with write access did to a blocked issue that has changed. GitHub reports the
-// time of the last change in seconds, so a view taken within a few seconds of it is read once more. While the
-// blocked label is off, somebody has probably answered, so the view stays undecided.
+// readAnswers reads what people with write access did to a blocked issue that has changed. GitHub reports the time of
+// the last change in seconds, so a view taken within a few seconds of it is read once more. While the blocked label is
+// off, a person has probably answered, so the view stays undecided.
 func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged bool) {
 	const settle = 5 * time.Second
 	switch {

@@ -121,7 +121,7 @@ var kinds = func() map[reflect.Type]string {
 	return all
 }()
 
-// KindOf returns the journal's word for a fact, or an empty string if the fact is not in the table.
+// KindOf returns the name of a fact's kind in the journal, or an empty string for an unknown kind.
 func KindOf(f Fact) string { return kinds[reflect.TypeOf(f)] }
 
 // BatchReader reads batches of the journal back. It is for one goroutine; the zero one is ready.

@@ -16,22 +16,21 @@ type Config struct {
 	Watchdog     time.Duration // an attempt's whole life
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
-	// PendingTimeout is how long a runtime that schedules attempts may look for room for an attempt. Zero means that an
-	// attempt runs as soon as it is started.
+	// PendingTimeout bounds the wait for room if the runtime schedules attempts. Zero means that attempts run at once.
 	PendingTimeout time.Duration
-	// FenceAfter is how long the director tries to confirm an attempt's end before it fences the attempt.
+	// FenceAfter bounds the time for which the director tries to confirm an attempt's end. Then it fences the attempt.
 	FenceAfter time.Duration
 	// CheckoutTravels: attempts that begin from now on fetch their checkout and send back their changes.
 	// Otherwise they work on the director's checkout.
 	CheckoutTravels bool
 	ClaimStale      time.Duration // a claim without progress is given back; 0 means never
 	RemindAfter     time.Duration // a question without an answer is raised once more; 0 means never
-	DeliverFor      time.Duration // how long a failing delivery is retried; 0 means without limit
+	DeliverFor      time.Duration // bounds the retries of a failing delivery; 0 means no limit
 	// Caps bound how many tasks with a label hold a slot, by the label in lower case. With a cap of 0 no such
 	// task begins.
 	Caps map[string]int
-	// Repositories are the repositories whose issues are worked on. Tasks under way in other repositories are
-	// finished. An empty list means any repository.
+	// Repositories lists the repositories to work on. Tasks under way in other repositories are finished. An empty list
+	// means any repository.
 	Repositories []string
 	// Only lists the issues that this run takes from the queue. Others wait there. Existing claims continue in any
 	// case. An empty list means all issues.
@@ -45,11 +44,11 @@ type Config struct {
 	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins.
 	// If empty, attempts wait for any closed model.
 	Models []string
-	// MaxStatedWait is how long one task's word may close resources for others, in total per day. With zero,
-	// one task's word does not close anything.
+	// MaxStatedWait bounds the time for which one task alone may close resources for others, in total per day. With
+	// zero, one task alone cannot close a resource.
 	MaxStatedWait time.Duration
 	Classify      func(recovery.Evidence) recovery.Finding
-	Classifier    any // identifies Classify, whose earlier findings are reused; nil disables that
+	Classifier    any // identifies Classify to reuse its earlier findings; nil disables that
 	// Retry paces failed effects; its Max should be minutes, since an outbox waits for as long as an outage lasts.
 	Retry recovery.Backoff
 }

@@ -24,7 +24,7 @@ type memory struct {
 // step.
 func (m *memory) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
 
-// Live are the tasks whose current attempt may have a worker.
+// Live iterates over the tasks that may have a worker.
 func (m *memory) Live() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for t := range m.slots.all() {
@@ -87,7 +87,7 @@ const (
 const SnapshotVersion = 2
 
 // hardState is the state that facts build. A snapshot is its JSON. Lists without omitempty are never nil, so a list
-// that never had an element encodes like one that has lost all of them.
+// that was always empty encodes like one that has become empty.
 type hardState struct {
 	Version  int       `json:"version"`
 	Decided  time.Time `json:"decided"` // when the last fact was

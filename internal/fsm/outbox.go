@@ -12,7 +12,7 @@ import (
 // waiting task holds a slot or has work to deliver.
 const outageWait = time.Minute
 
-// startFor is how long a start waits for an unreachable server. After that the attempt has failed.
+// startFor bounds the wait of a start for an unreachable server. After that the attempt has failed.
 const startFor = 10 * time.Minute
 
 // saidAfter is the number of failed deliveries after which the comment on the issue mentions them.
@@ -77,8 +77,8 @@ func (e EffectEnded) step(m *Machine) {
 
 // tryAgain reports whether a failed effect stays in the outbox. An effect is given up if a later effect in the outbox
 // makes it pointless. A failed start becomes a failed attempt, unless a server was unreachable, so the number of starts
-// is bounded. Stops and questions are retried without limit, because a container must be confirmed gone and a human
-// must be asked.
+// is bounded. Stops and questions are retried without limit, because the director must confirm that a container is gone
+// and must reach a human.
 func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
 	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked:
@@ -97,8 +97,8 @@ func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	return f.Transient && m.patient(p, f)
 }
 
-// patience is how long consecutive failures of one kind are retried before they count. The first row that fits
-// applies. Without a row, or with 0, there is no limit.
+// patience bounds the retries after consecutive failures of one kind. The first row that fits applies. Without a row,
+// or with 0, there is no limit.
 var patience = []struct {
 	row  string     // in the journal; never changes
 	kind EffectKind // empty: any
@@ -114,7 +114,7 @@ var patience = []struct {
 	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
 }
 
-// doubtFor is how long the machine doubts a failure that a single wrong answer could explain.
+// doubtFor is the time before the machine believes a failure that a single wrong answer could explain.
 const doubtFor = 2 * time.Minute
 
 // patienceRow returns the first row that fits a failure and its time. It returns "" if none fits. longest is the

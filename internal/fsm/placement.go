@@ -41,7 +41,7 @@ func (f ContainerWaits) apply(m *agenda, t *Task) {
 }
 
 const (
-	// imageTimeout is how long an attempt waits for an image that cannot be pulled. The runtime tries several times
+	// imageTimeout bounds the wait of an attempt for an image that cannot be pulled. The runtime tries several times
 	// within it. A wait for room may last much longer.
 	imageTimeout = 5 * time.Minute
 	// waitsEvery is the shortest interval between two recorded explanations.

@@ -104,8 +104,8 @@ func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 // because tasks are missing in it.
 func (w RebuildWritten) Unfinished() bool { return w.Part < w.Of }
 
-// RebuildRow is one row of the table that decides the state of a task whose journal is lost. The first matching row
-// counts.
+// RebuildRow is one row of the table that decides the state of a task after the loss of its journal. The first matching
+// row counts.
 type RebuildRow struct {
 	Name    string // in journal and log; never changes
 	If      string

@@ -9,7 +9,7 @@ import (
 // State is a task's state. The order is the usual course of a task. The zero value is not a state.
 type State uint8
 
-// The states. Forgotten ends a task that was never ours. It leaves the memory as soon as its outbox is empty.
+// The states. Forgotten ends a task that was never ours. It leaves the memory after its outbox has become empty.
 const (
 	Forgotten State = iota + 1
 	Queued
@@ -200,7 +200,7 @@ type Transition struct {
 	old   string     // the trigger's string in old journals, set together with Means; empty for newer triggers
 }
 
-// begun lists the states with an attempt under way.
+// begun lists the states with a current attempt.
 var begun = []State{Starting, Running, Suspect}
 
 // idle are the states of a claim without an attempt under way.

@@ -71,7 +71,7 @@ func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Ver
 const rowFixRound = "director.validate_fresh"
 
 // mayFix reports whether the agent may fix work that a clean container has refused. The limit is the same as for fixes
-// in the agent's own container, which the policy does not judge either.
+// in the agent's own container. Both bypass the policy.
 func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
@@ -235,8 +235,8 @@ func (f VerdictMade) ByIncident() bool { return f.Verdict.Row == rowIncident }
 // Redecide decides about the failure of a journaled verdict again, with this machine's configuration. It changes only
 // the machine's time. The machine must have the state just before the fact. At that point the incidents have counted
 // the failure, so canary returns the task that was tried for an incident before that (see Canary). The failure belongs
-// to the incident that the fact names, or else to the one that follows from the finding. It reports false for a verdict
-// that bypassed the policy, or for an unknown task.
+// to the incident in the fact. A fact without an incident leaves the choice to the finding. It reports false for a
+// verdict that bypassed the policy, or for an unknown task.
 func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident string) IssueKey) (VerdictMade, bool) {
 	t := m.Task(f.Task)
 	if t == nil || !f.ByPolicy() {
