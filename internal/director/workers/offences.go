@@ -14,10 +14,19 @@ import (
 	"retake/internal/recovery"
 )
 
+// OffenceStore is the part of the bus that Offences uses.
+type OffenceStore interface {
+	Offences(ctx context.Context) ([]bus.Offence, error)
+	OffenceReported(worker string)
+}
+
+// offencesAgain is the pause after a failure to read the offences. The bus may be away for long.
+const offencesAgain = 5 * time.Second
+
 // Offences ends the attempts of workers that this or an earlier director cut off from the bus. Like every attempt,
 // they end with a report.
 type Offences struct {
-	Bus  *bus.Bus
+	Bus  OffenceStore
 	Ends *Ends
 	Bell loop.Bell // rung for each new offence; the bus keeps offences until they are reported
 	Log  *zap.Logger
@@ -28,18 +37,20 @@ func (o *Offences) Run(ctx context.Context) error {
 	for {
 		all, err := o.Bus.Offences(ctx)
 		if err != nil && ctx.Err() == nil {
-			o.Log.Warn("offences are not known yet", zap.Error(err))
+			o.Log.Warn("cannot read offences", zap.Error(err))
 		}
 		for _, f := range all {
 			if o.Ends.End(ctx, f.Worker, bus.OffenceID(f.Worker), recovery.PolicyViolation, recovery.CutOff+f.What) {
 				o.Bus.OffenceReported(f.Worker)
 			}
 		}
+		var again <-chan time.Time
 		if err != nil {
-			o.Bell.Ring()
+			again = time.After(offencesAgain)
 		}
 		select {
 		case <-o.Bell:
+		case <-again:
 		case <-ctx.Done():
 			return nil
 		}
