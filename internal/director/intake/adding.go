@@ -32,7 +32,7 @@ type Adder struct {
 	// Story returns the story of an issue's task, if the read model knows it.
 	Story func(ctx context.Context, k fsm.IssueKey) (told story.Story, known bool, err error)
 	Ring  func(repo string) // polls a repository soon
-	// NotWritten and TooBusy are the reasons, for people, that the journal or the owner gives no answer.
+	// NotWritten and TooBusy are the reasons, for people, why the journal or the owner gives no answer.
 	NotWritten, TooBusy string
 	Log                 *zap.Logger
 }

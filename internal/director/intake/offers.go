@@ -58,8 +58,8 @@ func (l *lookups) first(a, b tracker.Issue) int {
 	return 1
 }
 
-// View converts an issue. An eligible issue gets its place in the queue. If no one with write access has offered the
-// issue, View removes the task label from the view. left is the number of lookups that remain for dependencies.
+// View converts an issue. An eligible issue gets its position in the queue. If no one with write access has offered
+// the issue, View removes the task label from the view. left is the number of lookups that remain for dependencies.
 func (o *Offers) View(ctx context.Context, i tracker.Issue, left *int) (fsm.IssueView, error) {
 	v := o.IssueView(i)
 	if !v.Open {
@@ -164,7 +164,7 @@ func (o *Offers) AsksForWork(i tracker.Issue) bool {
 	return i.State == "open" && i.Has(names.Task) && !i.Has(names.Claimed) && !i.Has(names.Blocked)
 }
 
-// IssueView converts any issue for the machine, without its place in the queue.
+// IssueView converts any issue for the machine, without its position in the queue.
 func (o *Offers) IssueView(i tracker.Issue) fsm.IssueView {
 	v := fsm.IssueView{
 		Key: fsm.IssueKey(i.Key), Title: i.Title, URL: i.URL, Open: i.State == "open",

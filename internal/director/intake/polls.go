@@ -44,7 +44,7 @@ type Polls struct {
 	Refusals      *Postponed                                   // issues whose claim failed
 	Open          func(ctx context.Context, repo string) error // ensures, once, that a repository is usable
 	Closed        func(fsm.IssueKey)                           // called for each issue that is not open
-	Unusable      *sync.Map                                    // what is not usable, or not yet, with the reason
+	Unusable      *sync.Map                                    // unusable for now or for good, with the reason
 	Record        Record
 	WholeEvery    time.Duration
 	CommentsEvery time.Duration
@@ -180,7 +180,7 @@ func (p *poll) look(ctx context.Context, at place) error {
 	}
 	if err == nil && p.whole && at.cursor != "" {
 		var more int
-		more, _, err = p.list(ctx, "", false) // all that carry our labels now
+		more, _, err = p.list(ctx, "", false) // all issues that carry our labels now
 		later = max(later, more)
 	}
 	if err != nil {

@@ -52,7 +52,7 @@ type noRecord struct{}
 func (noRecord) Worked(string)                               {}
 func (noRecord) Failed(string, string, error, time.Duration) {}
 
-// newPolls returns the polls of one repository, with a look every hour.
+// newPolls returns the polls of one repository, with a full poll every hour.
 func newPolls(t *testing.T, g *quietGitHub) *Polls {
 	t.Helper()
 	c := config.Default()
@@ -83,8 +83,8 @@ func newPolls(t *testing.T, g *quietGitHub) *Polls {
 	return p
 }
 
-// TestWakeLooksAtItsRepositoryAlone: a webhook has its repository looked at within seconds, although the next
-// poll is an hour away, and once more a little later. Another repository's changes nothing.
+// TestWakeLooksAtItsRepositoryAlone checks that a webhook causes a poll of its repository within seconds, although
+// the next poll is an hour away, and a second poll a little later. A webhook of another repository has no effect.
 func TestWakeLooksAtItsRepositoryAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &quietGitHub{}

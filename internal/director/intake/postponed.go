@@ -12,7 +12,7 @@ import (
 // Postponed holds issues back until they change or a time has passed. The polls use it for claims without a task,
 // and for eligible issues after a failed claim.
 type Postponed struct {
-	keep  time.Duration            // how long an issue is held back
+	keep  time.Duration            // how long an issue is postponed
 	fresh func(tracker.Issue) bool // reports whether an issue asks for new work; nil means that all do
 	mu    sync.Mutex
 	last  map[string]postponement

@@ -7,8 +7,8 @@ import (
 	"retake/internal/github/deliver"
 )
 
-// TestReviewWatch: pauses grow up to a bound while a pull request shows no change or cannot be read. A change ends
-// the pause.
+// TestReviewWatch checks that pauses grow up to a bound while a pull request is unchanged or unreadable. A change
+// ends the pause.
 func TestReviewWatch(t *testing.T) {
 	t.Parallel()
 	const poll = 30 * time.Second

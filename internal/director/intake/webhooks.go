@@ -47,9 +47,9 @@ var webhookOutcomes = []string{
 	webhookNotHere, webhookBroken,
 }
 
-// Webhooks handles GitHub's webhooks. A webhook only says where to poll. One that is lost, late, doubled or out of
-// order merely changes when the director polls, and regular polls find everything that no webhook announced.
-// Nothing from a body is stored or logged.
+// Webhooks handles GitHub's webhooks. A webhook only says where to poll. A lost, late, doubled or misordered webhook
+// merely changes when the director polls, and regular polls find every change without a webhook. The content of a
+// body is not stored or logged.
 type Webhooks struct {
 	secret func() (string, error) // read for each webhook, because the secret may change while the director runs
 	log    *zap.Logger
@@ -63,7 +63,7 @@ type Webhooks struct {
 	look       func(inbox.Notice) bool // reports false if the notice does not concern us; nil while not leading
 }
 
-// NewWebhooks returns a handler for WebhookPath. It reads the secret anew for each webhook.
+// NewWebhooks returns a handler for WebhookPath. It reads the secret for each webhook.
 func NewWebhooks(secret func() (string, error), log *zap.Logger) *Webhooks {
 	return &Webhooks{
 		secret: secret, log: log, room: make(chan struct{}, webhooksAtOnce), counts: map[string]int{},

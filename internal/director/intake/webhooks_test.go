@@ -138,8 +138,8 @@ type errReader struct{}
 
 func (errReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// Twenty thousand webhooks, forged, doubled or true, cause a look or two, a line of the log, and leave
-// nothing behind.
+// Twenty thousand webhooks, forged, doubled or true, cause one or two polls and a line of the log, and leave no state
+// behind.
 func TestFloodOfWebhooks(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.DebugLevel)
