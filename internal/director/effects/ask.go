@@ -115,8 +115,8 @@ func (in wording) words(e fsm.Effect, report *wire.WorkerError, stage wire.Stage
 	return words
 }
 
-// failedStage returns the plan of the stage that an escalation is about. Run is empty if the failure is not that of
-// a command.
+// failedStage returns the plan of the stage that an escalation is about. Run is empty if the failure did not come
+// from a command.
 func (in wording) failedStage(q *fsm.Escalation, report *wire.WorkerError) wire.StagePlan {
 	if q.Stale || report == nil {
 		return wire.StagePlan{}

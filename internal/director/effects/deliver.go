@@ -183,9 +183,8 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// closedMeanwhile decides a delivery for an issue that was closed meanwhile. The delivery is withdrawn, unless an
-// earlier try presented the work. A person may then have closed the issue by merging, so the outcome of the earlier
-// try counts.
+// closedMeanwhile decides a delivery for a closed issue. The delivery is withdrawn, unless an earlier try presented
+// the work. A person may then have closed the issue by merging, so the outcome of the earlier try counts.
 func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.Request) fsm.EffectEnded {
 	there, head, err := d.GitHub.Deliveries.Settled(ctx, r)
 	switch {
@@ -340,7 +339,7 @@ func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 	return checks
 }
 
-// notValidated returns the failure for unvalidated work when no attempt is left to validate it.
+// notValidated returns the failure for unvalidated work when there is no attempt left to validate it.
 func notValidated(err error) *fsm.EffectError {
 	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""

@@ -27,9 +27,9 @@ type Disk struct {
 const diskWait = 10 * time.Second
 
 // Await returns an executor that retries failures of the host until its disk recovers. While the disk of the data
-// directory cannot be written, it may cause any failure, so the effect is retried without charge. Otherwise the full
-// disk is another one, such as that of the container engine. A start is then retried for some time before it counts
-// as a failed attempt. A file fault counts against the task.
+// directory cannot be written, it may cause any failure, so the effect is retried without charge. Otherwise another
+// disk is full, such as the container engine's disk. A start is then retried for some time before it counts as a
+// failed attempt. A file fault counts against the task.
 func (d *Disk) Await(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

@@ -18,9 +18,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestTasksWaitForTheDisk: a full disk is one of the host, whoever meets it, and a disk that fails may have
-// failed for one file. While nothing can be written on the disk of the data directory everything is tried again
-// without a charge, also a start. If that is well, no wait is without end.
+// TestTasksWaitForTheDisk checks that a full disk is a host failure for every reporter, while a failing disk may have
+// failed for one file. While the disk of the data directory cannot be written, every effect is retried without a
+// charge, even a start. If that disk is healthy, every wait is bounded.
 func TestTasksWaitForTheDisk(t *testing.T) {
 	full := []error{
 		&workspace.Error{Kind: workspace.Transient, Err: workspace.ErrDiskFull},
@@ -44,7 +44,7 @@ func TestTasksWaitForTheDisk(t *testing.T) {
 		disk     disk.State
 		reason   recovery.Reason
 		resource string
-		waits    bool // until the disk is well
+		waits    bool // until the disk is healthy
 		doubtful bool // a start is tried again for some time
 	}{
 		{full, disk.State{}, recovery.DiskFull, recovery.Host, false, true},

@@ -29,7 +29,7 @@ const TokenName = "GitHub token"
 // memory use does not depend on the size.
 const searchTime = 5 * time.Minute
 
-// Inspect returns a function that checks a worker's patch before it is pushed. labels are those of the issue.
+// Inspect returns a function that checks a worker's patch before it is pushed. labels are the labels of the issue.
 func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, *workspace.Patch) error {
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)

@@ -10,8 +10,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestUnsafeUnlessAllIsKnown: without the token nothing can be said to be free of it, so nothing is pushed;
-// that may pass.
+// TestUnsafeUnlessAllIsKnown checks that without the token the director cannot exclude it from a patch. The director
+// then does not push, and may try later.
 func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 	for _, cause := range []error{errors.New("the file with the token cannot be read"), context.DeadlineExceeded} {
 		v := &Secrets{Token: func(context.Context) (string, error) { return "", cause }}

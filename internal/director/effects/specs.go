@@ -39,9 +39,9 @@ func (s *Specs) Of(in *inforce.Setup, e fsm.Effect, checkout string) container.S
 	return spec
 }
 
-// Clean returns the container of an attempt that only validates. It contains a copy of the work to deliver, and no
-// other file that an agent may have written. The checkout is absent, and an empty directory replaces each mount that
-// workers can write to. Variables of the director's environment are not passed.
+// Clean returns the container of an attempt that only validates. It contains a copy of the work to deliver, without
+// any other file that an agent may have written. The checkout is absent, and an empty directory replaces each mount
+// that workers can write to. Variables of the director's environment are not passed.
 func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.Workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A withdrawal ends the work of its task, however GitHub spells it, and no other's.
+// A withdrawal ends the work of its task, in any spelling of GitHub, and leaves other tasks running.
 func TestWithdrawalEndsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	w := NewWithdrawals()
