@@ -58,7 +58,7 @@ type question struct {
 	method, path string
 	body         any           // sent as JSON
 	within       time.Duration // the timeout; askTimeout if zero
-	answers      []int         // statuses other than 200 whose JSON is also the answer
+	answers      []int         // statuses other than 200 with a JSON answer
 }
 
 func (q question) String() string { return q.method + " " + q.path }
@@ -78,8 +78,8 @@ func ask[T any](ctx context.Context, dataDir string, q question) (answer T, err 
 	return answer, nil
 }
 
-// send sends a request and returns a valid answer, whose body the caller must close. The error is ErrNotThere, a
-// *RefusedError, or the reason why no answer arrived.
+// send sends a request and returns a valid answer. The caller must close its body. The error is ErrNotThere, a
+// *RefusedError, or the reason for the missing answer.
 func (q question) send(ctx context.Context, dataDir string) (*http.Response, error) {
 	var body io.Reader = http.NoBody
 	if q.method != http.MethodGet {
@@ -174,8 +174,8 @@ func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) erro
 	return err
 }
 
-// LiftCooldowns opens closed resources, all of them if resources is empty. It returns the resources that were
-// closed, once the change is in the journal. If nothing was lifted, the answer's Problem says why.
+// LiftCooldowns opens closed resources, all of them if resources is empty. It returns the resources that were closed,
+// once the change is in the journal. If no resource was opened, the answer's Problem has the reason.
 func LiftCooldowns(ctx context.Context, dataDir string, resources []string) (CooldownLift, error) {
 	return ask[CooldownLift](ctx, dataDir, question{
 		method: http.MethodPost, path: "/cooldown/lift",

@@ -14,8 +14,8 @@ import (
 	"retake/internal/output"
 )
 
-// Who is there and does not answer in time is not taken for one that is not there, whatever is asked: otherwise
-// its journal would be read beside it.
+// A director that does not answer in time is not treated as absent, for any request. Otherwise the client would read
+// its journal while it runs.
 func TestADirectorThatIsSlowIsThere(t *testing.T) {
 	dir := t.TempDir()
 	door, err := (&net.ListenConfig{}).Listen(t.Context(), "unix", filepath.Join(dir, SocketName))
@@ -59,8 +59,8 @@ func TestADirectorThatIsSlowIsThere(t *testing.T) {
 	}
 }
 
-// An answer that is none says what it is: a refusal in the director's words, one that may pass, or a question
-// that it does not know.
+// An invalid answer yields an error that distinguishes a refusal, a temporary failure and an unknown request. A
+// refusal repeats the director's text.
 func TestWhatIsRefusedIsSaid(t *testing.T) {
 	for says, c := range map[string]struct {
 		answer func(w http.ResponseWriter)

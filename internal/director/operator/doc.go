@@ -3,5 +3,5 @@
 //
 // The package does not depend on the director, so commands, the demo and tests use it alone. A director that serves
 // the socket shares the types. A request fails with ErrNotThere if no director listens, with a *RefusedError if the
-// director refuses it, and otherwise with the reason why no answer arrived.
+// director refuses it, and otherwise with the reason for the missing answer.
 package operator

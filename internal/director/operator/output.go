@@ -63,7 +63,8 @@ func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 	}
 }
 
-// StoredLines reads the output stored in a data directory without a director. Its errors are those of AskOutput.
+// StoredLines reads the output stored in a data directory without a director. Its errors are the same as AskOutput's
+// errors.
 func StoredLines(ctx context.Context, dataDir string, issue fsm.IssueKey,
 	f output.Filter,
 ) iter.Seq2[output.Line, error] {

@@ -97,7 +97,7 @@ type OutputLine struct {
 
 // Paths for supervisors, on the operator's socket and at director.http_listen. HealthPath reports whether the
 // director is healthy, like `director health`. LivePath reports whether a restart would help, since a restart does
-// not cure most of what makes a director unhealthy.
+// not cure most problems of an unhealthy director.
 const (
 	HealthPath = "/healthz"
 	LivePath   = "/livez"
@@ -110,7 +110,8 @@ type Reading struct {
 	Digest  string    `json:"digest"`            // digest of the configuration in force
 	Changed []string  `json:"changed,omitempty"` // keys whose values changed
 	Restart []string  `json:"restart,omitempty"` // keys whose values in the file wait for a restart
-	// Problems say why the configuration was refused, one line each. The previous configuration stays in force.
+	// Problems are the reasons for refusing the configuration, one line each. The previous configuration stays in
+	// force.
 	Problems []string  `json:"problems,omitempty"`
 	Since    time.Time `json:"since"` // when the configuration in force was read
 	// the change is not in the journal yet, and holds once the director decides again
@@ -125,13 +126,13 @@ type TaskCommand struct {
 	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
 	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
 	By      string `json:"by,omitempty"`     // the person behind the command; the socket's user is recorded anyway
-	// Again asks to rework an issue whose work is done. It applies only to an offer.
+	// Again asks to rework a finished issue. It applies only to an offer.
 	Again bool `json:"again,omitempty"`
 	// ID identifies the request, so that a repetition has no further effect. Without an ID, each repetition counts.
 	ID string `json:"id,omitempty"`
 }
 
-// TaskAnswer is the outcome of a command. Problem says why a command was not carried out.
+// TaskAnswer is the outcome of a command. Problem is the reason for a command that was not carried out.
 type TaskAnswer struct {
 	Issue    string `json:"issue"`
 	Command  string `json:"command"`
@@ -144,7 +145,7 @@ type TaskAnswer struct {
 	Busy bool `json:"busy,omitempty"`
 }
 
-// Forms of a requester's name and of a request ID, both of which appear in the journal and on GitHub.
+// Forms of a requester's name and of a request ID. Both appear in the journal and on GitHub.
 var (
 	requesterForm = regexp.MustCompile(`^[\pL\pN][\pL\pN ._@+-]{0,63}$`)
 	RequestForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)

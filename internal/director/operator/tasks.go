@@ -11,16 +11,15 @@ import (
 	"retake/internal/page"
 )
 
-// How long a command is repeated if its answer was lost or it could not be decided yet, and the pause between two
-// tries.
+// How long a command is repeated after a lost answer or a postponed decision, and the pause between two tries.
 const (
 	repeatFor   = 30 * time.Second
 	repeatEvery = 300 * time.Millisecond
 )
 
 // CommandTask sends the director of a data directory a command about a task. It returns when the command is in the
-// journal, or with a Problem that says why it was not carried out. A request whose answer was lost is repeated, and
-// takes effect once.
+// journal, or with a Problem if it was not carried out. A request with a lost answer is repeated, and takes effect
+// once.
 func CommandTask(ctx context.Context, dataDir string, key fsm.IssueKey, c TaskCommand) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPost, page.TaskPath(key)+"/commands", c)
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// listening is a director whose answers are played.
+// listening is a director with scripted answers.
 func listening(t *testing.T, answer func(try int, w http.ResponseWriter, c TaskCommand)) (dataDir string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,8 +45,7 @@ func listening(t *testing.T, answer func(try int, w http.ResponseWriter, c TaskC
 	return dir
 }
 
-// An answer that is lost, a director that begins anew, and an effect that is under way are waited for, with the
-// same id each time.
+// The client waits out a lost answer, a restarting director and a running effect, with the same ID each time.
 func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 	ids := map[string]int{}
 	dir := listening(t, func(try int, w http.ResponseWriter, c TaskCommand) {
@@ -73,8 +72,8 @@ func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 	}
 }
 
-// What is said once is not asked again: a refusal, what is no command, a director that does not know commands,
-// and none at all.
+// The client does not repeat a request after a final answer, such as a refusal, an invalid command, a director
+// without commands, or an absent director.
 func TestCommandIsNotRepeatedAfterAnAnswer(t *testing.T) {
 	for says, answer := range map[string]func(w http.ResponseWriter){
 		"attempt 1 is under way": func(w http.ResponseWriter) {
