@@ -62,7 +62,7 @@ type State struct {
 	since time.Time // when writing became impossible, or zero
 }
 
-// Problem describes the problem for people. It returns "" if all is well.
+// Problem describes the problem for people. It returns "" for a healthy disk.
 func (l State) Problem() string {
 	if err := l.Unusable(); err != nil {
 		return err.Error()
@@ -73,8 +73,8 @@ func (l State) Problem() string {
 // Unusable returns why the disk must not be written now, or nil.
 func (l State) Unusable() error { return cmp.Or(l.Late, l.Failed) }
 
-// After returns the state after a check that follows last. A failure persists until a test write succeeds: a check
-// without a write proves nothing.
+// After returns the state after a check that follows last. A failure persists until a test write succeeds, because a
+// check without a write is not conclusive.
 func (l State) After(last State) State {
 	if !l.Wrote {
 		l.Failed = cmp.Or(l.Failed, last.Failed)
@@ -83,8 +83,8 @@ func (l State) After(last State) State {
 }
 
 // look checks the disk of the data directory, with a test write if write is set or the disk is full. It also
-// maintains the reserve. It blocks as long as the disk hangs. If the checkouts are on another disk, it checks how
-// full that is.
+// maintains the reserve. It blocks as long as the disk hangs. If the checkouts are on another disk, it also checks
+// the free space there.
 func (g *Guard) look(write bool) (l State) {
 	dir, watermark := g.Dir, g.Watermark()
 	if err := g.Renew(); err != nil {
@@ -175,7 +175,7 @@ func (g *Guard) giveUpReserve() {
 }
 
 // Ask checks the disk, with a test write if write is set. After patience it returns with Late set. The check then
-// goes on in the background, and the next call waits for it.
+// continues in the background, and the next call waits for it.
 func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) State {
 	late := time.NewTimer(patience)
 	defer late.Stop()

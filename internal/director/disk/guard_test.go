@@ -22,7 +22,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// guard returns a guard of a disk that is well.
+// guard returns a guard of a healthy disk.
 func guard(t *testing.T) *Guard {
 	dir := t.TempDir()
 	return &Guard{
@@ -31,8 +31,8 @@ func guard(t *testing.T) *Guard {
 	}
 }
 
-// TestALookThatDidNotWriteProvesNothing: one that was begun earlier, and hung, is no answer to whether the disk
-// can be written.
+// TestALookThatDidNotWriteProvesNothing checks that an earlier, hung check without a write does not count as a
+// successful write.
 func TestALookThatDidNotWriteProvesNothing(t *testing.T) {
 	d := guard(t)
 	d.Probe = func(string) error { return syscall.EIO }
@@ -44,8 +44,8 @@ func TestALookThatDidNotWriteProvesNothing(t *testing.T) {
 	}
 }
 
-// TestTheDiskOfCheckoutsIsWatched: with director.shared_dir they are on a disk of their own, and what is begun
-// fills that one.
+// TestTheDiskOfCheckoutsIsWatched checks director.shared_dir. Its checkouts are on a separate disk, which new work
+// fills.
 func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	disk := powercut.New(t)
 	d := guard(t)

@@ -6,9 +6,9 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Watch decides which attempt must be stopped. It does not blame an attempt for what was there before. It compares
-// with its first measurement of the disk and of the attempt, and measures anew whenever the room on the disk has
-// halved or doubled.
+// Watch decides which attempt must be stopped. It does not blame an attempt for files that already existed. It
+// compares with its first measurement of the disk and of the attempt, and measures both again whenever the room on
+// the disk has halved or doubled.
 type Watch struct {
 	Watermark float64 // in percent
 	Of        string  // the configuration key of the directory on the disk
@@ -32,7 +32,7 @@ type Blame struct {
 	disk      int64 // the disk's growth in the same time
 }
 
-// Measure returns what a checkout uses. If whole is false, it may use more.
+// Measure returns the size of a checkout. If whole is false, the size is a lower bound.
 type Measure func(worker string) (own [kinds]int64, whole bool)
 
 // Look compares the use of the disk and of the running attempts with earlier measurements. full reports that the

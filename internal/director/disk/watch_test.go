@@ -8,14 +8,14 @@ import (
 
 const gib = int64(1) << 30
 
-// gibs is a disk of so many GiB, of which some are used.
+// gibs is a disk of so many GiB, with some of them used.
 func gibs(of, used int64) (u Use) {
 	u[0].Used, u[0].Free = used*gib, (of-used)*gib
 	return u
 }
 
 type (
-	use    map[string]int64 // GiB, by attempt; below 0: it could not be walked to its end, and has at least that
+	use    map[string]int64 // GiB, by attempt; a negative value is a lower bound from an incomplete walk
 	moment struct {
 		of, used int64 // GiB of the disk
 		own      use
@@ -97,8 +97,8 @@ var watched = map[string][]moment{
 	"small": {{2, 1, use{"a": 0}, "", false}, {2, 2, use{"a": 1}, "a", true}},
 }
 
-// TestDiskWatch: an attempt goes only when the disk is full in percent and in bytes, and only for what it wrote
-// itself of what filled it.
+// TestDiskWatch checks that an attempt is stopped only when the disk is full in percent and in bytes, and only for
+// its own part of the growth.
 func TestDiskWatch(t *testing.T) {
 	for name, moments := range watched {
 		w := Watch{Watermark: 95}
@@ -122,7 +122,8 @@ func TestDiskWatch(t *testing.T) {
 	}
 }
 
-// TestDiskWatchOfFiles: a disk is also full without a free inode. It looks no further where nothing has changed.
+// TestDiskWatchOfFiles checks that a disk without a free inode is full, and that checkouts are not measured while the
+// disk is unchanged.
 func TestDiskWatchOfFiles(t *testing.T) {
 	w, looks := Watch{Watermark: 95}, 0
 	at := func(used, own int64) (Blame, bool) {
