@@ -10,8 +10,8 @@ import (
 const lateAfter = 5 * time.Second
 
 // Clock stamps events. It starts at a given time, usually wall time, and never goes back. When the wall clock steps
-// backwards, Clock ignores it. When the wall clock steps forwards, Clock follows and reports a gap: the machine was
-// usually suspended while the monotonic clock stood still. Clock may differ from wall time, because a director that
+// backwards, Clock ignores it. When the wall clock steps forwards, Clock follows and reports a gap. Usually the
+// machine was suspended, which stops the monotonic clock. Clock may differ from wall time, because a director that
 // takes over continues from its predecessor's time.
 type Clock struct {
 	start  time.Time    // has a monotonic reading
@@ -42,7 +42,7 @@ func (c *Clock) AtLeast(t time.Time) {
 // Restart discards the time that has passed since the last tick, so that a slow start does not count as a gap.
 func (c *Clock) Restart() { c.last = c.Now() }
 
-// tick returns the time and how long the owner was away, or 0 if it was not. Only the owner calls it.
+// tick returns the time and the length of the owner's absence, which is usually 0. Only the owner calls it.
 func (c *Clock) tick() (at time.Time, gap time.Duration) {
 	at = c.Now()
 	if ahead := time.Now().Round(0).Sub(c.start.Round(0)) - at.Sub(c.base) +

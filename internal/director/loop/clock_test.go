@@ -22,8 +22,7 @@ func TestClockTellsWhenTheOwnerWasAway(t *testing.T) {
 	})
 }
 
-// The machine's time goes on where it was, whatever the wall clock of this process says: it neither stands
-// still nor jumps.
+// The machine's time continues at any wall clock of this process. It does not stop or jump.
 func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"behind": -5 * time.Minute, "ahead": 5 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +38,7 @@ func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock(time.Now())
-		decided := time.Now().Add(5 * time.Minute) // by a director whose clock was ahead
+		decided := time.Now().Add(5 * time.Minute) // by a director with a clock ahead of this one
 		c.AtLeast(decided)
 		time.Sleep(time.Second)
 		if at, gap := c.tick(); gap != 0 || at.Sub(decided) != time.Second {

@@ -22,8 +22,8 @@ var (
 	// ErrAnotherDirector means that another process writes this fleet's journal.
 	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a " +
 		"director.fleet of its own")
-	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context it makes the
-	// owner stop without deciding anything else.
+	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context it makes the owner
+	// stop without further decisions.
 	ErrLeaseLost = errors.New("director: it leads no more: its lease is another's, or could not be renewed in time")
 )
 
@@ -43,8 +43,8 @@ type Journal interface {
 	Head() bus.Head // the journal's end after the last append
 }
 
-// Owner is the only goroutine that touches the machine. Set its exported fields before Run. The functions among
-// them must not block.
+// Owner is the only goroutine that touches the machine. Set its exported fields before Run. Its function fields must
+// not block.
 type Owner struct {
 	Clock     *Clock                                 // stamps every event
 	Effects   func(fsm.Effect)                       // carries out an effect once its facts are durable
@@ -195,7 +195,7 @@ func (o *Owner) run(ctx context.Context) error {
 }
 
 // finish decides the shutdown and waits, bounded by appendTimeout, until everything is in the journal. After a lost
-// lease it decides nothing.
+// lease it does not decide.
 func (o *Owner) finish(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), ErrLeaseLost) {
 		o.driver.Stop()
@@ -253,7 +253,7 @@ func (o *Owner) handleWaiting(in input) error {
 }
 
 // handle offers one input to the driver. Pending heartbeats go first when a deadline has passed or the machine is
-// read, so that neither sees a worker as silent whose heartbeat is still queued.
+// read. Otherwise both would treat a worker with a queued heartbeat as silent.
 func (o *Owner) handle(in input) error {
 	at, gap := o.Clock.tick()
 	if gap > 0 {

@@ -59,7 +59,7 @@ func TestJournalThatRefusesEndsTheOwner(t *testing.T) {
 					t.Errorf("%s was let out, though its fact is not in the journal", e.ID)
 				default:
 				}
-				b.Send(t.Context(), looptest.Eligible(2), nil) // must not block for ever
+				b.Send(t.Context(), looptest.Eligible(2), nil) // must not block forever
 				if _, err := loop.Look(t.Context(), b.Owner, (*fsm.Driver).Idle); !errors.Is(err, c.want) {
 					t.Errorf("read after the end: got %v, want %v", err, c.want)
 				}
@@ -101,7 +101,7 @@ func TestEndIsBounded(t *testing.T) {
 	})
 }
 
-// Whoever gives up gets no answer, even if the owner has begun to look; the owner goes on.
+// A caller that gives up does not get an answer, even if the owner has started to read. The owner continues.
 func TestLookThatIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

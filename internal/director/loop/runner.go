@@ -16,8 +16,8 @@ import (
 type Executor func(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 
 // Runner runs effects. Durable effects of one task run one after another in the order of Submit; soft effects start
-// at once. Comment edits of a task replace each other: a newer edit cancels the one that runs, and those that still
-// wait are skipped.
+// at once. Comment edits of a task replace each other: a newer edit cancels the running edit and replaces waiting
+// edits.
 type Runner struct {
 	ctx       context.Context // cancels running effects when it ends
 	executors map[fsm.EffectKind]Executor

@@ -14,7 +14,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// effectLog runs effects for a second each and keeps what happened.
+// effectLog runs each effect for a second and records its start and end.
 type effectLog struct {
 	mu  sync.Mutex
 	log []string
@@ -120,8 +120,8 @@ func TestInterruptedEffectIsNotTold(t *testing.T) {
 	})
 }
 
-// What comes after the end of the lease does not begin, and what ends after it is not told: the one who leads
-// does it again.
+// After the end of the lease, effects do not start, and the outcomes of running effects are dropped. The new leader
+// repeats them.
 func TestNothingBeginsOutsideOfTheLease(t *testing.T) {
 	run(t, func(r *Runner) {
 		var leads atomic.Bool

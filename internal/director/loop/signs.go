@@ -20,7 +20,7 @@ type signs struct {
 	some  chan struct{} // holds a token while any heartbeat is pending
 }
 
-// signParts is how many bus readers can add heartbeats at the same time. Each part has its own lock.
+// signParts is the number of bus readers that can add heartbeats at the same time. Each part has a separate lock.
 const signParts = 16
 
 type signPart struct {
@@ -29,7 +29,7 @@ type signPart struct {
 	index map[string]int // position in all, by worker
 }
 
-// signsTogether is how long heartbeats accumulate before the owner is asked to take them.
+// signsTogether is the time for which heartbeats accumulate before the owner takes them.
 const signsTogether = 20 * time.Millisecond
 
 func newSigns() *signs { return &signs{seed: maphash.MakeSeed(), some: make(chan struct{}, 1)} }

@@ -34,7 +34,7 @@ func running(t *testing.T) (m *fsm.Machine, worker string) {
 	return m, worker
 }
 
-// A heartbeat that came in time counts, although the owner would have been asked to take it only after the deadline.
+// A heartbeat that arrived in time counts, even if the owner would have taken it only after the deadline.
 func TestSignsThatWaitAreNoSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, worker := running(t)
@@ -69,7 +69,7 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 	})
 }
 
-// Nobody has to wait for a deadline: what is put in is taken soon, and what is shown of the machine has it.
+// Heartbeats do not wait for a deadline. The owner takes them soon, and views of the machine include them.
 func TestSignsAreTakenSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, worker := running(t)

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Of each worker the newest waits; what it has used is not forgotten with what is not the newest any more.
+// The newest heartbeat of each worker waits. It keeps the usage that earlier heartbeats reported.
 func TestSignsOfOneWorkerAreOne(t *testing.T) {
 	s := newSigns()
 	var all sync.WaitGroup

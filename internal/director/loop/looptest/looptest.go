@@ -55,7 +55,7 @@ func (j *Journal) Head() bus.Head {
 	return bus.Head{Seq: j.seq}
 }
 
-// Config is what a machine needs to decide.
+// Config is the configuration of a machine's decisions.
 func Config() fsm.Config {
 	policy, err := policy.Preset("director")
 	if err != nil {
@@ -70,7 +70,7 @@ func Config() fsm.Config {
 	}
 }
 
-// Harness is an owner that runs, and what it let out.
+// Harness is a running owner, with its outputs.
 type Harness struct {
 	*loop.Owner
 	Journal *Journal
@@ -78,11 +78,11 @@ type Harness struct {
 	Ended   chan error
 }
 
-// Start runs an owner, whose machine has begun, until ctx ends.
+// Start starts an owner with a machine that has started. The owner runs until ctx ends.
 func Start(ctx context.Context, t *testing.T) *Harness {
 	h := &Harness{Journal: NewJournal(), Effects: make(chan fsm.Effect, 16), Ended: make(chan error, 1)}
 	m := fsm.New(Config())
-	m.Step(fsm.Event{At: time.Now(), Body: fsm.Booted{RunID: "test"}}) // before that it decides nothing
+	m.Step(fsm.Event{At: time.Now(), Body: fsm.Booted{RunID: "test"}}) // it does not decide earlier
 	h.Owner = loop.New(fsm.NewDriver(m, 0, "test"), h.Journal, zaptest.NewLogger(t))
 	h.Owner.Effects = func(e fsm.Effect) { h.Effects <- e }
 	go func() { h.Ended <- h.Run(ctx) }()
