@@ -34,7 +34,7 @@ type Exporter struct {
 	redact  func(string) string // set before the first span
 	issues  sync.Map            // issue key in lower case → trace ID, for the log
 
-	exported time.Time // time of the last record whose spans were queued; used only by the follower
+	exported time.Time // time of the last record with queued spans; used only by the follower
 }
 
 // tracesPath is the path of the collector's trace endpoint.
@@ -88,7 +88,7 @@ func (t *Exporter) resource(runID string) *resource.Resource {
 		attribute.String("service.namespace", t.fleet),
 		attribute.String("service.instance.id", runID))
 	all, err := resource.Merge(ours, resource.Environment())
-	if err != nil { // the schemas conflict; ours sets no schema
+	if err != nil { // the schemas conflict, so ours stays without a schema
 		return ours
 	}
 	return all

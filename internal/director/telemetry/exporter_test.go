@@ -28,8 +28,8 @@ func TestNoTelemetryUnlessConfigured(t *testing.T) {
 	}
 }
 
-// TestTelemetryHeaders: those of the configured variable are sent; a part of the tasks is sampled, and only of
-// it something is sent.
+// TestTelemetryHeaders checks that the headers of the configured variable are sent. A part of the tasks is sampled,
+// and only that part is sent.
 func TestTelemetryHeaders(t *testing.T) {
 	t.Setenv("OUR_HEADERS", "authorization=Bearer%20x, x-scope=team")
 	collector := &tracetest.Collector{}
@@ -115,7 +115,8 @@ func TestTracedLines(t *testing.T) {
 	}
 }
 
-// TestTracesOfTheEnd: what becomes durable while a session ends is exported, too; of what was missed the log tells.
+// TestTracesOfTheEnd checks that records that become durable while a session ends are also exported, and that the log
+// reports missed ones.
 func TestTracesOfTheEnd(t *testing.T) {
 	t.Parallel()
 	collector := &tracetest.Collector{}

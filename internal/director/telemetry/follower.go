@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// tracedAgain is how much of the journal's end a new process exports again, because the previous process may
+	// tracedAgain is the part at the journal's end that a new process exports again, because the previous process may
 	// not have sent it. The IDs stay the same.
 	tracedAgain = time.Minute
 	// recordsMost bounds the follower's queue. The follower only falls behind while it reads a long journal.

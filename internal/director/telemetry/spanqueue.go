@@ -16,7 +16,7 @@ import (
 const (
 	spansMost      = 16_384 // some hundred tasks
 	spansAtOnce    = 512
-	spansGather    = time.Second // how long the first span of a batch waits for others
+	spansGather    = time.Second // how long the first span of a batch waits for more
 	spansTimeout   = 10 * time.Second
 	spansFlush     = 2 * time.Second // at the end of the process
 	spansRetryMost = 30 * time.Second
@@ -174,7 +174,7 @@ func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	return err
 }
 
-// sent removes the sent spans from the queue, except those that were dropped in the meantime.
+// sent removes the sent spans from the queue, except spans that were dropped in the meantime.
 func (q *spanQueue) sent(n int) {
 	q.mu.Lock()
 	dropped := q.dropped - (n - q.sending) // spans dropped during the export have arrived after all

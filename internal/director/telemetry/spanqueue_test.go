@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// fakeExporter is a collector that answers with err, or takes what it gets.
+// fakeExporter is a collector that answers with err, or accepts every batch.
 type fakeExporter struct {
 	mu    sync.Mutex
 	err   error
@@ -64,8 +64,8 @@ func queueFor(to sdk.SpanExporter) (*spanQueue, *observer.ObservedLogs) {
 	return newSpanQueue(to, "http://collector", zap.New(core)), logs
 }
 
-// TestSpansWaitForTheCollector: those that are too many go, the oldest first, and are counted; the others come
-// in order, each once.
+// TestSpansWaitForTheCollector checks that a full queue drops and counts the oldest spans. The rest arrive in order,
+// each once.
 func TestSpansWaitForTheCollector(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{err: context.DeadlineExceeded}
@@ -91,12 +91,12 @@ func TestSpansWaitForTheCollector(t *testing.T) {
 			t.Errorf("%v, want one that counts 300 dropped", again)
 		}
 		must(t, q.Shutdown(t.Context()))
-		put(q, 0, 1) // comes late, and nobody minds
+		put(q, 0, 1) // arrives late, which is fine
 	})
 }
 
-// TestSpansThatAreTooManyWhileSomeAreSent: those on their way arrive although they leave the queue, and no
-// others leave it for them.
+// TestSpansThatAreTooManyWhileSomeAreSent checks that spans on their way arrive although they leave the queue, and
+// that this does not drop further spans.
 func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{}
@@ -144,7 +144,7 @@ func TestSpansThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestSpansAtTheEnd: what waits is sent, without waiting for more; a collector that hangs is left after spansFlush.
+// TestSpansAtTheEnd checks that waiting spans are sent at once. A hanging collector is abandoned after spansFlush.
 func TestSpansAtTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{}
