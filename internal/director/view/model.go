@@ -146,8 +146,8 @@ func (v *Model) Follow(ctx context.Context) error {
 	}
 }
 
-// load builds the book from the journal before the session. missing says why part of that is not in the book, which
-// ends at the machine's state in any case.
+// load builds the book from the journal before the session. missing is the error that kept part of it out of the
+// book. The book always ends at the machine's state.
 func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
 	book = story.NewBook(config, story.DefaultLimits)
 	missing = feed.Journal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {

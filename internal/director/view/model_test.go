@@ -52,7 +52,7 @@ func (j *storedBatches) Records(_ context.Context, after bus.Head, fn func(chain
 	return after, nil
 }
 
-// viewed is a read model with a journal of its own, and the machine that the journal leads to.
+// viewed is a read model with a separate journal, and the machine that replays it.
 type viewed struct {
 	t       *testing.T
 	journal *storedBatches
@@ -68,7 +68,7 @@ func newViewed(t *testing.T) *viewed {
 	}
 }
 
-// decide puts facts into the journal as one batch and, if a session has begun, tells the views.
+// decide appends facts to the journal as one batch and, after begin, informs the views.
 func (v *viewed) decide(facts ...fsm.Fact) {
 	v.t.Helper()
 	v.at = v.at.Add(time.Second)
@@ -97,7 +97,7 @@ func (v *viewed) rename(k fsm.IssueKey, times int) {
 	}
 }
 
-// begin begins a session, whose views follow the journal from now on until the test ends.
+// begin starts a session. Its views follow the journal until the test ends.
 func (v *viewed) begin() {
 	v.t.Helper()
 	var err error
@@ -123,7 +123,7 @@ func (v *viewed) look(f func(*story.Book)) {
 	must(v.t, v.views.Read(v.t.Context(), 0, f))
 }
 
-// Somebody follows, and is busy while more happens than the book remembers: every event comes all the same.
+// A follower is busy while more events happen than the book remembers. It still receives every event.
 func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newViewed(t)
@@ -175,15 +175,15 @@ func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 	})
 }
 
-// The follower of the journal stands still while more is decided than it has room for. Memory is bounded, and
-// when it goes on it has everything.
+// The follower of the journal stops while more decisions arrive than fit into its queue. Memory is bounded, and the
+// follower catches up when it continues.
 func TestWhatTheQueueHasNoRoomForIsReadFromTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newViewed(t)
 		k := v.queue(1)
 		v.begin()
-		v.views.mu.Lock()        // whoever looks at the book takes long
-		v.rename(k, 3*queueMost) // of which the follower takes the queue at most twice, before and after that
+		v.views.mu.Lock()        // a slow reader holds the book
+		v.rename(k, 3*queueMost) // the follower takes the queue at most twice during that time, before and after
 		v.views.queueMu.Lock()
 		if n := len(v.views.queue); n > queueMost {
 			t.Errorf("%d batches wait, want at most %d", n, queueMost)
@@ -194,7 +194,7 @@ func TestWhatTheQueueHasNoRoomForIsReadFromTheJournal(t *testing.T) {
 		v.journal.mu.Unlock()
 		v.views.mu.Unlock()
 		v.look(func(*story.Book) {})
-		v.rename(k, 1) // what is decided now must not hide the gap
+		v.rename(k, 1) // a decision made now must not hide the gap
 		v.look(func(b *story.Book) {
 			if last := b.Last().Seq; last > 2*queueMost+1 {
 				t.Errorf("the book is at %d, and has not read what is missing", last)
@@ -214,8 +214,8 @@ func TestWhatTheQueueHasNoRoomForIsReadFromTheJournal(t *testing.T) {
 	})
 }
 
-// What the journal cannot give at the start is marked, does not make a story stand where it stood once, and is
-// there when the journal can be read.
+// The book marks a part that the journal cannot return at the start. The gap does not set a story back to an earlier
+// state. The part appears when the journal is readable.
 func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 	for _, heals := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
