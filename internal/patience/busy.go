@@ -11,8 +11,8 @@ import (
 
 const (
 	limit        = 20.0                   // most that a deadline is stretched
-	measureEvery = 200 * time.Millisecond // how long a measurement is good for
-	spinTime     = 250 * time.Microsecond // what spin takes on an idle machine of ordinary speed
+	measureEvery = 200 * time.Millisecond // how long a measurement remains valid
+	spinTime     = 250 * time.Microsecond // duration of spin on an idle machine of ordinary speed
 )
 
 // measured is the last measurement, which all deadlines of the process share.
@@ -37,7 +37,7 @@ func Busy() float64 {
 	return measured.busy
 }
 
-// waiting is how many runnable threads share a CPU, at least 1. It is 1 where the kernel does not say.
+// waiting returns how many runnable threads share a CPU, at least 1. It returns 1 if the kernel does not report that.
 func waiting() float64 {
 	data, err := os.ReadFile("/proc/loadavg")
 	fields := bytes.Fields(data)
@@ -52,9 +52,9 @@ func waiting() float64 {
 	return max(1, float64(n)/float64(runtime.NumCPU()))
 }
 
-// slowness is how many times longer than on an ordinary machine a fixed piece of work takes, at least 1. The shortest
-// of three tries counts, because waiting measures the competition for the CPU. It is 0 if no time passes during the
-// work: the clock is that of a testing/synctest bubble.
+// slowness returns how many times longer than on an ordinary machine a fixed piece of work takes, at least 1. The
+// shortest of three tries counts, because waiting measures the competition for the CPU. It returns 0 if the clock did
+// not advance during the work, as in a testing/synctest bubble.
 func slowness() float64 {
 	shortest := time.Duration(1 << 62)
 	for range 3 {

@@ -1,8 +1,8 @@
 // Package patience sets deadlines that a busy or slow machine does not break.
 //
 // A deadline of ten seconds means ten seconds of an idle machine. While other processes compete for the CPU, or the
-// race detector slows the code down, its clock runs slower than the wall clock by the same factor. A deadline only ends
-// what has already failed: everything here returns at once when the awaited condition holds.
+// race detector slows the code down, its clock runs slower than the wall clock by the same factor. A deadline
+// matters only on failure, because everything here returns at once when the awaited condition holds.
 //
 // # Invariants
 //

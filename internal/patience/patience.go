@@ -13,10 +13,10 @@ type T interface {
 	Fatalf(format string, args ...any)
 }
 
-// pollEvery is how often Wait looks at its condition.
+// pollEvery is the interval at which Wait checks its condition.
 const pollEvery = 5 * time.Millisecond
 
-// A deadline's clock looks at the machine fifty times, at intervals within these bounds.
+// A deadline's clock measures the machine fifty times, at intervals within these bounds.
 const (
 	shortestStep = 10 * time.Millisecond
 	longestStep  = 500 * time.Millisecond
@@ -26,8 +26,8 @@ const (
 // also follows what changes later.
 func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
 
-// WithTimeout returns a context that ends after d of an idle machine, with context.DeadlineExceeded as its
-// cause. It has no Deadline, because the time is not known in advance. The caller must call cancel.
+// WithTimeout returns a context that ends after d of an idle machine, with context.DeadlineExceeded as its cause. It
+// has no Deadline, because the time cannot be known in advance. The caller must call cancel.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithTimeoutCause(parent, d, context.DeadlineExceeded)
 }
@@ -57,7 +57,7 @@ func spend(ctx context.Context, d time.Duration) bool {
 			return false
 		case <-time.After(next):
 		}
-		// A timer that fires late counts once: the process had no CPU meanwhile.
+		// A timer that fires late counts once: the process was waiting for a CPU.
 		left -= max(time.Duration(float64(next)/Busy()), 1)
 	}
 	return true
@@ -70,7 +70,8 @@ func Context(t T, d time.Duration) context.Context {
 	return ctx
 }
 
-// Wait blocks until done reports true, and fails the test with what if that takes longer than d of an idle machine.
+// Wait blocks until done returns true. It fails the test with the text what if that takes longer than d of an idle
+// machine.
 func Wait(t T, d time.Duration, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := WithTimeout(context.Background(), d)
@@ -87,8 +88,8 @@ func Wait(t T, d time.Duration, what string, done func() bool) {
 	}
 }
 
-// Receive returns the next value of from, and fails the test with what if that takes longer than d of an idle machine.
-// A closed channel yields its zero value.
+// Receive returns the next value of from. It fails the test with the text what if that takes longer than d of an idle
+// machine. A closed channel yields its zero value.
 func Receive[V any](t T, d time.Duration, what string, from <-chan V) V {
 	t.Helper()
 	ctx, cancel := WithTimeout(context.Background(), d)

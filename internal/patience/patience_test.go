@@ -20,7 +20,7 @@ func (f *failing) Fatalf(format string, args ...any) {
 	panic(f)
 }
 
-// failure returns what a test says that fails in run, and "" for one that does not.
+// failure returns the message of a test that fails in run, or "" if it passes.
 func failure(t *testing.T, run func(T)) (said string) {
 	f := &failing{T: t}
 	defer func() {
