@@ -1,6 +1,6 @@
 // Package program builds static programs of this repository for tests. It compiles packages with the settings of go
-// test and go vet, so that the three share the build cache. A release is built without cgo, which compiles everything
-// that imports net again.
+// test and go vet, so that the three share the build cache. A release build disables cgo, and would therefore compile
+// every importer of net again.
 package program
 
 import (
