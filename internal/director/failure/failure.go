@@ -110,7 +110,7 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectError {
 	row := workspaceFailures[ws.Kind]
 	f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
-	// a single wrong answer of a server looks the same
+	// a single wrong answer of a server is indistinguishable
 	f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere)
 	for _, known := range workspaceCauses {
 		if errors.Is(err, known.err) {
@@ -132,8 +132,8 @@ func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectEr
 	return f
 }
 
-// saidWhatToDo lists the reasons whose question already says how to fix a workspace error. More advice would
-// only confuse.
+// saidWhatToDo lists the reasons with a question that already explains how to fix a workspace error. More advice
+// would only confuse.
 var saidWhatToDo = []recovery.Reason{
 	recovery.GitConflict, recovery.AuthError, recovery.DiskFull,
 	recovery.PolicyViolation,

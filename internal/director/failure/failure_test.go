@@ -101,7 +101,7 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 	}
 }
 
-// TestTheClustersWords: of an end that the runtime cannot confirm, people read its own words.
+// TestTheClustersWords checks that people read the runtime's message about an end that it cannot confirm.
 func TestTheClustersWords(t *testing.T) {
 	err := &container.Error{
 		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop k21-1",
@@ -117,7 +117,8 @@ func TestTheClustersWords(t *testing.T) {
 	}
 }
 
-// TestBusAwayWhileACheckoutIsReceived: it is the bus that is waited for, and not a damaged checkout, nor GitHub.
+// TestBusAwayWhileACheckoutIsReceived checks that the director waits for the bus, and does not blame a damaged
+// checkout or GitHub.
 func TestBusAwayWhileACheckoutIsReceived(t *testing.T) {
 	away := fmt.Errorf("bus: checkout of x: read a chunk: %w", nats.ErrNoResponders)
 	err := error(&workspace.Error{Kind: workspace.Permanent, Op: "receive x", Err: OnBus(away)})

@@ -16,8 +16,8 @@ func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	return p
 }
 
-// Retry calls do until it succeeds, returns a backoff.Permanent error, ctx ends, or the next pause would exceed
-// patience. A patience of 0 sets no bound. waits is called before each pause.
+// Retry calls do until do succeeds or returns a backoff.Permanent error, ctx ends, or the next pause would exceed
+// patience. A patience of 0 means no bound. waits is called before each pause.
 func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
 	waits backoff.Notify,
 ) error {

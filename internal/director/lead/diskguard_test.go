@@ -84,7 +84,7 @@ func TestADiskThatHangsIsNotHealed(t *testing.T) {
 	})
 }
 
-// A slow disk ends no session.
+// A slow disk never ends a session.
 func TestADiskThatIsSlowIsNotOpenedAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d, bad := onBadDisk(t)

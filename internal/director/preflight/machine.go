@@ -201,7 +201,7 @@ type githubSeen struct {
 
 var _ doctor.GitHub = githubSeen{}
 
-// engine selects the same engine as container.Open. It leaves no trace.
+// engine selects the same engine as container.Open, without leaving traces.
 func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	c := p.o.Config
 	if c.Containers.Runtime == "process" {
@@ -230,7 +230,7 @@ func (p preflight) docker(ctx context.Context, network, nonce string) (*containe
 
 const trialFleet = "doctor-"
 
-// processesSeen stands for plain processes. They need no inspection.
+// processesSeen represents plain processes, which do not require inspection.
 type processesSeen struct {
 	doctor.Engine
 	sameUser bool

@@ -78,7 +78,7 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 }
 
 // addEnd adds facts about an attempt's end. It keeps better information, because an interrupted stop runs again and
-// then finds no container.
+// by then the container is gone.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
 	m.Usage, m.ExitCode, m.Output = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode),

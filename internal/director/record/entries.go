@@ -35,7 +35,7 @@ func (c *Recorder) reached(k fsm.IssueKey, stage string) {
 		}
 		s.StagesCompleted = slices.Clone(done)
 	}
-	c.stats[k] = s // a stage of the director is not among them
+	c.stats[k] = s // a stage of the director is never in this list
 }
 
 // waitFor returns the tasks that wait for the given one.

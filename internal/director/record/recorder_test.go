@@ -99,7 +99,8 @@ func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	}
 }
 
-// TestAnEndThatIsReadAgainErasesNothing: an interrupted stop runs again and finds no container.
+// TestAnEndThatIsReadAgainErasesNothing checks an interrupted stop, which runs again when the container is already
+// gone.
 func TestAnEndThatIsReadAgainErasesNothing(t *testing.T) {
 	one := 1
 	m := audit.Meta{}

@@ -74,7 +74,7 @@ func (d *Reader) tooMuch(ctx context.Context, r bus.Report, found recovery.Findi
 }
 
 // Redacted returns a report without secrets. Workers remove their secrets before they report, but people who report
-// in their place do not.
+// for them do not.
 func Redacted(r bus.Report, by *redact.Redactor) bus.Report {
 	switch body := r.Body.(type) {
 	case *wire.WorkerError:

@@ -33,7 +33,7 @@ type Leftovers struct {
 	Bus       *bus.Bus
 	Log       *zap.Logger
 
-	// tasks with checkouts before the journal was read; Sweep removes those of unknown tasks
+	// tasks with checkouts before the journal was read; Sweep removes checkouts of unknown tasks
 	local []string // on this machine
 	onBus []string
 }

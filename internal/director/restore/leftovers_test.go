@@ -14,14 +14,14 @@ import (
 	"retake/internal/workspace"
 )
 
-// A process that has lost its lease removes nothing, and no process removes checkouts begun after its look.
+// A process that has lost its lease does not remove checkouts. Checkouts created after the listing are never removed.
 func TestOnlyTheLeaderRemovesLeftovers(t *testing.T) {
 	dir := t.TempDir()
 	work, err := workspace.Open(workspace.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, nonce := range []string{"orphan22", "another2"} { // another director has begun the second one since
+	for _, nonce := range []string{"orphan22", "another2"} { // another director has created the second one since
 		if err := os.MkdirAll(filepath.Join(dir, "tasks", nonce), 0o700); err != nil {
 			t.Fatal(err)
 		}

@@ -28,8 +28,8 @@ type note struct {
 	state   []byte // the machine's state before the rebuild
 }
 
-// over reports whether the note is obsolete. The rebuild may be complete, or the current journal may be neither the
-// one to rebuild nor its replacement. h is the state of the current journal, which is sound.
+// over reports whether the note is obsolete. The rebuild may be complete, or the current journal may be a third one,
+// different from the journal to rebuild and its replacement. h is the state of the current journal, which is sound.
 func (n *note) over(h *State, journal string) bool {
 	if n.ID != "" && h.rebuild.ID == n.ID {
 		return true

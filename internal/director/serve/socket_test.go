@@ -68,7 +68,7 @@ func probed(s *Socket, path string) string {
 	return fmt.Sprint(w.Code, " ", w.Body)
 }
 
-// A site with a name that resolves to this machine gets no answer. A proxy on another address gets one.
+// A site with a name that resolves to this machine gets no answer. A proxy on another address does.
 func TestOnlyLocalNamesAreAnsweredAtALocalAddress(t *testing.T) {
 	ok := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// A restart helps an owner that does not answer. After its session, an owner needs no restart either.
+// A restart helps if the owner does not answer, unless its session has ended.
 func TestAStuckOwnerIsNotAlive(t *testing.T) {
 	t.Parallel()
 	m := fsm.New(looptest.Config())

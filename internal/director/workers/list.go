@@ -30,8 +30,8 @@ const listEvery = 5 * time.Second
 // Hint requests a read of the list. Requests coalesce.
 func (l *List) Hint() { l.hints.Ring() }
 
-// Run reads the list regularly, and after each hint, until ctx ends. An engine that does not answer is no evidence
-// about its containers.
+// Run reads the list regularly, and after each hint, until ctx ends. A missing answer of the engine does not prove
+// that its containers are gone.
 func (l *List) Run(ctx context.Context) error {
 	for {
 		select {
