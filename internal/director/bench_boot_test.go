@@ -24,7 +24,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// TestBenchBoot measures what a director does before it works: it reads its journal, and hears hellos.
+// TestBenchBoot measures a director's start: reading the journal and receiving hellos.
 func TestBenchBoot(t *testing.T) {
 	bench.Begin(t)
 	facts := 1_000_000
@@ -38,7 +38,7 @@ func TestBenchBoot(t *testing.T) {
 	}
 }
 
-// perSecond is how often something is done in a second that do does n times.
+// perSecond returns the rate per second of an operation that do performs n times.
 func perSecond(n int, do func()) float64 {
 	runtime.GC()
 	began := time.Now()
@@ -46,9 +46,9 @@ func perSecond(n int, do func()) float64 {
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// benchReplay reads a journal of so many facts, in batches of one record to most: as a director does at its
-// start; as a consumer does that does nothing with it; and, a part of it, as a director did before: by a
-// request for each batch, with encoding/json.
+// benchReplay reads a journal of so many facts, in batches of one record to most. It reads as a director does at its
+// start, and as a consumer that discards the records. A part of the journal is also read as directors once did, with
+// one request per batch and encoding/json.
 func benchReplay(t *testing.T, facts, most int) {
 	// it does not sync, so that the journal is written fast
 	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
@@ -165,8 +165,8 @@ func hello(ctx context.Context, c *bus.Client, n int, patience time.Duration) bo
 	return err == nil && welcome
 }
 
-// benchReady starts a director on what another one has left, until a worker is welcomed that has tried since,
-// and then has all workers say hello at once: those that were connected, and those that come back.
+// benchReady starts a director on the data of another one, until it welcomes a worker that kept trying. Then all
+// workers send a hello at once: the connected workers, and the workers that reconnect.
 func benchReady(t *testing.T, sync string) {
 	f := newFoundFleet(t, sync)
 	f.parts()

@@ -27,9 +27,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestBenchDecisions measures how fast reports are consumed, decided, journaled and acknowledged, and how long
-// one takes from its publication until its decision is durable; beside it the same server, raw: a message is
-// consumed, one is appended, the first is acknowledged.
+// TestBenchDecisions measures how fast the director consumes, decides, journals and acknowledges reports, and the
+// time from a report's publication until its decision is durable. For comparison, the same raw server consumes a
+// message, appends one and acknowledges the first.
 func TestBenchDecisions(t *testing.T) {
 	bench.Begin(t)
 	rounds := []struct{ bytes, tasks, reports int }{
@@ -46,7 +46,7 @@ func TestBenchDecisions(t *testing.T) {
 			what := fmt.Sprintf("%d KiB, %s tasks, %s", r.bytes>>10, thousands(r.tasks), durability(synced))
 			times := 1
 			if i == 0 {
-				times = 3 // what others are compared with
+				times = 3 // the baseline of the comparison
 			}
 			ours := medianRate(times, func() float64 {
 				x := newDecisionBench(t, r.bytes, r.tasks)
@@ -65,7 +65,7 @@ func TestBenchDecisions(t *testing.T) {
 	}
 }
 
-// medianRate measures so many times.
+// medianRate returns the median of so many measurements.
 func medianRate(times int, measure func() float64) float64 {
 	all := make([]float64, times)
 	for i := range all {
@@ -75,8 +75,8 @@ func medianRate(times int, measure func() float64) float64 {
 	return all[times/2]
 }
 
-// decisionGoal is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory, which no
-// processor time of ours can come near; CI still notices when a decision has become twice as expensive.
+// decisionGoal is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory, which is much cheaper
+// than a decision. CI still notices a decision that became twice as expensive.
 func decisionGoal(synced bool) bench.Goal {
 	g := bench.Goal{AtLeast: 0.45, Ratio: true}
 	if !synced && bench.Quick() {
@@ -89,10 +89,10 @@ func decisionGoal(synced bool) bench.Goal {
 	return g
 }
 
-// noticesOfAnAttempt is how many the machine takes of one attempt, and some to spare.
+// noticesOfAnAttempt is the number of notices for one attempt, with some to spare.
 const noticesOfAnAttempt = 12
 
-// rawMessages is how many messages the raw bus is measured with: synced it takes some 6,000 a second.
+// rawMessages is the number of messages that measure the raw bus. With syncs it handles some 6,000 per second.
 func rawMessages(synced bool) int {
 	if synced {
 		return 4_000
@@ -173,7 +173,7 @@ func (x *decisionBench) report(b *bus.Bus) (worker string, data []byte) {
 	return worker, data
 }
 
-// fill stores reports that nobody has consumed.
+// fill stores reports that have not been consumed.
 func (x *decisionBench) fill(reports int) {
 	x.Helper()
 	x.notices = reports > x.tasks
@@ -241,7 +241,7 @@ func allRunning(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
 	return m
 }
 
-// session is one whose machine has running workers, and decided is called with the records of each durable batch.
+// session is a session with running workers in its machine. It calls decided with the records of each durable batch.
 func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session {
 	x.Helper()
 	d := &daemon{config: config.Default(), log: zap.NewNop(), candidate: &lead.Candidate{}, github: &github.Client{}}
@@ -300,7 +300,8 @@ func (x *decisionBench) drain(synced bool, reports int) float64 {
 	return rate(reports, took)
 }
 
-// run has a session consume and decide; stop waits for its end, what is decided is acknowledged by then.
+// run lets a session consume and decide. stop waits for the end of the session, when every decided report is
+// acknowledged.
 func (x *decisionBench) run(s *session) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -314,7 +315,7 @@ func (x *decisionBench) run(s *session) (stop func()) {
 	}
 }
 
-// checkEnded makes sure that what was measured is what it is about: each report has ended its attempt.
+// checkEnded verifies the measured work: each report has ended its attempt.
 func (x *decisionBench) checkEnded(s *session, want int) {
 	x.Helper()
 	ended := 0

@@ -41,7 +41,8 @@ func (b *beats) startChild(srv *server.Server) {
 	})
 }
 
-// beat has every worker send one heartbeat of a round, evenly over some time; skip 2: without those that fall silent.
+// beat lets every worker send one heartbeat per round, spread evenly over some time. With skip 2, the workers that
+// fall silent send no heartbeat.
 func (b *beats) beat(skip, round int, over time.Duration) {
 	b.t.Helper()
 	_, err := fmt.Fprintf(b.child, "%d %d %d\n", skip, round, over.Milliseconds())
@@ -49,7 +50,7 @@ func (b *beats) beat(skip, round int, over time.Duration) {
 	b.sent()
 }
 
-// sent waits until the child has done what it was told.
+// sent waits until the child has carried out the command.
 func (b *beats) sent() {
 	b.t.Helper()
 	if b.answers.Scan() && b.answers.Text() == "sent" {
@@ -62,7 +63,7 @@ func (b *beats) sent() {
 	b.t.Fatalf("the child says %q, %v", said, b.answers.Err())
 }
 
-// playWorkers is the child: it sends what its standard input asks for.
+// playWorkers is the child. It sends the heartbeats that its standard input requests.
 func playWorkers(t *testing.T, order string) {
 	var o beatsOrder
 	must(t, json.Unmarshal([]byte(order), &o))
@@ -87,7 +88,7 @@ func playWorkers(t *testing.T, order string) {
 		must(t, err)
 		return data
 	}
-	burst := make([][]byte, o.Workers) // made now: meanwhile the workers would be silent
+	burst := make([][]byte, o.Workers) // created now, because the workers would be silent while they wait
 	for n := range burst {
 		burst[n] = encode(n, burstRound)
 	}
@@ -99,7 +100,7 @@ func playWorkers(t *testing.T, order string) {
 		began := time.Now()
 		for n := range o.Workers {
 			due := began.Add(time.Duration(ms) * time.Millisecond * time.Duration(n) / time.Duration(o.Workers))
-			// each connection writes what it has by itself: about a heartbeat at a time, as workers do
+			// each connection flushes separately, about one heartbeat at a time, as workers do
 			if wait := time.Until(due); wait > time.Millisecond {
 				time.Sleep(wait)
 			}

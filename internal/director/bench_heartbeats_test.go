@@ -34,13 +34,13 @@ const (
 	beatEvery   = 15 * time.Second
 	beatTTL     = 20 * time.Second
 	beatSilent  = 100
-	beatReports = 1000 // decided in a second meanwhile
+	beatReports = 1000 // decisions per second during the heartbeats
 	burstRound  = 3    // in which all send within a second
-	idleWorkers = 1000 // of a fleet beside which nothing happens
+	idleWorkers = 1000 // of a fleet without other events
 )
 
-// beatsEnv configures the child that plays the workers. A child keeps their processor time apart from the
-// director's.
+// beatsEnv configures the child that plays the workers. The child separates their processor time from the director's
+// time.
 const beatsEnv = "RETAKE_BENCH_BEATS"
 
 type beatsOrder struct {
@@ -67,7 +67,7 @@ func TestBenchHeartbeats(t *testing.T) {
 	b.settled(1, func(int) bool { return true })
 	before, decided := processorTime(t), b.decided.Load()
 	began := time.Now()
-	b.beat(2, 2, beatEvery) // of those that go on
+	b.beat(2, 2, beatEvery) // of workers that continue
 	with, took := processorTime(t)-before, time.Since(began)
 	rate := float64(b.decided.Load()-decided) / took.Seconds()
 	goesOn := func(n int) bool { return n%beatSilent != 0 }
@@ -315,7 +315,7 @@ func (b *beats) report(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		}
-		for i := n; i < n+together; i++ { // notices: the worker goes on
+		for i := n; i < n+together; i++ { // notices: the worker continues
 			w := beatWorker(i % b.workers)
 			r := fsm.Report{Ref: fsm.ReportRef{ID: fmt.Sprintf("note-%d", i), Seq: uint64(i + 1)}, Stage: "CODE"}
 			b.owner.Send(ctx, fsm.ReportReceived{Worker: w, Report: r}, func() { b.decided.Add(1) })
@@ -327,7 +327,7 @@ func (b *beats) report(ctx context.Context) error {
 // have not in time.
 func (b *beats) settled(round int, of func(n int) bool) (lost int) {
 	b.t.Helper()
-	const together = 2000 // workers at which the owner looks at a time: it has other things to do
+	const together = 2000 // workers per turn of the owner, which also has other work
 	step := strconv.Itoa(round)
 	for until := time.Now().Add(3 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		lost = 0

@@ -17,22 +17,21 @@ import (
 	"retake/internal/patience"
 )
 
-// pace is how fast reports come whose latency has a goal; inTurns is how many are under way at saturation, each
-// sent when the one before is durable.
+// pace is the rate of the reports with a latency goal. inTurns is the number of concurrent senders at saturation.
+// Each sends its next report when the previous one is durable.
 const (
 	pace    = time.Millisecond
 	inTurns = 64
 )
 
-// latencyLimit is what the goal of the slowest hundredth fails for, if it does.
+// latencyLimit explains a missed goal of the 99th percentile.
 const latencyLimit = "a report is checked before it is stored and again when it is read, and waits for the append " +
 	"that is under way when it is decided; " +
 	"what is slowest meets the collector, which has a heap of 20,000 tasks to look through where the raw bus has " +
 	"next to none"
 
-// measureLatency measures how long a report takes from the call that publishes it until its decision is
-// durable, and beside it how long a message takes from the call that publishes it until what was appended for
-// it is.
+// measureLatency measures the time from publishing a report until its decision is durable. For comparison, it
+// measures the time from publishing a message until the append that answers it is durable.
 func measureLatency(t *testing.T, bytes, tasks int, synced bool, what string) {
 	t.Helper()
 	x := newDecisionBench(t, bytes, tasks)
@@ -118,7 +117,7 @@ func (s *stopwatch) stop(n int) {
 	}
 }
 
-// measured forgets what it returns.
+// measured returns the measured durations and forgets them.
 func (s *stopwatch) measured() []time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +140,7 @@ func (s *stopwatch) one(t *testing.T, n int, publish func() error) {
 	}
 }
 
-// atPace sends so many at the pace, whatever becomes of those before.
+// atPace sends so many reports at the pace, without waiting for earlier ones.
 func (s *stopwatch) atPace(t *testing.T, count int, next func() (int, func() error)) []time.Duration {
 	var wg sync.WaitGroup
 	began := time.Now()
@@ -178,7 +177,7 @@ func rawLatency(t *testing.T, synced bool, bytes int) (paced, full []time.Durati
 	r.streams(t)
 	watch := newStopwatch()
 	var mu sync.Mutex
-	numbers := map[uint64]int{} // by sequence in the stream; what is consumed before its number is known waits
+	numbers := map[uint64]int{} // by stream sequence; a message that is consumed before its number arrives waits
 	known := sync.NewCond(&mu)
 	consuming := r.pass(t, func(m jetstream.Msg, appended func() error) {
 		if err := appended(); err != nil {

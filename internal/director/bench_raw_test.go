@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// raw is the same server without anything of ours; js talks to it without a socket.
+// raw is the same server without our code. js talks to it without a socket.
 type raw struct {
 	js    jetstream.JetStream
 	close func()
@@ -106,8 +106,7 @@ func (r raw) pass(t testing.TB, passed func(m jetstream.Msg, appended func() err
 	}
 }
 
-// rawDrain is how many messages a second the server itself takes through the same: consumed, one appended,
-// acknowledged.
+// rawDrain returns how many messages per second the server itself handles: consume, append one, acknowledge.
 func rawDrain(t testing.TB, synced bool, messages, bytes int) float64 {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,8 +16,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// manyTakes carries out the starts of many attempts at once. Claims are left out: GitHub's limits spread so
-// many over a minute.
+// manyTakes starts many attempts at once. It leaves out claims, because GitHub's limits would spread so many over a
+// minute.
 func manyTakes(t *testing.T, image string) {
 	s := newStage(t, image, atOnce, false)
 	for range atOnce {

@@ -44,20 +44,20 @@ func main() {
 `
 
 const (
-	takes   = 3  // one after the other; medians are told
+	takes   = 3  // one after the other; the log has the medians
 	atOnce  = 50 // containers
 	ofBare  = "bare engine"
 	ofClone = "git clone and bare engine"
 	ofRm    = "bare engine, killed, removed, made"
 )
 
-// stage is a director whose workers are real, in containers that the image's only program is in.
+// stage is a director with real workers, in containers of an image with a single program.
 type stage struct {
 	*harness
 	api *client.Client
 }
 
-// newStage makes it, with GitHub's and our pace as they are usually, or as fast as can be.
+// newStage creates a stage with the usual request limits of GitHub and the director, or without limits.
 func newStage(t *testing.T, image string, workers int, paced bool) *stage {
 	t.Helper()
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
@@ -156,14 +156,14 @@ func (s *stage) moved(key string, attempt int, to string) time.Time {
 	return at
 }
 
-// effectTook is how long the effect of an attempt took.
+// effectTook returns the duration of an effect of an attempt.
 func (s *stage) effectTook(key, attempt, kind string) time.Duration {
 	s.t.Helper()
 	_, m := s.said("effect done", map[string]any{"issue": key, "effect": attempt + "/" + kind})
 	return m["took"].(time.Duration)
 }
 
-// started is when a container was asked for, and when its first process ran, as the engine says.
+// started returns when a container was requested and when its first process ran, according to the engine.
 func (s *stage) started(name string) (info apicontainer.InspectResponse, created, started time.Time) {
 	s.t.Helper()
 	info, err := s.api.ContainerInspect(s.t.Context(), name)
@@ -192,7 +192,7 @@ func (s *stage) workerOf(key string) (name string) {
 	return name
 }
 
-// bare starts containers with nothing of ours but the settings of one of ours.
+// bare starts containers with our settings but without our programs.
 type bare struct {
 	s    *stage
 	like apicontainer.InspectResponse
@@ -238,9 +238,9 @@ func median(all []time.Duration) float64 {
 	return float64(all[len(all)/2].Microseconds()) / 1000
 }
 
-// TestBenchTakes measures what comes between a label and a running container, a death and its replacement, a
-// report and a push: first each alone with the usual pace of writes, then many at once without it. Beside it is
-// what the same engine takes for the same containers.
+// TestBenchTakes measures the time between a label and a running container, a death and its replacement, and a report
+// and a push. Each is measured separately with the usual pace of writes, then many at once without it. For
+// comparison, the same engine starts the same containers.
 func TestBenchTakes(t *testing.T) {
 	bench.Begin(t)
 	image := imageOf(t, "hand", hand)
@@ -364,7 +364,7 @@ func oneTake(t *testing.T, image string) {
 	times.record(t)
 }
 
-// gitURL is where the repository is cloned from, as its director does.
+// gitURL is the URL of the repository that the stage clones, as its director does.
 func (s *stage) gitURL() string {
 	return strings.Replace(strings.TrimSuffix(s.config.GitHub.APIURL, githubtest.APIPath), "://",
 		"://x-access-token:token@", 1) + "/" + repo + ".git"
