@@ -14,7 +14,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// texts collects what the workers of a task were given, attempt by attempt.
+// texts collects the texts that the workers of a task received, by attempt.
 type texts struct {
 	mu  sync.Mutex
 	all []string
@@ -35,9 +35,9 @@ func (x *texts) got() []string {
 	return slices.Clone(x.all)
 }
 
-// TestAnEditAfterTheApprovalReachesNoAgent: neither a retry nor an attempt of a director that was started anew
-// gets what a stranger has written into an issue after it was approved; what somebody with write access writes,
-// and what is approved anew, they get.
+// TestAnEditAfterTheApprovalReachesNoAgent checks that a stranger's edit after the approval stays hidden from a retry
+// and from an attempt after a restart of the director. Agents do get the edits of people with write access, and newly
+// approved text.
 func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	t.Parallel()
 	var seen texts
@@ -86,14 +86,15 @@ func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	}
 }
 
-// nextSecond waits until GitHub tells what comes from what was.
+// nextSecond waits for the next second, because GitHub's times of events have no fractions.
 func (s *harness) nextSecond() {
 	now := time.Now().Truncate(time.Second)
 	s.until("the next second", func() bool { return time.Now().Truncate(time.Second).After(now) })
 }
 
-// TestAnIssueThatNobodyHasApproved: what a stranger has opened with a form's label is left alone, and says so
-// once; what a reader among the collaborators has opened so waits for a person, who puts the label on.
+// TestAnIssueThatNobodyHasApproved checks that the director leaves an issue unclaimed if a stranger opened it with a
+// form's label, and explains that once. An issue that a collaborator with read access opened waits until a person
+// adds the label.
 func TestAnIssueThatNobodyHasApproved(t *testing.T) {
 	t.Parallel()
 	var seen texts
@@ -127,8 +128,8 @@ func TestAnIssueThatNobodyHasApproved(t *testing.T) {
 	}
 }
 
-// TestWhatGitHubHidesReachesNoAgent: comments of HTML and characters without a shape, in title, body and
-// answers, are left out, and agents are told how many.
+// TestWhatGitHubHidesReachesNoAgent checks that HTML comments and invisible characters in title, body and answers are
+// removed, and that agents learn how many were removed.
 func TestWhatGitHubHidesReachesNoAgent(t *testing.T) {
 	t.Parallel()
 	var seen texts
@@ -158,8 +159,8 @@ func TestWhatGitHubHidesReachesNoAgent(t *testing.T) {
 	}
 }
 
-// TestAClaimCostsOneRequestMore: the approval of an issue that nobody has edited is looked up with one request
-// for each attempt.
+// TestAClaimCostsOneRequestMore checks that the director looks up the approval of an unedited issue with one request
+// per attempt.
 func TestAClaimCostsOneRequestMore(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -17,8 +17,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// longJournal makes a journal of batches that decide nothing, with two snapshots: what the older one is behind
-// can leave it.
+// longJournal creates a journal of batches without decisions and with two snapshots. Everything older than the first
+// snapshot can be archived.
 func (s *harness) longJournal(batches int) {
 	s.t.Helper()
 	state, err := fsm.New(fsm.Config{}).Snapshot()
@@ -46,8 +46,8 @@ func (s *harness) segments() []string {
 	return all
 }
 
-// An archive that cannot be written is said in log, health and status; it is tried again, and all is well when
-// it can be, without a restart.
+// Log, health and status report an archive that cannot be written. The director retries, and recovers without a
+// restart.
 func TestTheArchiveIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -75,13 +75,13 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 	})
 }
 
-// A director whose journal is full when it begins makes room first, and from then on in time, without waiting
-// for a thousand batches.
+// A director that starts with a full journal makes room first. Afterwards it makes room in time, without waiting for
+// a thousand batches.
 func TestAFullJournalIsGoneOnWith(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.journalBytes = 256 << 10
-	s.config.Director.Interval = 20 * time.Millisecond // what follows fills the journal in seconds, not in days
+	s.config.Director.Interval = 20 * time.Millisecond // fills the journal in seconds instead of days
 	s.longJournal(2000)
 	s.start()
 	s.until("it leads", func() bool { return strings.HasPrefix(s.health(), "healthy") })
@@ -98,8 +98,8 @@ func TestAFullJournalIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// A snapshot that cannot be read keeps the live journal whole: that is said, and a new snapshot is saved in its
-// place, also while nothing is decided.
+// An unreadable snapshot keeps the live journal whole. The director reports it and saves a new snapshot, even without
+// new decisions.
 func TestAnUnreadableSnapshotIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })

@@ -30,14 +30,15 @@ func documentedExample(t *testing.T, name string) string {
 	return part[:strings.LastIndex(part, "```")]
 }
 
-// perRun are the values of the examples that differ from run to run: they are there, and not empty.
+// perRun are the example's values that differ from run to run. They must be present and not empty.
 var perRun = []string{
 	"path", "sha256", "bytes", "attempt_id", "issue", "url", "run_id", "branch", "started_at", "ended_at", "decided_at",
 	"error_id", "signature", "task", "timestamp", "updated_at",
 	"sessionId", "cycle", "first_seen", "last_seen",
 }
 
-// differences compares a document with its example: the same keys, the same values but for what is one run's own.
+// differences compares a document with its example. Keys and values must be equal, except for values that belong to a
+// single run.
 func differences(path string, want, got any) (out []string) {
 	switch want := want.(type) {
 	case map[string]any:
@@ -45,7 +46,7 @@ func differences(path string, want, got any) (out []string) {
 		if !ok {
 			return []string{path + ": not an object"}
 		}
-		if strings.HasSuffix(path, ".signatures") { // one of its own
+		if strings.HasSuffix(path, ".signatures") { // its key differs from run to run
 			return differences(path+".*", one(want), one(got))
 		}
 		for key, value := range want {
@@ -154,7 +155,8 @@ func TestTheExamplesOfAuditsOccur(t *testing.T) {
 	}
 }
 
-// TestWhatWaitsForAFailedTaskIsSkipped: the report says so, and last_failure.json of the failed one names it.
+// TestWhatWaitsForAFailedTaskIsSkipped checks that the report shows skipped tasks and that last_failure.json of the
+// failed task names them.
 func TestWhatWaitsForAFailedTaskIsSkipped(t *testing.T) {
 	t.Parallel()
 	fail := make(chan struct{})

@@ -50,7 +50,7 @@ func failsToValidate(ctx context.Context, a *fakeWorker) int {
 	return 1
 }
 
-// exampleStages are those of the specification's example.
+// exampleStages are the stages of the specification's example.
 func exampleStages() []config.Stage {
 	return []config.Stage{
 		{Name: "CODE", Agent: "claude-code", Model: "sonnet", Timeout: time.Minute},
@@ -74,8 +74,7 @@ func readDocument[T any](t *testing.T, path string) (v T) {
 	return v
 }
 
-// TestARestartErasesNothing: what people read of an attempt that is over is the same after a director has ended
-// and begun again.
+// TestARestartErasesNothing checks that the public records of a finished attempt survive a restart of the director.
 func TestARestartErasesNothing(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, failsToValidate)
@@ -121,8 +120,8 @@ func TestARestartErasesNothing(t *testing.T) {
 	}
 }
 
-// TestAuditsSayWhoWorkedAndHowFar: an attempt's agent and model, the stages that are behind it, and who met the
-// failure.
+// TestAuditsSayWhoWorkedAndHowFar checks that the audit has an attempt's agent and model, its finished stages, and
+// the reporter of the failure.
 func TestAuditsSayWhoWorkedAndHowFar(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, failsToValidate)
@@ -149,8 +148,8 @@ func TestAuditsSayWhoWorkedAndHowFar(t *testing.T) {
 	}
 }
 
-// TestGitHubsFailuresLeaveEvents: what the director itself could not do at GitHub is in the telemetry, with the
-// part that tried and when it tries again: a poll once for each outage, an effect each time that it is put off.
+// TestGitHubsFailuresLeaveEvents checks that the director's own failures at GitHub appear in the telemetry, with the
+// failed part and the time of the next try. A poll appears once per outage, an effect once per postponement.
 func TestGitHubsFailuresLeaveEvents(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
@@ -191,7 +190,7 @@ func TestGitHubsFailuresLeaveEvents(t *testing.T) {
 	s.until("three failed polls", func() bool { return failed() > 2 })
 	s.github.Repair()
 	s.stop()
-	said := map[any]int{} // a failing server closes the gate, too
+	said := map[any]int{} // a failing server also closes the gate
 	for _, e := range events() {
 		if e["caller"] == "poll" {
 			said[e["reason"]]++
@@ -202,9 +201,9 @@ func TestGitHubsFailuresLeaveEvents(t *testing.T) {
 	}
 }
 
-// TestNoFileForPeopleShowsAToken: anybody who may publish a report or write an issue can put a token into it.
-// Each field of both is somewhere in what people read, and none of them in clear. The log and the errors that
-// are printed are cmd/director's, and so are their tests.
+// TestNoFileForPeopleShowsAToken puts a token into every field of a report and an issue, because anyone may write
+// those. Each field must appear in a public file, and every token must be redacted. cmd/director has the tests of the
+// log and of printed errors.
 func TestNoFileForPeopleShowsAToken(t *testing.T) {
 	t.Parallel()
 	token := "ghp_" + strings.Repeat("012345", 6)
@@ -266,7 +265,7 @@ func TestContinuingAfterErrorsIsSaid(t *testing.T) {
 				Message: "CODE: invalid x-api-key", LastStderrTail: "401 Unauthorized: invalid x-api-key\n",
 			})
 		})
-		s.config.Recovery.Preset, s.config.Recovery.ContinueOnError = "cortex", on // whose credentials are fatal
+		s.config.Recovery.Preset, s.config.Recovery.ContinueOnError = "cortex", on // bad credentials are fatal here
 		key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 		s.start()
 		s.until("blocked", s.labelled(key, "agent-blocked"))

@@ -14,11 +14,11 @@ import (
 	"retake/internal/director/operator"
 )
 
-// roads to GitHub that can be closed. What comes while they are is counted.
+// roads to GitHub that can be closed. They count requests that arrive while closed.
 type roads struct {
 	mu     sync.Mutex
 	closed func() (*http.Response, error) // nil: open
-	when   func(*http.Request) bool       // closes them before a request that fits; nil: none does
+	when   func(*http.Request) bool       // closes them before a request that fits; never if nil
 	how    func() (*http.Response, error) // then
 	lost   []time.Time                    // requests that were not answered
 }
@@ -46,7 +46,7 @@ func (r *roads) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// close lets nothing through from the first request that fits; nil: at once.
+// close blocks every request after the first that fits, or after now if fits is nil.
 func (r *roads) close(when func(*http.Request) bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +135,7 @@ const (
 )
 
 // TestGitHubAway: after three failures the director sends one request per pause, and phase, health and status show
-// the outage. The running worker continues, no question is asked, and the work goes on afterwards.
+// the outage. The running worker continues without a question, and the director resumes work afterwards.
 func TestGitHubAway(t *testing.T) {
 	for name, o := range outages {
 		t.Run(name, func(t *testing.T) {
@@ -197,8 +197,8 @@ func (o outage) happens(t *testing.T, polled bool) {
 	}
 }
 
-// tooEarly names the first of the requests from one on that did not keep a pause which doubles from first to
-// longest; "" if all did.
+// tooEarly returns the first request, starting at one, that did not respect a pause that doubles from first to
+// longest. It returns "" if all did.
 func tooEarly(lost []time.Time, from int, first, longest time.Duration) string {
 	for i := from; i < len(lost); i++ {
 		if pause := lost[i].Sub(lost[i-1]); pause < min(first<<(i-from), longest) {

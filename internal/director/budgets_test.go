@@ -12,8 +12,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestAnAttemptIsToldWhatIsLeft: of the task's paid calls, each attempt gets those that the ones before it have
-// left. Without a budget it is told nothing.
+// TestAnAttemptIsToldWhatIsLeft checks that each attempt gets the paid calls that earlier attempts of its task have
+// left over. Without a budget, paid calls are unlimited.
 func TestAnAttemptIsToldWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	for _, budget := range []int{3, -1} {

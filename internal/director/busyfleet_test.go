@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// busyFleet is a fleet whose machine really decides, and whose world answers at once: what it appends is a
-// journal as a busy director writes one.
+// busyFleet is a fleet with a real machine and a world that answers at once. It appends a journal like a busy
+// director's journal.
 type busyFleet struct {
 	cfg    fsm.Config
 	most   int // records of a batch
@@ -27,7 +27,7 @@ type busyFleet struct {
 	append func(*fsm.Batch) (seq uint64, err error)
 }
 
-// busyWorkers is how many attempts are under way at a time.
+// busyWorkers is the number of concurrent attempts.
 const busyWorkers = 400
 
 func newBusyFleet(t *testing.T, most int, append func(*fsm.Batch) (uint64, error)) *busyFleet {
@@ -45,7 +45,7 @@ func newBusyFleet(t *testing.T, most int, append func(*fsm.Batch) (uint64, error
 	return f
 }
 
-// run goes on until the journal has so many facts, in batches of one record to most.
+// run continues until the journal has so many facts, in batches of one record to most.
 func (f *busyFleet) run(t *testing.T, facts int) {
 	t.Helper()
 	for round := 0; f.facts < facts; round++ {
@@ -124,12 +124,12 @@ func (f *busyFleet) report(worker string, i int) fsm.Report {
 	return r
 }
 
-// failing is a name of letters alone, which no other task has: failures that are alike make an incident.
+// failing returns a name of letters only, unique to a task, because similar failures make an incident.
 func failing(worker string) string {
 	return strings.Map(func(c rune) rune { return c%26 + 'a' }, worker)
 }
 
-// carryOut has the world do what the machine wants.
+// carryOut lets the world carry out the machine's effects.
 func (f *busyFleet) carryOut(e fsm.Effect) {
 	end := fsm.EffectEnded{Task: e.Task, Effect: e.ID}
 	switch e.Kind {

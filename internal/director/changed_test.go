@@ -11,7 +11,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// held plays workers that work only when they are told to.
+// held plays workers that only work on command.
 func held(t *testing.T) (s *harness, goOn chan struct{}) {
 	goOn = make(chan struct{})
 	s = newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -25,7 +25,7 @@ func held(t *testing.T) (s *harness, goOn chan struct{}) {
 	return s, goOn
 }
 
-// said lists what was logged of the tasks that the configuration has changed under.
+// said lists the log's messages about tasks with a changed configuration.
 func (s *harness) said(key string) (out []string) {
 	for _, e := range s.logs.FilterMessage("the configuration has changed under a task").All() {
 		if m := e.ContextMap(); m["issue"] == key {
@@ -47,8 +47,8 @@ func (s *harness) refused() string {
 	return err.Error()
 }
 
-// TestRepositoryTakenOffTheConfiguration: what runs there is finished and handed in, closing an issue is heard,
-// and what waits is dropped without a claim.
+// TestRepositoryTakenOffTheConfiguration checks that running work is finished and delivered, that closing an issue
+// counts, and that waiting tasks are dropped without a claim.
 func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s, goOn := held(t)
@@ -86,8 +86,8 @@ func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 	}
 }
 
-// TestLabelsRenamedUnderTasks: a worker goes on although its issue has the earlier label, which is taken off
-// with the others; so does a change of the image, and of the number of workers.
+// TestLabelsRenamedUnderTasks checks that a worker continues although its issue has the earlier label, which the
+// director later removes with the other labels. The same applies to a new image or number of workers.
 func TestLabelsRenamedUnderTasks(t *testing.T) {
 	t.Parallel()
 	s, goOn := held(t)
@@ -125,7 +125,7 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 	s.until("nothing is left on the other", s.labelled(two))
 }
 
-// waitsFor is what `director tasks` says of an issue.
+// waitsFor is the text of `director tasks` about an issue.
 func (s *harness) waitsFor(key string) string {
 	v, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	for _, t := range v.Tasks {
@@ -136,8 +136,8 @@ func (s *harness) waitsFor(key string) string {
 	return ""
 }
 
-// TestWhatBecomesOfATaskIsOver: what is said of an attempt that the configuration has changed under is not said
-// of the next one, nor of another task on the same issue.
+// TestWhatBecomesOfATaskIsOver checks that the message about a changed configuration of one attempt is not repeated
+// for the next attempt or for another task on the same issue.
 func TestWhatBecomesOfATaskIsOver(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -170,8 +170,8 @@ func TestWhatBecomesOfATaskIsOver(t *testing.T) {
 	}
 }
 
-// TestChangesThatWorkersCannotFollow: another prefix, or another fleet, is refused while there is somebody who
-// would not be heard, with one line that says what to do.
+// TestChangesThatWorkersCannotFollow checks that the director refuses another prefix or fleet while workers depend on
+// the current one, with one line of advice.
 func TestChangesThatWorkersCannotFollow(t *testing.T) {
 	t.Parallel()
 	s, goOn := held(t)

@@ -19,10 +19,9 @@ import (
 	"retake/internal/testbed/program"
 )
 
-// cheat is the only program of an image that has nothing else. As CODE it does bad work, and sees to it that
-// VALIDATE does not notice, in each way that is open to it: a cache in its HOME, in a shared volume, and in an
-// ignored folder of the checkout says that all is well, and so does a daemon that it leaves behind. As VALIDATE
-// it is a check that trusts all of these, as build tools trust their caches.
+// cheat is the only program of an otherwise empty image. As CODE it does bad work and hides that from VALIDATE in
+// every available way. It leaves a daemon, and caches that report success in its HOME, a shared volume and an ignored
+// folder of the checkout. As VALIDATE it trusts all of these, as build tools trust their caches.
 const cheat = `package main
 
 import (
@@ -95,8 +94,8 @@ func main() {
 }
 `
 
-// TestCheatedValidation is the attack: what an agent leaves outside of its work passes VALIDATE in its own
-// container, and bad work is delivered. A clean container refuses it, and the agent mends it.
+// TestCheatedValidation is the attack. Files that an agent leaves outside of its work make VALIDATE pass in its
+// container, and bad work would be delivered. A clean container refuses the work, and the agent repairs it.
 func TestCheatedValidation(t *testing.T) {
 	t.Parallel()
 	image := cheatImage(t)
@@ -108,7 +107,7 @@ func TestCheatedValidation(t *testing.T) {
 		"inside":             {"inside", "mount", "retake/1-a1", "bad\n", nil},
 		"fresh":              {"fresh", "mount", "retake/1-a4", "good\n", []string{"tests_failed"}},
 		"inside, travelling": {"inside", "sync", "retake/1-a1", "bad\n", nil},
-		// nothing of this machine is mounted
+		// without mounts of this machine
 		"fresh, travelling": {"fresh", "sync", "retake/1-a4", "good\n", []string{"tests_failed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,13 +145,13 @@ func TestCheatedValidation(t *testing.T) {
 	}
 }
 
-// cheatImage makes the image, or says why there is none.
+// cheatImage builds the image, or returns the reason why it cannot.
 func cheatImage(t *testing.T) string {
 	t.Helper()
 	return imageOf(t, "cheat", cheat)
 }
 
-// imageOf makes an image that has one program, /name, or says why there is none.
+// imageOf builds an image with one program, /name, or returns the reason why it cannot.
 func imageOf(t *testing.T, name, source string) string {
 	t.Helper()
 	if out, err := exec.Command("docker", "version", "--format", "{{.Server.Version}}").CombinedOutput(); err != nil {
@@ -197,7 +196,7 @@ var builtWorker = sync.OnceValues(func() ([]byte, error) {
 	return os.ReadFile(file)
 })
 
-// placeWorker puts the real worker where a director looks for it.
+// placeWorker copies the real worker to the path where a director expects it.
 func placeWorker(t *testing.T, to string) {
 	t.Helper()
 	program, err := builtWorker()

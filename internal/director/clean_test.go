@@ -172,8 +172,7 @@ func TestWorkThatChangesAfterItsValidationIsValidatedAgain(t *testing.T) {
 	}
 }
 
-// A director that ends while the clean container runs changes nothing, nor does a validation that is killed:
-// the agent is not asked again.
+// The agent is not asked again if the director ends while the clean container runs, or if the validation is killed.
 func TestValidationSurvivesTheDirectorAndIsRepeated(t *testing.T) {
 	t.Parallel()
 	began := make(chan string, 4)
@@ -222,8 +221,8 @@ func TestPlainProcessesCannotValidateCleanly(t *testing.T) {
 	}
 }
 
-// The base branch changes what the work changes, after a conflict was resolved: the agent is asked again, no
-// clean container gets conflict markers.
+// After a conflict was resolved, the base branch changes the same lines. The director asks the agent again, and
+// conflict markers never reach a clean container.
 func TestValidationGetsNoConflictMarkers(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -15,7 +15,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// An agent asks; a person without write access is not heard, one with it is, and the answer reaches the next attempt.
+// An agent asks. The director ignores a person without write access and accepts one with it, and the answer reaches
+// the next attempt.
 func TestQuestionIsAnswered(t *testing.T) {
 	t.Parallel()
 	heard := make(chan []wire.Hint, 1)
@@ -80,7 +81,7 @@ func (s *harness) reacted(key string, comment int64, content string) func() bool
 	}
 }
 
-// Paused: nothing new begins, over a restart, too. Resumed: it does.
+// While paused, the director does not start new work, even after a restart. After resume it starts work again.
 func TestPauseHoldsIntake(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -104,7 +105,7 @@ func TestPauseHoldsIntake(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
-// orphan is an issue whose label for tasks a claim has taken off.
+// orphan is an issue without its task label, which a claim has removed.
 func (s *harness) orphan() string {
 	key := s.github.CreateIssue(repo, "octocat", "Orphan", "", "agent-claimed", "agent-task")
 	s.github.RemoveLabel(key, "retake-bot", "agent-task")
@@ -127,8 +128,8 @@ func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
 	}
 }
 
-// A claim that becomes an orphan while the director runs, and a label without any claim, are found at the next
-// look at everything and given back: without a restart.
+// The next full poll finds an orphaned claim, and a label without a claim, and gives the issues back without a
+// restart.
 func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -155,8 +156,8 @@ func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
 	}
 }
 
-// A comment that can never be answered (the conversation is locked) is tried once: those after it are heard,
-// and it costs no further requests.
+// The director tries to answer a comment in a locked conversation once. It then reads later comments, without further
+// requests for the locked one.
 func TestACommentThatCannotBeAnsweredHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)

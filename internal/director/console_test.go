@@ -21,7 +21,7 @@ func asks(ctx context.Context, a *fakeWorker) int {
 	return askAgain(ctx, a)
 }
 
-// askAgain asks whatever was answered.
+// askAgain asks after every answer.
 func askAgain(ctx context.Context, a *fakeWorker) int {
 	if os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte("half of it\n"), 0o644) != nil {
 		return 1
@@ -38,7 +38,7 @@ func askAgain(ctx context.Context, a *fakeWorker) int {
 	return 0
 }
 
-// What there is of the work is on a branch when a person is asked, and goes on there.
+// A question comes with a branch that has the work so far, and the work continues there.
 func TestQuestionShowsTheWorkSoFar(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -59,7 +59,8 @@ func TestQuestionShowsTheWorkSoFar(t *testing.T) {
 	}
 }
 
-// Commands of the token's own person, a writer, a reader and a bot: who may is heard, once for each text of a comment.
+// Commands come from the token's own person, a writer, a reader and a bot. The director accepts commands of people
+// with write access, once for each text of a comment.
 func TestWhoseCommandsCount(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -144,7 +145,7 @@ func TestAPersonTakesOver(t *testing.T) {
 	}
 }
 
-// What is taken over out of review is on the branch of its pull request already: no other branch says the same.
+// Work taken over from review is already on the branch of its pull request. No second branch repeats it.
 func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))
@@ -161,8 +162,8 @@ func TestAPersonTakesOverWhatIsInReview(t *testing.T) {
 	}
 }
 
-// A question about what is in review shows the branch of its pull request; what an attempt has left beside it
-// is on a branch of its own for as long as that says more.
+// A question about work in review shows the branch of its pull request. Further work of an attempt is on a separate
+// branch, as long as that has more.
 func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -201,7 +202,7 @@ func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 	}
 }
 
-// The token's own person takes the label off by hand: that is an answer like anybody's.
+// The token's own person removes the label by hand. That counts like any other answer.
 func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
 	t.Parallel()
 	s, key, _ := newAsked(t, asksOnce)
@@ -212,7 +213,7 @@ func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
 	}
 }
 
-// A question that nobody answers is raised once more.
+// The director repeats an unanswered question once.
 func TestQuestionIsRaisedAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// closures returns until when the director leaves each model alone.
+// closures returns the time until which the director avoids each model.
 func (s *harness) closures() map[string]time.Time {
 	all, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *harness) closures() map[string]time.Time {
 	return closed
 }
 
-// limited asks for a lease until there is one, and reports under it that the model is limited.
+// limited requests a lease until it gets one, and then reports under it that the model is limited.
 func (a *fakeWorker) limited(ctx context.Context, resource string, r wire.BudgetReport) {
 	for ctx.Err() == nil {
 		g, err := a.client.AskBudget(ctx, wire.BudgetAcquire{Resource: resource, WorkerID: a.plan.WorkerID})
@@ -41,8 +41,8 @@ func (a *fakeWorker) limited(ctx context.Context, resource string, r wire.Budget
 	}
 }
 
-// TestOneWorkerClosesNoModelForADay: whatever way one worker says that a model is limited, the others try it
-// after the cap.
+// TestOneWorkerClosesNoModelForADay checks that after any form of one worker's rate limit report, the other workers
+// try the model once the cap has passed.
 func TestOneWorkerClosesNoModelForADay(t *testing.T) {
 	const long = 999999.0
 	for name, play := range map[string]func(ctx context.Context, a *fakeWorker) int{

@@ -18,8 +18,8 @@
 //
 // # Failure policy
 //
-// A missing prerequisite at boot ends Run. The error has one line for each, with advice. If one fails later, Run
-// continues. The bus reconnects or reopens, effects are retried, and GitHub cools down.
+// A missing prerequisite at boot ends Run. The error has one line for each, with advice. If a prerequisite fails
+// later, Run continues. The bus reconnects or reopens, effects are retried, and GitHub cools down.
 //
 // # Files
 //

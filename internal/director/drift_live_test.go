@@ -11,7 +11,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// A running worker is told once of each base that its checkout is too far behind, and goes on.
+// The director informs a running worker once about each base that its checkout is too far behind, and the worker
+// continues.
 func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 	t.Parallel()
 	running := make(chan *fakeWorker, 1)
@@ -24,7 +25,7 @@ func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 	s.github.CreateIssue(repo, "octocat", "Slow work", "", "agent-task")
 	s.start()
 	a := <-running
-	s.advance("news.txt", 2) // just as many as are left alone
+	s.advance("news.txt", 2) // exactly the tolerated number
 	for _, file := range []string{"third.txt", "fourth.txt"} {
 		head := s.advance(file, 1)
 		var got wire.SyncRequired
@@ -42,7 +43,7 @@ func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 		}
 	}
 	s.stop()
-	if len(a.behind) > 0 { // an answer twice would have come first in the second round, too
+	if len(a.behind) > 0 { // a duplicate answer would have arrived first in the second round
 		t.Errorf("told again: %+v", <-a.behind)
 	}
 }

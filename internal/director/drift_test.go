@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// advance puts commits on the remote's main branch, each of which writes a file.
+// advance pushes commits to the remote's main branch. Each writes a file.
 func (s *harness) advance(name string, commits int) (head string) {
 	s.t.Helper()
 	return s.advanceBranch("main", name, commits)
@@ -50,7 +50,7 @@ func (s *harness) advanceBranch(branch, name string, commits int) (head string) 
 	return git("rev-parse", "HEAD")
 }
 
-// newDrift is a harness whose first attempt writes a file, says so, and then waits to be killed.
+// newDrift returns a harness with a first attempt that writes a file, reports it, and waits to be killed.
 func newDrift(t *testing.T, writes string, next func(ctx context.Context, a *fakeWorker) int) (*harness, chan string) {
 	began := make(chan string, 1)
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -68,14 +68,14 @@ func newDrift(t *testing.T, writes string, next func(ctx context.Context, a *fak
 	return s, began
 }
 
-// More commits behind than the policy leaves alone: the base branch is merged before the next attempt, and what
-// the last one did is still there. Just as many: it is not.
+// If the checkout is more commits behind than the policy tolerates, the director merges the base branch before the
+// next attempt and keeps the last attempt's work. At exactly that number it does not merge.
 func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 	t.Parallel()
 	for behind, merged := range map[int]bool{2: false, 3: true} {
 		t.Run(fmt.Sprintf("%d commits", behind), func(t *testing.T) {
 			t.Parallel()
-			seen := make(chan [2]bool, 1) // the base branch's file, the first attempt's
+			seen := make(chan [2]bool, 1) // the base branch's file and the first attempt's file
 			s, began := newDrift(t, "half.txt", func(ctx context.Context, a *fakeWorker) int {
 				_, news := os.Stat(filepath.Join(a.checkout, "news.txt"))
 				_, half := os.Stat(filepath.Join(a.checkout, "half.txt"))
@@ -120,7 +120,7 @@ func (a *fakeWorker) resolve(ctx context.Context) int {
 	return a.work(ctx)
 }
 
-// What cannot be merged is another attempt's work, which finds the conflict in the file and is told so.
+// A merge conflict becomes the work of another attempt, which finds the conflict in the file and hears about it.
 func TestConflictWithTheBaseBranchIsTheAgentsWork(t *testing.T) {
 	t.Parallel()
 	found := make(chan string, 2)
@@ -144,8 +144,8 @@ func TestConflictWithTheBaseBranchIsTheAgentsWork(t *testing.T) {
 	}
 }
 
-// What the agent leaves unresolved is not delivered, and then a human's matter, who sees it on a branch. Whose
-// answer is the agent's to follow.
+// Unresolved conflicts are not delivered. A person decides about them, with a branch to see them on. The agent
+// follows the answer.
 func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	t.Parallel()
 	s, key := conflicted(t, func(ctx context.Context, a *fakeWorker) int {
@@ -176,8 +176,8 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	}
 }
 
-// A delivery whose last answer was lost is shown already. Its repetition is the same delivery, however the base
-// branch has moved on meanwhile: nothing is validated again, and nobody has taken the claimed label off.
+// A delivery with a lost last answer is already visible. Its repetition is the same delivery, even if the base branch
+// has moved. The director does not validate again, and the claimed label is still on the issue.
 func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 	t.Parallel()
 	for name, changed := range map[string]string{"behind": "news.txt", "in conflict": "work-1.txt"} {

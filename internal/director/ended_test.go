@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A director that is told to end while it begins ends as asked; what is wrong besides is said all the same.
+// A director that receives a signal to end during its start ends normally, and still reports other problems.
 func TestEndedWhileItBegins(t *testing.T) {
 	t.Parallel()
 	ended, cancel := context.WithCancelCause(t.Context())

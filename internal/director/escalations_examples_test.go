@@ -15,7 +15,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// goTest is the output of many packages' tests, one of which fails.
+// goTest is the output of the tests of many packages with one failure.
 func goTest() string {
 	var s strings.Builder
 	for i := range 40 {
@@ -30,7 +30,7 @@ func goTest() string {
 	return s.String() + "FAIL\n"
 }
 
-// manyAttempts had five failures before, and more that are forgotten; somebody answered in between.
+// manyAttempts had five failures before, even older failures that are forgotten, and an answer in between.
 func manyAttempts(q *fsm.Escalation) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	q.Tried = nil

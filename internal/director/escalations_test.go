@@ -54,7 +54,7 @@ type example struct {
 	reason recovery.Reason
 	stage  string
 	cause  string
-	report *wire.WorkerError // nil: what failed is the director's own doing
+	report *wire.WorkerError // nil if the director itself failed
 	more   func(*fsm.Escalation)
 	text   func(*ask.Escalation)
 }
@@ -64,7 +64,7 @@ func failedAs(tool string, exit int, output string) *wire.WorkerError {
 	return &wire.WorkerError{Tool: tool, ExitCode: &exit, LastStderrTail: output}
 }
 
-// escalation is what the director makes of an example.
+// escalation is the director's comment about an example.
 func (x example) escalation(d *daemon) ask.Escalation {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	about, _ := recovery.Describe(x.reason)
@@ -166,7 +166,7 @@ type rendered struct {
 	HTML template.HTML
 }
 
-// commentPage looks like a comment on GitHub, in a column of 1012 pixels. It needs nothing from elsewhere.
+// commentPage imitates a comment on GitHub, in a column of 1012 pixels. It works offline.
 var commentPage = template.Must(
 	template.New("").Parse(`<!doctype html><meta charset="utf-8"><title>{{.Name}}</title><style>
 body { margin: 0; background: #fff; color: #1f2328; font: 14px/1.5 -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif }
@@ -202,7 +202,7 @@ func writePages(t *testing.T, dir string, shown []rendered) {
 	fmt.Printf("%d pages: %s\n", len(shown), filepath.Join(dir, "index.html"))
 }
 
-// guardAsk is what a budget's guard asks.
+// guardAsk is the question of a budget's guard.
 func guardAsk(guard string) func(*fsm.Escalation) {
 	return func(q *fsm.Escalation) {
 		q.Ask = policy.Refuse(q.Reason, guard, "", "").Ask

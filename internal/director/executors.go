@@ -67,7 +67,7 @@ func (s *session) onDurable(r fsm.Record) {
 	}
 }
 
-// react carries out what a fact requires of the process.
+// react carries out the consequences of a fact for the process.
 func (s *session) react(f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.VerdictMade:

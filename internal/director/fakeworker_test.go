@@ -20,10 +20,10 @@ type fakeWorker struct {
 	checkout string
 	client   *bus.Client
 	stop     chan string            // reasons that the director gave
-	behind   chan wire.SyncRequired // what it said of the base branch
+	behind   chan wire.SyncRequired // its report about the base branch
 
 	printed []container.Printed // under the runtime's lock
-	lost    atomic.Bool         // its node is: it sends no heartbeat, and nobody can confirm its end
+	lost    atomic.Bool         // its node is lost: heartbeats stop, and its end cannot be confirmed
 	runs    atomic.Bool         // it has room
 
 	task   string
@@ -33,8 +33,8 @@ type fakeWorker struct {
 	signal string
 }
 
-// dial connects and listens to its director. An error is worth another try, as it is for a real worker: the bus
-// may go away in between.
+// dial connects and listens to its director. The caller may retry an error, as a real worker does, because the bus
+// may be unavailable in between.
 func (a *fakeWorker) dial() (*bus.Client, error) {
 	b := a.plan.Bus
 	client, err := bus.Dial(bus.ClientOptions{
@@ -93,7 +93,7 @@ func (a *fakeWorker) succeed(ctx context.Context) int {
 		if err == nil {
 			return 0
 		}
-		select { // the bus is away, which an error says at once
+		select { // the bus is unavailable, which an error reports at once
 		case <-time.After(50 * time.Millisecond):
 		case <-ctx.Done():
 		}

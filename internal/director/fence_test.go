@@ -14,7 +14,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// lostNode is a director whose first attempt at an issue gets a node that is lost once it works.
+// lostNode is a director with a first attempt that runs on a node that is lost once the attempt works.
 func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int,
 	decides func(*fsm.Config),
 ) (s *harness, key, first string) {
@@ -38,14 +38,14 @@ func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int,
 	return s, key, first
 }
 
-// TestALostNode: nobody can confirm that a worker on a lost node is gone. It is fenced: the bus takes nothing
-// of it any more, the next attempt begins while it works on, and what it does comes to nothing. When its node
-// is back it is removed.
+// TestALostNode checks fencing: the end of a worker on a lost node cannot be confirmed. The bus then refuses its
+// messages, the next attempt starts while it still works, and its work is discarded. When its node returns, the
+// director removes the worker.
 func TestALostNode(t *testing.T) {
 	t.Parallel()
 	report, refused := make(chan struct{}), make(chan error, 1)
 	s, key, first := lostNode(t, func(ctx context.Context, a *fakeWorker) int {
-		<-report // by then another attempt has begun
+		<-report // by then another attempt has started
 		send, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
 		refused <- a.client.Report(send, &wire.WorkerResult{
@@ -70,12 +70,12 @@ func TestALostNode(t *testing.T) {
 	s.until("what is left is to be removed", func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
 	s.runtime.lose(first, false)
 	s.stop()
-	s.start() // it is asked for again at once
+	s.start() // it is requested again at once
 	s.until("it is removed", func() bool { _, there := s.runtime.stopped(first); return !there })
 }
 
-// TestALostNodeWithAMount: an attempt that works on the director's own checkout is not fenced, whatever its
-// runtime says.
+// TestALostNodeWithAMount checks that an attempt on the director's own checkout is never fenced, regardless of its
+// runtime.
 func TestALostNodeWithAMount(t *testing.T) {
 	t.Parallel()
 	s, key, first := lostNode(t, func(ctx context.Context, _ *fakeWorker) int {
@@ -91,8 +91,8 @@ func TestALostNodeWithAMount(t *testing.T) {
 	s.until("the work of the second is delivered", s.labelled(key, "agent-review"))
 }
 
-// TestPendingIsWaiting: a worker that its runtime has accepted and not started misses no hello, and tasks says
-// what it waits for.
+// TestPendingIsWaiting checks that a worker that its runtime has accepted but not started misses no hello, and that
+// tasks shows the reason for the wait.
 func TestPendingIsWaiting(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

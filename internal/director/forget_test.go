@@ -11,7 +11,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// A checkout that cannot be removed at once goes when it can: nobody would look at it again before the next start.
+// A checkout that cannot be removed at once is removed as soon as possible. Otherwise it would remain until the next
+// start.
 func TestForgetTriesAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)

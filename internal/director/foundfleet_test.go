@@ -21,8 +21,8 @@ const (
 	foundWorkers = 100 // of them, which have a worker
 )
 
-// foundFleet is a data directory with a journal, and with a snapshot of foundTasks tasks, half of which wait
-// while the others' people were asked.
+// foundFleet is a data directory with a journal and a snapshot of foundTasks tasks. Half of them wait in the queue,
+// the other half for answers of people.
 type foundFleet struct {
 	*harness
 	url         string

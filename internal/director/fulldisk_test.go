@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// fill makes a file of so many bytes in a worker's checkout.
+// fill creates a file of so many bytes in a worker's checkout.
 func fill(a *fakeWorker, name string, bytes int64) bool {
 	f, err := os.Create(filepath.Join(a.checkout, name))
 	return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
@@ -30,8 +30,8 @@ func orDone(ctx context.Context, c <-chan struct{}) {
 	}
 }
 
-// TestFullDiskStopsWhoFillsIt: the attempt that fills the disk ends at once with a question to a person. A larger
-// attempt beside it delivers its work.
+// TestFullDiskStopsWhoFillsIt checks that the attempt that fills the disk ends at once with a question to a person. A
+// larger attempt that runs at the same time delivers its work.
 func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 	t.Parallel()
 	const before = 100 << 20

@@ -35,30 +35,30 @@ type harness struct {
 	logs     *observer.ObservedLogs
 	log      *zap.Logger
 	token    string
-	diskUse  func(dir string) (disk.Use, error) // nil: what the system says
-	whole    time.Duration                      // between two looks at everything; 0: the usual
-	comments time.Duration                      // between two looks at comments that nothing points to; 0: the usual
+	diskUse  func(dir string) (disk.Use, error) // nil reads the real disk
+	whole    time.Duration                      // between two full polls; default if 0
+	comments time.Duration                      // between two polls of comments without a hint; default if 0
 
-	only []fsm.IssueKey // of the run; none: all
+	only []fsm.IssueKey // of the run; all if empty
 
-	transport  http.RoundTripper // to GitHub; nil: the usual
-	firstProbe time.Duration     // 0: the usual
+	transport  http.RoundTripper // to GitHub; default if nil
+	firstProbe time.Duration     // 0: the default
 
-	patience     time.Duration // of a rebuild with an issue that cannot be read; 0: the usual
-	journalBytes int64         // of the live journal; 0: the usual
+	patience     time.Duration // of a rebuild with an unreadable issue; default if 0
+	journalBytes int64         // of the live journal; default if 0
 	badDiskFor   time.Duration
 	noWebhooks   bool // there is no secret for them
 
-	read       func() (config.Config, config.Problems) // again; nil: it cannot be
+	read       func() (config.Config, config.Problems) // rereads the configuration; nil disables that
 	file       string                                  // that is watched
 	hangups    <-chan struct{}
-	filesEvery time.Duration // zero: the director's own
+	filesEvery time.Duration // the director's default if zero
 
-	decides func(*fsm.Config) // has the last word on what decisions are made by; nil: nobody
+	decides func(*fsm.Config) // may change the final setup for decisions, unless nil
 
 	hideInLog func(values func() *redact.Redactor)
 
-	marked *markedRuntime // instead of the runtime; nil: none
+	marked *markedRuntime // replaces the runtime, unless nil
 
 	cancel context.CancelCauseFunc
 	ended  chan error
@@ -79,7 +79,7 @@ func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int)
 	must(t, os.WriteFile(worker, []byte("\x7fELFplayed"), 0o755))
 
 	c := config.Default()
-	c.Containers.SameUser = container.CanKeepApart() != nil // where it is refused otherwise
+	c.Containers.SameUser = container.CanKeepApart() != nil // which is otherwise refused
 	c.Director.DataDir, c.Director.Interval = filepath.Join(dir, "data"), 500*time.Millisecond
 	c.Containers.User = userOf(os.Getuid(), os.Getgid())
 	c.AgentBus.ListenPort, c.AgentBus.HeartbeatInterval = 0, 200*time.Millisecond
@@ -118,7 +118,7 @@ func (s *harness) start() {
 	go func() { ended <- Run(ctx, o) }()
 }
 
-// options are those that a director is started with.
+// options returns the options that start a director.
 func (s *harness) options() Options {
 	o := Options{
 		Config: s.config, Log: s.log, Only: s.only,
@@ -154,7 +154,7 @@ func (s *harness) options() Options {
 	return o
 }
 
-// address is that of a path at director.http_listen, as soon as something listens there.
+// address returns the URL of a path at director.http_listen, as soon as a server listens there.
 func (s *harness) address(path string) string {
 	s.t.Helper()
 	s.until("it listens", func() bool { return s.logs.FilterMessage("listening").Len() > 0 })
@@ -162,7 +162,7 @@ func (s *harness) address(path string) string {
 	return all[len(all)-1].ContextMap()["address"].(string) + path
 }
 
-// stop ends the director, if one runs, and leaves its workers alone.
+// stop ends the director if it runs, and leaves its workers running.
 func (s *harness) stop() {
 	if s.cancel == nil {
 		return
@@ -179,7 +179,7 @@ func (s *harness) stop() {
 	}
 }
 
-// until waits for a condition of the world; its deadline is far beyond what a busy machine needs.
+// until waits for a condition of the world. Its deadline is far beyond the needs of a busy machine.
 func (s *harness) until(what string, cond func() bool) {
 	s.t.Helper()
 	ctx, cancel := patience.WithTimeout(context.Background(), 2*time.Minute)

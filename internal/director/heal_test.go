@@ -22,7 +22,7 @@ import (
 	"retake/internal/patience"
 )
 
-// smallDisk makes the data directory a file system of its own.
+// smallDisk puts the data directory on a separate, small file system.
 func (s *harness) smallDisk(size string) (dir string) {
 	s.t.Helper()
 	dir = s.config.Director.DataDir
@@ -40,7 +40,7 @@ func (s *harness) smallDisk(size string) (dir string) {
 	return dir
 }
 
-// fill uses up what is free on the disk, again and again until it is asked to free it.
+// fill repeatedly uses up the free space on the disk until the test asks to free it.
 func (s *harness) fill(dir string) (free func()) {
 	s.t.Helper()
 	name := filepath.Join(dir, "ballast")
@@ -71,7 +71,7 @@ func (s *harness) fill(dir string) (free func()) {
 	}
 }
 
-// health is what the director says of itself.
+// health is the director's report about itself.
 func (s *harness) health() string {
 	h, err := operator.AskHealth(s.t.Context(), s.config.Director.DataDir)
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *harness) health() string {
 	return h.String()
 }
 
-// TestFullDiskHeals: while the disk is full the director says so and works on nothing new; with room again it
+// TestFullDiskHeals checks that the director reports a full disk and stops starting new work. Once there is room it
 // decides within seconds, without a restart.
 func TestFullDiskHeals(t *testing.T) {
 	t.Parallel()
@@ -106,8 +106,8 @@ func TestFullDiskHeals(t *testing.T) {
 	}
 }
 
-// TestReserveCarriesTheJournal: what was reserved is given up on a full disk. Nothing fails; what runs goes on,
-// nothing new is begun until there is room.
+// TestReserveCarriesTheJournal checks that a full disk makes the director release the reserve. Nothing fails, running
+// work continues, and new work waits for room.
 func TestReserveCarriesTheJournal(t *testing.T) {
 	t.Parallel()
 	full := make(chan struct{})
@@ -167,8 +167,8 @@ func (a *fakeWorker) fail(ctx context.Context) int {
 	return 2
 }
 
-// TestJournalRemovedWhileLive: a director whose journal is taken from the server ends with one line that says
-// so, instead of asking for it for ever.
+// TestJournalRemovedWhileLive checks that a director ends with a clear line when its journal is removed from the
+// server, instead of retrying forever.
 func TestJournalRemovedWhileLive(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -25,7 +25,7 @@ func (s *harness) asked(n int) []githubtest.Request {
 	return all
 }
 
-// idle are the requests since the last one that was answered other than with 304.
+// idle returns the requests since the last one with a status other than 304.
 func (s *harness) idle() (asked []githubtest.Request) {
 	for _, r := range s.asked(0) {
 		if r.Status != http.StatusNotModified {
@@ -37,9 +37,9 @@ func (s *harness) idle() (asked []githubtest.Request) {
 	return asked
 }
 
-// TestIdlePollsCostNothing: while nothing changes, and no pull request is open, all that a director asks is one
-// list for each poll, that of the issues, and each answer is 304, which GitHub does not count. So it is without
-// a task, and also while a question waits, but for a look at the comments now and then.
+// TestIdlePollsCostNothing checks that without changes and open pull requests, a director requests only the list of
+// issues at each poll. Each answer is 304, which GitHub does not count. This holds without a task and while a
+// question waits, except for an occasional request for the comments.
 func TestIdlePollsCostNothing(t *testing.T) {
 	t.Parallel()
 	const polls = 100
@@ -76,8 +76,8 @@ func TestIdlePollsCostNothing(t *testing.T) {
 	})
 }
 
-// looks counts, of the requests after the first n, the lists of issues before the first list of comments; -1:
-// the comments were not asked for.
+// looks counts, among the requests after the first n, the lists of issues before the first list of comments. It
+// returns -1 without a request for comments.
 func (s *harness) looks(n int) (polls int) {
 	for _, r := range s.asked(n) {
 		switch r.Path {
@@ -90,14 +90,14 @@ func (s *harness) looks(n int) (polls int) {
 	return -1
 }
 
-// A command on a blocked issue is seen by the poll that follows it, as if the comments were asked for each
-// time: one that is new, one that an edit makes, and one that was written while no director ran.
+// The next poll sees a command on a blocked issue, as if each poll requested the comments. This holds for a new
+// comment, an edited one, and one written while no director ran.
 func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
 	s.config.GitHub.Poll, s.comments = 200*time.Millisecond, time.Hour
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
-	quiet := func() bool { // the comments are not asked for any more
+	quiet := func() bool { // the director no longer requests the comments
 		last := s.idle()
 		return len(last) > 5 && last[len(last)-1].Path == issuesList && last[len(last)-2].Path == issuesList
 	}
@@ -133,8 +133,8 @@ func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
-// A list of issues that does not show that somebody has commented: the comments of a repository with a task are
-// asked for all the same, now and then.
+// A list of issues may not show a new comment. The director still requests the comments of a repository with a task
+// from time to time.
 func TestACommentThatNoIssueShows(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)

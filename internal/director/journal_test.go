@@ -17,8 +17,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// A director does not begin from what is left of its journal: it says where the damage is and what to do, and
-// changes nothing.
+// A director does not start from a damaged journal. It reports the position of the damage and gives advice, and
+// leaves the journal unchanged.
 func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.start()
@@ -40,8 +40,8 @@ func TestADirectorStopsAtADamagedJournal(t *testing.T) {
 	}
 }
 
-// Damage before the snapshot keeps no director from beginning: the state does not need what is there. It is
-// found soon all the same, and named.
+// A director starts despite damage before the snapshot, because the state does not depend on it. It soon finds and
+// reports the damage.
 func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -75,7 +75,7 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	s.stop()
 }
 
-// filesOf are all files of a folder, with what is in them and when they were written.
+// filesOf returns all files of a folder, with their content and modification times.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -98,7 +98,7 @@ func filesOf(t *testing.T, dir string) map[string]string {
 	return all
 }
 
-// The commands that only read write nothing, also to a copy of a data directory that no director has locked.
+// The read-only commands write nothing, not even to a copy of a data directory without a lock.
 func TestReadingAJournalWritesNothing(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)

@@ -35,8 +35,8 @@ func (r *markedRuntime) said() []bool {
 	return slices.Clone(r.marks)
 }
 
-// While a director leads its cluster shows it; a standby, and one that begins or ends, it does not show,
-// whatever the process of before has left.
+// While a director leads, its cluster shows it. The cluster does not show a standby, or a director that starts or
+// ends, regardless of marks of an earlier process.
 func TestTheClusterShowsWhoLeads(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })

@@ -18,8 +18,8 @@ import (
 	"retake/internal/patience"
 )
 
-// newPair is two directors that stand in for each other: one bus, one GitHub, one runtime and storage that they
-// share, each with its own data directory.
+// newPair returns two directors that stand in for each other. They share a bus, a GitHub, a runtime and storage, and
+// each has a separate data directory.
 func newPair(t *testing.T, play func(ctx context.Context, a *fakeWorker) int) (first, second *harness) {
 	first = newHarness(t, play)
 	dir := filepath.Dir(first.config.Director.DataDir)
@@ -39,8 +39,8 @@ func (s *harness) logged(message string) func() bool {
 	return func() bool { return s.logs.FilterMessage(message).Len() > 0 }
 }
 
-// TestTakeoverIsTriedAgain: what fails for a moment when a director takes over ends it not. It says so, and
-// leads when it can.
+// TestTakeoverIsTriedAgain checks that a temporary failure during a takeover does not end the director. It reports
+// the failure, and leads as soon as it can.
 func TestTakeoverIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -61,8 +61,8 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 	second.until("review", second.labelled(key, "agent-review"))
 }
 
-// TestACloneOfTheDataDirectoryStandsBy: a copy has the name of the folder that it was made of, and a lock of
-// its own: its director knows nothing of whether the other one has ended.
+// TestACloneOfTheDataDirectoryStandsBy checks that a copied data directory keeps the name of the original but has a
+// separate lock. Its director cannot know whether the other one has ended.
 func TestACloneOfTheDataDirectoryStandsBy(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -112,8 +112,8 @@ func TestTakeoverThatCannotHealEnds(t *testing.T) {
 	}
 }
 
-// TestTakeoverFromWhoHasNoDisk: a leader whose data directory is gone can do no work. Another one leads after a
-// while, and it stands by, unwell, until its disk is back.
+// TestTakeoverFromWhoHasNoDisk checks that a leader without its data directory does no work. Another director takes
+// over after a while, and the first stands by, unhealthy, until its disk is back.
 func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -59,8 +59,7 @@ func TestNothingIsWrittenUnlessAllowed(t *testing.T) {
 		t.Errorf("labels %q", s.labels(key))
 	}
 
-	// Something newer changes, so that the issue is behind the cursor; it is found all the same once writes are
-	// allowed.
+	// A newer change moves the issue behind the cursor. The director still finds it once writes are allowed.
 	s.github.CreateIssue(repo, "octocat", "Another matter", "")
 	s.config.GitHub.Writes = true
 	s.start()

@@ -40,8 +40,8 @@ func TestSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// TestBareReportOfAnOutsider: a bare report of the founding document counts like the worker's, and counts once. It
-// changes nothing after the attempt.
+// TestBareReportOfAnOutsider checks that a bare report of the founding document counts like the worker's report, and
+// counts once. After the attempt it has no effect.
 func TestBareReportOfAnOutsider(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
@@ -178,8 +178,8 @@ func TestWorkEndsWhileTheDirectorIsAway(t *testing.T) {
 	}
 }
 
-// A director that is killed while it hands the plan over leaves a worker that ends at once: the attempt is made
-// again, at nobody's cost.
+// A director that is killed while it hands over the plan leaves a worker that ends at once. The attempt is repeated
+// without a charge.
 func TestPlanThatEndedEarlyCostsNobody(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

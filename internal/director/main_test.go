@@ -10,10 +10,10 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if err := os.Setenv("MODEL_KEY", "key-0123456789"); err != nil { // which some tests pass on to workers
+	if err := os.Setenv("MODEL_KEY", "key-0123456789"); err != nil { // some tests pass it to workers
 		panic(err)
 	}
-	debug.SetGCPercent(GCPercent) // what is measured is what a director does
+	debug.SetGCPercent(GCPercent) // the measurement is about the director's work
 	// The whole directors spend their time waiting for each other's seconds, not for a processor.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {

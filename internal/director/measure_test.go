@@ -17,9 +17,9 @@ import (
 // latency of one request, about what GitHub takes for a write.
 const latency = 250 * time.Millisecond
 
-// TestMeasureLabelToWorker prints the seconds from the label until a worker runs and has said so, with the real
-// director, git and bus, GitHub's pace and ours as configured by default: docs/specs/github.md has the figures.
-// A webhook tells of the label; without one, up to github.poll_seconds come instead of its second.
+// TestMeasureLabelToWorker prints the seconds from the label until a worker runs and has reported that. It uses the
+// real director, git and bus, and the default request limits of GitHub and the director. docs/specs/github.md has the
+// figures. A webhook announces the label. Without a webhook, up to github.poll_seconds replace its second.
 func TestMeasureLabelToWorker(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")

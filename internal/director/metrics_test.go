@@ -22,7 +22,7 @@ import (
 	"retake/internal/director/serve"
 )
 
-// scraped is what Prometheus reads, at an address or on the operator's socket.
+// scraped returns the metrics that Prometheus reads, at an address or on the operator's socket.
 func (s *harness) scraped(client *http.Client, address string) string {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, address, nil)
@@ -90,8 +90,8 @@ func TestMetricsAreServed(t *testing.T) {
 	}
 }
 
-// A foreign site that has had its own name resolved to this machine reads no metrics in a browser here,
-// whatever headers it sends.
+// A foreign site with a name that resolves to this machine cannot read metrics in a local browser, regardless of its
+// headers.
 func TestMetricsAreForThisMachine(t *testing.T) {
 	d := &daemon{}
 	for address, want := range map[string]map[string]int{
@@ -115,7 +115,7 @@ func TestMetricsAreForThisMachine(t *testing.T) {
 	}
 }
 
-// A standby shows what it is and how it is, and nothing of tasks: the leader does.
+// A standby shows its role and its health, without tasks. Only the leader shows tasks.
 func TestAStandbyHasMetrics(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -144,7 +144,7 @@ func TestAStandbyHasMetrics(t *testing.T) {
 	s.stop() // before the server
 }
 
-// prometheusServer is a real one that scrapes a director.
+// prometheusServer is a real Prometheus that scrapes a director.
 type prometheusServer struct {
 	t       *testing.T
 	address string
@@ -218,7 +218,7 @@ func (p *prometheusServer) ask(path string, params url.Values, into any) (ok boo
 	return true
 }
 
-// samples is how many a query returns.
+// samples returns the number of samples of a query.
 func (p *prometheusServer) samples(query string) int {
 	var data struct{ Result []any }
 	p.ask("/api/v1/query", url.Values{"query": {query}}, &data)
@@ -235,8 +235,8 @@ type grafanaBoard struct {
 	}
 }
 
-// Every query of the board, and everything that an alert looks at, has data in a real Prometheus after a
-// director has worked, without an exception; and of a director that is well no alert fires.
+// After a director has worked, every query of the board and every selector of an alert has data in a real Prometheus,
+// without exception. A healthy director fires no alert.
 func TestBoardHasData(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("prometheus"); err != nil {
@@ -317,10 +317,10 @@ func (p *prometheusServer) hasRules() (asked int) {
 	return asked
 }
 
-// selectors are what a rule looks at.
+// selectors returns the selectors of a rule.
 var selectors = regexp.MustCompile(`(?:retake_[a-z_]+|\bup)(?:\{[^}]*\})?`)
 
-// hasData fails the test if a query returns nothing that should return something.
+// hasData fails the test if a query without data should return some.
 func (p *prometheusServer) hasData(query, of string) {
 	p.t.Helper()
 	if p.samples(query) == 0 {
@@ -328,11 +328,11 @@ func (p *prometheusServer) hasData(query, of string) {
 	}
 }
 
-// seenTwice: what happened last in the run of TestBoardHasData was scraped more than once.
+// seenTwice waits until the last event in the run of TestBoardHasData was scraped more than once.
 const seenTwice = `sum(increase(retake_reblocks_total[1m])) > 0 and sum(increase(retake_escalations_without_human_total[1m])) > 0 and sum(increase(retake_commands_total[1m])) > 0 ` +
 	`and min(count_over_time(retake_retries_total{outcome="paid_off"}[1m])) > 1`
 
-// boardWorker does what the title of its issue says.
+// boardWorker acts according to the title of its issue.
 func boardWorker(ctx context.Context, a *fakeWorker) int {
 	switch title := a.plan.Issue.Title; {
 	case title == "retried" && a.plan.Attempt == 1:

@@ -12,8 +12,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A worker that floods is cut off, its attempt is ended and a person is asked, with figures; who works beside
-// it works on.
+// The bus disconnects a worker that floods, and the director ends its attempt and asks a person, with figures. Other
+// workers continue.
 func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 	t.Parallel()
 	const hostile = "Flood"

@@ -17,7 +17,7 @@ import (
 	"retake/internal/patience"
 )
 
-// ends waits for the end of a run that ends by itself.
+// ends waits for the end of a run that ends without a signal.
 func (s *harness) ends() error {
 	s.t.Helper()
 	select {
@@ -34,7 +34,7 @@ func (s *harness) ends() error {
 	}
 }
 
-// A run for some issues delivers these, leaves the others in the queue, goes on with what was begun before, and ends.
+// A run for some issues delivers these, leaves the others in the queue, continues earlier work, and ends.
 func TestRunForSomeIssues(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
@@ -75,7 +75,8 @@ func TestRunForSomeIssues(t *testing.T) {
 	}
 }
 
-// What waits for a person, or is not offered at all, ends such a run, too, and it says what is not done.
+// Such a run also ends for an issue that waits for a person or is not offered. The run then lists the unfinished
+// issues.
 func TestRunForSomeIssuesThatAreNotDone(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -94,7 +95,8 @@ func TestRunForSomeIssuesThatAreNotDone(t *testing.T) {
 	s.comment(asked, "Format A or B?")
 }
 
-// GitHub that fails while it is asked for an issue of such a run is asked again, and the log says what is waited for.
+// If GitHub fails during a request for an issue of such a run, the director repeats the request, and the log has the
+// reason for the wait.
 func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, rests)

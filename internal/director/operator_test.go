@@ -9,7 +9,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// The snapshot says who works and since when it was last heard, which issues are claimed, and which ones wait
+// The snapshot lists the workers with the times of their last messages, the claimed issues, and the issues that wait
 // for a slot.
 func TestSnapshotSaysWhoWorksAndWhatWaits(t *testing.T) {
 	t.Parallel()

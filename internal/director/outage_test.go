@@ -65,7 +65,7 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 	}
 }
 
-// Whatever people and bots do to our labels by hand, the issue says in the end what the task does.
+// After any manual changes of our labels by people and bots, the issue finally shows the state of the task.
 func TestLabelsPutOnByHand(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)

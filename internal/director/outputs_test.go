@@ -46,7 +46,7 @@ func shownLine(l output.Line) string {
 // printedPassword is a value that the output must not show.
 const printedPassword = "pa55-w0rd-of-the-database"
 
-// printsTwice plays a first attempt that prints secrets and fails after goOn, and a second one that succeeds.
+// printsTwice plays two attempts. The first prints secrets and fails after goOn, the second succeeds.
 func (s *harness) printsTwice(ctx context.Context, a *fakeWorker, goOn <-chan struct{}) int {
 	if a.plan.Attempt == 1 {
 		s.runtime.mark(a, 1, "CODE")
@@ -113,8 +113,8 @@ func (s *harness) checkDigest(key string) {
 	}
 }
 
-// TestOutputIsFollowedOverRestartsAndAttempts: people can follow a running worker's output across restarts of the
-// director. The audit has the digest of the stored output, which contains no secret of the worker.
+// TestOutputIsFollowedOverRestartsAndAttempts checks that people can follow a running worker's output across restarts
+// of the director. The audit has the digest of the stored output, which contains no secret of the worker.
 func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})

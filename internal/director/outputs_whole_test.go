@@ -18,7 +18,7 @@ import (
 	"retake/internal/output"
 )
 
-// printer is a program that prints: as CODE until a file appears, what it was given among it.
+// printer is a program that prints as CODE until a file appears. Its output includes its input.
 const printer = `package main
 
 import (
@@ -47,7 +47,7 @@ func main() {
 }
 `
 
-// texts is what was printed to stdout.
+// texts returns the output on stdout.
 func (s *harness) texts(key string, f output.Filter) (text string) {
 	for l, err := range operator.AskOutput(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f) {
 		if err == nil && l.Stream == wire.StreamStdout {

@@ -21,7 +21,7 @@ type visitor struct {
 	client *http.Client
 }
 
-// visited is a visitor, of a director that begins with a page whose token is testPageToken.
+// visited is a visitor of a director with a page that starts with the token testPageToken.
 func (s *harness) visited() visitor {
 	s.config.Director.HTTPListen = "127.0.0.1:0"
 	s.config.Director.PageTokenFile = filepath.Join(s.t.TempDir(), "token")
@@ -47,7 +47,7 @@ func (v visitor) send(resp *http.Response, err error) string {
 	return string(text)
 }
 
-// A form of the page that is sent twice, and once more from what the browser has kept, is one command in the journal.
+// A form of the page that is sent twice, and again from the browser's history, is one command in the journal.
 func TestAFormSentTwiceCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asksOnce)

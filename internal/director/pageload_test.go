@@ -38,9 +38,9 @@ const (
 	loadEvery    = 10 * time.Millisecond // one event; the board is sent once a second
 )
 
-// TestMeasurePageLoad prints how long the owner takes for a decision, from the event until it is in the
-// journal, with 10,000 tasks: while nobody looks, and while 100 browsers are sent the board. Owner, journal on
-// disk, read model and page are the real ones. docs/specs/operating.md has the figures.
+// TestMeasurePageLoad prints how long the owner takes for a decision with 10,000 tasks, from the event until it is in
+// the journal. It measures without browsers, and while 100 browsers receive the board. Owner, journal on disk, read
+// model and page are real. docs/specs/operating.md has the figures.
 func TestMeasurePageLoad(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")
@@ -152,7 +152,7 @@ func (d *timedDecisions) some(ctx context.Context) (took []time.Duration) {
 	return took
 }
 
-// crowded is a machine with many tasks, some of which have a worker that was heard.
+// crowded returns a machine with many tasks, some of them with a worker that has reported.
 func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
 	m := fsm.New(config)
 	now := time.Now()
@@ -182,8 +182,8 @@ func crowded(t *testing.T, config fsm.Config) *fsm.Machine {
 	return m
 }
 
-// browse opens the board in so many browsers and returns once each has it. leave closes them, and returns how
-// often they were told of something.
+// browse opens the board in so many browsers and returns once each has loaded it. leave closes them and returns the
+// number of updates that they received.
 func browse(ctx context.Context, t *testing.T, address string) (leave func() (events int)) {
 	ctx, cancel := context.WithCancel(ctx)
 	client := &http.Client{Transport: &http.Transport{MaxConnsPerHost: loadBrowsers}}

@@ -32,7 +32,7 @@ func (s *harness) comment(key, says string) (found githubtest.Comment) {
 	return found
 }
 
-// asksOnce asks in its first attempt, and works in the next one, whatever the answer is.
+// asksOnce asks in its first attempt, and works in the next one after any answer.
 func asksOnce(ctx context.Context, a *fakeWorker) int {
 	if a.plan.Attempt > 1 {
 		return a.work(ctx)
@@ -40,7 +40,7 @@ func asksOnce(ctx context.Context, a *fakeWorker) int {
 	return asks(ctx, a)
 }
 
-// newAsked is a harness that runs, and whose issue waits for the answer to its worker's question.
+// newAsked returns a running harness with an issue that waits for the answer to its worker's question.
 func newAsked(t *testing.T,
 	play func(context.Context, *fakeWorker) int,
 ) (s *harness, key string, question githubtest.Comment) {
@@ -83,7 +83,7 @@ func TestOfferedAnewWhileItIsReleased(t *testing.T) {
 	}
 }
 
-// The question is deleted before anybody has answered it: commands count all the same.
+// A person deletes the question before the first answer. Commands still count.
 func TestDeletedQuestionIsAnswered(t *testing.T) {
 	t.Parallel()
 	s, key, question := newAsked(t, asks)
@@ -96,8 +96,8 @@ func TestDeletedQuestionIsAnswered(t *testing.T) {
 	}
 }
 
-// All comments of ours are deleted while the issue is blocked: an answer continues the task, and the claim's
-// comment is written again.
+// All our comments are deleted while the issue is blocked. An answer still continues the task, and the director
+// writes the claim's comment again.
 func TestDeletedClaimGoesOn(t *testing.T) {
 	t.Parallel()
 	s, key, _ := newAsked(t, asks)
@@ -110,8 +110,8 @@ func TestDeletedClaimGoesOn(t *testing.T) {
 	s.comment(key, "retake:claim")
 }
 
-// Somebody changes the nonce in the marker of the claim comment: the claim goes on as the one that it is, and
-// the delivered issue can be offered again.
+// A person changes the nonce in the marker of the claim comment. The same claim continues, and the delivered issue
+// can be offered again.
 func TestEditedMarkerIsRepaired(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -137,7 +137,7 @@ func TestEditedMarkerIsRepaired(t *testing.T) {
 	s.until("delivered again", func() bool { return s.labelled(key, "agent-review")() && s.inState(key, "gone")() })
 }
 
-// The issue is transferred, or deleted, while its work is being delivered: nobody is asked, and the task ends.
+// The issue is transferred or deleted while its work is being delivered. The task ends without a question.
 func TestIssueLeavesInDelivery(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(s *harness, key string){
@@ -206,8 +206,8 @@ func TestLabelTakenAndPutBackWhileClaiming(t *testing.T) {
 	}
 }
 
-// A hundred comments at once, one of them a command: it is heard once, the words of the others reach the agent
-// as far as there is room.
+// A hundred comments arrive at once, one of them a command. The command counts once, and the text of the others
+// reaches the agent as far as there is room.
 func TestAHundredCommentsAtOnce(t *testing.T) {
 	t.Parallel()
 	s, key, _ := newAsked(t, asksOnce)
@@ -228,8 +228,8 @@ func TestAHundredCommentsAtOnce(t *testing.T) {
 	}
 }
 
-// Pushes are refused with status 500: the work waits, the comment says so, and after a while a person is asked.
-// The answer hands the same work in, without another attempt.
+// GitHub refuses pushes with status 500. The work waits, the comment shows that, and after a while the director asks
+// a person. The answer delivers the same work, without another attempt.
 func TestDeliveryThatFailsIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -252,8 +252,8 @@ func TestDeliveryThatFailsIsAsked(t *testing.T) {
 	}
 }
 
-// A claim was not finished, and nobody knows of it any more: the issue has both labels, and no comment. It is
-// offered again as soon as no claim can be under way, not only with the next list of everything.
+// A claim was not finished and then forgotten. The issue has both labels but lacks a comment. The director offers it
+// again as soon as every claim must be over, without waiting for the next full poll.
 func TestHalfAClaimIsGivenBack(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -23,7 +23,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// looked is what a doctor finds of a director's world; level and begin of each finding of one check.
+// looked holds a doctor's findings about a director's world: the level and the beginning of each finding of one
+// check.
 func (s *harness) looked(o Options, needs ...doctor.Needs) (report doctor.Report, of func(check string) string) {
 	s.t.Helper()
 	w := preflight.Connect(preflight.Options{
@@ -139,7 +140,8 @@ func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	}
 }
 
-// TestPreflightBesideADirector: one that runs is seen and left alone, and what it has left is read when it has ended.
+// TestPreflightBesideADirector checks that a doctor notices a running director and does not disturb it, and that it
+// reads the director's data after the end.
 func TestPreflightBesideADirector(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.config.Containers.Runtime = "process"
@@ -229,7 +231,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 		t.Error(of("engine"))
 	}
 	s.config.Containers.OCIRuntime = ""
-	// which this machine does not have
+	// this machine lacks it
 	s.config.Stages[0].Run, s.config.AgentBus.ListenAddr = []string{"nothing-like-it"}, "192.0.2.1"
 	if _, of = s.looked(s.options(), doctor.NeedsEngine); !strings.Contains(of("container"),
 		"has no program nothing-like-it") || !strings.Contains(of("container"), "cannot listen there") {
@@ -243,7 +245,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	after := engineHas(t)
 	for deadline := time.Now().Add(20 * time.Second); after != before &&
 		time.Now().Before(deadline); after = engineHas(t) {
-		// what others make meanwhile goes away again; what a doctor has left does not
+		// volumes that other programs create disappear again, but volumes that a doctor leaks remain
 		time.Sleep(200 * time.Millisecond)
 	}
 	if after != before {
@@ -254,8 +256,8 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	}
 }
 
-// engineHas lists what of ours a doctor could leave in the engine. Others at work on this machine have volumes
-// with the worker's program, too.
+// engineHas lists our objects that a doctor could leave in the engine. Other programs on this machine also have
+// volumes with the worker's program.
 func engineHas(t *testing.T) string {
 	t.Helper()
 	var out bytes.Buffer

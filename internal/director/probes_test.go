@@ -11,7 +11,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// probed is how the director answers a supervisor: the status, and all that it says.
+// probed returns the director's answer to a supervisor: the status and the whole body.
 func (s *harness) probed(path string) string {
 	s.t.Helper()
 	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.address(path), http.NoBody)
@@ -24,8 +24,8 @@ func (s *harness) probed(path string) string {
 	return answer.Status[:3] + " " + strings.TrimSpace(string(body))
 }
 
-// A supervisor that asks a director whose bus is away is told that it is unhealthy, and that a restart would
-// not help: the same goes for one that stands by and one that leads.
+// A supervisor's probe during a bus outage reports that the director is unhealthy, and that a restart would not help.
+// This holds for a standby and for a leader.
 func TestProbes(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })

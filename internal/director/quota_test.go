@@ -24,7 +24,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// needsLoop skips where no file can be mounted, and says why.
+// needsLoop skips the test, with a reason, where files cannot be mounted.
 func needsLoop(t *testing.T) {
 	t.Helper()
 	image, dir := filepath.Join(t.TempDir(), "image"), t.TempDir()
@@ -45,7 +45,7 @@ func (a *fakeWorker) fillQuota() error {
 	for chunk := make([]byte, 1<<20); err == nil; {
 		_, err = f.Write(chunk)
 	}
-	for chunk := make([]byte, 1); errors.Is(err, syscall.ENOSPC); { // what is left of the last block
+	for chunk := make([]byte, 1); errors.Is(err, syscall.ENOSPC); { // the rest of the last block
 		if _, err = f.Write(chunk); errors.Is(err, syscall.ENOSPC) {
 			return f.Close()
 		}
@@ -53,8 +53,8 @@ func (a *fakeWorker) fillQuota() error {
 	return err
 }
 
-// TestFullQuotaIsTheTasksOwn: who fills its own quota is blocked for it, not as one of many that find a full disk;
-// the task beside it is delivered.
+// TestFullQuotaIsTheTasksOwn checks that a task that fills its quota is blocked for that. It does not count as one of
+// many victims of a full disk. A task that runs at the same time is delivered.
 func TestFullQuotaIsTheTasksOwn(t *testing.T) {
 	needsLoop(t)
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -86,8 +86,8 @@ func TestFullQuotaIsTheTasksOwn(t *testing.T) {
 	})
 }
 
-// TestFullQuotaMetByTheDirector: what the director itself cannot write into such a checkout is the task's own
-// matter, too; with room there, it is the host's.
+// TestFullQuotaMetByTheDirector checks that the task is also at fault when the director cannot write into such a
+// checkout. If the quota has room, the host is at fault.
 func TestFullQuotaMetByTheDirector(t *testing.T) {
 	needsLoop(t)
 	const nonce = "k3v9qx2m"

@@ -19,13 +19,13 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// lost removes everything that the server knows: journal, snapshots and reports.
+// lost removes everything that the server stores: journal, snapshots and reports.
 func (s *harness) lost() {
 	s.t.Helper()
 	must(s.t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 }
 
-// rebuiltAs reports what a line of the log says of an issue's rebuild.
+// rebuiltAs checks a line of the log about an issue's rebuild.
 func (s *harness) rebuiltAs(key string) (to, why string) {
 	for _, e := range s.logs.FilterMessage("rebuilt").FilterField(zap.String("issue", key)).All() {
 		to, _ = e.ContextMap()["to"].(string)
@@ -34,8 +34,8 @@ func (s *harness) rebuiltAs(key string) (to, why string) {
 	return to, why
 }
 
-// Labels that were renamed under a task are known by their earlier names, also when everything else is gone
-// that knows of the issue.
+// If labels were renamed under a task, a rebuild recognises their earlier names, even when every other record of the
+// issue is lost.
 func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -64,7 +64,7 @@ func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 		t.Errorf("rebuilt as %s: %s", to, why)
 	}
 	s.stop()
-	s.start() // the names are in the new journal, too
+	s.start() // the names are also in the new journal
 	s.until("as it was", s.inState(key, fsm.Blocked.String()))
 	if n := len(s.github.Issue(key).Comments); n != comments {
 		t.Errorf("%d comments; there were %d", n, comments)
@@ -73,7 +73,8 @@ func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 	s.until("under the new name alone", s.labelled(key, "bot-review"))
 }
 
-// Somebody deletes the marker of a claim's comment, and the journal is lost: the claim goes on, in the same comment.
+// A person deletes the marker of a claim's comment, and the journal is lost. The claim continues, in the same
+// comment.
 func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -106,8 +107,8 @@ func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 	}
 }
 
-// An outage of GitHub is waited for; an issue that cannot be read while others can keeps nothing else from
-// being rebuilt, and its worker from nothing.
+// A rebuild waits for the end of a GitHub outage. A single unreadable issue does not delay the rebuild of others, and
+// does not stop its worker.
 func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -185,7 +186,7 @@ func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// What a person says while the journal is being rebuilt is heard by the new one.
+// The new journal includes answers that people give during its rebuild.
 func TestRebuildHearsWhatIsSaidMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))

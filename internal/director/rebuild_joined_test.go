@@ -23,7 +23,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// at does something when the director says so in its log, on the goroutine that says it.
+// at runs a function when the director logs a given message, on the goroutine that logs it.
 func (s *harness) at(message string, do func()) {
 	s.log = s.log.WithOptions(zap.Hooks(func(e zapcore.Entry) error {
 		if e.Message == message {
@@ -33,7 +33,7 @@ func (s *harness) at(message string, do func()) {
 	}))
 }
 
-// interruptedRebuild begins a rebuild, and ends it when the old journal is gone and nothing of the new one is there.
+// interruptedRebuild starts a rebuild and ends it when the old journal is removed and before the new one is written.
 func (s *harness) interruptedRebuild() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -45,7 +45,7 @@ func (s *harness) interruptedRebuild() {
 	s.log = log
 }
 
-// waits is an agent whose first attempt fails in a way that is tried again much later.
+// waits is an agent with a first attempt that fails and is retried much later.
 func waits(ctx context.Context, a *fakeWorker) int {
 	if a.plan.Attempt == 1 {
 		return a.failsWith(ctx, "network_transient", "connection reset by peer")
@@ -81,7 +81,7 @@ func (s *harness) nextDeadline(key string) time.Time {
 	return time.Time{}
 }
 
-// What was known when a rebuild began is known when it goes on, by a start or by the command.
+// A rebuild that continues, after a start or by command, uses the facts that were known at its beginning.
 func TestAnInterruptedRebuildKnowsWhatItKnew(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)
@@ -99,7 +99,7 @@ func TestAnInterruptedRebuildKnowsWhatItKnew(t *testing.T) {
 	}
 }
 
-// Another director that leads sees that a rebuild was begun and has not ended, and finishes it with what was known.
+// Another leading director sees an unfinished rebuild, and finishes it with the facts known at its beginning.
 func TestASuccessorFinishesARebuild(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, waits)
@@ -115,7 +115,7 @@ func TestASuccessorFinishesARebuild(t *testing.T) {
 		t.Error("it was not rebuilt")
 	}
 	second.stop()
-	first.start() // nothing is left to be done
+	first.start() // the rebuild is finished
 	first.until("it leads", func() bool { return strings.HasPrefix(first.health(), "healthy: ") })
 	first.until("it waits", first.inState(key, fsm.Backoff.String()))
 	if first.logged("the journal is rebuilt")() {
@@ -177,7 +177,7 @@ func (s *harness) firstPart() {
 	}))
 }
 
-// A journal of which a rebuild has written the first part only is not taken for one.
+// A journal with only the first part of a rebuild does not count as a journal.
 func TestAPartOfARebuildIsNoJournal(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)
@@ -190,8 +190,8 @@ func TestAPartOfARebuildIsNoJournal(t *testing.T) {
 	}
 }
 
-// The commands that replace a journal lead while they do so; beside a director that leads they change nothing,
-// and name it.
+// The commands that replace a journal hold the lease during that time. While a director leads they only report its
+// name.
 func TestTheCommandsLead(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, asks)
@@ -235,7 +235,7 @@ func TestTheCommandsLead(t *testing.T) {
 	first.until("it goes on with what was imported", first.inState(asked, fsm.Blocked.String()))
 }
 
-// What was brought back is not rebuilt.
+// Restored data is not rebuilt.
 func TestAnImportEndsARebuild(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)

@@ -21,10 +21,10 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// corruption is something that befalls the journal while no director runs.
+// corruption is damage to the journal while no director runs.
 type corruption struct {
 	name string
-	// snapshots: they survive. loud: the state cannot be what it was, so that the damage must be noticed.
+	// snapshots: they survive. loud: the state must differ, so the damage must be noticed.
 	snapshots, loud bool
 	do              func(t *testing.T, stream string)
 }
@@ -59,7 +59,7 @@ func garbageIndex(t *testing.T, stream string) {
 	must(t, os.WriteFile(filepath.Join(stream, "msgs/index.db"), bytes.Repeat([]byte{0xa5}, 300), 0o600))
 }
 
-// corruptions are those that real disks, file systems and people make.
+// corruptions are the kinds of damage that real disks, file systems and people cause.
 var corruptions = []corruption{
 	{
 		"one bit flipped", false, true,
@@ -81,9 +81,8 @@ var corruptions = []corruption{
 	{"everything of the server removed", false, true, without("../../../..")},
 }
 
-// Tasks in every state, and everything that can befall the journal, one after the other: no attempt runs again,
-// no comment, question or pull request is made twice, no label changes, and a person's answer that was given
-// meanwhile is heard.
+// The test has tasks in every state and applies each corruption in turn. No attempt runs twice, comments, questions
+// and pull requests are not duplicated, labels stay, and a person's answer during the damage counts.
 func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, everyState))
@@ -131,7 +130,7 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 		}
 	}
 
-	// An answer that is given while the journal is gone is heard after it was rebuilt; the work goes on where it was.
+	// An answer that arrives while the journal is lost counts after the rebuild, and the work continues.
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 	s.github.AddComment(asked, "octocat", "/agent retry Format A")
 	s.start()
@@ -189,8 +188,7 @@ func (s *harness) survives(c corruption, states map[string]string, merged string
 	s.stop()
 }
 
-// outside is what everybody can see: of each issue and pull request its labels and comments, and every attempt
-// that ever ran.
+// outside is the public state: labels and comments of each issue and pull request, and every attempt that ever ran.
 func (s *harness) outside() string {
 	var b strings.Builder
 	for _, i := range s.github.Issues(repo) {
@@ -217,8 +215,8 @@ func (a *fakeWorker) failsWith(ctx context.Context, kind, message string) int {
 	return 0
 }
 
-// The command works without a director, refuses beside one, says what became of each issue, and a start goes on
-// with a rebuild that was interrupted.
+// The command works without a director, refuses while one runs, and reports the result for each issue. A start
+// continues an interrupted rebuild.
 func TestRebuildCommand(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -251,8 +249,8 @@ func TestRebuildCommand(t *testing.T) {
 		t.Fatalf("of nothing: %+v, %v", tasks, err)
 	}
 
-	// Ended between setting the old journal aside and the new one's first batch: nothing of the journal itself says
-	// so.
+	// The process ends between setting aside the old journal and writing the new one's first batch. The journal
+	// itself does not show this.
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, lead.MirrorFile)))
 	must(t, os.WriteFile(filepath.Join(s.config.Director.DataDir, "rebuilding"), []byte("a test\n"), 0o600))
@@ -267,8 +265,8 @@ func TestRebuildCommand(t *testing.T) {
 	}
 }
 
-// An answer that nobody has acknowledged, because the director ended right after it, is not carried out again:
-// its question is answered by what came of it.
+// The director ended right after an answer, before acknowledging it. The answer is not carried out again, because its
+// outcome answers the question.
 func TestAnsweredQuestionIsNotAnsweredAgain(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, asks))
@@ -297,8 +295,8 @@ func TestAnsweredQuestionIsNotAnsweredAgain(t *testing.T) {
 	}
 }
 
-// A journal that is gone together with everything that knew of it is an empty one: no checkout is removed, the
-// log says what to do, and that works.
+// A journal that is lost together with all other records counts as empty. No checkout is removed, the log gives
+// advice, and following it works.
 func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -343,11 +341,11 @@ func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	}
 }
 
-// Somebody who knows that the journal was thrown away on purpose says that nobody needs its checkouts.
+// A person who threw away the journal on purpose confirms that its checkouts can be removed.
 func TestKeptCheckoutsCanBeGivenUp(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
-	s.config.Director.SharedDir = filepath.Join(t.TempDir(), "shared") // a successor finds it there, too
+	s.config.Director.SharedDir = filepath.Join(t.TempDir(), "shared") // a successor also finds it there
 	asked := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task")
 	s.start()
 	s.until("it asks", s.labelled(asked, "agent-blocked"))
@@ -362,7 +360,8 @@ func TestKeptCheckoutsCanBeGivenUp(t *testing.T) {
 	s.until("it is removed", s.logged("removed orphaned checkouts"))
 }
 
-// What cannot be told is asked, once: the question is gone, and so is what was asked.
+// If a rebuild cannot determine the state, the director asks a person, and only once. Here an edit has removed the
+// original question.
 func TestRebuildAsksWhatItCannotTell(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)

@@ -59,7 +59,7 @@ func checkRecords(t *testing.T, data, task string) {
 			t.Errorf("%s holds a token", file)
 		}
 	}
-	for i, want := range []string{"Backoff", "Done"} { // told to the end
+	for i, want := range []string{"Backoff", "Done"} { // followed to the end
 		path := filepath.Join(data, "audits", store.Attempts[i].AttemptID, "summary.md")
 		if text, err := os.ReadFile(path); err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: no %q in\n%s(%v)", path, want, text, err)
@@ -148,7 +148,7 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 				Message: "prompt is too long: 214000 tokens > 200000",
 			})
 		}
-		for ctx.Err() == nil { // spends until somebody ends it
+		for ctx.Err() == nil { // spends until it is stopped
 			_ = a.client.Heartbeat(wire.Heartbeat{State: a.heartbeat().State, Usage: &wire.Usage{PaidCalls: 11}})
 			select {
 			case <-time.After(50 * time.Millisecond):
@@ -186,8 +186,8 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 	}
 }
 
-// What a review leads to is in what people read: where the task stands, on which branch its attempts work, and
-// that an attempt ended when its container did. What is only validated once more has not failed.
+// Public records show the result of a review: the state of the task, the branch of its attempts, and that an attempt
+// ended with its container. A validation that is merely repeated does not count as a failure.
 func TestPeopleCanReadWhatAReviewLedTo(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, nil))

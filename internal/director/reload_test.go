@@ -21,7 +21,7 @@ import (
 	"retake/internal/patience"
 )
 
-// written is a configuration that tests write anew while a director runs.
+// written is a configuration that tests rewrite while a director runs.
 type written struct {
 	mu       sync.Mutex
 	config   config.Config
@@ -48,7 +48,7 @@ func (s *harness) runs() {
 	s.until("it runs", func() bool { return strings.HasPrefix(s.health(), "healthy") })
 }
 
-// rereads begins a director that reads its configuration again from what the test writes.
+// rereads starts a director that rereads its configuration from the test's file.
 func (s *harness) rereads() *written {
 	f := &written{config: s.config}
 	s.read = f.read
@@ -136,7 +136,8 @@ func (s *harness) settingsChanged() (out []fsm.SettingsChanged) {
 	return out
 }
 
-// TestABrokenConfigurationIsRefused: nothing of it is in force, whoever asks is told why, and mending it ends that.
+// TestABrokenConfigurationIsRefused checks that no part of a broken configuration takes effect, that answers include
+// the reason, and that a repair ends the refusal.
 func TestABrokenConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
@@ -172,7 +173,7 @@ func TestABrokenConfigurationIsRefused(t *testing.T) {
 	}
 }
 
-// A watchdog that would outlive the workers' keys is refused, and so is a rules file that cannot be read any more.
+// The director refuses a watchdog that would outlive the workers' keys, and a rules file that is no longer readable.
 func TestWhatARunningDirectorCannotTake(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
@@ -198,7 +199,8 @@ func TestWhatARunningDirectorCannotTake(t *testing.T) {
 	}
 }
 
-// TestAFileIsReadWhenItChanges: one that is written in place, one that is replaced, and one that it names.
+// TestAFileIsReadWhenItChanges covers a file that is written in place, a file that is replaced, and a file that
+// another file names.
 func TestAFileIsReadWhenItChanges(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
@@ -273,7 +275,7 @@ func TestHangupReadsAgain(t *testing.T) {
 	}
 }
 
-// TestReloadsWhileWorkIsDone: whoever reads sees one configuration as a whole. (The race detector looks on.)
+// TestReloadsWhileWorkIsDone checks that every reader sees one whole configuration. (The race detector watches.)
 func TestReloadsWhileWorkIsDone(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -328,7 +330,7 @@ func TestReloadWithoutAFile(t *testing.T) {
 	}
 }
 
-// readsNumbers has the director watch a file with director.max_workers alone, and returns what was read of it last.
+// readsNumbers lets the director watch a file with only director.max_workers, and returns the last value read.
 func (s *harness) readsNumbers(file string, each func()) (last func() int64) {
 	var n atomic.Int64
 	s.file, s.read = file, func() (config.Config, config.Problems) {
@@ -337,7 +339,7 @@ func (s *harness) readsNumbers(file string, each func()) (last func() int64) {
 		if err == nil {
 			c.Director.MaxWorkers, err = strconv.Atoi(string(data))
 		}
-		if err != nil { // it is half written, or there is none
+		if err != nil { // it is half written or missing
 			return c, config.Problems{{Where: file, Text: err.Error()}}
 		}
 		each()
@@ -347,13 +349,13 @@ func (s *harness) readsNumbers(file string, each func()) (last func() int64) {
 	return n.Load
 }
 
-// A file that is written while it is read is read once more, without anybody's word.
+// A file that is written during a read is read once more, without a request.
 func TestAChangeDuringTheReadingIsNotMissed(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
 	file := filepath.Join(t.TempDir(), "c.txt")
 	must(t, os.WriteFile(file, []byte("3"), 0o600))
-	last := s.readsNumbers(file, sync.OnceFunc(func() { // somebody is faster than what comes after the reading
+	last := s.readsNumbers(file, sync.OnceFunc(func() { // a write right after the read
 		must(t, os.WriteFile(file, []byte("4"), 0o600))
 	}))
 	s.filesEvery = time.Hour
@@ -362,7 +364,7 @@ func TestAChangeDuringTheReadingIsNotMissed(t *testing.T) {
 	s.until("what was written meanwhile is read", func() bool { return last() == 4 })
 }
 
-// The folder of the configuration is replaced by another one: what is written there is read.
+// Another folder replaces the folder of the configuration. The director reads later writes there.
 func TestAFolderThatIsReplacedIsWatchedAnew(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)

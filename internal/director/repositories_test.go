@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestStartWithoutGitHub: while no repository answers a start is no failure, and says what it waits for.
+// TestStartWithoutGitHub checks that a start waits, with a reason, while all repositories are unreachable.
 func TestStartWithoutGitHub(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -27,8 +27,8 @@ func TestStartWithoutGitHub(t *testing.T) {
 	}
 }
 
-// TestStartWaitsForTheEngine: a machine that boots starts the director before its container engine. Health says
-// what is waited for; then the worker that had ended meanwhile is heard, and nobody is asked anything.
+// TestStartWaitsForTheEngine checks a boot that starts the director before its container engine. Health shows the
+// wait. Then the director reads the report of the worker that ended in the meantime, without a question to a person.
 func TestStartWaitsForTheEngine(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})
@@ -72,11 +72,11 @@ func TestOneRepositoryOfTwoIsMissing(t *testing.T) {
 	}
 }
 
-// slowFor answers nothing about a repository before it is let go.
+// slowFor delays every answer about a repository until it is released.
 type slowFor struct {
 	repo   string
 	open   chan struct{}
-	gaveUp atomic.Bool // somebody who had asked
+	gaveUp atomic.Bool // a person who had asked
 }
 
 func (s *slowFor) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -107,7 +107,7 @@ func TestABeginWaitsForOneRepository(t *testing.T) {
 	close(slow.open)
 }
 
-// TestNoRepositoryCanBeUsed: a mistake is said at once.
+// TestNoRepositoryCanBeUsed checks that a start reports a mistake at once.
 func TestNoRepositoryCanBeUsed(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -120,7 +120,7 @@ func TestNoRepositoryCanBeUsed(t *testing.T) {
 	}
 }
 
-// While GitHub does not answer, health and status say so, and they stop when it does.
+// While GitHub does not answer, health and status report it. They stop when it does answer again.
 func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -139,7 +139,7 @@ func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 	s.until("healthy again", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
 }
 
-// What makes health say that the director is unwell is in its status, too.
+// Status also has each problem that makes health report an unhealthy director.
 func TestStatusSaysWhatIsWrongWithTheDisk(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })

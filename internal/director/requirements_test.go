@@ -26,8 +26,8 @@ var (
 	pathName       = regexp.MustCompile(`^[\w.-]+(/[\w.-]+)+$|^[\w-]+\.(yml|md)$|^Makefile$`)
 )
 
-// TestRequirementsNameWhatExists: every test, transcript and path that the page of requirements names is in the
-// tree, its rows are in order, and each says what shows it, or "none".
+// TestRequirementsNameWhatExists checks the page of requirements. Every test, transcript and path that it names is in
+// the tree, its rows are in order, and each names its proof, or "none".
 func TestRequirementsNameWhatExists(t *testing.T) {
 	page, err := os.ReadFile(requirements)
 	if err != nil {
@@ -55,7 +55,7 @@ func TestRequirementsNameWhatExists(t *testing.T) {
 	}
 }
 
-// checkNames checks what a cell names. In the column of proofs everything must be a proof.
+// checkNames checks the names in a cell. In the column of proofs everything must be a proof.
 func checkNames(t *testing.T, id, cell string, tests map[string]bool, proofs bool) {
 	names := quoted.FindAllStringSubmatch(cell, -1)
 	if proofs && len(names) == 0 && strings.TrimSpace(cell) != "none" {

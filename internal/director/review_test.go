@@ -146,7 +146,8 @@ func TestBaseBranchMovesOn(t *testing.T) {
 	}
 }
 
-// Nothing is left of the budget for the merge that the base branch asks for: the work is shown as a draft that says so.
+// The budget is used up before the merge that the base branch requires. The director shows the work as a draft with
+// that reason.
 func TestUnvalidatedWorkIsADraft(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, nil))

@@ -14,22 +14,22 @@ import (
 	"retake/internal/fsm"
 )
 
-// fakeRuntime is a runtime whose containers are goroutines that speak the worker's protocol. It outlives
-// directors, as a real one does.
+// fakeRuntime is a runtime with goroutines as containers, which speak the worker's protocol. It outlives directors,
+// as a real runtime does.
 type fakeRuntime struct {
 	play  func(ctx context.Context, w *fakeWorker) (exit int)
-	early func(w *fakeWorker) (exit int) // if there is one: ends it before it says anything, with a code above 0
+	early func(w *fakeWorker) (exit int) // ends it before its first message, with a code above 0, unless nil
 
 	dataDir string // of the director, for workers whose checkout travels
 
 	mu       sync.Mutex
 	workers  map[string]*fakeWorker
 	made     []string       // every attempt that was ever started, in order
-	broken   error          // what a list, and a start of the director, fail with; nil: nothing
-	room     chan struct{}  // until it is closed a cluster has none; nil: it has
-	stops    map[string]int // how often it was told to end an attempt
+	broken   error          // the error of a list and of a start of the director, if not nil
+	room     chan struct{}  // while open, the cluster is full; nil counts as closed
+	stops    map[string]int // how often the runtime received a stop for an attempt
 	changes  chan struct{}
-	noEvents chan error // what ends a Watch
+	noEvents chan error // ends a Watch
 	wg       sync.WaitGroup
 }
 
@@ -44,7 +44,7 @@ func (h *fakeRuntime) Adopt(context.Context, string) error { return nil }
 func (h *fakeRuntime) Close() error                        { return nil }
 func (h *fakeRuntime) Workdir(s container.Spec) string     { return s.Workdir }
 
-// FollowOutput hands over what a worker has printed so far, and what it prints, until it has ended.
+// FollowOutput passes on the output of a worker so far, and continues until the worker has ended.
 func (h *fakeRuntime) FollowOutput(ctx context.Context, id string, take func(container.Printed)) error {
 	for n := 0; ctx.Err() == nil; {
 		h.mu.Lock()
@@ -69,7 +69,7 @@ func (h *fakeRuntime) FollowOutput(ctx context.Context, id string, take func(con
 	return ctx.Err()
 }
 
-// print is what a worker prints.
+// print is the output of a worker.
 func (h *fakeRuntime) print(a *fakeWorker, stream, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *fakeRuntime) print(a *fakeWorker, stream, text string) {
 	})
 }
 
-// mark is the line with which a worker says which stage begins.
+// mark is the line with which a worker announces the next stage.
 func (h *fakeRuntime) mark(a *fakeWorker, n int, stage string) {
 	for _, stream := range []string{wire.StreamStdout, wire.StreamStderr} {
 		h.print(a, stream, wire.StageMark{N: n, At: wire.At(time.Now()), Stage: stage, Run: 1}.Line(a.plan.SignKey,
@@ -106,7 +106,7 @@ func (h *fakeRuntime) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// begun is how many containers were made.
+// begun returns the number of created containers.
 func (h *fakeRuntime) begun() int { return len(h.attempts()) }
 
 // attempts are those for which a container was made, in that order.
@@ -129,7 +129,7 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 	if err := json.Unmarshal(s.Stdin, &a.plan); err != nil {
 		return err
 	}
-	if a.checkout == "" { // it travels: a played worker is there all the same
+	if a.checkout == "" { // it travels, but a played worker is still there
 		nonce, _, _ := fsm.ParseAttemptID(s.AttemptID)
 		a.checkout = filepath.Join(h.dataDir, "tasks", nonce, "checkout")
 	}
@@ -242,7 +242,7 @@ func (h *fakeRuntime) Warm(context.Context) {}
 // breakWatch ends the Watch that is under way.
 func (h *fakeRuntime) breakWatch(err error) { h.noEvents <- err }
 
-// fail has every list fail from now on; nil: none.
+// fail makes every later list fail with err, or succeed again if err is nil.
 func (h *fakeRuntime) fail(err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -271,7 +271,7 @@ func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration,
 	alive := !a.ended
 	h.mu.Unlock()
 	a.kill()
-	for { // its goroutine ends by itself now
+	for { // its goroutine ends without help now
 		h.mu.Lock()
 		if a.ended {
 			break
@@ -290,7 +290,7 @@ func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration,
 	return exit, nil
 }
 
-// noRoom is what it says of attempts that wait.
+// noRoom is the message about attempts that wait.
 const noRoom = "0/3 nodes are available: 3 Insufficient memory."
 
 // lose takes an attempt's node away, or brings it back.
@@ -302,7 +302,7 @@ func (h *fakeRuntime) lose(id string, away bool) {
 	}
 }
 
-// stopped is how often it was told to end an attempt, and whether there is still something of that.
+// stopped returns how often the runtime received a stop for an attempt, and whether any part of that attempt remains.
 func (h *fakeRuntime) stopped(id string) (times int, there bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

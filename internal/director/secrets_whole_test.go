@@ -33,7 +33,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// babbler is an agent that says everything it should not, wherever people read it.
+// babbler is an agent that prints secrets wherever people read its output.
 const babbler = `package main
 
 import (
@@ -96,8 +96,8 @@ func spellingsOf(v string) map[string]string {
 	}
 }
 
-// shapedSecrets are credentials that nobody gave to the agent: with a shape, or a name in front. What counts as
-// secret is the second.
+// shapedSecrets are credentials that the agent did not receive. They have a known shape, or a name in front. The
+// secret is the second part.
 func shapedSecrets() map[string][2]string {
 	r := strings.Repeat
 	own := map[string]string{
@@ -127,7 +127,7 @@ func shapedSecrets() map[string][2]string {
 	return out
 }
 
-// findings are what of the secrets is left in a text.
+// findings are the parts of secrets that remain in a text.
 func findings(text string, known *leak.Finder) (found []string) {
 	for _, m := range known.Find(text) {
 		found = append(found, fmt.Sprintf("%s, %s: %q", m.Name, m.As, text[max(0, m.At-30):min(len(text), m.End+10)]))

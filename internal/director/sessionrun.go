@@ -66,7 +66,7 @@ func (s *session) run(ctx context.Context, t *lead.Term) error {
 	return err
 }
 
-// recall reads the state from the journal, the workspace and GitHub. It makes no decisions.
+// recall reads the state from the journal, the workspace and GitHub, without making decisions.
 func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	if err := s.leftovers.Look(ctx); err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	return nil
 }
 
-// newIntake creates the parts that read GitHub, and those that answer people there.
+// newIntake creates the parts that read GitHub or answer people there.
 func (s *session) newIntake() {
 	s.issues = &intake.Issues{Owner: s.owner, GitHub: s.github.Issues, Offers: s.offers, Config: &s.inForce}
 	s.answers = &intake.Answers{

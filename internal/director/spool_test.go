@@ -58,8 +58,8 @@ func (a *fakeWorker) change() error {
 	return os.WriteFile(filepath.Join(a.checkout, fmt.Sprintf("work-%d.txt", a.plan.Attempt)), []byte("done\n"), 0o644)
 }
 
-// TestSpooledSuccessIsDelivered: a worker that is cut off from the bus finishes and is ended as silent. Its
-// success, which nobody heard, counts.
+// TestSpooledSuccessIsDelivered checks a worker that is cut off from the bus, finishes, and is ended as silent. Its
+// success counts, although its report never arrived.
 func TestSpooledSuccessIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -137,8 +137,8 @@ func TestForgedSpoolIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestSpoolOfAWorkerThatDied: a real worker ends its work while the director is away, and is killed before it
-// could say so.
+// TestSpoolOfAWorkerThatDied checks a real worker that ends its work during an absence of the director and is killed
+// before it could report.
 func TestSpoolOfAWorkerThatDied(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)

@@ -84,7 +84,7 @@ func (s *harness) standBy(p *playedLeader) {
 	})
 }
 
-// A journal that another director has rebuilt meanwhile is gone on with.
+// A director continues with a journal that another director has rebuilt.
 func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -104,8 +104,8 @@ func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
 	s.stop()
 }
 
-// A journal that has lost its end while a director stood by is not gone on with, however the standby's own look
-// at it went.
+// A director does not continue with a journal that lost its end while it stood by, regardless of the standby's own
+// check.
 func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })

@@ -16,8 +16,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// What people say on GitHub orders the queue: an urgent issue first, one that depends on another after that is
-// closed, and what an untrusted author wrote not at all.
+// Comments on GitHub order the queue. An urgent issue comes first, and a dependent issue follows once its dependency
+// is closed. Comments of an untrusted author have no effect.
 func TestQueueIsOrderedByGitHub(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -64,7 +64,8 @@ func TestQueueIsOrderedByGitHub(t *testing.T) {
 	s.until("a person with rights has offered it", s.labelled(strange, "agent-review"))
 }
 
-// What depends on a pull request begins with the poll after that is closed, not with the hourly look at everything.
+// An issue that depends on a pull request starts with the first poll after that is closed, without waiting for the
+// hourly full poll.
 func TestPullRequestAsDependency(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -92,8 +93,8 @@ func TestPullRequestAsDependency(t *testing.T) {
 	s.until("the issue is delivered", s.labelled(late, "agent-review"))
 }
 
-// A long queue whose issues depend on many others is looked up a part at a time, each poll no more than its
-// share; what is not known yet waits, and status says so.
+// The director looks up the dependencies of a long queue in parts, within the limit of each poll. Issues with
+// unresolved dependencies wait, and status shows that.
 func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -134,8 +135,8 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 	}
 }
 
-// With issue_authors = "trusted" an untrusted author's issue is left alone whoever puts the label on. A
-// repository without the base branch is refused at the start.
+// With issue_authors = "trusted" the director ignores an untrusted author's issue, regardless of the person who added
+// the label. It refuses a repository without the base branch at the start.
 func TestTrustedAuthorsAndBaseBranch(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -159,8 +160,8 @@ func TestTrustedAuthorsAndBaseBranch(t *testing.T) {
 	}
 }
 
-// Of two repositories the one without the base branch begins nothing, health says why, and it goes on when the
-// branch is there.
+// Of two repositories the one without the base branch does not start work, and health shows the reason. It continues
+// when the branch exists.
 func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -29,8 +29,8 @@ func (a *fakeWorker) leave(names ...string) error {
 	return errs
 }
 
-// An agent that reports success and left nothing but its own session has done nothing: it is no delivery and no
-// review.
+// An agent that reports success and left only its session has done nothing. The director does not deliver or review
+// it.
 func TestStateOfAnAgentIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -51,7 +51,8 @@ func TestStateOfAnAgentIsNoSuccess(t *testing.T) {
 	}
 }
 
-// Beside work, an agent's own files stay behind; what the configuration names as work is delivered.
+// With other work, an agent's files stay behind, unless the configuration lists them as work. Listed files are
+// delivered.
 func TestBranchHasTheWorkWithoutTheState(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -74,8 +75,8 @@ func TestBranchHasTheWorkWithoutTheState(t *testing.T) {
 	}
 }
 
-// novelScript is an agent that nobody knows. Of the first issue it writes its session and a log only, and says
-// nothing; of the second it does some work besides, and commits all of it to a repository of its own making.
+// novelScript is an unknown agent. For the first issue it only writes its session and a log, without a report. For
+// the second it also does some work, and commits everything to a new repository.
 const novelScript = `#!/bin/sh
 mkdir -p .novel "$HOME/.novel"
 echo session > .novel/session.db
@@ -88,8 +89,8 @@ case "$RETAKE_ISSUE" in
 esac
 `
 
-// With a real worker in a plain process: an attempt that did nothing ends with the cause that stands in the
-// agent's log, and a branch has the work only.
+// With a real worker in a plain process, an attempt without work ends with the cause from the agent's log, and the
+// branch has only the work.
 func TestRealWorkerTellsWorkFromState(t *testing.T) {
 	t.Parallel()
 	s := newNovelHarness(t, novelScript)
@@ -114,7 +115,7 @@ func TestRealWorkerTellsWorkFromState(t *testing.T) {
 	}
 }
 
-// newNovelHarness has real workers in plain processes, whose CODE is an agent that nobody knows, which prints text.
+// newNovelHarness has real workers in plain processes, with an unknown agent as CODE that prints text.
 func newNovelHarness(t *testing.T, script string) *harness {
 	t.Helper()
 	s := newHarness(t, nil)
@@ -135,8 +136,7 @@ func newNovelHarness(t *testing.T, script string) *harness {
 	return s
 }
 
-// endWorkers ends the real workers that a director leaves behind: whatever was to be tried again may have begun
-// meanwhile.
+// endWorkers ends the real workers that a director leaves running. A retry may have started one in the meantime.
 func (s *harness) endWorkers() {
 	s.stop()
 	ctx := context.Background()
@@ -155,9 +155,9 @@ func (s *harness) endWorkers() {
 	must(s.t, p.Close())
 }
 
-// idleScript is an agent that always returns 0. Of the first issue it prints an error in plain words, of the
-// second why it left everything as it was; of the third it works in its first attempt, which is then cut off,
-// and finds nothing more to do in the next.
+// idleScript is an agent that always returns 0. For the first issue it prints an error in plain words, for the second
+// the reason for changing nothing. For the third it works in its first attempt, which is interrupted, and is finished
+// in the next.
 const idleScript = `#!/bin/sh
 case "$RETAKE_ISSUE $RETAKE_ATTEMPT" in
 *"#1 "*) echo 'Error: 401 Invalid API key' ;;
@@ -167,8 +167,8 @@ case "$RETAKE_ISSUE $RETAKE_ATTEMPT" in
 esac
 `
 
-// With a real worker: where there is nothing to deliver, what the agent printed is the cause, and no check
-// runs; work of an earlier attempt can be delivered.
+// With a real worker and no changes, the agent's output is the cause, and checks do not run. Work of an earlier
+// attempt can be delivered.
 func TestRealWorkerTellsWhyNothingWasDone(t *testing.T) {
 	t.Parallel()
 	s := newNovelHarness(t, idleScript)
@@ -197,7 +197,7 @@ func TestRealWorkerTellsWhyNothingWasDone(t *testing.T) {
 	}
 }
 
-// Nothing done is no success either where results are not handed in.
+// An attempt without work also fails where results are not delivered.
 func TestNothingDoneAndNothingToHandIn(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -234,7 +234,7 @@ func (s *harness) git(args ...string) string {
 	return string(out)
 }
 
-// branches are those of the remote.
+// branches returns the branches of the remote.
 func (s *harness) branches() []string {
 	return strings.Fields(s.git("branch", "--format=%(refname:short)"))
 }

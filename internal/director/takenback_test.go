@@ -10,8 +10,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// A person takes agent-claimed off while the work is handed in, and maybe puts agent-task on: nothing of it is
-// shown, and an offer is carried out anew.
+// A person removes agent-claimed during the delivery, and maybe adds agent-task again. The director shows none of the
+// work, and carries out a new offer from the start.
 func TestTakenBackWhileItIsHandedIn(t *testing.T) {
 	t.Parallel()
 	for _, who := range []string{"octocat", "retake-bot"} {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// me is how the journal names whoever runs the tests.
+// me is the journal's name for the user who runs the tests.
 func me(t *testing.T) string {
 	t.Helper()
 	u, err := user.Current()
@@ -34,7 +34,7 @@ func (s *harness) command(key string, c operator.TaskCommand) operator.TaskAnswe
 	return a
 }
 
-// commands are what the journal has taken.
+// commands returns the commands that the log has recorded.
 func (s *harness) commands() (all []string) {
 	for _, e := range s.logs.FilterMessage("command").All() {
 		m := e.ContextMap()
@@ -43,7 +43,7 @@ func (s *harness) commands() (all []string) {
 	return all
 }
 
-// An operator answers a question: it does what /agent retry does, and GitHub shows who it was.
+// An operator answers a question. It has the effect of /agent retry, and GitHub shows who answered.
 func TestOperatorAnswersAQuestion(t *testing.T) {
 	t.Parallel()
 	goOn, told := make(chan struct{}), make(chan wire.AttemptFile, 1)
@@ -115,8 +115,8 @@ var refusedCommands = []struct {
 	{"none/commands", operator.TaskCommand{Command: "stop"}, http.StatusBadRequest, "want POST /tasks/"},
 }
 
-// A refusal has the machine's reason; what is no command, or about no task, is told apart, and nothing of it is
-// in the journal.
+// A refusal has the machine's reason. Invalid commands and unknown tasks have distinct errors, and the journal does
+// not record them.
 func TestRefusedCommands(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, rests)
@@ -143,7 +143,7 @@ func TestRefusedCommands(t *testing.T) {
 	}
 }
 
-// A request whose answer was lost is sent again, also to the next process: it counts once.
+// A request with a lost answer is sent again, even to the next process. It counts once.
 func TestRepeatedCommandCountsOnce(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, rests)
@@ -206,7 +206,7 @@ func TestCommandWaitsForAnEffect(t *testing.T) {
 	}
 }
 
-// An issue is offered by the director, once, and worked on at once although nobody polls for an hour.
+// The director offers an issue, once, and works on it at once although the next poll is an hour away.
 func TestAddOffersAnIssue(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, rests)

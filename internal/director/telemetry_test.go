@@ -27,7 +27,7 @@ func collect(t *testing.T, s *harness) *tracetest.Collector {
 	return c
 }
 
-// stageOf is a stage that began a moment ago.
+// stageOf returns a stage that has just ended.
 func stageOf(name string, exit int) wire.StageResult {
 	return wire.StageResult{
 		Stage: name, ExitCode: exit, DurationMS: 20, Command: []string{"played"},
@@ -53,8 +53,8 @@ func (a *fakeWorker) failOnce(ctx context.Context) int {
 	return 1
 }
 
-// TestTraceOfATask: an attempt that fails, a director that ends while the second one runs, a delivery. Both
-// directors together make one trace, also if the collector took nothing of the first one's.
+// TestTraceOfATask covers a failed attempt, a director that ends during the second one, and a delivery. Both
+// directors together make one trace, even if the collector missed the first one's spans.
 func TestTraceOfATask(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]int{"exported": 0, "lost": http.StatusServiceUnavailable} {
@@ -75,7 +75,7 @@ func (a *fakeWorker) worksWhileAway(ctx context.Context) int {
 		Attempt: a.plan.Attempt, Outcome: wire.OutcomeOK,
 		Stages: wire.List[wire.StageResult]{stageOf(wire.StageCode, 0)},
 	}
-	for a.client.Report(ctx, r) != nil && ctx.Err() == nil { // the director is away
+	for a.client.Report(ctx, r) != nil && ctx.Err() == nil { // the director is down
 		time.Sleep(50 * time.Millisecond)
 	}
 	return 0
@@ -189,7 +189,7 @@ func spanID(p wire.TraceParent) string {
 	return strings.TrimSuffix(strings.TrimSuffix(id, "-01"), "-00")
 }
 
-// onceEach makes sure that what came twice was the same twice.
+// onceEach checks that spans that arrived twice are equal.
 func onceEach(t *testing.T, all []tracetest.Span) map[string]tracetest.Span {
 	t.Helper()
 	spans := map[string]tracetest.Span{}

@@ -18,12 +18,12 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// travelling is a whole director with real workers as processes, whose checkouts travel. Their one stage runs a
-// shell script.
+// travelling is a whole director with real workers as processes and with checkouts that travel. Their only stage runs
+// a shell script.
 func travelling(t *testing.T, script string) *harness {
 	t.Helper()
 	s := newHarness(t, nil)
-	core, logs := observer.New(zap.DebugLevel) // that says of each checkpoint
+	core, logs := observer.New(zap.DebugLevel) // with output at each checkpoint
 	s.logs, s.log = logs, zap.New(core)
 	data := s.config.Director.DataDir
 	placeWorker(t, filepath.Join(filepath.Dir(data), "worker"))
@@ -45,7 +45,7 @@ func latch(t *testing.T) (wait string, open func()) {
 	return "while [ ! -e " + file + " ]; do sleep 0.1; done", func() { must(t, os.WriteFile(file, nil, 0o644)) }
 }
 
-// checkpoints is how many have counted of a worker, if they were to say anything new.
+// checkpoints is the number of a worker's checkpoints that counted, without unchanged ones.
 func (s *harness) checkpoints(worker string) (n int) {
 	for _, e := range s.logs.FilterMessage("checkpoint").All() {
 		if m := e.ContextMap(); m["worker"] == worker && m["changed"] == true {
@@ -70,8 +70,8 @@ func (s *harness) delivered(branch string) []string {
 	return strings.Fields(s.git("ls-tree", "-r", "--name-only", branch))
 }
 
-// TestCheckoutTravelsToItsWorker: what is delivered is what the worker has made in a folder that this director
-// never sees, without what is Retake's own.
+// TestCheckoutTravelsToItsWorker checks that the delivery has the worker's changes from a folder that this director
+// never sees, without Retake's files.
 func TestCheckoutTravelsToItsWorker(t *testing.T) {
 	t.Parallel()
 	s := travelling(t, "test -e README.md && mkdir -p a/b && echo done > a/b/work.txt && chmod 755 a/b/work.txt && "+
@@ -91,8 +91,8 @@ func TestCheckoutTravelsToItsWorker(t *testing.T) {
 	}
 }
 
-// TestWorkerThatVanishesLosesACheckpoint: it is killed with all that is in its folder. The next attempt begins
-// with what had arrived, and the issue says how much had not.
+// TestWorkerThatVanishesLosesACheckpoint kills a worker and removes its folder. The next attempt starts with the last
+// checkpoint that arrived, and the issue shows how much was lost.
 func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	t.Parallel()
 	wait, open := latch(t)
@@ -120,7 +120,8 @@ func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	})
 }
 
-// TestDirectorEndsInMidAttempt: the next one takes what the worker sends, and knows what the one before has taken.
+// TestDirectorEndsInMidAttempt checks that the next director accepts the worker's checkpoints and knows those
+// accepted before.
 func TestDirectorEndsInMidAttempt(t *testing.T) {
 	t.Parallel()
 	wait, open := latch(t)
@@ -141,8 +142,8 @@ func TestDirectorEndsInMidAttempt(t *testing.T) {
 	}
 }
 
-// TestDirectorElsewhereHasWhatPeoplePushed: unfinished work met what a person had pushed meanwhile, and both
-// were pushed. A director with storage of its own goes on from there, not from what the worker had sent.
+// TestDirectorElsewhereHasWhatPeoplePushed merges unfinished work with a person's push, and pushes both. A director
+// with separate storage continues from there instead of the worker's last checkpoint.
 func TestDirectorElsewhereHasWhatPeoplePushed(t *testing.T) {
 	t.Parallel()
 	wait, open := latch(t)
@@ -177,7 +178,8 @@ func TestDirectorElsewhereHasWhatPeoplePushed(t *testing.T) {
 	}
 }
 
-// TestWhoTakesOverIsGivenWhatWasSent: also if the director has storage of its own, and never had the checkout.
+// TestWhoTakesOverIsGivenWhatWasSent checks that a successor gets the checkpoints, even with separate storage and
+// without the checkout.
 func TestWhoTakesOverIsGivenWhatWasSent(t *testing.T) {
 	t.Parallel()
 	s := travelling(t, "echo 1 > one.txt; echo 'Invalid API key · Please run /login' >&2; exit 1")
@@ -195,8 +197,8 @@ func TestWhoTakesOverIsGivenWhatWasSent(t *testing.T) {
 	}
 }
 
-// TestTooMuchDoesNotTravel: the task is blocked, the question names the limit and its key, and a clean checkout
-// is what it advises.
+// TestTooMuchDoesNotTravel checks that the task is blocked. The question names the limit and its key, and advises a
+// clean checkout.
 func TestTooMuchDoesNotTravel(t *testing.T) {
 	t.Parallel()
 	s := travelling(t, "for i in $(seq 1 1200); do echo x > file-$i; done")

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// The fake secrets are put together here, so that no file of ours has one.
+// The test assembles the fake secrets here, so that the repository does not contain them.
 var (
 	fakeAWSKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 	fakeToken  = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
-	// a shape that no log filter of ours knows
+	// a shape without a log filter
 	fakeOcean   = "dop_v1_" + "5f2c9a7e1b3d8046" + "c0e7a91f4d2b6835" + "9be1f07ac4d38256" + "71a0c9e8f3b5d264"
 	fakeKeyBody = strings.Repeat("MIIEpAIBAAKCAQEA7bq2Zk0c9fXvT4mN8sLwQyRj5uHd3gKe1oPiCaVxBzWnYtMl\n", 24)
 	fakeKey     = "-----BEGIN RSA " + "PRIVATE KEY-----\n" + fakeKeyBody + "-----END RSA " + "PRIVATE KEY-----\n"

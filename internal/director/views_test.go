@@ -16,7 +16,7 @@ import (
 	"retake/internal/story"
 )
 
-// story is what the running director tells of an issue.
+// story is the running director's story of an issue.
 func (s *harness) story(key string) story.Story {
 	s.t.Helper()
 	told, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), time.Time{})
@@ -26,8 +26,8 @@ func (s *harness) story(key string) story.Story {
 	return told
 }
 
-// One attempt fails and a person is asked, one succeeds: the story says so while the director runs, after it
-// has been restarted, and from the journal alone, and tasks, events and status agree with it.
+// One attempt fails and the director asks a person. Another succeeds. The story is the same while the director runs,
+// after a restart, and from the journal without a director. Tasks, events and status agree with it.
 func TestTheStoryIsTold(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -113,7 +113,7 @@ func (s *harness) checkViews(asked, done fsm.IssueKey, told story.Story) {
 	}
 }
 
-// checkOffers offers an issue whose work is done: it is refused, unless it shall be done again.
+// checkOffers offers a finished issue. The director refuses it, unless the offer asks to rework it.
 func checkOffers(t *testing.T, s *harness, done string) {
 	t.Helper()
 	offer := func(again bool) operator.TaskAnswer {
@@ -130,8 +130,7 @@ func checkOffers(t *testing.T, s *harness, done string) {
 	}
 }
 
-// Whoever follows is told of everything once, in order, also across the place where the reading of the journal
-// meets what is decided live.
+// Followers receive every event once, in order, including where the stored journal meets live decisions.
 func TestEventsAreFollowed(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -30,7 +30,7 @@ func (s *harness) postWebhook(delivery, body string) int {
 	return answer.StatusCode
 }
 
-// Without a secret no webhook is taken, and what else there is at the address is served.
+// Without a secret the director refuses webhooks, and serves the other paths at the address.
 func TestNoSecretNoWebhooks(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -42,8 +42,8 @@ func TestNoSecretNoWebhooks(t *testing.T) {
 	}
 }
 
-// An issue is claimed when its webhook comes, however long the next poll is away. One whose webhook was lost
-// waits for the next look.
+// The director claims an issue when its webhook arrives, regardless of the next poll. It finds an issue with a lost
+// webhook at the next full poll.
 func TestWebhookWakesThePoll(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

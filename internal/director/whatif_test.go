@@ -18,8 +18,7 @@ import (
 	"retake/internal/whatif"
 )
 
-// recordedRun is a director's run whose decisions can be counted: by the default configuration three retries
-// are granted.
+// recordedRun is a director's run whose decisions can be counted: the default configuration grants three retries.
 //
 //	#1  done at once                                              no verdict
 //	#2  the network fails twice, the third attempt is delivered   retry, retry
@@ -173,7 +172,7 @@ func TestAnotherConfigurationOverARecordedRun(t *testing.T) {
 	check("of an export", export)
 }
 
-// A bus that was joined is read beside its director, stored reports included.
+// The commands can read a joined bus while its director runs, including stored reports.
 func TestAJoinedBusIsReadBesideItsDirector(t *testing.T) {
 	t.Parallel()
 	s, _ := recordedRun(t, func(s *harness) { s.joins() })

@@ -69,10 +69,9 @@ func (j *joined) stop() {
 	j.s.WaitForShutdown()
 }
 
-// TestJoinedServerWipedLive: the server loses everything, also what it was told of the workers' account, while
-// an attempt runs, and another one that has ended is delivered. The director rebuilds its journal, the worker
-// comes back to the bus with the credential that it has, new ones are let in, and what was finished is not done
-// again: its report is in its spool.
+// TestJoinedServerWipedLive wipes the server, including the workers' account, while an attempt runs and a finished
+// one is delivered. The director rebuilds its journal, the worker reconnects with its credential, and new workers are
+// accepted. The finished attempt is not repeated, because its report is in its spool.
 func TestJoinedServerWipedLive(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})

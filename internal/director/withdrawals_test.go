@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// gitsBelow are the processes whose folder is below dir.
+// gitsBelow returns the git processes with a working directory below dir.
 func gitsBelow(t *testing.T, dir string) []string {
 	t.Helper()
 	links, err := filepath.Glob("/proc/[0-9]*/cwd")
@@ -23,8 +23,8 @@ func gitsBelow(t *testing.T, dir string) []string {
 	})
 }
 
-// TestClosedIssueEndsGit: git is busy with what an agent left, for hours; it ends as soon as the director sees
-// that the issue was closed, and nobody is asked.
+// TestClosedIssueEndsGit checks a git process that would spend hours on an agent's files. It ends as soon as the
+// director sees that the issue was closed, without a question.
 func TestClosedIssueEndsGit(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -61,8 +61,8 @@ func TestClosedIssueEndsGit(t *testing.T) {
 	}
 }
 
-// A person merges what a delivery has shown, and closes the issue, before the director knows that it has
-// delivered: the work is done.
+// A person merges the result of a delivery and closes the issue before the director knows that it has delivered. The
+// work counts as done.
 func TestMergedWhileTheDirectorWasDown(t *testing.T) {
 	t.Parallel()
 	var s *harness
@@ -93,8 +93,8 @@ func TestMergedWhileTheDirectorWasDown(t *testing.T) {
 	s.until("no branch", func() bool { return slices.Equal(s.branches(), []string{"main"}) })
 }
 
-// TestTooMuchBlocksOneTask: what is beyond a limit is not read, a person is asked, and another task's work is
-// delivered beside it.
+// TestTooMuchBlocksOneTask checks that data beyond a limit is not read and that the director asks a person, while it
+// delivers another task's work.
 func TestTooMuchBlocksOneTask(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
