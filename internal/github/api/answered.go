@@ -11,7 +11,7 @@ import (
 type Answered struct {
 	Method  string
 	Status  int    // 0 without a usable answer
-	Same    bool   // 304, nothing has changed
+	Same    bool   // the answer was 304
 	Limited string // "primary" or "secondary", if GitHub refused the request for a limit
 	Took    time.Duration
 

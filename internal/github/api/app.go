@@ -25,8 +25,8 @@ type AppOptions struct {
 }
 
 // App is the credential of a GitHub App's installation. Its tokens live for an hour and are replaced when less than a
-// minute is left. GitHub counts an App's requests apart from its installation's, and there is one an hour, so they do
-// not pass the gate.
+// minute is left. Requests for tokens do not pass the gate, because GitHub counts them separately and one per hour
+// suffices.
 type App struct {
 	api   string // root, without the last slash
 	app   *ghinstallation.AppsTransport
@@ -34,7 +34,7 @@ type App struct {
 	login atomic.Pointer[string]
 }
 
-// NewApp fails if the key cannot be parsed. It sends nothing.
+// NewApp parses the key and fails if it is invalid. It does not send requests.
 func NewApp(o AppOptions) (*App, error) {
 	next := cmp.Or(o.Transport, http.DefaultTransport)
 	app, err := ghinstallation.NewAppsTransport(next, o.ID, o.PrivateKey)
@@ -50,8 +50,9 @@ func NewApp(o AppOptions) (*App, error) {
 	return &App{api: in.BaseURL, app: app, in: in}, nil
 }
 
-// Token returns the installation's token, for Options.Token. The kind of its *Error is unauthorized for a wrong key,
-// an unknown App or a removed installation. It is transient while the App is suspended or limited, or GitHub is away.
+// Token returns the installation's token, for Options.Token. The kind of its *Error is unauthorized for a wrong key, an
+// unknown App or a removed installation. It is transient while the App is suspended or limited, or GitHub is
+// unreachable.
 func (a *App) Token(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()

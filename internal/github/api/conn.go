@@ -29,7 +29,7 @@ type Options struct {
 	FirstProbe      time.Duration // first pause after an outage; default 4 seconds
 	MaxConcurrent   int           // requests under way
 	CooldownDefault time.Duration // first wait after a limit that states none
-	Writes          bool          // without it nothing on GitHub is changed
+	Writes          bool          // allows requests that change data
 
 	Transport http.RoundTripper
 	// OnCooldown is called after the gate has closed, on the request's goroutine. It must not block.
@@ -41,7 +41,7 @@ type Options struct {
 // leastBetween is the shortest pause between two writes to GitHub.
 const leastBetween = time.Second
 
-// Conn sends requests with one credential. It is safe for concurrent use and starts no goroutine.
+// Conn sends requests with one credential. It is safe for concurrent use and does not start goroutines.
 type Conn struct {
 	Gate      *gate.Gate
 	Log       *zap.Logger
@@ -52,7 +52,7 @@ type Conn struct {
 	login     atomic.Pointer[string] // of the token; nil until asked
 }
 
-// Open checks the options. It makes no request.
+// Open checks the options. It does not send requests.
 func Open(o Options) (*Conn, error) {
 	base, err := url.Parse(strings.TrimSuffix(o.BaseURL, "/") + "/")
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
@@ -71,7 +71,7 @@ func Open(o Options) (*Conn, error) {
 			FirstProbe: o.FirstProbe, OnCooldown: o.OnCooldown,
 		}),
 		Log: cmp.Or(o.Log, zap.NewNop()), opts: o,
-		// api.github.com has it beside its REST calls, a GitHub Enterprise Server beside /api/v3/.
+		// api.github.com serves it next to its REST calls, a GitHub Enterprise Server next to /api/v3/.
 		graphql: base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String(),
 	}
 	c.transport = &transport{
@@ -108,7 +108,7 @@ func (c *Conn) Query(ctx context.Context, l gate.Lane, query string, variables, 
 	return err
 }
 
-// IsApp reports whether the credential is a GitHub App's, which has no user.
+// IsApp reports whether the credential belongs to a GitHub App, which has no user.
 func (c *Conn) IsApp() bool { return c.opts.Login != nil }
 
 // Token returns the token of the latest request, "" before the first.
@@ -125,7 +125,7 @@ func (c *Conn) Scarce() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// Self is the login that our token belongs to. It is asked for once.
+// Self returns the login of the token's account. One request reads it, and later calls use the cached value.
 func (c *Conn) Self(ctx context.Context, l gate.Lane) (string, error) {
 	if login := c.login.Load(); login != nil {
 		return *login, nil

@@ -1,4 +1,4 @@
 // Package api sends requests to GitHub with one credential: a token or a GitHub App. Every request waits at the gate,
-// carries the current token, and is conditional if its last answer had an ETag. Failures are an *Error whose Kind tells
-// the caller what to do.
+// carries the current token, and is conditional if its last answer had an ETag. A failure is an *Error with a Kind that
+// determines the caller's reaction.
 package api

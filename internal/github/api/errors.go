@@ -143,7 +143,7 @@ func notAdmitted(err error) *Error {
 	return &Error{Kind: KindTransient, Message: "given up while waiting", Err: err}
 }
 
-// kindOfStatus classifies a status >= 300 that is neither a redirect nor a limit.
+// kindOfStatus classifies a status >= 300 other than a redirect or a limit.
 func kindOfStatus(status int) Kind {
 	switch status {
 	case http.StatusUnauthorized:

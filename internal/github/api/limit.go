@@ -48,9 +48,9 @@ func resourceOf(h http.Header) string {
 	return ""
 }
 
-// readLimit reports whether an answer is a rate limit. 403 and 429 are alike; a plain 403 without any sign of a
-// limit is a permission that we lack. GraphQL may say so with status 200. The order of sources is GitHub's:
-// Retry-After, then the reset if nothing remains, then nothing stated.
+// readLimit reports whether an answer is a rate limit. It treats 403 and 429 equally. A plain 403 without any sign of a
+// limit means a missing permission. GraphQL can report a limit with status 200. The order of sources is GitHub's order:
+// Retry-After, then the reset if nothing remains, then an unstated time.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)

@@ -15,7 +15,7 @@ var limitCases = map[string]struct {
 	status                       int
 	retryAfter, remaining, reset string
 	body                         string
-	want                         time.Duration // 0: not stated
+	want                         time.Duration // 0 if GitHub states no time
 	why                          string        // "": no limit
 }{
 	"429 with seconds":             {429, "30", "", "", secondaryLimit, 30 * time.Second, "secondary"},

@@ -4,7 +4,7 @@ import (
 	"sync"
 )
 
-// Memory is a bounded cache. When full it drops arbitrary values, each of which costs a request to read again.
+// Memory is a bounded cache. When full it drops arbitrary values, and reading a dropped value again costs a request.
 type Memory[V any] struct {
 	entries, bytes int         // limits; without bytes, sizes do not count
 	size           func(V) int // in bytes, if they are bounded

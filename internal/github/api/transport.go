@@ -109,8 +109,8 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, Permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
 }
 
-// isRedirect covers all kinds of redirects. Method and body are kept, because net/http would turn a redirected POST
-// into a GET, whose 200 would look like a successful write.
+// isRedirect covers all kinds of redirects. We keep method and body, because net/http would turn a redirected POST into
+// a GET, and a GET's 200 would look like a successful write.
 func isRedirect(a answer) bool {
 	switch a.status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -187,7 +187,7 @@ func isQuery(req *http.Request) bool {
 // mutation matches the input of a field in a GraphQL mutation. Every field has exactly one.
 var mutation = regexp.MustCompile(`\(\s*input\s*:`)
 
-// turnOf returns what a request costs at the gate. Each mutation of GraphQL counts as a change that people see.
+// turnOf returns the cost of a request at the gate. Each mutation of GraphQL counts as a change that people see.
 func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	w := &gate.Request{Lane: t.lane, Write: changes(req), GraphQL: asksGraphQL(req)}
 	switch {
@@ -227,7 +227,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 	defer cancel()
 	out := req.Clone(ctx)
 	out.URL, out.Host = target, ""
-	if req.GetBody != nil { // go-github's requests have one
+	if req.GetBody != nil { // go-github's requests have it
 		body, err := req.GetBody()
 		if err != nil {
 			return answer{}, Transient("cannot read our own request", err)
@@ -305,7 +305,7 @@ func (t laneTransport) authorize(ctx context.Context, out *http.Request) error {
 	return nil
 }
 
-// finish turns an answer that is neither a redirect nor a limit into a response for go-github.
+// finish turns any answer except a redirect or a limit into a response for go-github.
 func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, moved bool) (*http.Response, error) {
 	if ans.status >= 300 {
 		status := ans.status
