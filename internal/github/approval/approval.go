@@ -115,9 +115,9 @@ func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker
 	}, nil
 }
 
-// approval returns the event that approved an issue, which is the latest labelling by a person with rights. Only people
-// with triage rights can label another person's issue. An author can open an issue with a template or form that sets
-// labels, so the author's right is looked up.
+// approval returns the event that approved an issue, namely the latest labelling by a person with rights. Only people
+// with triage rights can label an issue by another author. An author can open an issue with a template or form that
+// sets labels, so the right of an author is looked up.
 func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, h tracker.LabelHistory) (at int,
 	err error,
 ) {
@@ -168,8 +168,8 @@ type revision struct {
 	text *string
 }
 
-// editorsAsked bounds the editors of one text for which rights are looked up. Apart from the author only people with
-// write access can edit it.
+// editorsAsked bounds the editors of one text for which rights are looked up. Apart from the author, write access is
+// necessary to edit it.
 const editorsAsked = 20
 
 // standing picks the approved revision of a text from a nonempty list, oldest first. It is the latest one since the

@@ -157,7 +157,7 @@ func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueT
 	return x, notApproved("its history has more than %d changes", historyPages*api.PageSize)
 }
 
-// latestOffer returns the latest labelling with the task label by an account other than a director's, or -1.
+// latestOffer returns the latest labelling with the task label by a person's account, or -1.
 func latestOffer(h tracker.LabelHistory) int {
 	for at, e := range slices.Backward(h.Events) {
 		if h.IsTask(e, "labeled") && !h.PutBack(at) {
