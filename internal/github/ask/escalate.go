@@ -31,39 +31,41 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 	return &Asker{conn, read, write, text}
 }
 
-// Escalation is what a human needs to read in the morning. One Nonce and AttemptID make one comment, ever.
+// Escalation describes a blocked task to a human. Each pair of Nonce and AttemptID gets at most one comment.
 type Escalation struct {
 	Key       string
 	Nonce     string
 	AttemptID string // the attempt after which Retake stopped
-	Block     string // names this block: one block, one comment; empty: AttemptID, which can block only once then
+	Block     string // identifies the block and its single comment; defaults to AttemptID, which then blocks only once
 
-	Title    string // what is the matter, in words; empty: the reason itself
-	Ask      string // what to do, in sentences
-	Reply    string // the one recommended comment; <…> in it is for the person's own words
+	Title    string // the problem in words; defaults to the reason
+	Ask      string // instructions, in sentences
+	Reply    string // the recommended comment; a person replaces <…> in it
 	Stage    string
 	Reason   string   // of the closed list
 	Cause    string   // one line: the root cause as observed
-	Question string   // what the agent asks, in its own words: then this is the cause
-	Reclaim  string   // the claim went stale (again): what was seen, one line
-	Command  []string // argument vector of the stage that failed; empty: none did
-	ExitCode *int     // of Command; nil: none is known
+	Question string   // the agent's question, quoted as the cause
+	Reclaim  string   // observation about a stale claim, one line
+	Command  []string // argument vector of the failed stage, if any
+	ExitCode *int     // exit code of Command, if known
 	Facts    []string // further observations, one line each: "signal: SIGKILL"
-	// keys of the issues that the same failure holds up, this one among them; fewer than 2: it is the only one
+	// Alike lists the keys of all issues that the same failure blocks, including this issue. It counts only with two or
+	// more keys.
 	Alike       []string
 	Tail        string              // the end of the output
-	PullRequest int                 // that has the work; 0: none
-	Branch      string              // with the work so far; empty: none
+	PullRequest int                 // existing pull request with the work, or 0
+	Branch      string              // branch with the work so far, if any
 	BranchURL   string              // its page
 	Unsafe      string              // why the work was not pushed, one line
-	Attempts    []pages.AttemptLine // what was tried, oldest first
-	Answers     []pages.AnswerLine  // what people said meanwhile, oldest first
-	Tried       []string            // what else was tried, one line each
+	Attempts    []pages.AttemptLine // earlier attempts, oldest first
+	Answers     []pages.AnswerLine  // answers from people, oldest first
+	Tried       []string            // other remedies tried, one line each
 	WhyStopped  string
 }
 
-// Escalate asks a human for help: comment, labels (blocked on, claimed and task off), read back. A repetition finishes
-// what is missing; once a human has taken the blocked label off, it stays off.
+// Escalate asks a human for help. It writes a comment, adds the blocked label, removes the claimed and task labels, and
+// reads the issue back. A repeated call completes the missing steps. It does not restore a blocked label that a human
+// removed.
 func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
 	if err := c.conn.CheckWrites("escalate", e.Key, zap.String("attempt", e.AttemptID),
 		zap.String("reason", e.Reason)); err != nil {
@@ -82,7 +84,7 @@ func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
 		return err
 	}
 	if created == 0 {
-		// whoever has taken the label off since: by our own doing it goes only once the question was answered
+		// the login of the remover does not matter: we remove the label only after an answer
 		question := t.OwnComments(m)[0]
 		unfinished, err := c.write.ReviewedBefore(ctx, gate.Escalation, t, question)
 		if err == nil && !unfinished {
@@ -111,12 +113,12 @@ func (c *Asker) escalationText(e Escalation) string {
 		p.Question = strings.TrimSpace(e.Question)
 	}
 	if e.Reclaim != "" && strings.Contains(e.Cause, e.Reclaim) {
-		p.Cause = "" // it is said already
+		p.Cause = "" // the question already shows it
 	}
 	if strings.HasPrefix(e.Cause, "nothing was pushed") {
 		p.Unsafe = ""
 	}
-	output := c.text.Cleaner().Clean(e.Tail) // before anything is cut: half a secret matches nothing
+	output := c.text.Cleaner().Clean(e.Tail) // before any cut, because the redactor cannot recognize half a secret
 	p.Excerpt = plaintext.Excerpt(output, e.Cause, excerptLines)
 	p.Folded = len(strings.Fields(p.Excerpt)) < len(strings.Fields(output))
 	if strings.Contains(p.Question+e.Cause, strings.TrimSpace(p.Excerpt)) {
@@ -133,7 +135,7 @@ func (c *Asker) escalationText(e Escalation) string {
 // needsHuman is the reason of a question.
 const needsHuman = "needs_human"
 
-// escalationPage is what pages/escalation.md shows.
+// escalationPage is the data for pages/escalation.md.
 type escalationPage struct {
 	Escalation
 	Excerpt string // of Tail
@@ -155,7 +157,8 @@ func (p escalationPage) Invite() string {
 
 const resumeComment = command.Start + " " + string(command.Resume)
 
-// Others are the commands beside the recommended one. Resuming brings the same question where words are asked for.
+// Others returns the alternatives to the recommended command. It omits resume if the question asks for words, because
+// resuming would only repeat the question.
 func (p escalationPage) Others() []command.Row {
 	return slices.DeleteFunc(command.For(command.OnIdle, command.OnWaiting, command.OnTask), func(c command.Row) bool {
 		return c.Name == command.Resume && strings.Contains(p.Reply, "<") ||
@@ -163,7 +166,7 @@ func (p escalationPage) Others() []command.Row {
 	})
 }
 
-// SameFailure names the issues that the same failure holds up; those of this repository by their number.
+// SameFailure lists the issues that the same failure blocks. It shows issues of this repository by number.
 func (p escalationPage) SameFailure() string {
 	if len(p.Alike) < 2 {
 		return ""
@@ -186,16 +189,16 @@ func (p escalationPage) SameFailure() string {
 // Link is the page of the branch, if that is an address.
 func (p escalationPage) Link() string { return pages.PageLink(p.BranchURL) }
 
-// triedLine is one row of what was tried: an attempt, or what a person answered.
+// triedLine is one row of the history: an attempt or an answer.
 type triedLine struct {
 	pages.AttemptLine
 	Said *pages.AnswerLine
 }
 
-// shownAnswers bounds the answers in a table; the oldest are left out.
+// shownAnswers bounds the answers in a table. The oldest answers are dropped.
 const shownAnswers = 10
 
-// History is what was tried, in the order of its times.
+// History returns attempts and answers by time.
 func (p escalationPage) History() (rows []triedLine) {
 	answers := p.Answers[max(0, len(p.Answers)-shownAnswers):]
 	for _, a := range p.Attempts[max(0, len(p.Attempts)-pages.AttemptLimit):] {
@@ -210,7 +213,7 @@ func (p escalationPage) History() (rows []triedLine) {
 	return rows
 }
 
-// Earlier is how many attempts are not shown.
+// Earlier returns the number of attempts that the page omits.
 func (p escalationPage) Earlier() int {
 	if len(p.Attempts) == 0 {
 		return 0

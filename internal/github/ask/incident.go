@@ -18,26 +18,26 @@ import (
 // of the same kind open again.
 type IncidentIssue struct {
 	Repo  string // owner/name of where it is shown
-	Issue string // where an earlier call has shown it, looked at first; empty: not known
-	Key   string // of what is out, e.g. "model:gpt"; any text
+	Issue string // key from an earlier call, tried first; may be empty
+	Key   string // the failing service, such as "model:gpt"; any text
 	Title string
-	Body  string // what is out, and what was seen of it
-	Open  bool   // false: it is over
+	Body  string // the failing service, and the symptoms
+	Open  bool   // the outage continues
 
 	Since, Until time.Time // Until: when it was over
 	Waiting      []string  // keys of the issues that wait for it
-	Check        []string  // what a person can check, one line each
-	Does         string    // what Retake does meanwhile; empty: what it does about every outage
+	Check        []string  // checks for a person, one line each
+	Does         string    // Retake's reaction; defaults to the text for any outage
 }
 
 // incidentPages bounds the issues that are searched for that of an earlier outage: our latest 1,000. Beyond
 // them another one is made.
 const incidentPages = 10
 
-// EnsureIncident makes the outage's issue say what it should, opening or closing it. It finds the issue by
-// marker and author, and carries none of our labels. An issue that a person has closed stays closed while the
-// same outage (Since) goes on. An outage that was never shown is not shown once it is over: then the key is
-// empty.
+// EnsureIncident creates or updates the issue about an outage, and opens or closes it. It finds the issue by marker and
+// author. The issue does not carry the director's labels. If a person closed the issue, it stays closed during the same
+// outage (Since). If an outage ends before its issue was created, EnsureIncident does not create it and returns an
+// empty key.
 func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string, err error) {
 	if err := c.conn.CheckWrites("incident", i.Repo, zap.String("reason", i.Key)); err != nil {
 		return "", err
@@ -75,7 +75,7 @@ func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string
 	return p.Key(), c.updateIncident(ctx, p, found, m, i.Open, title, body)
 }
 
-// updateIncident sends what has changed in one request, or nothing.
+// updateIncident sends the changed fields in one request. It skips the request if all fields are current.
 func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, m tracker.Marker, open bool, title,
 	body string,
 ) error {
@@ -131,7 +131,7 @@ func isIncident(i *gh.Issue, want tracker.Marker, self string) bool {
 	return ok && m == want && !i.IsPullRequest() && strings.EqualFold(i.GetUser().GetLogin(), self)
 }
 
-// findIncident is our issue with the marker, nil if there is none. The oldest counts.
+// findIncident returns the oldest issue by our account with the marker, or nil.
 func (c *Asker) findIncident(ctx context.Context, p api.Place, want tracker.Marker) (found *gh.Issue, err error) {
 	self, err := c.conn.Self(ctx, gate.Completion)
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// React puts our reaction on a comment of an issue, unless it is there, and takes back the other
-// acknowledgement if that is there: an edited comment can turn from one into the other. A reaction from before
-// the comment's last edit is made anew, so that its time says to which text it is. A comment that is gone needs
-// none.
+// React adds our reaction to a comment and removes the opposite acknowledgement, because an edit can make a valid
+// command invalid, or the reverse. It replaces a reaction that is older than the comment's last edit, so the time of a
+// reaction shows which text it acknowledges. React ignores a deleted comment.
 func (c *Asker) React(ctx context.Context, key string, commentID int64, content string) error {
 	if err := c.conn.CheckWrites("react", key, zap.Int64("comment", commentID), zap.String("to", content)); err != nil {
 		return err
@@ -57,7 +56,7 @@ func (c *Asker) react(ctx context.Context, key string, commentID int64, content 
 	return nil
 }
 
-// isCurrent reports whether a reaction of ours is to the text that the comment has now; if not, it is taken back.
+// isCurrent reports whether our reaction is newer than the comment's text. It removes an outdated reaction.
 func (c *Asker) isCurrent(ctx context.Context, p api.Place, commentID int64, mine tracker.OwnReaction) (bool, error) {
 	raw, _, err := c.conn.Lane(gate.Reads).Issues.GetComment(ctx, p.Owner, p.Repo, commentID)
 	if err != nil {

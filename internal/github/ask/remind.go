@@ -12,22 +12,23 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// RemindRequest asks again for the answer to a question of ours. Nonce and Block make one comment, ever.
+// RemindRequest asks for a second comment about an open question. Each pair of Nonce and Block gets at most one
+// comment.
 type RemindRequest struct {
 	Key, Nonce string
 	Block      string // names the question, as in Escalation
-	Title      string // the reason in words; empty: as in the question
+	Title      string // the reason in words; defaults to the question's title
 }
 
-// ReminderPage is what pages/reminder.md shows.
+// ReminderPage is the data for pages/reminder.md.
 type ReminderPage struct {
 	RemindRequest
 	Asked time.Time
 	Page  string // of the question
 }
 
-// Remind writes one short comment that points to a question. Once the question is no longer open (the issue is
-// closed or not blocked any more, or it is not the claim's latest question) nobody is reminded.
+// Remind writes one short comment with a link to a question. It skips the comment if the issue is closed or no longer
+// blocked, or if the claim has a newer question.
 func (c *Asker) Remind(ctx context.Context, req RemindRequest) error {
 	if err := c.conn.CheckWrites("remind", req.Key, zap.String("task", req.Nonce),
 		zap.String("attempt", req.Block)); err != nil {

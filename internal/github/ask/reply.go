@@ -14,15 +14,15 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// ReplyKind is what a reply says.
+// ReplyKind selects the text of a reply.
 type ReplyKind string
 
 // The closed list of replies.
 const (
-	ReplyWhy      ReplyKind = "why"      // what the task is doing, and what a person can do
+	ReplyWhy      ReplyKind = "why"      // explains the task's state and the person's options
 	ReplyHelp     ReplyKind = "help"     // all commands
 	ReplyRefused  ReplyKind = "refused"  // a command that was not carried out
-	ReplyMisspelt ReplyKind = "misspelt" // a command that there is not
+	ReplyMisspelt ReplyKind = "misspelt" // the command does not exist
 )
 
 // ReplyRequest answers a comment. Comment and Edit make one reply, ever.
@@ -32,12 +32,12 @@ type ReplyRequest struct {
 	Edit    time.Time // Answer.At
 	Kind    ReplyKind
 
-	Task  pages.ProgressView // why: as in the progress comment; its note is what the task waits for
-	Until time.Time          // why: how long it waits; zero: for as long as it takes
-	Can   []command.Name     // why: what helps now
+	Task  pages.ProgressView // for why: the view of the progress comment; its note names the cause of the wait
+	Until time.Time          // for why: the end of the wait, or zero if it has no limit
+	Can   []command.Name     // for why: commands that help now
 
 	Why     string // refused: a sentence, e.g. Answer.Problem
-	Instead string // refused: a sentence, what to do instead; may be empty
+	Instead string // for refused: a sentence with an alternative; may be empty
 
 	Word  string       // misspelt: Answer.Word
 	Meant command.Name // misspelt: Answer.Meant
@@ -46,7 +46,7 @@ type ReplyRequest struct {
 // repliedAttempts bounds the attempts in a reply, so that it stays short. The others are counted.
 const repliedAttempts = 3
 
-// replyPage is what pages/reply.md shows.
+// replyPage is the data for pages/reply.md.
 type replyPage struct {
 	ReplyRequest
 	pages.ProgressView
@@ -55,11 +55,11 @@ type replyPage struct {
 	Ways    string      // commands, as a list in a sentence
 	Typed   string      // the misspelt command as code
 	Asked   pages.Asked // why, in Blocked
-	Author  string      // of the comment that is answered; empty: it is gone
+	Author  string      // author of the answered comment; empty if it was deleted
 	Said    string      // its page
 }
 
-// Reply answers a comment with one of our own, at most 10 lines long. A comment or issue that is gone gets none.
+// Reply answers a comment with a comment of at most 10 lines. It ignores a deleted comment or issue.
 func (c *Asker) Reply(ctx context.Context, req ReplyRequest) error {
 	if err := c.conn.CheckWrites("reply", req.Key, zap.Int64("comment", req.Comment),
 		zap.String("to", string(req.Kind))); err != nil {
