@@ -21,7 +21,7 @@ type Claims struct {
 	write     *tracker.Writer
 	text      *pages.Text
 	claims    api.Memory[claimComment] // by issue and nonce
-	unsettled api.Memory[unsettled]    // issues whose labels were changed while they were claimed
+	unsettled api.Memory[unsettled]    // issues with label changes during a claim
 }
 
 // New returns a Claims.
@@ -51,8 +51,8 @@ type Request struct {
 	// Unblock: a human has answered, or the work in review needs more, so the blocked or review label comes
 	// off, if this very claim holds the issue.
 	Unblock bool
-	// Answers, with Unblock, is the number of answers before the claim. A question of ours that follows at least as
-	// many answers stays.
+	// Answers, with Unblock, is the number of answers before the claim. A question that follows at least as many
+	// answers stays.
 	Answers int
 }
 
@@ -124,16 +124,15 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	return c.verify(ctx, t.Place, req, m)
 }
 
-// asksNewer reports whether the claim's latest question was asked when as many answers were known as this
-// request follows, or more: then the request is from before that question. A question's block is named
-// "<attempt>" or, after n answers, "<attempt>.<n>".
+// asksNewer reports whether the claim's latest question was asked after at least req.Answers answers. The request is
+// then older than the question. A question's block is named "<attempt>" or, after n answers, "<attempt>.<n>".
 func (c *Claims) asksNewer(t tracker.Thread, req Request) bool {
 	questions := t.OwnComments(tracker.Marker{Kind: tracker.MarkBlocked, Fleet: c.read.Fleet, Nonce: req.Nonce})
 	if len(questions) == 0 {
 		return false
 	}
 	_, after, _ := strings.Cut(questions[len(questions)-1].Mark.Attempt, ".")
-	known, _ := strconv.Atoi(after) // nothing: asked before any answer
+	known, _ := strconv.Atoi(after) // no suffix: asked before any answer
 	return known >= req.Answers
 }
 
@@ -201,7 +200,7 @@ func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marke
 	return Result{Outcome: Won}, nil
 }
 
-// What a claim takes its own issue back from, when it is told to.
+// States from which a claim can resume its issue on request.
 const (
 	waitsForHuman = "blocked: waits for a human"
 	inReview      = "in review"
@@ -222,9 +221,9 @@ func (c *Claims) unclaimable(i tracker.Issue) string {
 	return ""
 }
 
-// ineligible says why we may not claim an issue that nobody else holds. Without the task label we may if we
-// hold it already, if somebody stopped between labels and comment (the comment then decides), or if it was our
-// own credential that took the label off, which means that a claim stopped between its two labels.
+// ineligible returns the reason that prevents our claim of an issue without another holder. An issue without the task
+// label is eligible in three cases. We already hold it. Or an earlier claim stopped between labels and comment, and the
+// comment then decides. Or our credential removed the label, so a claim stopped between its two labels.
 func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	holder, ok := t.Holder()
 	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
@@ -250,9 +249,9 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	return "the label " + c.read.Labels.Task + " is not there", nil
 }
 
-// takenBack says that somebody has taken the claimed label off behind an earlier try of this claim, "" if not.
-// An issue that still shows a label of ours is not: the claim goes on. What happened to the other labels after
-// it was an answer.
+// takenBack returns a reason if the claimed label was removed after an earlier try of this claim. Otherwise it returns
+// "". An issue with any label of the director is not taken back, and the claim continues. Later changes of the other
+// labels were answers.
 func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	if slices.ContainsFunc(c.read.Labels.Others(""), t.Issue.Has) {
 		return "", nil
@@ -287,9 +286,9 @@ func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	})
 }
 
-// claimTakenOff reports whether a person has taken the claimed label off since the issue was offered. By our
-// own account that counts only after the claim's comment: before it another director of the same account may
-// have taken the claim for one that has ended (see Free).
+// claimTakenOff reports whether a person has removed the claimed label since the issue was offered. A removal by our
+// account counts only after the claim comment. Before the comment, another director with the same account may have
+// mistaken the claim for an abandoned claim (see Free).
 func (c *Claims) claimTakenOff(ctx context.Context, t tracker.Thread, m tracker.Marker) (bool, error) {
 	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
 	at := h.TakenOff(c.read.Labels.Claimed)

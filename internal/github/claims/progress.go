@@ -11,21 +11,21 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// ProgressPage is what pages/progress.md shows.
+// ProgressPage is the data for pages/progress.md.
 type ProgressPage struct {
 	pages.ProgressView
 	Nonce string
 	Asked pages.Asked // Blocked: zero if the question is not there
 }
 
-// claimComment is the comment of a claim of ours, as it was last read or written.
+// claimComment is a claim comment by our account, cached after the last read or write.
 type claimComment struct {
 	api.Place
 	tracker.Comment
 }
 
-// Progress shows a task's state in its claim comment. It is not_found when there is no such comment of ours
-// (any more), and changes nothing once the task was delivered.
+// Progress updates the claim comment with a task's state. It returns not_found if the comment does not exist. After the
+// task's delivery it has no effect.
 func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.ProgressView) error {
 	if err := c.conn.CheckWrites("progress", key, zap.String("task", nonce), zap.String("to", v.State)); err != nil {
 		return err
@@ -79,5 +79,5 @@ func (c *Claims) claimComment(ctx context.Context, key, nonce string) (claimComm
 	return claimComment{t.Place, found[0]}, nil
 }
 
-// Forget drops what is remembered of a claim's comment, because something else has edited it.
+// Forget drops the cached comment of a claim after an edit by other code.
 func (c *Claims) Forget(key, nonce string) { c.claims.Drop(key + " " + nonce) }

@@ -12,41 +12,41 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// ErrAlive is returned by a reclaim of a claim that has shown progress since it was called stale, or that is
-// not the one which holds the issue now.
+// ErrAlive is returned by a reclaim if the claim has shown progress since it was reported stale, or no longer holds the
+// issue.
 var ErrAlive = errors.New("github: the claim is not stale: nothing was changed")
 
 // ReleaseRequest ends a claim.
 type ReleaseRequest struct {
 	Key, Nonce  string
 	Why         string // one line
-	RestoreTask bool   // true: anybody may claim it again; false: it was closed or taken, no label stays
-	// Reclaim: the claim is stale. It may be another fleet's or credential's: Nonce is that of Stale's holder.
+	RestoreTask bool   // offers the issue again; otherwise it was closed or taken, and all labels go
+	// Reclaim ends a stale claim, possibly by another fleet or credential. Nonce is then the nonce of Stale's holder.
 	Reclaim bool
-	// LastSeen, of a reclaim, is the time that Stale returned: ErrAlive if the claim comment was edited since.
-	// Zero: not checked.
+	// LastSeen, for a reclaim, is the time from Stale. Release returns ErrAlive if the claim comment was edited since.
+	// Zero skips the check.
 	LastSeen time.Time
-	// Ended is "" or "merged": the work was merged as PullRequest, by whom it says. Then the claim comment says
-	// so, and no other is made.
+	// Ended is "" or "merged". Merged means that the work was merged as PullRequest. The claim comment then names the
+	// merger, and Release does not write a second comment.
 	Ended       string
-	Won         bool   // the claim was won: its comment may be one whose marker somebody has edited
-	PullRequest int    // that has the work; 0: none
+	Won         bool   // the claim was won, so its comment counts even with an edited marker
+	PullRequest int    // existing pull request with the work, or 0
 	By          string // login, "" unknown
 	Taken       string // login of the person who takes over; Why is not shown then
-	Branch      string // with the work so far; empty: none
-	Kept        string // why newer work was not pushed, one line; empty: there is none, or it is on Branch
-	Attempt     string // whose patch Kept is about
+	Branch      string // branch with the work so far, if any
+	Kept        string // why newer work was not pushed, one line; empty if Branch has all work
+	Attempt     string // attempt that made the patch in Kept
 }
 
-// ReleasePage is what pages/release.md shows.
+// ReleasePage is the data for pages/release.md.
 type ReleasePage struct {
 	ReleaseRequest
 	Page string // of the branch
 	Over bool   // the issue is closed
 }
 
-// Release ends a claim: a marker comment, which ends all older claims, then the labels. A repetition that
-// finds the issue claimed anew since touches nothing.
+// Release ends a claim. It writes a marker comment, which ends all older claims, and then changes the labels. A
+// repeated call has no effect if the issue has a newer claim.
 func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 	if err := c.conn.CheckWrites("release", req.Key, zap.String("task", req.Nonce),
 		zap.String("reason", req.Why)); err != nil {
@@ -74,7 +74,7 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 	if err != nil {
 		return err
 	}
-	if created != 0 && req.Reclaim { // somebody may have been faster, and a third one claimed since
+	if created != 0 && req.Reclaim { // another director may have been faster, and a third may have claimed since
 		if t, err = c.read.Thread(ctx, gate.Completion, req.Key); err != nil {
 			return err
 		}
@@ -84,8 +84,8 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 		return nil
 	}
 	goal := ""
-	// A person has put the label on meanwhile, which is a new request; or the claim was given up before it took
-	// the label off.
+	// A person added the label in the meantime, which is a new request, or the claim was given up before it removed the
+	// label.
 	if req.RestoreTask || t.Issue.IsOffered(c.read.Labels) || !req.Won && t.Issue.Has(c.read.Labels.Task) {
 		goal = c.read.Labels.Task
 	}
@@ -104,9 +104,9 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 	return nil
 }
 
-// endMerged takes our labels off and has the claim comment say that the work was merged. The comment comes
-// last: its marker then says that the claim has ended, and a repetition changes nothing. The task label is left
-// alone: a human has put it there for another task.
+// endMerged removes our labels and reports the merge in the claim comment. The comment comes last, because its marker
+// ends the claim and a repeated call then has no effect. The task label stays, because a human added it for another
+// task.
 func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseRequest) error {
 	m := tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce, Ended: tracker.EndedMerged}
 	claims := t.OwnComments(m)
@@ -121,7 +121,7 @@ func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseReq
 		}
 	}
 	if len(claims) == 0 {
-		return nil // somebody has deleted it
+		return nil // the comment was deleted
 	}
 	m.Run = claims[0].Mark.Run
 	_, err := c.write.Edit(ctx, gate.Completion, t.Place, claims[0], m, c.text.Page("merged", req))
@@ -129,7 +129,7 @@ func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseReq
 	return err
 }
 
-// reclaimed reports whether somebody else has ended the claim already; ErrAlive if it must not be ended.
+// reclaimed reports whether another director already ended the claim. It returns ErrAlive if the claim must continue.
 func (c *Claims) reclaimed(t tracker.Thread, m tracker.Marker, lastSeen time.Time) (done bool, err error) {
 	if len(t.OwnComments(m)) > 0 {
 		return false, nil // ours: the labels may be missing
@@ -144,10 +144,9 @@ func (c *Claims) reclaimed(t tracker.Thread, m tracker.Marker, lastSeen time.Tim
 	return false, nil
 }
 
-// Stale returns whose claim comment holds an issue, and when that comment was last edited (GitHub's clock,
-// whole seconds). ok is false when nobody holds it. A director edits the comment whenever the task changes its
-// state or stage, so a claim whose comment is older than issue_claim_stale_seconds has nobody at work; whether
-// that is so is the caller's decision.
+// Stale returns the holder of an issue, and the last edit of its claim comment by GitHub's clock in whole seconds. ok
+// is false for an issue without a holder. A director edits the comment whenever the task changes its state or stage. A
+// comment older than issue_claim_stale_seconds therefore suggests an abandoned claim, but the caller decides.
 func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Time, ok bool, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {
@@ -160,15 +159,14 @@ func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 	return holderOf(holder), holder.Edited, true, nil
 }
 
-// halfClaimed is after how long a claim that has shown the claimed label, and neither a comment nor that it
-// took the task label off, has ended.
+// halfClaimed is the age at which an incomplete claim counts as ended. An incomplete claim added the claimed label but
+// then stopped before its comment and before it removed the task label.
 const halfClaimed = time.Minute
 
-// Free offers an open issue again that has the claimed label and nobody's claim, if our own account put the
-// label on so long ago: a claim of ours ended before its comment, or somebody deleted the comment. The task
-// label comes back if we took it off. It reports whether anything was changed, and otherwise when it can be,
-// zero for never. An issue that is offered still is one that a claim has not finished with: it can be within a
-// minute.
+// Free offers an open issue again if it has the claimed label without a claim, and our account added the label at least
+// stale ago. Either our claim ended before its comment, or the comment was deleted. Free restores the task label if we
+// removed it. It reports whether it changed the issue. If not, it returns the time when it can, or zero for never. An
+// issue that still carries its task label belongs to an unfinished claim, and can be freed after a minute.
 func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {

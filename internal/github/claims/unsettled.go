@@ -11,17 +11,17 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// unsettledTries is how often an issue is claimed whose labels are changed meanwhile. It is left alone then:
-// what changes them would do so for ever.
+// unsettledTries bounds the claims of an issue with labels that keep changing. After that the director leaves the issue
+// to people, because the conflicting automation would never stop.
 const unsettledTries = 3
 
-// unsettled is an issue whose labels were changed while it was being claimed.
+// unsettled counts the label changes of an issue during our claims.
 type unsettled struct {
 	times   int
-	offered int64 // the event that put the task label on last, when the issue was left alone
+	offered int64 // last event that added the task label before we gave up
 }
 
-// labelsChanged is the outcome of a claim whose claimed label was taken off while the issue was still offered.
+// labelsChanged returns the outcome of a claim that lost its claimed label while the issue was still offered.
 func (c *Claims) labelsChanged(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
 	u, _ := c.unsettled.Get(t.Key())
 	if u.times++; u.times < unsettledTries {
@@ -29,7 +29,7 @@ func (c *Claims) labelsChanged(ctx context.Context, t tracker.Thread, m tracker.
 		return Result{}, labelsChanging(t)
 	}
 	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
-	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // it has never come on, whatever GitHub said
+	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // the label never arrived, despite GitHub's answer
 		err = labelsChanging(t)
 	}
 	if err != nil {
@@ -56,7 +56,8 @@ func (c *Claims) leavesAlone(u unsettled) string {
 		u.times, c.read.Labels.Task)
 }
 
-// leftToPeople says why an issue is left alone; empty: it is not, or somebody has offered it since.
+// leftToPeople returns the reason for leaving an issue to people. It returns "" for other issues, and after a new
+// offer.
 func (c *Claims) leftToPeople(ctx context.Context, t tracker.Thread) (string, error) {
 	u, known := c.unsettled.Get(t.Key())
 	if !known || u.times < unsettledTries {
