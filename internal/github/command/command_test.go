@@ -106,7 +106,7 @@ func TestReadCommand(t *testing.T) {
 	}
 }
 
-// TestArgumentsThatAreNone: the command is known, and not carried out.
+// TestArgumentsThatAreNone checks that a known command with a wrong argument is not carried out.
 func TestArgumentsThatAreNone(t *testing.T) {
 	for body, example := range map[string]string{
 		"/agent snooze":                          "/agent snooze 2h",
@@ -136,7 +136,7 @@ func TestArgumentsThatAreNone(t *testing.T) {
 	}
 }
 
-// TestExamplesInTheTableAreCommands: what people copy works.
+// TestExamplesInTheTableAreCommands checks that copied examples work.
 func TestExamplesInTheTableAreCommands(t *testing.T) {
 	for _, c := range All {
 		got := Read(strings.ToUpper(c.Usage), "retake")
