@@ -129,9 +129,8 @@ func (c *Deliveries) Withdrawn(ctx context.Context, i tracker.Issue) (why string
 	return why, err
 }
 
-// withdrawn decides what it means for a delivery that an issue has neither the claimed nor the review label: a
-// person has taken the first one off and nobody wants the work any more, or the other one, which was on
-// (shown).
+// withdrawn interprets an issue without the claimed and the review label. Either a person removed the claimed label
+// because the work is no longer wanted, or a person removed the review label after the delivery (shown).
 func (c *Deliveries) withdrawn(ctx context.Context, l gate.Lane, p api.Place, i tracker.Issue) (why string, shown bool,
 	err error,
 ) {
@@ -148,9 +147,8 @@ func (c *Deliveries) withdrawn(ctx context.Context, l gate.Lane, p api.Place, i 
 	return why, err == nil && h.TakenOff(c.read.Labels.Review) >= 0, err
 }
 
-// Settled returns what a delivery has led to that nothing is to be added to: its pull request and that one's
-// head, if it was merged or closed, or what there is of a claim that has ended. Without either the URL is
-// empty.
+// Settled returns the result of a completed delivery. It returns the pull request and its head after a merge or close,
+// and the remains of an ended claim. Without either, the URL is empty.
 func (c *Deliveries) Settled(ctx context.Context, req Request) (_ Delivered, head string, _ error) {
 	t, err := c.read.Thread(ctx, gate.Completion, req.Key)
 	if err != nil {

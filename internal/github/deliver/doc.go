@@ -1,2 +1,2 @@
-// Package deliver hands finished work over for review, and reads what became of its pull request.
+// Package deliver hands finished work over for review, and reads the outcome of its pull request.
 package deliver

@@ -15,8 +15,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// pullRequest finds the task's pull request and brings it up to date, or creates it. Once the claim has ended
-// it is left as it is.
+// pullRequest finds and updates the task's pull request, or creates it. After the end of the claim it only finds it.
 func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Request, ended bool) (Delivered, error) {
 	pr, err := c.ownPullRequest(ctx, t, req)
 	if err == nil && pr == nil && ended {
@@ -33,9 +32,9 @@ func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Requ
 	return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, nil
 }
 
-// ownPullRequest is that of an earlier delivery, or the one with our head; nil if there is none. An open one
-// with the same head is it; a closed one only if our marker in its body names this claim: a human closed it and
-// it stays closed.
+// ownPullRequest returns the pull request of an earlier delivery or the pull request with our head, or nil. An open
+// pull request with the same head counts. A closed pull request counts only if its body has our marker for this claim,
+// because then a human closed it and it stays closed.
 func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
 	if req.Number > 0 {
 		pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Get(ctx, t.Owner, t.Repo, req.Number)
@@ -56,8 +55,8 @@ func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req R
 	return nil, nil
 }
 
-// wroteBody reports whether the text of a pull request is ours, of this claim. Who wants to write it himself
-// deletes the marker.
+// wroteBody reports whether this claim wrote the text of a pull request. A person deletes the marker to take the text
+// over.
 func (c *Deliveries) wroteBody(t tracker.Thread, req Request, pr *gh.PullRequest) bool {
 	mark, marked := tracker.ReadMarker(pr.GetBody())
 	return marked && mark == c.deliveryMark(req) && strings.EqualFold(pr.GetUser().GetLogin(), t.Self)
@@ -83,18 +82,18 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 		return pr, err
 	}
 	if found, again := c.ownPullRequest(ctx, t, req); again == nil && found != nil {
-		return found, nil // somebody was faster
+		return found, nil // another client was faster
 	}
 	if req.Draft && strings.Contains(strings.ToLower(api.Detail(err).Message),
 		"draft pull requests are not supported") {
-		fresh.Draft = nil // by this repository's plan; the text still says why it would be one
+		fresh.Draft = nil // the repository's plan has no drafts; the text still explains the state
 		pr, _, err = c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
 	}
 	return pr, api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 }
 
-// updatePullRequest rewrites our own text of an open pull request and makes a draft ready. Its title, and a
-// text that somebody else has written, are left alone.
+// updatePullRequest rewrites our text in an open pull request and makes a draft ready. It keeps the title, and a text
+// by another author.
 func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, req Request, pr *gh.PullRequest) error {
 	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
 		return nil
@@ -116,7 +115,7 @@ func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, re
 	return nil
 }
 
-// PullRequestPage is what pages/pullrequest.md shows.
+// PullRequestPage is the data for pages/pullrequest.md.
 type PullRequestPage struct {
 	Request
 	Issue int

@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// toReview takes a delivered issue from claimed to review, and returns it as it is then. With GraphQL the
-// claim's comment is written in the same request.
+// toReview moves a delivered issue from claimed to review, and returns the updated issue. With GraphQL the same request
+// writes the claim comment.
 func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracker.Bundle) (tracker.Thread, error) {
 	// a repetition: the last one may have set all labels at once
 	if t.Issue.Has(c.read.Labels.Review) && !t.Issue.Has(c.read.Labels.Claimed) {
@@ -38,8 +38,8 @@ func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracke
 	return t, c.write.DropOthers(ctx, gate.Completion, t, c.read.Labels.Review)
 }
 
-// finishReview takes the claimed label off a delivered issue whose claim comment was written without it. With
-// the task label it may be the next claim's.
+// finishReview removes the claimed label from a delivered issue if the request for the claim comment did not. With the
+// task label on the issue, the claimed label may belong to the next claim.
 func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	if _, held := t.Holder(); held || !t.Issue.Has(c.read.Labels.Review) || t.Issue.Has(c.read.Labels.Task) {
 		return nil
@@ -47,9 +47,9 @@ func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	return c.write.DropLabel(ctx, gate.Completion, t, c.read.Labels.Claimed)
 }
 
-// replaceLabels is what REST alone has to take an issue from claimed to review in one write: all labels are set
-// at once. What somebody else has changed since they were read is undone by that, and repaired. It is done only
-// while GraphQL fails, and only if no other label of ours is on.
+// replaceLabels moves an issue from claimed to review in one REST write, which sets all labels. That write undoes
+// concurrent changes, and repairLabels restores them. It runs only while GraphQL fails, and only on an issue without
+// any other label of the director.
 func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done bool, err error) {
 	if !c.write.RestAlone() || !t.Issue.Has(c.read.Labels.Claimed) {
 		return false, nil
@@ -81,8 +81,8 @@ func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done 
 	return true, c.repairLabels(ctx, t, want)
 }
 
-// repairLabels gives back what others have changed while all labels were set at once, as GitHub's events tell.
-// After a restart nobody knows any more what they were set to: nil.
+// repairLabels uses GitHub's events to restore concurrent changes that the write of all labels undid. After a restart
+// the written labels are unknown, and to is nil.
 func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []string) error {
 	h, err := c.read.LabelHistory(ctx, gate.Completion, t.Place)
 	if err != nil {
@@ -108,18 +108,19 @@ func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []st
 	return nil
 }
 
-// sameMoment is within what time before all labels were set somebody else's change may have come that this
-// undid: as long as the write waits at most.
+// sameMoment bounds the age of a concurrent change that the write of all labels can undo. It equals the longest wait of
+// the write.
 const sameMoment = 10 * time.Minute
 
-// setAtOnce are the labels that we have taken off (on) and put on (off) as we set all labels, without wanting
-// to: all but the claimed and the review label, whose changes tell when that was. GitHub's times are whole
-// seconds, and one write takes less than one. Our own repair comes at least a second later. What our account
-// changed in that second may be a person's doing, whose token we use: it was ours only if it agrees with what
-// we set the labels to, or, if that is not known any more, undid what was changed not long before. What was
-// changed before the claimed label came on is never undone by that write, which is made from labels that were
-// read with the claimed label among them: it is the claim that has taken those labels off, maybe in the same
-// second.
+// setAtOnce returns the labels that the write of all labels removed (on) or added (off) by accident. The changes of the
+// claimed and the review label are intended, and give the time of the write. GitHub's times are whole seconds, and one
+// write takes less than one second. Our repair comes at least a second later.
+//
+// A change by our account in that second may come from the person who owns the token. It counts as part of the write
+// only if it agrees with the written labels. If those are unknown, it counts only if it undid a recent change.
+//
+// The write never undoes a change from before the claimed label, because it starts from labels that include the claimed
+// label. Such removals come from the claim, possibly in the same second.
 func setAtOnce(h tracker.LabelHistory, to []string) (on, off []string) {
 	second := func(i int) time.Time { return h.Events[i].GetCreatedAt().UTC().Truncate(time.Second) }
 	var first time.Time // the latest of the two, or the other one, if that was a second before
