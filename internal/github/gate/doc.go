@@ -10,15 +10,15 @@
 //   - A cooldown closes the gate before OnCooldown reports it. Prime restores cooldowns from the journal without
 //     a report.
 //   - Writes leave one at a time, at least Options.Between after the previous one ended. The first write waits that
-//     long after New, so a process that keeps crashing writes no faster than one that keeps running.
+//     long after New, so a crashing process does not write faster than a healthy process.
 //   - A request that waits for the points budget is not overtaken, so cheap reads cannot starve an escalation.
 //
 // # Cooldowns
 //
 // A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary limit
-// closes both as well, although GitHub mostly means writes: continuing while limited may get the integration banned.
-// Only our own hourly budget of changes, to which GitHub has not objected yet, closes writes alone. After three
+// also closes both, although GitHub mostly means writes, because continuing while limited may get the integration
+// banned. Only our own hourly budget of changes, to which GitHub has not objected yet, closes writes alone. After three
 // requests without an answer the whole API is closed, and one request at a time probes it (silence.go).
 //
-// The clock is time.Now. The gate starts no goroutine and does no I/O.
+// The clock is time.Now. The gate does not start goroutines or do I/O.
 package gate

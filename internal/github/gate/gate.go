@@ -73,7 +73,7 @@ const (
 	Completion
 	Reads
 	Progress
-	Lanes // how many there are
+	Lanes // number of lanes
 )
 
 // Request is one request at the gate. It must not be reused.
@@ -117,12 +117,12 @@ func (r *Request) cost() int {
 
 // Limit is a rate limit stated by an answer.
 type Limit struct {
-	Stated bool          // GitHub said how long; otherwise the gate backs off
+	Stated bool          // GitHub stated the duration; otherwise the gate backs off
 	Wait   time.Duration // from now; only if stated
 	Why    string
 	// Resource is empty for a limit on all of REST, reads and writes.
 	Resource string
-	Reserve  bool // the rest of the budget is kept for escalations
+	Reserve  bool // escalations may use the rest of the budget
 }
 
 // Result tells the gate how a request ended.

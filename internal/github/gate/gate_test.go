@@ -12,7 +12,7 @@ import (
 
 const between = time.Second
 
-// inBubble runs f with a gate whose first write may leave. OnCooldown collects what the gate reports.
+// inBubble runs f with a gate that is ready for its first write. OnCooldown collects the reports of the gate.
 func inBubble(t *testing.T, o Options, f func(t *testing.T, g *Gate, told *[]Cooldown)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestWaitsHonourTheContext(t *testing.T) {
 	})
 }
 
-// TestBudgetsOfOurOwn checks the limits that GitHub documents, and what is reserved within them.
+// TestBudgetsOfOurOwn checks GitHub's documented limits, and the reserves within them.
 func TestBudgetsOfOurOwn(t *testing.T) {
 	t.Run("900 points a minute", func(t *testing.T) { inBubble(t, Options{}, pointsAMinute) })
 	for changes, want := range map[int]int{0: graphQLPerMinute / pointsOfWrite, 3: contentPerMinute / 3} {

@@ -25,8 +25,8 @@ type silence struct {
 
 func (o *silence) down() bool { return o.failures >= DownAfter }
 
-// failed counts a request without an answer and returns how long to leave GitHub alone. It returns 0 below DownAfter,
-// and for a request sent before the last pause began.
+// failed counts a request without an answer and returns the length of the pause. It returns 0 below DownAfter, and for
+// a request sent before the last pause began.
 func (o *silence) failed(now, sent time.Time, why string) time.Duration {
 	if !o.shutAt.IsZero() && !sent.After(o.shutAt) {
 		return 0

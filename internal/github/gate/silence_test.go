@@ -44,7 +44,7 @@ func TestPausesDouble(t *testing.T) {
 	})
 }
 
-// TestOneProbe checks that after the pause one request goes first, and its answer decides about the others.
+// TestOneProbe checks that after the pause a single request leaves first, and that its answer decides about the rest.
 func TestOneProbe(t *testing.T) {
 	for name, tc := range map[string]struct {
 		result Result
