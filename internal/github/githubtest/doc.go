@@ -7,7 +7,7 @@
 //	/owner/repo.git/…    git over HTTP (only with Options.DataDir)
 //	/owner/repo, …/issues/1, …/pull/2    pages for a person, who acts as Options.Person
 //
-// /_sim/requests, /_sim/events what was requested and what changed, as JSON; POST /_sim/faults injects a fault
+// /_sim/requests, /_sim/events list requests and changes as JSON, and POST /_sim/faults injects a fault.
 //
 // Invariants: answers have the form of GitHub's OpenAPI description. Ids are counted and times come from
 // Options.Now in whole seconds, so that the same calls give the same answers. Rate headers are true (the
