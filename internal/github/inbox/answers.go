@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	// rightsPerCall bounds for how many untrusted authors one Answers or Comments asks GitHub what they may do:
-	// a flood of comments must not use up the hourly requests.
+	// rightsPerCall bounds the permission lookups for untrusted authors in one call of Answers or Comments, so a flood
+	// of comments cannot use up the hourly requests.
 	rightsPerCall = 20
 )
 
-// Answers lists what people have said on an issue since our fleet's latest escalation there, oldest first:
-// comments and edits, in the order of GitHub's ids and times, which needs no clock of ours. There are none if
-// there was no escalation.
+// Answers lists people's comments and edits on an issue since our fleet's latest escalation, oldest first. The order
+// comes from GitHub's ids and times and does not depend on our clock. The list is empty without an escalation.
 func (c *Inbox) Answers(ctx context.Context, key string) ([]command.Answer, error) {
 	t, err := c.read.ThreadComments(ctx, gate.Reads, key)
 	if err != nil {
@@ -101,16 +100,17 @@ func (c *Inbox) vet(ctx context.Context, p api.Place, a *command.Answer) (err er
 	return nil
 }
 
-// Unblock is who removed the blocked label.
+// Unblock describes the removal of the blocked label.
 type Unblock struct {
 	By string
 	At time.Time // whole seconds, UTC, GitHub's clock
-	// Person: an answer. GitHub lets only people with triage rights or more take a label off, so that nobody
-	// else has to be asked. Bots do it by rules that know nothing of the question.
+	// Person reports whether a person removed it, which is an answer. GitHub lets only people with triage rights or
+	// more remove a label, so no permission lookup is necessary. Bots do not count, because their rules ignore the
+	// question.
 	//
-	// Our own login counts, too: if we have not removed the label ourselves since the question, the person
-	// whose token we use has. A claim with Unblock, a release and a delivery do, and a blocked task has none of
-	// them under way.
+	// Our login counts as a person if the director has not removed the label since the question, because then the owner
+	// of the token removed it. Only a claim with Unblock, a release and a delivery remove the label, and a blocked task
+	// runs none of these.
 	Person bool
 }
 

@@ -22,26 +22,26 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Said is what a person has written on an issue or a pull request. Of one without a command only what the
-// comment says is filled in: see Vet.
+// Said is a comment by a person on an issue or a pull request. For a comment without a command, only the fields from
+// the comment are set: see Vet.
 type Said struct {
-	Issue       string // "owner/repo#n", with the name that was asked for
+	Issue       string // "owner/repo#n", with the requested name
 	PullRequest bool
 	command.Answer
 }
 
-// Comments is the result of one look at a repository's comments.
+// Comments is the result of one poll of a repository's comments.
 type Comments struct {
 	Said   []Said // in the order of their times; of bots and directors none
-	Cursor string // for the next look; store it together with what follows from Said
+	Cursor string // for the next call; store it together with the results of Said
 }
 
-// Comments lists what people have written or edited in a repository since the cursor that an earlier call
-// returned: one conditional request while nobody does, which costs nothing of the hourly limit. Without a
-// cursor nothing is said, and the cursor is GitHub's time now.
+// Comments lists the comments written or edited in a repository since the cursor from an earlier call. Without changes
+// it takes one conditional request, which does not count against the hourly limit. Without a cursor the list is empty,
+// and the new cursor is GitHub's current time.
 //
-// An edit comes again, as a text of its own; anything else comes once. If many people without known permissions
-// give commands at once, the cursor stays before the first one that could not be looked up yet.
+// An edited comment is returned again as a separate text, and every text is returned once. If many people without known
+// permissions give commands at once, the cursor stays before the first command with a pending lookup.
 func (c *Inbox) Comments(ctx context.Context, repo, cursor string) (Comments, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -62,7 +62,7 @@ func (c *Inbox) Comments(ctx context.Context, repo, cursor string) (Comments, er
 	if err != nil {
 		return Comments{}, err
 	}
-	all := map[int64]*gh.IssueComment{} // of one that is on two pages the later version counts
+	all := map[int64]*gh.IssueComment{} // the later version of a comment on two pages wins
 	upTo, err := readSince(from.at, func(since time.Time, page int) ([]*gh.IssueComment, error) {
 		raw, _, err := c.repoComments(ctx, p, since, page)
 		for _, r := range raw {
@@ -92,8 +92,7 @@ func (c *Inbox) repoComments(ctx context.Context, p api.Place, since time.Time,
 	return raw, resp, api.Normalize(err)
 }
 
-// hear picks what people said, and looks up who may command, in the order of the comments' times until too many
-// are unknown.
+// hear picks people's comments and looks up command permissions by time, until too many lookups are pending.
 func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, upTo time.Time,
 	all []*gh.IssueComment,
 ) (Comments, error) {
@@ -138,8 +137,8 @@ func placeOfComment(p api.Place, raw *gh.IssueComment) (api.Place, bool) {
 	return p, err == nil && n > 0
 }
 
-// heard is a cursor: everything before a second was told, and of that second some texts, because more may still be
-// written in it. Its form is the time, then a key for each text.
+// heard is a cursor. It covers all texts before a second, and lists the reported texts of that second, because more may
+// still arrive in it. Its form is the time, then a key for each text.
 type heard struct {
 	at   time.Time
 	keys []string
@@ -179,13 +178,13 @@ func (h heard) has(r tracker.Comment) bool {
 	return r.Edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
 }
 
-// add notes a text that is told now. They come in the order of their times.
+// add records a text that is reported now. Calls follow the order of times.
 func (h *heard) add(r tracker.Comment) {
 	h.reach(r.Edited)
 	h.keys = append(slices.Clip(h.keys), heardKey(r))
 }
 
-// reach moves on: there is nothing more to tell from before that second.
+// reach advances the cursor. All texts before that second have been reported.
 func (h *heard) reach(at time.Time) {
 	if at.After(h.at) {
 		h.at, h.keys = at, nil

@@ -133,8 +133,8 @@ func (c *Inbox) knownClosed(key string) bool {
 
 // Blockers returns the open issues that must be closed before work on an issue begins. They are GitHub's blocking
 // issues, open sub-issues, and issues that the text names after "blocked by" or "depends on" or in an unticked item of
-// a task list. Invisible issues do not block. An issue without dependencies costs no request. Blockers sends at most
-// left requests, and returns ErrLater if they are not enough.
+// a task list. Invisible issues do not block. An issue without dependencies does not cost a request. Blockers sends at
+// most left requests, and returns ErrLater if they are not enough.
 func (c *Inbox) Blockers(ctx context.Context, i tracker.Issue, left *int) (keys []string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {

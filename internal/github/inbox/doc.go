@@ -1,5 +1,4 @@
-// Package inbox reads what has changed in repositories: issues, comments, dependencies, and the tasks that a director
-// without a journal finds on GitHub. It writes nothing. Polls are conditional requests, which cost nothing of the
-// hourly
-// limit while nothing changes.
+// Package inbox reads changes in repositories: issues, comments and dependencies. It also finds on GitHub the tasks of
+// a director without a journal. It does not write. Polls are conditional requests, and unchanged answers do not count
+// against the hourly limit.
 package inbox

@@ -17,46 +17,45 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Found is what GitHub alone says about a task of ours: for a director whose journal is lost.
+// Found is the state of our task according to GitHub, for a director that lost its journal.
 type Found struct {
 	tracker.Issue
-	// Nonce is that of our fleet's claim by our account that holds the issue; empty: nobody does, or, with
-	// Others, somebody else.
+	// Nonce identifies our fleet's claim by our account if it holds the issue. It is empty without a claim or, with
+	// Others, if another claim holds the issue.
 	Nonce  string
 	Others bool
 	// Ended are the claims of our fleet whose end a marker tells: delivered, merged or released.
 	Ended []string
-	// Attempt is the highest number of an attempt that the claim's comment, or the branch of its pull request,
-	// shows; 0: none.
+	// Attempt is the highest attempt number in the claim comment or the branch of its pull request, or 0.
 	Attempt int
-	// Question names our latest question of the claim, as in Escalation.Block; empty: none. Landed: it was
-	// labelled as one since AskedAt. Answered: that label has gone, and we have put the claimed label on after
-	// it, which follows an answer.
+	// Question names our latest question of the claim, as in Escalation.Block, or is empty. Landed reports whether the
+	// issue got the blocked label since AskedAt. Answered reports whether the label was removed and our claimed label
+	// came after it, which follows an answer.
 	Question string
 	AskedAt  time.Time
 	Landed   bool
 	Answered bool
-	// Pull is the newest pull request with the claim's marker; nil: none.
+	// Pull is the newest pull request with the claim's marker, or nil.
 	Pull *FoundPull
 }
 
-// FoundPull is a pull request of ours.
+// FoundPull is a pull request by our account.
 type FoundPull struct {
 	Number            int
 	URL, Branch, Head string
-	// Change is the newest review that wants something changed in an older head: what is in review now follows
-	// it. 0: none.
+	// Change is the newest change request for an older head, which the current head follows. It is 0 without such a
+	// review.
 	Change int64
 }
 
 // findPages bounds each list that FindTasks reads: 1,000 entries, the latest first.
 const findPages = pollPages
 
-// FindTasks looks for our claims in a repository: issues that carry one of our labels, also closed ones, those
-// of our pull requests, and the numbers in also, which names the claims that are known of each from elsewhere,
-// the likeliest first. It reads only. Beside the lists it costs two to five requests for each issue. One that
-// is gone is left out, one that cannot be read is in unread, with the reason: it keeps nothing else from being
-// found.
+// FindTasks finds our claims in a repository. It reads the issues with our labels, including closed issues, the issues
+// of our pull requests, and the numbers in also. The values of also are claims of each issue known from other sources,
+// the likeliest first. It does not write. In addition to the lists, each issue costs two to five requests. FindTasks
+// omits deleted issues, and returns unreadable issues with the reason in unread, so one bad issue does not hide the
+// rest.
 func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	also map[int][]string,
 ) (found []Found, unread map[int]error, err error) {
@@ -75,7 +74,7 @@ func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	issues := issuesByNumber{}
 	for _, label := range []string{c.read.Labels.Claimed, c.read.Labels.Blocked, c.read.Labels.Review} {
 		for _, name := range append([]string{label}, c.read.FormerNames(label)...) {
-			// What was delivered without being watched keeps its label for ever: closed, it needs no look.
+			// A delivery without a watch keeps its label permanently. A closed issue with the review label is skipped.
 			if err := c.labelled(ctx, p, name, label == c.read.Labels.Review, issues); err != nil {
 				return nil, nil, err
 			}
@@ -108,7 +107,7 @@ func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	return found, unread, nil
 }
 
-// concernsAll reports whether what a request about one issue has led to would be no better for the next one.
+// concernsAll reports whether the error of a request about one issue would recur for every issue.
 func concernsAll(ctx context.Context, err error) bool {
 	kind := api.KindOf(err)
 	return ctx.Err() != nil || kind == api.KindRateLimited || kind == api.KindUnauthorized
@@ -165,7 +164,7 @@ func (c *Inbox) deliveries(ctx context.Context, p api.Place, self string) (map[s
 
 var ownBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0,4})$`)
 
-// issuesOf are the numbers of the issues that pull requests of ours are about, as their branches say.
+// issuesOf returns the issue numbers in the branch names of our pull requests.
 func issuesOf(pulls map[string]*gh.PullRequest) (numbers []int) {
 	for _, pr := range pulls {
 		if m := ownBranch.FindStringSubmatch(pr.GetHead().GetRef()); m != nil {
@@ -233,10 +232,9 @@ func (c *Inbox) find(ctx context.Context, i tracker.Issue, pulls map[string]*gh.
 	return f, err
 }
 
-// claimOf is the claim of ours that holds an issue. If somebody has edited or deleted the marker of its
-// comment, or all of it, it is the first of those that are known of the issue, which our questions name, or the
-// foot of a comment that has lost its marker, and that has not ended. Where no label and no question says that
-// there is a claim, what is known of it is from before its end.
+// claimOf returns our claim that holds an issue. If the marker or the comment was edited or deleted, it returns the
+// first known claim that has not ended. Known claims come from our questions and from the foot of a comment without a
+// marker. If no label or question indicates a claim, the known claims have ended.
 func (c *Inbox) claimOf(t *tracker.Thread, f Found, known []string) (nonce string, others bool) {
 	holder, held := t.Holder()
 	switch {
@@ -271,7 +269,7 @@ func (c *Inbox) claimOf(t *tracker.Thread, f Found, known []string) (nonce strin
 	return "", false
 }
 
-// followed is the newest review that wants something changed in another head than the one that is in review.
+// followed returns the newest change request for a head other than the current head.
 func (c *Inbox) followed(ctx context.Context, p api.Place, pull *FoundPull) (id int64, err error) {
 	err = api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
 		list, resp, err := c.conn.Lane(gate.Reads).PullRequests.ListReviews(ctx, p.Owner, p.Repo, pull.Number, &page)
@@ -285,8 +283,8 @@ func (c *Inbox) followed(ctx context.Context, p api.Place, pull *FoundPull) (id 
 	return id, err
 }
 
-// attemptInState is how the first line of our claim comment shows the number of an attempt. What agents and
-// people say stands below it.
+// attemptInState matches the attempt number in the first line of our claim comment. Texts by agents and people come
+// below.
 var attemptInState = regexp.MustCompile(`\battempt ([1-9][0-9]{0,4})\b`)
 
 func shownAttempt(body string) (n int) {

@@ -19,11 +19,11 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Inbox reads what has changed in repositories: issues, comments and dependencies.
+// Inbox reads changes in repositories: issues, comments and dependencies.
 type Inbox struct {
 	conn   *api.Conn
 	read   *tracker.Reader
-	looked api.Memory[looked] // what issues depend on, by key or list, in lower case
+	looked api.Memory[looked] // cached dependencies, by key or list, in lower case
 }
 
 // New returns an Inbox.
@@ -123,12 +123,14 @@ func (c *Inbox) pollSince(ctx context.Context, p api.Place, since time.Time) (Pa
 
 var errSameSecond = errors.New("inbox: too many changes in one second")
 
-// readSince reads a list, sorted by the time of the last change, from the given second on, inclusive. list reads a
-// page, and what returns the id and the time of an entry. The cursor is the second from which the next read continues.
+// readSince reads a list, sorted by the time of the last change, from the given second on, inclusive. Argument list
+// reads a page, and argument what returns the id and time of an entry. The cursor is the second from which the next
+// read continues.
 //
 // It continues by time instead of page number. An entry that changes between two pages moves to the end of the list,
 // and the entries behind it move forward across the edge of the page. Only a second that fills a whole page is read by
-// page number, repeatedly, until a pass finds no new entry. Unchanged pages do not count against the hourly limit.
+// page number, repeatedly, until all entries of a pass are known. Unchanged pages do not count against the hourly
+// limit.
 func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
 	what func(T) (int64, time.Time),
 ) (cursor time.Time, err error) {
