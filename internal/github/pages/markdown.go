@@ -15,16 +15,16 @@ import (
 type Cleaner struct {
 	*redact.Redactor
 	known   *leak.Finder
-	message bool // what it writes may become the message of a commit
+	message bool // output may become a commit message
 }
 
-// Clean is text without escape sequences, secrets, and characters that nobody sees. It comes before any cut,
-// because half a secret matches nothing.
+// Clean removes escape sequences, secrets and invisible characters. Call it before any cut, because half a secret
+// matches no pattern.
 func (r Cleaner) Clean(text string) string {
 	return r.Cut(prose.Visible(prose.Printable(r.known.Mask(text))))
 }
 
-// style is how a Cleaner writes.
+// style returns the Cleaner's style of prose.
 func (r Cleaner) style() prose.Style { return prose.Style{Message: r.message, Mask: r.Cut} }
 
 // line is untrusted text as one line of markdown, at most limit characters.
@@ -32,7 +32,7 @@ func (r Cleaner) line(text string, limit int) string {
 	return prose.Line(r.Clean(text), limit, r.style())
 }
 
-// sentence is line for what we say ourselves about a person's command: it begins like a sentence.
+// sentence returns a line for our own text about a person's command. It starts with a capital letter.
 func (r Cleaner) sentence(text string, limit int) string {
 	text = r.line(text, limit)
 	if text == "" {
@@ -42,13 +42,13 @@ func (r Cleaner) sentence(text string, limit int) string {
 	return strings.ToUpper(string(first)) + text[size:]
 }
 
-// prose is untrusted text as paragraphs of markdown: its paragraphs, lists and code stay, nothing in it has an
-// effect, and nothing in it swallows what follows.
+// prose renders untrusted text as paragraphs of Markdown. Paragraphs, lists and code survive. The result has no side
+// effects and cannot change the text after it.
 func (r Cleaner) prose(text string, limit int) string {
 	return prose.Blocks(r.Clean(text), limit, r.style())
 }
 
-// beginning is prose of what is shown of a text that is not brief.
+// beginning returns prose of the visible part of a long text.
 func (r Cleaner) beginning(text string) string {
 	const runes, lines = 600, 6
 	rows := strings.Split(strings.TrimSpace(r.Clean(text)), "\n")
@@ -77,8 +77,8 @@ func (r Cleaner) span(text string, limit int, s prose.Style) string {
 	return s.Code(prose.Clip(strings.Join(strings.Fields(r.Clean(text)), " "), limit))
 }
 
-// fence is untrusted output as a code block that nothing in it can end. Of more than limit characters the last
-// are kept: the end is where the error is.
+// fence renders untrusted output as a code block that its content cannot close. It keeps the last limit characters,
+// because errors come at the end.
 func (r Cleaner) fence(text string, limit int) string {
 	text = strings.TrimLeft(strings.TrimRight(r.Clean(text), " \t\n"), "\n")
 	if n := utf8.RuneCountInString(text); n > limit {
@@ -90,7 +90,7 @@ func (r Cleaner) fence(text string, limit int) string {
 
 func quote(text string) string { return prose.Indent(text, "> ", "> ") }
 
-// Cleaner masks what must not be posted: the configured secrets and the token in use.
+// Cleaner returns a Cleaner that masks the configured secrets and the current token.
 func (c *Text) Cleaner() Cleaner { return c.current().Cleaner }
 
 // current returns the redactor and the templates for the token in use. A new token replaces them.
@@ -119,10 +119,10 @@ type redactorOf struct {
 	token string
 	Cleaner
 	comments *template.Template
-	messages *template.Template // of what may become the message of a commit
+	messages *template.Template // for texts that may become a commit message
 }
 
-// Secrets returns a redactor that changes nothing besides secrets. It is nil for a nil Text.
+// Secrets returns a redactor that changes only secrets. It is nil for a nil Text.
 func (c *Text) Secrets() *redact.Redactor {
 	if c == nil {
 		return nil
@@ -130,5 +130,5 @@ func (c *Text) Secrets() *redact.Redactor {
 	return c.Cleaner().Redactor
 }
 
-// Redact masks what must not be shown: the configured secrets, the token in use, and what looks like a secret.
+// Redact masks the configured secrets, the current token, and text with the form of a secret.
 func (c *Text) Redact(text string) string { return c.Cleaner().Clean(text) }

@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// plainFuncs are what pages do with what is not shown as somebody's words.
+// plainFuncs are the template functions for values other than quoted text.
 var plainFuncs = template.FuncMap{
 	"argv":     plaintext.CommandLine,
 	"brief":    brief,
@@ -26,13 +26,13 @@ var plainFuncs = template.FuncMap{
 	"waiting":  func(keys []string) []string { return keys[:min(len(keys), RowLimit)] },
 }
 
-// brief reports whether a text is short enough to stand on the first screen.
+// brief reports whether a text fits on the first screen.
 func brief(text string) bool {
 	const runes, lines = 1200, 15
 	return len(text) <= runes && strings.Count(text, "\n") < lines
 }
 
-// date is a time of people's day, "" if there is none.
+// date formats a time as a date for people, or returns "" for the zero time.
 func date(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -47,7 +47,7 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// used says what the work has cost, without what is not known.
+// used describes the cost of the work and omits unknown values.
 func used(u UsageLine) string {
 	var parts []string
 	count := func(n int64, what string) {
@@ -76,7 +76,7 @@ func thousands(n int64) string {
 	return string(digits)
 }
 
-// IssueRef names an issue so that GitHub links it; what is no issue's key stays text without effect.
+// IssueRef formats an issue's key so that GitHub links it. Any other text stays inert text.
 func IssueRef(key string) string {
 	if _, err := api.ParseKey(key); err != nil {
 		return Cleaner{}.Code(key, 140)

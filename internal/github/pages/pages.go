@@ -15,12 +15,11 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// commentPages are the comments that people read. Everything in them that is somebody else's words goes through
-// a redactor.
+// commentPages are the comments for people. All foreign text in them passes a redactor.
 var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(Cleaner{})).
 	ParseFS(files, "*.md"))
 
-// RowLimit bounds the lists and tables of a page; the oldest rows are left out.
+// RowLimit bounds the lists and tables of a page. The oldest rows are dropped.
 const RowLimit = 20
 
 // AttemptLimit bounds a table of attempts; earlier ones are counted.
@@ -29,13 +28,13 @@ const AttemptLimit = 5
 // Options configure a Text.
 type Options struct {
 	Fleet, TaskLabel, BlockedLabel string
-	Secrets                        []string     // values never shown, besides those that look like secrets
+	Secrets                        []string     // values to mask, in addition to texts with the form of a secret
 	Known                          []leak.Value // values never shown in any encoding
 }
 
 // Text writes what people read on GitHub.
 type Text struct {
-	conn                           *api.Conn // whose token is never shown
+	conn                           *api.Conn // its token is always masked
 	fleet, taskLabel, blockedLabel string
 	secrets                        []string
 	known                          []leak.Value
@@ -73,10 +72,10 @@ func (c *Text) pageFuncs(r Cleaner) template.FuncMap {
 	}
 }
 
-// Page fills a page in. Should its template be wrong for some data, what went wrong stands at the page's end.
+// Page fills a page in. If the template fails for some data, the error appears at the page's end.
 func (c *Text) Page(name string, data any) string { return filled(c.current().comments, name, data) }
 
-// MessagePage is Page for what may become the message of a commit.
+// MessagePage is Page for text that may become a commit message.
 func (c *Text) MessagePage(name string, data any) string {
 	return filled(c.current().messages, name, data)
 }

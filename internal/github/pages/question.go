@@ -9,10 +9,10 @@ import (
 // questionTitle begins a question's title line, as pages/escalation.md writes it.
 const questionTitle = "### Retake needs a human: "
 
-// Asked is a question of ours, as other comments point to it.
+// Asked is a reference to one of our questions for use in other comments.
 type Asked struct{ Title, URL string }
 
-// AskedIn describes the question in a comment, with a general title if somebody has edited its title line away.
+// AskedIn describes the question in a comment. It uses a general title if the title line was edited away.
 func AskedIn(body, url string) Asked {
 	if body == "" {
 		return Asked{}
@@ -20,7 +20,7 @@ func AskedIn(body, url string) Asked {
 	return Asked{cmp.Or(TitleOf(body), "its question"), PageLink(url)}
 }
 
-// TitleOf is a question's title, as it was written; "" if somebody has edited the line away.
+// TitleOf returns a question's title as written, or "" if the line was edited away.
 func TitleOf(body string) string {
 	for line := range strings.Lines(body) {
 		if title, ok := strings.CutPrefix(line, questionTitle); ok {
@@ -30,7 +30,7 @@ func TitleOf(body string) string {
 	return ""
 }
 
-// PageLink is an address that can be linked, "" if it is none.
+// PageLink returns an address if it is safe to link, or "".
 func PageLink(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(address, " \t\n<>()\"") {

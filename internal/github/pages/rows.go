@@ -7,45 +7,45 @@ import (
 // AttemptLine is one attempt in a table that people read.
 type AttemptLine struct {
 	Number int
-	Stage  string // where it ended
+	Stage  string // stage at the end of the attempt
 	Reason string // of the closed list; "" if it succeeded or still runs
 	Cause  string // one line
-	Then   string // what Retake did next
+	Then   string // Retake's reaction
 	At     time.Time
 }
 
-// Earlier is how many attempts came before.
+// Earlier returns the number of attempts before this one.
 func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 
-// ProgressView is what the progress comment shows. The same view gives the same text, and the same text is not
-// sent again: put nothing into it that changes with time alone.
+// ProgressView is the content of the progress comment. Equal views render equal texts, and an unchanged text is not
+// sent again. Fields must therefore not change with time only.
 type ProgressView struct {
 	State     string    // of the task
-	Attempt   int       // 0: none yet
+	Attempt   int       // 0 before the first attempt
 	Validates bool      // the attempt under way, or the next one, only validates the work
-	Review    int       // the pull request that is in review; 0: none
-	PutOff    time.Time // Parked: until when; zero: not known
+	Review    int       // pull request in review, or 0
+	PutOff    time.Time // for Parked: the end of the pause, or zero if unknown
 	Note      string
-	Incident  string        // key of the issue about the outage that the task waits for; empty: none
-	Commanded string        // what the operator last commanded, and who; empty: nothing
+	Incident  string        // key of the outage issue that blocks the task, if any
+	Commanded string        // the operator's last command and name, if any
 	Attempts  []AttemptLine // finished ones
 }
 
-// CheckLine is a check of ours that passed.
+// CheckLine is one of our passed checks.
 type CheckLine struct {
 	Stage   string
 	Command []string // argument vector
 	Took    time.Duration
 }
 
-// AnswerLine is what a person said to a question, or unasked.
+// AnswerLine is a person's answer to a question, or an unrequested comment.
 type AnswerLine struct {
 	By   string // login
 	At   time.Time
 	Text string
 }
 
-// UsageLine is what the work has used. What is 0 is not shown.
+// UsageLine is the cost of the work. Pages omit zero fields.
 type UsageLine struct {
 	Attempts          int
 	Tokens, PaidCalls int64
