@@ -14,8 +14,8 @@
 //
 // # Invariants
 //
-//   - What is written is never longer than asked for, and never cut within code, or behind an escape.
-//   - No pattern is applied to Markdown: patterns see what a tree's text says, with its escapes and entities resolved.
+//   - The output never exceeds the limit, and is never cut within code or behind an escape.
+//   - Patterns are never applied to Markdown. They see the text in the tree, with its escapes and entities resolved.
 //
 // No clock, no I/O, no goroutine. Imports: goldmark and the standard library.
 package prose

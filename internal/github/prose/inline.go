@@ -75,7 +75,7 @@ func (d document) target(address []byte) []run {
 	return []run{{asText, " ("}, {asCode, d.resolved(address)}, {asText, ")"}}
 }
 
-// emphasis keeps its marks only where GitHub certainly reads them as emphasis, and never nested.
+// emphasis keeps its marks only if GitHub certainly reads them as emphasis. It never nests them.
 func (d document) emphasis(n ast.Node, mark string, wanted bool) []run {
 	inner := d.runs(n, false)
 	if !wanted || len(inner) == 0 || inner[0].kind != asText || inner[len(inner)-1].kind != asText {

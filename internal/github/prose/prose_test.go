@@ -82,7 +82,7 @@ var wordCases = map[string]struct{ in, want string }{
 	"invisible": {"a&#x202e;b&#8203;c&#10;d&zwj;", "abc\nd\u200d"},
 }
 
-// TestWords is what becomes of people's words.
+// TestWords compares the rendering of people's texts with the expected Markdown.
 func TestWords(t *testing.T) {
 	for name, tc := range wordCases {
 		if got := Blocks(tc.in, 1000, Style{}); got != tc.want {
@@ -91,7 +91,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// parts are what hostile text is made of.
+// parts are the building blocks of hostile text.
 var parts = []string{
 	"@octocat", "@", "acme/team", "&#64;", "&commat;", "&#x40;x", "@&#111;x", `\@x`, "@<!-- -->x", "#1", "#", "1",
 	"GH-", "gh-2", "acme/x#3", "&num;4", `\#5`, "fixes ", "closes: ", "resolves\n",
@@ -159,10 +159,10 @@ var allowed = []string{
 	"strong", "em", "del", "br",
 }
 
-// acts are what GitHub does something with in text.
+// acts matches text that triggers an action by GitHub.
 var acts = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.|\[[!^]|\$|<!-|\b[0-9a-f]{40}\b`)
 
-// harm says what Markdown does that words must not; empty: nothing.
+// harm describes the forbidden effects of rendered Markdown. It returns "" for harmless text.
 func (s seen) harm(own ...string) string {
 	for _, tag := range s.tags {
 		if !slices.Contains(allowed, tag) && !slices.Contains(own, tag) {
@@ -172,7 +172,7 @@ func (s seen) harm(own ...string) string {
 	return acts.FindString(s.text)
 }
 
-// TestWordsDoNothing: whatever words say, they have no effect, are as short as asked for, and what follows is ours.
+// TestWordsDoNothing checks that no text has an effect, exceeds its limit, or changes the text after it.
 func TestWordsDoNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words, limit := hostile.Draw(t, "words"), rapid.SampledFrom([]int{1, 10, 40, 1000}).Draw(t, "limit")
@@ -221,7 +221,7 @@ func TestWordsDoNothing(t *testing.T) {
 	})
 }
 
-// TestWordsAreWrittenOnce: what was written is written again as it is, so that a text may pass here twice.
+// TestWordsAreWrittenOnce checks that rendering is idempotent, so a text may be rendered twice.
 func TestWordsAreWrittenOnce(t *testing.T) {
 	for _, words := range []string{
 		"Fix #5 for @octocat: `a|b` [x](https://y.org) <b> 3 * 4",
@@ -256,7 +256,7 @@ func TestHugeWords(t *testing.T) {
 	}
 }
 
-// TestPlainWords: a title closes nothing, mentions nobody, and skips no check, and people can read it.
+// TestPlainWords checks that a title cannot close issues, mention people or skip checks, and that people can read it.
 func TestPlainWords(t *testing.T) {
 	for _, tc := range [][2]string{
 		{"fixes #1 [skip ci] @someone", "fixes # 1 (skip ci) @ someone"},
