@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// What people write stays as it is, to the byte.
+// TestWhatIsSeenStays checks that visible text stays unchanged to the byte.
 func TestWhatIsSeenStays(t *testing.T) {
 	for _, words := range []string{
 		"",
