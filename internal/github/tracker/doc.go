@@ -1,9 +1,7 @@
-// Package tracker reads and writes issues: their comments with markers, their labels, and the history of both. It
-// decides
-// whose markers count. What a claim, a question or a delivery means is up to the packages above.
+// Package tracker reads and writes issues: comments with markers, labels, and the history of both. It
+// decides which authors' markers count. The packages above it define claims, questions and deliveries.
 //
 // A marker is the first line of a comment by a director, invisible on the page. Labels are read before they are
-// changed,
-// and only the four labels of the configuration are ever touched. Several changes go into one GraphQL mutation where
-// possible. REST calls then do whatever the mutation left undone.
+// changed, and only the four labels of the configuration are ever changed. Several changes go into one GraphQL mutation
+// where possible. REST calls then make the remaining changes.
 package tracker

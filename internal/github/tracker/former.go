@@ -4,18 +4,19 @@ import (
 	"strings"
 )
 
-// formerLabels are names of labels that were configured before, in small letters, and what they are called now.
+// formerLabels maps formerly configured label names, in lower case, to current names.
 type formerLabels map[string]string
 
-// Same reports whether a label on GitHub is the one that is configured under a name now.
+// Same reports whether a label on GitHub is the configured label with the given name, under its current or a former
+// name.
 func (f formerLabels) Same(onGitHub, name string) bool {
 	return strings.EqualFold(onGitHub, name) || strings.EqualFold(f[strings.ToLower(onGitHub)], name)
 }
 
-// Recognise makes the labels of earlier configurations count as those of today: on an issue that was claimed,
-// blocked or handed in under other names the work goes on, and they are taken off with the others. A label that
-// offers work does not count: what is offered is said anew; it approves the text of what was offered by it. A
-// name that has another meaning today has only that one.
+// Recognise makes the labels of earlier configurations count as the current labels. Work continues on an issue that was
+// claimed, blocked or handed in under other names, and the former labels are removed together with the current labels.
+// A former task label does not offer work, because a new offer needs the current label. It still approves the text that
+// was offered with it. A name with a different meaning today has only today's meaning.
 func (c *Reader) Recognise(earlier []Labels) {
 	former, offers := formerLabels{}, map[string]bool{}
 	for _, l := range earlier {
@@ -53,7 +54,7 @@ func (c *Reader) formerLabels() formerLabels {
 	return nil
 }
 
-// FormerNames are what some labels were called before.
+// FormerNames returns the former names of some labels.
 func (c *Reader) FormerNames(labels ...string) (out []string) {
 	for before, now := range c.formerLabels() {
 		for _, label := range labels {

@@ -13,9 +13,9 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Issue is what Retake reads of an issue.
+// Issue is the part of an issue that Retake reads.
 type Issue struct {
-	Key           string // "owner/repo#n" as asked for, also after a rename of the repository
+	Key           string // "owner/repo#n" as requested, even after a rename of the repository
 	Number        int
 	Title, Body   string
 	State         string    // open | closed
@@ -29,14 +29,14 @@ type Issue struct {
 	BlockedBy, SubIssues bool // GitHub knows open ones: see Blockers
 	former               formerLabels
 	Node                 string            // id in GraphQL
-	labelNodes           map[string]string // those of its labels, by their names
+	labelNodes           map[string]string // node ids of its labels, by name
 }
 
-// Has reports whether the issue carries a label, or one that had its meaning before (see Client.Recognise);
-// names compare without case.
+// Has reports whether the issue carries a label under its current or a former name (see Client.Recognise). It ignores
+// case.
 func (i Issue) Has(label string) bool { return len(i.Named(label)) > 0 }
 
-// Named are the labels of the issue that are that one, as they are written.
+// Named returns the issue's names for a label, as written on GitHub.
 func (i Issue) Named(label string) (all []string) {
 	for _, l := range i.Labels {
 		if i.former.Same(l, label) {
@@ -74,8 +74,8 @@ func (c *Reader) IssueAt(ctx context.Context, l gate.Lane, p api.Place) (Issue, 
 	return c.ToIssue(p, raw), nil
 }
 
-// renamed accepts an issue that lives elsewhere if its whole repository does: the number stayed and the repository
-// redirects to the same place.
+// renamed accepts an issue at another address if the whole repository moved. The number is then unchanged, and the
+// repository redirects to the same address.
 func (c *Reader) renamed(ctx context.Context, l gate.Lane, asked, found api.Place) error {
 	moved := &api.Error{
 		Kind: api.KindNotFound, Status: http.StatusMovedPermanently, Message: "the issue was transferred",
@@ -128,9 +128,8 @@ func (c *Reader) ToIssue(p api.Place, raw *RawIssue) Issue {
 	return i
 }
 
-// missing takes what a request about an issue has led to. "Not found" is also what GitHub answers for what we
-// may not see, and for an issue whose server is behind; deleted (410) and transferred issues are told apart
-// from that.
+// missing interprets the error of a request about an issue. GitHub also answers "not found" for issues that we may not
+// see, and from servers that lag behind. Deleted (410) and transferred issues have distinct answers.
 func (c *Reader) missing(p api.Place, err error) error {
 	e := api.Detail(err)
 	if e.Kind != api.KindNotFound || e.Status != http.StatusNotFound {
@@ -148,7 +147,7 @@ func (c *Reader) missing(p api.Place, err error) error {
 	return api.Doubted(e, d)
 }
 
-// IsOffered reports whether an issue carries of our labels the one that asks for work, and nothing else.
+// IsOffered reports whether the issue carries the task label and none of our other labels.
 func (i Issue) IsOffered(l Labels) bool {
 	return i.Has(l.Task) && !i.Has(l.Claimed) && !i.Has(l.Blocked) && !i.Has(l.Review)
 }

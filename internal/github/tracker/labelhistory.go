@@ -12,8 +12,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// LabelHistory is what happened to the labels of one issue, oldest first; of many events, those of the latest
-// two pages.
+// LabelHistory lists the label events of one issue, oldest first. A long history contains only the latest two pages.
 type LabelHistory struct {
 	Labels Labels
 	Former formerLabels
@@ -22,7 +21,7 @@ type LabelHistory struct {
 	Events []*gh.IssueEvent
 }
 
-// LabelHistory reads it. Whoever wants to know only whether a label is on need not ask for it.
+// LabelHistory reads the history. A caller that needs only the current labels should avoid this request.
 func (c *Reader) LabelHistory(ctx context.Context, l gate.Lane, p api.Place) (LabelHistory, error) {
 	h, err := c.NoHistory(ctx, l)
 	if err != nil {
@@ -93,11 +92,11 @@ func (h LabelHistory) Since(i int, at time.Time) bool {
 	return i >= 0 && !h.Events[i].GetCreatedAt().Before(at)
 }
 
-// TakenOff is where a person has taken a label off, -1 if that is not the last that happened to it. Everybody
-// of another account than ours is one. By our own account it was the person whose token we use, unless the
-// director itself did it, which puts another label of ours on before, or at the same time.
+// TakenOff returns the index at which a person removed a label, or -1 if another event of that label came later. Every
+// other account counts as a person. An event by our account came from the person who owns the token, unless the
+// director removed the label. The director always adds another of our labels before the removal or at the same time.
 func (h LabelHistory) TakenOff(label string) int {
-	at, stands := -1, false // stands: we have put it on, and no other one since
+	at, stands := -1, false // stands: ours was the last addition of a label
 	for i, e := range h.Events {
 		switch {
 		case h.is(e, "labeled", label):
@@ -118,16 +117,15 @@ func (h LabelHistory) TakenOff(label string) int {
 	return at
 }
 
-// IsOurs reports whether an event is about a label of ours.
+// IsOurs reports whether an event concerns one of our labels.
 func (h LabelHistory) IsOurs(e *gh.IssueEvent) bool {
 	name := e.GetLabel().GetName()
 	_, former := h.Former[strings.ToLower(name)]
 	return name != "" && (former || h.Labels.names(name) || h.offers[strings.ToLower(name)])
 }
 
-// PutBack reports whether a labelling was our own doing, which offers work again and says nothing about the
-// issue's text: a label of ours that says that the issue is taken goes off right after it, or a claim has taken
-// the task label off right before it.
+// PutBack reports whether the director added a label, which offers work again and does not approve the issue's text.
+// Either the director removed another of our labels right after it, or a claim removed the task label right before it.
 func (h LabelHistory) PutBack(at int) bool {
 	if !h.ByUs(h.Events[at]) {
 		return false
@@ -153,19 +151,19 @@ func (h LabelHistory) PutBack(at int) bool {
 	return false
 }
 
-// IsTask reports whether an event is about the label that offers work, or one that did when the issue was offered.
+// IsTask reports whether an event concerns the task label, under its current or a former name.
 func (h LabelHistory) IsTask(e *gh.IssueEvent, event string) bool {
 	name := e.GetLabel().GetName()
 	return e.GetEvent() == event && (strings.EqualFold(name, h.Labels.Task) || h.offers[strings.ToLower(name)])
 }
 
-// goneSince reports whether a label was taken off at some time or later, by whomever, and not put on again.
+// goneSince reports whether any account removed a label since a time, without adding it again.
 func (h LabelHistory) goneSince(label string, since time.Time) bool {
 	at := h.Last(label)
 	return h.At(at, "unlabeled") && h.Since(at, since)
 }
 
-// Offered is where the task label was put on last, -1 if never.
+// Offered returns the index of the last addition of the task label, or -1.
 func (h LabelHistory) Offered() int { return h.Lastly("labeled", h.Labels.Task) }
 
 // OfferedBy is the id of the event that put the task label on last, 0 if none has.
@@ -176,7 +174,7 @@ func (h LabelHistory) OfferedBy() int64 {
 	return 0
 }
 
-// LastLabelEvent is the last time that a label was put on an issue or taken off it, nil if never.
+// LastLabelEvent returns the last addition or removal of a label on an issue, or nil.
 func (c *Reader) LastLabelEvent(ctx context.Context, l gate.Lane, p api.Place, label string) (*gh.IssueEvent, error) {
 	h, err := c.LabelHistory(ctx, l, p)
 	if at := h.Last(label); err == nil && at >= 0 {

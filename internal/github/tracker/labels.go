@@ -48,7 +48,7 @@ func (c *Writer) EnsureLabels(ctx context.Context, repo string) error {
 	for _, l := range missing {
 		_, _, err := c.conn.Lane(gate.Completion).Issues.CreateLabel(ctx, p.Owner, p.Repo,
 			&gh.Label{Name: &l.name, Color: &l.color, Description: &l.description})
-		// 422: somebody else made it
+		// 422: another client created it
 		if err = api.Normalize(err); err != nil && api.StatusOf(err) != http.StatusUnprocessableEntity {
 			return err
 		}
@@ -116,8 +116,8 @@ func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label str
 	return nil
 }
 
-// RemoveLabel removes a label, and returns the issue with the labels that it carries then; nil: somebody else
-// has removed it (404). go-github returns nothing.
+// RemoveLabel removes a label and returns the issue with its remaining labels. It returns nil if another client already
+// removed the label (404). go-github's method does not return the labels.
 func (c *Writer) RemoveLabel(ctx context.Context, l gate.Lane, t Thread, name string) (*Issue, error) {
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels/%s", t.Owner, t.Repo, t.Number, url.PathEscape(name))
 	var left []gh.Label
@@ -143,7 +143,7 @@ func (l Labels) Others(kept string) []string {
 		func(label string) bool { return strings.EqualFold(label, kept) })
 }
 
-// DropOthers removes all labels of ours but one, "" for all.
+// DropOthers removes all our labels except kept. It removes all of them for "".
 func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept string) error {
 	for _, label := range c.read.Labels.Others(kept) {
 		if err := c.DropLabel(ctx, l, t, label); err != nil {
@@ -153,14 +153,14 @@ func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept str
 	return nil
 }
 
-// MovedAway reports whether an issue has neither the claimed label nor the one that a move goes to, "" for
-// none: the move was completed, and somebody has changed the labels since, or they have never come on, whatever
-// GitHub said.
+// MovedAway reports whether an issue lacks both the claimed label and the goal of a move ("" for a move without a
+// goal). Either the move was completed and the labels changed since, or the labels never arrived despite GitHub's
+// answer.
 func (c *Writer) MovedAway(t Thread, goal string) bool {
 	return !t.Issue.Has(c.read.Labels.Claimed) && (goal == "" || !t.Issue.Has(goal))
 }
 
-// LeftAlone reports whether a move to goal was completed, and somebody has taken that label off since.
+// LeftAlone reports whether the label goal was removed after a completed move.
 func (c *Writer) LeftAlone(ctx context.Context, l gate.Lane, t Thread, goal string, since time.Time) (bool, error) {
 	if goal == "" || !c.MovedAway(t, goal) {
 		return c.MovedAway(t, goal), nil
@@ -179,7 +179,7 @@ func (c *Writer) MoveLabels(ctx context.Context, l gate.Lane, t Thread, goal str
 	return c.DropOthers(ctx, l, t, goal)
 }
 
-// ShowLabel puts a label on and reads it back; nothing for "".
+// ShowLabel adds a label and reads it back. It does nothing for "".
 func (c *Writer) ShowLabel(ctx context.Context, l gate.Lane, t Thread, goal string) error {
 	if goal == "" || t.Issue.Has(goal) {
 		return nil
@@ -194,8 +194,8 @@ func (c *Writer) ShowLabel(ctx context.Context, l gate.Lane, t Thread, goal stri
 	return err
 }
 
-// ReviewedBefore reports whether the issue carries the review label since before a comment of ours: then we
-// were interrupted between that comment and the labels.
+// ReviewedBefore reports whether the issue got its review label before a comment of the director. The director was then
+// interrupted between that comment and the label changes.
 func (c *Writer) ReviewedBefore(ctx context.Context, l gate.Lane, t Thread, r Comment) (bool, error) {
 	if !t.Issue.Has(c.read.Labels.Review) {
 		return false, nil
@@ -204,7 +204,7 @@ func (c *Writer) ReviewedBefore(ctx context.Context, l gate.Lane, t Thread, r Co
 	return err == nil && e.GetEvent() == "labeled" && !e.GetCreatedAt().After(r.At), err
 }
 
-// Offer puts the label of tasks on an issue, and takes none off. On one that carries it nothing happens.
+// Offer adds the task label to an issue and keeps the other labels. It does nothing if the issue has the label.
 func (c *Writer) Offer(ctx context.Context, key string) error {
 	if err := c.conn.CheckWrites("offer", key, zap.String("to", c.read.Labels.Task)); err != nil {
 		return err
@@ -220,9 +220,9 @@ func (c *Writer) Offer(ctx context.Context, key string) error {
 	return c.AddLabel(ctx, gate.Claim, Thread{Place: p, Issue: issue}, c.read.Labels.Task)
 }
 
-// KeepLabel makes an issue carry one of our labels alone, because people or bots have put on others or taken it
-// off. If it was taken off, it is put back only with again; otherwise what took it off has changed more, and
-// nothing is touched. A closed issue is left as it is.
+// KeepLabel restores one label and removes our other labels after people or bots changed them. If the label itself was
+// removed, KeepLabel adds it only if again is set. Otherwise the removal belongs to a larger change, and KeepLabel does
+// nothing. It ignores a closed issue.
 func (c *Writer) KeepLabel(ctx context.Context, key, label string, again bool) error {
 	if err := c.conn.CheckWrites("label", key, zap.String("to", label)); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/api"
 )
 
-// Kinds of markers. A marker is the first line of a comment of ours, invisible to people:
+// Kinds of markers. A marker is the first line of a comment by the director, invisible to people:
 //
 //	<!-- retake:claim v1 {"fleet":"default","nonce":"k3v9qx2m","run":"run_20261121-095900Z"} -->
 const (

@@ -26,7 +26,7 @@ type Bundle struct {
 	Edit *Comment // comment to edit; nil creates a new one
 }
 
-// graphQLRest is how long only REST is used after GraphQL has failed.
+// graphQLRest is the length of the period after a failure of GraphQL in which only REST is used.
 const graphQLRest = 10 * time.Minute
 
 // labelsWanted are the labels of an issue that are read back: GitHub allows 100.

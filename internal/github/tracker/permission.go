@@ -19,9 +19,9 @@ const (
 	noRightKept = time.Minute
 )
 
-// One read of an issue looks up the rights of at most so many authors of markers, and the next read those of the
-// others. A negative answer is cached for an hour. That is safe because a director's account has write access before
-// its first claim.
+// One read of an issue looks up the rights of at most markersPerCall authors of markers, and the next read continues
+// with the rest. A negative answer is cached for noMarkerKept. That is safe because a director's account has write
+// access before its first claim.
 const (
 	markersPerCall = 20
 	noMarkerKept   = time.Hour

@@ -42,5 +42,5 @@ func (c *Reader) ReadIssues(ctx context.Context, l gate.Lane, path string,
 	return raw, resp, err
 }
 
-// EventsLag is how far GitHub's events may lag behind an issue.
+// EventsLag bounds the delay of GitHub's events behind an issue.
 const EventsLag = time.Minute

@@ -55,5 +55,5 @@ func (c *Reader) OurReactions(ctx context.Context, p api.Place, commentID int64,
 // The reactions that acknowledge a command; a comment carries at most one of them from us.
 const (
 	ReactionUnderstood = "+1"
-	ReactionConfused   = "confused" // not understood, or not permitted for this person
+	ReactionConfused   = "confused" // not understood, or the person lacks permission
 )

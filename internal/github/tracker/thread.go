@@ -27,7 +27,7 @@ type Comment struct {
 	At, Edited time.Time // edited is at for a comment that never was
 	person     bool
 	Trusted    bool // by the author's association, which is not a permission
-	Thumbs     int  // thumbs-up of anybody
+	Thumbs     int  // thumbs-up reactions by all users
 	URL        string
 	Mark       *Marker
 }
@@ -99,9 +99,8 @@ func (c *Reader) ToComment(raw *gh.IssueComment, self string) Comment {
 	return r
 }
 
-// dropForged leaves the markers of others only to people who could write to the repository anyway: an author
-// association is no permission, a collaborator may be a reader. Of others only claims and releases mean
-// anything to us.
+// dropForged drops markers by authors who cannot write to the repository. An author association does not suffice,
+// because a collaborator may have only read access. Of other accounts' markers only claims and releases count.
 func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all []Comment) error {
 	left := markersPerCall
 	for i, r := range all {
@@ -145,9 +144,9 @@ func (t Thread) Questions(fleet string) []Comment {
 	return t.OwnComments(Marker{Kind: MarkBlocked, Fleet: fleet, Nonce: holder.Mark.Nonce})
 }
 
-// lastRelease is the latest release marker of anybody whom we trust, id 0 if there is none. Of several for one
-// claim the first counts: two directors may reclaim at once, and the second must not end the claim that came
-// between.
+// lastRelease returns the latest release marker by a trusted account, or a comment with id 0. Of several releases of
+// one claim the first counts, because two directors may reclaim at once, and the second release must not end a claim
+// from between the two.
 func (t Thread) lastRelease() (last Comment) {
 	released := map[string]bool{}
 	for _, r := range t.Comments {
@@ -166,7 +165,7 @@ func (t Thread) WasReleased(nonce string) bool {
 	})
 }
 
-// ClaimedSince reports whether anybody has claimed the issue after the comment with the given id.
+// ClaimedSince reports whether the issue was claimed after the comment with the given id.
 func (t Thread) ClaimedSince(id int64) bool {
 	return slices.ContainsFunc(t.Comments, func(r Comment) bool {
 		return r.ID > id && r.Mark != nil &&
@@ -185,11 +184,11 @@ func (t Thread) Holder() (Comment, bool) {
 	return Comment{}, false
 }
 
-// Adopt makes the claim that holds the issue the one with this nonce, which was won before, if somebody has
-// edited the nonce in its marker: our account wrote it for our fleet, there is no other comment of our claim,
-// nor its release, and no other comment of the claim that it seems to be. As long as the issue carries the
-// claimed label no other director claims it. If nobody holds the issue, it is our comment that has lost its
-// marker and whose foot names the claim. What is written into the comment next has the right marker again.
+// Adopt identifies the holding claim with a nonce that was won before, for a marker with an edited nonce. It requires
+// that our account wrote the comment for our fleet, that our claim lacks any other comment and release, and that the
+// claim in the marker has no other comment. Another director cannot claim the issue while it carries the claimed label.
+// If no claim holds the issue, Adopt uses our comment without a marker if its foot names the claim. The next write to
+// the comment restores the marker.
 func (t *Thread) Adopt(fleet, nonce string) {
 	repaired := Marker{Kind: MarkClaim, Fleet: fleet, Nonce: nonce}
 	if len(t.OwnComments(repaired)) > 0 || t.WasReleased(nonce) {
@@ -216,14 +215,14 @@ func (t *Thread) Adopt(fleet, nonce string) {
 	t.Comments[i].Mark = &repaired
 }
 
-// claimShown is the text of a claim comment whose claim goes on, with what may be left of its marker; its foot
-// names claim and fleet.
+// claimShown matches the text of an active claim's comment, with any remains of its marker. The foot names claim and
+// fleet.
 var claimShown = regexp.MustCompile("(?s)^(?:<!-- retake:[^\n]*\n)?\\s*\\*\\*(?:In review\\*\\*|Retake\\*\\* (?:has " +
 	"picked up|has work of|has lost contact|has its work|is|will try|waits)).*" +
 	"<sub>claim `([a-z0-9]{8})` · fleet `([A-Za-z0-9._-]{1,64})`</sub>\\s*$")
 
-// unmarkedClaim is the nonce of the claim that a comment of our account shows which has no marker any more;
-// empty: it shows none of our fleet.
+// unmarkedClaim returns the nonce in the foot of our account's comment without a marker, or "" if the comment does not
+// show a claim of our fleet.
 func (t *Thread) unmarkedClaim(r Comment, fleet string) string {
 	if r.Mark != nil || !strings.EqualFold(r.Author, t.Self) {
 		return ""
@@ -264,14 +263,13 @@ func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text
 	return made.GetID(), api.Accepted(made.GetID(), "the comment for "+t.Key(), err)
 }
 
-// ReadBack looks whether a comment that was made is there. One that is gone again was deleted by a person, and
-// is not made once more.
+// ReadBack checks whether a new comment exists. A person may delete it, and the director does not write it again.
 func (c *Writer) ReadBack(ctx context.Context, l gate.Lane, t Thread, id int64) error {
 	_, _, err := c.conn.Lane(l).Issues.GetComment(ctx, t.Owner, t.Repo, id)
 	return api.UnlessGone(err)
 }
 
-// Edit changes the body of our comment, unless it is what it should be already.
+// Edit changes the body of our comment if it differs.
 func (c *Writer) Edit(ctx context.Context, l gate.Lane, p api.Place, r Comment, m Marker, text string) (string, error) {
 	body, err := WithMarker(m, text)
 	if err != nil || SameText(body, r.Body) {
@@ -281,13 +279,13 @@ func (c *Writer) Edit(ctx context.Context, l gate.Lane, p api.Place, r Comment, 
 	return body, api.Accepted(edited.GetID(), "the comment's new text for "+p.Key(), err)
 }
 
-// Remove deletes our comment; one that is gone already is no error.
+// Remove deletes our comment. It succeeds if the comment no longer exists.
 func (c *Writer) Remove(ctx context.Context, l gate.Lane, t Thread, r Comment) error {
 	_, err := c.conn.Lane(l).Issues.DeleteComment(ctx, t.Owner, t.Repo, r.ID)
 	return api.UnlessGone(err)
 }
 
-// WithMarker puts a marker before a text and cuts the result to what GitHub accepts in a comment.
+// WithMarker prepends a marker to a text and cuts the result to GitHub's limit for comments.
 func WithMarker(m Marker, text string) (string, error) {
 	head, err := m.Line()
 	if err != nil {
@@ -302,8 +300,8 @@ func SameText(a, b string) bool {
 	return norm(a) == norm(b)
 }
 
-// ByPerson reports whether a comment is a person's own words. Whoever wrote it: what begins like a marker is a
-// director's, also of another version.
+// ByPerson reports whether a person wrote a comment. Any comment that begins like a marker counts as a director's
+// comment, even if its version is unknown.
 func (r Comment) ByPerson() bool { return r.person && !beginsLikeMarker(r.Body) }
 
 // IsOwnClaim reports whether a claim comment belongs to this claim.
