@@ -72,7 +72,8 @@ func TestWhoseAnswersCount(t *testing.T) {
 	})
 }
 
-// TestAnswersSinceTheQuestion: what was said before, and what an edit says now.
+// TestAnswersSinceTheQuestion checks that answers exclude earlier comments and contain the current text of an edited
+// comment.
 func TestAnswersSinceTheQuestion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -94,7 +95,8 @@ func TestAnswersSinceTheQuestion(t *testing.T) {
 			!got[1].At.Equal(asked.Add(10*time.Second).Truncate(time.Second)) {
 			w.Errorf("%+v", got)
 		}
-		// Once acknowledged this text is no command any more; the next one is, until it is acknowledged itself.
+		// Our acknowledgement turns this text into a plain comment. An edited text is a command until we acknowledge
+		// it.
 		acknowledged := func(want bool) {
 			w.Helper()
 			got, err = c.Inbox.Answers(w.Context(), w.key)
@@ -114,7 +116,7 @@ func TestAnswersSinceTheQuestion(t *testing.T) {
 		if n := len(w.sim.Issue(w.key).Comments[0].Reactions); n != 1 {
 			w.Errorf("%d reactions, want the newest only", n)
 		}
-		// The thumbs-up of a person acknowledges nothing.
+		// The thumbs-up of a person does not acknowledge a command.
 		other := w.sim.AddComment(w.key, "acme", "/agent retry again")
 		w.must(w.client("mallory").People.React(w.Context(), w.key, other, tracker.ReactionUnderstood))
 		got, err = c.Inbox.Answers(w.Context(), w.key)
@@ -172,7 +174,7 @@ func TestPermissionsAreRememberedForMinutes(t *testing.T) {
 	})
 }
 
-// TestAFloodOfComments does not use up the hour's requests, nor hide the owner's answer.
+// TestAFloodOfComments checks that a flood leaves hourly requests unused and does not hide the owner's answer.
 func TestAFloodOfComments(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -261,7 +263,7 @@ func TestWhoUnblocked(t *testing.T) {
 	})
 }
 
-// TestACommandTakesTheBlockedLabelOff, but only of the claim that was meant.
+// TestACommandTakesTheBlockedLabelOff checks that a command unblocks only the claim that it addresses.
 func TestACommandTakesTheBlockedLabelOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -329,7 +331,7 @@ func TestStale(t *testing.T) {
 			w.Errorf("comment = %q", body)
 		}
 
-		// A third one claims; neither the same reclaim again nor somebody else's touches that.
+		// A third fleet claims. A late reclaim, repeated or by another fleet, does not change that claim.
 		w.must(func() error { _, err := c.Claims.Claim(ctx, claimRequest(w, testNonce)); return err }())
 		n = len(w.changes())
 		for _, login := range []string{"retake-bot", "other-bot"} {

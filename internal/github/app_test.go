@@ -50,8 +50,8 @@ func (w *world) app(change ...func(*api.AppOptions)) *api.App {
 	return a
 }
 
-// An App claims like anybody; what it wrote is its own; a token serves for an hour but a minute, and no request
-// meets one that is over.
+// TestAppMintsAndRenews checks that an App can claim and recognizes its comments. A token serves for an hour minus a
+// minute, and every request has a valid token.
 func TestAppMintsAndRenews(t *testing.T) {
 	appKey()
 	inWorld(t, func(w *world) {
@@ -85,7 +85,7 @@ func TestAppMintsAndRenews(t *testing.T) {
 	})
 }
 
-// What GitHub refuses is told by its kind, with what to look at; nothing of the key is in it.
+// TestAppIsRefused checks the kind and the advice of each refusal. The error does not contain the key.
 func TestAppIsRefused(t *testing.T) {
 	appKey()
 	another, err := rsa.GenerateKey(rand.Reader, 2048)

@@ -14,7 +14,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// approved is what Approved says of an issue: its text and who was left out, or why there is none.
+// approved returns the approved text of an issue and the ignored editors, or the reason for a refusal.
 func (w *world) approved(c *Client, key string) (text string, without []string, why string) {
 	w.Helper()
 	i, err := c.Issues.Issue(w.Context(), key)
@@ -27,7 +27,7 @@ func (w *world) approved(c *Client, key string) (text string, without []string, 
 	return a.Title + "|" + a.Body, a.Without, ""
 }
 
-// approvalSteps happen to an issue, one after the other.
+// approvalSteps happen to an issue in sequence.
 type approvalSteps []func(w *world, key string)
 
 func labelledBy(login string) func(*world, string) { return onBy(login, "agent-task") }
@@ -161,8 +161,8 @@ var approvalCases = map[string]struct {
 	}, "", nil, "not any more, in the history"},
 }
 
-// TestApprovedText: who may put the label on, and what people change after it. Each step takes a while: GitHub
-// tells times in seconds.
+// TestApprovedText covers the people who may add the label, and later edits. Each step takes some time, because
+// GitHub's times are whole seconds.
 func TestApprovedText(t *testing.T) {
 	for name, x := range approvalCases {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestApprovedText(t *testing.T) {
 	}
 }
 
-// What was changed in the very second in which the label was put on may have been changed after it.
+// TestAnEditInTheSecondOfTheLabel checks that an edit in the same second as the label counts as later.
 func TestAnEditInTheSecondOfTheLabel(t *testing.T) {
 	inWorld(t, func(w *world) {
 		key := w.sim.CreateIssue(testRepo, "mallory", "t", "b")
@@ -198,8 +198,8 @@ func TestAnEditInTheSecondOfTheLabel(t *testing.T) {
 	})
 }
 
-// TestApprovalCosts: one request for an issue that nobody has edited, and no more than a few for one that was
-// edited a thousand times, which is none that a machine decides about.
+// TestApprovalCosts expects one request for an unedited issue, and only a few for an issue with a thousand edits, for
+// which a person must decide.
 func TestApprovalCosts(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -223,7 +223,7 @@ func TestApprovalCosts(t *testing.T) {
 			w.sim.EditIssue(key, "mallory", "t", strings.Repeat("x", n))
 		}
 		time.Sleep(2 * time.Minute)
-		cost(1 + 1 + 1) // a second page, and what mallory may
+		cost(1 + 1 + 1) // a second page, and mallory's permission
 		for n := range 1000 {
 			w.sim.EditIssue(key, "mallory", "t", strings.Repeat("y", n))
 		}
@@ -235,8 +235,8 @@ func TestApprovalCosts(t *testing.T) {
 	})
 }
 
-// Where GraphQL fails there is no history: the text is taken as it is if nobody but people with write access
-// can have edited it.
+// TestApprovedTextWithoutGraphQL checks the fallback without a history. The current text counts if only people with
+// write access can have edited it.
 func TestApprovedTextWithoutGraphQL(t *testing.T) {
 	for name, fault := range map[string]githubtest.Fault{
 		"refused": {Status: http.StatusNotFound, Body: `{"message":"Not Found"}`, Times: 1 << 30},
@@ -264,7 +264,8 @@ func TestApprovedTextWithoutGraphQL(t *testing.T) {
 	}
 }
 
-// While GraphQL fails for a moment nobody is asked about a stranger's issue: it is tried again.
+// TestApprovedTextWhileGraphQLFails checks that a brief failure of GraphQL leads to a retry for a stranger's issue,
+// without a question to people.
 func TestApprovedTextWhileGraphQLFails(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1}.On("POST", "^/graphql$"))
@@ -282,8 +283,8 @@ func TestApprovedTextWhileGraphQLFails(t *testing.T) {
 	})
 }
 
-// A template can put the label on an untrusted author's issue; a person with rights is needed, and found
-// without a request for those whom we trust. The issue says so once.
+// TestOfferedByUntrusted checks that an untrusted author's issue with a label from a template needs a person with
+// rights. Trusted authors cost no requests. The issue shows the reason once.
 func TestOfferedByUntrusted(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

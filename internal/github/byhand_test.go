@@ -13,11 +13,11 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// people are who takes labels off: somebody, and the person whose token the director uses.
+// people are the accounts that remove labels: another person, and the owner of the director's token.
 var people = []string{"acme", "retake-bot"}
 
-// A person takes the claimed label off, and maybe puts the task label on, before the work is handed in: nothing
-// is shown, and no label is touched.
+// TestDeliveryOfWhatWasTakenBack checks that a delivery does not change anything after a person removed the claimed
+// label, with or without a new task label.
 func TestDeliveryOfWhatWasTakenBack(t *testing.T) {
 	for _, who := range people {
 		for name, x := range map[string]struct {
@@ -54,8 +54,8 @@ func TestDeliveryOfWhatWasTakenBack(t *testing.T) {
 	}
 }
 
-// What the director itself has done to the labels takes no delivery back: a question about it, a review that
-// asks for more, an earlier claim. That nobody has changed them costs no request.
+// TestDeliveryThatNobodyTookBack checks that the director's label changes do not withdraw a delivery. These come from a
+// question, a review that requests changes, or an earlier claim. Unchanged labels cost no requests.
 func TestDeliveryThatNobodyTookBack(t *testing.T) {
 	resumed := func(w *world, c *Client) error {
 		if err := escalateOnce(w.Context(), w, c); err != nil {
@@ -139,8 +139,8 @@ func eventReads(w *world, from int) (n int) {
 	return n
 }
 
-// The person whose token the director uses takes a label off that the director has put on: it stays off, also
-// when the same is tried again.
+// TestLabelsTakenOffByHandStayOff checks that a label stays off after the owner of the director's token removed it,
+// even if the operation is repeated.
 func TestLabelsTakenOffByHandStayOff(t *testing.T) {
 	for name, x := range map[string]struct {
 		before, run func(w *world, c *Client) error
@@ -220,7 +220,7 @@ func TestClaimTakenOffByHand(t *testing.T) {
 						return
 					}
 					if got.Outcome == claims.Won {
-						return // it had read back before; what the next poll sees ends it
+						return // it was read back before; the next poll ends it
 					}
 					if api.KindOf(err) == api.KindTransient {
 						got, err = w.client("retake-bot").Claims.Claim(t.Context(), req)

@@ -9,8 +9,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// TestClaimOfAnAnsweredQuestion: a claim follows as many answers as it says. A director that was replaced, and
-// repeats its claim late, must not take away the question that its successor has asked since.
+// TestClaimOfAnAnsweredQuestion checks that a claim follows only its stated number of answers. A replaced director that
+// repeats its claim late must not remove its successor's newer question.
 func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 	for name, tc := range map[string]struct {
 		block   string // of the latest question
@@ -56,7 +56,7 @@ func TestClaimOfAnAnsweredQuestion(t *testing.T) {
 	}
 }
 
-// TestClaimTakesItsOwnIssueBackFromReview: nobody else may, and not without being told to.
+// TestClaimTakesItsOwnIssueBackFromReview checks that only the issue's claim may do this, and only on request.
 func TestClaimTakesItsOwnIssueBackFromReview(t *testing.T) {
 	inWorld(t, func(w *world) {
 		t, ctx, c := w.T, w.Context(), w.client("retake-bot")

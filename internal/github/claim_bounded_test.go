@@ -11,9 +11,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Something takes the claimed label off whenever a claim has put it on, and leaves the task label, or puts it
-// on: after a few tries the issue is left alone, as it is, and not claimed anew, until somebody puts the task
-// label on again.
+// TestClaimWhoseLabelsKeepChanging lets a bot remove the claimed label after every claim and keep or restore the task
+// label. After a few tries the issue stays unchanged and unclaimed until the task label is added again.
 func TestClaimWhoseLabelsKeepChanging(t *testing.T) {
 	for name, hits := range map[string]func(r *http.Request) bool{
 		"at once":                 func(r *http.Request) bool { return r.Method == http.MethodGet },

@@ -11,9 +11,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// TestClaimThatNobodyFinishesIsFoundAgain stops a claim for good at each of its requests, as when the journal
-// is lost with it: the issue always shows a label, and a director that knows nothing either finds the claim, or
-// can claim the issue within minutes.
+// TestClaimThatNobodyFinishesIsFoundAgain stops a claim permanently at each of its requests, together with its journal.
+// The issue always shows a label, and a new director finds the claim or can claim the issue within minutes.
 func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 	for n := range 4 {
 		after, mode := n%2 == 1, map[bool]string{true: "REST", false: "GraphQL"}[n < 2]
@@ -30,7 +29,7 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 					}
 					next := w.client("retake-bot")
 					if w.find(next).Nonce == testNonce {
-						return // the rebuilt task goes on
+						return // the rebuilt task continues
 					}
 					time.Sleep(2 * time.Minute)
 					_, _, err = next.Claims.Free(t.Context(), w.key, 6*time.Hour)
@@ -58,7 +57,7 @@ func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 						modes[mode](w)
 						err := claimOnce(t.Context(), w, w.client("retake-bot", dying(stops, true)))
 						done = err == nil
-						// what it took off before the comment may have been another director's work
+						// a removal before the comment may come from another director
 						if person == "retake-bot" && len(w.marked(tracker.MarkClaim)) == 0 {
 							return
 						}
@@ -79,8 +78,8 @@ func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	}
 }
 
-// TestAnsweredClaimThatIsTakenBackBetweenItsTries tells a claim that was taken back behind its last call from
-// an answer: who takes the blocked label off gives an order.
+// TestAnsweredClaimThatIsTakenBackBetweenItsTries distinguishes a claim that was withdrawn after its last call from an
+// answer. Removing the blocked label is an instruction to continue.
 func TestAnsweredClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	for name, takenBack := range map[string]bool{"answered by label": false, "answered, and taken back": true} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +90,7 @@ func TestAnsweredClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 				}
 				w.claimed(c)
 				time.Sleep(time.Minute)
-				w.sim.RemoveLabel(w.key, "acme", "agent-claimed") // while it is asked
+				w.sim.RemoveLabel(w.key, "acme", "agent-claimed") // during the question
 				w.sim.AddLabel(w.key, "retake-bot", "agent-blocked")
 				w.must(escalateOnce(w.Context(), w, c))
 				time.Sleep(time.Minute)

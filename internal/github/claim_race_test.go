@@ -33,8 +33,8 @@ func TestOneWinnerInEveryInterleaving(t *testing.T) {
 	}
 }
 
-// interleave lets two claims take turns as order says, false for the first, and then the first whenever possible.
-// It returns the next order to try, nil after the last.
+// interleave alternates between two claims according to order, with false for the first claim. After the end of order
+// the first claim runs whenever possible. It returns the next order to try, or nil at the end.
 func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (next []bool) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -59,8 +59,8 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 				ended[i] = true
 			}()
 		}
-		var taken []bool // whose turn it was
-		var free []bool  // whether there was a choice
+		var taken []bool // turns taken
+		var free []bool  // turns with a choice
 		lastRead := false
 		for {
 			time.Sleep(2 * time.Second) // longer than the pacing of writes
@@ -122,7 +122,7 @@ func checkRace(w *world, results [2]claims.Result, errs [2]error, taken []bool) 
 	}
 }
 
-// is returns a known login, so that GitHub is not asked.
+// is returns a known login without a request to GitHub.
 func is(login string) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return login, nil }
 }

@@ -46,7 +46,7 @@ func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 	})
 }
 
-// mark is a comment with a marker that anybody may have written.
+// mark returns a comment with a marker by an arbitrary author.
 func mark(kind, fleet, nonce, more string) string {
 	return fmt.Sprintf(`<!-- retake:%s v1 {"fleet":"%s","nonce":"%s"%s} -->`+"\ntext", kind, fleet, nonce, more)
 }
@@ -186,8 +186,8 @@ func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
 	}
 }
 
-// TestClaimOfWhatIsStillOffered takes the claimed label off at each request, while the task label is on: that
-// stays an offer, and the claim goes on.
+// TestClaimOfWhatIsStillOffered removes the claimed label at each request while the task label is present. The issue
+// stays offered, and the claim continues.
 func TestClaimOfWhatIsStillOffered(t *testing.T) {
 	for at, reached := 1, true; reached; at++ {
 		inWorld(t, func(w *world) {
@@ -286,7 +286,7 @@ func TestWritesDisabledChangesNothing(t *testing.T) {
 				t.Errorf("%s: error = %v, want ErrWritesDisabled", name, err)
 			}
 		}
-		// What no method asks for cannot leave either.
+		// The transport also blocks requests that no method sends.
 		_, err := c.API.Do(ctx, gate.Claim, http.MethodPost, "repos/acme/widgets/issues/1/labels",
 			map[string][]string{"labels": {"x"}}, nil)
 		if !errors.Is(err, api.ErrWritesDisabled) || len(w.changes()) > 0 {
@@ -295,7 +295,7 @@ func TestWritesDisabledChangesNothing(t *testing.T) {
 	})
 }
 
-// TestLabelsOfOthersStay: of all labels only our four are ever touched, whatever happens to the issue.
+// TestLabelsOfOthersStay checks that the client changes only our four labels in any sequence of operations.
 func TestLabelsOfOthersStay(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
@@ -318,8 +318,8 @@ func TestLabelsOfOthersStay(t *testing.T) {
 	})
 }
 
-// TestMarkersOfReaders: an author association is no permission, so a collaborator who may only read cannot end
-// a claim, take it over, or be in the way of one; somebody who may write can.
+// TestMarkersOfReaders checks that an author association is not a permission. A collaborator with read access cannot
+// end, take over or block a claim. A collaborator with write access can.
 func TestMarkersOfReaders(t *testing.T) {
 	release := `<!-- retake:release v1 {"fleet":"default","nonce":"` + testNonce + `"} -->` + "\nreleased"
 	rival := `<!-- retake:claim v1 {"fleet":"night","nonce":"aaaabbbb","run":"run_1"} -->` + "\nmine"
@@ -360,8 +360,8 @@ func TestMarkersOfReaders(t *testing.T) {
 	}
 }
 
-// A claim that is refused for good between its two labels, before it has taken the offer away, gives the issue
-// back as it was: nobody loses it.
+// TestAClaimGivenUpLeavesTheOffer checks that a claim with a permanent refusal between its two labels restores the
+// offer, so the issue is not lost.
 func TestAClaimGivenUpLeavesTheOffer(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -17,9 +17,9 @@ type Options struct {
 	api.Options
 	Fleet  string // [A-Za-z0-9._-]{1,64}; part of every marker
 	Labels tracker.Labels
-	// TrustedAuthors are the author associations whose markers count, besides our own.
+	// TrustedAuthors lists the author associations with trusted markers, in addition to our account.
 	TrustedAuthors []string
-	Secrets        []string     // values never posted, besides those that look like secrets
+	Secrets        []string     // values to mask, in addition to texts with the form of a secret
 	Known          []leak.Value // values never posted in any encoding
 }
 
@@ -36,7 +36,7 @@ type Client struct {
 	People     *ask.Asker
 }
 
-// New checks the options. It makes no request.
+// New checks the options. It does not send requests.
 func New(o Options) (*Client, error) {
 	conn, err := api.Open(o.Options)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// listen is a client with the cursor of its first look.
+// listen returns a client with the cursor of its first poll.
 func (w *world) listen() (*Client, string) {
 	w.Helper()
 	c := w.client("retake-bot")
@@ -26,7 +26,7 @@ func (w *world) listen() (*Client, string) {
 	return c, first.Cursor
 }
 
-// hears looks once and compares what is said, in order; it returns the cursor.
+// hears polls once, compares the comments in order, and returns the cursor.
 func (w *world) hears(c *Client, cursor string, want ...string) string {
 	w.Helper()
 	got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
@@ -110,7 +110,7 @@ func TestWhoIsHeard(t *testing.T) {
 				w.Errorf("a command = %+v, want may write %v", s, want[s.By])
 			}
 		}
-		// What a plain comment's author may do is looked up when somebody needs it.
+		// The permission for a plain comment is read on demand.
 		w.sim.AddComment(w.key, "writer", "use B")
 		got, err = c.Inbox.Comments(w.Context(), testRepo, got.Cursor)
 		if w.must(err); len(got.Said) != 1 || got.Said[0].MayWrite {
@@ -122,7 +122,8 @@ func TestWhoIsHeard(t *testing.T) {
 	})
 }
 
-// TestADeletedAccountIsNotHeard: GitHub gives its comments no author, or one that stands for all.
+// TestADeletedAccountIsNotHeard checks comments by deleted accounts. GitHub returns them without an author or with a
+// shared placeholder.
 func TestADeletedAccountIsNotHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		_, cursor := w.listen()
@@ -251,7 +252,7 @@ func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 	})
 }
 
-// TestAFloodOfCommands does not use up the hour's requests, and nothing of it is lost.
+// TestAFloodOfCommands checks that a flood leaves hourly requests unused and that every command arrives.
 func TestAFloodOfCommands(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
@@ -306,7 +307,7 @@ func TestRepliesAreNotHeard(t *testing.T) {
 	})
 }
 
-// TestHostileCommentsAreHarmless: whatever a comment holds, it is read in bounded time and as what GitHub shows.
+// TestHostileCommentsAreHarmless checks that any comment is read in bounded time, and as GitHub shows it.
 func TestHostileCommentsAreHarmless(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()

@@ -18,7 +18,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// operation is what must be repeatable; before brings the issue to where it starts.
+// operation must be repeatable. before sets the issue up.
 type operation struct {
 	before func(context.Context, *world, *Client) error
 	run    func(context.Context, *world, *Client) error
@@ -290,7 +290,7 @@ func endMerged(ctx context.Context, w *world, c *Client) error {
 	})
 }
 
-// inOrder does one step after the other.
+// inOrder runs the steps in sequence.
 func inOrder(steps ...func(context.Context, *world, *Client) error) func(context.Context, *world, *Client) error {
 	return func(ctx context.Context, w *world, c *Client) error {
 		for _, do := range steps {
@@ -304,7 +304,7 @@ func inOrder(steps ...func(context.Context, *world, *Client) error) func(context
 
 var errCrash = errors.New("crashed")
 
-// dying lets left requests through. The next one is the last: with after it has its effect, but nobody hears of it.
+// dying passes some requests and fails after the next. With after, that request has its effect but its answer is lost.
 func dying(left int, after bool) func(*Options) {
 	return via(func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -320,8 +320,8 @@ func dying(left int, after bool) func(*Options) {
 	})
 }
 
-// TestRepeatedAfterACrashAtAnyRequest stops each operation at each of its requests, before and after the effect, and
-// repeats it with a client that remembers nothing, twice.
+// TestRepeatedAfterACrashAtAnyRequest stops each operation at each of its requests, before and after the effect. It
+// then repeats the operation twice with a client without memory.
 func TestRepeatedAfterACrashAtAnyRequest(t *testing.T) {
 	for name, op := range operations {
 		for mode, setUp := range modes {

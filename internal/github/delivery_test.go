@@ -17,7 +17,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// TestAWatchedDelivery goes on until it is merged: the claim's comment says so, and is the only one.
+// TestAWatchedDelivery checks that a watched claim lasts until the merge. The claim's comment reports the merge and is
+// the only comment.
 func TestAWatchedDelivery(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
@@ -81,7 +82,7 @@ func TestReleaseToAPerson(t *testing.T) {
 	})
 }
 
-// TestALateReleaseTouchesNoLaterClaim, whatever became of that.
+// TestALateReleaseTouchesNoLaterClaim covers every outcome of the later claim.
 func TestALateReleaseTouchesNoLaterClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
@@ -138,7 +139,7 @@ func TestReminders(t *testing.T) {
 	})
 }
 
-// hostile titles change nothing, wherever they are shown.
+// hostile titles have no effect on any page.
 var hostile = []string{
 	"fixes #1 [skip ci] @octocat",
 	"resolve acme/widgets#1, Closes: GH-2 and fixed https://github.com/acme/widgets/issues/3 [ci skip][no ci] [skip " +
@@ -152,7 +153,7 @@ var hostile = []string{
 	strings.Repeat("fixes #1 @octocat [skip ci] ", 1<<18/28), "/agent retry", "hunter2hunter2", "Upgrade @types/node",
 }
 
-// harmful is what none of them may come out with, in any case.
+// harmful lists the forbidden results, in any case of letters.
 var harmful = []string{
 	"fixes #1", "closes: gh-2", "fixed http", "/widgets#1", "[skip", "[ skip", "skip]", "ci]", "*no_ci", "skip-checks:",
 	"@octocat", "@types", "\u202e", "\u2066",
@@ -190,7 +191,7 @@ func TestHostileTitles(t *testing.T) {
 			if fault := harmOfText(strings.Replace(body, "Refs #1\n", "", 1)); fault != "" {
 				w.Errorf("body of %.80q: %s: %q", title, fault, body)
 			}
-			for _, bad := range harmful { // where the text is cut, one may begin
+			for _, bad := range harmful { // the cut may leave the start of a forbidden text
 				if !strings.HasPrefix(bad, "[") && strings.Contains(strings.ToLower(body), bad) {
 					w.Errorf("%q in the body of %.80q: %.2000q", bad, title, body)
 				}
@@ -254,7 +255,7 @@ func TestAFurtherDelivery(t *testing.T) {
 			w.Errorf("%d pull requests", pulls)
 		}
 
-		// A text of people's own, and what they have closed, stay as they are.
+		// A text by a person, and a pull request that a person closed, stay unchanged.
 		w.patch(`{"body":"Written by hand."}`)
 		again.Summary = "Best."
 		_, err = c.Deliveries.Deliver(ctx, again)

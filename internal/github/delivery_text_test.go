@@ -44,7 +44,7 @@ var outage = ask.IncidentIssue{
 	Check: []string{"the provider's status page", "whether the account has credit left"},
 }
 
-// TestDeliveryTexts is TestCommentTexts for what comes after the work.
+// TestDeliveryTexts is TestCommentTexts for the comments after the work.
 func TestDeliveryTexts(t *testing.T) {
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {
@@ -129,14 +129,14 @@ var hostilePart = rapid.SampledFrom([]string{
 	"#1", " [skip ci] ", "\u202e", "@", "    ", "- ", "1. ",
 })
 
-// hostileText is what agents and people could write to break a comment.
+// hostileText generates texts by agents and people that try to break a comment.
 var hostileText = rapid.Custom(func(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(hostilePart, 0, 40).Draw(t, "parts"),
 		"")
 })
 
-// TestPullRequestsHoldWhateverTheySay: an agent's words, people's, an issue's title and what failed neither
-// break out of their place nor notify, close or skip anything, and the text ends where it should.
+// TestPullRequestsHoldWhateverTheySay checks that no foreign text escapes its block, notifies people, closes issues or
+// skips checks. The foreign texts come from agents, people, issue titles and failures. The body ends as intended.
 func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
 	c, err := New(Options{
 		Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default",

@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// What must be closed first is found wherever people write it; what is closed or cannot be seen blocks nothing,
-// and an issue without any of it costs no request.
+// TestBlockers checks that dependencies are found in every notation. Closed or invisible issues do not block, and an
+// issue without dependencies does not cost a request.
 func TestBlockers(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -51,7 +51,7 @@ func TestBlockers(t *testing.T) {
 		for _, k := range []string{first, second, third} {
 			w.sim.Close(k, "acme")
 		}
-		if _, err := c.Inbox.Poll(w.Context(), testRepo, cursor); err != nil { // which shows that they are closed
+		if _, err := c.Inbox.Poll(w.Context(), testRepo, cursor); err != nil { // the poll shows that they are closed
 			w.Fatal(err)
 		}
 		if got := blockers(); len(got) != 0 {
@@ -77,8 +77,8 @@ func TestBlockers(t *testing.T) {
 	})
 }
 
-// Many issues with many references cost no more requests at once than there are left, what was looked up is not
-// asked for again, and at the end all is known.
+// TestLookupsAreBounded checks that many issues with many references stay within the remaining requests. Results are
+// cached, and eventually the client knows all dependencies.
 func TestLookupsAreBounded(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -176,8 +176,8 @@ func TestHasBranch(t *testing.T) {
 	}
 }
 
-// TestLookupsLeaveHalfOfTheHour: once half of the hour's requests are used, nothing is looked up before there
-// are new ones. What is known counts meanwhile, however old it is.
+// TestLookupsLeaveHalfOfTheHour checks that lookups stop after half of the hour's requests until the next hour. Cached
+// results of any age count in the meantime.
 func TestLookupsLeaveHalfOfTheHour(t *testing.T) {
 	inWorld(t, func(w *world) {
 		remaining, reset := "4000", time.Now().Add(time.Hour)

@@ -18,7 +18,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// description is GitHub's own description of its API, joined by ours of what it lacks.
+// description is GitHub's description of its API, extended by our description of its gaps.
 var description = sync.OnceValues(func() (routers.Router, error) {
 	path, err := testfiles.OpenAPI()
 	if err != nil {
@@ -33,11 +33,11 @@ var description = sync.OnceValues(func() (routers.Router, error) {
 		return nil, err
 	}
 	api := strings.TrimSuffix(testAPI, "/")
-	doc.Servers = openapi3.Servers{{URL: api}, {URL: strings.TrimSuffix(api, "/v3")}} // GraphQL lies beside
+	doc.Servers = openapi3.Servers{{URL: api}, {URL: strings.TrimSuffix(api, "/v3")}} // GraphQL has a path next to it
 	return legacy.NewRouter(doc, openapi3.DisableExamplesValidation())
 })
 
-// join adds our description to GitHub's. What GitHub describes, ours must not describe.
+// join adds our description to GitHub's description. They must not overlap.
 func join(theirs, ours string) ([]byte, error) {
 	var all [2]struct {
 		Paths      map[string]map[string]json.RawMessage `json:"paths"`
@@ -82,8 +82,8 @@ func join(theirs, ours string) ([]byte, error) {
 	})
 }
 
-// exchange is a request to the stand-in and what the answer must be. {pull}, {sha}, … stand for what earlier
-// answers said.
+// exchange is a request to the stand-in with the expected answer. {pull}, {sha}, … stand for values from earlier
+// answers.
 type exchange struct {
 	method, path, body string
 	status             int
@@ -259,7 +259,7 @@ func field(t *testing.T, body []byte, path string) string {
 	return fmt.Sprint(v)
 }
 
-// TestNothingGoesUnchecked: what neither description knows is refused, and so is what differs from it.
+// TestNothingGoesUnchecked checks that an exchange fails if it is unknown to both descriptions or differs from them.
 func TestNothingGoesUnchecked(t *testing.T) {
 	router, err := description()
 	if err != nil {

@@ -19,39 +19,36 @@
 //     kind rate_limited with the deadline at once.
 //   - Without api.Options.Writes the transport refuses every request that would change something.
 //   - Every operation may be repeated after a crash at any point. It finds its own comments by marker and author
-//     before creating them, and reads labels before changing them, so a repetition writes no second comment and
-//     causes no second label event.
+//     before creating them, and reads labels before changing them, so a repetition does not cause a second
+//     comment or label event.
 //   - Everything is redacted before it is posted, and markers in foreign text are defused (package pages).
 //
 // # Claims
 //
-// The claim comment is the lock. Of the trusted claims after the latest release marker, the one with the lowest
+// The claim comment is the lock. Of the trusted claims after the latest release marker, the claim with the lowest
 // comment id wins, regardless of fleet and credential. A delivered task's marker has ended and no longer counts, unless
-// the pull request is watched: then the claim lasts until the merge or the release. Our own account is trusted, and so
-// are people with write access and an association in Options.TrustedAuthors. GitHub does not promise that lists contain
-// what was just written. A comment of ours that cannot be read back is a transient error, never a won claim.
+// the pull request is watched. In that case the claim lasts until the merge or the release. Our own account is trusted,
+// and so are people with write access and an association in Options.TrustedAuthors. GitHub does not promise that lists
+// contain recent writes. If our comment cannot be read back, the claim is not won but fails with a transient error.
 //
 // Any trusted author may reclaim a claim whose comment has not been edited for long. Only the first of several release
 // markers for one claim counts, so two directors that reclaim at once cannot end a third director's claim.
 //
 // # People
 //
-// An answer counts only from a person with write access. GitHub is asked per person, and its answer is cached for
-// minutes. Bots are not people. A comment by our own account without a marker counts as a person's, because everything
-// that a director writes has a marker. Our thumbs-up records which text of a comment was carried out.
+// An answer counts only from a person with write access. The permission is read per person and cached for minutes. Bots
+// are not people. A comment by our own account without a marker counts as a comment by a person, because a director
+// marks every comment. Our thumbs-up records which text of a comment was carried out.
 //
 // # Deliveries
 //
 // The text of a pull request is ours while it carries our marker, and every delivery rewrites it. Its title is ours
-// only
-// when it is opened. Texts that may become a commit message close no issue and skip no checks. A watched pull request
-// is
-// read by conditional requests alone, which cost nothing of the hourly limit while nothing changes.
+// only when it is opened. Texts that may become a commit message cannot close issues or skip checks. A watched pull
+// request is read only by conditional requests, which do not count against the hourly limit while it is unchanged.
 //
 // # Clock and failures
 //
 // The clock is time.Now. Absolute deadlines are compared with the Date header of the same answer, so a wrong clock on
-// either side does not shift them. Nothing is retried here: the kind of an error tells the caller what to do. Answers
-// are
-// bounded in size, lists in pages.
+// either side does not shift them. This package does not retry. The kind of an error determines the reaction of the
+// caller. Answers are bounded in size, lists in pages.
 package github

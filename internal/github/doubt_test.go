@@ -12,8 +12,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// One 404 about an issue, and one 401, may be a mistake of whoever answered. Only what is said again and again
-// for a while counts.
+// TestOneRefusalEndsNothing checks that a single 404 about an issue, or a single 401, does not count, because the
+// answering server may be wrong. Only an answer that repeats for some time counts.
 func TestOneRefusalEndsNothing(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault githubtest.Fault
@@ -147,7 +147,7 @@ func TestLabelThatIsOnlySaidToBeOff(t *testing.T) {
 	})
 }
 
-// unchecked is a client whose answers are not held against GitHub's description.
+// unchecked returns a client without the check of answers against GitHub's description.
 func unchecked(w *world) func(*Options) {
 	return func(o *Options) { o.Transport = w.sim.Transport() }
 }
@@ -175,12 +175,12 @@ func TestReleaseLeavesANewRequest(t *testing.T) {
 	})
 }
 
-// Somebody edits the nonce in the marker of the claim comment. Whatever comes next repairs it; what is not
-// known to be ours is left alone.
+// TestEditedNonce lets a person edit the nonce in the claim comment's marker. The next write repairs it. A comment of
+// unknown origin stays unchanged.
 func TestEditedNonce(t *testing.T) {
 	for name, c := range map[string]struct {
 		next func(w *world, c *Client) error
-		want int // claim markers of ours afterwards
+		want int // our claim markers afterwards
 	}{
 		"deliver":  {func(w *world, c *Client) error { return deliverWatched(w.Context(), w, c) }, 1},
 		"progress": {func(w *world, c *Client) error { return w.progressed(c) }, 1},

@@ -16,8 +16,8 @@ func forge(w *world, key, by string, n int) {
 	w.sim.AddComment(key, by, fmt.Sprintf(`<!-- retake:claim v1 {"fleet":"night","nonce":"aaaa%04d"} -->`, n))
 }
 
-// TestForgedMarkersEndNothing: what a reader among the collaborators posts on an issue that we hold changes
-// neither whose it is, nor what becomes of it.
+// TestForgedMarkersEndNothing checks that markers by a collaborator with read access do not change the owner or the
+// outcome of a claim.
 func TestForgedMarkersEndNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.must(w.sim.AddRepo(testRepo, "", map[string]string{"reader": "read"}))
@@ -51,8 +51,8 @@ func TestForgedMarkersEndNothing(t *testing.T) {
 	})
 }
 
-// TestAFloodOfForgedMarkers: 1,000 forged markers by 50 collaborators cost one look at each of them within an
-// hour, at most 20 in one reading, and keep us from nothing.
+// TestAFloodOfForgedMarkers posts 1,000 forged markers by 50 collaborators. They cost one lookup per collaborator and
+// hour, at most 20 in one read, and do not hinder the claim.
 func TestAFloodOfForgedMarkers(t *testing.T) {
 	t.Parallel()
 	inWorld(t, func(w *world) {
@@ -65,7 +65,7 @@ func TestAFloodOfForgedMarkers(t *testing.T) {
 		for n := range people * each / 2 {
 			forge(w, w.key, fmt.Sprintf("reader%d", n%people), n)
 		}
-		for n := range 100 { // whose associations are none at all
+		for n := range 100 { // authors without any association
 			forge(w, w.key, fmt.Sprintf("stranger%d", n), n)
 		}
 		c := w.client("retake-bot")

@@ -13,9 +13,10 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// edits are what people do to a claim comment, and whether something else than GitHub has to know the claim.
+// edits are changes of a claim comment by people. known marks the changes after which GitHub does not identify the
+// claim.
 var edits = map[string]struct {
-	does  func(body string) string // empty: the comment is deleted
+	does  func(body string) string // empty for a deleted comment
 	known bool
 }{
 	"marker deleted":  {func(body string) string { _, text, _ := strings.Cut(body, "\n"); return text }, false},
@@ -24,8 +25,8 @@ var edits = map[string]struct {
 	"comment deleted": {func(string) string { return "" }, true},
 }
 
-// A claim is found although somebody has edited or deleted the marker of its comment, and so is its question;
-// what is written next repairs the comment.
+// TestFoundByAnEditedComment checks that a claim and its question are found after a person edited or deleted the marker
+// of the claim comment. The next write repairs the comment.
 func TestFoundByAnEditedComment(t *testing.T) {
 	for name, edit := range edits {
 		for _, asks := range []bool{false, true} {
@@ -78,7 +79,7 @@ func (w *world) editClaim(does func(string) string) {
 	}
 }
 
-// What has ended stays so, whatever somebody does to the comments.
+// TestFoundNothingOfWhatHasEnded checks that edits of comments do not revive an ended claim.
 func TestFoundNothingOfWhatHasEnded(t *testing.T) {
 	for name, ends := range map[string]func(w *world, c *Client) error{
 		"released": func(w *world, c *Client) error {
@@ -106,7 +107,7 @@ func TestFoundNothingOfWhatHasEnded(t *testing.T) {
 	}
 }
 
-// One issue that cannot be read, or is gone, keeps no other from being found.
+// TestFoundBesideOneThatCannotBeRead checks that an unreadable or deleted issue does not hide others.
 func TestFoundBesideOneThatCannotBeRead(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -9,7 +9,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// A task whose labels have earlier names is found by them, also if nothing else names its issue.
+// TestFoundUnderFormerNames checks that a task is found by former label names, even if no other source names its issue.
 func TestFoundUnderFormerNames(t *testing.T) {
 	renamed := func(o *Options) {
 		o.Labels = tracker.Labels{

@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/pages"
 )
 
-// find is what a director that knows nothing finds of the world's issue.
+// find returns the result of FindTasks for the world's issue by a director without a journal.
 func (w *world) find(c *Client) inbox.Found {
 	w.Helper()
 	all, _, err := c.Inbox.FindTasks(w.Context(), testRepo, map[int][]string{1: nil})

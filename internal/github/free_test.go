@@ -10,13 +10,13 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// A label of ours without anybody's claim is taken off after a while, and the issue is offered again if we had
-// taken it.
+// TestFreeALabelWithoutAClaim checks that a claimed label without a claim is removed after a while. The issue is
+// offered again if we removed the task label.
 func TestFreeALabelWithoutAClaim(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
-		for _, r := range w.marked(tracker.MarkClaim) { // somebody deletes our comment
+		for _, r := range w.marked(tracker.MarkClaim) { // a person deletes our comment
 			_, err := c.API.Lane(gate.Claim).Issues.DeleteComment(ctx, "acme", "widgets", r.ID)
 			w.must(err)
 		}
@@ -44,8 +44,8 @@ func TestFreeALabelWithoutAClaim(t *testing.T) {
 	})
 }
 
-// Another fleet of the same account claims the issue between our look at it and our taking the label off: the
-// label is its claim's, and comes on again.
+// TestFreeGivesALabelBack lets another fleet with the same account claim the issue between our read and our removal of
+// the label. The label belongs to that claim and is restored.
 func TestFreeGivesALabelBack(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.sim.AddLabel(w.key, "retake-bot", "agent-claimed")

@@ -92,8 +92,8 @@ func (w *world) probeUntil(c *Client, until time.Time) {
 	}
 }
 
-// TestEachBudgetIsItsOwn: what GraphQL, or search, has used up closes nothing else; a secondary limit is of the
-// credential.
+// TestEachBudgetIsItsOwn checks that an exhausted budget of GraphQL or search does not close other resources. A
+// secondary limit applies to the whole credential.
 func TestEachBudgetIsItsOwn(t *testing.T) {
 	for _, resource := range []string{"graphql", "search"} {
 		inWorld(t, func(w *world) {
@@ -121,8 +121,8 @@ func TestEachBudgetIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestTheLastRequestsAreForQuestions: of the hour's requests a rest is kept for escalations. Nobody is told of
-// a cooldown, since they go on.
+// TestTheLastRequestsAreForQuestions checks that the last requests of the hour are reserved for escalations. The gate
+// does not report a cooldown, because escalations continue.
 func TestTheLastRequestsAreForQuestions(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot", func(o *Options) {

@@ -14,13 +14,13 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// graphQLRequest is a request of ours.
+// graphQLRequest is the body of a GraphQL request.
 type graphQLRequest struct {
 	Query     string
 	Variables map[string]map[string]any
 }
 
-// graphQLBodies are the texts of comments that a request of ours writes.
+// graphQLBodies returns the comment texts in a GraphQL request.
 func graphQLBodies(request []byte) (all []string) {
 	var r graphQLRequest
 	_ = json.Unmarshal(request, &r)
@@ -32,9 +32,8 @@ func graphQLBodies(request []byte) (all []string) {
 	return all
 }
 
-// checkGraphQL holds a request and its answer against GitHub's schema: what was asked for is there, nothing
-// else is, each value has its type, and what may not be null is not. A request that does not fit must have been
-// refused, without data.
+// checkGraphQL checks a request and its answer against GitHub's schema. The answer has exactly the requested fields,
+// each value has its type, and required values are not null. An invalid request must have been refused without data.
 func checkGraphQL(request, answer []byte) error {
 	var r struct{ Query string }
 	var a struct {
@@ -66,7 +65,7 @@ func checkGraphQL(request, answer []byte) error {
 	return fits(a.Data, doc.Operations[0].SelectionSet, "data")
 }
 
-// fits checks an object against what was asked for.
+// fits checks an object against the requested fields.
 func fits(got map[string]any, want ast.SelectionSet, at string) error {
 	want = ofType(want, got["__typename"])
 	if len(got) != len(want) {
@@ -85,8 +84,8 @@ func fits(got map[string]any, want ast.SelectionSet, at string) error {
 	return nil
 }
 
-// ofType is what was asked for of an object of that type, with what fragments ask for; of an object whose type
-// was not asked for, all of it.
+// ofType returns the requested fields for an object of a type, including fragments. If the type was not requested, it
+// returns all fields.
 func ofType(want ast.SelectionSet, name any) (fields ast.SelectionSet) {
 	for _, s := range want {
 		if on, ok := s.(*ast.InlineFragment); !ok {

@@ -20,7 +20,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// hostileTexts are what others may put into any field of ours.
+// hostileTexts are texts by others for any field.
 var hostileTexts = map[string]string{
 	"mention": "@octocat @acme/team please",
 	"closing": "fixes #1, closes acme/widgets#2 and resolves GH-3",
@@ -84,14 +84,15 @@ func fill(v reflect.Value, text string) {
 var (
 	codeHTML = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
 	anyTag   = regexp.MustCompile(`<[^>]*>`)
-	// acts are what GitHub does something with: mentions, references, addresses, alerts, formulas, HTML comments.
+	// acts matches texts that trigger actions by GitHub, such as mentions, references, addresses, alerts, formulas and
+	// HTML comments.
 	acts        = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.|\[[!^]|\$.*\$|<!-`)
 	foreignLink = regexp.MustCompile(`href="(?:[^h"]|h[^t]|https?://(?:[^g]|g[^i]))[^"]*"`)
 )
 
-// TestHostileTextIsInert: whatever stands in any field of an escalation, and in all of them at once, the
-// comment notifies nobody, closes nothing, carries no marker but ours, has the same structure, and stays within
-// GitHub's limit.
+// TestHostileTextIsInert puts hostile texts into each field of an escalation, and into all fields at once. The comment
+// must not notify people or close issues. It has only our marker, the same structure, and a length within GitHub's
+// limit.
 func TestHostileTextIsInert(t *testing.T) {
 	t.Parallel()
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
@@ -121,7 +122,7 @@ func TestHostileTextIsInert(t *testing.T) {
 	}
 }
 
-// harm says what a question does that it must not; empty: nothing.
+// harm describes the forbidden effects of a question, or returns "".
 func harm(body string) string {
 	page := string(githubtest.Render(body))
 	switch {
@@ -134,7 +135,7 @@ func harm(body string) string {
 	return harmOfText(body)
 }
 
-// harmOfText is harm of any text of ours, whose numbers are 7.
+// harmOfText is harm for any of our texts with 7 as the number.
 func harmOfText(body string) string {
 	page := string(githubtest.Render(body))
 	outside := html.UnescapeString(anyTag.ReplaceAllString(codeHTML.ReplaceAllString(page, "<>"), "\x00"))
@@ -156,8 +157,8 @@ func harmOfText(body string) string {
 	return ""
 }
 
-// TestHostileTextInEveryPage: whatever stands in all fields of what we write, it notifies nobody, closes
-// nothing, has no marker but ours, and is ended as we end it.
+// TestHostileTextInEveryPage puts hostile texts into all fields of every page. The page must not notify people or close
+// issues. It has only our marker, and keeps its last line.
 func TestHostileTextInEveryPage(t *testing.T) {
 	t.Parallel()
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})

@@ -52,7 +52,7 @@ func TestIncidentIssue(t *testing.T) {
 			w.Errorf("the next outage is %s, want %s", again, key)
 		}
 		w.wantIncident(key, "open", "Since 22 November 2026")
-		w.sim.SetState(key, "acme", "closed") // a person has seen enough of it
+		w.sim.SetState(key, "acme", "closed") // a person closes it during the outage
 		now.Waiting = outage.Waiting
 		w.ensured(now)
 		w.wantIncident(key, "closed", "acme/gears#12")

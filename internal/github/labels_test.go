@@ -6,8 +6,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestKeepLabel: one of our labels is left, whatever people have put on or taken off; repeated after a failure
-// of any request, and once more, it comes to the same.
+// TestKeepLabel checks that exactly one of our labels remains after any changes by people. A repetition after a failure
+// of any request, and another repetition, have the same result.
 func TestKeepLabel(t *testing.T) {
 	for _, x := range []struct {
 		there  []string

@@ -19,18 +19,18 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// load is a repository whose issues are labelled at once, and a director's workers. Time is that of the bubble:
-// an hour costs no second.
+// load simulates a director's workers and a repository with many issues that are labelled at once. It runs on the
+// bubble's clock.
 type load struct {
 	*testing.T
 	sim     *githubtest.Server
 	client  *Client
-	began   time.Time // when the issues were labelled; zero: not yet
+	began   time.Time // time of the labels, or zero
 	keys    []string
 	mu      sync.Mutex
 	before  int             // requests that made the labels
 	claimed []time.Duration // since the labels, in order
-	refused int             // answers that were a limit of GitHub's, and not our own gate's
+	refused int             // limits reported by GitHub, as opposed to our gate
 }
 
 // latency of one request, about what GitHub takes for a write.
@@ -155,7 +155,7 @@ func (w *load) work(workers int, takes func() time.Duration) {
 	polls.Wait()
 }
 
-// verify holds every issue against what should have become of it.
+// verify compares every issue with the expected outcome.
 func (w *load) verify() {
 	pulls := map[string]int{}
 	for _, i := range w.sim.Issues(testRepo) {
@@ -284,8 +284,8 @@ func bare(r *http.Request, status int, h http.Header) *http.Response {
 	return &http.Response{StatusCode: status, Header: h, Body: http.NoBody, Request: r}
 }
 
-// TestClaimsAreWonOneAfterTheOther: of many issues that are labelled at once the first is claimed as soon as if
-// it were alone, and then one after the other.
+// TestClaimsAreWonOneAfterTheOther checks many issues that are labelled at once. The first claim takes as long as a
+// single claim, and the others follow in sequence.
 func TestClaimsAreWonOneAfterTheOther(t *testing.T) {
 	for _, mode := range []string{"GraphQL", "REST"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// TestNothingForgesAMarkerOrBreaksOut: whatever a worker sends, a comment of ours carries our marker only,
-// mentions nobody, leaks no known secret, stays within GitHub's limit, and its code blocks end where we end
+// TestNothingForgesAMarkerOrBreaksOut checks comments with arbitrary output of workers. A comment has only our marker,
+// stays within GitHub's limit, and does not mention people or leak known secrets. Its code blocks end where we close
 // them.
 func TestNothingForgesAMarkerOrBreaksOut(t *testing.T) {
 	c, err := New(Options{
@@ -50,7 +50,7 @@ func TestNothingForgesAMarkerOrBreaksOut(t *testing.T) {
 			Tried: []string{text.Draw(t, "tried")}, WhyStopped: text.Draw(t, "why"), Ask: text.Draw(t, "ask"),
 			Tail: strings.Repeat(text.Draw(t, "tail"), rapid.SampledFrom([]int{0, 1, 1, 2, 400}).Draw(t, "n")),
 		}
-		e.Tail = e.Tail[:min(len(e.Tail), 32<<10)] // what a container's tail holds
+		e.Tail = e.Tail[:min(len(e.Tail), 32<<10)] // the size of a container's tail
 		body, err := tracker.WithMarker(tracker.Marker{
 			Kind: tracker.MarkBlocked, Fleet: "default", Nonce: e.Nonce,
 			Attempt: e.AttemptID,

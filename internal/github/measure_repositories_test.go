@@ -15,9 +15,9 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// quiet polls so many repositories in which nothing happens, with one credential and the defaults, twice for a
-// time, and says of the second: how many requests there were and how many of them cost one of the hour's, and
-// how long it was from one look at a repository to the next, in order. Time is that of a bubble.
+// quiet polls a number of repositories without changes twice for a time, with one credential and the defaults. For the
+// second time it returns the number of requests, the number of requests that count against the hourly limit, and the
+// sorted intervals between polls of a repository. It runs on the bubble's clock.
 func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests, paid int, between []time.Duration) {
 	t.Helper()
 	sim := githubtest.New(githubtest.Options{Limits: true, RateLimit: limit})
@@ -64,7 +64,7 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 			})
 		})
 	}
-	time.Sleep(lasts) // the first looks list everything
+	time.Sleep(lasts) // the first polls list everything
 	mu.Lock()
 	counts = true
 	mu.Unlock()
@@ -78,7 +78,7 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 	return requests, paid, between
 }
 
-// pollEvery polls a repository until ctx ends, and reports the time between two looks.
+// pollEvery polls a repository until ctx ends, and reports the intervals.
 func pollEvery(ctx context.Context, c *Client, repo string, every time.Duration, looked func(pause time.Duration)) {
 	var last time.Time
 	for cursor := ""; ctx.Err() == nil; {
@@ -95,8 +95,8 @@ func pollEvery(ctx context.Context, c *Client, repo string, every time.Duration,
 	}
 }
 
-// However many repositories there are, a look at one in which nothing has happened costs nothing of GitHub's
-// hourly limit.
+// TestManyQuietRepositoriesCostNothing checks that polls of unchanged repositories do not count against GitHub's hourly
+// limit, for any number of repositories.
 func TestManyQuietRepositoriesCostNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		requests, paid, between := quiet(t, 600, 12500, 5*time.Minute, 12*time.Minute)
@@ -106,14 +106,14 @@ func TestManyQuietRepositoriesCostNothing(t *testing.T) {
 	})
 }
 
-// TestMeasureRepositories prints how many requests many quiet repositories take, and how late they are looked
-// at: docs/specs/kubernetes.md has the figures.
+// TestMeasureRepositories prints the number of requests and the delay of polls for many quiet repositories. The figures
+// are in docs/specs/kubernetes.md.
 func TestMeasureRepositories(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("measures for half a minute: RETAKE_MEASURE=1")
 	}
 	for _, c := range []struct {
-		repos, limit int // of requests in an hour: a token's, or an App's with so many repositories
+		repos, limit int // hourly requests of a token, or of an App with that many repositories
 		every        time.Duration
 	}{
 		{10, 5000, 30 * time.Second},

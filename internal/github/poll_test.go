@@ -89,7 +89,7 @@ func TestFirstPollDoesNotReadHistory(t *testing.T) {
 	})
 }
 
-// TestPollReadsOnByTime: more changes than a page, among them many of one second, and a change between two pages.
+// TestPollReadsOnByTime polls more changes than fit on a page, with many in one second and a change between two pages.
 func TestPollReadsOnByTime(t *testing.T) {
 	inWorld(t, func(w *world) {
 		cursor := api.Format(time.Now())

@@ -138,7 +138,7 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 			lacks = append(lacks, r.permission)
 		case err != nil && api.KindOf(err) != api.KindNotFound && api.StatusOf(err) != http.StatusConflict &&
 			api.StatusOf(err) != http.StatusUnprocessableEntity:
-			// an empty repository, or no such branch
+			// an empty repository, or a missing branch
 			return lacks, err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// TestInspectReadsWhatGitHubTells: of a token's account, and of what is told in headers only.
+// TestInspectReadsWhatGitHubTells checks the token's account and the data that comes only in headers.
 func TestInspectReadsWhatGitHubTells(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ends := time.Now().Add(time.Hour).UTC().Truncate(time.Second)
@@ -38,8 +38,7 @@ func TestInspectReadsWhatGitHubTells(t *testing.T) {
 	})
 }
 
-// TestPreflightOfARepository: what it says of itself, which labels it lacks, and which permissions are missing
-// to read it.
+// TestPreflightOfARepository checks the repository's settings, missing labels, and missing permissions to read them.
 func TestPreflightOfARepository(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -29,7 +29,7 @@ func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 			w.sim.AddLabel(w.key, "acme", "agent-blocked")
 		}
 		w.sim.RemoveLabel(w.key, "acme", "agent-blocked")
-		// What was delivered meanwhile is not blocked either, by a repetition that comes late.
+		// A late repetition does not block an issue that was delivered in the meantime.
 		w.claimed(w.client("retake-bot"))
 		w.must(deliverWatched(ctx, w, w.client("retake-bot")))
 		time.Sleep(time.Minute)
@@ -48,7 +48,7 @@ func TestEscalationIsNotRepeatedOverAHuman(t *testing.T) {
 	})
 }
 
-// A question that a person deletes as soon as it is shown has been asked: it is not asked once more.
+// TestDeletedWhileItIsAsked checks that a question is not repeated if a person deletes it immediately.
 func TestDeletedWhileItIsAsked(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.claimed(w.client("retake-bot"))
@@ -71,9 +71,9 @@ func TestDeletedWhileItIsAsked(t *testing.T) {
 	})
 }
 
-// A question that a person deletes while the director that asked it is killed is asked once more: nothing tells
-// its successor that it was asked. Not even the blocked label does, which may be an earlier question's, or a
-// person's.
+// TestDeletedWhileTheDirectorIsKilled checks that a question is repeated if a person deletes it while its director is
+// killed. The successor cannot know that it was posted. Even the blocked label proves little, because an earlier
+// question or a person may have added it.
 func TestDeletedWhileTheDirectorIsKilled(t *testing.T) {
 	// thread, issue and question were requested: the label, reading it back, the claimed label
 	for stop := 4; stop <= 6; stop++ {
@@ -100,8 +100,8 @@ func TestDeletedWhileTheDirectorIsKilled(t *testing.T) {
 	}
 }
 
-// Something between GitHub and us says that a comment was written, and has passed nothing on: it is written by
-// the repetition.
+// TestACommentThatIsSaidToBeThere lets a proxy between GitHub and the client confirm a comment without forwarding it.
+// The repetition writes the comment.
 func TestACommentThatIsSaidToBeThere(t *testing.T) {
 	for _, name := range []string{"escalate", "release", "reclaim", "claim", "remind"} {
 		t.Run(name, func(t *testing.T) {

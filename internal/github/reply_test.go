@@ -48,7 +48,7 @@ func TestRepliesAreShort(t *testing.T) {
 	}
 }
 
-// TestAReplyForEachText: the same comment once more is answered once, an edit of it anew.
+// TestAReplyForEachText checks that a repeated comment gets one reply, and an edited comment gets a new reply.
 func TestAReplyForEachText(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")
@@ -99,8 +99,8 @@ func TestProgressIsOneCommentAndSaysNothingTwice(t *testing.T) {
 	})
 }
 
-// TestWhatWaitsLinksItsQuestion: the latest, from the claim comment and from a reply, also for a client that
-// remembers nothing.
+// TestWhatWaitsLinksItsQuestion checks that the claim comment and replies link the latest question, even for a client
+// without memory.
 func TestWhatWaitsLinksItsQuestion(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx := w.Context()
@@ -157,8 +157,8 @@ func TestDeliverFindsThePullRequest(t *testing.T) {
 		}
 		w.wantLabels("agent-review")
 
-		// A human closes it; the next task of the issue pushes a branch of the same name and gets a pull
-		// request of its own.
+		// A human closes it. The next task of the issue pushes a branch with the same name and gets a separate pull
+		// request.
 		w.sim.SetState(testRepo+"#2", "acme", "closed")
 		if again, err := c.Deliveries.Deliver(ctx, req); err != nil || again != got {
 			w.Errorf("again = %+v, %v", again, err)

@@ -167,7 +167,7 @@ func TestAnUnchangedPullRequestCostsNothing(t *testing.T) {
 		w.pull(c)
 		first := w.pull(c) // now GitHub knows whether it can be merged
 		for range 3 {
-			time.Sleep(time.Hour) // nobody's right is remembered that long
+			time.Sleep(time.Hour) // cached permissions expire earlier
 			before := len(w.sim.Requests())
 			if again := w.pull(c); !reflect.DeepEqual(again, first) || len(again.Changes) != 1 ||
 				len(again.Failing) != 1 {
@@ -186,7 +186,7 @@ func TestAnUnchangedPullRequestCostsNothing(t *testing.T) {
 	})
 }
 
-// TestChecksThatTheTokenMayNotReadAreLeftOut, so that a pull request is watched all the same.
+// TestChecksThatTheTokenMayNotReadAreLeftOut checks that a pull request is watched without its checks.
 func TestChecksThatTheTokenMayNotReadAreLeftOut(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {

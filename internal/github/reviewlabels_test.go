@@ -10,9 +10,9 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// Work may be so short that the claim and the delivery change labels in the same second. What the claim has
-// taken off stays off, also when the answer to the delivery was lost and it is repeated: the label of tasks on
-// an issue in review would be a new task.
+// TestADeliveryInTheSecondOfItsClaim checks work so short that the claim and the delivery change labels in the same
+// second. The labels that the claim removed stay off, even if the answer to the delivery was lost and the delivery is
+// repeated. A task label on an issue in review would start a new task.
 func TestADeliveryInTheSecondOfItsClaim(t *testing.T) {
 	quick := func(o *Options) { o.MinBetweenWrites, o.LeastBetween = time.Millisecond, time.Millisecond }
 	for name, before := range map[string]func(ctx context.Context, w *world, c *Client) error{

@@ -35,7 +35,8 @@ var away = map[string]func(*http.Request) (*http.Response, error){
 	},
 }
 
-// TestWhatWasNotSentSaysNothingOfGitHub: a transport that refuses by itself, as one without the lease does.
+// TestWhatWasNotSentSaysNothingOfGitHub covers a transport that refuses requests locally, for example without the
+// lease.
 func TestWhatWasNotSentSaysNothingOfGitHub(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)
@@ -113,7 +114,8 @@ func (w *world) probed(fail func(*http.Request) (*http.Response, error)) {
 	w.claimed(c)
 }
 
-// TestWhatIsNoOutage: refusals are answers, and so is anything between two failures; who gives up says nothing.
+// TestWhatIsNoOutage checks that refusals are answers, that any answer between two failures resets the count, and that
+// a canceled request does not count.
 func TestWhatIsNoOutage(t *testing.T) {
 	for name, between := range map[string]func(w *world, c *Client){
 		"an answer": func(w *world, c *Client) { _, _ = c.Inbox.Poll(w.Context(), testRepo, "") },

@@ -55,7 +55,7 @@ func (w *world) withoutGraphQL() {
 		"^/graphql$"))
 }
 
-// inWorld runs f in a bubble of its own.
+// inWorld runs f in a separate bubble.
 func inWorld(t *testing.T, f func(w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(newWorld(t)) })
@@ -115,7 +115,7 @@ func (w *world) inject(f githubtest.Fault) {
 	}
 }
 
-// labelEvents are the label changes by logins of ours, as "+agent-claimed".
+// labelEvents returns the label changes by our logins, such as "+agent-claimed".
 func (w *world) labelEvents() []string {
 	var all []string
 	for _, e := range w.sim.Events(w.key) {
@@ -167,7 +167,7 @@ func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f
 // validated counts the exchanges that were held against the description.
 var validated atomic.Int64
 
-// checked fails the test when a request of ours or an answer of the stand-in does not fit the description.
+// checked fails the test if a request or an answer of the stand-in does not match the description.
 func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 	router, err := description()
 	if err != nil {
@@ -209,8 +209,7 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 
 var commentPath = regexp.MustCompile(`/issues/(\d+/comments|comments/\d+)$`)
 
-// unmarked reports whether a request writes a comment that does not begin with a marker. None may, in no test
-// of the package.
+// unmarked reports whether a request writes a comment without a leading marker. All tests of the package forbid it.
 func unmarked(r *http.Request, body []byte) bool {
 	if strings.HasSuffix(r.URL.Path, "/graphql") {
 		return slices.ContainsFunc(graphQLBodies(body),
@@ -256,7 +255,7 @@ func checkAnswer(in *openapi3filter.RequestValidationInput, resp *http.Response,
 	})
 }
 
-// asError is the *Error of err; the test ends if there is none.
+// asError returns the *Error in err. It stops the test if err does not contain an *Error.
 func asError(t *testing.T, err error) *api.Error {
 	t.Helper()
 	var e *api.Error

@@ -17,7 +17,7 @@ import (
 // wholeTask claims an issue and hands its work in.
 var wholeTask = inOrder(claimOnce, deliverWatched)
 
-// TestWritesOfATask: what a task costs that succeeds at once. Its pull request is apart.
+// TestWritesOfATask counts the requests of a task that succeeds immediately. The pull request is counted separately.
 func TestWritesOfATask(t *testing.T) {
 	for mode, most := range map[string]int{"GraphQL": 4, "REST": 5} {
 		t.Run(mode, func(t *testing.T) {
@@ -39,9 +39,9 @@ func TestWritesOfATask(t *testing.T) {
 	}
 }
 
-// TestLabelsThatAPersonChangesAtTheSameMoment: at each request of a task, just before it has its effect and
-// just after, somebody puts a label on and takes another one off, or the same one. Both stay as that somebody
-// wanted it, also if the director ends there and the next one goes on.
+// TestLabelsThatAPersonChangesAtTheSameMoment lets a person change labels around the effect of each request of a task.
+// The person adds a label and removes a different label or the same label. Both changes persist, even if the director
+// ends there and its successor continues.
 func TestLabelsThatAPersonChangesAtTheSameMoment(t *testing.T) {
 	for mode, setUp := range modes {
 		for _, who := range []string{"acme", "retake-bot"} { // the second by hand: it is a person's account
@@ -107,8 +107,8 @@ func changedAt(t *testing.T, setUp func(*world), who string, at int, after, dies
 	return reached
 }
 
-// TestMutationsThatFailAlone: of the mutations in a request one is refused, and the others are carried out.
-// What is missing is done in another way, also if the director ends right there.
+// TestMutationsThatFailAlone refuses one mutation of a request while the others succeed. Other requests make the
+// missing change, even if the director ends at that point.
 func TestMutationsThatFailAlone(t *testing.T) {
 	for _, name := range []string{
 		"addLabelsToLabelable", "removeLabelsFromLabelable", "addComment",
@@ -151,8 +151,8 @@ func TestMutationsThatFailAlone(t *testing.T) {
 	}
 }
 
-// TestGraphQLThatIsAway: the director goes on with REST alone, at once or with its next try, and comes back to
-// GraphQL by itself.
+// TestGraphQLThatIsAway checks that the director continues with REST only, immediately or with its next try, and later
+// returns to GraphQL.
 func TestGraphQLThatIsAway(t *testing.T) {
 	for name, f := range map[string]githubtest.Fault{
 		"not there":   githubtest.ServerError(http.StatusNotFound),
@@ -187,8 +187,8 @@ func TestGraphQLThatIsAway(t *testing.T) {
 	}
 }
 
-// TestGraphQLWhosePointsAreSpent: they are a budget of their own. What REST can do does not wait an hour for
-// them, and nothing is asked of GraphQL meanwhile.
+// TestGraphQLWhosePointsAreSpent checks that GraphQL's points are a separate budget. REST does not wait an hour for
+// them, and GraphQL is unused in that time.
 func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)
@@ -209,8 +209,8 @@ func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 	})
 }
 
-// TestGraphQLWhosePointsAreNearlySpent: what is kept of an hour is kept of GraphQL's points, too, and REST does
-// the work meanwhile.
+// TestGraphQLWhosePointsAreNearlySpent checks that the hourly reserve also applies to GraphQL's points, and that REST
+// takes over.
 func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
 	inWorld(t, func(w *world) {
 		modes["GraphQL"](w)
