@@ -19,7 +19,7 @@ func occupy(t *testing.T, port int) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
-// freePort is one that a server had chosen.
+// freePort returns a port that a server has chosen and released.
 func freePort(t *testing.T) int {
 	t.Helper()
 	s := start(t, loopback(t))
@@ -66,7 +66,7 @@ func TestTakenPortAtTheFirstStartIsReplaced(t *testing.T) {
 		t.Errorf("port %d, then %d", chosen, b.port)
 	}
 	stop(t, b)
-	o.Port = freePort(t) // a changed configuration chooses anew
+	o.Port = freePort(t) // a changed configuration leads to a new choice
 	if b = start(t, o); b.port != o.Port {
 		t.Errorf("port %d, want the newly configured %d", b.port, o.Port)
 	}

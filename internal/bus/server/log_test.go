@@ -9,7 +9,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// What a client does that is refused costs the director's log a few lines, however often and long it is.
+// Refused actions of a client cost only a few lines in the director's log, regardless of their number and length.
 func TestRefusalsTakeAFewLines(t *testing.T) {
 	core, logged := observer.New(zapcore.WarnLevel)
 	l := newServerLog(zap.New(core))

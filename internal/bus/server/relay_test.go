@@ -29,8 +29,8 @@ func dialFrom(t *testing.T, from, to string) (net.Conn, error) {
 
 func (s *Server) address(host string) string { return net.JoinHostPort(host, strconv.Itoa(s.port)) }
 
-// Two hostile sources open connections as fast as they can, and keep them open, signed in or not; an honest one
-// comes in all the same.
+// Two hostile sources open connections as fast as they can and keep them open, with and without signing in. An honest
+// client can still connect.
 func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 	o := loopback(t)
 	o.MaxWorkers = 3
@@ -174,7 +174,7 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// What comes in faster than a connection may is late, and whole.
+// Data above the rate limit of a connection arrives late but complete.
 func TestARelaySlowsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		outside, near := net.Pipe()
@@ -202,7 +202,7 @@ func TestARelaySlowsDown(t *testing.T) {
 	})
 }
 
-// Somebody outside who does not read is left after a while.
+// The relay drops a remote peer that does not read.
 func TestARelayLeavesWhoDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, near := net.Pipe()
@@ -221,7 +221,7 @@ func TestARelayLeavesWhoDoesNotRead(t *testing.T) {
 	})
 }
 
-// Where others than this machine can listen in, the bus speaks TLS and nothing else.
+// On hosts that other machines can reach, the bus accepts only TLS.
 func TestListenersForOthersSpeakTLS(t *testing.T) {
 	t.Parallel()
 	host := outwardAddress(t)
@@ -272,7 +272,7 @@ func outwardAddress(t *testing.T) string {
 	return ""
 }
 
-// A relay before another server passes TLS on as it is.
+// A relay in front of another server forwards TLS unchanged.
 func TestARelayOfItsOwn(t *testing.T) {
 	host := outwardAddress(t)
 	s := start(t, Options{Dir: t.TempDir(), ListenHosts: []string{host}})

@@ -122,7 +122,7 @@ func TestKeysThatOthersCanReadAreRefused(t *testing.T) {
 	}
 }
 
-// What a version without keys has stored is read on, whenever the move to the new accounts was cut off.
+// Streams from a version without keys stay readable, even after an interruption during the move to the new accounts.
 func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 	o := loopback(t)
 	store(t, o.Dir)
@@ -170,8 +170,8 @@ func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 	}
 }
 
-// An earlier version that ran again in between has streams of its own: they are what ran last. What they take
-// the place of is kept.
+// If an earlier version ran again in between, its streams are the latest and replace the others, which are kept
+// aside.
 func TestStreamsOfAnEarlierVersionThatRanAgain(t *testing.T) {
 	o := loopback(t)
 	store(t, o.Dir)
@@ -216,7 +216,7 @@ func TestStreamsOfAnEarlierVersionThatRanAgain(t *testing.T) {
 	}
 }
 
-// store is what the server did before it had keys: two accounts by name.
+// store stores messages like a server without keys: in two accounts with names.
 func store(t *testing.T, dir string) {
 	t.Helper()
 	users := []*natsd.User{}
