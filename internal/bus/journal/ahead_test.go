@@ -18,7 +18,7 @@ import (
 	"retake/internal/patience"
 )
 
-// consumer is one whose requests are seen.
+// consumer records the requests of a consumer.
 type consumer struct {
 	jetstream.Consumer
 	asked func(request int) error // before each; an error is its answer
@@ -41,7 +41,7 @@ func (c *consumer) Fetch(n int, o ...jetstream.FetchOpt) (jetstream.MessageBatch
 	return c.Consumer.Fetch(n, o...)
 }
 
-// watched is a stream whose readers are seen.
+// watched records the consumers of a stream.
 type watched struct {
 	jetstream.Stream
 	consume        func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error)
@@ -118,7 +118,7 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 	if w.consumers != 1 || w.got > 0 {
 		t.Errorf("%d consumers, and %d batches were asked for by themselves; want one that has all", w.consumers, w.got)
 	}
-	from, err := j.live.before(ctxFor(t), last-aheadFrom+2) // a few are asked for one by one
+	from, err := j.live.before(ctxFor(t), last-aheadFrom+2) // few batches are requested individually
 	if err == nil {
 		head, err = allInOrder(t, j.Journal, from, func(chain.Record) error { return nil })
 	}
@@ -214,7 +214,7 @@ func noConsumer(t *testing.T, s jetstream.Stream, name string) {
 	}
 }
 
-// An error of who takes the batches ends the reading at once, and nothing of it is left; so does the end of its
+// An error of the callback ends the reading at once and leaves no consumer behind. The same holds for the end of the
 // context.
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
@@ -248,8 +248,8 @@ func TestReadAheadEnds(t *testing.T) {
 	}
 }
 
-// However many read at once, slowly or not, the server never finds that the journal's connection does not read:
-// appends go over it, too.
+// Many concurrent readers, slow or fast, must not make the journal's connection a slow consumer, because appends use
+// it too.
 func TestManyReadAhead(t *testing.T) {
 	t.Parallel()
 	s, err := start(t.TempDir())

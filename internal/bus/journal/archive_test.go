@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// long appends batches similar to the director's.
+// long appends batches that resemble real batches.
 func (k *director) long(n int) {
 	k.t.Helper()
 	for range n {
@@ -36,7 +36,7 @@ func (k *director) long(n int) {
 	}
 }
 
-// save saves a snapshot and retires what it can, as housekeeping does.
+// save saves a snapshot and retires batches, like the director's housekeeping.
 func (k *director) save() {
 	k.t.Helper()
 	ctx := ctxFor(k.t)
@@ -154,7 +154,7 @@ func TestAYearOfJournal(t *testing.T) {
 	}
 }
 
-// Archived batches are read as if they were live. An interruption between archiving and purging changes nothing.
+// Archived batches are read like live batches. An interruption between archiving and purging has no effect.
 func TestRetiredBatchesAreRead(t *testing.T) {
 	t.Parallel()
 	k := begun(t)
@@ -252,7 +252,8 @@ func TestDamagedSegmentsAreNamed(t *testing.T) {
 	}
 }
 
-// An export brings back the same journal, also one whose beginning is gone, and the director goes on behind it.
+// An import restores the exported journal, even if its first batches are missing, and the director continues after
+// it.
 func TestExportAndImport(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]time.Duration{"from the beginning": 0, "the beginning is gone": time.Hour} {
@@ -297,8 +298,8 @@ func TestExportAndImport(t *testing.T) {
 	}
 }
 
-// TestAnInterruptedImportIsNoticed checks that neither the director that imported nor another one, which has read
-// nothing of the journal, takes a part of it for the whole.
+// TestAnInterruptedImportIsNoticed checks that no director accepts a partial import as the whole journal, including a
+// director without earlier knowledge of the journal.
 func TestAnInterruptedImportIsNoticed(t *testing.T) {
 	t.Parallel()
 	k := begun(t)
@@ -337,7 +338,7 @@ func TestAnInterruptedImportIsNoticed(t *testing.T) {
 	other.mustRead(chain.Head{}, 50)
 }
 
-// TestFindDisturbsNobody reads a journal beside its director, and changes nothing.
+// TestFindDisturbsNobody reads a journal during its use by a director without changing it.
 func TestFindDisturbsNobody(t *testing.T) {
 	t.Parallel()
 	k := begun(t)

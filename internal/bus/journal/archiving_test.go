@@ -19,7 +19,7 @@ type archiving struct {
 	do    func()
 }
 
-// CreateConsumer reads ahead, and archives before what follows the first request.
+// CreateConsumer returns a consumer that archives before its second request. It requires ahead.
 func (a *archiving) CreateConsumer(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 	if !a.ahead {
 		return nil, errNoRoom

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the table of damages in docs/specs/journal.md")
 
-// The journal that is damaged: two block files of the server's, and a snapshot in the second one.
+// The damaged journal has two block files on the server, and a snapshot in the second.
 const (
 	damageBatches  = 40
 	damageBytes    = 256 << 10
@@ -32,7 +32,7 @@ func damageBatch(seq int) []byte {
 	return append(fmt.Appendf(nil, "batch %02d ", seq), bytes.Repeat([]byte{'a' + byte(seq%26)}, damageBytes)...)
 }
 
-// damages are what disks, file systems and people do to the folder of the journal's stream.
+// damages are changes by disks, file systems and people to the folder of the journal's stream.
 var damages = []struct {
 	name string
 	do   func(t *testing.T, stream string)
@@ -146,7 +146,7 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-// stateAt is what the batches lead to: their first words.
+// stateAt returns the state after the first seq batches: their first words.
 func stateAt(seq int) (state []byte) {
 	for n := 1; n <= seq; n++ {
 		state = append(state, damageBatch(n)[:9]...)
@@ -154,7 +154,7 @@ func stateAt(seq int) (state []byte) {
 	return state
 }
 
-// readBack does what the director does at boot.
+// readBack reads the journal like the director at boot.
 func readBack(t *testing.T, dir string) (state []byte, err error) {
 	s, err := start(filepath.Join(dir, "bus"))
 	if err != nil {
@@ -206,7 +206,7 @@ func TestDamageIsNoticed(t *testing.T) {
 	documented(t, "damages", table)
 }
 
-// noticed damages a copy of a journal and returns how the documentation describes what is found.
+// noticed damages a copy of a journal and returns the reported damage in the words of the documentation.
 func noticed(t *testing.T, base, name string, do func(t *testing.T, stream string)) string {
 	t.Helper()
 	at := copied(t, base)
@@ -232,7 +232,7 @@ func noticed(t *testing.T, base, name string, do func(t *testing.T, stream strin
 	return "intact"
 }
 
-// documented compares a part of docs/specs/journal.md, between two marks, with what a test found.
+// documented compares the text between two marks in docs/specs/journal.md with the test's result.
 func documented(t *testing.T, name, is string) {
 	t.Helper()
 	const file = "../../../docs/specs/journal.md"
@@ -254,8 +254,8 @@ func documented(t *testing.T, name, is string) {
 	overwrite(t, file, []byte(before+begin+is+end+after))
 }
 
-// TestAJournalIsReplaced sets a damaged journal aside with everything readable. The new one begins empty, also for
-// the mirror of the old one.
+// TestAJournalIsReplaced sets a damaged journal aside with everything readable. The new journal begins empty, and so
+// does its mirror.
 func TestAJournalIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := lived(t, true, false)

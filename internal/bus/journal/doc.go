@@ -1,12 +1,12 @@
 // Package journal stores the director's decisions in a NATS stream. Each batch names the digest of all batches before
-// it (package chain). Beside the stream are snapshots of the state that the batches lead to, an archive of batches that
-// left the stream, and a mirror of the journal's end outside the server.
+// it (package chain). In addition to the stream there are snapshots of the resulting state, an archive of batches
+// that left the stream, and a mirror of the journal's end outside the server.
 //
 // # Invariants
 //
 //   - An append succeeds only after the sequence that the caller expects, so two directors never both write. An
-//     append that timed out is read back by its batch id before anything is concluded. ErrUnsure is returned
-//     only if that fails too.
+//     append that timed out is read back by its batch id before anything is concluded. ErrUnsure is returned only if
+//     that also fails.
 //   - A damaged journal is never replayed as if it were intact. The error is chain.ErrDamaged with the exact place.
 //   - Batches prefetched by a consumer are only a hint. Each is taken in order and checked by the chain, and a
 //     missing one is requested individually.

@@ -12,9 +12,9 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Export writes the journal to a file: all batches, archived and live, and the newest readable snapshot. A
-// *chain.Damage tells where the journal differs from what was written, and then no file is written. If another
-// director archives batches meanwhile, where this process cannot read them, Export starts again.
+// Export writes the journal to a file: all batches, archived and live, and the newest readable snapshot. If the
+// journal is damaged, Export returns a *chain.Damage with the location and writes no file. If another director
+// archives batches during the export, where this process cannot read them, Export starts again.
 func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, err error) {
 	for range exportTries {
 		if end, err = j.export(ctx, file); !errors.Is(err, errLeft) {
@@ -24,7 +24,7 @@ func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, e
 	return end, err
 }
 
-// exportTries bounds these restarts. A director archives at least a thousand batches at a time, or those of a
+// exportTries bounds these restarts. A director archives at least a thousand batches at a time, or the batches of a
 // day.
 const exportTries = 3
 

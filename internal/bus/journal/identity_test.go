@@ -14,8 +14,7 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// A journal that was replaced on purpose is another one: what other directors know of the one before says
-// nothing of it.
+// A deliberately replaced journal gets a new identity. Knowledge about its predecessor no longer applies.
 func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 	t.Parallel()
 	for _, grown := range []int{0, 2, 9} { // shorter or longer than the known journal
@@ -27,7 +26,7 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 				hot := other.mustRead(chain.Head{}, 6)
 				mustDo(t, os.MkdirAll(other.o.Archive.Dir, 0o700))
 				mustDo(t, os.WriteFile(chain.SegmentPath(other.o.Archive.Dir, 1, 4), nil, 0o600))
-				for range 2 { // twice: it may have missed more than one
+				for range 2 { // twice, because a director can miss several replacements
 					one.replace()
 				}
 				for i := range grown {
@@ -65,7 +64,7 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 	}
 }
 
-// Nobody replaced it: that somebody made it again because it was gone excuses nothing.
+// Recreating a lost journal is not a replacement, so the loss counts as damage.
 func TestAJournalThatIsMadeAgainIsDamaged(t *testing.T) {
 	t.Parallel()
 	one := begun(t)
@@ -92,7 +91,7 @@ func TestAJournalThatIsMadeAgainIsDamaged(t *testing.T) {
 	}
 }
 
-// An import replaces the journal that was exported, wherever it is brought to.
+// An import replaces the exported journal on any server.
 func TestAnImportIsAnotherJournal(t *testing.T) {
 	t.Parallel()
 	one := begun(t)
@@ -187,7 +186,7 @@ func TestWhatAnotherDirectorHasArchivedIsNotMissed(t *testing.T) {
 	}
 }
 
-// A rebuild that comes late replaces the journal that it was begun for, and none that another director has begun since.
+// A late rebuild replaces only the journal that it was started for, and leaves a newer journal intact.
 func TestALateRebuildLeavesAnotherJournalAlone(t *testing.T) {
 	t.Parallel()
 	late := begun(t)
@@ -196,7 +195,7 @@ func TestALateRebuildLeavesAnotherJournalAlone(t *testing.T) {
 	one.mustRead(chain.Head{}, 3)
 	mustDo(t, late.Close())
 	asked := false
-	late.o.Leads = func() bool { // it leads at the check, and loses the lease a moment later
+	late.o.Leads = func() bool { // leads at the check, but loses the lease right after it
 		if !asked {
 			asked = true
 			one.replace()

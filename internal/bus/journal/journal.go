@@ -18,8 +18,8 @@ var (
 	// ErrRefused: another process appended to the journal first. Permanent: this writer must discard its
 	// decisions.
 	ErrRefused = errors.New("journal: append refused: another director writes this journal")
-	// ErrUnsure: an append was not acknowledged, and reading it back failed too. The batch may or may not be
-	// stored.
+	// ErrUnsure means that an append was not acknowledged and that reading it back also failed. The batch may or may
+	// not be stored.
 	ErrUnsure = errors.New("journal: append unsure: neither acknowledged nor readable")
 	// ErrSnapshot: one of the kept snapshots cannot be read. Nothing leaves the live journal until SaveSnapshot
 	// has replaced it.
@@ -37,7 +37,7 @@ const (
 	appendAttempts = 3
 )
 
-// Options tell where a journal is, and what may be done to it.
+// Options configure the location of a journal and the permitted changes.
 type Options struct {
 	JS      jetstream.JetStream
 	Suffix  string // of the names of the stream and the stores
@@ -49,7 +49,7 @@ type Options struct {
 	Bytes    int64      // capacity of the stream
 	Replicas int        // of stream and stores
 	Shared   bool       // other directors may have archived parts of the journal
-	Leads    link.Leads // whether this process alone may change the journal
+	Leads    link.Leads // reports whether this process alone may change the journal
 	Log      *zap.Logger
 }
 
@@ -100,7 +100,7 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 	return newJournal(o, p, stream, store), nil
 }
 
-// Find opens an existing journal for reading. It changes nothing on this machine, because another process may be
+// Find opens an existing journal for reading. It makes no changes on this machine, because another process may be
 // changing it.
 func Find(ctx context.Context, o Options) (*Journal, error) {
 	p := newPosition(o)
@@ -274,9 +274,9 @@ func (j *Journal) SaveSnapshot(ctx context.Context, at chain.Head, state []byte)
 }
 
 // LoadSnapshot passes the newest snapshot to restore. If that snapshot cannot be read or restore rejects it,
-// LoadSnapshot logs this and tries the one before. It returns the head of the restored snapshot, whose digest
-// is unknown if the snapshot is older than the chain. If none can be restored it returns the zero Head, and the
-// journal has to provide the whole state. An error means that the server did not answer.
+// LoadSnapshot logs this and tries the one before. It returns the head of the restored snapshot, with an unknown
+// digest if the snapshot is older than the chain. If none can be restored it returns the zero Head, and the journal
+// has to provide the whole state. An error means that the server did not answer.
 func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) error) (chain.Head, error) {
 	return j.snapshots.load(ctx, restore)
 }

@@ -152,7 +152,7 @@ func TestTimedOutAppendIsReadBack(t *testing.T) {
 	}
 }
 
-// second stores nothing at the first try.
+// second drops the first attempt.
 func second(try int, s func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
 	if try == 1 {
 		return nil, context.DeadlineExceeded

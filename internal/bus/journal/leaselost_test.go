@@ -13,7 +13,8 @@ import (
 	"retake/internal/bus/link"
 )
 
-// A leader that was stopped for longer than its lease wakes anywhere: what it would do to the journal next is not done.
+// A paused leader may resume at any point after its lease has ended. It must not perform its next change to the
+// journal.
 func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	asked, most := 0, 0
 	j := begun(t)
@@ -65,8 +66,8 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	}
 }
 
-// Nor does it do anything to the journal that another director has begun meanwhile, even if nothing told it
-// that its lease is over.
+// It also leaves a journal alone that another director has since created, even if it does not notice the end of its
+// lease.
 func TestWhatComesLateIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
 	late := begun(t)

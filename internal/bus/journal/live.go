@@ -94,8 +94,8 @@ func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	return at, nil
 }
 
-// checkJoint checks that the batch at a head is the one that the head describes. Batches after it would show a
-// difference through their digests, but there may be none.
+// checkJoint checks that the batch at a head matches the head. Later batches would show a difference through their
+// digests, but there may be no later batches.
 func (l *live) checkJoint(ctx context.Context, at chain.Head, by string, first, last uint64) error {
 	if at.Seq == 0 || !at.Known() || at.Seq < first || at.Seq > last {
 		return nil

@@ -143,7 +143,7 @@ func openAs(t *testing.T, o Options) *director {
 	return d
 }
 
-// begun creates a journal on the common server.
+// begun creates a journal on the shared server.
 func begun(t *testing.T) *director {
 	t.Helper()
 	o := options(t, common.js)
@@ -174,7 +174,7 @@ func (d *director) beside() *director {
 	return openAs(d.t, d.o.in(d.t.TempDir()))
 }
 
-// read replays behind a head, and returns how many batches that were.
+// read replays the batches after a head, and returns their number.
 func (d *director) read(after chain.Head) (n int, head chain.Head, err error) {
 	d.t.Helper()
 	head, err = d.Replay(ctxFor(d.t), after, func(uint64, []byte) error { n++; return nil })

@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// noLeader is what a cluster answers while its servers elect one.
+// noLeader is the response of a cluster during an election.
 var noLeader = &jetstream.APIError{Code: 503, ErrorCode: 10008, Description: "JetStream system temporarily unavailable"}
 
 // sick is a stream that does not give its batches for a while.
@@ -103,8 +103,8 @@ func TestAnOutageIsNoDamage(t *testing.T) {
 	}
 }
 
-// A reader beside a leader may reach a batch at the moment when it is archived. A server that is shutting down
-// denies having any batch.
+// A concurrent reader may request a batch during its archiving. A server that is shutting down reports batches as
+// missing.
 func TestABatchThatIsMissedForAMomentIsNoDamage(t *testing.T) {
 	j := begun(t)
 	j.more(5)

@@ -8,9 +8,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Records passes every batch after a head to fn, in order, first from the archive and then from the live
-// journal. It returns the last head. A *chain.Damage tells where the journal differs from what was written. All
-// batches before that place have been passed to fn. An error of fn ends the reading.
+// Records passes every batch after a head to fn, in order, first from the archive and then from the live journal. It
+// returns the last head. If the journal is damaged, the error is a *chain.Damage with the location, and fn has
+// received all earlier batches. An error of fn ends the reading.
 func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.Record) error) (chain.Head, error) {
 	first, last, err := j.live.bounds(ctx)
 	if err != nil {

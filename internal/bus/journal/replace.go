@@ -13,10 +13,10 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Replace sets a possibly damaged journal aside and begins a new, empty one without snapshots. All readable parts
-// of the old journal are then in the file aside, in the format of an export, and its archive is in a directory
-// beside it. The file must not exist. After a failure or an interruption, another call with another file
-// completes the replacement.
+// Replace sets a possibly damaged journal aside and begins a new, empty one without snapshots. All readable parts of
+// the old journal are then in the file aside, in the format of an export, and its archive is in an adjacent
+// directory. The file must not exist. After a failure or an interruption, another call with another file completes
+// the replacement.
 func (j *Journal) Replace(ctx context.Context, aside string) error {
 	if err := j.replace(ctx, aside); err != nil {
 		return fmt.Errorf("journal: replace: %w", err)
@@ -49,7 +49,7 @@ func (j *Journal) replace(ctx context.Context, aside string) error {
 	return j.ensure(ctx, nil, j.position.next(""))
 }
 
-// ensure gives the journal an identity, and creates its stream if there is none.
+// ensure gives the journal an identity, and creates its stream if it is missing.
 func (j *Journal) ensure(ctx context.Context, there jetstream.Stream, i identity) error {
 	_, _, err := j.site.ensure(ctx, there, i)
 	if err == nil {
@@ -86,7 +86,7 @@ func (j *Journal) salvage(ctx context.Context, file string) error {
 			if err == nil {
 				err = w.State(chain.State{Head: at, Data: state})
 			} else if !link.Outage(err) {
-				err = nil // the rest says nothing about it
+				err = nil // not an error of the reading
 			}
 			if err != nil {
 				return err

@@ -7,10 +7,9 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// Replay passes every batch after a head to fn, in order, and returns the journal's last head. It checks the
-// batches against everything else that is known of the journal: the starting head, the names of the snapshots,
-// and the mirror. A *chain.Damage tells where the journal differs from what was written. All batches before that
-// place have been passed to fn. An error of fn ends the replay.
+// Replay passes every batch after a head to fn, in order, and returns the journal's last head. It checks the batches
+// against the starting head, the names of the snapshots, and the mirror. If the journal is damaged, the error is a
+// *chain.Damage with the location, and fn has received all earlier batches. An error of fn ends the replay.
 func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	fn func(seq uint64, data []byte) error,
 ) (chain.Head, error) {

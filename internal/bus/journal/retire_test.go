@@ -30,7 +30,7 @@ func ready(t *testing.T) *director {
 	return k
 }
 
-// large appends batches of which a request has room for fewer than a hundred.
+// large appends batches so large that a request has room for fewer than a hundred.
 func (k *director) large(n int) {
 	k.t.Helper()
 	for range n {
@@ -168,7 +168,7 @@ func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 func TestPowerCutAfterRetiring(t *testing.T) {
 	t.Parallel()
 	disk := powercut.New(t)
-	k := ready(t) // the server is on another disk, whose power stays on
+	k := ready(t) // the server has a separate disk and no power cut
 	mustDo(t, os.Symlink(disk.Dir, k.o.Archive.Dir))
 	path := k.segmentOf(1, 120, false)
 	mustDo(t, os.Rename(path, path+".new"))
@@ -252,8 +252,7 @@ func TestWhatCannotBeReadNowIsArchivedLater(t *testing.T) {
 	}
 }
 
-// A journal that has reached its limit makes room with what two snapshots are beyond, however little that is,
-// and takes batches again.
+// A journal at its limit removes all batches that two snapshots cover, however few, and accepts batches again.
 func TestAFullJournalMakesRoom(t *testing.T) {
 	t.Parallel()
 	k := begun(t)
@@ -287,8 +286,8 @@ func TestAFullJournalMakesRoom(t *testing.T) {
 	}
 }
 
-// An unreadable snapshot is reported, because nothing leaves the live journal while it is one of the two. A new
-// snapshot replaces it, and the readable one is kept.
+// An unreadable snapshot is reported, because the live journal keeps its batches until two snapshots are readable. A
+// new snapshot replaces the unreadable one.
 func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		damaged []uint64

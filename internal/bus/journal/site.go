@@ -51,8 +51,8 @@ func (s site) findOrBegin(ctx context.Context, p *position) (jetstream.Stream, j
 	}
 }
 
-// find returns the existing stream and its identity, or nil. A stream without an id, or one that is newly
-// created, is the known journal or a new one.
+// find returns the existing stream and its identity, or nil. A stream without an id is the known journal or a new
+// journal, and so is a newly created stream.
 func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
 	stream, err = s.JS.Stream(ctx, s.stream())
 	switch {
@@ -73,11 +73,11 @@ func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, 
 // one since.
 var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrReplaced)
 
-// ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream,
-// or nil. If it is nil and another journal appears meanwhile, ensure leaves that one alone and returns errBegun.
-// The server updates streams without comparing, so a correct stream is not written. ErrReplaced means that the
-// update hit another stream than the one that was found. That stream now has a wrong name, which nothing
-// interprets as a replacement.
+// ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or
+// nil. If it is nil and another journal appears before the creation, ensure does not change it and returns errBegun.
+// The server updates streams without comparing, so a correct stream is not written. ErrReplaced means that the stream
+// was replaced between the search and the update. That stream now has a wrong name, which nothing interprets as a
+// replacement.
 func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	i identity,
 ) (jetstream.Stream, jetstream.ObjectStore, error) {

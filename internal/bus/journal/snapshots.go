@@ -138,9 +138,9 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 	return chain.Head{}, unread // the live journal may begin after it
 }
 
-// get reads a snapshot. An error that is an outage says nothing about the snapshot. Any other error
-// means that it is damaged. Chunks are requested one at a time, because the client's reader waits for a missing
-// or damaged chunk as if the server were slow.
+// get reads a snapshot. An outage does not imply damage. Any other error means that it is damaged. Chunks are
+// requested one at a time, because the client's reader waits for a missing or damaged chunk as if the server were
+// slow.
 func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	object, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) {
 		return s.store.GetInfo(ctx, snapshotName(seq))
@@ -186,8 +186,8 @@ func chunkBehind(ctx context.Context, s jetstream.Stream, subject string,
 	return m, err
 }
 
-// list returns the sequences, newest first. It ignores snapshots of a replaced journal, whose writer did not
-// yet know that it had lost the lease.
+// list returns the sequences, newest first. It ignores snapshots of a replaced journal, written by a director before
+// it noticed that it had lost the lease.
 func (s *snapshots) list(ctx context.Context) ([]uint64, error) {
 	objects, err := link.Answered(ctx, func(ctx context.Context) ([]*jetstream.ObjectInfo, error) {
 		return s.store.List(ctx)

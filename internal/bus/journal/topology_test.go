@@ -64,8 +64,8 @@ func (j *director) idThere() string {
 	return identityIn(s.CachedInfo().Config).id
 }
 
-// A server that was wiped has the journal that another director has begun there meanwhile: who comes back with
-// the id of the one before leaves that one its own.
+// After a server was wiped, another director may have begun a new journal there. A director that returns with the old
+// id does not change the new journal.
 func TestAJournalKeepsItsID(t *testing.T) {
 	t.Parallel()
 	one := begun(t)
@@ -90,7 +90,7 @@ func TestAJournalKeepsItsID(t *testing.T) {
 	other.mustRead(chain.Head{}, 1)
 }
 
-// The stream of a journal is not written to by who finds it as it should be.
+// A director does not write to the stream of a journal that is already correct.
 func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	t.Parallel()
 	one := begun(t)

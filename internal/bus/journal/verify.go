@@ -166,8 +166,8 @@ func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, err
 	return chain.Head{Seq: v.Last}, err
 }
 
-// VerifyLive reads the live batches up to a sequence, with a pause after each, and returns the number of intact
-// ones. The first damage is returned as a *chain.Damage. Batches archived meanwhile are read from the archive.
+// VerifyLive reads the live batches up to a sequence, with a pause after each, and returns the number of intact ones.
+// The first damage is returned as a *chain.Damage. Batches archived during the reading are read from the archive.
 func (j *Journal) VerifyLive(ctx context.Context, last uint64, rest time.Duration) (n uint64, err error) {
 	begin, err := j.live.beginning(ctx, chain.Head{})
 	if err != nil {
