@@ -35,8 +35,8 @@ const (
 // batch of the journal or a dead letter, each with the headers that the director adds.
 const MaxPayload = wire.LongestMessage + 64<<10
 
-// Limits of a person's credential. A person's report fits in the default of agent_bus.max_message_bytes,
-// whatever the limit for workers.
+// Limits of a person's credential. A person's report fits in the default of agent_bus.max_message_bytes, independent
+// of the limit for workers.
 const (
 	personBytes         = 1 << 16
 	personSubscriptions = 32
@@ -205,7 +205,7 @@ func public(k nkeys.KeyPair) string {
 	return text
 }
 
-// Trusted is what a server must know when it starts.
+// Trusted contains the claims that a server needs at its start.
 type Trusted struct {
 	Operator                  *jwt.OperatorClaims
 	System, Director, Reports string            // public keys of the accounts that exist before the director starts

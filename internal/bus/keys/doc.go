@@ -16,9 +16,9 @@
 //
 // # Invariants
 //
-//   - Accounts are isolated, because no account imports or exports. A worker can address neither a stream nor
-//     JetStream's API. A person can write into one stream, but cannot reach another through a reply subject.
-//     Otherwise an acknowledgement could be sent into the journal and stored there.
+//   - Accounts are isolated, because no account imports or exports. A worker cannot address a stream or JetStream's
+//     API. A person can write into one stream, but cannot reach another through a reply subject. Otherwise an
+//     acknowledgement could be sent into the journal and stored there.
 //   - A worker's user key is derived from its id and a secret, so that it can be revoked without being stored.
 //   - A directory with keys is never overwritten, because streams belong to the public keys of the accounts.
 //

@@ -122,9 +122,9 @@ func (i Init) Make(dir string) error {
 	})
 }
 
-// Renew issues a new certificate for the server. It changes no keys, and all credentials stay valid. Without
-// Hosts, the new certificate covers the same hosts as the old one. With reconfigure it also rewrites the
-// server's configuration, takes unset fields from the old file and keeps that file beside the new one.
+// Renew issues a new certificate for the server. Keys do not change, and all credentials stay valid. Without Hosts,
+// the new certificate covers the same hosts as the old one. With reconfigure it also rewrites the server's
+// configuration, takes unset fields from the old file and keeps a copy of the old file.
 func (i Init) Renew(dir string, reconfigure bool) error {
 	server := filepath.Join(dir, DirServer)
 	old, err := tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))

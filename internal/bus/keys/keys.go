@@ -55,8 +55,8 @@ type Director struct {
 // CA returns the certificate authority of TLS listeners, in PEM.
 func (d *Director) CA() string { return d.ca }
 
-// Make creates the keys of a bus below dir. The certificate covers hosts, which are names and addresses. Make
-// returns ErrThere if dir has keys or something that looks like them.
+// Make creates the keys of a bus below dir. The certificate covers hosts, which are names and addresses. Make returns
+// ErrThere if dir already seems to have keys.
 func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
 
 // makeWhole creates keys, and calls more to add files to the directory that already has the keys.
@@ -100,7 +100,7 @@ func Ensure(dir string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("keys: %w", err)
 	}
-	// left by a start that was killed; nothing was signed with it
+	// A killed start may have left these files. They have not signed anything yet.
 	if err := os.RemoveAll(filepath.Join(dir, DirServer)); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}

@@ -45,8 +45,7 @@ func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
 	}
 }
 
-// An end in the middle leaves nothing that looks like keys: here writing the person's credential fails, which
-// comes last.
+// An interruption leaves no partial keys. In this test, the last step fails: writing the person's credential.
 func TestInitThatIsCutOffCanBeRepeated(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, FilePerson), 0o700); err != nil {
@@ -122,7 +121,7 @@ func TestLoadSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// A renewed certificate is another one for the same hosts; keys and credentials are the same.
+// Renewing replaces the certificate for the same hosts and keeps keys and credentials.
 func TestRenew(t *testing.T) {
 	dir := t.TempDir()
 	made := Init{
@@ -171,7 +170,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// The servers of a cluster have one configuration; a renewal keeps the routes that it is not told.
+// The servers of a cluster share a configuration. A renewal without routes keeps the existing routes.
 func TestCluster(t *testing.T) {
 	dir := t.TempDir()
 	made := Init{
@@ -209,12 +208,12 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// A key that others can read is refused; what root shows to this process's own group alone is not others'.
+// A key readable by other users is rejected. As an exception, root may make it readable by the process's group.
 func TestKeysThatOthersCanRead(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root makes files of root's for another group")
 	}
-	group := os.Getegid() // of the one who reads
+	group := os.Getegid() // the group of the reading process
 	if group == 0 {
 		group = 1000
 	}
@@ -227,7 +226,7 @@ func TestKeysThatOthersCanRead(t *testing.T) {
 		{0o444, 0, group, false},
 		{0o460, 0, group, false},
 		{0o440, 0, group + 1, false},
-		{0o440, 1000, group, false}, // whose it is could have made it so by mistake
+		{0o440, 1000, group, false}, // could be a mistake of the owner
 		{0o440, 0, 0, false},
 	} {
 		file := filepath.Join(t.TempDir(), "key")

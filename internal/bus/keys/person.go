@@ -21,7 +21,7 @@ const (
 	FilePersonCreds = "operator.creds" // for NATS's tools
 )
 
-// Person is the content of a person's credential file, which has everything that their tools need.
+// Person is the content of a person's credential file. It has all data that the person's tools need.
 type Person struct {
 	URL    string `json:"url"`
 	JWT    string `json:"jwt"`
@@ -30,7 +30,7 @@ type Person struct {
 	Prefix string `json:"prefix"`
 }
 
-// WritePerson writes a person's credential into dir. It is valid as long as the keys are.
+// WritePerson writes a person's credential into dir. It is valid as long as the keys.
 func (d *Director) WritePerson(dir, url, ca, prefix string) error {
 	u, err := d.Person(wire.Subjects{Prefix: prefix})
 	if err != nil {
@@ -93,7 +93,7 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 	if claims, err = account.Encode(d.operator); err != nil {
 		return "", fmt.Errorf("keys: %w", err)
 	}
-	// The configuration is changed first, because the claims in the file tell which text to replace there.
+	// The configuration is changed first, because the claims in the file identify the text to replace.
 	config := filepath.Join(server, FileConfig)
 	text, err := os.ReadFile(config)
 	switch {

@@ -1,6 +1,6 @@
-// Package lease decides for how long a process leads and when another may take over. Two processes share nothing
-// but a register with revisions, which they write by compare-and-set. No process compares its clock with
-// another's. The register may be lost and created again.
+// Package lease decides how long a process leads and when another may take over. Two processes share only a register
+// with revisions, which they write by compare-and-set. They never compare their clocks. The register may be lost and
+// created again.
 //
 //	holder   sends a renewal ──▶ stored ──▶ …   leads until one period after it *sent* the last stored renewal
 //	other                  sees it ──▶ a period passes without a newer one ──▶ takes over
@@ -35,7 +35,7 @@ type Renewal struct {
 type Term struct {
 	Period time.Duration // positive, and the same for all processes
 
-	until  time.Duration // the process leads before this time, 0 if it does not
+	until  time.Duration // the process leads before this time; 0 if it does not lead
 	last   Renewal       // last renewal seen of another process
 	seenAt time.Duration // when last was first seen
 	seen   bool
