@@ -29,7 +29,7 @@ const (
 	perSecond  = 64 << 20
 	atOnce     = 512 << 20
 	perRequest = 4 << 10
-	// spareChunks is how much may be stored for a task beyond twice the limit of its checkout.
+	// spareChunks limits the stored data of a task beyond twice the limit of its checkout.
 	spareChunks = 256 << 20
 	// mostMissing bounds an answer.
 	mostMissing = 500
@@ -197,7 +197,7 @@ func (d *Desk) get(ctx context.Context, name []byte) ([]byte, error) {
 	return data, err
 }
 
-// put stores a chunk under the digest of its content, so nothing has to be trusted.
+// put stores a chunk under the digest of its content, so it need not trust the sender.
 func (d *Desk) put(ctx context.Context, data []byte) error {
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -318,7 +318,7 @@ func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, 
 			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
-		s.Open = &Opened{Start: root} // it has what it began with
+		s.Open = &Opened{Start: root} // still the initial checkout
 		d.store.forget(ctx, s)
 	}
 	return nil, err

@@ -22,7 +22,7 @@ type Options struct {
 	JS       jetstream.JetStream
 	Bucket   string
 	Replicas int
-	Leads    link.Leads                // whether this process alone may change them
+	Leads    link.Leads                // reports whether this process alone may change the checkouts
 	Pass     func(worker string) *Pass // of an admitted worker, or nil
 	Log      *zap.Logger
 }
@@ -108,9 +108,9 @@ func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMess
 	return err
 }
 
-// Close permanently ends an attempt's access to its task's checkout. Every director rejects its later
-// writes, even one that does not know yet that it lost the lease. Close returns the final state. After
-// an error, more checkpoints may still arrive. A task without stored data is not an error.
+// Close permanently ends an attempt's access to its task's checkout. Every director rejects its later writes, even if
+// it does not know yet that it lost the lease. Close returns the final state. After an error, more checkpoints may
+// still arrive. A task without stored data is not an error.
 func (s *Shelf) Close(ctx context.Context, task, worker string) (State, error) {
 	s.o.Pass(worker).close()
 	c := s.task(task)

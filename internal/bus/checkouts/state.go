@@ -35,7 +35,7 @@ type Opened struct {
 // Refusal is a checkpoint that does not count.
 type Refusal struct {
 	Worker string    `json:"worker"`
-	Why    string    `json:"why"`  // one of wire's words
+	Why    string    `json:"why"`  // one of the constants in package wire
 	Text   string    `json:"text"` // for people
 	At     time.Time `json:"at"`   // UTC
 }

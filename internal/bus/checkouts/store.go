@@ -189,9 +189,9 @@ func (c *Store) change(ctx context.Context,
 	return State{}, fmt.Errorf("checkouts: checkout of %s: others were first %d times", c.task, changeTries)
 }
 
-// Open gives a checkout to an attempt. The attempt may read everything that the manifest names, which must all
-// be stored. If it writes, its checkpoints become the checkout, and those of other attempts are rejected.
-// record is stored with it, see State.
+// Open gives a checkout to an attempt. The attempt may read all contents of the manifest, and these must already be
+// stored. If the attempt may write, its checkpoints become the checkout, and other attempts' checkpoints are
+// rejected. State stores record with the checkout.
 func (c *Store) Open(ctx context.Context, o Opened, record json.RawMessage) error {
 	if err := c.shelf.o.Leads.MayChange(); err != nil {
 		return err
@@ -243,9 +243,9 @@ func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json
 	return err
 }
 
-// forget removes chunks that are named by neither the current checkout, the previous one, nor the one that an
-// attempt begins with. The previous one is kept for a director that was stopped in this function and continues
-// late. Leftover chunks are not an error, because the next call comes soon.
+// forget removes chunks that are in neither the current nor the previous checkout, and not in an attempt's initial
+// checkout. It keeps the previous checkout because a director may pause in this function and continue late. Leftover
+// chunks are not an error, because the next call comes soon.
 func (c *Store) forget(ctx context.Context, s State) {
 	named := map[checkpoint.Digest]int64{}
 	roots := []checkpoint.Digest{s.Manifest, s.Before}
