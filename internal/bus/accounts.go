@@ -24,11 +24,11 @@ const (
 	fileWorkers   = "workers.json" // credentials, as this director knows them: the bus may be away
 	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, should the bus lose it
 	attemptBytes  = 32             // of that: as much as SHA-256 yields
-	maxClaims     = 1 << 20        // bytes: longer ones NATS neither reads nor sends
+	maxClaims     = 1 << 20        // bytes; NATS neither reads nor sends longer claims
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
 	unknownLife   = 8 * 24 * time.Hour // of a credential, at most: the watchdog's bound in the configuration, and a day
-	lookEvery     = 30 * time.Second   // at what other directors have shared
+	lookEvery     = 30 * time.Second   // interval between reads of the state shared by directors
 )
 
 // Files of earlier versions. Their content moves to the bucket, and then they are removed.
@@ -64,7 +64,7 @@ type workersAccount struct {
 	known     *credentials
 	shut      map[string]bool  // public keys of users that this process has revoked since it last issued for them
 	told      map[string]bool  // offences covered by a report, by fleet and worker
-	next      *push            // that will carry what was revoked since the last one began
+	next      *push            // carries the revocations made since the last push began
 	changes   uint64           // of known so far
 	pushed    uint64           // of them, at the server
 	revision  uint64           // of the bucket, at the server
@@ -156,8 +156,8 @@ func (a *workersAccount) readCopy() error {
 // errNoSecret reports a missing secret. Keys derived from an empty secret would be known to everybody.
 var errNoSecret = errors.New("bus: the fleet's secret is not known yet: whoever leads shares it")
 
-// shareSecret adopts the fleet's secret from the bus. If the bus has no secret, the leader stores its copy or
-// creates one. Only the leader may: a newcomer or a director that was away could spread an older secret.
+// shareSecret adopts the fleet's secret from the bus. If the bus has no secret, the leader stores its copy or creates
+// one. Only the leader may do this, because another director's copy could be outdated.
 func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyValue) error {
 	own := a.fleetSecret()
 	secret, err := sharedSecret(ctx, shared, a.fleet)

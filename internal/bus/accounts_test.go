@@ -210,7 +210,7 @@ func TestTheServerBoundsWhatAWorkerSends(t *testing.T) {
 	})
 }
 
-// Nothing but signing in is heard of a stranger, and not for long.
+// The server reads only a sign-in from an unauthenticated client, and closes its connection soon.
 func TestStrangersAreNotHeardForLong(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

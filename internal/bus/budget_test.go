@@ -15,7 +15,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// counter grants everything and keeps who asked for what.
+// counter grants every request and records it.
 type counter struct {
 	mu   sync.Mutex
 	said []string

@@ -57,8 +57,8 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// OpenJournal opens only the journal, without workers and reports, for commands that inspect, export or import
-// it. With readOnly it changes nothing, so a director may be running, and the journal must exist.
+// OpenJournal opens only the journal, without workers and reports, for commands that inspect, export or import it.
+// With readOnly it makes no changes, so a director may be running, and the journal must exist.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	b := newBus(o)
 	err := b.options.check()
@@ -236,8 +236,8 @@ func (b *Bus) Connected() bool {
 // Journal returns the director's journal.
 func (b *Bus) Journal() *Journal { return b.journal.Load() }
 
-// WorkerURL is what a worker connects to that reaches this machine as host. On a server that was joined it is that
-// server's own address, which always speaks TLS, without what may stand before an @ there.
+// WorkerURL returns the URL for a worker that reaches this machine as host. On a joined server it is the server's
+// address without credentials. That server always uses TLS.
 func (b *Bus) WorkerURL(host string) string {
 	if b.options.Server != nil {
 		return b.options.Server.URL(host)
@@ -257,7 +257,7 @@ func eachURL(list string, change func(*url.URL) string) string {
 	return strings.Join(out, ",")
 }
 
-// Credential contains everything that a worker needs to sign in and to sign its reports.
+// Credential contains all data that a worker needs to sign in and to sign its reports.
 type Credential struct {
 	JWT, Seed string
 	CA        string // PEM, for a URL with tls
@@ -294,8 +294,7 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 	return Credential{JWT: user.JWT, Seed: user.Seed, CA: b.options.Keys.CA(), Key: b.AttemptKey(worker)}, nil
 }
 
-// Admit starts reading the messages of workers that an earlier director started. Their credentials stay the
-// same.
+// Admit starts reading the messages of workers that an earlier director started. Their credentials do not change.
 func (b *Bus) Admit(workers ...string) { b.intake.admit(workers...) }
 
 // DismissAll stops reading messages of all workers, because another director reads them now. Credentials stay

@@ -7,8 +7,8 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// A manifest that takes more bytes of a chunk than it has could never be received: it does not count, also at a
-// director that has not seen the chunk.
+// A manifest that refers to bytes beyond the end of a chunk could never be restored. It is rejected, even by a
+// director that has not received the chunk.
 func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -52,7 +52,7 @@ func TestChunksAreAsLongAsIsTakenOfThem(t *testing.T) {
 	serveCheckouts(t, again, checkoutRules())
 	until(t, "the worker is back", s.client.Connected)
 	refusedBecause(t, save(manifest("20")), wire.RefusedMalformed)
-	if err := save(manifest("10")); err != nil { // of which the last one took a byte
+	if err := save(manifest("10")); err != nil { // the last one uses only one byte of the chunk
 		t.Error(err)
 	}
 }

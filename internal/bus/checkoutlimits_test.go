@@ -19,8 +19,9 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// TestNothingIsTakenOfAnAttemptThatIsOver: an attempt that was closed, revoked or replaced is refused at each
-// request and when a checkpoint would count, also by a director that started later or does not know yet.
+// TestNothingIsTakenOfAnAttemptThatIsOver checks that each request of a closed, revoked or replaced attempt is
+// rejected, and so is its checkpoint when it would count. This includes a director that started later or has not yet
+// learned of the end.
 func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(t *testing.T, b *Bus, out *outside){
@@ -79,8 +80,8 @@ func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 	}
 }
 
-// TestRevokedWorkerSendsNothing: the mark of the credential is enough, whatever the state of the checkout says,
-// also after a restart.
+// TestRevokedWorkerSendsNothing checks that a revoked credential is sufficient for rejection, independent of the
+// checkout's state and after a restart.
 func TestRevokedWorkerSendsNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -170,7 +171,8 @@ func (s *sender) page(entries string) string {
 	return checkpoint.DigestOf(r).String()
 }
 
-// TestOnlyWhoNeedsItSpeaksOfCheckouts: others have no permission to, and nobody for another one.
+// TestOnlyWhoNeedsItSpeaksOfCheckouts checks that other workers have no permission, and that no worker can act for
+// another worker.
 func TestOnlyWhoNeedsItSpeaksOfCheckouts(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -253,8 +255,8 @@ func TestCheckpointsAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsAskedFor: a checkpoint of which something was not sent, or was lost, does not count until
-// it is there.
+// TestWhatIsMissingIsAskedFor checks that a checkpoint with unsent or lost chunks does not count until these chunks
+// arrive.
 func TestWhatIsMissingIsAskedFor(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -280,7 +282,7 @@ func TestWhatIsMissingIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsComeBetweenChunks: what a worker sends of its checkout keeps nothing else waiting.
+// TestHeartbeatsComeBetweenChunks checks that sending a checkout delays no other messages of the worker.
 func TestHeartbeatsComeBetweenChunks(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}})})
@@ -313,7 +315,7 @@ func TestHeartbeatsComeBetweenChunks(t *testing.T) {
 	}
 }
 
-// TestAFloodOfChunks: who does not wait for answers is cut off, as soon as more waits than may.
+// TestAFloodOfChunks checks that a worker is cut off if it exceeds the limit of unanswered requests.
 func TestAFloodOfChunks(t *testing.T) {
 	t.Parallel()
 	offended := make(offences, 1)

@@ -64,7 +64,7 @@ func TestCheckoutOfManyFiles(t *testing.T) {
 	s.measure("all files changed", sent)
 }
 
-// writeMany fills a folder with files that have nothing in common.
+// writeMany fills a folder with files of unrelated content.
 func writeMany(t *testing.T, dir string) {
 	t.Helper()
 	data := make([]byte, 10<<10)
@@ -79,7 +79,7 @@ func writeMany(t *testing.T, dir string) {
 	}
 }
 
-// measure sends a checkpoint, without the chunks that were sent before, and logs what it took.
+// measure sends a checkpoint without the chunks in sent, and logs the effort.
 func (s *sender) measure(what string, sent map[checkpoint.Digest]bool) {
 	t := s.t
 	t.Helper()

@@ -9,8 +9,8 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// TestRecordsOfADirectorThatComesLate: what another director has put there since stays, and while an attempt
-// writes nobody replaces its files.
+// TestRecordsOfADirectorThatComesLate checks that a late director does not overwrite the record of another director,
+// and that the files of an attempt with write access are not replaced.
 func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	t.Parallel()
 	leads := true

@@ -61,7 +61,7 @@ func serveCheckouts(t *testing.T, b *Bus, rules CheckoutRules) (stop func()) {
 		defer b.intake.mu.Unlock()
 		return b.intake.takers[lineCheckout] != nil
 	})
-	b.intake.flush() // the server knows of it
+	b.intake.flush() // wait until the server has the subscription
 	return stop
 }
 
@@ -90,7 +90,7 @@ func publish(t *testing.T, b *Bus, id, dir string, writes bool) checkpoint.Diges
 	return m.Root
 }
 
-// checkoutOptions are those of an admitted worker whose checkout travels.
+// checkoutOptions returns the options of an admitted worker with a checkout on the bus.
 func checkoutOptions(t *testing.T, b *Bus, id string) ClientOptions {
 	t.Helper()
 	cred, err := b.AuthorizeCheckout(ctxFor(t), id)
@@ -111,7 +111,7 @@ func newSender(t *testing.T, o ClientOptions) *sender {
 	return &sender{t: t, client: c, dir: dir, scan: checkpoint.Scanner{Dir: dir, Limits: checkpoint.Unlimited}}
 }
 
-// fetch makes the folder hold what the attempt begins with.
+// fetch fills the folder with the attempt's initial checkout.
 func (s *sender) fetch(root checkpoint.Digest) error {
 	ctx := ctxFor(s.t)
 	get := func(ctx context.Context, d checkpoint.Digest) ([]byte, error) { return s.client.Chunk(ctx, d.String()) }
@@ -133,7 +133,7 @@ func (s *sender) write(name, text string) {
 	}
 }
 
-// save sends what is in the folder, but for the chunks that leave drops.
+// save sends the contents of the folder, except for the chunks that leave selects.
 func (s *sender) save(leave func(checkpoint.Digest) bool) (missing []string, err error) {
 	ctx := ctxFor(s.t)
 	put := func(d checkpoint.Digest, data []byte) error {
@@ -172,7 +172,7 @@ func refusedBecause(t *testing.T, err error, want string) {
 	}
 }
 
-// checkedOut is what a task's checkout is, by the bus.
+// checkedOut returns the state of a task's checkout as stored on the bus.
 func checkedOut(t *testing.T, b *Bus) (CheckoutState, []string) {
 	t.Helper()
 	ctx := ctxFor(t)
@@ -229,8 +229,8 @@ func base(t *testing.T) string {
 	return dir
 }
 
-// TestCheckoutTravels: a worker gets its checkout and sends what changes, over two directors, and what is
-// stored is what is needed.
+// TestCheckoutTravels checks that a worker gets its checkout and sends only changes, across two directors, and that
+// only necessary chunks stay stored.
 func TestCheckoutTravels(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

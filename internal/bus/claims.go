@@ -103,9 +103,9 @@ func (a *workersAccount) othersShared(ctx context.Context) bool {
 	return err == nil && e.Revision() != a.revision
 }
 
-// push writes the known credentials to disk first, because the server may be away. It then merges them with
-// those of the server and of other directors, and pushes the result. If another director shares more meanwhile,
-// the server may receive the two claims in the wrong order, and push repeats the work.
+// push writes the known credentials to disk first, because the server may be unreachable. It then merges them with
+// the credentials of the server and of other directors, and pushes the result. If another director shares more during
+// this, the server may receive the two claims in the wrong order, and push repeats the work.
 func (a *workersAccount) push(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// ClientOptions tell how a worker reaches the bus and who it is.
+// ClientOptions configure a worker's connection to the bus and its identity.
 type ClientOptions struct {
 	URL             string
 	JWT, Seed       string // of its credential
@@ -83,15 +83,15 @@ func (c *Client) connect() error {
 
 // Close flushes published messages and closes the connection.
 func (c *Client) Close() {
-	_ = c.nc.FlushTimeout(time.Second) // best effort; nothing is sent while the bus is away
+	_ = c.nc.FlushTimeout(time.Second) // best effort, because the bus may be unreachable
 	c.nc.Close()
 }
 
 // Connected reports whether the bus is usable at this moment.
 func (c *Client) Connected() bool { return c.nc.IsConnected() }
 
-// Reconnects returns the number of reconnects so far, including one that is in progress. Messages sent after
-// this call use that connection or a later one. The count changes before OnReconnect is called.
+// Reconnects returns the number of reconnects so far, including a current attempt. Messages sent after this call use
+// that connection or a later one. The count changes before OnReconnect is called.
 func (c *Client) Reconnects() uint64 {
 	away := !c.nc.IsConnected() // checked first, so that a concurrent reconnect is counted twice rather than missed
 	n := c.nc.Stats().Reconnects
@@ -158,7 +158,7 @@ func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (w
 	return e.Payload, nil
 }
 
-// Heartbeat publishes without waiting. It returns an error while the bus is away, and the heartbeat is lost.
+// Heartbeat publishes without waiting. Without a connection it returns an error, and the heartbeat is lost.
 func (c *Client) Heartbeat(h wire.Heartbeat) error { return c.publish(wire.ChannelHeartbeat, h) }
 
 // Progress publishes without waiting, like Heartbeat.

@@ -238,8 +238,8 @@ func TestDialTriesOnce(t *testing.T) {
 	c.Close()
 }
 
-// A report must not use a connection on which no hello was sent. A count read while the bus is away is that of
-// the next connection.
+// A report must not use a connection on which no hello was sent. A count read during an outage already includes the
+// next connection.
 func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// maxConnections is the limit for one worker: its connection, and a few dead ones that the server has not
+// maxConnections is the limit for one worker: its connection, and a few dead connections that the server has not
 // noticed yet. More than offenceFactor times as many is an offence.
 const maxConnections = 4
 
@@ -22,7 +22,7 @@ type connections struct {
 	intake *intake
 	sys    *nats.Conn
 
-	reconnects uint64                     // of sys, when open was right: what happened in between was missed
+	reconnects uint64                     // of sys when open was last correct; a higher count means missed events
 	open       map[string]map[string]bool // by worker: server and number of each connection
 
 	mu      sync.Mutex
@@ -105,7 +105,7 @@ func (c *connections) take(m *nats.Msg) {
 	what := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	worker := c.intake.workerOf(e.Client.User)
 	c.number(e.Client.ID, worker, what)
-	if worker == "" { // the gatekeeper, or nobody whose messages are taken
+	if worker == "" { // the gatekeeper, or a user that is not a worker
 		return
 	}
 	connection := fmt.Sprintf("%s/%d", e.Server.ID, e.Client.ID)

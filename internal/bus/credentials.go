@@ -47,7 +47,7 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	if err != nil {
 		return keys.User{}, err
 	}
-	defer a.again() // others learn of it
+	defer a.again() // share it with other directors
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
@@ -69,8 +69,8 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
-// revoke returns when the server has shut the worker out. It returns an error when ctx ends or a push fails, and the
-// push is then retried in the background. what describes an offence, which is kept until a report covers it.
+// revoke returns when the server has shut the worker out. It returns an error if ctx ends or a push fails, and then
+// the push is retried in the background. A non-nil offence is kept until a report covers it.
 func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 		a.known.Offences[a.offence(worker)] = *offence
 		a.changes++
 	}
-	if !a.shut[public] { // an entry of an earlier process may be older than what that one issued next
+	if !a.shut[public] { // an earlier process may have issued a newer credential after this entry
 		a.shut[public] = true
 		a.known.Revoked[public] = max(a.known.Revoked[public], a.known.Live[public], time.Now().Unix())
 		delete(a.known.Live, public)
@@ -97,14 +97,14 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 	a.again()
 	select {
 	case <-p.done:
-		return p.err // a push writes it down, too
+		return p.err // the push also writes the revocation to disk
 	case <-ctx.Done():
 		return errors.Join(fmt.Errorf("%w: %w", ErrNoAnswer, ctx.Err()), kept)
 	}
 }
 
-// revoked reports whether the newest credential of a worker is revoked, as far as this process knows. The
-// revocation is on disk, so a restart changes nothing.
+// revoked reports whether this process knows that the newest credential of a worker is revoked. The revocation is on
+// disk and survives a restart.
 func (a *workersAccount) revoked(worker string) bool {
 	public, _, err := a.user(worker)
 	if err != nil {

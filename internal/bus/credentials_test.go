@@ -36,7 +36,7 @@ func TestAttemptKeysAreEachWorkersOwnAndKept(t *testing.T) {
 	}
 }
 
-// Everything that lets somebody in can be read by its owner only.
+// Only the owner can read the files that grant access.
 func TestKeysAreNobodyElses(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place) {
 		p.tcp(t, worker)

@@ -13,8 +13,8 @@ import (
 	"retake/internal/bus/server"
 )
 
-// TestDamagedFilesOfTheBus: after a power cut any file here may be empty. The bus opens, the file is kept under
-// another name, which the log says, and who was revoked stays so: the server has it, too.
+// TestDamagedFilesOfTheBus checks that the bus opens although a power cut emptied one of its files. The file is kept
+// under another name, the log mentions it, and revocations persist because the server also stores them.
 func TestDamagedFilesOfTheBus(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{fileAttempts, oldFileLongest, oldFileWorkers, fileWorkers} {

@@ -25,7 +25,7 @@ const (
 )
 
 // Limits of the letters kept per cause and per sender. Letters beyond them are only counted. One faulty worker must
-// not fill the disk or the log, or use up the room for others.
+// not fill the disk or the log, or use up the room for other workers.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50

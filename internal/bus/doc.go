@@ -29,17 +29,17 @@
 //   - The subject takes precedence over the payload.
 //   - A revocation lasts until the credential would have expired. It is written to disk before any request to
 //     the server.
-//   - Messages of a worker that is not admitted are not read. The messages of one worker are bounded (see
-//     Offence), and do not delay those of another, because each kind of message of each worker has separate
-//     subscriptions and a separate backlog. A silent worker costs no goroutine.
-//   - Workers choose neither what is stored nor where answers go. The director makes the message ids, and reply
+//   - Messages of a worker that is not admitted are not read. The messages of one worker are bounded (see Offence),
+//     and do not delay other workers, because each kind of message of each worker has separate subscriptions and a
+//     separate backlog. A silent worker does not use a goroutine.
+//   - Workers cannot choose message ids or destinations of answers. The director makes the message ids, and reply
 //     subjects must be below the worker's inbox.
 //   - Only the director is in the account of the journal, and reply subjects do not reach beyond their account.
 //
 // # Clock
 //
-// Wall time stamps envelopes and Report.Received, but decides nothing. Timeouts and backoff use the monotonic
-// clock.
+// Wall time stamps envelopes and Report.Received, but does not affect decisions. Timeouts and backoff use the
+// monotonic clock.
 //
 // # Failure policy
 //

@@ -19,8 +19,7 @@ import (
 // hardly more wait than the client reads at once. Messages beyond the bound are lost.
 const inboundMessages = 1 << 16
 
-// source tells which worker and line a subscription belongs to. The zero source belongs to a removed
-// subscription.
+// source identifies the worker and line of a subscription. The zero source belongs to a removed subscription.
 type source struct {
 	gate *gate
 	line line
@@ -53,8 +52,8 @@ func (i *intake) unsubscribe(g *gate, l line) {
 	g.subs[l] = nil
 }
 
-// flush waits until the server knows the subscriptions, because an admitted worker may send requests at once.
-// While the bus is away it gives up, and the server learns of them on reconnect.
+// flush waits until the server knows the subscriptions, because an admitted worker may send requests at once. If the
+// bus is unreachable it gives up, and the server learns of them on reconnect.
 func (i *intake) flush() {
 	if i.bus.nc.IsConnected() {
 		_ = i.bus.nc.FlushTimeout(link.AnswerTimeout) // on error, see above

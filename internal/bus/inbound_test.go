@@ -12,8 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Workers that send nothing cost no goroutine, however many they are; what they send then is handed out in
-// order, one message at a time.
+// Silent workers cost no goroutines, in any number. Their later messages are delivered in order, one at a time.
 func TestQuietWorkersTakeNoGoroutines(t *testing.T) {
 	const workers, each = 200, 20
 	b := openBus(t, Options{})

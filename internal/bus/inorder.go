@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrderChunk is the most elements that one goroutine takes at once, because handing over many costs as much
-// as one.
+// inOrderChunk is the maximum number of elements that one goroutine takes at once. Handing over a chunk costs as much
+// as handing over a single element.
 const inOrderChunk = 16
 
 // inOrder runs read, prepares the elements that it puts on all cores, and runs the prepared calls one at a time

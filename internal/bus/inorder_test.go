@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestInOrder: whatever preparing takes, calls come in the order of the puts, one after the other.
+// TestInOrder checks that calls happen in the order of the puts, one at a time, however long each preparation lasts.
 func TestInOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		takes := rapid.SliceOfN(rapid.IntRange(0, 50), 0, 100).Draw(t, "microseconds of each")
@@ -74,7 +74,8 @@ func TestInOrderEndsWithACall(t *testing.T) {
 	})
 }
 
-// TestInOrderEndsWithItsContext: elements not called by then are dropped, even those of a chunk in progress.
+// TestInOrderEndsWithItsContext checks that elements not yet called are dropped, including those of a chunk in
+// progress.
 func TestInOrderEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -51,8 +51,8 @@ func (l line) subjects(s wire.Subjects, worker string) []string {
 	}
 }
 
-// Bounds of one line's backlog. Both exceed what a worker may send at once. Messages beyond them are lost and
-// are an offence, which is noticed at the next message that is read.
+// Bounds of one line's backlog. Both exceed the burst that a worker may send. Messages beyond them are lost and count
+// as an offence, which is noticed at the next message.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
 	pendingBytes    = bytesAtOnce
@@ -132,7 +132,7 @@ func (t *taker) end() {
 	t.over = true
 }
 
-// admit starts reading the messages of workers, except those that were cut off before.
+// admit starts reading the messages of workers, except workers that were cut off before.
 func (i *intake) admit(workers ...string) {
 	some := false
 	for _, worker := range workers {

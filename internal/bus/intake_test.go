@@ -41,7 +41,7 @@ func dialSocket(t *testing.T, b *Bus, id string) *Client {
 	return c
 }
 
-// flood publishes on one subject as fast as it can until the connection is gone, and says for how long.
+// flood publishes on one subject as fast as it can until the connection closes, and returns the duration.
 func flood(t *testing.T, c *Client, subject string, data []byte) (took time.Duration, sent int) {
 	t.Helper()
 	began := time.Now()
@@ -57,7 +57,7 @@ func flood(t *testing.T, c *Client, subject string, data []byte) (took time.Dura
 	return time.Since(began), sent
 }
 
-// One worker floods, on each of its lines; another one beside it asks, and is answered as if it were alone.
+// One worker floods each of its lines. The requests of another worker are answered without delay.
 func TestFloodOfOneDelaysNobody(t *testing.T) {
 	told := make(offences, 8)
 	b := told.open(t, 0)
@@ -140,7 +140,7 @@ func helloOf(worker string) wire.Hello {
 	return wire.Hello{ProtocolVersion: "1.0", Worker: wire.HelloWorker{WorkerID: worker, AttemptID: worker}}
 }
 
-// A worker has one connection; a thief of its credential who opens many ends it for both.
+// A worker has one connection. If a thief opens many with its credential, both lose access.
 func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
 	t.Parallel()
 	told := make(offences, 8)
@@ -154,7 +154,7 @@ func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
 		}
 		return c, err
 	}
-	for range 20 { // one after the other is no offence
+	for range 20 { // sequential connections are not an offence
 		c, err := connect()
 		if err != nil {
 			t.Fatal(err)
@@ -180,7 +180,7 @@ func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
 	}
 }
 
-// Messages as long as the server lets through cost the director nothing that stays.
+// Messages of the maximum length do not use memory in the director permanently.
 func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
 	const attackers = 8
 	told := make(offences, attackers)
@@ -209,7 +209,7 @@ func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
 	}
 }
 
-// A hello that takes its time is its worker's matter alone, and of those that it says meanwhile the newest is answered.
+// A slow hello delays only its worker. Of the hellos that arrive during that time, the newest is answered.
 func TestHelloWaitsForNoOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := openBus(t, Options{})

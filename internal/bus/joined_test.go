@@ -40,7 +40,7 @@ func TestAWorkerWorksOnAJoinedServer(t *testing.T) {
 		_, err := c.Hello(ctxFor(t), hello())
 		return err == nil
 	})
-	until(t, "heartbeat", func() bool { // one is lost if nobody watches yet
+	until(t, "heartbeat", func() bool { // a heartbeat is lost without a subscriber
 		if err := c.Heartbeat(heartbeat()); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestAWorkerWorksOnAJoinedServer(t *testing.T) {
 	}
 }
 
-// oneLease grants everything, under the name of who asked.
+// oneLease grants every request under the name of the worker.
 type oneLease struct{}
 
 func (oneLease) Acquire(worker string, _ wire.BudgetAcquire) wire.BudgetGrant {
@@ -81,7 +81,7 @@ func (oneLease) Acquire(worker string, _ wire.BudgetAcquire) wire.BudgetGrant {
 func (oneLease) Release(string, wire.BudgetRelease) {}
 func (oneLease) Report(string, wire.BudgetReport)   {}
 
-// A relay stands before a joined server. TLS, signing in and being cut off work through it.
+// A relay forwards to a joined server. TLS, signing in and shutting workers out work through it.
 func TestAWorkerBehindARelay(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

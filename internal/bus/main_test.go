@@ -49,7 +49,7 @@ func ctxFor(t *testing.T) context.Context {
 	return ctx
 }
 
-// openBus opens a bus, on an embedded server unless a URL is given.
+// openBus opens a bus. Without a URL it uses an embedded server.
 func openBus(t *testing.T, o Options) *Bus {
 	t.Helper()
 	if o.Server == nil && o.URL == "" {
@@ -63,7 +63,7 @@ func openBus(t *testing.T, o Options) *Bus {
 	return b
 }
 
-// startServer starts an embedded server. The bus that it is given to closes it.
+// startServer starts an embedded server. The bus that uses it closes it.
 func startServer(t *testing.T, o server.Options) *server.Server {
 	t.Helper()
 	if o.Dir == "" {
@@ -94,7 +94,7 @@ func dial(t *testing.T, b *Bus, id string) *Client {
 	return c
 }
 
-// clientOptions are those of an admitted worker.
+// clientOptions returns the options of an admitted worker.
 func clientOptions(t *testing.T, b *Bus, id string) ClientOptions {
 	t.Helper()
 	cred, err := b.Authorize(ctxFor(t), id)
@@ -108,8 +108,8 @@ func clientOptions(t *testing.T, b *Bus, id string) ClientOptions {
 	return o
 }
 
-// bubble runs a test on synctest's clock. nats.go keeps its timers in a pool for the whole process, and a timer of one
-// bubble must not be seen outside of it: two collections empty the pool. So it does not run beside other tests.
+// bubble runs a test on synctest's clock. nats.go keeps its timers in a pool for the whole process, and timers of a
+// bubble must not escape from it, so two collections empty the pool. Such a test cannot run in parallel.
 func bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	t.Setenv("RETAKE_TEST_BUBBLE", "1") // fails in a test that is parallel
@@ -166,7 +166,7 @@ func mustEncode(t *testing.T, id string, p wire.Payload) []byte {
 	return data
 }
 
-// signed is what the worker itself would send.
+// signed returns a payload in the signed form that the worker sends.
 func signed(t *testing.T, b *Bus, id string, p wire.Payload) []byte {
 	t.Helper()
 	data, err := wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: id, Key: b.AttemptKey(id)}, 1, time.Now(), p)
@@ -187,8 +187,8 @@ func startOutside(t *testing.T) *outside {
 	return &outside{bustest.New(t, t.TempDir()), t}
 }
 
-// restart waits until every connection of a director has missed the server, and is back: none notices the end
-// of another, and what is written before is lost.
+// restart waits until every connection of a director has noticed the outage and reconnected. Each connection notices
+// it separately, and messages written before that are lost.
 func (o *outside) restart(b *Bus) {
 	o.t.Helper()
 	o.Stop()

@@ -86,8 +86,8 @@ type Options struct {
 	Server Server         // if nil, URL is joined
 	URL    string         // of the server to join
 	Keys   *keys.Director // of the server to join
-	// directory for data besides the streams, such as revocations and the fleet's secret; default: the embedded
-	// server's
+	// directory for data outside the streams, such as revocations and the fleet's secret; defaults to the embedded
+	// server's directory
 	Dir          string
 	Archive      Archive       // of the journal
 	JournalBytes int64         // capacity of the journal's stream; default 4 GiB

@@ -45,7 +45,7 @@ func TestAPersonsCredential(t *testing.T) {
 	})
 }
 
-// For every reply subject that a person names, the answer reaches neither the journal nor JetStream.
+// A person cannot reach the journal or JetStream through any reply subject.
 func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {
@@ -86,7 +86,7 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 			stream, err := p.reports.js.Stream(ctxFor(t), streamReports)
 			return err == nil && stream.CachedInfo().State.LastSeq >= uint64(reported)
 		})
-		time.Sleep(100 * time.Millisecond) // for what is answered behind the storing
+		time.Sleep(100 * time.Millisecond) // for replies that follow the storing
 		stream, err := p.reports.js.Stream(ctxFor(t), streamReports)
 		if err != nil || stream.CachedInfo().State.Msgs < uint64(reported) {
 			t.Errorf("reports are gone: %+v, %v", stream, err)
@@ -103,7 +103,7 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 	})
 }
 
-// The server bounds a person's messages and subscriptions as it does a worker's.
+// The server limits the messages and subscriptions of a person like those of a worker.
 func TestTheServerBoundsWhatAPersonSends(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {
@@ -137,7 +137,7 @@ func TestTheServerBoundsWhatAPersonSends(t *testing.T) {
 	})
 }
 
-// person reads the credential that is beside the keys of a joined server, or in the embedded one's folder.
+// person reads the credential from the keys of a joined server, or from the folder of an embedded server.
 func (p *place) person(t *testing.T) keys.Person {
 	t.Helper()
 	if p.Bus.options.Server != nil {
@@ -146,7 +146,7 @@ func (p *place) person(t *testing.T) keys.Person {
 	return person(t, p.folder)
 }
 
-// connectAs is what a person's tool does with its credential file.
+// connectAs returns the options that a person's tool reads from its credential file.
 func connectAs(t *testing.T, p keys.Person) []nats.Option {
 	t.Helper()
 	options, err := link.Trust(p.URL, p.CA)

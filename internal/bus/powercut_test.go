@@ -9,9 +9,8 @@ import (
 	"retake/internal/sys/powercut"
 )
 
-// TestPowerCutKeepsTheJournal: the power is cut right after the appends of a bus that is a moment old. With
-// sync = always, nothing that was acknowledged is missing; nor is who was revoked, nor the workers' keys. With
-// default all of it may be: here it is.
+// TestPowerCutKeepsTheJournal cuts the power right after the first appends of a new bus. With sync = always, no
+// acknowledged batch, revocation or worker key is lost. The default may lose all of them, and does so in this test.
 func TestPowerCutKeepsTheJournal(t *testing.T) {
 	t.Parallel()
 	for _, sync := range []string{"always", "default"} {
@@ -76,7 +75,7 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 // batch is large enough for the journal to be in more than one file.
 func batch(n uint64) []byte { return fmt.Appendf(nil, "batch %060000d", n) }
 
-// TestInitSyncs: so does a server that is started with what `director bus init` wrote.
+// TestInitSyncs checks the same for a server with the configuration of `director bus init`.
 func TestInitSyncs(t *testing.T) {
 	if o := startOutside(t); !o.Options.SyncAlways {
 		t.Error("its nats.conf leaves what was acknowledged unsynced")

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of one worker. The rates are far above those of a normal worker (a heartbeat every few seconds, one
-// report, a lease for each start of an agent), so they are not reached by accident.
+// Limits of one worker. The rates far exceed a normal worker's use (a heartbeat every few seconds, one report, a
+// lease for each start of an agent), so a worker does not reach them by accident.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300
@@ -51,8 +51,8 @@ func newQuota() quota {
 }
 
 // take counts a message of size bytes, and reports whether it is within the quota and may be read. A non-empty
-// offence describes what the worker did. Too many hellos are not an offence, because an unstable network causes
-// one per reconnect.
+// offence describes the worker's action. Too many hellos are not an offence, because an unstable network causes one
+// per reconnect.
 func (q *quota) take(now time.Time, l line, size int) (within bool, offence string) {
 	messages, bytes, hellos := q.messages.take(now, 1), q.bytes.take(now, size), inQuota
 	if l == lineHello {
@@ -106,7 +106,7 @@ const (
 	farOver
 )
 
-// meter bounds one kind of use by a rate and a burst, and by a larger burst whose excess is an offence.
+// meter bounds one kind of use by a rate and a burst. Exceeding a second, larger burst is an offence.
 type meter struct {
 	soft, hard *rate.Limiter
 	since      time.Time // start of the current burst

@@ -28,7 +28,7 @@ type place struct {
 	folder  string // of the keys
 }
 
-// everywhere runs a test on an embedded server and on one that was joined.
+// everywhere runs a test on an embedded server and on a joined server.
 func everywhere(t *testing.T, test func(*testing.T, *place)) {
 	t.Helper()
 	t.Run("embedded", func(t *testing.T) {
@@ -132,7 +132,7 @@ func (r *raw) read() string {
 }
 
 func (r *raw) send(format string, args ...any) {
-	_, _ = fmt.Fprintf(r.conn, format+"\r\n", args...) // a connection that was closed shows in what is read
+	_, _ = fmt.Fprintf(r.conn, format+"\r\n", args...) // reading reports a closed connection
 }
 
 // signIn sends a credential unchanged, and returns the server's answer to a ping after it.
@@ -165,7 +165,7 @@ func (r *raw) signIn(token, seed string) string {
 	return r.line()
 }
 
-// refused says what the server answers to something that it must not do: its refusal, then the answer to a ping.
+// refused returns the server's response to a forbidden command: its refusal and the answer to a ping.
 func (r *raw) refused(what string) {
 	r.t.Helper()
 	r.send("PING")

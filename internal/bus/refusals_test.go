@@ -41,7 +41,7 @@ func TestFloodOfWhatIsRefused(t *testing.T) {
 	}
 }
 
-// Messages lost from a full backlog are counted too.
+// Messages lost from a full backlog also count.
 func TestLostMessagesAreAnOffence(t *testing.T) {
 	told := make(offences, 2)
 	b := told.open(t, 0)

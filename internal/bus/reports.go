@@ -222,9 +222,9 @@ func (r *Reports) on(ctx context.Context, stream jetstream.Stream, subject strin
 	return all, nil
 }
 
-// Put stores a report by the director about a worker whose container ended without one. It is signed and
-// handled like a worker's. Within the stream's duplicate window, the same report is stored once. Tails are cut
-// to fit.
+// Put stores a report by the director about a worker if its container ended without a report. It is signed and
+// handled like a report by a worker. Within the stream's duplicate window, the same report is stored once. Tails are
+// cut to fit.
 func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err

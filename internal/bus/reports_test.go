@@ -18,7 +18,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// errorID is what the tests know a report by.
+// errorID returns the id by which the tests recognize a report.
 func errorID(r Report) string {
 	switch p := r.Body.(type) {
 	case *wire.WorkerError:
@@ -44,7 +44,7 @@ func (i *inbox) take(r Report) {
 	_ = r.Ack() // a lost acknowledgement brings the report again, which the tests would see
 }
 
-// inTurn prepares nothing.
+// inTurn returns a callback without a preparation step.
 func inTurn(take func(Report)) func(Report) func() {
 	return func(r Report) func() { return func() { take(r) } }
 }
@@ -157,7 +157,7 @@ func TestRestartInMidStreamLosesNothing(t *testing.T) {
 	}
 }
 
-// publishUntilStored does what a worker's spool does.
+// publishUntilStored publishes like a worker's spool.
 func publishUntilStored(t *testing.T, c *Client, e *wire.WorkerError) {
 	t.Helper()
 	until(t, "report "+e.ErrorID, func() bool {
@@ -200,7 +200,7 @@ func TestEmbeddedRestartKeepsReportsAndWorkers(t *testing.T) {
 	closeBus(t, b)
 
 	b = openBus(t, Options{Server: startServer(t, o)})
-	b.Admit(worker) // it comes back with the credential that it has
+	b.Admit(worker) // it returns with its existing credential
 	<-back
 	publishUntilStored(t, c, failure("e2"))
 	reports, err := b.Reports().Of(ctxFor(t), worker, 0)
@@ -291,7 +291,7 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 			t.Errorf("%s: %d dead letters, want %d", c.Cause, c.Total, want[c.Cause])
 		}
 	}
-	// Messages stored by others under the old ids hide nothing either.
+	// Messages that others stored under the old ids do not hide anything.
 	for _, id := range []string{worker + "/" + result.ResultID, worker + "/" + exit.ErrorID} {
 		m := nats.NewMsg(b.subjects.Worker(worker, wire.ChannelError))
 		m.Data = []byte("junk")

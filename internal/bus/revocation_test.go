@@ -51,7 +51,7 @@ func TestRevokedWorkerIsCutOff(t *testing.T) {
 			}
 		}
 		stays("at once")
-		for _, again := range []string{worker, "never-seen"} { // nothing to do, nothing breaks
+		for _, again := range []string{worker, "never-seen"} { // revoking again has no effect
 			if err := p.Revoke(ctxFor(t), again); err != nil {
 				t.Error(err)
 			}
@@ -73,8 +73,8 @@ func TestRevokedWorkerIsCutOff(t *testing.T) {
 	})
 }
 
-// A revocation is on the disk before the server is asked anything: the next director knows of it if this one
-// ends while the server is away.
+// A revocation is on disk before the first request to the server. If the director ends during an outage, its
+// successor still knows the revocation.
 func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -100,7 +100,7 @@ func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	}
 }
 
-// A revocation made while the server was away takes effect before the worker can reconnect.
+// A revocation made during an outage of the server takes effect before the worker can reconnect.
 func TestRevocationWaitsForTheServer(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -201,7 +201,7 @@ func (p *place) seed(t *testing.T, file string) nkeys.KeyPair {
 	return pair
 }
 
-// writtenDown is what a director keeps in its own folder.
+// writtenDown reads the credentials in a director's folder.
 func writtenDown(t *testing.T, dir string) *credentials {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, fileWorkers))
@@ -280,7 +280,7 @@ func TestAnOffenderGetsNoOtherCredential(t *testing.T) {
 	})
 }
 
-// Credentials that were made for longer attempts are good for longer than those of now.
+// Credentials issued for longer attempts outlive those issued now.
 func TestAShorterLifeForgetsNoRevocation(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -292,7 +292,7 @@ func TestAShorterLifeForgetsNoRevocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	closeBus(t, p.Bus)
-	time.Sleep(2500 * time.Millisecond) // whole seconds of wall time stand in the claims
+	time.Sleep(2500 * time.Millisecond) // the claims have times in whole seconds
 	options.WorkerLife = time.Second
 	p.Bus = openBus(t, options)
 	if got := p.dialRaw(t).signIn(o.JWT, o.Seed); got == "PONG" {

@@ -39,7 +39,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	}
 	closeBus(t, b)
 	out.Wipe()
-	leads = true // its lease has begun
+	leads = true // its lease has started
 	until(t, "the server to be back", func() bool { return newcomer.Ensure(ctxFor(t)) == nil })
 	mustDo(t, newcomer.ShareSecret(ctxFor(t)))
 	if b = openBus(t, leader); !bytes.Equal(b.AttemptKey(worker), key) ||
@@ -48,7 +48,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	}
 }
 
-// A leader that finds no secret anywhere creates one at the start of its lease.
+// A leader creates a missing secret at the start of its lease.
 func TestWhoLeadsMakesTheSecret(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -64,8 +64,8 @@ func TestWhoLeadsMakesTheSecret(t *testing.T) {
 	}
 }
 
-// A key that follows from nothing is known to everybody: nothing is signed with it, no credential has it, and
-// no report counts or is stored by it.
+// Everybody could derive the keys of an empty secret. No signature or credential uses such a key, and no report
+// signed with it counts or is stored.
 func TestNothingFollowsFromNoSecret(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -27,8 +27,8 @@ const (
 	sparedBySum   = 10 * time.Minute // other directors may not know credentials issued more recently
 )
 
-// credentials is the knowledge about workers' credentials. All times are Unix seconds. merge joins the
-// knowledge of directors in any order, and never loses a revocation.
+// credentials is the knowledge about workers' credentials. All times are Unix seconds. merge joins the knowledge of
+// directors in any order without losing a revocation.
 type credentials struct {
 	Longest time.Duration `json:"longest"`       // longest life of any credential so far
 	All     int64         `json:"all,omitempty"` // all credentials issued up to then are revoked
@@ -42,7 +42,7 @@ func newCredentials() *credentials {
 	return &credentials{Revoked: map[string]int64{}, Live: map[string]int64{}, Offences: map[string]Offence{}}
 }
 
-// merge adds the knowledge of others.
+// merge adds the knowledge of other directors.
 func (c *credentials) merge(o *credentials) {
 	c.Longest, c.All = max(c.Longest, o.Longest), max(c.All, o.All)
 	for _, m := range [...]struct{ to, from map[string]int64 }{{c.Revoked, o.Revoked}, {c.Live, o.Live}} {
@@ -170,8 +170,8 @@ func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []
 	return own, nil
 }
 
-// share merges this process's knowledge with the shared one by compare-and-set. change may modify the result
-// before it is stored. Without changes, share writes nothing. It returns the result and its revision.
+// share merges this process's knowledge with the shared one by compare-and-set. change may modify the result before
+// it is stored. Without changes, share does not write. It returns the result and its revision.
 func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 	change func(*credentials),
 ) (*credentials, uint64, error) {

@@ -76,7 +76,8 @@ func TestManyRevocationsBecomeOne(t *testing.T) {
 	}
 }
 
-// However many are revoked, the server takes it, the director starts again, and who works is not disturbed for long.
+// The server accepts any number of revocations, the director can restart with them, and active workers see only a
+// short interruption.
 func TestTwentyThousandRevocations(t *testing.T) {
 	t.Parallel()
 	if raced {
@@ -101,7 +102,7 @@ func TestTwentyThousandRevocations(t *testing.T) {
 	}
 	p.workers.changes++
 	p.workers.mu.Unlock()
-	time.Sleep(1100 * time.Millisecond) // whole seconds stand in the claims
+	time.Sleep(1100 * time.Millisecond) // claims have times in whole seconds
 	honest := p.tcp(t, worker)
 	began := time.Now()
 	if err := p.Revoke(ctxFor(t), "mad-20000"); err != nil {
@@ -128,7 +129,7 @@ func TestTwentyThousandRevocations(t *testing.T) {
 	stays("with another folder")
 }
 
-// Directors with the same keys share one secret, and no director loses another's revocation.
+// Directors with the same keys share one secret, and each keeps the other's revocations.
 func TestTwoDirectorsShareWhatIsRevoked(t *testing.T) {
 	out := startOutside(t)
 	one, other := out.join(), out.join()
@@ -211,7 +212,7 @@ func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 			all, err := p.Offences(ctxFor(t))
 			return err == nil && len(all) == 1
 		})
-		told(1) // after a push that began when it was known
+		told(1) // after a push that started when it was known
 		again := func() {
 			if p.Bus.options.Server != nil {
 				p.restart()
@@ -233,8 +234,7 @@ func TestAnOffenceOutlivesItsDirector(t *testing.T) {
 	})
 }
 
-// A person's credential is revoked at once and permanently. Those of another person and of the director stay
-// valid.
+// A person's credential is revoked at once and permanently. Other credentials stay valid.
 func TestAPersonsCredentialIsRevokedByItself(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A worker cannot write the director's reports, and no id that it chooses hides the report of another.
+// A worker cannot write the director's reports, and its ids cannot hide the reports of other workers.
 func TestReportsThatAWorkerCannotMake(t *testing.T) {
 	b := openBus(t, Options{})
 	c := dial(t, b, worker)
@@ -88,7 +88,7 @@ func TestReportsOfAnAttemptAreBounded(t *testing.T) {
 	for n := range 2 * reportsPerAttempt {
 		e := failure(fmt.Sprintf("e%d", n))
 		err := c.Report(ctxFor(t), e)
-		if n < reportsPerAttempt-1 && err == nil { // the same again costs nothing
+		if n < reportsPerAttempt-1 && err == nil { // a repeated report does not count
 			err = c.Report(ctxFor(t), e)
 		}
 		if stored := n < reportsPerAttempt; stored != (err == nil) || !stored && !errors.Is(err, ErrRejected) {
@@ -100,7 +100,7 @@ func TestReportsOfAnAttemptAreBounded(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
-	_ = c.Report(ctx, failure("one more")) // the worker is cut off, whatever the answer
+	_ = c.Report(ctx, failure("one more")) // the worker is cut off regardless of the answer
 	if o := <-told; o.Worker != worker {
 		t.Errorf("%+v", o)
 	}

@@ -16,9 +16,9 @@ import (
 // consumerName is the name of the director's durable consumer of reports.
 const consumerName = "director"
 
-// Limits of the streams. Reports are kept for a season, to answer later questions. Dead letters are for prompt
-// inspection. The duplicate window covers a worker's spool after a short outage. After longer outages, the
-// director recognizes duplicates.
+// Limits of the streams. Reports are retained for a season, to answer later questions. Dead letters are for prompt
+// inspection. The duplicate window covers a worker's spool after a short outage. After longer outages, the director
+// recognizes duplicates.
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
@@ -67,8 +67,8 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 	}
 }
 
-// Ensure creates whatever the bus needs on its server and does not exist, such as after somebody deleted it on
-// a joined server. A successful call replaces the Journal, and after an error the old one stays.
+// Ensure creates the missing streams and stores of the bus on its server, such as after a deletion on a joined
+// server. A successful call replaces the Journal, and after an error the old one stays.
 func (b *Bus) Ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()

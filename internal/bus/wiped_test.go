@@ -48,8 +48,8 @@ func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	}
 }
 
-// TestTheSharedBucketIsMadeAgain: without it nobody could be revoked. It may go while all else stays, so nobody
-// opens the bus again for it.
+// TestTheSharedBucketIsMadeAgain deletes only the shared bucket. Revocations need it, and an open bus must recreate
+// it.
 func TestTheSharedBucketIsMadeAgain(t *testing.T) {
 	b := openBus(t, Options{})
 	before := b.AttemptKey(worker)
@@ -63,8 +63,8 @@ func TestTheSharedBucketIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyServesTheSnapshotWhenNobodyDoes: a service that ended during an outage does not return with the
-// server. A request fails at once, and no request reaches the old service instead of its successor.
+// TestNobodyServesTheSnapshotWhenNobodyDoes checks that a service that ended during an outage does not return with
+// the server. Requests fail at once, or reach only its successor.
 func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

@@ -74,8 +74,7 @@ func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat),
 	}
 }
 
-// newest keeps the last message of each subject until it is taken. The subject that has waited longest is
-// served first.
+// newest keeps the last message of each subject until it is taken. The subject with the longest wait is served first.
 type newest struct {
 	mu    sync.Mutex
 	order []string
@@ -125,11 +124,11 @@ func (n *newest) pop() *nats.Msg {
 	return m
 }
 
-// ServeHello answers hellos with the result of answer: a welcome, an incompatibility, or nil for no answer,
-// after which the worker asks again. It blocks until ctx ends, and then returns nil. answer may be slow. Calls
-// for different workers run concurrently, and calls for one worker one at a time; of the hellos that arrive
-// meanwhile, the newest waits. An unreadable hello becomes a dead letter. If it has another major version, its
-// sender receives an incompatibility.
+// ServeHello answers hellos with the result of answer: a welcome, an incompatibility, or nil for no answer, after
+// which the worker asks again. It blocks until ctx ends, and then returns nil. answer may be slow. Calls for
+// different workers run concurrently, and calls for one worker one at a time; of the hellos that arrive during a
+// call, the newest waits. An unreadable hello becomes a dead letter. If it has another major version, its sender
+// receives an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()
@@ -157,7 +156,7 @@ func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) 
 	}
 }
 
-// helloDesk runs one goroutine for each worker whose hello is being answered.
+// helloDesk runs one goroutine for each worker with a pending hello.
 type helloDesk struct {
 	mu        sync.Mutex
 	waiting   map[string]*nats.Msg // next hello of each worker with a goroutine, or nil
