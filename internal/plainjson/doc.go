@@ -1,5 +1,5 @@
-// Package plainjson reads JSON in the form in which encoding/json writes it: no space between tokens, the keys
-// of an object as the type has them, none twice. It does so in one pass, several times as fast.
+// Package plainjson reads JSON in the form that encoding/json writes. In this form there is no space between tokens,
+// and each key occurs once and is spelled like in the type. Reading takes one pass and is several times as fast.
 //
 //	line ──Reader──▶ value
 //	         └─ false: another form, or not for that type ──encoding/json──▶ value or error

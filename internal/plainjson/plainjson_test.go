@@ -76,7 +76,8 @@ func read(text string) (to all, ok bool) {
 	return to, ok
 }
 
-// same fails if a text is read as something that encoding/json does not read, and reports whether it is read.
+// same fails if the Reader and encoding/json disagree about an accepted text. It reports whether the Reader accepts
+// the text.
 func same(t *testing.T, text string) (accepted bool) {
 	t.Helper()
 	got, ok := read(text)
@@ -134,14 +135,14 @@ func TestWhatIsWrittenOtherwise(t *testing.T) {
 		`{"share":1E5}`: true, `null`: true,
 		`{"deep":{"deep":{"deep":{}}}}`: true, `{"raw":null}`: true, `{"\u0074ext":"t"}`: true, `{"any":null}`: false,
 
-		// Read by encoding/json, some of it with another meaning than a hasty reader's.
+		// Only encoding/json accepts these, some with a surprising result.
 		` {}`: false, `{ }`: false, `{"text": "t"}`: false, `{"TEXT":"t"}`: false, `{"unknown":1}`: false,
 		`{"text":"a","text":"b"}`: false,
 		`{"text":"\ud83d"}`:       false, `{"text":"\ud83d\u0041"}`: false, "{\"text\":\"\xff\"}": false,
 		"{\"text\":\"\xed\xa0\x80\"}":   false,
 		`{"uint":18446744073709551615}`: false, `{"deep":{"int":1},"deep":{"text":"t"}}`: false,
 
-		// Refused by both.
+		// Both reject these.
 		``: false, `{`: false, `{}}`: false, `{}{}`: false, `{"text"}`: false, `{"text":}`: false,
 		`{"text":"t",}`: false, `{,}`: false, `[]`: false, `{"names":[,]}`: false,
 		`{"names":["a",]}`: false, `{"names":["a"}`: false, `{"text":1}`: false, `{"int":"1"}`: false,
@@ -163,7 +164,7 @@ func TestWhatIsWrittenOtherwise(t *testing.T) {
 	}
 }
 
-// Deep nesting is left to encoding/json, which takes more of it; the stack is bounded.
+// The Reader bounds its stack and leaves deeper nesting to encoding/json.
 func TestDeepNesting(t *testing.T) {
 	for _, n := range []int{10, 1000, 1_000_000} {
 		for _, part := range []string{
@@ -177,7 +178,7 @@ func TestDeepNesting(t *testing.T) {
 	}
 }
 
-// A value that was read is not changed by what is read later.
+// Later reads do not change the values of earlier reads.
 func TestValuesAreTheirOwn(t *testing.T) {
 	var r Reader
 	how := TypeFor[all]()
@@ -209,7 +210,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// Mutations are near to what is written, and mostly wrong.
+// Mutated samples resemble valid text but are mostly invalid.
 func TestMutations(t *testing.T) {
 	seeds, accepted := samples(), 0
 	random := rand.New(rand.NewPCG(1, 2))
@@ -227,7 +228,7 @@ func TestMutations(t *testing.T) {
 	}
 }
 
-// Mutate changes one place of a text.
+// Mutate changes a text at a random position.
 func Mutate(text []byte, random *rand.Rand) []byte {
 	const bits = "\"\\{}[]:,0123456789-+.eEntfalsru \n\x00\xff"
 	at, n := random.IntN(len(text)), 1+random.IntN(8)

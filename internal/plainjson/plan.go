@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// form is how a value is read.
+// form selects the method that reads a value.
 type form uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	object
 )
 
-// Type says how a Go type is read.
+// Type contains instructions for reading a Go type.
 type Type struct {
 	of     reflect.Type
 	form   form
@@ -44,12 +44,12 @@ type field struct {
 // maxFields of a struct: there is a bit for each.
 const maxFields = 64
 
-// TypeFor says how a T is read.
+// TypeFor returns the instructions for reading a T.
 func TypeFor[T any]() *Type {
 	return types{}.typeOf(reflect.TypeFor[T]())
 }
 
-// types are those that are known already: a type may have itself in it.
+// types contains the types prepared so far, because a type may contain itself.
 type types map[reflect.Type]*Type
 
 var (
@@ -57,7 +57,7 @@ var (
 	jsonReader = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// kinds are the forms of those that need no more than their kind.
+// kinds contains the forms of types that need only their kind.
 var kinds = map[reflect.Kind]form{
 	reflect.String: word, reflect.Bool: boolean, reflect.Float32: floating, reflect.Float64: floating,
 	reflect.Int: signed, reflect.Int8: signed, reflect.Int16: signed, reflect.Int32: signed, reflect.Int64: signed,
@@ -81,7 +81,7 @@ func (all types) typeOf(of reflect.Type) *Type {
 		t.form, t.elem = pointer, all.typeOf(of.Elem())
 	case p.Implements(textReader):
 		t.form = text
-	case of.Kind() == reflect.Slice && of.Elem().Kind() != reflect.Uint8: // which may be text
+	case of.Kind() == reflect.Slice && of.Elem().Kind() != reflect.Uint8: // byte slices are base64 text
 		t.form, t.elem = list, all.typeOf(of.Elem())
 	case of.Kind() == reflect.Struct:
 		if all.fieldsOf(t, of, nil) && len(t.fields) <= maxFields {
@@ -93,8 +93,8 @@ func (all types) typeOf(of reflect.Type) *Type {
 	return t
 }
 
-// fieldsOf adds the fields of a struct, and reports whether it is one whose keys can be told apart without
-// knowing more.
+// fieldsOf adds the fields of a struct. It reports whether the keys are unambiguous without encoding/json's rules for
+// conflicts.
 func (all types) fieldsOf(t *Type, of reflect.Type, at []int) bool {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -125,7 +125,8 @@ func (all types) fieldsOf(t *Type, of reflect.Type, at []int) bool {
 	return true
 }
 
-// find is the number of the field with this key; -1: there is none. It is looked for from next on.
+// find returns the index of the field with this key, or -1. It searches from next on, because keys usually come in
+// order.
 func (t *Type) find(key []byte, next int) int {
 	for i := next; i < len(t.fields); i++ {
 		if t.fields[i].name == string(key) {

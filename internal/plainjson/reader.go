@@ -18,8 +18,8 @@ const (
 	words     = 1024 // so many; a power of two
 )
 
-// Reader reads one text after the other. It is for one goroutine. Its methods return false where the text is
-// not what they want; nothing is known of its place then, and Reset begins anew.
+// Reader reads texts one after another. It must not be used concurrently. Its methods return false if the text has a
+// different form. The position is undefined after that, until Reset.
 type Reader struct {
 	data []byte
 	at   int
@@ -55,7 +55,7 @@ func (r *Reader) is(c byte) bool {
 	return true
 }
 
-// peek is the next byte; 0: none.
+// peek returns the next byte, or 0 at the end.
 func (r *Reader) peek() byte {
 	if r.at == len(r.data) {
 		return 0
@@ -63,7 +63,7 @@ func (r *Reader) peek() byte {
 	return r.data[r.at]
 }
 
-// Text reads a string, and returns what it says as long as nothing else is read.
+// Text reads a string. The result is valid until the next read.
 func (r *Reader) Text() ([]byte, bool) {
 	if !r.is('"') {
 		return nil, false
@@ -143,7 +143,7 @@ func (r *Reader) escape() bool {
 		var second rune
 		if second, ok = r.unicode(); ok {
 			c = utf16.DecodeRune(c, second)
-			ok = c != utf8.RuneError // encoding/json says what half a pair is
+			ok = c != utf8.RuneError // encoding/json handles unpaired surrogates
 		}
 	}
 	r.unquoted = utf8.AppendRune(r.unquoted, c)
@@ -172,15 +172,15 @@ func (r *Reader) unicode() (c rune, ok bool) {
 	return c, true
 }
 
-// Eight bytes at a time, each in the high bit of its own: what is no ASCII, a control character, a quotation
-// mark or a backslash.
+// Masks that test eight bytes at a time. The high bit of each byte marks a control character, a quotation mark, a
+// backslash, or a byte that is not ASCII.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// plainTo is the first place from which on a string is not plain: its end, an escape, or what is no printable
-// ASCII; else the end of the data.
+// plainTo returns the index of the first quotation mark, escape or byte that is not printable ASCII, or the length of
+// the data.
 func plainTo(data []byte, at int) int {
 	for ; at+8 <= len(data); at += 8 {
 		b := binary.LittleEndian.Uint64(data[at:])
@@ -235,7 +235,7 @@ func (r *Reader) word(text []byte) string {
 	return *known
 }
 
-// Time reads a time as time.Time has it in JSON.
+// Time reads a time in the JSON format of time.Time.
 func (r *Reader) Time() (time.Time, bool) {
 	begin := r.at
 	if _, ok := r.Text(); !ok {
@@ -313,7 +313,7 @@ func (r *Reader) digits() bool {
 	return r.at > begin
 }
 
-// Raw reads a value of any kind, and returns the part of the text that it is.
+// Raw reads a value of any kind, and returns its text.
 func (r *Reader) Raw() ([]byte, bool) {
 	begin := r.at
 	if !r.skip(0) {

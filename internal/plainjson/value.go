@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Value reads a value of a type into what a pointer to it points to, which must be zero.
+// Value reads a value of a type into the variable that to points to. The variable must have its zero value.
 func (r *Reader) Value(t *Type, to any) bool {
 	return r.value(t, reflect.ValueOf(to).Elem(), 0)
 }
@@ -16,7 +16,7 @@ func (r *Reader) value(t *Type, v reflect.Value, depth int) bool {
 	if depth == maxDepth {
 		return false
 	}
-	if t.form != raw && r.peek() == 'n' { // it changes nothing of what is zero
+	if t.form != raw && r.peek() == 'n' { // null leaves the zero value unchanged
 		return t.form != slow && r.Literal("null")
 	}
 	switch t.form {
@@ -78,7 +78,7 @@ func (r *Reader) object(t *Type, v reflect.Value, depth int) bool {
 		if !ok || !r.is(':') {
 			return false
 		}
-		if next = t.find(key, next); next < 0 || seen&(1<<next) != 0 { // encoding/json knows what to make of it
+		if next = t.find(key, next); next < 0 || seen&(1<<next) != 0 { // encoding/json decides
 			return false
 		}
 		seen |= 1 << next
