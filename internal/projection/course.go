@@ -47,7 +47,7 @@ const (
 // Answers are the triggers with which a person answers a question.
 var Answers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnSnoozed, fsm.OnWithdrawn, fsm.OnMerged, fsm.OnRejected}
 
-// overtakers are the triggers that replace a retry which has not begun.
+// overtakers are the triggers that replace a retry before its start.
 var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAgain}
 
 // deciding are the commands with which a person decides more than to try again.
@@ -69,7 +69,7 @@ type Course struct {
 	bare   bool // the attempt after a bare answer has not ended yet
 }
 
-// Outcome is what a fact settles.
+// Outcome contains the decisions that a fact settles.
 type Outcome struct {
 	Retry  *Retry // the settled retry, or nil
 	Became string // its result: PaidOff, FailedAlike, …
@@ -100,7 +100,7 @@ func reasonName(r recovery.Reason) recovery.Reason {
 	return r
 }
 
-// Apply applies a fact about the claim and returns what it settles.
+// Apply applies a fact about the claim and returns the settled decisions.
 func (c *Course) Apply(f fsm.Fact) (out Outcome) {
 	switch f := f.(type) {
 	case fsm.AttemptBegan:

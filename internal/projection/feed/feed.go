@@ -79,7 +79,7 @@ type parcelled struct {
 	err     error        // or why it cannot be decoded
 }
 
-// lane decodes one parcel after the other.
+// lane decodes one parcel at a time.
 type lane struct{ stored, decoded chan parcel }
 
 func (l *lane) run(ctx context.Context) {

@@ -90,7 +90,7 @@ func TestReadingEndsWithWhoTakes(t *testing.T) {
 		ended := false
 		err := Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 			err := handedOut(300, 0, nil)(ctx, fn)
-			<-ctx.Done() // as while a server is away
+			<-ctx.Done() // simulates an unreachable server
 			ended = true
 			return errors.Join(err, ctx.Err())
 		}, func(uint64, []fsm.Record) error { return take(cancel) })
@@ -108,7 +108,7 @@ func TestReadingWaitsForWhoTakes(t *testing.T) {
 		read, most := 0, 0
 		hold := make(chan struct{})
 		go func() {
-			synctest.Wait() // nothing more can be read
+			synctest.Wait() // all reads that are possible without take have happened
 			close(hold)
 		}()
 		err := Batches(t.Context(), func(ctx context.Context, fn func(uint64, []byte) error) error {
