@@ -36,5 +36,5 @@
 // # Imports
 //
 // The package imports all others: fsm, recovery and agent, the adapters (bus, container, github, workspace), config,
-// audit and budget. Only cmd/director and the demo import it.
+// audit and budget. Only cmd/director and the tests of package attack import it.
 package director

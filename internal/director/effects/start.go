@@ -107,7 +107,7 @@ func lists(ctx context.Context, r container.Runtime, worker string, state func(c
 
 // begin starts an attempt that never ran.
 func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
-	a := &attempt{Effect: e, in: s.Setup()}
+	a := &attempt{Effect: e}
 	a.Start = withShownHints(*e.Start)
 	if err := s.receive(ctx, a); err != nil {
 		return err
@@ -115,6 +115,7 @@ func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	if err := s.read(ctx, a); err != nil {
 		return err
 	}
+	a.in = s.Setup() // only now, because receiving a checkout and reading the issue can outlast a reload
 	git, done := s.Withdrawals.During(ctx, e.Task)
 	defer done()
 	if err := s.prepare(git, a); err != nil {

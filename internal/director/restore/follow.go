@@ -15,6 +15,8 @@ const (
 
 // Follow keeps the state current until ctx ends, so that Load only has to read the last moment of the journal.
 func (r *Restorer) Follow(ctx context.Context) {
+	r.problem.Store(nil) // the values of an earlier standby
+	r.tasks.Store(0)
 	for ctx.Err() == nil {
 		pause := followEvery
 		h := r.followed
