@@ -179,10 +179,10 @@ func (s *harness) stop() {
 	}
 }
 
-// until waits for a condition of the world. Its deadline is far beyond the needs of a busy machine.
+// until waits for a condition. Its deadline grows with the load, but not beyond the limit of a whole test run.
 func (s *harness) until(what string, cond func() bool) {
 	s.t.Helper()
-	ctx, cancel := patience.WithTimeout(context.Background(), 2*time.Minute)
+	ctx, cancel := patience.WithTimeout(context.Background(), 45*time.Second)
 	defer cancel()
 	for !cond() {
 		if ctx.Err() != nil {
