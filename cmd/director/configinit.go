@@ -135,7 +135,7 @@ func (q question) ask(in *bufio.Reader, out io.Writer, def string) error {
 	}
 }
 
-// write writes the file if it has no problems, and prints the next steps.
+// write creates the file, unless it has problems, and prints the next steps.
 func (s *starting) write(out io.Writer) error {
 	d := config.Default()
 	if _, err := d.Agents.Lookup(s.agent); err != nil && s.agent != "" {

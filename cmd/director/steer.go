@@ -27,7 +27,7 @@ type steering struct {
 	// the agent.
 	needs string
 	text  bool
-	// argument parses the first word after the issue; nil if the command has no argument.
+	// argument parses the first word after the issue. Nil means that the command takes only an issue.
 	argument func(c *operator.TaskCommand, word string) error
 }
 

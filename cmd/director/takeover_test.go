@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"retake/internal/patience"
+
 	"retake/internal/director/operator"
 )
 
@@ -164,8 +166,10 @@ func check(t *testing.T, err error) {
 
 func wait(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
+	ctx, cancel := patience.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for ; !holds(); time.Sleep(50 * time.Millisecond) {
+		if ctx.Err() != nil {
 			t.Fatalf("never happened: %s", what)
 		}
 	}

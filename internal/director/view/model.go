@@ -59,7 +59,7 @@ type decidedBatch struct {
 	records []fsm.Record
 }
 
-// New returns the model of a machine that has not decided anything in this session yet.
+// New returns the model of a machine. Call it before the machine's first decision after a start.
 func New(d *fsm.Driver, j feed.Source, config fsm.Config, log *zap.Logger) (*Model, error) {
 	state, err := d.Machine().Snapshot()
 	if err != nil {
