@@ -35,12 +35,12 @@ type Egress struct {
 // LabelFence marks the containers that install rules. Its value is the fleet.
 const LabelFence = "retake.fence"
 
-// fenceAge is how long installed rules are assumed to be present. If somebody flushes the host's nftables, the workers'
-// network stays open for no longer than this while an attempt starts or workers run.
+// fenceAge is the time for which we trust that installed rules are still present. It bounds the time for which the
+// workers' network stays open after a flush of the host's nftables, while an attempt starts or workers run.
 const fenceAge = time.Minute
 
-// deadResolver is the name server of confined workers, an address in their own network where nobody answers. The
-// daemon's resolver would send queries from outside of the rules, and queries can carry data out.
+// deadResolver is the name server of confined workers, an unused address in their own network. The daemon's resolver
+// would send queries from outside of the rules, and queries can carry data out.
 const deadResolver = "127.0.0.1"
 
 // firewall keeps the rules of the workers' network in the kernel of the daemon's host.
@@ -66,8 +66,8 @@ type fenceState struct {
 	warned      bool
 }
 
-// Confine limits what workers reach, from now on. It installs rules in the kernel of the daemon's host now, and
-// renews them at each start of an attempt. It needs no privileges except access to the daemon, because a short-lived
+// Confine limits what workers reach, from now on. It installs rules in the kernel of the daemon's host now, and renews
+// them at each start of an attempt. Access to the daemon is the only required privilege, because a short-lived
 // container in the host's network installs the rules. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an
 // error attempts do not start if e is closed, and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
@@ -170,7 +170,7 @@ func (f *firewall) ensure(ctx context.Context) error {
 	return nil
 }
 
-// resolvers returns the name servers of a worker. Nil means the daemon's.
+// resolvers returns the name servers of a worker. Nil means the daemon's resolver.
 func (f *firewall) resolvers() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -231,7 +231,7 @@ func addresses(texts []string) (all []netip.Addr) {
 	return all
 }
 
-// rules returns the rules for the network's present members, and the number of workers among them.
+// rules returns the rules for the network's present members, and the number of its workers.
 func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, err error) {
 	info, err := f.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if cerrdefs.IsNotFound(err) {
@@ -382,7 +382,7 @@ func (f *firewall) sweep(ctx context.Context) {
 		}
 		for _, c := range old {
 			if time.Since(time.Unix(c.Created, 0)) > f.limits.operation {
-				// Volumes that a worker uses are kept.
+				// The daemon keeps volumes that a worker uses.
 				_ = f.api.ContainerRemove(ctx, c.ID, apicontainer.RemoveOptions{Force: true, RemoveVolumes: true})
 			}
 		}

@@ -13,9 +13,9 @@
 //	         running, paused -> unchanged; its streams are followed unless they already are (Adopt)
 //	         exited          -> unchanged and never restarted, since a new try is a new attempt.
 //	                            List reports it as exited, Stop collects it
-//	Stop     absent          -> Exit{Known: false}, with the streams as far as they were read
-//	         created         -> removed; Known only after a failed start (Exit.StartError)
-//	         running         -> SIGTERM, grace, SIGKILL, wait; paused: SIGKILL at once, unpause
+//	Stop     absent          -> Exit{Known: false}, with the streams read so far
+//	         created         -> removed, Known only after a failed start (Exit.StartError)
+//	         running         -> SIGTERM, grace, SIGKILL, wait (paused: SIGKILL at once, unpause)
 //	         exited          -> collected, removed, confirmed absent
 //
 // Stop succeeds only after the daemon has confirmed that no container of that name exists. Otherwise it returns a
@@ -24,34 +24,36 @@
 // A runtime lists, stops and watches only its fleet. Docker uses the label retake.fleet, processes use the record in
 // their folder. "Gone" includes all processes that the worker has started.
 //
-// The package imports its own subpackages, crashpoint, diskfault, procfs, publicaddr, ring and safefile. It imports no
-// other adapter and no part of the core. The director knows the purpose of an attempt and the meaning of its end.
+// The package imports its own subpackages, crashpoint, diskfault, procfs, publicaddr, ring and safefile. It never
+// imports another adapter or a part of the core. The director knows the purpose of an attempt and the meaning of its
+// end.
 //
 // # Plain processes
 //
-// They are for development without Docker. They lack a container's confinement (CannotConfine lists the gaps). Only
-// the director's files and other processes are hidden (supervisor.Apart), unless Options.SameUser disables that. Each
-// worker has a supervisor (package supervisor), which takes the place of the engine, outlives the director, and keeps
-// its state in a folder below Options.Dir:
+// They are for development without Docker. They lack a container's confinement (CannotConfine lists the gaps). Only the
+// director's files and other processes are hidden (supervisor.Apart), unless Options.SameUser disables that. Each
+// worker has a supervisor (package supervisor), which replaces the engine, outlives the director, and keeps its state
+// in a folder below Options.Dir:
 //
-//	<attempt id>/attempt.json   fleet and task; written last, before the start
+//	<attempt id>/attempt.json   fleet and task, written last, before the start
 //	            /lock           held by the supervisor while a process of the attempt may live
 //	            /started.json   boot, and pids with start times of supervisor and worker, since pids are reused
-//	            /ended.json     exit code, and later that no process is left
+//	            /ended.json     exit code, and later the end of all processes
 //	            /stdout, stderr newest 1 to 2 MiB each (/stdout.1: the older part)
-//	            /retake         stands for /retake: the worker's program and its files; mode 0700, the worker's user's
-//	            /home, /tmp     default HOME and TMPDIR; removed with the attempt
-//	            /work           the work tree, if the spec has no checkout; removed with the attempt
+//	            /retake         stands for /retake (the worker's program and its files, accessible only to its user)
+//	            /home, /tmp     default HOME and TMPDIR, removed with the attempt
+//	            /work           the work tree, if the spec has no checkout, removed with the attempt
 //
-// Paths of a Spec in /retake are translated, even in its entrypoint. The worker uses its checkout in place (Workdir).
-// A mount must already exist at the same path. The environment consists of the spec's, PATH as in common images,
-// HOME, TMPDIR, HOSTNAME and RETAKE_ATTEMPT_ID, without the director's variables. It is passed through a pipe, since
-// it may contain secrets. With root, workers run as Spec.User, who must be able to traverse every parent of the
-// checkout and of Options.Dir. Otherwise they run as the director's user. They cannot gain privileges (no_new_privs).
+// The package translates paths of a Spec in /retake, even in its entrypoint. The worker uses its checkout in place
+// (Workdir). A mount must already exist at the same path. The environment consists of the spec's variables, PATH as in
+// common images, HOME, TMPDIR, HOSTNAME and RETAKE_ATTEMPT_ID, without the director's variables. The supervisor
+// receives it through a pipe, since it may contain secrets. With root, workers run as Spec.User, which must be able to
+// traverse every parent of the checkout and of Options.Dir. Otherwise they run as the director's user. They cannot gain
+// privileges (no_new_privs).
 //
-// Some facts cannot be known: how a worker ended whose supervisor was killed or whose machine went down (Exit.Known is
-// false), whether the kernel sent a SIGKILL for lack of memory, and processes that have left parent, session and
-// environment, if the supervisor was killed before it could end them.
+// The package cannot always determine how a worker ended. After a kill of the supervisor or a crash of the machine,
+// Exit.Known is false. It cannot see whether the kernel sent a SIGKILL for lack of memory. It cannot find processes
+// that have left parent, session and environment if the supervisor was killed before it could end them.
 //
 // # Program
 //
@@ -60,15 +62,15 @@
 //
 // # Input
 //
-// Secrets for the first process are passed through its standard input (Spec.Stdin). No file, argument, variable or
-// view of the engine contains them. The input arrives whole, or ends early because the director was killed while it
-// wrote. The reader must distinguish the two. A plain process gets it from its supervisor, which has all of it before
-// the worker starts and whose memory is unreadable.
+// Secrets for the first process are passed through its standard input (Spec.Stdin). No file, argument, variable or view
+// of the engine contains them. The input arrives whole, or ends early because the director was killed while it wrote.
+// The reader must distinguish the two. A plain process gets its input from its supervisor, which has the whole input
+// before the worker starts and protects its memory from other processes.
 //
 // # Streams
 //
-// In Docker both streams are followed from the start and kept in rings with the newest 32 KiB each. Stop also reads the
-// log file for output that was missed. It does not use the log API's Tail, which counts lines before it separates the
+// In Docker a reader follows both streams from the start and keeps the newest 32 KiB of each in a ring. Stop also reads
+// the log file for missed output. It does not use the log API's Tail, which counts lines before it separates the
 // streams, so that much stdout could hide stderr. The log file is bounded (16 MiB). One stream can push the other one's
 // lines out of it, but the ring still has them. Adopt follows a container that an earlier process started.
 //
@@ -77,21 +79,21 @@
 // # Out of memory
 //
 // Detection on the daemon's side is best effort: flag and event miss about one kill in twenty and may arrive 50 ms
-// after the exit. It uses the flag, read again after a moment, an event that Watch saw, or one in the daemon's
-// buffer. The kernel's count in the cgroup is not used. The cgroup disappears with the container, and is invisible
-// behind a remote socket. The worker reads it inside. The caller interprets exit code 137 without evidence: Signal
+// after the exit. It uses the flag, which it reads twice, an event that Watch saw, or an event in the daemon's buffer.
+// It does not use the kernel's count in the cgroup, which disappears with the container and is invisible behind a
+// remote socket. The worker reads that count inside. The caller interprets exit code 137 without evidence: Signal
 // SIGKILL and not Killed.
 //
 // # Clock
 //
-// This process's monotonic clock measures graces and limits. No decision compares it with the daemon's. The event
-// stream resumes by the daemon's timestamps.
+// This process's monotonic clock measures graces and limits. Decisions never compare it with the daemon's clock. The
+// event stream resumes by the daemon's timestamps.
 //
 // # Failure policy
 //
-// Errors are *Error values. Kind is one of the sentinels, Transient says whether the same call may succeed later, and
-// the text ends with the next step. The package does not retry, except that Watch reconnects forever. Calls of Watch
-// may be duplicated or missing, and the list decides.
+// Errors are *Error values. Kind is one of the sentinels, Transient is true if the same call may succeed later, and the
+// text ends with the next step. The package does not retry, except that Watch reconnects forever. Calls of Watch may be
+// duplicated or missing, and the list decides.
 //
 // In Docker, paths in a Spec are paths of the daemon's host. A director in a container with a mounted socket needs its
 // data directory at the same absolute path inside and outside. Only WorkerBinary is read by this process.

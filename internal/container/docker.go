@@ -158,7 +158,7 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 		// The daemon's list can lag behind its events, but an inspection cannot.
 		info, err := d.api.ContainerInspect(ctx, c.ID)
 		if cerrdefs.IsNotFound(err) {
-			continue // removed meanwhile
+			continue // it has just been removed
 		}
 		if err != nil {
 			return nil, failure("inspect "+c.ID, err)

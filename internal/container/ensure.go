@@ -16,8 +16,9 @@ import (
 )
 
 // Ensure starts the attempt's container unless it exists. The package comment describes what happens to an existing
-// one. An exited container is not restarted, which is not an error. Errors: ErrSpec, ErrImageMissing, ErrImagePull,
-// ErrDaemon. After an error a container may exist that never ran. Stop removes it, and another Ensure starts it.
+// one. Ensure does not restart an exited container and returns nil for it. Errors: ErrSpec, ErrImageMissing,
+// ErrImagePull, ErrDaemon. After an error a container may exist that never ran. Stop removes it, and another Ensure
+// starts it.
 func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err := d.check(spec); err != nil {
 		return err
@@ -187,8 +188,8 @@ func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error
 	return in, nil
 }
 
-// startFailure distinguishes a program that cannot run from a daemon in trouble. For the former, the daemon sets the
-// shell's exit codes 126 (not executable) or 127 (not found) whatever its HTTP status.
+// startFailure distinguishes a program that cannot run from a daemon in trouble. If the program cannot run, the daemon
+// sets the shell's exit codes 126 (not executable) or 127 (not found), with any HTTP status.
 func (e *engine) startFailure(ctx context.Context, id string, spec Spec, err error) error {
 	failed := failure("start "+spec.AttemptID, err)
 	if errors.Is(failed, ErrDaemon) {
@@ -221,5 +222,5 @@ func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
 	return d.copyArchive(ctx, id, spec, own)
 }
 
-// isGiven reports whether a mount's root is given to the worker's user.
+// isGiven reports whether the worker's user must own a mount's root.
 func isGiven(m Mount) bool { return m.Volume && !m.ReadOnly }

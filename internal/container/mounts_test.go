@@ -24,7 +24,7 @@ func TestMountsThatShareFiles(t *testing.T) {
 		{Mount{Source: in("cache")}, Mount{Source: in("link")}, true},
 		{Mount{Source: in("cache/go")}, Mount{Source: in("link")}, true},
 		{Mount{Source: in("link/go")}, Mount{Source: in("other/deep")}, true},
-		{Mount{Source: in("link/new")}, Mount{Source: in("cache/new")}, true}, // not there yet
+		{Mount{Source: in("link/new")}, Mount{Source: in("cache/new")}, true}, // missing so far
 		{Mount{Source: in("cache")}, Mount{Source: in("other")}, false},
 		{Mount{Source: in("cache")}, Mount{Source: in("cachet")}, false},
 		{Mount{Source: "/"}, Mount{Source: in("other")}, true},

@@ -12,7 +12,8 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// FollowOutput is described at Docker. Earlier output has no time, later output has the time at which it was seen.
+// FollowOutput works like the method of Docker. Earlier output has no time, and later output has the time at which it
+// was read.
 func (p *Processes) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	streams := [2]growing{{name: supervisor.StdoutFile}, {name: supervisor.StderrFile, stderr: true}}
 	defer func() {
@@ -61,7 +62,7 @@ func (g *growing) close() {
 	}
 }
 
-// readOn passes on new output. Output that was rotated away since the last read is lost.
+// readOn passes on new output. Output is lost if it was rotated out of the files since the last read.
 func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 	if g.file == nil { // begin with the older part, if any
 		if err := g.open(g.name + supervisor.Older); err != nil {

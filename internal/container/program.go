@@ -20,9 +20,9 @@ const labelMade = "retake.made"
 // leavePatience bounds the removal of volumes at Close. The next process finds remaining volumes.
 const leavePatience = 2 * time.Second
 
-// programs are the volumes with the worker's program, one per version and process. All containers of a process mount
-// its volume read-only, because a copy for each would cost a second container and disk space at every start. Processes
-// do not share volumes, so a half filled one belongs to its finder.
+// programs manages the volumes with the worker's program, one per version and process. All containers of a process
+// mount its volume read-only, because a copy for each would cost a second container and disk space at every start.
+// Processes do not share volumes, so a half-filled volume belongs to the process that finds it.
 type programs struct {
 	*engine
 	mu     sync.Mutex
@@ -71,7 +71,7 @@ func (s *programs) of(spec Spec) (program, error) {
 // prefix begins the names of the fleet's volumes.
 func (s *programs) prefix() string { return "retake-worker-" + s.fleet + "-" }
 
-// mount mounts the program at WorkerPath. NoCopy keeps out the image's own Dir, and read-only keeps workers from
+// mount mounts the program at WorkerPath. NoCopy keeps out the Dir of the image, and read-only keeps workers from
 // filling the disk there.
 func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	return mount.Mount{
@@ -117,7 +117,7 @@ func (s *programs) provide(ctx context.Context, image string, p program) error {
 func (s *programs) removeUnused(ctx context.Context, which func(name string) bool) {
 	all, err := s.api.VolumeList(ctx, volume.ListOptions{Filters: fleetFilter(s.fleet)})
 	if err != nil {
-		return // the volumes do no harm
+		return // the volumes are harmless
 	}
 	for _, v := range all.Volumes {
 		if strings.HasPrefix(v.Name, s.prefix()) && which(v.Name) {

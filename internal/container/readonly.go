@@ -21,9 +21,10 @@ import (
 // limit.
 var scratch = []string{"/tmp", "/var/tmp", "/run"}
 
-// writable returns the writable places of a container with a read-only root, besides its checkout and mounts. They are
-// folders in memory, and anonymous volumes that are removed with the container. Dir is a volume if the spec has files,
-// because the daemon copies files only into volumes. The home is a volume because it starts with the image's content.
+// writable returns the writable folders of a container with a read-only root, in addition to its checkout and mounts.
+// They are folders in memory, and anonymous volumes that are removed with the container. Dir is a volume if the spec
+// has files, because the daemon copies files only into volumes. The home is a volume because it starts with the image's
+// content.
 func writable(spec Spec, home string, p program) (memory map[string]string, volumes []mount.Mount) {
 	taken := []string{spec.Workdir}
 	for _, m := range spec.Mounts {
@@ -128,8 +129,8 @@ func homeIn(archive io.Reader, uid int) (string, error) {
 	return "", lines.Err()
 }
 
-// createReadOnly creates a container with a read-only root. The first container of an image is inspected for the
-// user's home, and recreated if there is a home to mount.
+// createReadOnly creates a container with a read-only root. It reads the user's home from the first container of an
+// image, and recreates that container if the home needs a mount.
 func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home string) (apicontainer.CreateResponse,
 	error),
 ) (apicontainer.CreateResponse, error) {
@@ -147,7 +148,7 @@ func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home
 	return create(home)
 }
 
-// helperSuffix ends the name of the container through which another one gets its files. A helper is never started.
+// helperSuffix ends the name of a helper, through which another container gets its files. Helpers never run.
 const helperSuffix = "-files"
 
 // labelHelper is the fleet of a helper.
@@ -187,7 +188,7 @@ func (e *engine) removeHelper(ctx context.Context, attemptID string) error {
 	return nil
 }
 
-// copyArchive streams the tar archive of a spec, since a worker has some tens of MB.
+// copyArchive streams the tar archive of a spec, since a worker has tens of megabytes.
 func (e *engine) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	var worker io.Reader
 	var size int64

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// homeImage imports an image with a user who has a home.
+// homeImage imports an image with a user that has a home.
 func homeImage(t *testing.T) (tag string) {
 	t.Helper()
 	var files bytes.Buffer
@@ -64,7 +64,7 @@ func TestReadOnlyRoot(t *testing.T) {
 			t.Errorf("read-only %v: could write %s, want %q: %s", readOnly, exit.Stdout, want, exit.Stderr)
 		}
 	}
-	for range 2 { // what the first one removes, the second one has
+	for range 2 { // the second attempt has the files that the first one removed
 		s := spec(t, "readonce", "/home/agent/login")
 		s.Image = tag
 		if exit := run(t, d, s); string(exit.Stdout) != "of the image" || exit.ExitCode != 0 {

@@ -16,17 +16,17 @@ import (
 )
 
 // rules are the packet rules of a network for one fleet, in two private nftables tables of the same name. A dropped
-// packet is gone regardless of other tables. An accepted one must still pass them.
+// packet is gone regardless of other tables, and an accepted packet must still pass them.
 //
-//	inet    input    from the bridge: doors and neighbour discovery, nothing else of this host
-//	        forward  from the bridge: doors, name servers while open, then public addresses or nothing
-//	bridge  forward  from port to port: doors on the network, nothing else
+//	inet    input    from the bridge, only doors and neighbour discovery of this host
+//	        forward  from the bridge, only doors, and while open name servers and public addresses
+//	bridge  forward  from port to port, only doors on the network
 //
 // The bridge table is needed without br_netfilter, where the inet table does not see packets between workers.
 //
 // Fleets may share a network without knowing each other's doors. Each fleet marks packets to its doors in chains that
-// come first, and drops no marked packet. So doors are open for all fleets, and the strictest fleet decides about
-// everything else.
+// come first. It never drops marked packets. So doors are open for all fleets, and the strictest fleet decides about
+// all other packets.
 type rules struct {
 	fleet       string
 	bridge      string         // interface

@@ -43,10 +43,10 @@ type Status struct {
 // Exit is the end of an attempt's container.
 type Exit struct {
 	Known      bool   // the runtime knows the end; if false, only the streams may have content
-	ExitCode   int    // 128+n after signal n to PID 1; a program that returns 137 looks the same
+	ExitCode   int    // 128+n after signal n to PID 1, or the program returned that
 	OOM        bool   // the kernel killed a process in it for memory, not necessarily PID 1; may be missed
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty
-	Killed     bool   // a signal of Stop ended it, or asked it to end before it did
+	Killed     bool   // it ended by, or after, a signal of Stop
 	StartError string // why the start failed
 	Stdout     []byte // newest 32 KiB, cut at a UTF-8 boundary
 	Stderr     []byte
@@ -55,7 +55,7 @@ type Exit struct {
 	Words string   // the runtime's message about Cause
 }
 
-// EndCause is the reason why a runtime that places attempts has ended one.
+// EndCause is the reason of a runtime that places attempts for ending an attempt.
 type EndCause string
 
 // The causes.
@@ -64,7 +64,7 @@ const (
 	EndPreempted EndCause = "preempted" // a more important pod needed its room
 	EndDeadline  EndCause = "deadline"  // the runtime's deadline passed
 	EndNodeLost  EndCause = "node_lost" // the node stopped answering
-	EndDeleted   EndCause = "deleted"   // removed by others
+	EndDeleted   EndCause = "deleted"   // deleted from outside
 )
 
 // signals maps exit codes above 128, only for signals that end a process by default on Linux.
@@ -88,7 +88,7 @@ type ending struct {
 	startError string
 }
 
-// exit decodes an ending. The exit code 0 of a container that never started means nothing.
+// exit decodes an ending. It ignores the exit code 0 of a container that never started.
 func (e ending) exit(sent sentSignals) Exit {
 	if e.state == StateCreated && e.startError == "" {
 		return Exit{}
@@ -98,7 +98,7 @@ func (e ending) exit(sent sentSignals) Exit {
 		return x
 	}
 	x.Signal = SignalName(e.exitCode)
-	// A SIGKILL is only ours if we sent one. After our SIGTERM, the kernel may have killed it for memory.
+	// A SIGKILL is ours only if we sent it. After our SIGTERM, the kernel may have killed it for memory.
 	x.Killed = sent.kill || (sent.term && x.Signal != "SIGKILL")
 	return x
 }

@@ -50,10 +50,10 @@ func (e *engine) attach(ctx context.Context, id string, spec Spec) (*input, erro
 	return i, nil
 }
 
-// passOn returns when the daemon has received the whole input, or ctx ends. The daemon passes on what it received, and
+// passOn returns when the daemon has received the whole input, or ctx ends. The daemon forwards all received bytes, and
 // usually confirms that by closing the connection. A daemon that inspects the container only after the start keeps the
-// connection open until the container ends, so a missing confirmation is ignored. An early close without one is logged.
-// The first process then sees its input end too early, which shows in how it ends.
+// connection open until the container ends, so a missing confirmation is ignored. It logs an early close without a
+// confirmation. The first process then sees an early end of its input and fails.
 func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 	if i == nil {
 		return
@@ -73,7 +73,7 @@ func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 		defer i.close()
 		_ = i.Conn.SetReadDeadline(time.Now().Add(d.limits.input))
 		defer context.AfterFunc(d.background.ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })()
-		// The daemon sends nothing here.
+		// The daemon never sends data here.
 		if _, err := io.Copy(io.Discard, i.Reader); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			warn(err)
 		}

@@ -15,9 +15,8 @@ import (
 // pollEvery is the interval of checks whether something is gone.
 const pollEvery = 20 * time.Millisecond
 
-// Recorder records how an attempt ended before its last trace is removed. Otherwise the result would be lost if the
-// process is killed a moment later. If it fails, Stop fails without removing anything and can be called again. It may
-// be nil.
+// Recorder records how an attempt ended before its last trace is removed. Otherwise a kill right after the removal
+// would lose the result. If it fails, Stop fails without removing anything and can be called again. It may be nil.
 type Recorder func(Exit) error
 
 // Keep calls r unless it is nil.
@@ -29,9 +28,9 @@ func (r Recorder) Keep(x Exit) error {
 }
 
 // Stop ends the attempt's container, determines how it ended, removes it, and returns after the daemon has confirmed
-// the removal. A running container gets SIGTERM, grace if positive, and SIGKILL. A paused one is killed at once. For an
-// absent one Exit.Known is false. Errors: ErrDaemon (transient) while end or removal is not confirmed; ErrSpec if a
-// container of that name belongs to another fleet. The next call continues with the knowledge of this one.
+// the removal. A running container gets SIGTERM, grace if positive, and SIGKILL. A paused container is killed at once.
+// For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while end or removal is unconfirmed;
+// ErrSpec if a container of that name belongs to another fleet. The next call continues with the knowledge of this one.
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
@@ -54,7 +53,7 @@ func (d *Docker) stop(ctx context.Context, a *attemptState, attemptID string, gr
 	if err != nil {
 		return Exit{}, err
 	}
-	if !found { // removed by others, or never created
+	if !found { // never created, or removed from outside
 		var exit Exit
 		exit.Stdout, exit.Stderr = d.readers.tails(ctx, a)
 		return exit, nil
@@ -105,7 +104,7 @@ func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.Ins
 	}
 	a.sent.kill = a.sent.kill || accepted
 	if now, err := e.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
-		// Frozen processes die when they are thawed. Newer daemons thaw them after a kill.
+		// Frozen processes die once they thaw. Newer daemons thaw them after a kill.
 		if err := e.api.ContainerUnpause(ctx, info.ID); err != nil {
 			e.log.Debug("unpause after the kill", zap.String("worker", attemptID), zap.Error(err))
 		}

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// overlap is how far a new connection goes back before the last event seen, since simultaneous events may arrive in any
-// order. The daemon keeps only 256 events, so callers also list now and then.
+// overlap is the time before the last event that a new connection reads again, since simultaneous events may arrive in
+// any order. The daemon keeps only 256 events, so callers also list periodically.
 const overlap = 2 * time.Second
 
 // watched are the events after which the list may have changed.
@@ -116,9 +116,9 @@ func (k *oomKills) saw(id string) bool {
 	return ok
 }
 
-// happened looks for an OOM event that Watch saw or that the daemon's buffer has. Event and flag can both arrive
-// after the exit (50 ms in measurements on a busy machine). So it waits a moment for a failure that we did not cause,
-// and asks for the flag again. For an attempt that ended earlier it does not wait.
+// happened searches for an OOM event that Watch saw or that the daemon's buffer has. Event and flag can both arrive
+// after the exit (50 ms in measurements on a busy machine). So after a failure that we did not cause, it waits briefly
+// and reads the flag again. It does not wait for an attempt that ended earlier.
 func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {
 	if k.saw(info.ID) {
 		return true

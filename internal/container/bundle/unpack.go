@@ -16,15 +16,15 @@ const UnpackCommand = "unpack"
 // Names in the unpacked folder.
 const (
 	Dir       = "retake" // becomes container.Dir
-	Program   = "worker" // our own
+	Program   = "worker" // our own program
 	inputFile = ".input"
 	environ   = ".environ"
-	FirstLine = "retake: the output begins here" // of a log that is whole: Enter prints it
-	// begins the last words of an attempt whose program could not be started
+	FirstLine = "retake: the output begins here" // Enter prints it, so a log without it is incomplete
+	// NotStarted begins the message of an attempt that could not start its program.
 	NotStarted = "retake: not started: "
 )
 
-// UnpackMain is the program of UnpackCommand. It also creates the further folders, writable for everybody.
+// UnpackMain is the program of UnpackCommand. It also creates the further folders, writable for all users.
 func UnpackMain(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", UnpackCommand, "FROM TO FOLDER…")

@@ -1,5 +1,5 @@
 // Package fence passes firewall rules to the kernel, from a short-lived container in the host's network. It is a
-// command of the worker's program, like package look. It does not interpret the rules, which its caller has written.
+// command of the worker's program, like package probe. It does not interpret the rules, which its caller has written.
 //
 // The kernel takes a batch as a whole or not at all. The package imports only the standard library.
 package fence
@@ -27,7 +27,7 @@ const TablePrefix = "retake-"
 // Done is the JSON output of Main.
 type Done struct {
 	Used        int      `json:"used"`                  // index of the batch that the kernel accepted; -1: none
-	Why         string   `json:"why,omitempty"`         // it took none
+	Why         string   `json:"why,omitempty"`         // why it accepted no batch
 	Nameservers []string `json:"nameservers,omitempty"` // of this machine's resolv.conf
 }
 

@@ -45,7 +45,7 @@ func init() {
 	}
 }
 
-// Requests per second, and in a burst. The API has its own fairness. These limits contain our mistakes.
+// Requests per second, and in a burst. The API has its own fairness, and these limits contain our mistakes.
 const (
 	requestRate  = 50
 	requestBurst = 100

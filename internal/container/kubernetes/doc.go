@@ -4,50 +4,51 @@
 //
 // # Invariant
 //
-// An attempt id names at most one Job, and a Job creates at most one pod, forever: backoffLimit 0, podReplacementPolicy
-// Failed, restartPolicy Never. Every operation is idempotent by that name. The Job is created first, followed by its
-// Secrets, which it owns:
+// An attempt id names at most one Job, and a Job creates at most one pod, forever. Its backoffLimit is 0, its
+// podReplacementPolicy is Failed, and the restartPolicy is Never. Every operation is idempotent by that name. The Job
+// is created first, followed by its Secrets, which it owns:
 //
 //	Ensure  no Job       -> Job, Secrets
-//	        Job          -> missing Secrets, after an interrupted Ensure; a pod without them waits and cannot start
+//	        Job          -> missing Secrets, after an interrupted Ensure (a pod waits for its Secrets)
 //	        begun, ended -> unchanged
 //	Stop    absent       -> Exit{Known: false}
-//	        pending      -> removed; Exit says what it waited for, and StartError if a start failed
+//	        pending      -> removed, Exit has the reason of the wait, and StartError after a failed start
 //	        running      -> ended, collected, recorded, removed
 //	        ended        -> collected, recorded, removed
 //
-// An interruption leaves nothing permanently. Secrets are deleted with their Job. A pod that never starts or never ends
-// has a deadline (Spec.Life), and the Job is removed by its time to live.
+// An interruption never leaves permanent objects. The cluster deletes Secrets with their Job. A pod that never starts
+// or never ends has a deadline (Spec.Life), and a time to live removes the Job.
 //
 // # How a pod is ended
 //
-// Deleting a pod also removes exit code and log. They would be lost if the director is killed before it reads them.
-// So Stop sets the pod's deadline to a second and marks the pod. The kubelet sends SIGTERM, SIGKILL after
-// Options.Grace, and keeps pod, exit code and log (measured: 0.9 s until the status of an obedient one). They are
-// collected and recorded before the Job is deleted with everything. A stop with a shorter grace deletes the pod at
-// once, and reads the log meanwhile. The kubelet then sends SIGTERM too, and waits at least two seconds. Deleting a
+// Deleting a pod also removes exit code and log, so a director that is killed before it reads them would lose them. So
+// Stop sets the pod's deadline to a second and marks the pod. The kubelet sends SIGTERM, SIGKILL after Options.Grace,
+// and keeps pod, exit code and log (the status of an obedient pod took 0.9 s in measurements). Stop collects and
+// records them before it deletes the Job with all its objects. A stop with a shorter grace deletes the pod at once, and
+// reads the log during the deletion. The kubelet then also sends SIGTERM, and waits at least two seconds. Deleting a
 // pod that is already ending does not shorten its grace (containerd 1.6), so pods always have Options.Grace.
 //
-// A pod is never deleted without its kubelet's confirmation (grace 0), so "gone" means that the kubelet has confirmed
-// it. If the kubelet does not answer, Stop fails with ErrUnconfirmed after a bounded wait, and can be called again.
+// Stop never deletes a pod without its kubelet's confirmation (grace 0), so "gone" means that the kubelet has confirmed
+// the end. If the kubelet does not answer, Stop fails with ErrUnconfirmed after a bounded wait, and can be called
+// again.
 //
 // # The list
 //
-// Pods are watched instead of Jobs, because a container's end shows in its pod one to two seconds before it shows in
-// the Job. List answers from a view that the watch maintains. Everything is listed only at Open, after 410 Gone and
-// every ten minutes. A broken watch is restarted forever. Without a watch the view is valid for 30 seconds, and then
-// List fails, because an old list would declare live attempts dead. Ensure and Stop ask the API itself. The deletion
-// of a Job that never had a pod only shows in the next list.
+// The package watches pods instead of Jobs, because a container's end shows in its pod one to two seconds before it
+// shows in the Job. List answers from a view that the watch maintains. It lists all objects only at Open, after 410
+// Gone and every ten minutes. It restarts a broken watch forever. Without a watch the view is valid for 30 seconds, and
+// then List fails, because an old list would declare live attempts dead. Ensure and Stop ask the API itself. The
+// deletion of a Job that never had a pod only shows in the next list.
 //
-// A Job does not say why it has no pod. A dry run of that pod fails for the same reason as the controller's, such as a
-// quota or a policy. This needs the right to create pods, which is not used otherwise.
+// A Job does not contain the reason for a missing pod. A dry run of that pod fails for the same reason as the
+// controller, such as a quota or a policy. This is the only use of the right to create pods.
 //
 // # The worker's environment
 //
 // Files, variables and standard input are one bundle (package bundle) in the attempt's Secrets, which only an init
 // container mounts. It unpacks them into memory, with a copy of our program. The Workdir is an empty volume.
-// Spec.Checkout and Spec.WorkerBinary are unused, because nodes have no files of this machine, and Spec.Mounts are
-// refused. With a read-only root file system, HOME is the empty folder /home/retake unless Spec.Env has another,
+// Spec.Checkout and Spec.WorkerBinary are unused and Spec.Mounts are errors, because nodes lack the files of this
+// machine. With a read-only root file system, HOME is the empty folder /home/retake unless Spec.Env has another,
 // because the homes of an image's users are unknown here. Root file system, capabilities, user, privileges and system
 // calls comply with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids). The kubelet's
 // podPidsLimit does.
@@ -56,8 +57,8 @@
 //
 // The log API merges both streams. The result is called stdout, and Exit.Stderr is empty. A node keeps the newest 10
 // MiB (containerLogMaxSize). FollowOutput reports a missing beginning, which it detects by the first line that every
-// attempt prints. After somebody else has removed a pod, the output is what was followed before, or the last 2 KB
-// from the pod's status.
+// attempt prints. If a pod was removed from outside, its output is the part that was read before, or the last 2 KB from
+// the pod's status.
 //
 // # Clock
 //
@@ -65,6 +66,6 @@
 //
 // # Failure policy
 //
-// As in package container. A missing answer of the API and unclassified errors are ErrCluster (transient). A missing
+// As in package container. An API that does not answer and unclassified errors are ErrCluster (transient). A missing
 // right or a policy is ErrSpec with its name. A quota for Jobs is ErrNoRoom (transient).
 package kubernetes

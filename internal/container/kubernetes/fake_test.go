@@ -23,14 +23,14 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fake behaves like a measured cluster of one node, but faster. Pods appear after their Jobs, and a worker's end shows
-// before its pod's. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when the
-// kubelet confirms it. Pods are processes of this machine.
+// fake behaves like a measured cluster of one node, but faster. Pods appear after their Jobs, and a worker ends before
+// its pod. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when the kubelet
+// confirms it. Pods are processes of this machine.
 type fake struct {
 	t       testing.TB
 	dir     string
 	mu      sync.Mutex
-	changed *sync.Cond // of everything here
+	changed *sync.Cond // after any change of the fake
 	version int
 	oldest  int // watches can begin after this version
 	history []watch.Event

@@ -28,7 +28,7 @@ const (
 // images are on the node. Both have the probe as "worker" in their PATH.
 var images = []string{"fake.test/probe:1", "fake.test/worker:1"}
 
-// control is the Job controller. It creates one pod after a moment.
+// control is the Job controller. It creates one pod after a short delay.
 func (f *fake) control(name string, uid types.UID) {
 	time.Sleep(time.Duration(10+rand.IntN(30)) * time.Millisecond)
 	for {

@@ -61,7 +61,7 @@ type played struct {
 	ended   chan struct{}
 	exit    int
 	reason  string // overrides the reason; guarded by mu
-	last    string // path of its last words
+	last    string // path of its termination message
 	began   bool   // guarded by fake.mu, and so is logGone
 	logGone bool
 }

@@ -21,7 +21,7 @@ var (
 	noLabel   = regexp.MustCompile(`[^A-Za-z0-9_.-]+`)
 )
 
-// Lengths of names. The controller appends six characters to a Job's name for its pod, whose host name may have 63.
+// Lengths of names. The controller appends six characters to a Job's name for its pod, and a host name has at most 63.
 const (
 	nameLength  = 52
 	labelLength = 63
@@ -63,7 +63,7 @@ type manifests struct {
 	template     corev1.PodTemplateSpec
 }
 
-// ours selects everything of this fleet and owner.
+// ours selects all objects of this fleet and owner.
 func (m *manifests) ours() string {
 	return m.ofFleet() + "," + container.LabelOwner + "=" + labelValue(m.owner)
 }

@@ -47,7 +47,7 @@ type logs struct {
 	log    *zap.Logger
 }
 
-// readOn reads the log of a running pod to its end in a goroutine. It returns when reading has begun.
+// readOn reads the log of a running pod to its end in a goroutine. It returns after the reader has started.
 func (g *logs) readOn(ctx context.Context, p *corev1.Pod) *tail {
 	ctx, cancel := context.WithCancel(ctx)
 	t := newTail(cancel)
@@ -123,7 +123,7 @@ func (g *logs) seen(a *attempt) []byte {
 	return a.tail.bytes()
 }
 
-// keep waits for the end of a deleted pod's log and keeps the longer one of its tail and the previous one.
+// keep waits for the end of a deleted pod's log and keeps the longer of its tail and the previous tail.
 func (g *logs) keep(a *attempt, t *tail) {
 	select {
 	case <-t.done:
@@ -138,7 +138,7 @@ func (g *logs) keep(a *attempt, t *tail) {
 	}
 }
 
-// errNoLog means that the node has removed the log. The kubelet reports that in the log's place.
+// errNoLog means that the node has removed the log. The kubelet sends a report instead of the log.
 var errNoLog = errors.New("kubernetes: node has removed the log")
 
 // isNoLog reports whether a log is such a report.
@@ -168,9 +168,9 @@ func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 // truncated replaces the beginning of a log that the node has discarded.
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
-// FollowOutput passes on the output of an attempt, beginning with what its node has kept, until the attempt or ctx
-// ends. Both streams arrive as one, which is called stdout. FollowOutput waits for the attempt's start. An absent
-// attempt has no output. Error: ErrCluster, also if the log breaks off. The caller can then start over.
+// FollowOutput passes on the output of an attempt, beginning with the part that its node still has, until the attempt
+// or ctx ends. Both streams arrive as one, which is called stdout. FollowOutput waits for the attempt's start. An
+// absent attempt has no output. Error: ErrCluster, for example if the log breaks off. The caller can then start over.
 func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take func(container.Printed)) error {
 	return k.logs.follow(ctx, attemptID, take)
 }
@@ -205,7 +205,7 @@ func (g *logs) follow(ctx context.Context, attemptID string, take func(container
 	return g.awaitEnd(ctx, attemptID, doing)
 }
 
-// awaitStart waits until the worker of an attempt has started, and returns its pod. Nil means that it never will.
+// awaitStart waits until the worker of an attempt has started, and returns its pod. Nil means that it will never start.
 func (g *logs) awaitStart(ctx context.Context, attemptID string) (*corev1.Pod, error) {
 	changes, stop := g.view.subscribe()
 	defer stop()
@@ -235,7 +235,7 @@ func (g *logs) awaitStart(ctx context.Context, attemptID string) (*corev1.Pod, e
 }
 
 // awaitEnd returns an error if an attempt continues although its log has ended. The API reports the end up to a second
-// after that of the log.
+// after the end of the log.
 func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 	changes, stop := g.view.subscribe()
 	defer stop()
@@ -267,7 +267,7 @@ const pieceBytes = 16 << 10
 func readStamped(log io.Reader, take func(container.Printed)) error {
 	r := bufio.NewReaderSize(log, pieceBytes)
 	at, begins := time.Time{}, true
-	var held []container.Printed // until the beginning is known to be complete or not
+	var held []container.Printed // until we know whether the beginning is complete
 	known := false
 	release := func(whole bool) {
 		if known = true; !whole && len(held) > 0 {

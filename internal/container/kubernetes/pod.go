@@ -56,7 +56,7 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	for _, p := range all { // the first wins, since the checkout may be any of them and a scratch one of ours
+	for _, p := range all { // the first wins, since checkout and scratch folders may equal ours
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))
 		if !there {
@@ -93,10 +93,10 @@ func (m *manifests) jobOf(s container.Spec, parts int) *batchv1.Job {
 	j := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: jobName(s.AttemptID), Labels: label, Annotations: note}}
 	j.Spec = batchv1.JobSpec{
 		BackoffLimit: to(int32(0)), Parallelism: to(int32(1)), Completions: to(int32(1)),
-		// With the other policy, a lost node gets a second pod beside the one that continues there.
+		// The other policy would start a second pod while a lost node may still run the first.
 		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
-		// This causes no retries, and lets the Job say later, without its pod, that the cluster ended it.
+		// This does not cause retries. It lets the Job show later, without its pod, that the cluster ended it.
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
@@ -173,7 +173,7 @@ func workerOf(own corev1.Container, s container.Spec) corev1.Container {
 }
 
 // unpacker returns the init container that unpacks an attempt's bundle. A pod requests the maximum of its containers'
-// resources, so the init container requests those of the worker.
+// resources, so the init container requests the same as the worker.
 func (m *manifests) unpacker(s container.Spec, worker corev1.Container) corev1.Container {
 	init := corev1.Container{
 		Name: filesName, Image: m.workerImage, SecurityContext: confined(true),
@@ -211,7 +211,7 @@ func ceiling(s container.Spec) corev1.ResourceList {
 	}
 }
 
-// resources adds the limits of a spec to those of the template. Requests equal the limits unless the template has
+// resources adds the limits of a spec to the template's limits. Requests equal the limits unless the template has
 // others.
 func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.ResourceRequirements {
 	for name, q := range ceiling(s) {

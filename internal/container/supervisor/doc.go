@@ -12,16 +12,17 @@
 //   - Only root can read its memory, because the order contains the worker's input.
 //   - The supervisor is a session leader and has no pipe to the director while the worker runs. The director may end at
 //     any moment, even by SIGKILL, without affecting them.
-//   - It holds FOLDER/lock from before its start (the director takes it and passes it on) until no process of the
-//     worker is left. The kernel releases the lock when the supervisor ends. The held lock is the only sign of life
-//     that reused pids, restarts and stale files cannot fake.
-//   - No process outlives it regularly. Every orphan becomes its child, and it ends only after its last child.
+//   - It holds FOLDER/lock from before its start (the director takes it and passes it on) until the worker's
+//     last process has ended. The kernel releases the lock when the supervisor ends. The held lock is the only sign of
+//     life that reused pids, restarts and stale files cannot fake.
+//   - Processes do not outlive it in normal operation. Every orphan becomes its child, and it ends only after its last
+//     child.
 //   - The worker does not outlive it, because the kernel kills the worker if the supervisor is killed. Processes of the
 //     worker may survive that, and Leftovers finds them.
 //   - Records are written atomically, and streams are appended to files of bounded size.
 //
-// Some facts cannot be known: how a worker ended whose supervisor was killed with it (ended.json is missing), or whose
-// machine went down. A SIGKILL by the kernel for lack of memory looks like any other.
+// A worker's end remains unknown if its supervisor was killed with it, which leaves no ended.json, or if the machine
+// crashed. A SIGKILL by the kernel for lack of memory looks like any other.
 //
 // Clock: process start times are the kernel's ticks since boot and are only compared with each other. Wall time is for
 // people.

@@ -31,7 +31,7 @@ const (
 	StdoutFile  = "stdout"         // the newest part; the previous one is StdoutFile + Older
 	StderrFile  = "stderr"         // the same
 	Older       = ".1"             // the part before
-	LogFile     = "supervisor.log" // the supervisor's own complaints
+	LogFile     = "supervisor.log" // the supervisor's own messages
 	startedFile = "started.json"
 	endedFile   = "ended.json"
 )
@@ -57,7 +57,7 @@ type Started struct {
 // Ended is the end of the worker.
 type Ended struct {
 	ExitCode   int    `json:"exit_code"`             // 128+n when it died of signal n
-	StartError string `json:"start_error,omitempty"` // it never ran; ExitCode is 126 or 127, as in a shell
+	StartError string `json:"start_error,omitempty"` // why it never ran; ExitCode is 126 or 127, as in a shell
 	Clean      bool   `json:"clean"`                 // and all its processes have ended
 }
 
@@ -150,8 +150,8 @@ func Locked(dir string) (bool, error) {
 // partBytes bounds one part of a stream's file. Two parts are kept, for people and for 32 KiB in reports.
 const partBytes = 1 << 20
 
-// stream appends to a file and rotates it when it is full. The previous part remains. Write never fails, because the
-// worker must neither wait for our disk nor be killed by a broken pipe.
+// stream appends to a file and rotates it when it is full. The previous part remains. Write never fails, because our
+// disk must not delay the worker, and a broken pipe would kill it.
 type stream struct {
 	path string
 	file *os.File

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// detach WHAT starts a process that shares neither session nor environment with this one, and soon has no parent. Then
-// it exits, or ignores signals.
+// detach WHAT starts a process with a separate session and environment, which soon loses its parent. Then it exits, or
+// ignores signals.
 func detach(args []string) int { return leave([]string{}, true, args[0]) }
 
 // mark WHAT does the same, but its child keeps the environment.
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
-// session starts a child that keeps only the session, and one that also keeps the environment. It waits for the first
-// one's lock without end.
+// session starts a child that keeps only the session, and another that also keeps the environment. It waits forever for
+// the lock of the first child.
 func session([]string) int {
 	if code := leave([]string{}, false, "leave"); code != 0 {
 		return code
