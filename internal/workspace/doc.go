@@ -6,34 +6,36 @@
 //	<dir>/tasks/<nonce>/checkout       the work tree, the only folder that a worker sees, and untrusted afterwards
 //	<dir>/tasks/<nonce>/checkout.img   its file system, if there are quotas
 //	<dir>/tasks/<nonce>/git            the task's git directory, which borrows the mirror's objects
-//	<dir>/tasks/<nonce>/task.json      base commit, pushed branches, conflicts; written last, to mark a whole checkout
+//	<dir>/tasks/<nonce>/task.json      base commit, pushed branches, conflicts (written last, to mark completion)
 //	<dir>/tasks/<nonce>/checkout/.retake/STATE.json   the director's view of the task, for people and agents
-//	<dir>/tasks/<nonce>/validation     the tree to be delivered, for a validating attempt; removed with its container
+//	<dir>/tasks/<nonce>/validation     the tree to deliver, for a validating attempt (removed with its container)
 //	<dir>/locks/                       one lock file per mirror and per task
 //
 // # Invariants
 //
-// Git never reads a checkout that a worker has touched. Snapshots link the files (but not folders, and not the targets
-// of symbolic links) into a private staging folder without anything named .git, and commit that. So hooks, filters,
-// fsmonitor programs and nested repositories of the agent are never read. A nested repository becomes plain files and
-// cannot turn into a gitlink. A submodule of the base stays at its commit.
+// Git never reads a checkout that a worker has touched. Snapshots link the files into a private staging folder without
+// anything named .git, and commit that folder. They never link folders or the targets of symbolic links. So git never
+// reads hooks, filters, fsmonitor programs and nested repositories of the agent. A nested repository becomes plain
+// files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check gets the files that
+// a commit cannot contain: in folders of submodules, with names that git refuses, and the .git of nested repositories.
 //
-// A checkout is measured before anything in it is read after a worker had it. Beyond Limits it is ErrTooMuch and left
-// alone. A base that exceeds them is ErrLimitTooLow, which is found before a worker gets it. Walks use descriptors, and
-// their memory does not grow with the tree. Each git process is limited from its start, has a deadline, and its output
-// is bounded or processed record by record.
+// A checkout is measured before anything in it is read after a worker had it. A checkout that exceeds Limits is
+// ErrTooMuch and stays unchanged. A base that exceeds them is ErrLimitTooLow, before a worker gets it. Walks use
+// descriptors, and their memory does not grow with the tree. Each git process is limited from its start, has a
+// deadline, and its output is bounded or processed record by record.
 //
-// Bytes are committed exactly as they are in the work tree. Converting attributes (text, eol, ident, filter,
+// Commits contain the exact bytes of the work tree. Converting attributes (text, eol, ident, filter,
 // working-tree-encoding) are off for checkout and commit alike, so the delivered bytes are the validated ones.
-// Large-file pointers stay pointers, and submodules stay empty folders. Symbolic links are stored as links. Ignored
-// files are left out. So are .retake/ and the state of agents (StatePaths), regardless of ignore files, unless the base
-// has the file.
+// Patch.Filtered lists files that a filter would convert.
+// Large-file pointers stay pointers, and submodules stay empty folders. Symbolic links are stored as links. Commits
+// omit ignored files. They also omit .retake/ and the state of agents (StatePaths), regardless of ignore files, unless
+// the base has the file.
 //
 // DeliverRequest.Check sees the very objects that are pushed.
 //
 // A validating attempt gets the tree that Deliver would commit, written by git from its objects into a separate folder.
-// Nothing else from the checkout gets there. The tree is recorded before, and Deliver of the validated work delivers
-// that tree or fails.
+// The folder excludes all other files of the checkout. The record names the tree first, and Deliver of the validated
+// work delivers that tree or fails.
 //
 // A delivered branch only moves forward. A further delivery is a child of the branch's head, and of the base if that
 // was merged since. Other people's commits are never overwritten: Join merges them into the work first, and a push
@@ -43,11 +45,11 @@
 // (gc.auto=0), because the tasks' git directories depend on their objects.
 //
 // Sync merges the base branch into a checkout that has drifted from it, as a three-way merge of trees in objects. It
-// either succeeds as a whole or touches no file. Only if the caller keeps conflicts, git's conflict markers are written
-// into the files. Those files are recorded, and Deliver refuses unfinished work while one of them has all three markers
-// of a conflict. The result of a merge is recorded before the first file changes, and the next operation finishes an
-// interrupted one, so nobody sees a half merged tree. Files are written through os.Root and never through an agent's
-// link.
+// either succeeds as a whole or touches no file. If the caller keeps conflicts, it writes git's conflict markers into
+// the files instead. The record lists those files, and Deliver refuses work that is not Unfinished while one of them
+// has all three markers of a conflict. Sync records the result of a merge before it changes the first file. The next
+// operation finishes an interrupted merge, so callers never see a half-merged tree. Sync writes files through os.Root
+// and never through an agent's link.
 //
 // The caller guarantees that no worker runs in a checkout during Checkout, Sync, Mergeable, Join, Deliver, Patch,
 // Unchanged, Fresh and Remove (its container is confirmed gone), and that no task needs a new checkout during Sweep.
@@ -55,13 +57,13 @@
 // killed while git runs, the next director waits for that git before it touches the same folder, and may then remove
 // leftover lock files.
 //
-// The package imports checkpoint, redact, ring, safefile and worktree, and no other adapter. The director decides
+// The package imports checkpoint, redact, ring, safefile and worktree, but never another adapter. The director decides
 // when a task gets a checkout. Names of branches and repositories are checked with the configuration.
 //
-// A power cut damages nothing: git syncs its files, and a work tree is synced before the record declares it complete.
-// Repositories that git still calls damaged are recreated (mend.go) and the operation is repeated. The remote has all
-// of a mirror, and the work is never in a git directory alone. Unrecoverable damage is ErrLost, and the next Checkout
-// begins anew.
+// A power cut causes no damage. Git syncs its files, and the package syncs a work tree before the record declares it
+// complete. If git still calls a repository damaged, the package recreates it (mend.go) and repeats the operation. The
+// remote has every object of a mirror, and a git directory is never the only copy of the work. Unrecoverable damage is
+// ErrLost, and the next Checkout starts over.
 //
 // # Clock
 //
@@ -70,8 +72,8 @@
 //
 // # Failure policy
 //
-// Every error is an *Error with a Kind (transient, permanent, conflict, auth), the last lines of git's output, and the
-// next step for a person if there is one. Every operation is idempotent: author, dates and message of a commit are
-// given, so repeating it gives the same SHA. A canceled context kills git with its children and is transient.
-// Credentials are passed in git's environment only, and are masked in its output.
+// Every error is an *Error with a Kind (transient, permanent, conflict, auth), the last lines of git's output, and a
+// person's next step, if any. Every operation is idempotent: author, dates and message of a commit are given, so
+// repeating it gives the same SHA. A canceled context kills git with its children and is transient. Credentials are
+// passed in git's environment only, and are masked in its output.
 package workspace

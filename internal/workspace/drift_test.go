@@ -58,7 +58,7 @@ func TestDrift(t *testing.T) {
 	sh(t, o.clone, "push", "-q", "--force", "origin", c.BaseSHA+":main")
 	sh(t, o.clone, "reset", "-q", "--hard", c.BaseSHA)
 
-	// The date of the merge counts, not those of the older merged commits.
+	// The date of the merge counts rather than the dates of the older merged commits.
 	sh(t, o.clone, "checkout", "-q", "-b", "side")
 	put(t, o.clone, "side.txt", "x")
 	t.Setenv("GIT_COMMITTER_DATE", time.Now().Add(-30*day).UTC().Format(time.RFC3339))
@@ -69,7 +69,7 @@ func TestDrift(t *testing.T) {
 	sh(t, o.clone, "merge", "-q", "--no-ff", "-m", "merge", "side")
 	drift(3, o.changeAt(t, time.Now().Add(-day), "b.txt"), 3*day-time.Minute, 3*day+time.Hour)
 
-	// The branch was reset to an older commit, so the checkout lacks no commit of it.
+	// The branch was reset to an older commit, so the checkout has all of its commits.
 	sh(t, o.clone, "push", "-q", "--force", "origin", c.BaseSHA+":main")
 	if _, err := w.Sync(t.Context(), q, SyncOptions{}); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ var obstacles = map[string]struct {
 	agent   func(t *testing.T, dir, outside string)
 	theirs  map[string]string
 	blocked []string
-	want    string // content of the first of theirs
+	want    string // content of the first file in theirs
 }{
 	"ignored file gives way": {
 		func(t *testing.T, dir, _ string) { put(t, dir, "ign-file", "agent's") },
@@ -72,7 +72,7 @@ var obstacles = map[string]struct {
 	},
 }
 
-// TestSyncWhatGitDoesNotKnow: ignored files and links that stand where the base branch now has something.
+// TestSyncWhatGitDoesNotKnow: the base branch now has something at the paths of ignored files and links.
 func TestSyncWhatGitDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()

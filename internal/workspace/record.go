@@ -27,8 +27,8 @@ type record struct {
 	// Pushed lists, by branch, the commits that we may have pushed. They are noted before the push and tell our
 	// branch from another one of the same name.
 	Pushed map[string][]string `json:"pushed,omitempty"`
-	// Tips is, by branch, the newest commit whose content the work tree contains: our last push, or what Join
-	// merged.
+	// Tips is, by branch, the newest commit whose content the work tree contains: our last push, or the commit that
+	// Join merged.
 	Tips map[string]string `json:"tips,omitempty"`
 	// Known is the tree of the last merge that contained people's commits. Together with the base it determines
 	// which ignored files are tracked. Empty means that the base alone does.
@@ -46,7 +46,8 @@ type record struct {
 	// Remade counts how often a director with other storage has restored the checkout. The record with the
 	// higher count is the newer one.
 	Remade int `json:"remade,omitempty"`
-	// Merge is a merge that has begun to reach the work tree. workTrees.settle finishes it.
+	// Merge is a merge whose changes may be in the work tree already, at least in part. workTrees.settle finishes
+	// it.
 	Merge *merge `json:"merge,omitempty"`
 }
 
@@ -86,7 +87,7 @@ func (r *record) push(branch, sha string) bool {
 	return true
 }
 
-// discard notes that the work tree is gone, with everything that refers to it.
+// discard removes the data about the work tree, which is gone.
 func (r *record) discard() { r.Fresh, r.Merge, r.Conflicts, r.Known = true, nil, nil, "" }
 
 // belongs refuses a request for another repository or base branch.

@@ -25,8 +25,8 @@ const (
 )
 
 // State is the content of .retake/STATE.json in a checkout. It tells agents and people about the task. No decision
-// depends on it, and it may be deleted at any time. It must not contain secrets, and so no text of an issue, a report
-// or the environment. Readers ignore unknown fields. Times are UTC, to the millisecond.
+// depends on it, and it may be deleted at any time. It must not contain secrets, and therefore excludes the text of
+// issues, reports and the environment. Readers ignore unknown fields. Times are UTC, to the millisecond.
 type State struct {
 	SchemaVersion string        `json:"schema_version"` // set by WriteState
 	CreatedAt     time.Time     `json:"created_at"`     // of the file; set by WriteState
@@ -61,13 +61,13 @@ type WorkerState struct {
 	LastErrorID string `json:"last_error_id,omitempty"`
 }
 
-// WriteState replaces the task's STATE.json as a whole. The last writer wins. created_at is taken from the present
-// file, or from UpdatedAt if that is missing or malformed. A worker may be running in the checkout. Obstacles that it
-// creates are replaced, and links are never followed. ErrNoCheckout means that there is no checkout.
+// WriteState replaces the task's STATE.json as a whole. The last writer wins. It preserves created_at of the existing
+// file. If that is missing or malformed, it uses UpdatedAt. A worker may be running in the checkout. WriteState
+// replaces obstacles that the worker creates, and never follows links. ErrNoCheckout means that there is no checkout.
 func (w *Workspaces) WriteState(nonce string, s State) error {
 	op := "write state " + nonce
 	err := w.writeState(op, nonce, s)
-	if errors.Is(err, fs.ErrNotExist) { // the checkout was removed meanwhile
+	if errors.Is(err, fs.ErrNotExist) { // the checkout has been removed
 		return noCheckout(op, nonce)
 	}
 	return system(op, err)
@@ -102,7 +102,7 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	return replaceState(dir, append(data, '\n'))
 }
 
-// openRetakeDir opens the checkout's .retake and replaces anything that is not a folder. The result stays that very
+// openRetakeDir opens the checkout's .retake. It first replaces it unless it is a folder. The result refers to the same
 // folder even if an agent moves it.
 func (t *task) openRetakeDir() (*os.Root, error) {
 	checkout, err := os.OpenRoot(t.checkout())

@@ -9,8 +9,8 @@ import (
 
 // SyncOptions are the options of Sync for conflicts.
 type SyncOptions struct {
-	// KeepConflicts leaves git's conflict markers in the files for the next attempt to resolve, and moves the base all
-	// the same. Deliver refuses the work until they are resolved. Otherwise a conflict is an error and the work tree
+	// KeepConflicts leaves git's conflict markers in the files for the next attempt to resolve, and still moves the
+	// base. Deliver refuses the work until they are resolved. Otherwise a conflict is an error and the work tree
 	// stays unchanged.
 	KeepConflicts bool
 }
@@ -20,9 +20,9 @@ type Synced struct {
 	// From and To are the old and new base. For Join they are the commit of the branch that the work contained
 	// before, and now.
 	From, To string
-	// Merged is false if the base was current, or if conflict markers of an earlier merge are left.
+	// Merged is false if the base was current, or if conflict markers of an earlier merge remain.
 	Merged bool
-	// Conflicts names the files with conflicts, including those of earlier merges.
+	// Conflicts names the files with conflicts, including conflicts of earlier merges.
 	Conflicts []string
 	// Left describes what git left in each of Conflicts, as in "a.txt: has conflict markers".
 	Left []string
@@ -42,10 +42,10 @@ func (s Synced) waiting(files []leftover) Synced {
 // kept in the task's git directory under refs/retake/before/<new base>. Ignored files stay, unless the base branch
 // now has a file of that name.
 //
-// ErrMergeConflict, of Kind Conflict with the names in its text, means that nothing was touched. With
-// KeepConflicts it only occurs if ignored files block the merge. Nothing is merged into a work tree with conflict
-// markers of an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be running in the
-// checkout. After a crash, the next operation on the checkout finishes the merge.
+// With ErrMergeConflict, of Kind Conflict with the names in its text, Sync has not changed any file. With KeepConflicts
+// it only occurs if ignored files block the merge. Sync does not merge into a work tree with conflict markers of an
+// earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be running in the checkout. After a
+// crash, the next operation on the checkout finishes the merge.
 func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
 	return onFetched(ctx, w, "sync "+q.Nonce, q, func(t *task, to string) (Synced, error) {
 		from := t.rec.BaseSHA
@@ -73,7 +73,7 @@ func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced
 }
 
 // Mergeable reports whether the task's work merges cleanly with the current base branch of the remote. It has no
-// effects. ErrMergeConflict, with the names in its text, means that it does not. No worker may be running in the
+// effects. A conflict is ErrMergeConflict, with the names of the files in its text. No worker may be running in the
 // checkout.
 func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
 	_, err := onFetched(ctx, w, "try to merge "+q.Nonce, q, func(t *task, to string) (none struct{}, err error) {
@@ -121,9 +121,9 @@ func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 	})
 }
 
-// mergeBase merges the base branch at a commit with the work tree, in objects only. To is empty if there is nothing
-// to merge or conflict markers are left. left are the conflicts that were there before. Both sides get the
-// checkout's base as their only parent, whatever their history, so a rewritten base branch is merged by content.
+// mergeBase merges the base branch at a commit with the work tree, in objects only. To is empty if there is nothing to
+// merge or conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's base as their
+// only parent regardless of their history, so git merges a rewritten base branch by content.
 func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge, left []leftover, err error) {
 	ours, left, err := s.current(ctx, t)
 	base := t.rec.BaseSHA

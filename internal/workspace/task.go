@@ -58,14 +58,14 @@ func (t *task) save() error {
 	return system(t.op, safefile.Write(t.file(), 0o600, append(data, '\n')))
 }
 
-// inTree returns a call whose work tree and index are the given ones.
+// inTree returns a call that uses the given work tree and index.
 func (t *task) inTree(dir, index string, args ...string) call {
 	c := t.call(args...)
 	c.env = []string{"GIT_WORK_TREE=" + dir, "GIT_INDEX_FILE=" + index}
 	return c
 }
 
-// staged returns a call whose work tree is the staging folder.
+// staged returns a call that uses the staging folder as its work tree.
 func (t *task) staged(stdin string, args ...string) call {
 	c := t.inTree(t.stage(), t.index(), args...)
 	c.dir, c.stdin = t.stage(), strings.NewReader(stdin)
@@ -121,7 +121,7 @@ func (s *tasks) at(op, nonce string) *task {
 	return &task{objects: objects{git: s.git, op: op, gitDir: filepath.Join(dir, "git")}, nonce: nonce, dir: dir}
 }
 
-// find is at for a nonce that was not checked before.
+// find is like at, for an unchecked nonce.
 func (s *tasks) find(op, nonce string) (*task, error) { return s.at(op, nonce), checkNonce(op, nonce) }
 
 // lock waits for a task's lock. The caller releases it.

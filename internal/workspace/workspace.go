@@ -15,7 +15,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// Owner is the user that workers run as, who owns the files of a checkout.
+// Owner is the user that workers run as and that owns the files of a checkout.
 type Owner struct{ UID, GID int }
 
 // Options of Open.
@@ -97,7 +97,7 @@ func Open(o Options) (*Workspaces, error) {
 
 func makeFolders(dir string, passThrough bool) error {
 	for _, sub := range []string{"mirrors", "tasks", "locks"} {
-		// Docker mounts a checkout without traversing its parents, so other users need no access.
+		// Docker mounts a checkout without traversing its parents, so other users do not need access.
 		if err := safefile.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 // OwnFolder is Retake's own folder at the top of a work tree.
 const OwnFolder = ".retake"
 
-// ignoreName is git's name for files with ignore rules. maxIgnore is the number of bytes that are read of one.
+// ignoreName is git's name for files with ignore rules. maxIgnore bounds the bytes read from such a file.
 const (
 	ignoreName = ".gitignore"
 	maxIgnore  = 1 << 20
@@ -72,7 +72,7 @@ func (w *walk) tracksIn(prefix string) bool {
 	return i < len(w.tracked) && strings.HasPrefix(w.tracked[i], prefix)
 }
 
-// rules reads the .gitignore file among the entries of a folder, if it is a regular file, because git follows no
+// rules reads the .gitignore file among the entries of a folder, if it is a regular file, because git does not follow a
 // symbolic link here.
 func (w *walk) rules(prefix string, entries []fs.DirEntry) []ignoreRule {
 	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ignoreName && e.Type().IsRegular() })

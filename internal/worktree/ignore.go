@@ -9,9 +9,9 @@ import (
 
 // ignoreRule is one line of a .gitignore file.
 type ignoreRule struct {
-	pattern string // of a path relative to the file's folder
+	pattern string // for a path relative to the file's folder
 	literal string // the prefix of every match
-	base    bool   // pattern is of a path's last part
+	base    bool   // pattern applies to a path's last part
 	except  bool   // it began with "!"
 	folders bool   // it ended with "/"
 }
@@ -40,7 +40,7 @@ func parseIgnore(text string) (rules []ignoreRule) {
 	return rules
 }
 
-// trimBlanks removes the blanks at the end, but for one behind a backslash.
+// trimBlanks removes the blanks at the end, except one after a backslash.
 func trimBlanks(line string) string {
 	trimmed := strings.TrimRight(line, " ")
 	if strings.HasSuffix(trimmed, `\`) && len(trimmed) < len(line) {
