@@ -3,8 +3,8 @@
 // literals, or mixed with invisible characters.
 //
 // It reduces text and values to lower-case letters and digits: unchanged, with escapes resolved, and with doubly
-// encoded percent signs resolved. Every encoding of a value then is a plain string. All of them are searched for at
-// once, by a rolling hash of the last eight symbols and a comparison where it fits.
+// encoded percent signs resolved. Every encoding of a value then is a plain string. A rolling hash of the last eight
+// symbols finds candidates for all of them at once, and a comparison decides.
 //
 // Redactor builds a redact.Redactor with this search, for all text that people read. A Stream holds back a possible
 // start of a value until the next input decides.
@@ -13,12 +13,12 @@
 //
 // Invariants:
 //
-//   - A text is read three times at most. The memory of a search depends on the values only, not on the text.
+//   - A search reads a text at most three times. Its memory depends only on the values.
 //   - Find does not match the output of Mask.
-//   - A value with too few letters and digits is matched as redact spells it, and in sufficiently long encodings.
+//   - Find matches a value with too few letters and digits only in the spellings of redact, and in
+//     sufficiently long encodings.
 //
-// It does not find values that are encrypted, compressed, encoded twice, or interleaved with other text.
+// The package does not find values that are encrypted, compressed, encoded twice, or interleaved with other text.
 //
-// The package is pure: no I/O, clock, goroutine or randomness. A Finder is never changed, and may be used by
-// many goroutines.
+// The package is pure: no I/O, clock, goroutine or randomness. A Finder is immutable and safe for concurrent use.
 package leak

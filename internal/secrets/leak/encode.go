@@ -11,7 +11,7 @@ import (
 const (
 	// window is the number of hashed symbols, and the minimum length of a pattern.
 	window = 8
-	// surely is the length from which symbols do not occur in ordinary text by chance.
+	// surely is the minimum length of symbols that do not occur in ordinary text by chance.
 	surely = 12
 )
 
@@ -46,11 +46,11 @@ func reduce(text string) string {
 }
 
 const (
-	base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" // and _ are skipped
+	base64Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/" // search skips - and _
 	base32Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// patterns returns the encodings of a value that are distinct from ordinary text.
+// patterns returns the encodings of a value that differ from ordinary text.
 func patterns(v Value) (out []pattern) {
 	add := func(as, text string, least int) {
 		if s := reduce(text); len(s) >= least {
@@ -125,7 +125,7 @@ func resolve(text string) string {
 }
 
 // unescape returns the byte for an escape at the start of a text, or 0 if it is not ASCII, and the length of the
-// escape. Other characters stand for themselves. With again, a percent sign may be encoded itself.
+// escape. It leaves other characters unchanged. With again, a percent sign may be encoded itself.
 func unescape(s string, again bool) (c byte, length int) {
 	switch {
 	case s[0] == '%':
@@ -144,7 +144,7 @@ func unescape(s string, again bool) (c byte, length int) {
 		case end > 2 && s[1] == '#':
 			return ascii(s[2:end], 10), end + 1
 		case end > 2 && strings.Trim(s[1:end], "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
-			return 0, end + 1 // no named escape is a letter or digit
+			return 0, end + 1 // named escapes are never letters or digits
 		}
 	case s[0] == '\\' && len(s) > 1:
 		return unescapeBackslash(s)

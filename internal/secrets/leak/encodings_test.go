@@ -15,7 +15,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encodings write a value as a program might; the bytes before and behind it decide where in a digit it begins.
+// encodings write a value in the way of programs. The bytes around it determine the position in a digit at which it
+// begins.
 var encodings = map[string]func(t *rapid.T, v string) string{
 	"as it is": func(_ *rapid.T, v string) string { return v },
 	"base64": func(t *rapid.T,
@@ -155,7 +156,7 @@ func split(t *rapid.T, text string) string {
 	return out.String()
 }
 
-// values are secrets as providers make them.
+// values generates secrets in the format of providers.
 func value(t *rapid.T) string {
 	return rapid.OneOf(
 		rapid.StringMatching(`[A-Za-z0-9]{20,60}`),

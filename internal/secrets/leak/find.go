@@ -21,7 +21,7 @@ type Match struct {
 type Finder struct {
 	list     []pattern
 	patterns map[uint64][]pattern // by the hash of their last symbols
-	heads    map[uint64][]pattern // by that of their first ones
+	heads    map[uint64][]pattern // by the hash of their first symbols
 	filter   [filterBits / 64]uint64
 	longest  int // symbols
 	spelled  []spelled
@@ -30,7 +30,7 @@ type Finder struct {
 // filterBits are few enough to stay in the processor's nearest cache.
 const filterBits = 1 << 15
 
-// spelled is a value that is found as redact spells it only.
+// spelled is a value that is found only in the spellings of redact.
 type spelled struct {
 	name string
 	by   *redact.Redactor
@@ -68,7 +68,7 @@ func (f *Finder) add(v Value) {
 	}
 }
 
-// hash of as many symbols as a window has.
+// hash returns the hash of one window of symbols.
 func hash(symbols string) (h uint64) {
 	for i := range len(symbols) {
 		h = bits.RotateLeft64(h, 1) ^ entering[symbols[i]]
@@ -105,14 +105,14 @@ func (f *Finder) Find(text string) (found []Match) {
 	return found
 }
 
-// Mask puts redact.Marker where values stand.
+// Mask replaces values by redact.Marker.
 func (f *Finder) Mask(text string) string {
 	var gaps []Match
 	f.all(text, func(m Match) { gaps = append(gaps, m) })
 	return cover(text, 0, gaps)
 }
 
-// all calls found for every occurrence, in any order. An occurrence may be reported twice.
+// all calls found for every occurrence, in any order, possibly twice.
 func (f *Finder) all(text string, found func(Match)) {
 	if f == nil {
 		return
@@ -149,14 +149,14 @@ type reading int
 
 const (
 	asItStands    reading = iota
-	resolved              // escapes stand for characters
+	resolved              // resolves escapes
 	resolvedAgain         // resolves repeated percent-encoding
 )
 
-// pieceSymbols are searched at a time.
+// pieceSymbols is the number of symbols that are searched at a time.
 const pieceSymbols = 16 << 10
 
-// search reads the text in one way.
+// search reads the text with one method.
 func (f *Finder) search(text string, how reading, found func(Match)) {
 	size := min(f.longest+pieceSymbols, len(text)+1)
 	s := stream{make([]byte, size), make([]int, size)}
@@ -181,7 +181,7 @@ func (f *Finder) search(text string, how reading, found func(Match)) {
 	f.searchPiece(text, stream{s.symbols[:n], s.at[:n]}, searched, how, found)
 }
 
-// searchPiece finds what ends behind the symbols that were searched before.
+// searchPiece finds the values that end after the symbols that were searched before.
 func (f *Finder) searchPiece(text string, s stream, searched int, how reading, found func(Match)) {
 	var h uint64
 	first := max(0, searched-window+1)

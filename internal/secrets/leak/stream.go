@@ -42,7 +42,7 @@ type Stream struct {
 	held   string
 }
 
-// Stream returns a new one.
+// Stream returns a new Stream of the values.
 func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
 
 // Pass takes a piece and returns the output that is safe so far. It holds back a line that may contain the start of a
@@ -62,7 +62,7 @@ func (s *Stream) Pass(text string) string {
 	return s.release(all, hold)
 }
 
-// Flush returns the rest: no more comes.
+// Flush returns the rest at the end of the text.
 func (s *Stream) Flush() string {
 	all := s.passed + s.held
 	return s.release(all, len(all))
@@ -92,7 +92,7 @@ func (f *Finder) maskBetween(text string, from, to int) string {
 	return cover(text[:to], from, gaps)
 }
 
-// cover puts redact.Marker over the gaps in the rest of a text.
+// cover replaces the gaps in the rest of a text by redact.Marker.
 func cover(text string, done int, gaps []Match) string {
 	if len(gaps) == 0 {
 		return text[done:]
@@ -102,7 +102,7 @@ func cover(text string, done int, gaps []Match) string {
 	end := -1
 	for _, g := range gaps {
 		if g.At >= done {
-			if g.At > end { // two values side by side are one gap
+			if g.At > end { // adjacent values share a gap
 				out.WriteString(text[done:g.At] + redact.Marker)
 			}
 		}
@@ -112,7 +112,7 @@ func cover(text string, done int, gaps []Match) string {
 	return out.String() + text[done:]
 }
 
-// begun returns the position of the first value cut off by the end of the text, in any encoding, or len(text).
+// begun returns the position of the first value that the end of the text cuts off, in any encoding, or len(text).
 func (f *Finder) begun(text string) int {
 	at := len(text)
 	if f.longest == 0 {
@@ -127,7 +127,7 @@ func (f *Finder) begun(text string) int {
 	return at
 }
 
-// lastSymbols are those at the end of a text that can be part of a value without all of it.
+// lastSymbols returns the symbols at the end of a text that can be the start of a value.
 func (f *Finder) lastSymbols(text string, how reading) stream {
 	from, n := len(text), 0
 	most := f.longest - 1

@@ -15,15 +15,15 @@ type Value struct {
 }
 
 const (
-	// shortest is the length in bytes below which nothing is a secret.
+	// shortest is the minimum length of a secret in bytes.
 	shortest = 6
-	// longWord is the least length of a secret that has one kind of character only.
+	// longWord is the minimum length of a secret with only one kind of character.
 	longWord = 12
 	// longToken is the number of letters and digits that makes a random string secret regardless of its name.
 	longToken = 20
 )
 
-// likely are the names that may well belong to a secret. redact.IsSecretVariable matches the unambiguous names.
+// likely matches names that probably belong to a secret. redact.IsSecretVariable matches the unambiguous names.
 var likely = regexp.MustCompile(
 	`(?i)(^|_)(pass|passphrase|pwd|pat|auth|keys?|creds?|dsn|cookie|session|webhook|sas|signature|jwt|seed)(_|$)`)
 
@@ -46,7 +46,7 @@ func Variable(name, value string) bool {
 // place is a path of a file or folder.
 var place = regexp.MustCompile(`^(~|\.{1,2})?(/[A-Za-z0-9._@-]+)+/?$`)
 
-// isNoWord reports whether a value is long, or mixes two of letters, digits and others.
+// isNoWord reports whether a value is long, or mixes at least two of letters, digits and other characters.
 func isNoWord(text string) bool {
 	var has [3]bool
 	for i := range len(text) {
@@ -84,11 +84,12 @@ func random(text string) bool {
 
 var (
 	token = regexp.MustCompile(`[A-Za-z0-9+/_=-]{20,}`)
-	// of a commit, a tenant, a digest: a secret by its name only
+	// may be a commit, a tenant or a digest, so only its name can make it a secret
 	identifier = regexp.MustCompile(`^[0-9a-f-]+$|^[0-9A-F-]+$`)
 )
 
-// tokens returns the random strings in a text. A slash is between two of them if that leaves one, else it is a digit.
+// tokens returns the random strings in a text. A slash separates strings if one of the parts looks random, and
+// otherwise counts as a digit.
 func tokens(text string) (out []string) {
 	for _, t := range token.FindAllString(text, -1) {
 		had := len(out)

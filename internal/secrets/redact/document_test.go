@@ -9,7 +9,7 @@ import (
 
 const document = "../../../docs/specs/redaction.md"
 
-// documentHead precedes the families that are not found completely, and the sum.
+// documentHead precedes the table of incompletely found families and the sum.
 const (
 	documentHead = `# Redaction
 

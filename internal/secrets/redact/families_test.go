@@ -8,20 +8,20 @@ import (
 	"testing"
 )
 
-// family is one kind of secret that is planted. Values are drawn from a pattern when the test runs, so that no
-// scanner takes this file for a leak.
+// family is one kind of planted secret. The test draws values from a pattern, so that scanners do not report this file
+// as a leak.
 type family struct {
 	name    string
-	pattern string // of a value, as its vendor describes it
+	pattern string // of a value, from its vendor's description
 	// the only context that distinguishes it from other text, with %s for the value; empty for all contexts
 	in     string
 	secret string // the group of the pattern with the secret; empty for the whole match
 }
 
-// pem is the inside of a key.
+// pem matches the content of a key.
 const pem = `(?:[A-Za-z0-9+/]{64}\n){4}[A-Za-z0-9+/]{30}==`
 
-// families that are planted. They are written from the vendors' descriptions, not from the rules.
+// families lists the planted secrets. They follow the vendors' descriptions instead of our rules.
 var families = []family{
 	{name: "GitHub token", pattern: `gh[posu]_[A-Za-z0-9]{36}`},
 	{name: "GitHub fine-grained token", pattern: `github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}`},
@@ -189,7 +189,7 @@ var contexts = []struct{ name, text string }{
 	{"prefixed", "2026-11-21T10:00:00Z app[1]: %s"},
 }
 
-// planted are the texts of a family, and the secret in each.
+// planted returns the texts of a family, and the secret in each.
 func (f family) planted() (texts, secrets, where []string) {
 	const values = 12
 	expr := regexp.MustCompile("^(?:" + f.pattern + ")$")

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// byName is the rule that goes by the name in front of a value. It is written by hand: a pattern for it would
-// take most of the time.
+// byName is the rule about the name in front of a value. It is hand-written, because a pattern would take most of the
+// time.
 const byName = "name"
 
 var named = []rule{{name: byName, keys: []string{
@@ -17,8 +17,8 @@ var named = []rule{{name: byName, keys: []string{
 // longestName is the number of bytes of a name to search on each side of a key.
 const longestName = 64
 
-// lookAtName finds the value of a name that says it is secret. It returns the place behind the name, or behind
-// the value.
+// lookAtName finds the value of a name that denotes a secret. It returns the position after the name, or after the
+// value.
 func lookAtName(text, lower string, at int, found func(span)) (next int) {
 	start, stop := at, at
 	for start > 0 && at-start < longestName && isNameByte(text[start-1]) {
@@ -45,15 +45,15 @@ func lookAtName(text, lower string, at int, found func(span)) (next int) {
 
 func isNameByte(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 
-// assigning is a value behind a name.
+// assigning is a value after a name.
 type assigning struct {
 	from, to int
-	firm     bool // =, a flag, quoted, or an environment variable: not a word behind a colon in a sentence
+	firm     bool // =, a flag, quoted, or an environment variable, unlike a word after a colon in a sentence
 	quoted   bool
 	flag     bool
-	constant bool // the name is in capitals
-	joined   bool // something is added to the value
-	spaced   bool // there is room around the =, as in code
+	constant bool // the name has only capitals
+	joined   bool // the value is part of a concatenation
+	spaced   bool // there are spaces around the =, as in code
 }
 
 // valueOf is the second half of {"name": "DB_PASSWORD", "value": "…"}.
@@ -135,7 +135,7 @@ func value(text string, at int, isTag bool) (from, to int, quoted bool) {
 	escapes := skip(rest, 0, `\`)
 	if escapes < len(rest) && strings.IndexByte("\"'`", rest[escapes]) >= 0 {
 		from = at + escapes + 1
-		closing := rest[:escapes+1] // escaped as the opening one
+		closing := rest[:escapes+1] // escaped like the opening one
 		inner := rest[escapes+1:]
 		for i := 0; i < len(inner); i++ {
 			if strings.HasPrefix(inner[i:], closing) {
@@ -171,14 +171,14 @@ type kind int
 
 const (
 	noSecret kind = iota
-	maybe         // some key: a secret if the value looks random
-	session       // a cookie: so, and digits in hexadecimal may be one. The ids of agents' sessions are not secret
+	maybe         // another key, a secret if the value looks random
+	session       // a cookie, likewise, even in hexadecimal; agents' session ids are not secret
 	pass          // a password, unless it counts passed tests
 	password
 	token
 )
 
-// about are words behind the word for a secret that say that the value is something else.
+// about lists words that, after the word for a secret, mean that the value is not secret.
 var about = words(
 	`file files path paths dir url uri urls endpoint host port type types kind name names id ids count counts limit limits length len size sizes ttl expiry expires expire
 	expiration expired timeout age policy policies version ring prefix suffix usage used max min budget total env header headers format algorithm alg store storage manager provider
@@ -188,7 +188,7 @@ var about = words(
 	created updated at by from for to of in is was and or not cache cached map list set array table stream parser lexer loader generator helper util utils module test tests
 	arn selector digest sum checksum agent`)
 
-// qualifies are words in front of "key" that make it a secret.
+// qualifies lists words that make a following "key" a secret.
 var qualifies = words(
 	`api access secret private account shared storage signing sign encryption encrypt decryption master auth license deploy ssh service admin hmac jwt function
 	subscription instrumentation webhook app application consumer client crypto cipher aes rsa session cookie root write ingest personal project org user integration primary secondary`)
@@ -328,7 +328,7 @@ var (
 		file path read write admin public private all never always unknown string,omitempty`)
 )
 
-// isHarmless are values that stand for a secret, or for nothing.
+// isHarmless matches values that stand for a secret or for an absent value.
 func isHarmless(name, value string) bool {
 	lower := lowerASCII(value)
 	return !isNoPlaceholder(value) || ordinary[strings.Trim(lower, ".,:;!?")] || lower == strings.TrimLeft(name, "-") ||
@@ -344,10 +344,10 @@ func isNoPlaceholder(value string) bool {
 var placeholder = regexp.MustCompile(
 	`^\\?\$(?:[A-Za-z_]\w*|\{[^}]*\}?|\(.*)$|^\$\{\{.*|^%[\w{(]|^%?%[A-Za-z_]+%?%?$|^<.*|^\x60|^\{\{?[A-Za-z]|(?i:^\W?your[_ -])|^\*{3,}|^\[[A-Za-z ]*\]?$`)
 
-// isCode is an expression of a program.
+// isCode matches an expression of a program.
 func isCode(value string) bool { return code.MatchString(value) }
 
-// isMixed: no word.
+// isMixed matches values that mix kinds of characters, unlike a word.
 func isMixed(value string) bool {
 	letter, digit, other, inner := false, false, false, false
 	for i := range len(value) {
@@ -365,7 +365,7 @@ func isMixed(value string) bool {
 	return letter && (digit || other || inner) || digit && other
 }
 
-// isIdentifier: the digits of a commit, a digest, a UUID.
+// isIdentifier matches the digits of a commit, a digest or a UUID.
 func isIdentifier(value string) bool { return identifier.MatchString(value) }
 
 // isDrawn reports whether a value looks random: at least 16 characters of a key alphabet, with a letter next to a digit

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Marker stands where a secret was.
+// Marker replaces a secret.
 const Marker = "[REDACTED]"
 
 const (
 	// shortestValue is the minimum length of known values, in bytes. Shorter values occur in ordinary text, and
-	// replacing them would destroy the evidence (a password "test" would blank every test's name).
+	// replacing them would destroy evidence (a password "test" would blank the name of every test).
 	shortestValue = 6
-	// shortestHalf is the least length of the part of a known value that is recognised at the edge of a cut text.
+	// shortestHalf is the minimum length of a part of a known value to be recognised at the edge of a cut text.
 	shortestHalf = 8
 )
 
@@ -25,7 +25,7 @@ const (
 type Redactor struct {
 	known     *strings.Replacer
 	spellings []string // of the known values, longest first
-	finder    Finder   // nil: none
+	finder    Finder   // may be nil
 }
 
 // Finder finds values in every encoding. Package leak implements it.
@@ -42,14 +42,14 @@ type Stream interface {
 	Flush() string
 }
 
-// With returns a Redactor that leaves it to a Finder to hide its values.
+// With returns a Redactor that uses a Finder to hide its values.
 func (r *Redactor) With(f Finder) *Redactor {
 	with := *r
 	with.finder = f
 	return &with
 }
 
-// New returns a Redactor that knows these values. A value of several lines is also recognised line by line.
+// New returns a Redactor that knows these values. It also recognises single lines of a value with several lines.
 func New(values ...string) *Redactor {
 	r := &Redactor{}
 	for _, v := range values {
@@ -135,7 +135,7 @@ func (r *Redactor) values(text string) string {
 	return r.spelled(text)
 }
 
-// spelled hides the spellings of values, unless a Finder has seen to them.
+// spelled hides the spellings of values, unless a Finder does.
 func (r *Redactor) spelled(text string) string {
 	if r == nil || r.finder != nil {
 		return text
@@ -157,7 +157,7 @@ func (r *Redactor) Find(text string) (at int, written string) {
 	return at, written
 }
 
-// longest is the length of the longest spelling: how much of a stream must be held back.
+// longest is the length of the longest spelling, which is the number of bytes to hold back from a stream.
 func (r *Redactor) longest() int {
 	if r == nil || len(r.spellings) == 0 {
 		return 0

@@ -194,7 +194,7 @@ var guesses = []rule{
 	},
 }
 
-// isNoScheme reports whether a header contains more than an authentication scheme.
+// isNoScheme reports whether a header has more than an authentication scheme.
 func isNoScheme(value string) bool {
 	return isNoPlaceholder(value) && !schemes[lowerASCII(strings.TrimSpace(value))]
 }
@@ -208,10 +208,10 @@ func HasCredential(text string) bool {
 	return has
 }
 
-// variable is a name that, split at underscores, says that its value is a secret.
+// variable matches a name that, split at underscores, denotes a secret.
 var variable = regexp.MustCompile(
 	`(?i)(^|_)(token|secret|password|passwd|credentials?|apikey|(api|access|secret|private)_?key)(_|$)`)
 
 // IsSecretVariable reports whether the name of a variable or configuration key denotes a secret. It is strict, because
-// matches are refused: MAX_TOKENS does not match.
+// the configuration refuses matches. MAX_TOKENS does not match.
 func IsSecretVariable(name string) bool { return variable.MatchString(name) }

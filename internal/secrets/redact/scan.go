@@ -12,17 +12,17 @@ import (
 // rule is one kind of secret. A new kind is one row.
 type rule struct {
 	name  string
-	keys  []string // in lower case; one of them is in every line that the pattern matches
+	keys  []string // in lower case; every line that the pattern matches contains at least one of them
 	expr  string
-	at    bool   // a match begins with a key: the pattern is tried there only
+	at    bool   // every match begins with a key, so the pattern is tried only there
 	exact bool   // keys are case-sensitive
 	edge  bool   // preceded by a non-word character
 	then  string // additional requirement for the rest of the line
 	lines bool   // a match that begins with a key may have several lines
-	// group with the secret; 0 means the first group that matched, or the whole match; -1 means the whole match
+	// group with the secret; 0 means the first group that matched, or without one the whole match, like -1
 	group   int
-	entropy float64 // the least, in bits for each character
-	digit   bool    // without one it is a word
+	entropy float64 // minimum, in bits per character
+	digit   bool    // required, to exclude words
 	check   func(string) bool
 }
 
@@ -36,19 +36,19 @@ const (
 const (
 	// aheadBytes of a line are searched for a match after a key, unless the match continues.
 	aheadBytes = 1 << 10
-	// behindBytes of a long line are searched in front of a key.
+	// behindBytes of a long line are searched before a key.
 	behindBytes = 512
 )
 
 // searched is a rule that is ready.
 type searched struct {
 	rule
-	pattern func() *regexp.Regexp // compiled when it is needed: most never are
+	pattern func() *regexp.Regexp // compiled at the first use, which most never see
 }
 
 // key is a literal that triggers a rule.
 type key struct {
-	text, exact string // in lower case, and if the case counts
+	text, exact string // in lower case, and the original if the case counts
 	rules       []int
 }
 
@@ -106,7 +106,7 @@ var (
 // span is a range of a text, [from, to).
 type span struct{ from, to int }
 
-// search calls found for every secret, in no order.
+// search calls found for every secret, in any order.
 func (x *index) search(text string, found func(span)) {
 	lower := lowerASCII(text)
 	var done places
@@ -152,7 +152,7 @@ func (p *places) set(rule, next int) {
 	*p = append(*p, struct{ rule, next int }{rule, next})
 }
 
-// look applies a rule to a key's place. It returns the position from which to apply the rule again.
+// look applies a rule at the position of a key. It returns the position from which to apply the rule again.
 func (r *searched) look(text, lower string, at int, found func(span)) (next int) {
 	switch {
 	case r.name == byName:
@@ -277,7 +277,7 @@ func isWord(c byte) bool {
 	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// entropy of the characters of a text, in bits for each.
+// entropy returns the entropy of a text in bits per character.
 func entropy(text string) (bits float64) {
 	var counts [256]int
 	for i := range len(text) {
@@ -292,7 +292,7 @@ func entropy(text string) (bits float64) {
 	return bits
 }
 
-// masked puts Marker where secrets are.
+// masked replaces secrets by Marker.
 func masked(text string, x *index) string {
 	var spans []span
 	x.search(text, func(s span) { spans = append(spans, s) })
@@ -325,7 +325,7 @@ var lowered = func() (table [256]byte) {
 	return table
 }()
 
-// lowerASCII keeps the length, which strings.ToLower need not do.
+// lowerASCII keeps the length, unlike strings.ToLower.
 func lowerASCII(text string) string {
 	lower := []byte(text)
 	for i, c := range lower {

@@ -2,7 +2,7 @@
 
 package redact
 
-// libraryVersion is that of the gitleaks whose rules these are (MIT).
+// libraryVersion is the version of gitleaks that the rules come from (MIT).
 const libraryVersion = "v8.30.1"
 
 // library are the rules of gitleaks, ready for the search of scan.go.

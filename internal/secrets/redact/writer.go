@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// holdMost is the number of bytes of an unfinished line that are held back.
+	// holdMost is the maximum number of bytes to hold back of an unfinished line.
 	holdMost = 8 << 10
 	// holdLeast is the minimum number of bytes held back from a very long line, so that no pattern is split.
 	holdLeast = 512
 )
 
 // Writer redacts a stream before passing it to the next writer. A secret may arrive in pieces, so it works on whole
-// lines; of a line longer than holdMost it holds back as much as the longest secret can be. It is not safe for
+// lines. If a line is longer than holdMost, it holds back the length of the longest possible secret. It is not safe for
 // concurrent use.
 type Writer struct {
 	to    io.Writer
@@ -35,7 +35,7 @@ func (r *Redactor) NewWriter(to io.Writer) *Writer {
 	return w
 }
 
-// Write never fails: a problem with the copy must not disturb the program that writes.
+// Write never fails, because a problem with the copy must not disturb the writing program.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.held = append(w.held, p...)
 	if end := bytes.LastIndexByte(w.held, '\n') + 1; end > 0 {
@@ -53,7 +53,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// passLines passes whole lines, one by one. Several are searched at once, which is faster.
+// passLines passes whole lines one by one, but searches several at once, which is faster.
 func (w *Writer) passLines(lines []byte) {
 	if w.inKey || bytes.Contains(lines, []byte("PRIVATE KEY")) {
 		for line := range bytes.Lines(lines) {
@@ -75,7 +75,7 @@ func (w *Writer) Flush() {
 	}
 }
 
-// passValues hides values first: one may be spread over lines.
+// passValues hides values first, because a value may be spread over lines.
 func (w *Writer) passValues(text []byte) {
 	if w.values != nil {
 		text = []byte(w.values.Pass(string(text)))
@@ -83,7 +83,7 @@ func (w *Writer) passValues(text []byte) {
 	w.passLines(text)
 }
 
-// The fences of a private key whose lines arrive one by one.
+// The fences of a private key that arrives line by line.
 var (
 	keyBegin = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`)
 	keyEnd   = regexp.MustCompile(`-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----`)

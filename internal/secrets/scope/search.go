@@ -14,14 +14,14 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// guesses is the rule that goes by a name in front of a value. The others match the form of a secret.
+// guesses is the rule that guesses from a name in front of a value. The others match the form of a secret.
 const guesses = "generic-api-key"
 
 // detector is read once, which takes 50 ms. It is never changed afterwards.
 var detector = sync.OnceValue(func() *detect.Detector {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
-		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // they come with the program
+		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // they are part of the program
 	}
 	d.IgnoreGitleaksAllow = true
 	rule, ok := d.Config.Rules[guesses]
@@ -81,7 +81,7 @@ func (l *Look) own(text string) (found []secret) {
 	return found
 }
 
-// search goes by the rules of gitleaks.
+// search applies the rules of gitleaks.
 func search(ctx context.Context, name, text string) ([]secret, error) {
 	seen := map[secret]bool{}
 	line := 1
@@ -108,8 +108,8 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// Mask replaces secrets and known values in a text for people, such as a patch. A text that cannot be searched in time
-// is not shown.
+// Mask replaces secrets and known values in a text for people, such as a patch. It hides a text that it cannot search
+// in time.
 func Mask(ctx context.Context, text string, known *leak.Finder) (string, error) {
 	text = known.Mask(text)
 	found, err := search(ctx, "", text)
