@@ -140,7 +140,7 @@ func BenchmarkDriverOffer(b *testing.B) {
 	}
 }
 
-// BenchmarkList compares a list of the runtime with all tasks. It is the only event that reads all of them.
+// BenchmarkList compares a list of the runtime with all tasks. Only this event reads all tasks.
 func BenchmarkList(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {

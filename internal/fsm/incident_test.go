@@ -241,7 +241,7 @@ func TestWhoFailed(t *testing.T) {
 	}
 }
 
-// TestDeterministicFailureIsOnlyTold: neither time nor a canary would help, so other tasks do not wait.
+// TestDeterministicFailureIsOnlyTold checks that other tasks do not wait, because time and a canary would not help.
 func TestDeterministicFailureIsOnlyTold(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {

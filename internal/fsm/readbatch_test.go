@@ -88,7 +88,7 @@ func mutate(line []byte, random *rand.Rand) []byte {
 	}
 }
 
-// All of our own output is read in one pass, without encoding/json.
+// Our output is read in one pass, without encoding/json.
 func TestWhatIsWrittenIsReadFast(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {

@@ -150,8 +150,8 @@ func TestRebuiltFromAPrefix(t *testing.T) {
 	}
 }
 
-// There are more tasks than one event takes, with the running ones among the last. No attempt begins before all of
-// them are known.
+// There are more tasks than one event takes, with the running ones among the last. No attempt begins before the machine
+// knows all tasks.
 func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	var found []FoundTask
@@ -191,7 +191,7 @@ func TestRebuiltFromBeforeAClaim(t *testing.T) {
 	}
 }
 
-// The sound part of the journal is older than the visible state, although the attempt and the question are the same.
+// The sound part of the journal is older than the visible state, but has the same attempt and question.
 func TestRebuiltFromBeforeWhatIsShown(t *testing.T) {
 	t.Parallel()
 	for name, c := range shownRows {

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// storm plays a fleet in surroundings that fail at random until a time, and never after it.
+// storm plays a fleet in surroundings that fail at random until a given time.
 type storm struct {
 	t      *testing.T
 	m      *Machine

@@ -1,6 +1,6 @@
 // Package projection defines the read models of the journal, and the terms that several of them count.
 //
-//	journal ──feed──▶ Apply ──┬─ story.Book        the timelines that people read
+//	journal ──feed──▶ Apply ──┬─ timeline.Book     the timelines that people read
 //	owner, durable batches ─▶ ├─ trace.Book        the spans of tasks
 //	                          ├─ metrics.Metrics   counters and gauges
 //	                          ├─ whatif.Follower   what another policy would decide

@@ -30,7 +30,7 @@ func TestCloneSharesNothing(t *testing.T) {
 		w := newWorld(newChoices(worldSeed(2, i)), "")
 		w.run(400 + 37*i)
 		m := w.directors.lead.m
-		whole := deep.New(mutable, "turn.list") // which is a back-pointer to the list
+		whole := deep.New(mutable, "turn.list") // turn.list is a back-pointer to the list
 		state := func(m *fsm.Machine) uint64 {
 			h := deep.Hash{From: epoch}
 			deep.Sum(whole, m, &h)

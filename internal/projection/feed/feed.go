@@ -100,8 +100,8 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// Batches calls take for each batch of read, in order, on the caller's goroutine. Meanwhile it reads and
-// decodes later batches, of which a bounded number waits:
+// Batches calls take for each batch of read, in order, on the caller's goroutine. At the same time, it
+// reads and decodes a bounded number of later batches:
 //
 //	read ──parcels, in turn──▶ a lane for each processor ──in the same turn──▶ take, on the caller's goroutine
 //
