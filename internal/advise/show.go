@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// ShowPolicy prints the table for a terminal of 100 columns. The rows of the document come first, and unreachable rows
-// are left out. The unit of a row is shown if it does not count its own failures.
+// ShowPolicy prints the table for a terminal of 100 columns. It omits unreachable rows, and prints the rows of the
+// document first. It shows the unit of a row that does not count its own failures.
 func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))

@@ -10,9 +10,9 @@ import (
 // is not a library, because the jitter must be a hash: replaying the journal must give the same decisions.
 type Backoff struct {
 	Linear  bool
-	Initial time.Duration // ≥ 0; a negative one counts as 0
-	Max     time.Duration // limit before jitter; ≥ 0; a negative value counts as 0; Initial wins over a smaller Max
-	Factor  float64       // ≥ 1, exponential only; 1 gives a fixed wait; smaller values and NaN count as 1
+	Initial time.Duration // a negative value counts as 0
+	Max     time.Duration // limit before jitter; a negative value counts as 0, and Initial wins over a smaller Max
+	Factor  float64       // ≥ 1, exponential only; 1 gives a fixed wait, and smaller values and NaN count as 1
 	Jitter  Jitter
 	Spread  float64       // jitter around and additive: share of the wait, 0 … 1
 	Add     time.Duration // for additive jitter: the maximum addition
@@ -50,7 +50,7 @@ func (b Backoff) Range(n int) (lo, hi time.Duration) {
 	return b.jittered(d)
 }
 
-// jittered returns what jitter makes of d.
+// jittered returns the range of d with jitter.
 func (b Backoff) jittered(d time.Duration) (lo, hi time.Duration) {
 	switch b.Jitter {
 	case FullJitter:

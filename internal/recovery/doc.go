@@ -1,6 +1,6 @@
-// Package recovery holds the words in which failures are read and answered. It makes no decisions. Package classify
-// turns Evidence into a Finding (the reason), and policy turns the Finding and the Tally of one claim into a Verdict
-// (action, delay and explanation). Reasons is the table of all reasons. A new reason is one row.
+// Package recovery defines the vocabulary of failures and of the decisions about them. It does not decide. Package
+// classify turns Evidence into a Finding (the reason), and policy turns the Finding and the Tally of one claim into a
+// Verdict (action, delay and explanation). Reasons is the table of all reasons. A new reason is one row.
 //
 //	Evidence ─▶ classify ─┬─▶ Finding ─▶ policy ─▶ Verdict
 //	                      ├─ retryafter (stated waits)

@@ -11,7 +11,7 @@ var fromPresetWord = []struct {
 	{"reviewcat", "github_rate_limited", RateLimited},
 	{"reviewcat", "github_mcp_timeout", Timeout},
 	{"reviewcat", "agent_bus_disconnect", BusDisconnect},
-	{"reviewcat", "docker_exit_nonzero", Unknown}, // "depends on the exit code": meaningless alone
+	{"reviewcat", "docker_exit_nonzero", Unknown}, // meaningless without the exit code
 	{"reviewcat", "build_failed", BuildFailed},
 	{"reviewcat", "tests_failed", TestsFailed},
 	{"reviewcat", "invalid_config", InvalidConfig},
@@ -84,8 +84,8 @@ func ReasonOf(errorType string) (r Reason, ok bool) {
 	return about.Reason, ok
 }
 
-// ErrorType returns a worker's error_type for a reason: the founding harness's word if it is equivalent, and the reason
-// otherwise. ReasonOf takes it back.
+// ErrorType returns a worker's error_type for a reason: an equivalent word of the founding harness, or else the reason.
+// ReasonOf is the inverse.
 func ErrorType(r Reason) string {
 	about, _ := Describe(r)
 	word := about.words.reviewcat

@@ -10,5 +10,5 @@
 // lists what else matched, and why it lost.
 //
 // Failure policy: any bytes are valid evidence, and text without a matching rule is recovery.Unknown. Imports: the
-// standard library, packages agent, recovery, loglines, plaintext, retryafter, signature and tomlfile.
+// standard library, packages agent, gitwords, recovery, loglines, plaintext, retryafter, signature and tomlfile.
 package classify

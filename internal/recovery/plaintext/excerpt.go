@@ -34,7 +34,7 @@ func Excerpt(output, cause string, n int) string {
 	return strings.Join(out, "\n")
 }
 
-// told returns the informative lines.
+// told selects the informative lines.
 func told(output string) (lines []string) {
 	for l := range strings.Lines(Clean(output)) {
 		if strings.TrimSpace(l) != "" {

@@ -9,7 +9,7 @@ import (
 
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	n, total int // attempt n of total; of the rung, for an endless ladder; Unlimited for an endless rung
+	n, total int // attempt n of total, or of the rung in an endless ladder; Unlimited for an endless rung
 	rungs    int // that are present
 	ends     int // part of total without an attempt
 	before   int // attempts of the rungs before this one

@@ -151,7 +151,7 @@ func windowOf(ws *[]limitWindow, name, word string) *limitWindow {
 	return &(*ws)[i]
 }
 
-// readStructured reads the one-line forms of the IETF drafts: `limit=100, remaining=0, reset=50` and `"day";r=0;t=50`.
+// readStructured reads the one-line forms of the IETF drafts, such as `limit=100, remaining=0, reset=50`.
 func readStructured(ws []limitWindow, value string) []limitWindow {
 	w := limitWindow{name: "ratelimit"}
 	for _, part := range strings.FieldsFunc(value, func(r rune) bool { return r == ',' || r == ';' }) {

@@ -13,7 +13,7 @@ import (
 type announcement struct {
 	literals []string // in lower case; behind one of them stands the time
 	tails    []string // suffixes to skip ("retry" + "_after_ms"), without - and _
-	before   []string // one of these words, or no word, must precede it
+	before   []string // only these words may precede it, if any
 	never    []string // none of these words may precede it
 	join     []string // one of these words must stand between it and the time
 	limits   bool     // only applies to limits: "connection reset after 30s" is not a wait

@@ -11,7 +11,7 @@ import (
 
 // when is a printed time: a span, or a possibly incomplete moment.
 type when struct {
-	span time.Duration // 0 for a moment
+	span time.Duration // 0 for a point in time
 
 	epoch            time.Time // complete without other fields
 	year, month, day int       // 0 if missing
