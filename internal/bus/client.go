@@ -25,7 +25,7 @@ type ClientOptions struct {
 	RunID           string // the director's run, from the plan
 	MaxMessageBytes int    // of one message; default 65536. Tails of reports are cut to fit
 	TraceParent     string // header of every message, see wire.TraceParent; empty to omit
-	// called after a reconnect, to say hello again and then send what was spooled; may block
+	// called after a reconnect, to say hello again and then send spooled reports; may block
 	OnReconnect func()
 	InProcess   nats.InProcessConnProvider // replaces URL with a connection without a socket
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrDamaged means that the journal differs from what was written. A *Damage has the location.
+// ErrDamaged means that the journal differs from the written records. A *Damage has the location.
 var ErrDamaged = errors.New("journal: damaged")
 
 // Kind is the kind of a journal's damage.
@@ -19,7 +19,7 @@ const (
 	Broken Kind = "broken" // a batch cannot be read, or does not follow from the one before
 )
 
-// Damage is the first difference between a journal and what was written.
+// Damage is the first difference between a journal and its written records.
 type Damage struct {
 	Kind  Kind   `json:"kind"`
 	Where string `json:"where,omitempty"` // name of the file, or empty for the live journal

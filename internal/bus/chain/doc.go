@@ -16,7 +16,7 @@
 //   - Batches are read in order, without a gap, and each links to the batches before it. Otherwise the error is a
 //     *Damage with its exact place.
 //   - A Mirror never records a batch before its acknowledgement. If it is ahead of the journal, the journal was cut.
-//   - A file is whole or not there: it is written beside its place, synced, and renamed.
+//   - A file is complete or absent: it is written under another name, synced, and renamed.
 //
 // # Imports
 //

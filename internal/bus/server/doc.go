@@ -21,16 +21,16 @@
 //
 // # Invariants
 //
-//   - Nobody signs in without a credential that was signed with the keys. There is no password.
-//   - The port does not change after the first start: running workers know no other.
+//   - Every client needs a credential signed with the keys. There is no password.
+//   - The port does not change after the first start, because running workers keep using it.
 //
 // # Failure policy
 //
-// Errors at the start are permanent and say what to do next. One process at a time may use the folder: the lock on
-// director.data_dir, which holds the folder, makes sure of it.
+// Errors at the start are permanent and name the next step. Only one process at a time may use the folder. The lock on
+// director.data_dir enforces this.
 //
 // # Imports
 //
-// It imports packages keys, wire and safefile, but not package bus, whose tests run on it. Only the director's
-// shell, the demo and tests import it.
+// It imports packages keys, wire and safefile, but not package bus, because the tests of bus run on it. Only the
+// director's shell, the demo and tests import it.
 package server

@@ -18,7 +18,7 @@ type Limits struct {
 // DefaultLimits are the limits of a relay that does not know the number of workers.
 var DefaultLimits = Limits{PerSource: 16, Local: 256, Total: 1024}
 
-// limitsFor returns the limits for a number of workers. No worker can use up the share of the others.
+// limitsFor returns the limits for a number of workers. A worker cannot use up another worker's share.
 func limitsFor(workers int) Limits {
 	if workers == 0 {
 		return DefaultLimits

@@ -33,7 +33,7 @@ type entrance struct {
 	tls *tls.Config // nil: plain
 }
 
-// relay copies connections from our listeners to the server's.
+// relay copies data between our listeners and the server's.
 type relay struct {
 	entrances []entrance
 	connect   func(context.Context) (net.Conn, error)

@@ -149,7 +149,7 @@ func TestCommandsGoFirst(t *testing.T) {
 	}
 }
 
-// TestStagesOfAFailureGoFirst: they never cost a report its evidence, nor its place.
+// TestStagesOfAFailureGoFirst checks that stages are cut before the evidence and the location of a failure.
 func TestStagesOfAFailureGoFirst(t *testing.T) {
 	const commands, bare = 2, 1
 	for n, want := range map[int]int{1: commands, 6: bare, 100: 0} {

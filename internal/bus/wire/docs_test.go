@@ -10,7 +10,7 @@ import (
 
 const busDoc = "../../../docs/specs/agent-bus.md"
 
-// generated makes the tables of the specification from the tables of the code, by the name of their place in the text.
+// generated returns the generated tables of the specification, by their markers.
 func generated() map[string]string {
 	var rows, causes strings.Builder
 	rows.WriteString("| message | from | subject below the prefix | required fields | schema |\n" +
