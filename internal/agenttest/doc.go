@@ -20,7 +20,7 @@
 //
 // # Clock
 //
-// Wall time, for what is slow on purpose.
+// Wall time, for deliberately slow answers.
 //
 // # Failure policy
 //

@@ -13,7 +13,8 @@ type Figure struct {
 	What    string  `json:"what"`    // a clause for people: the measurement and its settings
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty for a count
-	// Beside is the value of the comparison, from the same run and in the same unit, or 0 without a comparison.
+	// Beside is the value of the comparison. It has the same unit and comes from the same run. It is 0 without a
+	// comparison.
 	Beside float64 `json:"beside,omitempty"`
 	Of     string  `json:"of,omitempty"` // subject of the comparison: "raw bus"
 	Goal   Goal    `json:"goal,omitzero"`
@@ -28,7 +29,7 @@ type Goal struct {
 	Limit string `json:"limit,omitempty"`
 }
 
-// Ratio returns Value/Beside, or NaN without a comparison.
+// Ratio returns the ratio to the comparison, or NaN without a comparison.
 func (f Figure) Ratio() float64 {
 	if f.Beside == 0 {
 		return math.NaN()

@@ -44,7 +44,7 @@ func (w auditor) auditLimits(t *table) {
 				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
-	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // which the log has dropped
+	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // the log has dropped these
 }
 
 // askedAgain counts, by attempt, the questions that were repeated because the first could not be known: a person

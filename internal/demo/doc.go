@@ -29,7 +29,7 @@
 //
 // # Clock
 //
-// The run as a whole is bounded by wall time (runLimit).
+// Wall time bounds the whole run (runLimit).
 //
 // # Failure policy
 //

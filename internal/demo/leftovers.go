@@ -20,7 +20,7 @@ func removeLeftovers(ctx context.Context, n *progressLog) error {
 	for _, dir := range dirs {
 		lock, err := os.Open(filepath.Join(dir, "lock"))
 		if err != nil {
-			continue // of another program, or not created yet
+			continue // owned by another program, or not created yet
 		}
 		if syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil {
 			n.print("removing the remains of an earlier demo in %s", dir)

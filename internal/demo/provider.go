@@ -27,7 +27,7 @@ func openProvider(ctx context.Context, host string) (*agenttest.Server, error) {
 // refusals are the statuses that the provider is to have answered with on the way, in this order.
 var refusals = []int{429, 529, 400}
 
-// checkLoop checks the agent's refusals, and its usage against the provider's.
+// checkLoop checks the agent's refusals, and compares its usage with the provider's.
 func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 	var refused []int
 	tokens := int64(0)

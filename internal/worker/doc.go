@@ -31,8 +31,9 @@
 // watchdog end the stage and report it, within the stop's grace (at least 1 s). SIGTERM means that the container is
 // being stopped. The stage then gets half of the plan's grace, and there is no report.
 //
-// Questions: an agent that cannot decide writes .retake/question.md and ends. That is reported as needs_human, whatever
-// the exit code. An exit code alone is not a question, because agents use exit codes for too many purposes.
+// Questions: an agent that cannot decide writes .retake/question.md and ends. The worker reports needs_human,
+// regardless of the exit code. An exit code alone is not a question, because agents use exit codes for too many
+// purposes.
 //
 // Pause: pause.v1 holds the worker before its next stage, including stages of a fix round. It does not interrupt a
 // running stage, which would break an agent's connection. During a pause heartbeats have the step "paused" and the

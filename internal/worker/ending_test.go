@@ -87,7 +87,7 @@ func TestRefusedAfterAReconnect(t *testing.T) {
 
 func TestStop(t *testing.T) {
 	for reason, row := range map[string]struct {
-		report string // its error type; empty: none
+		report string // its error type, or "" for no report
 	}{
 		wire.StopFenced: {""}, wire.StopWithdrawn: {""}, wire.StopReplaced: {""},
 		wire.StopShutdown: {"worker_lost"}, wire.StopWatchdog: {"timeout"},

@@ -36,7 +36,7 @@ func (w *worker) send() (ExitCode, bool) {
 	return 0, false
 }
 
-// save sends the last checkpoint, with the report in the spool, when no process of the stages is left. It ends with an
+// save sends the last checkpoint, with the report in the spool, after the last process of the stages. It returns on an
 // answer or when its time is over.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}

@@ -73,7 +73,7 @@ func stubborn() int {
 	select {}
 }
 
-// orphans starts grandchildren that end at once and must be reaped, and runs for a moment longer.
+// orphans starts grandchildren that end at once and must be reaped, and then runs a little longer.
 func orphans() int {
 	for range 5 {
 		cmd := self("speak")

@@ -40,7 +40,7 @@ func newMasks(given ...string) *masks {
 	return m
 }
 
-// redactor hides the values, including those that are added later.
+// redactor hides the values, including values added later.
 func (m *masks) redactor() *redact.Redactor { return redact.New(m.given...).With(m) }
 
 // begin starts a stage.

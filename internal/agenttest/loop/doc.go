@@ -4,8 +4,8 @@
 // prompt ──▶ model ──tool calls──▶ read_file, write_file, edit_file, run_command ──results──▶ model ──▶ … ──▶ its
 // last words
 //
-// It exists to have an agent whose every step is known: the demo shows it at work, and docs/specs/agents-matrix.md
-// measures it as the reference. It reports its actions as lines of the format "retake" (docs/specs/agents.md).
+// Every step of this agent is known, so the demo shows it at work, and docs/specs/agents-matrix.md measures it as the
+// reference. It reports its actions as lines of the format "retake" (docs/specs/agents.md).
 //
 // Invariants: files are read and written below the working directory only. Every failed request is either retried
 // with a line about it, or ends the run with its status and the provider's own text.

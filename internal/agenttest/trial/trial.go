@@ -43,7 +43,7 @@ type Job struct {
 	Env    []string // of the agent
 	Plan   wire.Plan
 	Limit  time.Duration
-	Output *bytes.Buffer // the worker's stdout, which includes the agent's
+	Output *bytes.Buffer // the worker's stdout, including the agent's output
 }
 
 // Result is the result of a run.

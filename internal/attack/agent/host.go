@@ -60,7 +60,7 @@ func root(paths []string) (string, error) {
 	return out.String(), nil
 }
 
-// beside PID searches for a process of this machine, in /proc, by signals and ptrace. It also searches /proc of all
+// beside PID searches for a process on this machine, in /proc, by signals and ptrace. It also searches /proc of all
 // processes for the text, which is given backwards.
 func beside(args []string) (string, error) {
 	var out strings.Builder

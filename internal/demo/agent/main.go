@@ -3,8 +3,8 @@
 // and output are real, and so are its judges.
 //
 // It reads .retake/attempt.json, puts the acceptance test of the text into the checkout, and plays the script
-// that belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit codes: 0 its work is
-// done or its question is asked, 1 it cannot continue.
+// that belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit code 0 means that its
+// work is done or its question is written, 1 that it cannot continue.
 package main
 
 import (

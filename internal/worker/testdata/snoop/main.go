@@ -1,5 +1,5 @@
-// Command snoop is a stage's program that looks for the secrets of its worker: the plan, the credential, the key. It
-// returns 0 if it found nothing. As CODE it starts a daemon, as VALIDATE it looks for that.
+// Command snoop runs as a stage and searches for the worker's secrets: the plan, the credential, the key. It returns 0
+// if it found none. As CODE it starts a daemon, and as VALIDATE it searches for that daemon.
 package main
 
 import (
@@ -165,7 +165,7 @@ func asRootOfANamespace(pid int, note func(string, ...any)) {
 	}
 }
 
-// search looks for the secrets in its environment, its descriptors, every command line and every file.
+// search examines its environment, its descriptors, every command line and every file.
 func search(note func(string, ...any)) {
 	var secrets [][]byte
 	for _, reversed := range strings.Fields(os.Getenv("TEST_REVERSED")) {
