@@ -10,5 +10,5 @@
 //	go build -tags clockshift -ldflags -checklinkname=0 retake/cmd/director
 package clockshift
 
-// Variable says by how much the clock is wrong, in builds with the tag.
+// Variable contains the error of the clock, in builds with the tag.
 const Variable = "RETAKE_CLOCK_SHIFT"

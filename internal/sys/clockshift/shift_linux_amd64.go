@@ -16,7 +16,7 @@ var clockGettime uintptr
 
 var (
 	original uintptr // the original function
-	seconds  int64   // by which the time of day is wrong
+	seconds  int64   // added to the time of day
 )
 
 // shifted returns the address of the replacement.

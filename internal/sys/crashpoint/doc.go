@@ -14,7 +14,7 @@ package crashpoint
 // Variable names the point at which the process ends, in builds with the tag.
 const Variable = "RETAKE_CRASH_AT"
 
-// Points are all names that Reached is called with.
+// Points lists all names that callers pass to Reached.
 var Points = append([]string{
 	"append/before", "append/after", // the journal
 	"github/write/before", "github/write/after", // one request that changes something
@@ -27,8 +27,8 @@ var Points = append([]string{
 	"read_issue", "progress", "read_answers", "read_review", "reply", "reclaim", "tidy", "pause", "resume", "forget",
 )...)
 
-// effects returns the points before and after an external action, by kind. After the action, its outcome is not in the
-// journal yet.
+// effects returns the points before and after an external action, by kind. After the action, the journal does not have
+// its outcome yet.
 func effects(kinds ...string) (points []string) {
 	for _, k := range kinds {
 		points = append(points, "effect/"+k+"/before", "effect/"+k+"/after")

@@ -15,7 +15,7 @@ func TestFaults(t *testing.T) {
 		if got := Of(wrapped); got != f.is || got == None {
 			t.Errorf("%v: %v", wrapped, got)
 		}
-		if len(f.words) > 0 && InWords("mkdir /x: "+f.err.Error()) != f.is { // as a program in Go passes it on
+		if len(f.words) > 0 && InWords("mkdir /x: "+f.err.Error()) != f.is { // the text of a program in Go
 			t.Errorf("in words: %v", f.err)
 		}
 		for _, words := range f.words {

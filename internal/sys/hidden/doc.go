@@ -7,10 +7,10 @@
 // files, and core dumps are disabled. After Variables, children do not inherit the removed variables. Code that reads
 // variables through this package still sees them.
 //
-// # What it does not do
+// # Limits
 //
-// Root reads everything. The variables are visible until Process is called, so programs call it first. The parent, for
-// example a shell, may expose them for its lifetime.
+// Root can still read all of it. The variables are visible until Process is called, so programs call it first. The
+// parent, for example a shell, may expose them for its lifetime.
 //
 // # Clock, failure policy
 //

@@ -13,7 +13,8 @@ var (
 	taken = map[string]string{}
 )
 
-// Variables takes those out of the environment that is says: from now on only Lookup, Getenv and Environ find them.
+// Variables removes the variables that is accepts from the environment. From now on only Lookup, Getenv and Environ
+// find them.
 func Variables(is func(name string) bool) error {
 	mu.Lock()
 	defer mu.Unlock()

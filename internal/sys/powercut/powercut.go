@@ -1,9 +1,9 @@
 // Package powercut simulates disks with power cuts for tests: file systems in a file that lose all unsynced data at
 // once.
 //
-// A cut uses ext4's shutdown without its log: neither unsynced data nor the names of new files without fsync(2) reach
-// the file. Data already handed to the disk survives, so it simulates a disk without a cache, or with a cache that
-// obeys flushes. The next mount replays the log as after a real cut.
+// A cut uses ext4's shutdown without its log. It loses unsynced data and the names of new files without fsync(2). Data
+// already handed to the disk survives, so it simulates a disk without a cache, or with a cache that obeys flushes. The
+// next mount replays the log as after a real cut.
 package powercut
 
 import (
@@ -25,7 +25,7 @@ type Disk struct {
 
 const imageBytes = 512 << 20
 
-// New mounts a new disk. It skips the test if something is missing: root, mkfs.ext4, a loop device.
+// New mounts a new disk. It skips the test without root, mkfs.ext4 or a loop device.
 func New(t testing.TB) *Disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -54,13 +54,13 @@ func New(t testing.TB) *Disk {
 	return d
 }
 
-// Of linux/fs.h and fs/ext4/ext4.h.
+// From linux/fs.h and fs/ext4/ext4.h.
 const (
 	ioctlShutdown = 0x8004587d // FS_IOC_SHUTDOWN
 	noLogFlush    = 2
 )
 
-// Cut cuts the power: every operation on the disk fails, and files that were open keep failing after Restore.
+// Cut cuts the power. Every operation on the disk fails, and open files keep failing after Restore.
 func (d *Disk) Cut() {
 	d.t.Helper()
 	dir, err := os.Open(d.Dir)

@@ -3,6 +3,6 @@
 // Invariant: a signal only reaches the process with this ID, never a later process with the same number.
 //
 // Clock: start times are the kernel's ticks since boot and are only compared with themselves. Failure policy: processes
-// that end during a call are ignored. Linux only. It becomes part of every worker, so it imports the standard library
-// only; the worker and the process runtime import it.
+// that end during a call are ignored. Linux only. It becomes part of every worker, so it imports only the standard
+// library.
 package procfs

@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// ID names one process, for as long as the machine runs: the kernel uses numbers again, but not together with a start.
+// ID identifies one process until the machine restarts. The kernel reuses numbers, but not together with a start time.
 type ID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
@@ -47,12 +47,12 @@ func Find(pid int) (p Process, lives bool) {
 	return p, err == nil && p.State != 'Z' && p.State != 'X'
 }
 
-// Fields of /proc/<pid>/stat, counted from the one behind the name.
+// Fields of /proc/<pid>/stat, counted from the field after the name.
 const (
 	statState, statParent, statSession, statStart = 0, 1, 3, 19
 )
 
-// parseStat reads "pid (name) state ppid pgrp session …"; the name may hold anything, parentheses included.
+// parseStat reads "pid (name) state ppid pgrp session …"; the name may contain any characters, even parentheses.
 func parseStat(pid int, stat []byte) (Process, error) {
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= statStart || len(fields[statState]) != 1 {
@@ -71,9 +71,9 @@ func (id ID) Lives() (Process, bool) {
 	return p, lives && id.PID > 0 && p.Start == id.Start
 }
 
-// Signal sends a signal to this process and no other. It returns false if the process has ended.
+// Signal sends a signal to this process only. It returns false if the process has ended.
 func (id ID) Signal(sig syscall.Signal) (sent bool, err error) {
-	handle, err := os.FindProcess(id.PID) // a handle: from here on the number cannot come to mean another
+	handle, err := os.FindProcess(id.PID) // a handle, so a reused number is not a risk from here on
 	if err != nil {
 		return false, err
 	}
@@ -88,7 +88,7 @@ func (id ID) Signal(sig syscall.Signal) (sent bool, err error) {
 	return err == nil, err
 }
 
-// List returns all processes that live.
+// List returns all live processes.
 func List() ([]Process, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -116,7 +116,7 @@ func Descendants(all []Process, isRoot func(Process) bool) []Process {
 	var below []Process
 	for _, p := range all {
 		at, ok := byPID[p.Parent]
-		for range len(all) { // a listing that changed under us may contain a loop
+		for range len(all) { // a list that changed while we read it may contain a loop
 			if !ok || isRoot(at) {
 				break
 			}

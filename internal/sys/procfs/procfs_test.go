@@ -24,7 +24,7 @@ func TestStatIsReadWhateverTheName(t *testing.T) {
 
 func TestDescendants(t *testing.T) {
 	is := func(pid, parent int) Process { return Process{ID: ID{PID: pid}, Parent: parent} }
-	// 6 and 7: a listing that changed
+	// 6 and 7 come from a list that changed during reading
 	all := []Process{is(1, 0), is(2, 1), is(3, 2), is(4, 3), is(5, 1), is(6, 7), is(7, 6)}
 	got := Descendants(all, func(p Process) bool { return p.PID == 2 })
 	if len(got) != 2 || got[0].PID != 3 || got[1].PID != 4 {
