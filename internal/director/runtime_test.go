@@ -106,7 +106,7 @@ func (h *fakeRuntime) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// begun returns the number of created containers.
+// begun counts the created containers.
 func (h *fakeRuntime) begun() int { return len(h.attempts()) }
 
 // attempts are those for which a container was made, in that order.

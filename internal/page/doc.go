@@ -2,7 +2,7 @@
 // output, the numbers, the state machine and the decision tables. It only reads. Actions are the operator's
 // commands, and they require a signed-in user.
 //
-//	browser ──GET──▶ Page ──Source──▶ read model (internal/story), output, tables
+//	browser ──GET──▶ Page ──Source──▶ read model (internal/timeline), output, tables
 //	   ▲               │
 //	   └──events───────┘  each part is rendered once per change and at most once a second, for all viewers;
 //	                      a full page load renders it once more

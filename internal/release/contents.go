@@ -10,7 +10,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// contents lists the modules in programs, as the programs themselves name them, and the Go that they were built with.
+// contents lists the modules in programs and the version of Go, according to the build information in the programs.
 func contents(name, version string, at time.Time, programs []string) ([]byte, error) {
 	found := map[string]cdx.Component{}
 	add := func(path, version, sum string) {

@@ -1,17 +1,13 @@
 // Package testfiles holds the test data that several packages share, and reads it for their tests. Only tests import
 // it.
 //
-//	testdata/vectors   what the founding documents expect, as input and expected value: one file for each document
-//	testdata/corpus    labelled output of real programs; LABELS.md says how causes were labelled
+//	testdata/vectors   expectations of the founding documents, one file for each document
+//	testdata/corpus    labelled output of real programs, with the method in LABELS.md
+//	testdata/github    GitHub's OpenAPI description (octokit/openapi), cut to the endpoints that we use, and
+//	                   examples of its webhooks (octokit/webhooks), both with their MIT licence
 //
-// testdata/github GitHub's own OpenAPI description (octokit/openapi), cut to the endpoints we use, and examples of
-// its webhooks
-//
-//	(octokit/webhooks); both under the MIT licence, which lies beside them
-//
-// RETAKE_TESTDATA names another folder with the same layout; tests then read that one instead. A part that it
-// lacks is read from here. Such a folder may hold what these tests have never met. Each unknown thing (a kind
-// of vectors, a field, a shape, a file) fails the test of this package once, by name, and everything else is
-// read and handed out as usual: an unknown kind or shape is withheld, a vector or line with one more field is
-// not.
+// RETAKE_TESTDATA names another folder with the same layout, which replaces this one. If it lacks a part, the package
+// reads its own. Such a folder may contain unknown kinds of vectors, fields, shapes or files. The test of this package
+// fails once for each unknown part and names it. The package withholds vectors of an unknown kind or shape, and returns
+// all others, even a vector or line with an additional field.
 package testfiles

@@ -13,7 +13,7 @@ import (
 // Variable names the folder that replaces the project's own test data.
 const Variable = "RETAKE_TESTDATA"
 
-// Vector is one expectation that was derived from a founding document.
+// Vector is one expectation that follows from a founding document.
 type Vector struct {
 	Seed     string          `json:"-"` // the document: "000" … "004"
 	ID       string          `json:"id"`
@@ -23,7 +23,7 @@ type Vector struct {
 	Note     string          `json:"note"`
 	Basis    string          `json:"basis"`
 	Source   string          `json:"source"`
-	Binding  bool            `json:"binding"` // stated by the document itself
+	Binding  bool            `json:"binding"` // the document itself states it
 }
 
 // Line is one labelled output of a real program.
@@ -72,7 +72,7 @@ func Webhooks(t testing.TB) map[string][]byte {
 	return data(t).webhooks
 }
 
-// Try runs one check, so that a panic or a Fatal in it fails this check alone; false, if it failed.
+// Try runs one check. A panic or a Fatal in it fails only this check, and Try returns false.
 func Try(t *testing.T, name string, check func(*testing.T)) bool {
 	t.Helper()
 	return t.Run(name, func(t *testing.T) {
@@ -85,7 +85,7 @@ func Try(t *testing.T, name string, check func(*testing.T)) bool {
 	})
 }
 
-// data are the files for the tests. They are the project's, or those in Variable.
+// data returns the test data, from the project or from the folder in Variable.
 func data(t testing.TB) *files {
 	t.Helper()
 	f, err := load()
@@ -103,7 +103,7 @@ var load = sync.OnceValues(func() (*files, error) {
 	return read(own, os.Getenv(Variable))
 })
 
-// ownFolder is found from the folder of whichever package is tested.
+// ownFolder finds the project's test data from the folder of the tested package.
 func ownFolder() (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {
@@ -118,7 +118,7 @@ func ownFolder() (string, error) {
 	return "", err
 }
 
-// known is the knowledge of the tests: the fields of each kind of vectors, by path and type.
+// known returns the fields that tests understand, for each kind of vectors, by path and type.
 func known(own string) (map[string][]string, error) {
 	text, err := os.ReadFile(filepath.Join(own, fieldsFile))
 	fields := map[string][]string{}

@@ -1,8 +1,8 @@
-// Package gate decides when a request to GitHub may leave. It orders waiting requests by urgency, spaces writes,
-// keeps the process below GitHub's documented limits, and refuses requests while a limit or an outage closes a
+// Package gate decides when a request to GitHub may leave. It orders waiting requests by urgency and age, spaces
+// writes, keeps the process below GitHub's documented limits, and refuses requests while a limit or an outage closes a
 // resource.
 //
-//	Enter ─▶ closed? ─▶ own hourly budget ─▶ turn (urgency, then age) ─▶ request ─▶ Leave
+//	Enter ─▶ closed? ─▶ own hourly budget ─▶ turn (age, by lane) ─▶ request ─▶ Leave
 //
 // # Invariants
 //
@@ -17,8 +17,10 @@
 //
 // A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary limit
 // also closes both, although GitHub mostly means writes, because continuing while limited may get the integration
-// banned. Only our own hourly budget of changes, to which GitHub has not objected yet, closes writes alone. After three
-// requests without an answer the whole API is closed, and one request at a time probes it (silence.go).
+// banned. Our own hourly budget of new content, to which GitHub has not objected yet, closes less: claims first, then
+// new content of others, and all writes only after escalations have used the reserve. After three requests without an
+// answer, or one refusal of the account as a whole, the whole API is closed, and one request at a time probes it
+// (silence.go).
 //
 // The clock is time.Now. The gate does not start goroutines or do I/O.
 package gate

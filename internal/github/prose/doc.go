@@ -7,7 +7,7 @@
 // mentions, references, URLs and formulas in text after Markdown. They are split by a zero-width character, or written
 // as code, which GitHub does not search.
 //
-//	words ── parse ──► tree ── write ──► Markdown of ours ── GitHub ──► text and code
+//	words ── parse ──► tree ── write ──► safe Markdown ── GitHub ──► text and code
 //
 // Plain is for titles and commit messages, which are not Markdown. It also removes words that close an issue or skip a
 // check.
