@@ -17,7 +17,7 @@ import (
 type asynqPeer struct {
 	socket  string
 	sync    string // appendfsync while the clock runs
-	servers int    // asynq servers in this process; each takes one job after the other
+	servers int    // asynq servers in this process, each with one job at a time
 	redis   *redis.Client
 }
 

@@ -15,7 +15,7 @@ import (
 type peer interface {
 	// open prepares a durability, and returns the server's actual settings.
 	open(ctx context.Context, synced bool) (settings string, err error)
-	// concurrencies lists the values to try. A single value needs no trial.
+	// concurrencies lists the values to try. A single value is used without a trial.
 	concurrencies() []int
 	// publish queues jobs.
 	publish(ctx context.Context, jobs int) error

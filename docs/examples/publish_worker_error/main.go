@@ -60,7 +60,7 @@ func publish(creds, url, prefix, worker string, stdin bool) error {
 		}
 	}
 	options := []nats.Option{nats.UserJWTAndSeed(operator.JWT, operator.Seed)}
-	if operator.CA != "" { // the bus speaks TLS, from the first byte, and this is how it is known
+	if operator.CA != "" { // the bus speaks TLS from the first byte, with a certificate of this authority
 		trusted := x509.NewCertPool()
 		trusted.AppendCertsFromPEM([]byte(operator.CA))
 		options = append(options, nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
