@@ -32,7 +32,7 @@ build: ## Build director, worker, the stand-ins, the demo and its agent into bin
 
 test: ## Run all tests; those that need Docker only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
 	@$(MAKE) --no-print-directory docker-hint
-	$(call run,,$(PKGS))
+	$(call run,-timeout 20m,$(PKGS))
 	@echo "tests passed"
 
 # Nothing runs beside anything else in the pure packages, whose list a test keeps, nor in their simulator. What others do with them at the same time is run there.
@@ -88,6 +88,9 @@ generate: ## Write the generated documents and golden files anew
 .PHONY: nightly
 nightly: ## Run the long searches that tests leave out by day: all worlds, all mutants, more of every property
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m ./internal/fsm/...
+	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestInventoryNeverDecides ./internal/recovery/classify
+	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestLargeRepositories ./internal/workspace
+	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestAsksTwentyDrawnFailures ./internal/director
 	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m $(BUILT)
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones

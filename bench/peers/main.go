@@ -15,10 +15,10 @@ const (
 )
 
 func main() {
-	postgres := flag.String("postgres", "", "the URL of a PostgreSQL server that nothing else uses")
-	redis := flag.String("redis", "", "the Unix socket of a Redis server that nothing else uses; all it has is deleted")
-	ours := flag.String("ours", "bin/bench.json", "what make bench ONLY=decisions wrote")
-	jobs := flag.Int("jobs", 20_000, "that are published, fail and are scheduled again; our figure is of 20,000")
+	postgres := flag.String("postgres", "", "the URL of an otherwise unused PostgreSQL server")
+	redis := flag.String("redis", "", "the Unix socket of an otherwise unused Redis server, which is emptied")
+	ours := flag.String("ours", "bin/bench.json", "the output of make bench ONLY=decisions")
+	jobs := flag.Int("jobs", 20_000, "number of jobs to publish, fail and schedule again; our figure has 20,000")
 	patience := flag.Duration("patience", 150*time.Second, "after which it gives up")
 	flag.Parse()
 	os.Exit(report(*postgres, *redis, *ours, *jobs, *patience))

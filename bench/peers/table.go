@@ -38,7 +38,7 @@ func readOurs(file string, synced bool) (figure, error) {
 			return f, nil
 		}
 	}
-	return figure{}, fmt.Errorf("%s has no figure of the section decisions that begins with %q: make bench "+
+	return figure{}, fmt.Errorf("%s has no decisions figure that begins with %q: make bench "+
 		"ONLY=decisions writes it", file, what)
 }
 

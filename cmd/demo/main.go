@@ -49,9 +49,9 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	f.SetOutput(io.Discard) // an error is printed once, without the usage
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line per scenario")
 	f.BoolVar(&o.Keep, "keep", false, "leave the director and the issue pages up at the end, until Ctrl-C")
-	f.StringVar(&o.Runtime, "runtime", "", "what runs the workers: docker; kubernetes, on a throw-away cluster (make "+
-		"kube-demo starts one); or process (without scenario 5: processes have no memory limit); if it is not said, "+
-		"docker where an engine answers, else process")
+	f.StringVar(&o.Runtime, "runtime", "", "runtime of the workers: docker, kubernetes (on a throw-away cluster; make "+
+		"kube-demo starts one) or process (without scenario 5, because processes have no memory limit); by default "+
+		"docker if an engine answers, or else process")
 	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that "+
 		"nothing changes")
 	f.StringVar(&o.HTTPListen, "http", "", "have the director serve HTTP at this `address`, e.g. 127.0.0.1:8730: the "+

@@ -70,7 +70,7 @@ func (w *walk) useTheKeyboard() {
 	w.do("press j", chromedp.KeyEvent("j"))
 	w.until("the second card has the focus", focused(1))
 	w.do("press k", chromedp.KeyEvent("k"))
-	w.until("the first card has it again", focused(0))
+	w.until("the first card has the focus again", focused(0))
 	w.do("press Tab", chromedp.KeyEvent("\t"))
 	w.until("the next card has it, and one sees that", focused(1)+
 		` && getComputedStyle(document.activeElement).outlineStyle !== "none" && parseFloat(getComputedStyle(document.activeElement).outlineWidth) >= 2`)
@@ -88,7 +88,7 @@ func (w *walk) readTheStory() {
 	w.until("the task is open", `location.pathname === "`+task+`" && document.querySelector(".task .badge.blocked")`)
 	for part, words := range map[string]string{
 		".asked":    "three widgets cost $4, want $3.75",
-		".decision": "tests_failed", ".can": "director retry demo/widgets#3", ".timeline": "Retake has asked a person",
+		".decision": "tests_failed", ".can": "director retry demo/widgets#3", ".timeline": "Retake asked a person",
 	} {
 		w.until(part+" says why", fmt.Sprintf("document.querySelector(%q)?.innerText.includes(%q)", part, words))
 	}
@@ -129,7 +129,7 @@ func (w *walk) act() {
 	w.until("the output is there", `document.querySelector("#output").childElementCount > 3`)
 	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"),
 		chromedp.Click(chromedp.CSS("button[value=retry]")))
-	w.until("it is said", `document.querySelector(".said")?.innerText.includes("retry: it is in the journal")`)
+	w.until("it is said", `document.querySelector(".said")?.innerText.includes("retry: recorded in the journal")`)
 	value[bool](w, "window.opened = true")
 	w.until("without an action the page does not ask for a text",
 		`document.querySelector("#words").hidden && document.querySelector("button[value=stop]") && window.opened`)

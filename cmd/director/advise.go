@@ -30,7 +30,7 @@ func classifyCommand(o *options) *cobra.Command {
 			"could not be read",
 		Long: "For every line of evidence, print its classification: reason, wait, cause and the matching rule." +
 			readsLines +
-			"\nWith --text each input as a whole is the output of one program." + handbookNote,
+			"\nWith --text an input is the complete output of one program." + handbookNote,
 		Example: `  echo '{"text":"API Error: 529 Overloaded","exit_code":1}' | director classify
   director classify --text --exit-code 1 --tool go build.log`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

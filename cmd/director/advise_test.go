@@ -104,7 +104,7 @@ func printsWhatCommandsPrint(t *testing.T, handbook string, least int) {
 		}
 		return
 	}
-	t.Errorf("%s does not print what the commands print; run this test with -update and look at the "+
+	t.Errorf("%s differs from the output of the commands; run this test with -update and read the "+
 		"difference. Now:\n%s", handbook, anew.String())
 }
 

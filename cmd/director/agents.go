@@ -44,11 +44,11 @@ func agentsTryCommand(o *options) *cobra.Command {
 			"edits, errors.\nIt runs as for an issue: in a container of containers.image, or as a process if " +
 			"containers.runtime is process. No account is needed.\nWithout " +
 			"cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
-			"Exit 0: everything was read correctly; 1: something was not; 2: the agent could not run.",
+			exits("everything was read correctly", "an output was misread", "the agent could not run"),
 		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c " +
 			"my.toml --set containers.runtime=process",
 	}
-	c.Flags().StringVar(&worker, "worker-binary", "", "static worker binary (default: \"worker\" beside this program)")
+	c.Flags().StringVar(&worker, "worker-binary", "", "static worker binary (default: \"worker\" next to this program)")
 	c.Flags().DurationVar(&limit, "limit", 2*time.Minute, "how long the agent may take for one case")
 	c.Flags().BoolVarP(&verbose, "verbose", "v", false, "also print the agent's output")
 	c.RunE = func(cmd *cobra.Command, args []string) error {

@@ -9,13 +9,13 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/director/operator"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // An invalid file does not prevent a question to the running director. Without a director, the answer is the file's
 // problem.
 func TestAskingWithABrokenFile(t *testing.T) {
-	told := story.Story{Issue: "a/b#1", State: "Blocked", Next: "Say which.", Since: time.Now()}
+	told := timeline.Task{Issue: "a/b#1", State: "Blocked", Next: "Say which.", Since: time.Now()}
 	dir := answering(t, operator.Health{OK: true, RunID: "run_1"},
 		wire.Snapshot{Cooldowns: []wire.SnapshotCooldown{{Resource: "model.x", Until: wire.At(time.Now())}}},
 		func(mux *http.ServeMux) {
@@ -32,7 +32,7 @@ func TestAskingWithABrokenFile(t *testing.T) {
 				"attempt": 1,
 				"stage":   "CODE", "stream": "stdout", "text": "hello",
 			})
-			reply("GET /events", story.Event{At: time.Now(), Issue: "a/b#1", Text: "It is queued"})
+			reply("GET /events", timeline.Event{At: time.Now(), Issue: "a/b#1", Text: "Queued"})
 			reply("POST /tasks/a/b/1/commands", operator.TaskAnswer{
 				Issue: "a/b#1", Command: "budget", By: "me",
 				State: "Backoff",
@@ -42,7 +42,7 @@ func TestAskingWithABrokenFile(t *testing.T) {
 		})
 	for command, says := range map[string]string{
 		"tasks": "no tasks", "explain a/b#1": "Say which.", "logs a/b#1": "hello",
-		"events --issue a/b#1": "It is queued", "grant a/b#1 +2": "a/b#1: grant by me",
+		"events --issue a/b#1": "Queued", "grant a/b#1 +2": "a/b#1: grant by me",
 		"add a/b#1": "the next poll takes it", "pause": "run_1", "cooldown list": "model.x",
 		"cooldown lift --all": "model.x is open again", "health": "healthy",
 	} {
@@ -51,7 +51,7 @@ func TestAskingWithABrokenFile(t *testing.T) {
 			t.Errorf("%s: exit %d, want %q: %s", command, exit, says, out)
 		}
 		if out, exit := shell(t, t.TempDir(), broken+"$PWD"); exit != 2 || !strings.HasPrefix(out, "c.toml:1:") {
-			t.Errorf("%s, and no director: exit %d: %s", command, exit, out)
+			t.Errorf("%s without a director: exit %d: %s", command, exit, out)
 		}
 	}
 	if out, exit := shell(t, t.TempDir(), "echo 'x = ' >c.toml; director explain 1 -c c.toml --set director.data_dir="+
@@ -89,7 +89,7 @@ func TestNothingIsSaid(t *testing.T) {
 				_ = json.NewEncoder(w).Encode(map[string]string{"problem": "nothing"})
 				return
 			}
-			_ = json.NewEncoder(w).Encode(story.Story{Issue: "a/b#1", Events: []story.Event{{At: known}}})
+			_ = json.NewEncoder(w).Encode(timeline.Task{Issue: "a/b#1", Events: []timeline.Event{{At: known}}})
 		})
 	})
 	journal := demoJournal(t)
@@ -110,7 +110,7 @@ func TestNothingIsSaid(t *testing.T) {
 		{"director replay --set director.data_dir=$PWD/none", 1, "the journal in "},
 		{
 			"director replay demo/widgets#99 --journal " + journal + "/demo.jsonl.zst", 1,
-			"the journal says nothing of demo/widgets#99",
+			"the journal has no record of demo/widgets#99",
 		},
 	} {
 		if out, exit := shell(t, t.TempDir(), "touch c.toml; "+c.command+" -c c.toml"); exit != c.exit ||

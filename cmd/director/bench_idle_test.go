@@ -15,7 +15,7 @@ import (
 	"retake/internal/bench"
 	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
-	"retake/internal/sys/tied"
+	"retake/internal/sys/pdeathsig"
 )
 
 // idleFor is the observation time of an idle director. It covers more than one poll of an unchanged GitHub.
@@ -80,7 +80,7 @@ func TestBenchIdle(t *testing.T) {
 	check(t, err)
 	defer log.Close()
 	cmd.Stderr, cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true}
-	check(t, tied.Start(cmd))
+	check(t, pdeathsig.Start(cmd))
 	defer func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()

@@ -28,30 +28,30 @@ func busInitCommand() *cobra.Command {
 	var i keys.Init
 	var renew bool
 	c := &cobra.Command{
-		Use: "init DIR", Args: needs(cobra.ExactArgs(1), "want one folder for the keys"),
+		Use: "init DIR", Args: needs(cobra.ExactArgs(1), "want one directory for the keys"),
 		Short: "Make keys, certificate and configuration of a NATS server to join",
-		Long: `Make keys, certificate and configuration of a NATS server to join, in a folder that has none yet.
+		Long: `Make keys, certificate and configuration of a NATS server to join, in a new directory.
 
   DIR/server/        for the server: nats-server --config DIR/server/nats.conf
-  DIR/director/      for the director: agent_bus.credentials; who reads it is the director
+  DIR/director/      for the director (agent_bus.credentials); keep it secret, because it grants all rights of the director
   DIR/operator.json  for a person's tools, and operator.creds beside it for nats
 
 The director's agent_bus.url is then tls://HOST:PORT.
 
-With --route HOST:PORT for each server of a cluster, all of them take the same DIR/server, each with a --name of its own; they know each other by
-their certificate, which has to be good for every route's host (--host).
+For a cluster, pass --route HOST:PORT for each server. All of them use the same DIR/server, and each is started with a different --name.
+They recognise each other by their certificate, which must cover the host of every route (--host).
 
-With --renew: make a new certificate for the server of a folder that has keys; they, and all credentials, stay as they are. Without --host it
-is good for the same names as before. With --host, --port, --route, --store or --server-dir nats.conf is written anew, too (the old one is kept as
-nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
+With --renew, make a new certificate for the server of an existing directory. Keys and credentials stay unchanged. Without --host it covers
+the same names as before. With --host, --port, --route, --store or --server-dir, nats.conf is rewritten, too, and the old file is kept as
+nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if renew {
 				return renewBus(cmd, i, args[0])
 			}
 			switch err := i.Make(args[0]); {
 			case errors.Is(err, keys.ErrThere):
-				return noBecause{fmt.Errorf("%w: streams and workers depend on them: make new ones in another folder",
-					err)}
+				return noBecause{fmt.Errorf("%w: streams and workers depend on them: make new ones in another "+
+					"directory", err)}
 			case err != nil:
 				return err
 			}
@@ -63,15 +63,15 @@ nats.conf.old). Then reload NATS: nats-server --signal reload, or restart it.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address that the server is reached by; may be "+
-		"repeated, people use the first")
+	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address of the server; may be repeated, "+
+		"people's credentials use the first")
 	f.IntVar(&i.Port, "port", 4222, "port of the server")
 	f.StringArrayVar(&i.Routes, "route", nil, "address of one server in a cluster for the others, HOST:PORT; repeat "+
 		"for each server")
-	f.StringVar(&i.Store, "store", "/data", "folder of streams and accounts, as the server sees it")
-	f.StringVar(&i.ServerDir, "server-dir", "", "DIR/server as the server sees it (default: where it is made)")
+	f.StringVar(&i.Store, "store", "/data", "directory of streams and accounts on the server")
+	f.StringVar(&i.ServerDir, "server-dir", "", "path of DIR/server on the server (default: its path here)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
-	f.BoolVar(&renew, "renew", false, "make a new certificate in a folder that has keys")
+	f.BoolVar(&renew, "renew", false, "make a new certificate for existing keys")
 	return c
 }
 
@@ -104,7 +104,7 @@ func busPersonCommand() *cobra.Command {
 func busPersonNewCommand() *cobra.Command {
 	var url, to string
 	c := &cobra.Command{
-		Use: "new DIR --url tls://HOST:PORT", Args: needs(cobra.ExactArgs(1), "want the folder of the keys"),
+		Use: "new DIR --url tls://HOST:PORT", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
 		Short: "Make another credential for a person's tools",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := keys.Load(filepath.Join(args[0], keys.DirDirector))
@@ -136,7 +136,7 @@ func busPersonNewCommand() *cobra.Command {
 func busPersonRevokeCommand() *cobra.Command {
 	var credential string
 	c := &cobra.Command{
-		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the folder of the keys"),
+		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
 		Short: "Revoke a person's credential permanently; other credentials stay",
 		Long: `Revoke a person's credential permanently; other credentials stay. It is revoked in the claims and in nats.conf below DIR/server, and at the
 server that the credential names, whose connections with it are closed at once. The files of the credential are removed.`,
@@ -179,8 +179,8 @@ func busRelayCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "relay --listen HOST:PORT --to HOST:PORT", Args: cobra.NoArgs,
 		Short: "Stand between workers and a NATS server: bound connections and bytes",
-		Long: `Stand between workers and a NATS server: copy bytes both ways, and bound how many connections there are, of one source
-and in all, how often a source may connect, and how fast it may send. TLS is between both ends. Needs neither keys nor configuration.`,
+		Long: `Stand between workers and a NATS server: copy bytes both ways, and limit the connections in total and per source,
+how often a source may connect, and how fast it may send. TLS passes through. The relay needs neither keys nor configuration.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for flag, address := range map[string]string{"listen": listen, "to": to} {
 				if _, _, err := net.SplitHostPort(address); err != nil {

@@ -25,8 +25,9 @@ func configCheckCommand(o *options) *cobra.Command {
 			"requirements of `director run`",
 		Long: "Report every problem in the configuration, with its line, and missing requirements of `director run`: " +
 			"the token, a variable to pass on, a folder to\nwrite to. It makes no requests: `director doctor` also " +
-			"checks this machine, GitHub and the container engine.\nExit 0: no problems found; 1: the file is valid, " +
-			"but `director run` would not start with it here; 2: the file is invalid or missing.",
+			"checks this machine, GitHub and the container engine.\n" +
+			exits("no problems found", "the file is valid, but `director run` would not start with it here",
+				"the file is invalid or missing"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := o.world()
 			if err != nil {
@@ -46,7 +47,7 @@ func configCheckCommand(o *options) *cobra.Command {
 			if r.OK {
 				fmt.Fprintln(out, name+": ok")
 			} else {
-				fmt.Fprintln(out, name+": right in itself, but director run would not start here:")
+				fmt.Fprintln(out, name+": valid, but director run would not start here:")
 			}
 			for _, level := range []doctor.Level{doctor.Problem, doctor.Warning} {
 				for _, f := range r.At(level) {
@@ -62,9 +63,9 @@ func configShowCommand(o *options) *cobra.Command {
 	var origin, asJSON bool
 	c := &cobra.Command{
 		Use: "show", Args: cobra.NoArgs, Short: "Print every key with its effective value, and where it came from",
-		Long: "Print every key with its effective value, as a file that loads to the same. With --origin: one line " +
-			"for each key with its name, the origin of its\nvalue (default, file:line, variable, flag, or the preset " +
-			"or policy file that sets the bound), and the value. Secrets are not shown.",
+		Long: "Print every key with its effective value, as an equivalent configuration file. With --origin: one " +
+			"line for each key with its name, the origin of its\nvalue (default, file:line, variable, flag, or the " +
+			"preset or policy file that sets the bound), and the value. Secrets are not shown.",
 		Example: "  director config show --origin\n  director config show --json | jq -r '.[] | select(.from != " +
 			"\"default\") | .key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -18,6 +20,9 @@ type options struct {
 	flag  *pflag.Flag  // of file
 	found config.Found // by find
 	known bool         // find was called, or is not necessary
+
+	warn   io.Writer // for warnings, or nil
+	warned bool
 }
 
 // flags adds them to the root.
@@ -27,6 +32,7 @@ func (o *options) flags(root *cobra.Command) {
 		config.FileVariable, config.LocalFile, config.Template))
 	f.StringToStringVar(&o.set, "set", nil, "override one key, e.g. --set director.max_workers=5")
 	o.flag = f.Lookup("config")
+	root.PersistentPreRunE = o.named
 }
 
 // find settles which file is the configuration.
@@ -39,12 +45,21 @@ func (o *options) find() error {
 		return err
 	}
 	if f.How == config.FileVariable {
-		if _, err := os.Stat(f.Path); err != nil {
+		_, err := os.Stat(f.Path)
+		if err = cmp.Or(err, config.Readable(f.Path)); err != nil {
 			return fmt.Errorf("%s names a configuration that cannot be read: %w", config.FileVariable, err)
 		}
 	}
 	o.file, o.found, o.known = f.Path, f, true
 	return nil
+}
+
+// named checks the file of -c before any command: without it, a command would reach the director of another file.
+func (o *options) named(cmd *cobra.Command, _ []string) error {
+	if o.warn = cmd.ErrOrStderr(); o.file == "" || !o.flag.Changed {
+		return nil
+	}
+	return config.Readable(o.file)
 }
 
 // load reads the configuration that is found.
@@ -53,7 +68,19 @@ func (o *options) load() (config.Config, error) {
 		return config.Default(), err
 	}
 	c, problems := config.Load(o.file, os.Environ(), o.set)
+	o.say(c)
 	return c, problems.Err()
+}
+
+// say prints the warnings about paths once.
+func (o *options) say(c config.Config) {
+	if o.warn == nil || o.warned {
+		return
+	}
+	o.warned = true
+	for _, moved := range c.Moved() {
+		fmt.Fprintln(o.warn, "warning: "+moved)
+	}
 }
 
 // fileNamed reports whether there is a configuration other than the template.

@@ -33,7 +33,8 @@ func configInitCommand(_ *options) *cobra.Command {
 		Use: "init", Args: cobra.NoArgs, Short: "Write a short commented configuration",
 		Long: "Write a short commented configuration for your repository. On a terminal it asks for missing flags; " +
 			"elsewhere --repository and --agent (or --run) are\nrequired. An existing file is not overwritten " +
-			"without --force.\nExit 0: written; 1: the file exists already; 2: it cannot be written like this.",
+			"without --force.\n" + exits("written", "the file exists already",
+			"it cannot be written with these values"),
 		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 " +
 			"--agent claude-code --check \"go test ./...\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -53,7 +53,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 		return err
 	}
 	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
-	fmt.Fprint(w, "RESOURCE\tUNTIL (UTC)\tLEFT\tSINCE\tON THE WORD OF\tWHY\n")
+	fmt.Fprint(w, "RESOURCE\tUNTIL (UTC)\tLEFT\tSINCE\tREPORTED BY\tWHY\n")
 	for _, c := range closed {
 		since := "-"
 		if c.Since != nil {
@@ -93,8 +93,8 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 		Use: "lift RESOURCE...|--all", Short: "Open resources again that are closed because of a limit",
 		Long: "Open resources that are closed because of a limit: model.*, or github.read and github.write. Tasks " +
 			"waiting for them continue.\nEarlier reports of workers no longer count; new reports of workers or " +
-			"GitHub can close them again.\nExit 0: opened and recorded in the journal; 1: one of them is not closed, " +
-			"so nothing changed; 2: cannot be done.",
+			"GitHub can close them again.\n" + exits("opened and recorded in the journal",
+			"one of them is not closed, so all are unchanged", "the director cannot do it"),
 		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
 	}
 	c.Flags().BoolVar(&all, "all", false, "every resource that is closed")
@@ -119,7 +119,7 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 			fmt.Fprintln(cmd.OutOrStdout(), "nothing is closed")
 		}
 		for _, x := range l.Lifted {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is open again; it was closed until %s on the word of %s: %s\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is open again; it was closed until %s reported by %s: %s\n",
 				x.Resource, x.Until.Format(time.DateTime), wordOf(x), x.Why)
 		}
 		return nil

@@ -35,16 +35,17 @@ func doctorCommand(o *options) *cobra.Command {
 	var offline, asJSON bool
 	var worker string
 	c := &cobra.Command{
-		Use: "doctor", Args: cobra.NoArgs, Short: "Look whether anything is in the director's way: configuration, " +
+		Use: "doctor", Args: cobra.NoArgs, Short: "Check that the director can work here: configuration, " +
 			"machine, GitHub, containers",
 		Long: "Check the director's environment, and suggest remedies: one line for each finding. Nothing is changed " +
 			"on GitHub. A test container, and its network if\nthe workers' does not exist yet, are removed " +
-			"afterwards. No image is pulled.\nIt can run beside a director.\n\n" + rowsOfDoctor() +
-			"\nExit 0: no problems found (there may be warnings); 1: a problem was found; 2: the checks could not run.",
+			"afterwards. No image is pulled.\nIt can run while a director runs.\n\n" + rowsOfDoctor() +
+			"\n" + exits("no problems found (there may be warnings)", "a problem was found",
+			"the checks could not run"),
 	}
 	c.Flags().BoolVar(&offline, "offline", false, "only checks that need neither GitHub nor a container engine")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
-	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
+	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		w, err := o.world()
 		if err != nil {

@@ -27,10 +27,10 @@ func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 		{files + `director config show`, 0, `fleet = "retake"`},
 		{files + `rm retake.toml; director config show`, 0, `fleet = "dev"`},
 		{files + `director config show -c ''`, 0, `fleet = "default"`},
-		{`director config show`, 2, "no configuration: RETAKE_CONFIG is not set, and neither retake.toml " +
+		{`director config show`, 2, "config: no file found: RETAKE_CONFIG is not set, and neither retake.toml " +
 			"nor config/dev.toml exists in /"},
 		{`director run`, 2, "director config init"},
-		{`director doctor`, 2, "no configuration"},
+		{`director doctor`, 2, "config: no file found"},
 		{`RETAKE_CONFIG=none.toml director health`, 2, "RETAKE_CONFIG names a configuration that cannot be read: " +
 			"stat none.toml: no such file"},
 		{`director status -c none.toml`, 2, "none.toml: no such file or directory; `director config init --output " +
@@ -117,7 +117,7 @@ func TestConfigInitAsks(t *testing.T) {
 		t.Errorf("%s\n%v", &out, cfg)
 	}
 	if q := s.questions()[0]; q.ask(bufio.NewReader(strings.NewReader("\n")), &out, "") == nil {
-		t.Error("what is needed may be left out")
+		t.Error("a required answer may be empty")
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 func explainCommand(o *options) *cobra.Command {
@@ -27,7 +27,7 @@ func explainCommand(o *options) *cobra.Command {
 			"then each attempt with its observations, their\nclassification (rule, quote, certainty), the deciding " +
 			"policy row, the meters before and after, and the action taken.\nISSUE " +
 			"is " + issueWanted + ". Without a running director the journal in director.data_dir is read.\n" +
-			"Exit 0: shown; 1: the journal has no record of the issue; 2: it could not be read.",
+			exits("shown", "the journal has no record of the issue", "it could not be read"),
 	}
 	c.Flags().StringVar(&e.at, "at", "", "show an earlier state: a time (2006-01-02T15:04:05Z), a time of today "+
 		"(15:04), or an age (90m, 2d)")
@@ -36,8 +36,8 @@ func explainCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&e.follow, "follow", false, "continue with new events, until the issue is over or the command "+
 		"is interrupted")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
-	c.Flags().BoolVar(&e.json, "json", false, "print the story as one JSON object; with --follow, new events as one "+
-		"line each")
+	c.Flags().BoolVar(&e.json, "json", false, "print the story as a JSON object; with --follow, each new event as one "+
+		"line")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return e.run(cmd, o, args[0]) }
 	return c
 }
@@ -65,18 +65,18 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 	if err != nil {
 		return fmt.Errorf("--at: %w", err)
 	}
-	ask := func(then time.Time) (story.Story, time.Time, error) {
+	ask := func(then time.Time) (timeline.Task, time.Time, error) {
 		if e.export != "" {
-			return exportedStory(cfg, e.export, key, then)
+			return exportedTask(cfg, e.export, key, then)
 		}
-		told, err := storyOf(cmd.Context(), cfg, broken, key, then)
+		told, err := taskOf(cmd.Context(), cfg, broken, key, then)
 		return told, then, err
 	}
 	told, then, err := ask(then)
 	switch {
-	case errors.Is(err, operator.ErrNoStory) && e.at != "":
+	case errors.Is(err, operator.ErrNoTask) && e.at != "":
 		return noBecause{notYet(err, ask)}
-	case errors.Is(err, operator.ErrNoStory):
+	case errors.Is(err, operator.ErrNoTask):
 		return noBecause{err}
 	case err != nil:
 		return err
@@ -89,11 +89,11 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 	}
 	f := operator.EventFilter{Issue: key, After: lastOf(told), Follow: true}
 	return followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, e.json,
-		func(ev story.Event) bool { return ev.Over })
+		func(ev timeline.Event) bool { return ev.Over })
 }
 
 // notYet reports the time of an issue's first event, if the requested time is earlier.
-func notYet(err error, ask func(time.Time) (story.Story, time.Time, error)) error {
+func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) error {
 	told, _, later := ask(time.Time{})
 	if later != nil {
 		return err
@@ -116,23 +116,23 @@ func pastOf(text string, now time.Time) (time.Time, error) {
 	return t, err
 }
 
-func tell(to io.Writer, told story.Story, now time.Time, asJSON bool) error {
+func tell(to io.Writer, told timeline.Task, now time.Time, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(to).Encode(told)
 	}
 	return told.Explain(to, now)
 }
 
-func lastOf(told story.Story) story.Place {
+func lastOf(told timeline.Task) timeline.Place {
 	if n := len(told.Events); n > 0 {
 		return told.Events[n-1].ID
 	}
-	return story.Place{}
+	return timeline.Place{}
 }
 
-// storyOf asks the running director, or reads the journal if none runs.
-func storyOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey, at time.Time) (story.Story, error) {
-	told, err := operator.AskStory(ctx, cfg.Director.DataDir, k, at)
+// taskOf asks the running director, or reads the journal if none runs.
+func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey, at time.Time) (timeline.Task, error) {
+	told, err := operator.AskTask(ctx, cfg.Director.DataDir, k, at)
 	if !errors.Is(err, operator.ErrNotThere) || broken != nil {
 		return told, orBroken(err, broken)
 	}
@@ -143,25 +143,25 @@ func storyOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKe
 	if at.IsZero() {
 		at = time.Now()
 	}
-	told, ok := book.Story(k, at)
+	told, ok := book.Task(k, at)
 	if !ok {
-		return told, fmt.Errorf("%w: %s", operator.ErrNoStory, operator.NoStory(k))
+		return told, fmt.Errorf("%w: %s", operator.ErrNoTask, operator.NoTask(k))
 	}
-	return told, nil
+	return told.OfStopped(), nil
 }
 
-// exportedStory reads the file of an export, and returns until when it goes.
-func exportedStory(cfg config.Config, file string, k fsm.IssueKey, at time.Time) (story.Story, time.Time, error) {
+// exportedTask reads the file of an export, and returns until when it goes.
+func exportedTask(cfg config.Config, file string, k fsm.IssueKey, at time.Time) (timeline.Task, time.Time, error) {
 	book, err := offline.ExportedBook(cfg, file, at)
 	if err != nil {
-		return story.Story{}, at, err
+		return timeline.Task{}, at, err
 	}
 	if at.IsZero() {
 		at = book.Machine().Now()
 	}
-	told, ok := book.Story(k, at)
+	told, ok := book.Task(k, at)
 	if !ok {
-		return told, at, fmt.Errorf("%w: %s", operator.ErrNoStory, operator.NoStory(k))
+		return told, at, fmt.Errorf("%w: %s", operator.ErrNoTask, operator.NoTask(k))
 	}
 	return told, at, nil
 }
@@ -172,8 +172,8 @@ func eventsCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "events", Args: cobra.NoArgs, Short: "List events, one line each",
 		Long: "List events, one line each: time, issue, attempt and description. Without a running director it reads " +
-			"the journal in director.data_dir.\nExit 0: listed; 1: there is no journal, or it has no record of the " +
-			"issue; 2: it could not be read.",
+			"the journal in director.data_dir.\n" +
+			exits("listed", "there is no journal, or it has no record of the issue", "it could not be read"),
 	}
 	c.Flags().StringVar(&issue, "issue", "", "only of this issue: "+issueWanted)
 	c.Flags().StringVar(&since, "since", "24h", "start time: a time (2006-01-02T15:04:05Z), a time of today (15:04), "+
@@ -196,7 +196,7 @@ func eventsCommand(o *options) *cobra.Command {
 		}
 		shown := false
 		err = followEvents(cmd.Context(), cmd.OutOrStdout(), cfg, broken, f, asJSON,
-			func(story.Event) bool { shown = true; return false })
+			func(timeline.Event) bool { shown = true; return false })
 		if err != nil || shown || follow {
 			return err
 		}
@@ -212,7 +212,7 @@ func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broke
 ) error {
 	all := false
 	f.Since = time.Time{}
-	err := followEvents(ctx, io.Discard, cfg, broken, f, false, func(story.Event) bool { all = true; return true })
+	err := followEvents(ctx, io.Discard, cfg, broken, f, false, func(timeline.Event) bool { all = true; return true })
 	switch {
 	case err != nil:
 		return err
@@ -220,26 +220,26 @@ func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broke
 		_, err = fmt.Fprintf(to, "no events since %s; --since \"\" shows earlier events\n", since)
 		return err
 	case f.Issue != "":
-		return noBecause{errors.New(operator.NoStory(f.Issue))}
+		return noBecause{errors.New(operator.NoTask(f.Issue))}
 	}
 	return noBecause{noJournal(cfg)}
 }
 
-// noJournal says that nothing was ever decided there.
+// noJournal reports an empty journal.
 func noJournal(cfg config.Config) error {
-	return fmt.Errorf("the journal in %s is empty: no director has run with this director.data_dir",
+	return fmt.Errorf("the journal in %s is empty, because no director has run with this director.data_dir",
 		cfg.Director.DataDir)
 }
 
-// errSeen: the last event that was wanted is printed.
-var errSeen = errors.New("seen")
+// errSeen ends the listing after the last requested event.
+var errSeen = errors.New("director: printed the last requested event")
 
 // followEvents prints events up to the requested end, from the running director or else from the journal.
 func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
-	asJSON bool, last func(story.Event) bool,
+	asJSON bool, last func(timeline.Event) bool,
 ) error {
 	out := json.NewEncoder(to)
-	show := func(e story.Event) (err error) {
+	show := func(e timeline.Event) (err error) {
 		if asJSON {
 			err = out.Encode(e)
 		} else {

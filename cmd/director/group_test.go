@@ -29,7 +29,7 @@ func TestGroupsAreAlike(t *testing.T) {
 	}
 	if out, exit := shell(t, t.TempDir(), "director classify --help"); exit != 0 ||
 		!strings.Contains(out, "director classify [FILE...] [flags]") {
-		t.Errorf("a command that is no group: exit %d\n%s", exit, out)
+		t.Errorf("an ordinary command: exit %d\n%s", exit, out)
 	}
 }
 

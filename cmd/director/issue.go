@@ -57,7 +57,7 @@ func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 			"%s#%d", name, strings.Join(found, ", "),
 			found[0], n)
 	case len(repositories) == 0:
-		return "", fmt.Errorf("%q has no repository, and the configuration has none: want owner/repo#%d", name, n)
+		return "", fmt.Errorf("neither %q nor the configuration has a repository: want owner/repo#%d", name, n)
 	}
 	return "", fmt.Errorf("%q: github.repositories has no %s, only %s: want %s", name, repo,
 		strings.Join(repositories, ", "), issueWanted)

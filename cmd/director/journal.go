@@ -29,15 +29,16 @@ func journalCommand(o *options) *cobra.Command {
 	return c
 }
 
-const noDirector = "\nWith the embedded bus, stop any director on the data directory first; workers continue."
+const besideDirector = "\nWith an embedded bus, a running director reads its journal for this command. It writes " +
+	"exports to its TMPDIR first. Without a director, the command reads a copy of the bus in TMPDIR."
 
 func journalVerifyCommand(o *options) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "verify", Args: cobra.NoArgs, Short: "Read all of the journal and name every damage",
 		Long: "Read the whole journal: archived segments, live batches, journal.head, which records its length, and " +
-			"snapshots, which are compared with the replayed batches. Nothing is changed:\nwith the embedded bus it " +
-			"reads a copy in TMPDIR.\nExit 0: it is complete; 1: it is damaged; 2: it could not be read." + noDirector,
+			"snapshots, which are compared with the replayed batches. It makes no changes." +
+			besideDirector + "\n" + exits("complete", "damaged", "it could not be read"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -95,8 +96,7 @@ func journalExportCommand(o *options) *cobra.Command {
 		Short: "Write the journal to a file",
 		Long: "Write every batch of the journal, archived and live, and the newest snapshot to FILE: JSON Lines, " +
 			"compressed with zstd.\n" +
-			"A damaged journal is not exported: `director journal verify` names the place. With the embedded bus a " +
-			"copy in TMPDIR is read." + noDirector,
+			"A damaged journal is not exported: `director journal verify` names the place." + besideDirector,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -120,9 +120,9 @@ func journalImportCommand(o *options) *cobra.Command {
 	var aside string
 	c := &cobra.Command{
 		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want the file of one export"),
-		Short: "Bring an exported journal back",
-		Long: "Import a journal from `director journal export` into an empty one: the same batches at the same " +
-			"sequences, so that a director starts with the\nsame state. Later decisions are missing: a director that " +
+		Short: "Restore an exported journal",
+		Long: "Import a journal from `director journal export` into an empty one. Batches keep their " +
+			"sequences, so a director starts with the\nsame state. Later decisions are missing: a director that " +
 			"starts from it may repeat actions taken after the export.\nNo director may run on the data directory, " +
 			"or lead on a joined bus.",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -143,6 +143,6 @@ func journalImportCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&aside, "set-aside", "", "write the readable part of the existing journal to this file, and "+
-		"replace it; its archive moves to a folder beside")
+		"replace it; its archive moves to a folder next to it")
 	return c
 }

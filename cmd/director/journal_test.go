@@ -43,7 +43,7 @@ func TestJournalCommands(t *testing.T) {
 		},
 		{
 			"rm -r data/bus/jetstream; director journal verify", "exit 1",
-			[]string{"DAMAGED", "(cut) at batch 1", "as journal.head says"},
+			[]string{"DAMAGED", "(cut) at batch 1", "according to journal.head"},
 		},
 		{
 			"director journal export x.jsonl.zst; ls x.jsonl.zst", "exit 2",

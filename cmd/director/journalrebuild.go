@@ -24,7 +24,7 @@ func journalRebuildCommand(o *options) *cobra.Command {
 			"director may run on the data directory, or lead on a joined bus.\nIt prints the result for each issue. " +
 			"Nothing changes on GitHub; the next run continues from there.",
 	}
-	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
+	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := o.load()

@@ -29,7 +29,7 @@ func logsCommand(o *options) *cobra.Command {
 			"before stderr lines.\nWithout --attempt it prints the newest attempt, and with --follow also later " +
 			"ones, until the task is over.\nWithout a running director it reads the files below " +
 			"director.data_dir.\nIt prints only the messages of the worker's own lines; --raw prints them " +
-			"completely.\nExit 0: printed; 1: the issue, the attempt or the stage is unknown; 2: it cannot be read.",
+			"completely.\n" + exits("printed", "the issue, the attempt or the stage is unknown", "it cannot be read"),
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
 			"21 --tail 50 --follow",
 	}

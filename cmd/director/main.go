@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,10 +19,10 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// errNo: the command worked, and its answer is no.
-var errNo = errors.New("no")
+// errNo means that the command worked, and its answer is no.
+var errNo = errors.New("director: the answer is no")
 
-// noBecause is a no that needs a word.
+// noBecause is a negative answer with an explanation.
 type noBecause struct{ error }
 
 func (noBecause) Is(target error) bool { return target == errNo }
@@ -104,6 +105,18 @@ func command() *cobra.Command {
 	complete(root, &o)
 	root.SetUsageTemplate(groupUsage(root.UsageTemplate()))
 	return root
+}
+
+// exits describes a command's exit codes for its help. An empty text means that the command does not use the code.
+func exits(texts ...string) string {
+	var b strings.Builder
+	b.WriteString("Exit codes:")
+	for code, text := range texts {
+		if text != "" {
+			fmt.Fprintf(&b, "\n  %d  %s", code, text)
+		}
+	}
+	return b.String()
 }
 
 func answer(yes bool, err error) error {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // answering is a director as far as the operator's commands see it.
@@ -27,11 +27,11 @@ func answering(t *testing.T, h operator.Health, s wire.Snapshot, more ...func(*h
 	mux := http.NewServeMux()
 	lift := operator.CooldownLift{Lifted: s.Cooldowns}
 	if len(s.Cooldowns) == 0 {
-		lift.Problem = "model.none is not closed; director cooldown list shows what is"
+		lift.Problem = "model.none is not closed; director cooldown list shows the closed ones"
 	}
-	rows := []story.Story{}
+	rows := []timeline.Task{}
 	for _, task := range s.Tasks {
-		rows = append(rows, story.Story{
+		rows = append(rows, timeline.Task{
 			Issue: fsm.IssueKey(task.Issue), State: task.State, Waits: task.WaitsFor,
 			Title: "A title",
 		})
@@ -52,7 +52,7 @@ func TestWhatOperatorsRead(t *testing.T) {
 	well := answering(t, operator.Health{OK: true, RunID: "run_1", Phase: "MONITOR", Tasks: 1}, wire.Snapshot{
 		Director: wire.SnapshotDirector{RunID: "run_1", Phase: "MONITOR", Leader: true},
 		Tasks: []wire.SnapshotTask{
-			{Issue: "a/b#1", State: "Blocked", WaitsFor: "an answer of a person"},
+			{Issue: "a/b#1", State: "Blocked", WaitsFor: "a person's answer"},
 			{Issue: "a/b#2", State: "Queued"},
 			{Issue: "a/b#3", State: "Blocked"},
 		},
@@ -70,14 +70,15 @@ func TestWhatOperatorsRead(t *testing.T) {
 		{well, "director health --json", 0, `{"ok":true,"run_id":"run_1","phase":"MONITOR","tasks":1}` + "\n"},
 		{ill, "director health", 1, "unhealthy: the agent bus does not answer (run_1, phase MONITOR, 2 tasks)\n"},
 		{t.TempDir(), "director health", 2, "is a director running with this director.data_dir? (dial unix "},
-		{well, "director status", 0, "tasks      1 Queued, 2 Blocked\n"},
-		{well, "director status", 0, "workers    no workers\n"},
+		{well, "director status", 0, "tasks       1 Queued, 2 Blocked\n"},
+		{well, "director status", 0, "needs you   a/b#1: it waits for an answer\n"},
+		{well, "director status", 0, "workers     no workers\n"},
 		{ill, "director status", 0, "tasks      no tasks\n"},
 		{well, "director tasks", 0, "a/b#3"},
-		{well, "director tasks", 0, "an answer of a person   -\n"},
+		{well, "director tasks", 0, "a person's answer   -\n"},
 		{well, "director tasks --state queued", 0, "a/b#2   A title   Queued"},
 		{well, "director tasks --state Sleeping", 2, "no state is called \"Sleeping\""},
-		{well, "director tasks --waiting-for person --json", 0, "\"waits_for\":\"an answer of a person\""},
+		{well, "director tasks --waiting-for person --json", 0, "\"waits_for\":\"a person's answer\""},
 		{well, "director tasks --waiting-for GitHub", 0, "no tasks\n"},
 		{ill, "director tasks", 0, "no tasks\n"},
 	} {
@@ -119,11 +120,11 @@ func TestCooldownCommands(t *testing.T) {
 		{incident, "director cooldown list", 0, "nothing is closed\n"},
 		{closed, "director cooldown list --json", 0, `"stated_by":[{"issue":"a/b#1","attempt":2,`},
 		{closed, "director cooldown lift --all", 0, "model.x is open again; it was closed until 2026-11-21 10:15:00 " +
-			"on the word of a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
+			"reported by a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
 		{closed, "director cooldown lift model.x --json", 0, `{"lifted":[{"resource":"github.write",`},
 		{
 			open, "director cooldown lift model.none", 1,
-			"model.none is not closed; director cooldown list shows what is\n",
+			"model.none is not closed; director cooldown list shows the closed ones\n",
 		},
 		{closed, "director cooldown lift", 2, "name the resources, or use --all"},
 		{closed, "director cooldown lift model.x --all", 2, "name the resources, or use --all"},
@@ -143,7 +144,7 @@ func TestStatusNamesTheTasksOfAnIncident(t *testing.T) {
 			Resource: "github.write", Until: at,
 			Why: "secondary limit",
 		},
-		"cooldown\tmodel.x until 2026-11-21 10:01:00, since 2026-11-21 10:01:00, on the word of a/a#1, " +
+		"cooldown\tmodel.x until 2026-11-21 10:01:00, since 2026-11-21 10:01:00, reported by a/a#1, " +
 			"attempt 2: 429": {
 			Resource: "model.x", Until: at, Since: &at, Why: "429",
 			StatedBy: []wire.SnapshotStated{{Issue: "a/a#1", Attempt: 2}},

@@ -103,7 +103,7 @@ func TestReloadCommand(t *testing.T) {
 		{
 			operator.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true},
 			0,
-			"changed: a.b\nit holds once the director decides again: the journal has not taken it yet, see director " +
+			"changed: a.b\nit takes effect once the journal accepts it: see director " +
 				"health\nneeds a restart: e.f\n",
 		},
 		{operator.Reading{}, 0, "no immediate changes\n"},
@@ -125,6 +125,6 @@ func TestReloadCommand(t *testing.T) {
 	}
 	if out, exit := shell(t, t.TempDir(), "echo x = >retake.toml; director status"); exit != 2 ||
 		!strings.HasPrefix(out, "retake.toml:1:") {
-		t.Errorf("a broken file, and no director: exit %d, %s", exit, out)
+		t.Errorf("a broken file without a director: exit %d, %s", exit, out)
 	}
 }

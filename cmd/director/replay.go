@@ -32,8 +32,8 @@ func replayCommand(o *options) *cobra.Command {
 			"the current configuration. Nothing is changed; a director may be running.\nAfter a claim's first " +
 			"verdict with a different course, its later verdicts are counted but not compared, because its history " +
 			"would have been different.\nISSUE: " + issueWanted + ".\n" +
-			"Exit 0: no differences; 1: differences found, or there is no journal or " +
-			"no record of the issue in it; 2: the comparison failed.",
+			exits("no differences", "differences found, or there is no journal, or it has no record of the issue",
+				"the comparison failed"),
 		Example: "  director replay --policy new.toml --since 30d\n  director replay --set director.max_retries=1 " +
 			"acme/widgets#21\n" +
 			"  director replay --journal journal.jsonl.zst --preset gdd --json",
@@ -81,7 +81,7 @@ func (r *replaying) run(cmd *cobra.Command, o *options, args []string) error {
 	case !some:
 		return noBecause{noJournal(q.Config)}
 	case len(args) == 1 && !known:
-		return noBecause{errors.New(operator.NoStory(asked))}
+		return noBecause{errors.New(operator.NoTask(asked))}
 	}
 	if r.json {
 		err = json.NewEncoder(cmd.OutOrStdout()).Encode(found)

@@ -32,7 +32,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 		{"same", n.Same, "", true},
 		{"differ", n.Differ, "", true},
 		{"  already", n.Already, "also different under the current configuration without the alternatives", false},
-		{"not compared", n.Later, "later on claims that would have gone elsewhere before", n.Later > 0},
+		{"not compared", n.Later, "later on claims that already differ", n.Later > 0},
 		{"not compared", n.NotAsked, "decided without a policy", n.NotAsked > 0},
 		{"not compared", n.Unknown, "the beginning of their claim is not in the journal", n.Unknown > 0},
 		{"incident", n.ByIncident, "decided by the incident, as before" + alone(n.PolicyAlone), false},
@@ -88,7 +88,7 @@ func attemptLines(t *whatif.Totals) []string {
 	lines := []string{fmt.Sprintf("%d granted more, %d fewer; of each claim the first difference counts",
 		t.MoreAttempts, t.FewerAttempts)}
 	if t.SparedAttempts > 0 {
-		lines = append(lines, fmt.Sprintf("%s made after the verdicts that would have granted none (%s); %s "+
+		lines = append(lines, fmt.Sprintf("%s made after verdicts that would not have granted them (%s); %s "+
 			"delivered by them",
 			counted(t.SparedAttempts, "attempt was", "attempts were"), used(t.SparedUsage),
 			counted(t.SparedDelivered, "claim was", "claims were")))
@@ -99,8 +99,8 @@ func attemptLines(t *whatif.Totals) []string {
 	}{
 		{t.Longer, "would have waited longer"},
 		{t.Shorter, "would have waited less"},
-		{t.NowCharged, "would have been charged to the retries, and were free"},
-		{t.NowFree, "would have been free, and were charged to the retries"},
+		{t.NowCharged, "would have been charged as retries, but were free"},
+		{t.NowFree, "would have been free, but were charged as retries"},
 	} {
 		if row.n > 0 {
 			lines = append(lines, fmt.Sprintf("%d %s", row.n, row.means))

@@ -35,8 +35,8 @@ func reportCommand(o *options) *cobra.Command {
 	report := audit.ReportOptions{}
 	c := &cobra.Command{
 		Use: "report", Args: cobra.NoArgs, Short: "Print the error report: failures, causes and recommended actions",
-		Long: "Print the error report: failures, causes and recommended actions.\nExit 0: no task failed; 1: some " +
-			"did; 2: no data could be read, or there is no such run.",
+		Long: "Print the error report: failures, causes and recommended actions.\n" +
+			exits("no task failed", "a task failed", "no data could be read, or there is no such run"),
 	}
 	c.Flags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
 	c.Flags().StringVar(&report.RunID, "run", "", "only this run, e.g. run_20261121-095900Z (default: all)")
@@ -70,10 +70,12 @@ func budgetShowCommand(dir func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1),
 		Short: "Show paid calls, re-dispatches and cost of every task",
-		Long: "Show paid calls, re-dispatches (attempts after the first, less refunds) and cost of every task.\nMAY " +
+		Long: "Show paid calls, re-dispatches (attempts after the first, less refunds) and cost of every task that " +
+			"count against its budgets.\nA person's answer resets these figures. SPENT has all attempts, and is " +
+			"never reset.\nMAY " +
 			"RUN is - for a finished task, and no for a task that waits for a person or has exhausted a " +
-			"budget.\nExit 0: every unfinished task is within its budgets; 1: one is not, or there is no such issue; " +
-			"2: no data could be read.",
+			"budget.\n" + exits("every unfinished task is within its budgets",
+			"a budget is exhausted, or there is no such issue", "no data could be read"),
 		Example: "  director budget show\n  director budget show acme/widgets#21 --json",
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")

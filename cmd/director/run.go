@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime/debug"
@@ -13,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/spf13/cobra"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -33,14 +35,15 @@ func runCommand(o *options) *cobra.Command {
 		Long: "Run the director until SIGINT or SIGTERM; the next run adopts running workers.\nOn SIGHUP, or when " +
 			"the file changes, it reads its configuration again. An invalid file is rejected, and the previous " +
 			"values stay in effect.\nWith --only it ends when each of these issues is delivered, waits for a person, " +
-			"or is given up; other issues stay in the queue, and running work continues.\nExit 0: ended as " +
-			"requested, with all issues of --only delivered; 1: an issue of --only was not delivered, the policy " +
-			"aborted the run, or a task failed under --continue-on-error; 2: it could not run.",
+			"or is given up; other issues stay in the queue, and running work continues.\n" +
+			exits("ended as requested, with all issues of --only delivered", "an issue of --only was not "+
+				"delivered, the policy aborted the run, or a task failed under --continue-on-error",
+				"it could not run"),
 	}
 	c.Flags().BoolVar(&r.continueOnError, "continue-on-error", false,
 		"set recovery.continue_on_error = true: no error ends the run, not even one that the policy calls fatal (a "+
 			"warning reports it); ERROR_REPORT.md is always written, exit 1 if a task failed")
-	c.Flags().StringVar(&r.worker, "worker-binary", "", `static worker binary (default: "worker" beside this program)`)
+	c.Flags().StringVar(&r.worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.Flags().StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
 	c.Flags().StringVar(&r.only, "only", "", "take only these issues from the queue, and end when they are over: "+
@@ -84,9 +87,13 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	if err := errors.Join(hidden.Process(), hidden.Variables(cfg.IsSecretVariable)); err != nil {
 		log.Warn("processes of the same user can read the director's secrets", zap.Error(err))
 	}
+	for _, moved := range cfg.Moved() {
+		log.Warn("using a path in the working directory", zap.String("path", moved))
+	}
 	if hidden.Getenv("GOGC") == "" { // else its user has decided
 		debug.SetGCPercent(director.GCPercent)
 	}
+	limitMemory(log, memlimit.FromCgroup)
 	with := director.Options{
 		Config: cfg, Version: version(), WorkerBinary: r.worker, Log: log, HideInLog: hides.know,
 		Read: read, ConfigFile: o.file, Hangups: hangups,
@@ -112,6 +119,18 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 		return noBecause{err}
 	}
 	return err
+}
+
+// limitMemory makes the garbage collector stay below the limit of the process's control group, so that the kernel does
+// not kill a director that could have collected garbage instead. A GOMEMLIMIT in the environment wins.
+func limitMemory(log *zap.Logger, group memlimit.Provider) {
+	limit, err := memlimit.Set(memlimit.WithProvider(group))
+	switch {
+	case err != nil:
+		log.Debug("the control group states no memory limit", zap.Error(err))
+	case limit != math.MaxInt64:
+		log.Info("the garbage collector stays below a limit", zap.Int64("bytes", limit))
+	}
 }
 
 // onlyIssues reads the list of --only. It rejects unwatched repositories, because the director would wait forever.

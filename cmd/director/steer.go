@@ -14,7 +14,7 @@ import (
 
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // steering is a command about a task, equivalent to a comment with "/agent" on GitHub.
@@ -56,7 +56,7 @@ var steerings = []steering{
 	},
 	{
 		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
-		short: "Stop working on an issue: its attempt ends, our labels come off",
+		short: "Stop working on an issue: its attempt ends, and Retake's labels are removed",
 		long: "`director release` is the same: it releases the claim without a question, and the task label starts " +
 			"over. To end the director, send SIGTERM.",
 	},
@@ -71,7 +71,8 @@ var steerings = []steering{
 		long: "As the answer to a question, it starts the first of these attempts. Otherwise it starts none, and " +
 			"running work continues.",
 		argument: func(c *operator.TaskCommand, word string) (err error) {
-			if c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+")); err != nil || c.Amount < 1 {
+			c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+"))
+			if err != nil || c.Amount < 1 || c.Amount > 20 {
 				err = fmt.Errorf("%q: want a number of attempts from 1 to 20: +2", word)
 			}
 			return err
@@ -79,8 +80,8 @@ var steerings = []steering{
 	},
 }
 
-const steerExits = "Exit 0: executed, and recorded in the journal with the user; 1: refused, with the reason; 2: " +
-	"cannot be done."
+var steerExits = exits("executed, and recorded in the journal with the user", "refused, with the reason",
+	"the director cannot do it")
 
 func steerCommands(o *options) []*cobra.Command {
 	var all []*cobra.Command
@@ -162,13 +163,13 @@ func addCommand(o *options) *cobra.Command {
 	var asJSON, again bool
 	var whom string
 	c := &cobra.Command{
-		Use: "add ISSUE", Short: "Offer an issue: the director puts the label of tasks on it, and sees it at once",
+		Use: "add ISSUE", Short: "Offer an issue: the director adds the task label and sees the issue at once",
 		Long: "Offer an issue: the director adds the task label, and sees it immediately.\nAn issue with merged work " +
 			"is refused without --again, which starts it over.\n" + steerExits,
 		Args: needs(cobra.ExactArgs(1), "want ISSUE: "+issueWanted), Example: "  director add 12",
 	}
 	steerFlags(c, &asJSON, &whom)
-	c.Flags().BoolVar(&again, "again", false, "also if Retake's work on it was merged")
+	c.Flags().BoolVar(&again, "again", false, "even if Retake's work on it was merged")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		key, cfg, broken, err := o.issue(args[0])
 		if err != nil {
@@ -186,7 +187,7 @@ var commented = regexp.MustCompile("`(/agent [^`]+)`")
 // inCommands rewrites an answer for the command line.
 func inCommands(issue, text string) string {
 	return commented.ReplaceAllStringFunc(text, func(quoted string) string {
-		if line := story.CommandLine(fsm.IssueKey(issue), strings.Trim(quoted, "`")); line != "" {
+		if line := timeline.CommandLine(fsm.IssueKey(issue), strings.Trim(quoted, "`")); line != "" {
 			return "`" + line + "`"
 		}
 		return quoted

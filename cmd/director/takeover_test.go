@@ -58,7 +58,7 @@ func TestTakeoverWithoutSharedStorage(t *testing.T) {
 	// The first director's worker still exists. It is removed when its director leads again.
 	b.signal(syscall.SIGTERM)
 	a.start()
-	wait(t, "what was left behind is removed", func() bool {
+	wait(t, "leftovers are removed", func() bool {
 		left, _ := filepath.Glob(filepath.Join(a.data, "processes", "*", "retake"))
 		return len(left) == 0 && a.leads()
 	})
@@ -102,7 +102,7 @@ func TestTakeovers(t *testing.T) {
 	lead.signal(syscall.SIGTERM)
 	wait(t, "a takeover after a clean stop", other.leads)
 	t.Logf("takeover after a clean stop, the stop included: %.2f s", time.Since(began).Seconds())
-	other.tookOver("has given the lease back")
+	other.tookOver("released the lease")
 	for _, key := range issues {
 		w.handedIn(key, 1)
 	}
@@ -127,8 +127,8 @@ func TestAStoppedLeaderStandsBy(t *testing.T) {
 	w.handedIn(key, 1)
 }
 
-// The clocks of two machines are five minutes apart, either way. The successor takes over in time, continues with the
-// leader's worker, and interprets GitHub's answers correctly: at least as new as the leader's, before all deadlines.
+// The clocks of two machines are five minutes apart, either way. The successor takes over in time and continues with
+// the leader's worker. It accepts GitHub's answers that are as new as the leader's, and meets all deadlines.
 func TestClocksThatDiffer(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("package clockshift can set the clock of a program wrong on amd64 only")
@@ -138,7 +138,7 @@ func TestClocksThatDiffer(t *testing.T) {
 		t.Run(shift, func(t *testing.T) {
 			a, b, w := newTwins(t, true, untilTold)
 			b.shift = shift
-			kept, closed := w.issue("Add a frobnicator"), w.issue("Not needed any more")
+			kept, closed := w.issue("Add a frobnicator"), w.issue("No longer needed")
 			a.start()
 			wait(t, "two workers run", func() bool { return begun(filepath.Join(w.dir, "shared")) == 2 })
 			b.start()
@@ -146,12 +146,12 @@ func TestClocksThatDiffer(t *testing.T) {
 			a.signal(syscall.SIGKILL)
 			w.github.SetState(closed, "octocat", "closed")
 			wait(t, "a takeover", b.leads) // long before the clocks are as far apart
-			wait(t, "what was closed meanwhile is given back",
+			wait(t, "the issue closed during the takeover is released",
 				func() bool { return !slices.Contains(w.github.Issue(closed).Labels, "agent-claimed") })
 			w.goOn()
 			w.handedIn(kept, 1)
 			if log := b.log(); strings.Contains(log, `"verdict"`) || strings.Contains(log, "was not running") {
-				t.Error("somebody was judged by the wrong clock")
+				t.Error("an attempt was judged by the wrong clock")
 			}
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -13,9 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"retake/internal/config"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // watchEvery is the refresh interval of a watched table.
@@ -44,7 +47,7 @@ func (f taskFilter) check() error {
 // recently is the time that a finished task stays in the list.
 const recently = 24 * time.Hour
 
-func (f taskFilter) wants(t story.Story, now time.Time) bool {
+func (f taskFilter) wants(t timeline.Task, now time.Time) bool {
 	named := slices.ContainsFunc(f.states, func(s string) bool { return strings.EqualFold(s, t.State) })
 	switch {
 	case len(f.states) > 0 && !named:
@@ -58,18 +61,24 @@ func (f taskFilter) wants(t story.Story, now time.Time) bool {
 func tasksCommand(o *options) *cobra.Command {
 	var f taskFilter
 	var watch, asJSON bool
-	c := o.asking("tasks", "List the tasks with their states and pending events",
-		func(ctx context.Context, cmd *cobra.Command, dataDir string) error {
+	c := &cobra.Command{
+		Use: "tasks", Args: cobra.NoArgs, Short: "List the tasks with their states and pending events",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
 			if err := f.check(); err != nil {
 				return err
 			}
+			cfg, broken, err := o.toAsk()
+			if err != nil {
+				return err
+			}
 			for {
-				rows, err := operator.AskTasks(ctx, dataDir)
+				now := time.Now()
+				rows, err := tasksOf(ctx, cfg, broken, now, watch)
 				if err != nil {
 					return err
 				}
-				now := time.Now()
-				rows = slices.DeleteFunc(rows, func(t story.Story) bool { return !f.wants(t, now) })
+				rows = slices.DeleteFunc(rows, func(t timeline.Task) bool { return !f.wants(t, now) })
 				if watch {
 					fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J") // the cursor goes home, the screen is cleared
 				}
@@ -82,10 +91,12 @@ func tasksCommand(o *options) *cobra.Command {
 					return nil
 				}
 			}
-		})
+		},
+	}
 	c.Long = "List the tasks in order of arrival, followed by tasks that ended in the last 24 hours: title, state " +
-		"and its duration, attempt, pending event and its\ntime, and address. Exit 0: listed; 2: no director is " +
-		"running."
+		"and its duration, attempt, pending event and its\ntime, and address. Without a running director it reads " +
+		"the journal in director.data_dir.\n" +
+		exits("listed", "", "there is no director and no journal")
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only tasks in these states, e.g. --state Blocked,InReview")
 	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks that wait for something with this text, e.g. "+
 		"--waiting-for GitHub")
@@ -97,7 +108,25 @@ func tasksCommand(o *options) *cobra.Command {
 	return c
 }
 
-func showTasks(to io.Writer, rows []story.Story, now time.Time, asJSON bool) error {
+// tasksOf asks the running director, or reads the journal if none runs and the table is shown only once.
+func tasksOf(ctx context.Context, cfg config.Config, broken error, now time.Time,
+	watch bool,
+) ([]timeline.Task, error) {
+	rows, err := operator.AskTasks(ctx, cfg.Director.DataDir)
+	if !errors.Is(err, operator.ErrNotThere) || broken != nil || watch {
+		return rows, orBroken(err, broken)
+	}
+	book, unread := offline.ReadBook(ctx, cfg, time.Time{})
+	if unread != nil || book.Last() == (timeline.Place{}) {
+		return nil, err // without a journal, the missing director is the problem
+	}
+	for _, t := range book.Rows(now) {
+		rows = append(rows, t.OfStopped())
+	}
+	return rows, nil
+}
+
+func showTasks(to io.Writer, rows []timeline.Task, now time.Time, asJSON bool) error {
 	if asJSON {
 		return json.NewEncoder(to).Encode(rows)
 	}
@@ -105,10 +134,13 @@ func showTasks(to io.Writer, rows []story.Story, now time.Time, asJSON bool) err
 		_, err := fmt.Fprintln(to, "no tasks")
 		return err
 	}
+	if rows[0].Stopped {
+		fmt.Fprintln(to, timeline.StoppedText)
+	}
 	table := [][]string{{"ISSUE", "TITLE", "STATE", "FOR", "ATTEMPT", "WAITS FOR", "ADDRESS"}}
 	for _, t := range rows {
 		table = append(table, []string{
-			string(t.Issue), dash(t.ShortTitle(40)), t.State, story.Span(now.Sub(t.Since)), strconv.Itoa(t.Attempt),
+			string(t.Issue), dash(t.ShortTitle(40)), t.State, timeline.Span(now.Sub(t.Since)), strconv.Itoa(t.Attempt),
 			waitsFor(t), cmp.Or(t.Work.URL, t.URL, "-"),
 		})
 	}
@@ -116,13 +148,16 @@ func showTasks(to io.Writer, rows []story.Story, now time.Time, asJSON bool) err
 }
 
 // waitsFor describes the awaited event, with its time if known.
-func waitsFor(t story.Story) string {
+func waitsFor(t timeline.Task) string {
 	waits := t.Waits
 	if q := t.Asked; q != nil {
-		waits = "an answer to: " + q.Ask
+		waits = "an answer to: " + q.Text()
+	}
+	if t.Heard != "" {
+		waits += "; " + t.Heard
 	}
 	if t.Until.IsZero() {
-		return dash(story.Plain(waits))
+		return dash(timeline.Plain(waits))
 	}
-	return dash(story.Plain(waits)) + ", until " + t.Until.UTC().Format(time.DateTime)
+	return dash(timeline.Plain(waits)) + ", until " + t.Until.UTC().Format(time.DateTime)
 }

@@ -20,7 +20,7 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
 	"retake/internal/sys/clockshift"
-	"retake/internal/sys/tied"
+	"retake/internal/sys/pdeathsig"
 	"retake/internal/testbed/program"
 )
 
@@ -51,7 +51,7 @@ func (d *twin) start() {
 		d.cmd.Env = append(d.cmd.Env, clockshift.Variable+"="+d.shift)
 	}
 	d.cmd.Stderr, d.cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true}
-	if err := tied.Start(d.cmd); err != nil {
+	if err := pdeathsig.Start(d.cmd); err != nil {
 		d.t.Fatal(err)
 	}
 }
@@ -126,6 +126,19 @@ const untilTold = "until [ -e %s/go-on ]; do sleep 0.1; done"
 // line, in which %s is the world's folder.
 func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	t.Helper()
+	w, api := newWorld(t)
+	w.bus = bustest.New(t, w.dir)
+	storage := ""
+	if shared {
+		storage = filepath.Join(w.dir, "shared")
+	}
+	work = "echo >begun.txt; " + strings.ReplaceAll(work, "%s", w.dir) + "; echo work > work.txt"
+	return w.director("a", storage, api, work), w.director("b", storage, api, work), w
+}
+
+// newWorld starts a stand-in for GitHub, and returns the URL of its API. It has no bus.
+func newWorld(t *testing.T) (w *world, api string) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("real processes, and waits for leases")
 	}
@@ -155,14 +168,7 @@ func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	}
 	web := httptest.NewServer(w.github)
 	t.Cleanup(web.Close)
-	w.bus = bustest.New(t, w.dir)
-	storage := ""
-	if shared {
-		storage = filepath.Join(w.dir, "shared")
-	}
-	work = "echo >begun.txt; " + strings.ReplaceAll(work, "%s", w.dir) + "; echo work > work.txt"
-	api := web.URL + githubtest.APIPath
-	return w.director("a", storage, api, work), w.director("b", storage, api, work), w
+	return w, web.URL + githubtest.APIPath
 }
 
 func (w *world) director(name, storage, api, work string) *twin {
@@ -170,13 +176,16 @@ func (w *world) director(name, storage, api, work string) *twin {
 	check(w.t, os.Mkdir(d.dir, 0o755))
 	check(w.t, os.WriteFile(filepath.Join(d.dir, "c.toml"), fmt.Appendf(nil, takeoverConfig, d.data, storage,
 		takeoverLease.Seconds(), w.bus.URL, w.bus.Credentials(), api, work), 0o600))
-	w.t.Cleanup(func() {
-		d.signal(syscall.SIGTERM)
-		if w.t.Failed() {
-			w.t.Logf("%s:\n%s", d.dir, d.log())
-		}
-	})
+	w.t.Cleanup(d.endWithLog)
 	return d
+}
+
+// endWithLog ends the director, and shows its log if the test has failed.
+func (d *twin) endWithLog() {
+	d.signal(syscall.SIGTERM)
+	if d.t.Failed() {
+		d.t.Logf("%s:\n%s", d.dir, d.log())
+	}
 }
 
 func (d *twin) log() string {

@@ -16,7 +16,7 @@ import (
 
 	"retake/internal/container/bundle"
 	"retake/internal/container/fence"
-	"retake/internal/container/look"
+	"retake/internal/container/probe"
 	"retake/internal/container/supervisor"
 	"retake/internal/worker"
 )
@@ -31,8 +31,8 @@ var commands = map[string]func(args []string) int{
 	"budget": func(args []string) int {
 		return worker.BudgetCommand(args, os.Getenv, os.Stdout, os.Stderr)
 	},
-	look.Command: func(args []string) int {
-		return look.Main(context.Background(), args, os.Stdout, os.Stderr)
+	probe.Command: func(args []string) int {
+		return probe.Main(context.Background(), args, os.Stdout, os.Stderr)
 	},
 	fence.Command:        func(args []string) int { return fence.Main(args, os.Stdout, os.Stderr) },
 	bundle.UnpackCommand: func(args []string) int { return bundle.UnpackMain(args, os.Stderr) },
@@ -89,9 +89,9 @@ func usage(flags *flag.FlagSet) {
 	var text strings.Builder
 	text.WriteString("worker runs the stages of one attempt as PID 1 of its container and reports to the director.\n" +
 		"Programs of a stage ask it for leases on models: see worker budget --help.\n" +
-		"director doctor looks around in a container with it: worker look -dial HOST:PORT -program NAME.\n" +
-		"The director has it put up the firewall of the workers' network: worker fence RULES.\n" +
-		"On Kubernetes an attempt begins with it: worker unpack FROM TO FOLDER…, then worker enter DIR PROGRAM " +
+		"director doctor uses it to inspect a container: worker look -dial HOST:PORT -program NAME.\n" +
+		"The director uses it to install the firewall of the workers' network: worker fence RULES.\n" +
+		"On Kubernetes an attempt begins with: worker unpack FROM TO FOLDER…, then worker enter DIR PROGRAM " +
 		"ARGUMENT….\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)

@@ -1,5 +1,5 @@
-// Package manifests_test looks at the committed manifests without a cluster and without helm. What an API
-// server says of them is tools/kube/chart-test.sh's.
+// Package manifests_test checks the committed manifests without a cluster and without helm. tools/kube/chart-test.sh
+// checks them with an API server.
 package manifests_test
 
 import (
@@ -31,7 +31,7 @@ import (
 	"retake/internal/sys/publicaddr"
 )
 
-// kinds are those that may be there, each in the namespace: nothing is of the whole cluster.
+// kinds contains the permitted kinds. All of them are namespaced.
 var kinds = map[string]func() metav1.Object{
 	"ConfigMap":             func() metav1.Object { return &corev1.ConfigMap{} },
 	"Service":               func() metav1.Object { return &corev1.Service{} },
@@ -45,7 +45,7 @@ var kinds = map[string]func() metav1.Object{
 	"RoleBinding":           func() metav1.Object { return &rbacv1.RoleBinding{} },
 }
 
-// read returns all that is here, by kind and name. Every field has to be one that there is.
+// read returns all objects by kind and name. It fails for unknown fields.
 func read(t *testing.T) map[string]metav1.Object {
 	t.Helper()
 	files, err := filepath.Glob("*.yaml")
@@ -88,12 +88,12 @@ func get[T any](t *testing.T, name string) T {
 	t.Helper()
 	o, ok := read(t)[name].(T)
 	if !ok {
-		t.Fatalf("there is no %s", name)
+		t.Fatalf("%s is missing", name)
 	}
 	return o
 }
 
-// The manifests are those of the chart, which is as it was when they were made.
+// The chart must not have changed since the manifests were generated from it.
 func TestSums(t *testing.T) {
 	sums, err := os.ReadFile("SUMS")
 	if err != nil {
@@ -102,7 +102,7 @@ func TestSums(t *testing.T) {
 	listed := map[string]bool{}
 	for s := bufio.NewScanner(bytes.NewReader(sums)); s.Scan(); {
 		want, name, _ := strings.Cut(s.Text(), "  ")
-		path := name // of what is beside it; the chart's are from the root of the repository
+		path := name // relative to SUMS, or to the root for files of the chart
 		if below, ok := strings.CutPrefix(name, "deploy/"); ok {
 			path = filepath.Join("..", below)
 		}
@@ -132,7 +132,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// The directors' Role has every right that their program needs, and no other.
+// The directors' Role has exactly the rights that their program needs.
 func TestRole(t *testing.T) {
 	needed, granted := map[string]bool{}, map[string]bool{}
 	for _, r := range kubernetes.Needed() {
@@ -161,7 +161,7 @@ func TestRole(t *testing.T) {
 	}
 }
 
-// directorsPod is the one pod of the directors, and their container in it.
+// directorsPod returns the template of the directors' pods, and its container.
 func directorsPod(t *testing.T) (corev1.PodSpec, corev1.Container) {
 	t.Helper()
 	d := get[*appsv1.Deployment](t, "Deployment retake")
@@ -171,7 +171,7 @@ func directorsPod(t *testing.T) (corev1.PodSpec, corev1.Container) {
 	return d.Spec.Template.Spec, d.Spec.Template.Spec.Containers[0]
 }
 
-// configured is what a director reads: the file of the ConfigMap, and the variables of its pod.
+// configured returns the configuration that a director reads from the ConfigMap and the variables of its pod.
 func configured(t *testing.T) config.Config {
 	t.Helper()
 	_, c := directorsPod(t)
@@ -185,12 +185,12 @@ func configured(t *testing.T) config.Config {
 	}
 	read, problems := config.Parse("retake.toml", []byte(text), env, nil)
 	if err := problems.Err(); err != nil {
-		t.Errorf("the configuration: %v", err)
+		t.Errorf("invalid configuration: %v", err)
 	}
 	return read
 }
 
-// Every key is one that there is, and what the director is told fits what stands around it.
+// The configuration must be valid and consistent with the manifests around it.
 func TestConfiguration(t *testing.T) {
 	c := configured(t)
 	pod, container := directorsPod(t)
@@ -218,16 +218,16 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("the worker comes from %s, the director from %s", c.Kubernetes.WorkerImage, container.Image)
 	}
 	if c.GitHub.Writes {
-		t.Error("it writes before anybody has asked for it")
+		t.Error("writing must be off by default")
 	}
 	if got := get[*corev1.ConfigMap](t, "ConfigMap retake").Data["worker-pod.yaml"]; yaml.UnmarshalStrict([]byte(got),
 		&corev1.PodTemplateSpec{}) != nil {
-		t.Errorf("the template of pods: %s", got)
+		t.Errorf("invalid pod template: %s", got)
 	}
 }
 
-// The certificate that NOTES.txt makes is good for every name by which directors, attempts and servers find a
-// server, and there are as many servers as copies.
+// The certificate of NOTES.txt must be valid for every name by which directors, attempts and servers find a server. The
+// number of servers must equal the number of replicas.
 func TestBus(t *testing.T) {
 	c := configured(t)
 	dir := t.TempDir()
@@ -250,7 +250,7 @@ func TestBus(t *testing.T) {
 	set := get[*appsv1.StatefulSet](t, "StatefulSet retake-nats")
 	if int(*set.Spec.Replicas) != len(servers) || c.AgentBus.Replicas != len(servers) ||
 		set.Spec.ServiceName != "retake-nats" {
-		t.Errorf("%d servers of %s, %d in agent_bus.url, %d copies", *set.Spec.Replicas, set.Spec.ServiceName,
+		t.Errorf("%d servers of %s, %d in agent_bus.url, %d replicas", *set.Spec.Replicas, set.Spec.ServiceName,
 			len(servers), c.AgentBus.Replicas)
 	}
 	certificate, err := keys.Certificate(dir, []string{service})
@@ -276,12 +276,12 @@ func TestBus(t *testing.T) {
 	notes, err := os.ReadFile("../helm/retake/templates/NOTES.txt")
 	for _, want := range []string{"--store " + made.Store, "--server-dir " + made.ServerDir, ":6222"} {
 		if err != nil || !strings.Contains(string(notes), want) {
-			t.Errorf("NOTES.txt has no %s (%v)", want, err)
+			t.Errorf("NOTES.txt lacks %s (%v)", want, err)
 		}
 	}
 }
 
-// Pods are as the restricted level of the pod security standards wants them, and only directors speak with the API.
+// Pods must comply with the restricted level of the pod security standards, and only directors may use the API.
 func TestPodSecurity(t *testing.T) {
 	director, _ := directorsPod(t)
 	for what, pod := range map[string]corev1.PodSpec{
@@ -304,21 +304,21 @@ func TestPodSecurity(t *testing.T) {
 			}
 		}
 		if *pod.AutomountServiceAccountToken != (what == "director") {
-			t.Errorf("%s: a token of the API: %v", what, *pod.AutomountServiceAccountToken)
+			t.Errorf("%s: API token mounted: %v", what, *pod.AutomountServiceAccountToken)
 		}
 	}
 }
 
-// An attempt reaches what containers.egress = "all" lets workers reach on one machine, the bus, the proxy and
-// names; nobody reaches it.
+// An attempt can reach the public addresses, as with containers.egress = "all" on one machine, and the bus, the proxy
+// and DNS. It accepts no connections.
 func TestNetworkOfAttempts(t *testing.T) {
 	p := get[*networkingv1.NetworkPolicy](t, "NetworkPolicy retake-attempts").Spec
 	if of := p.PodSelector.MatchExpressions; len(of) != 1 || of[0].Key != container.LabelAttempt ||
 		of[0].Operator != metav1.LabelSelectorOpExists {
-		t.Errorf("it is of %+v", of)
+		t.Errorf("it selects %+v", of)
 	}
 	if len(p.Ingress) > 0 || len(p.PolicyTypes) != 2 {
-		t.Errorf("%+v reaches it (%v)", p.Ingress, p.PolicyTypes)
+		t.Errorf("%+v can reach it (%v)", p.Ingress, p.PolicyTypes)
 	}
 	var reached []string
 	for _, e := range p.Egress {
@@ -340,7 +340,7 @@ func TestNetworkOfAttempts(t *testing.T) {
 					}
 				}
 				if !slices.Equal(to.IPBlock.Except, special) {
-					t.Errorf("of %s it reaches all but %v, want %v", to.IPBlock.CIDR, to.IPBlock.Except, special)
+					t.Errorf("in %s it can reach all but %v, want %v", to.IPBlock.CIDR, to.IPBlock.Except, special)
 				}
 				reached = append(reached, to.IPBlock.CIDR)
 			default:
@@ -353,6 +353,6 @@ func TestNetworkOfAttempts(t *testing.T) {
 		"bus 4222", "kube-dns 53,53", "director 8732", "0.0.0.0/0",
 		publicaddr.Global6.String(),
 	}; !slices.Equal(reached, want) {
-		t.Errorf("it reaches %q, want %q", reached, want)
+		t.Errorf("it can reach %q, want %q", reached, want)
 	}
 }

@@ -214,7 +214,7 @@ func TestBadLinesSayWhatIsWanted(t *testing.T) {
 			t.Errorf("%q\n  got  %s\n  want %s", c.in, got, c.want)
 		}
 		if !strings.Contains(next, `"reason":"unknown"`) {
-			t.Errorf("%q: the stream does not go on: %q", c.in, next)
+			t.Errorf("%q: the stream does not continue: %q", c.in, next)
 		}
 	}
 }
@@ -374,7 +374,7 @@ func FuzzClassifyLine(f *testing.F) {
 			t.Fatalf("%v in %q", err, out.String())
 		}
 		if a["reason"] == nil && a["error"] == nil {
-			t.Fatalf("neither a reason nor an error: %q", out.String())
+			t.Fatalf("the answer lacks a reason and an error: %q", out.String())
 		}
 	})
 }

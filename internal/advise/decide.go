@@ -93,7 +93,7 @@ func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 			facts = h.facts
 		}
 		facts.AlreadyCompacted = facts.AlreadyCompacted || compacted
-		v = p.Decide(x.finding, tally, facts, "")
+		v = policy.Obey(p.Decide(x.finding, tally, facts, ""), x.said(), tally)
 		tally = tally.After(x.finding, v)
 		compacted = compacted || v.Action == recovery.RetryCompact
 		if x.recovered {

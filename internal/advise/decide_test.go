@@ -54,7 +54,7 @@ func TestHistoriesAreWalked(t *testing.T) {
 		},
 		{
 			"director", `{"failures":[{"error_type":"agent_bus_disconnect"}],"facts":{"budget_left":0}}`,
-			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"agent_bus_disconnect: nothing is left of the budget","row":"director.bus_disconnect","next_if_again":"escalate","veto":"budget"}`,
+			`{"action":"escalate","delay_seconds":null,"charges":null,"why":"agent_bus_disconnect: the budget is used up","row":"director.bus_disconnect","next_if_again":"escalate","veto":"budget"}`,
 		},
 	} {
 		got, bad := decided(t, c.preset, c.in)
@@ -64,14 +64,37 @@ func TestHistoriesAreWalked(t *testing.T) {
 	}
 }
 
+// TestDecidesAsTheReportsFlagsAsk: flags make the answer more careful, as in a running director.
+func TestDecidesAsTheReportsFlagsAsk(t *testing.T) {
+	const escalate, retry = "director.escalate_to_human", "director.should_retry"
+	for _, c := range []struct{ in, action, row string }{
+		{failed(1, `{"reason":"network_transient","escalate_to_human":true}`), "escalate", escalate},
+		{failed(1, `{"reason":"network_transient","should_retry":false}`), "retry", "director.network_transient"},
+		{failed(2, `{"reason":"network_transient","should_retry":false}`), "escalate", retry},
+		{failed(2, `{"reason":"network_transient","should_retry":true}`), "retry", "director.network_transient"},
+		{failed(2, `{"reason":"network_transient","is_transient":false}`), "retry", "director.network_transient"},
+		{failed(1, `{"reason":"auth_error","should_retry":true}`), "escalate", "director.auth_error"},
+		{failed(1, `{"reason":"auth_error","escalate_to_human":true}`), "escalate", "director.auth_error"},
+		{failed(1, `{"reason":"rate_limited","escalate_to_human":true}`), "escalate", escalate},
+	} {
+		out, bad := decided(t, "director", c.in)
+		if got := answers(t, out)[0]; bad != 0 || got["action"] != c.action || got["row"] != c.row {
+			t.Errorf("%s: %s", c.in, out)
+		}
+	}
+	if out, bad := decided(t, "director", failed(1, `{"reason":"auth_error","is_transient":"maybe"}`)); bad != 1 {
+		t.Errorf("a word instead of a flag: %s", out)
+	}
+}
+
 // TestWhyBeginsWithTheWordThatWasGiven also checks that the explanation does not add the reason's own meaning.
 func TestWhyBeginsWithTheWordThatWasGiven(t *testing.T) {
 	for _, c := range []struct{ preset, in, want string }{
 		{"cortex", failed(1, `{"class":"FATAL"}`), "FATAL: the same again fails the same way"},
-		{"cortex", failed(1, `{"class":"PERMANENT"}`), "PERMANENT: skip, for there is no other model"},
+		{"cortex", failed(1, `{"class":"PERMANENT"}`), "PERMANENT: skip, because there is no other model"},
 		{"cortex", failed(4, `{"class":"TRANSIENT"}`), "TRANSIENT: all 3 retries are used up"},
 		{"prp", failed(1, `{"type":"fatal"}`), "fatal: the same again fails the same way"},
-		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: nothing in the evidence says what happened; the policy " +
+		{"gdd", failed(1, `{"reason":"UNKNOWN"}`), "unknown: the evidence does not explain the failure; the policy " +
 			"allows no retry"},
 		{"gdd", failed(1, `{"reason":"rate_limited"}`), "rate_limited: no reset is stated: wait 1m"},
 		{
@@ -183,7 +206,7 @@ func TestAskOnlyToExplain(t *testing.T) {
 		{"dispatch", failed(1, `{"class":"auth"}`), `"ask":"Re-authenticate the CLI."`, true},
 		{
 			"director", failed(1, `{"reason":"tests_failed"}`),
-			`"ask":"Read the failing test, and say which behaviour is right."`, true,
+			`"ask":"Read the failing test, and decide which behaviour is right."`, true,
 		},
 		{"director", failed(1, `{"reason":"timeout"}`), "", true}, // it is tried again
 	} {
@@ -313,7 +336,7 @@ func FuzzDecideLine(f *testing.F) {
 			t.Fatalf("%v in %q", err, out.String())
 		}
 		if a["action"] == nil && a["error"] == nil {
-			t.Fatalf("neither an action nor an error: %q", out.String())
+			t.Fatalf("the answer lacks an action and an error: %q", out.String())
 		}
 	})
 }

@@ -26,6 +26,18 @@ type failure struct {
 	at        time.Time // checked, and free for people: policies count, they don't date
 	usage     recovery.Usage
 	recovered bool // a success came after it
+
+	transient, retry, escalate *bool // flags of a report; nil if it does not have them
+}
+
+// said returns the flags of the report, or nil if the failure states neither. A missing flag agrees with the policy.
+func (x *failure) said() *recovery.Assertion {
+	if x.retry == nil && x.escalate == nil {
+		return nil
+	}
+	return &recovery.Assertion{
+		Retry: x.retry == nil || *x.retry, Escalate: x.escalate != nil && *x.escalate, Explicit: true,
+	}
 }
 
 // wordNames are the fields in which vocabularies give their word.
@@ -37,6 +49,9 @@ var failureFields = []field[failure]{
 	at(moment, func(x *failure) *time.Time { return &x.at }, "at"),
 	at(wait, func(x *failure) *time.Duration { return &x.finding.RetryAfter }, "retry_after_seconds"),
 	at(boolean, func(x *failure) *bool { return &x.recovered }, "recovered"),
+	at(optional(boolean), func(x *failure) **bool { return &x.transient }, "is_transient"),
+	at(optional(boolean), func(x *failure) **bool { return &x.retry }, "should_retry"),
+	at(optional(boolean), func(x *failure) **bool { return &x.escalate }, "escalate_to_human"),
 }
 
 var usageFields = []field[recovery.Usage]{

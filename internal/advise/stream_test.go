@@ -41,7 +41,7 @@ func TestAnswersComeInTheOrderOfTheLines(t *testing.T) {
 		fmt.Fprintf(&want, "\"%d %s\"\n", i, strings.Repeat("x", i%50))
 	}
 	if got, _ := streamed(t, Source{Reader: strings.NewReader(in.String())}); got != want.String() {
-		t.Errorf("the answers are not those of the lines in their order: %d bytes, want %d", len(got), want.Len())
+		t.Errorf("the answers differ from the lines' answers in sequence: %d bytes, want %d", len(got), want.Len())
 	}
 }
 
@@ -138,7 +138,7 @@ func TestStreamEndsWhenItCannotWriteOrRead(t *testing.T) {
 		t.Errorf("a torn input: %v", err)
 	}
 	if out.String() != "\"one\"\n\"two\"\n" {
-		t.Errorf("what was read before is not answered: %q", out.String())
+		t.Errorf("the lines before the error lack answers: %q", out.String())
 	}
 }
 

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,6 +18,13 @@ const (
 	minPrompt     = 2 << 10
 	maxPrompt     = 120 << 10
 	maxFile       = 64 << 10
+)
+
+// Bounds of the time that an agent may take to exit after its stream's last event, in seconds. It may have to flush its
+// telemetry or run its hooks.
+const (
+	defaultExit = 5
+	maxExit     = 3600
 )
 
 var (
@@ -59,13 +67,13 @@ func (p *Profile) checkCommand(wrong wrongIf) {
 	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
 	wrong(p.Program == "", "program", "missing, want the program's name or path")
 	prompts := slices.Index(p.Args, "{prompt}")
-	wrong(prompts < 0, "args", "no {prompt}, want it as an argument of its own")
+	wrong(prompts < 0, "args", "no {prompt}, want it as a separate argument")
 	for _, a := range p.Args {
 		for _, h := range placeholder.FindAllString(a, -1) {
 			alone := h == "{prompt}" || h == "{model}"
 			wrong(!alone && h != "{timeout}" && h != "{files}", "args",
 				"%s: no such placeholder, want {prompt}, {model}, {timeout} or {files}", h)
-			wrong(alone && a != h, "args", "%s in %.60q: want it as an argument of its own", h, a)
+			wrong(alone && a != h, "args", "%s in %.60q: want it as a separate argument", h, a)
 		}
 	}
 	wrong(len(p.ModelArgs) > 0 &&
@@ -75,6 +83,11 @@ func (p *Profile) checkCommand(wrong wrongIf) {
 		"missing, want what {model} in args stands for")
 	wrong(!slices.Contains(Formats(), p.Format), "format", "%.60q: want one of %s", p.Format,
 		strings.Join(Formats(), ", "))
+	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == p.Format }); i >= 0 && p.EndsWith != "" {
+		wrong(!slices.Contains(formats[i].ends, p.EndsWith), "ends_with", "%.60q: format %s ends with %s", p.EndsWith,
+			p.Format, cmp.Or(strings.Join(formats[i].ends, " or "), "no event"))
+	}
+	wrong(p.ExitSeconds < 0 || p.ExitSeconds > maxExit, "exit_seconds", "%v: want 0 to %d", p.ExitSeconds, maxExit)
 	wrong(len(p.Streams) == 0, "streams", "empty, want stdout, stderr or both")
 	for _, s := range p.Streams {
 		wrong(s != "stdout" && s != "stderr", "streams", "%.60q: want stdout or stderr", s)
@@ -93,7 +106,7 @@ func (p *Profile) checkEnv(wrong wrongIf) {
 	for _, e := range p.Env {
 		name, value, ok := strings.Cut(e, "=")
 		wrong(!ok || !variableForm.MatchString(name), "env", "%.60q: want NAME=value", e)
-		wrong(strings.HasPrefix(name, "RETAKE_"), "env", "%.60s: RETAKE_ variables are the worker's", name)
+		wrong(strings.HasPrefix(name, "RETAKE_"), "env", "%.60s: RETAKE_ variables are reserved for the worker", name)
 		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret, want it in containers.env_passthrough",
 			name)
 		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} goes into args only", name)
@@ -108,7 +121,7 @@ func (p *Profile) checkFiles(wrong wrongIf) {
 		for _, g := range p.Files[:i] {
 			wrong(f.Name == g.Name || strings.HasPrefix(f.Name, g.Name+"/") || strings.HasPrefix(g.Name, f.Name+"/"),
 				"files",
-				"%.60q and %.60q cannot be side by side, want two paths of which neither is in the other", g.Name,
+				"%.60q and %.60q conflict, want paths that do not contain each other", g.Name,
 				f.Name)
 		}
 		wrong(len(f.Content) > maxFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), maxFile)

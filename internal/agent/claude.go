@@ -34,8 +34,27 @@ func claudeSystem(r *Reader, o object) {
 		}
 		wait := providerWait(waitOf(o.number("retry_delay_ms"), 0.001))
 		r.retry(f, retryNote(f.Status, o.count("attempt"), o.count("max_retries")), wait)
+	case "task_started", "task_notification":
+		claudeTask(r, o.text("task_id"), o.text("subtype") == "task_started")
 	}
 }
+
+// claudeTask follows tasks in the background. After its result, claude waits for them, and then takes another turn.
+func claudeTask(r *Reader, id string, begins bool) {
+	switch {
+	case begins && len(r.state.tasks) < maxTasks:
+		if r.state.tasks == nil {
+			r.state.tasks = map[string]bool{}
+		}
+		r.state.tasks[id] = true
+	case !begins:
+		delete(r.state.tasks, id)
+		r.atEnd = r.state.ended && len(r.state.tasks) == 0
+	}
+}
+
+// maxTasks bounds the memory for tasks in the background.
+const maxTasks = 1000
 
 func claudeMessage(r *Reader, o object) {
 	m := o.at("message")

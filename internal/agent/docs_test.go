@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -71,10 +72,11 @@ func profileTable() string {
 
 func rowTable() string {
 	var b strings.Builder
-	b.WriteString("| agent | notes | output, format | set unless it is set already |\n|---|---|---|---|\n")
+	b.WriteString("| agent | notes | output, format, last event | set unless it is set already |\n|---|---|---|---|\n")
 	for _, p := range Builtin().rows {
-		fmt.Fprintf(&b, "| %s | %s | %s, %s | %s |\n", code(p.Name), p.Why, strings.Join(p.Streams, " and "),
-			code(p.Format), codes(p.Env))
+		fmt.Fprintf(&b, "| %s | %s | %s, %s, %s | %s |\n", code(p.Name), p.Why,
+			strings.Join(p.Streams, " and "), code(p.Format), cmp.Or(code(strings.Fields(p.EndsWith)...), "none"),
+			codes(p.Env))
 	}
 	return b.String()
 }

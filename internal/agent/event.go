@@ -44,11 +44,14 @@ type Failure struct {
 // Denial is a tool that the agent was not allowed to use.
 type Denial struct{ What string }
 
-// Result ends the agent's stream.
+// Result ends the agent's stream, unless the agent resumes.
 type Result struct {
 	OK   bool
 	Text string // its answer
 }
+
+// Resumed reports that the agent works on after a Result: another turn begins.
+type Resumed struct{}
 
 func (Progress) isEvent()    {}
 func (UsageReport) isEvent() {}
@@ -56,3 +59,4 @@ func (RateLimit) isEvent()   {}
 func (Failure) isEvent()     {}
 func (Denial) isEvent()      {}
 func (Result) isEvent()      {}
+func (Resumed) isEvent()     {}

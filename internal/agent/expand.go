@@ -23,6 +23,8 @@ type Stage struct {
 	Model            string
 	AlternativeModel string
 	Resource         string   // model.<provider>, or empty for the agent's default
+	Paid             string   // auto | always | never: whether its runs are paid calls; empty is auto
+	Caller           string   // selects rows of the policy for failures; empty is the default of the name
 	StatePaths       []string // globs of files that do not count as work, although the attempt changes them
 	Timeout          time.Duration
 }
@@ -31,11 +33,11 @@ type Stage struct {
 func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	plan := wire.StagePlan{
 		Name: s.Name, Run: slices.Clone(s.Run), TimeoutSeconds: s.Timeout.Seconds(), Resource: s.Resource,
-		Model: s.Model, AlternativeModel: s.AlternativeModel,
+		Model: s.Model, AlternativeModel: s.AlternativeModel, Paid: s.Paid,
 	}
 	switch {
 	case s.Agent == "" && len(s.Run) == 0:
-		return plan, fmt.Errorf("%w %s: neither run nor agent", errStage, s.Name)
+		return plan, fmt.Errorf("%w %s: want run or agent", errStage, s.Name)
 	case s.Agent == "":
 		plan.LogPaths = t.logPaths(nil, s.Run[0])
 		return plan, nil

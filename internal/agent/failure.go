@@ -59,7 +59,12 @@ func (o object) failure() (f Failure) {
 		f.Message = o.text("subtype") // error_max_turns
 	}
 	if inner, ok := quotedError(f.Message); ok { // a provider's answer in an agent's message
-		inner.Status, inner.Names = cmp.Or(f.Status, inner.Status), append(inner.Names, f.Names...)
+		inner.Status = cmp.Or(f.Status, inner.Status)
+		for _, name := range f.Names {
+			if !slices.Contains(inner.Names, name) {
+				inner.Names = append(inner.Names, name)
+			}
+		}
 		inner.Code, inner.Details = cmp.Or(inner.Code, f.Code), cmp.Or(inner.Details, f.Details)
 		if inner.Headers == nil {
 			inner.Headers = f.Headers
@@ -138,7 +143,7 @@ func (o object) statesError(depth int) bool {
 		return false
 	case o.isTrue("is_error"), o.text("status") == "error", o.text("object") == "error",
 		o.text("finishReason") == "error", o.at("error") != nil,
-		isErrorKind(kind),
+		isErrorKind(kind), o.isBareError(),
 		o.texts("errorMessage", "finalError") != "", o.at("message").text("errorMessage") != "",
 		// qwen calls it a success
 		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"):
@@ -149,6 +154,31 @@ func (o object) statesError(depth int) bool {
 
 func isErrorKind(kind string) bool {
 	return kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed")
+}
+
+// errorNames lists errors of providers without one of the errorSuffixes.
+var (
+	errorNames = []string{
+		"overloaded", "unauthorized", "forbidden", "insufficient_quota", "insufficient_credits",
+		"authentication_failed", "invalid_api_key", "model_not_found",
+	}
+	errorSuffixes = []string{
+		"_error", "_exceeded", "_exhausted", "_overloaded", "_unavailable", "_denied", "_expired", "_reached",
+	}
+	placeFields = []string{"file", "filename", "path", "location", "loc", "range", "line", "rule", "ruleId"}
+)
+
+// isErrorName reports whether a kind names an error, such as overloaded_error.
+func isErrorName(kind string) bool {
+	return slices.Contains(errorNames, kind) ||
+		slices.ContainsFunc(errorSuffixes, func(s string) bool { return strings.HasSuffix(kind, s) })
+}
+
+// isBareError reports whether o is a provider's error without the usual object around it. Findings of linters have
+// these fields, too, and a position.
+func (o object) isBareError() bool {
+	return isErrorName(o.text("type")) && o.text("message") != "" && !o.isForeign() &&
+		!slices.ContainsFunc(placeFields, func(f string) bool { return o[f] != nil })
 }
 
 // errorWords maps the error names of claude and cline to HTTP statuses.

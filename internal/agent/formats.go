@@ -9,24 +9,55 @@ type format struct {
 	object func(*Reader, object)
 	words  func(*Reader, string) // reads lines that are not JSON; they are skipped if it is nil
 	end    func(*Reader)         // called at the end of the stream, may be nil
+
+	ends     []string // values of a profile's ends_with
+	begins   []string // events that begin another turn after the last event
+	trailing []string // events that may follow the last event and do not mean work
 }
 
 // formats lists the known formats. Field names are from the versions in agents.toml.
 var formats = []format{
-	{"claude", "stream-json of claude-code and qwen-code, or the same as one list", claude, nil, nil},
-	{"cline", "cline --json", cline, nil, nil},
-	{"codex", "codex exec --json", codex, codexWords, nil},
-	{"continue", "cn --format json: one object at the end", cn, nil, nil},
-	{"copilot", "copilot --output-format json", copilot, nil, nil},
-	{"gemini", "gemini's stream-json, and the object that its json mode ends with", gemini, geminiWords, nil},
-	{"opencode", "opencode run --format json", opencode, nil, nil},
-	{"pi", "pi --mode json", pi, nil, nil},
-	{"retake", "lines that your wrapper prints", wrapper, nil, nil},
 	{
-		"text", "plain text: the whole output is the answer",
-		func(r *Reader, _ object) { r.state.text = "{…}" },
-		func(r *Reader, words string) { r.state.append(words + "\n") },
-		func(r *Reader) { r.result(true, r.state.text) },
+		name: "claude", about: "stream-json of claude-code and qwen-code, or the same as one list", object: claude,
+		ends: []string{"result"}, begins: []string{"assistant"}, trailing: []string{"rate_limit_event"},
+	},
+	{
+		name: "cline", about: "cline --json", object: cline,
+		ends: []string{"run_result"}, trailing: []string{"run_aborted"},
+	},
+	{
+		name: "codex", about: "codex exec --json", object: codex, words: codexWords,
+		ends: []string{"turn.completed"}, begins: []string{"turn.started"},
+	},
+	{
+		name: "continue", about: "cn --format json: one object at the end", object: cn,
+		ends: []string{"response"},
+	},
+	{
+		name: "copilot", about: "copilot --output-format json", object: copilot,
+		ends: []string{"result"},
+	},
+	{
+		name: "gemini", about: "gemini's stream-json, and the object that its json mode ends with", object: gemini,
+		words: geminiWords, ends: []string{"result"},
+	},
+	{
+		name: "opencode", about: "opencode run --format json", object: opencode,
+		ends: []string{"step_finish"}, begins: []string{"step_start"},
+	},
+	{
+		name: "pi", about: "pi --mode json", object: pi,
+		ends: []string{"agent_end"}, begins: []string{"agent_start"},
+	},
+	{
+		name: "retake", about: "lines that your wrapper prints", object: wrapper,
+		ends: []string{"final"},
+	},
+	{
+		name: "text", about: "plain text: the whole output is the answer",
+		object: func(r *Reader, _ object) { r.state.text = "{…}" },
+		words:  func(r *Reader, words string) { r.state.append(words + "\n") },
+		end:    func(r *Reader) { r.result(true, r.state.text) },
 	},
 }
 
@@ -56,7 +87,7 @@ func cn(r *Reader, o object) {
 	case "success":
 		r.result(true, o.text("response"))
 	default:
-		r.result(true, "an object")
+		r.answer(true, "an object")
 	}
 }
 

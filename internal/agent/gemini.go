@@ -29,6 +29,7 @@ func gemini(r *Reader, o object) {
 	case "result":
 		r.usage(Usage{Tokens: o.at("stats").count("total_tokens")}, true)
 		geminiEnd(r, o, o.text("status") == "success", r.state.text)
+		r.atEnd = true
 	case "":
 		if _, answered := o["response"]; answered || o.at("error") != nil {
 			geminiEnd(r, o, true, o.text("response"))
@@ -40,7 +41,7 @@ func geminiEnd(r *Reader, o object, ok bool, text string) {
 	if ok = ok && o.at("error") == nil; !ok {
 		r.failure(o.failure())
 	}
-	r.result(ok, text)
+	r.answer(ok, text) // gemini also prints such an error before it retries
 }
 
 var geminiAttempt = regexp.MustCompile(`^Attempt ([0-9]+) failed(?: with status ([45][0-9]{2}))?[.:]? ?(.*)$`)

@@ -19,7 +19,7 @@ func isQuote(line string) bool {
 
 // isQuoteKind reports whether events of a kind only quote, unless one of their fields says otherwise.
 func isQuoteKind(kind string) bool {
-	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) &&
+	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) && !isErrorName(kind) &&
 		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
 }
 

@@ -15,9 +15,11 @@ type Outcome struct {
 	RateLimit  RateLimit // the latest one
 	RateLimits int       // number of rate limits reported
 	Denials    []string  // at most maxDenials
+	EndsWith   string    // type of the event without which the stream is incomplete, or empty
 
 	parts, total Usage
 	hasTotal     bool // total is set
+	spoke        bool // there was an event
 	retrying     *Failure
 }
 
@@ -25,6 +27,7 @@ const maxDenials = 8
 
 // Add records the next event.
 func (o *Outcome) Add(e Event) {
+	o.spoke = true
 	switch e := e.(type) {
 	case UsageReport:
 		if e.Total {
@@ -43,6 +46,8 @@ func (o *Outcome) Add(e Event) {
 		if len(o.Denials) < maxDenials {
 			o.Denials = append(o.Denials, e.What)
 		}
+	case Resumed:
+		o.Ended, o.OK = false, false
 	case Result:
 		o.Ended, o.OK = true, e.OK
 		if e.OK {
@@ -117,6 +122,9 @@ const (
 
 func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCount) }
 
+// Spoke reports whether the stream had any event.
+func (o *Outcome) Spoke() bool { return o.spoke }
+
 // FinalFailure returns the last failure, or the failure that the agent was retrying when its stream was cut.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
@@ -138,6 +146,12 @@ const (
 // ChangedNothing is the contradiction of an invocation that succeeded without changing anything.
 const ChangedNothing = "it returned exit code 0 and changed nothing"
 
+// Parts of contradictions that the classifier recognizes. The agent gave no reason in either case.
+const (
+	Incomplete = "its stream ends without"
+	Silent     = "said nothing"
+)
+
 // LastWords returns the answer as text for people, without control sequences and surrounding space.
 func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
 
@@ -150,15 +164,17 @@ func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	case o.FinalFailure() != nil:
 		return "it returned exit code 0 but says: " + o.FinalFailure().Message
 	case o.Ended && !o.OK:
-		return "it returned exit code 0 but calls its work no success"
+		return "it returned exit code 0 but reports that its work failed"
+	case work != NewWork && len(o.Denials) > 0:
+		return ChangedNothing + ", after it was denied: " + strings.Join(o.Denials, ", ")
+	case !o.Ended && o.EndsWith != "":
+		return "it returned exit code 0, but " + Incomplete + " `" + o.EndsWith + "`: it ended before its work did"
 	case work == NewWork:
 		return ""
-	case len(o.Denials) > 0:
-		return ChangedNothing + ", after it was denied: " + strings.Join(o.Denials, ", ")
 	case !o.Ended:
-		return ChangedNothing + ", and its stream ends without a result"
+		return ChangedNothing + ", and " + Incomplete + " a result"
 	case o.LastWords() == "":
-		return "it returned exit code 0 with an empty answer and changed nothing"
+		return ChangedNothing + ", and " + Silent
 	case work == NoWork:
 		return ChangedNothing
 	}

@@ -28,7 +28,7 @@ func quotedError(words string) (Failure, bool) {
 		return Failure{}, false
 	}
 	for at, tries := strings.IndexByte(words, '{'), 0; at >= 0 && tries < maxQuoted; tries++ {
-		if o := looseObject(words[at:]); o.at("error") != nil {
+		if o := looseObject(words[at:]); o.at("error") != nil || o.isBareError() {
 			if f := o.failure(); f.Message != "" {
 				f.Status = cmp.Or(f.Status, statusBefore(words[:at]))
 				return f, true

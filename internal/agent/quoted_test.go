@@ -34,6 +34,12 @@ func TestQuotedError(t *testing.T) {
 			"by Python, with an escape", `{'error': {'message': "too\xa0long", 'code': 'context_length_exceeded'}}`, 0,
 			"context_length_exceeded",
 		},
+		{"without an object around it", `529 {"type":"overloaded_error","message":"too long"}`, 529, "overloaded_error"},
+		{
+			"without an object around it, by Python",
+			`APIStatusError: {'type': 'insufficient_quota', 'message': 'too long', 'param': None}`, 0,
+			"insufficient_quota",
+		},
 	} {
 		f, ok := quotedError(tc.line)
 		if !ok || strings.ReplaceAll(f.Message, "\u00a0", " ") != "too long" || f.Status != tc.status ||
@@ -43,6 +49,8 @@ func TestQuotedError(t *testing.T) {
 	}
 	for _, line := range []string{
 		"", "{", "{}", `{"`, `{"error":`, `{"error":{}}`, `{"error":"x"}`,
+		`{"type":"rate_limit_error"}`, `{"type":"x","message":"y"}`,
+		`{"type":"syntax_error","message":"y","file":"a.py","line":1}`,
 		`got {"a":1}, want {"b":2}`, "func f() {", `{'a`, strings.Repeat(`{"`, 1000),
 	} {
 		if f, ok := quotedError(line); ok {
@@ -59,6 +67,11 @@ func TestTailQuotes(t *testing.T) {
 	if len(tail.Quoted) != 1 || tail.Quoted[0].Line != 1 || tail.Quoted[0].Status != 529 ||
 		tail.Quoted[0].Message != "boom" {
 		t.Errorf("%+v", tail.Quoted)
+	}
+	o = Outcome{}
+	readTail(`{"type":"overloaded_error","message":"boom"}`, &o)
+	if f := o.FinalFailure(); f == nil || f.Message != "boom" || !slices.Contains(f.Names, "overloaded_error") {
+		t.Errorf("an error without an object around it: %+v", f)
 	}
 	o = Outcome{}
 	readTail("API Error: 400 {\n  \"error\": {\n    \"message\": \"boom\"\n  }\n}", &o)

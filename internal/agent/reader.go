@@ -29,8 +29,16 @@ type Reader struct {
 	overlong bool   // pending exceeded maxLine, and its start was dropped
 	document []byte // an unfinished JSON document, or nil
 	closing  string // the line that ends it
+	atEnd    bool   // see AtEnd
 	events   []Event
 }
+
+// AtEnd reports whether the stream is complete so far.
+func (r *Reader) AtEnd() bool { return r.atEnd }
+
+// Ended reports whether the agent has reported its result and has not resumed. It may still wait for tasks in the
+// background.
+func (r *Reader) Ended() bool { return r.state.ended }
 
 // state carries a format's data from one line to the next.
 type state struct {
@@ -38,6 +46,9 @@ type state struct {
 	text   string // the answer so far
 	failed bool   // the last turn ended with an error
 	roles  []role // roles of the objects in a line, for unknown formats only
+
+	tasks map[string]bool // running in the background
+	ended bool            // a result was reported, and the agent has not resumed
 }
 
 // NewReader returns a reader of a known format.
@@ -104,7 +115,7 @@ func (r *Reader) line(data []byte) {
 		r.closing = string(data[:bytes.IndexByte(data, bare[0])]) + map[byte]string{'{': "}", '[': "]"}[bare[0]]
 	case bare[0] == '{':
 		if o, ok := parse(bare); ok {
-			r.format.object(r, o)
+			r.object(o)
 		} else {
 			r.words(bare)
 		}
@@ -120,7 +131,7 @@ func (r *Reader) documentLine(data []byte) {
 	if len(data) > 0 && data[0] == '{' && r.closing == "}" {
 		if o, ok := parse(data); ok { // an event, not a document
 			r.endDocument()
-			r.format.object(r, o)
+			r.object(o)
 			return
 		}
 	}
@@ -141,7 +152,7 @@ func (r *Reader) endDocument() {
 		return
 	}
 	if o, ok := parse(data); ok {
-		r.format.object(r, o)
+		r.object(o)
 	} else if !r.objects(data) {
 		for l := range bytes.SplitSeq(data, []byte("\n")) {
 			if l = bytes.TrimSpace(l); len(l) > 0 {
@@ -149,6 +160,17 @@ func (r *Reader) endDocument() {
 			}
 		}
 	}
+}
+
+// object reads one event. An event after the last one means that the agent works on, unless the format knows better.
+func (r *Reader) object(o object) {
+	kind := o.text("type")
+	r.atEnd = r.atEnd && slices.Contains(r.format.trailing, kind)
+	if r.state.ended && slices.Contains(r.format.begins, kind) {
+		r.state.ended = false
+		r.emit(Resumed{})
+	}
+	r.format.object(r, o)
 }
 
 // objects reads a list of objects.
@@ -159,7 +181,7 @@ func (r *Reader) objects(data []byte) bool {
 	}
 	for _, o := range list {
 		if o != nil {
-			r.format.object(r, o)
+			r.object(o)
 		}
 	}
 	return true
@@ -178,7 +200,7 @@ func (r *Reader) lastObject(tail []byte) {
 		}
 		var o object
 		if json.NewDecoder(bytes.NewReader(tail[at:])).Decode(&o) == nil && o != nil {
-			r.format.object(r, o)
+			r.object(o)
 			return
 		}
 		end = end[:at]
@@ -242,6 +264,13 @@ func IsLimitStatus(status int) bool { return status == 429 || status == 503 || s
 
 // result reports the end of the stream.
 func (r *Reader) result(ok bool, text string) {
+	r.state.ended = true
+	r.atEnd = len(r.state.tasks) == 0
+	r.answer(ok, text)
+}
+
+// answer reports a result that need not end the stream.
+func (r *Reader) answer(ok bool, text string) {
 	text = strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), 2*maxAnswer)]), "\uFFFD")
 	r.emit(Result{OK: ok, Text: cut(text, maxAnswer)})
 }

@@ -44,7 +44,7 @@ func TestOverlongLine(t *testing.T) {
 		n := min(4096, len(rest))
 		events = append(events, r.Write([]byte(rest[:n]))...)
 		if kept := cap(r.pending) + cap(r.document); kept > 4*maxLine {
-			t.Fatalf("%d bytes are kept", kept)
+			t.Fatalf("%d bytes retained", kept)
 		}
 		rest = rest[n:]
 	}

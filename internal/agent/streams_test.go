@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite what the recorded streams lead to, and docs/specs/agents.md")
+var update = flag.Bool("update", false, "rewrite the results of the recorded streams, and docs/specs/agents.md")
 
 // recording is a file in testdata/streams: the output of a CLI, and the expected events.
 type recording struct {
@@ -80,7 +80,7 @@ func (r recording) replay(t testing.TB, piece int) ([]Event, Outcome) {
 			events = append(events, heard...)
 		}
 	}
-	var o Outcome
+	o := Outcome{EndsWith: p.EndsWith}
 	for _, e := range events {
 		o.Add(e)
 	}

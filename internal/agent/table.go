@@ -75,14 +75,18 @@ func Parse(base *Table, data []byte) (*Table, error) {
 		name, _ := e["name"].(string)
 		row := Profile{PlanAgent: wire.PlanAgent{
 			Name: name, Streams: []string{"stdout"}, Format: "text",
-			PromptBytes: DefaultPrompt,
+			PromptBytes: DefaultPrompt, ExitSeconds: defaultExit,
 		}}
 		known := slices.IndexFunc(out.rows, func(r Profile) bool { return r.Name == name })
 		if known >= 0 {
 			row = out.rows[known]
 		}
+		before := row.Format
 		if e == nil || !file.Decode(at, e, &row) {
 			continue
+		}
+		if _, stated := e["ends_with"]; !stated && row.Format != before {
+			row.EndsWith = "" // it was an event of the other format
 		}
 		if given[name] {
 			file.Fault(at+".name", "duplicate agent %q, want each agent once", name)

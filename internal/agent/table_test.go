@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 		"[[agent]]\nname = \"x\"\nargs = [\"{prompt}\"]":                    "agent[0].program: missing",
 		"[[agent]]\nname = \"x\"\nprogram = \"x\"":                          "agent[0].args: no {prompt}",
 		"[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"--p={prompt}\"]": "{prompt} in \"--p={prompt}\": want " +
-			"it as an argument of its own",
+			"it as a separate argument",
 		"[[agent]]\nname = \"codex\"\nargs = [\"{prompt}\", \"{modul}\"]": "{modul}: no such placeholder",
 		"[[agent]]\nname = \"codex\"\nargs = 5":                           "3:1: agent[0].args: got 5, want a list",
 		"[[agent]]\nname = 5":                                             "2:1: agent[0].name: got 5, want a text",
@@ -98,12 +98,12 @@ func TestFaults(t *testing.T) {
 		head + "files = [{ name = \"/etc/x\", content = \"\" }]": "\"/etc/x\": want a file's " +
 			"name, or a path",
 		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a/b\", " +
-			"content = \"\" }]": "\"a\" and \"a/b\" cannot be side by side",
+			"content = \"\" }]": "\"a\" and \"a/b\" conflict",
 		head + "files = [{ name = \"a\", content = \"\" }, { name = \"a\", " +
-			"content = \"\" }]": "\"a\" and \"a\" cannot be side by side",
+			"content = \"\" }]": "\"a\" and \"a\" conflict",
 		head + "state_paths = [\"/x\"]": "agent[0].state_paths: \"/x\": it is not relative to the work " +
 			"tree, want a glob",
-		head + "state_paths = [\"**\"]":  "agent[0].state_paths: \"**\": it names everything or nothing",
+		head + "state_paths = [\"**\"]":  "agent[0].state_paths: \"**\": it matches all paths or none",
 		head + "state_paths = [\"~/x\"]": "\"~/x\": it is not relative to the work tree",
 		head + "state_paths = \".x\"":    "agent[0].state_paths: got a text, want a list",
 		head + "log_paths = [\"/var/x.log\"]": "agent[0].log_paths: \"/var/x.log\": want a glob below ~/ or " +
@@ -208,6 +208,36 @@ func TestResource(t *testing.T) {
 	} {
 		if got := Resource(row.stage, row.model); got != row.want {
 			t.Errorf("%+v, %q: %q, want %q", row.stage, row.model, got, row.want)
+		}
+	}
+}
+
+// TestEndOfAStream checks ends_with and exit_seconds. Another format drops the row's last event.
+func TestEndOfAStream(t *testing.T) {
+	for given, want := range map[string]string{
+		`args = ["{prompt}"]`:                        "result",
+		`format = "text"`:                            "",
+		`exit_seconds = 60`:                          "result",
+		`format = "pi"`:                              "",
+		`ends_with = ""`:                             "",
+		`ends_with = "nothing"`:                      "error",
+		`exit_seconds = -1`:                          "error",
+		"format = \"retake\"\nends_with = \"final\"": "final",
+	} {
+		table, err := Parse(Builtin(), []byte("[[agent]]\nname = \"claude-code\"\n"+given+"\n"))
+		if (err != nil) != (want == "error") {
+			t.Errorf("%s: %v", given, err)
+		}
+		if err != nil {
+			continue
+		}
+		if row, _ := table.Lookup("claude-code"); row.EndsWith != want {
+			t.Errorf("%s: %q, want %q", given, row.EndsWith, want)
+		}
+	}
+	for _, row := range Builtin().rows {
+		if (row.EndsWith == "") != (row.Format == "text") || row.ExitSeconds <= 0 {
+			t.Errorf("%s: format %s ends with %q, in %v s", row.Name, row.Format, row.EndsWith, row.ExitSeconds)
 		}
 	}
 }

@@ -56,7 +56,7 @@ var busAttacks = []attack{
 		name: "listen to foreign subjects", kind: onBus,
 		does: "SUB with wildcards and in queue groups on everything, neighbours, control, budget, hello, inboxes, " +
 			"$SYS; a report and a lease during it",
-		holds: "each is refused, and the neighbour gets no message", before: "held",
+		holds: "the server refuses each, and the other worker receives none", before: "held",
 		run: func(b *battle) error {
 			t, err := b.me.steal()
 			if err != nil {

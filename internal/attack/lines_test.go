@@ -94,7 +94,7 @@ var lineAttacks = []attack{
 	},
 	{
 		name: "unauthenticated bytes", kind: onBus,
-		does: "64 connections at a time that send junk at full speed, and new ones instead of those that are " +
+		does: "64 connections at a time that send junk at full speed, with new ones as soon as they are " +
 			"closed, for 20 s",
 		holds: "director below 300 MB; the neighbour is served", before: "held",
 		run: func(b *battle) error {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"retake/internal/bus/wire"
-	"retake/internal/sys/tied"
+	"retake/internal/sys/pdeathsig"
 )
 
 // honest is the number of workers next to the hostile worker.
@@ -208,7 +208,7 @@ func (b *battle) rage() (end func() fury) {
 	in, err := cmd.StdinPipe()
 	var out bytes.Buffer
 	cmd.Stdout = &out
-	if err := errors.Join(err, tied.Start(cmd)); err != nil {
+	if err := errors.Join(err, pdeathsig.Start(cmd)); err != nil {
 		return fail(err)
 	}
 	var tree sync.WaitGroup

@@ -162,7 +162,7 @@ func reachAttacks(o outskirts) []inside {
 		{
 			attack: attack{
 				name:  "services of this machine",
-				does:  "connects to a service that is bound to all addresses, at each of this machine's",
+				does:  "connects to a service bound to all addresses, at each address of this machine",
 				holds: "none is reached", before: "succeeded: services of the host bound to all addresses",
 			},
 			code: [][]string{append([]string{"reach"}, o.services()...)},
@@ -199,8 +199,8 @@ func proxyAttacks(o outskirts) []inside {
 		{
 			attack: attack{
 				name: "addresses in an allowed host's name",
-				does: "asks the proxy for addresses of this machine and for metadata, with the allowed host's " +
-					"name in the head", holds: "denied", before: "not seen: there was no proxy",
+				does: "asks the proxy for addresses of this machine and for metadata, with the name of the allowed " +
+					"host in the head", holds: "denied", before: "not seen: there was no proxy",
 			},
 			code: [][]string{
 				{"proxy", "GET", "http://" + o.services()[0] + "/", "api.example.com", "me"},

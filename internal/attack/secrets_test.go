@@ -165,7 +165,8 @@ func (s *siege) search(key string) error {
 	for place, text := range map[string]string{"its stored output": output, "texts on GitHub": string(comments) +
 		pull} {
 		if !strings.Contains(strings.ReplaceAll(text, `\`, ""), redact.Marker) { // Markdown escapes it
-			errs = append(errs, fmt.Errorf("the attack was not made, as %s hides nothing: %.600s", place, text))
+			errs = append(errs, fmt.Errorf("the attack did not happen, because %s has no masked secret: %.600s",
+				place, text))
 		}
 	}
 	if s.has(key, "agent-review") && pull == "" {

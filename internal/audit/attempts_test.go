@@ -36,7 +36,7 @@ func TestBundle(t *testing.T) {
 	m := document[Meta](t, folder, "meta.json")
 	if m.Title != "Parse dates" || !m.StartedAt.Equal(noon) || m.Outcome != OutcomeFailed ||
 		m.Failure.Rule != "go.test" || m.SchemaVersion != metaSchema {
-		t.Errorf("meta.json forgot what Begin said, or does not know what Finish said: %+v", m)
+		t.Errorf("meta.json lacks data of Begin or Finish: %+v", m)
 	}
 	for name, want := range map[string]string{
 		"worker.log": "worker says hello", "build.log": "go build", "test.log": "FAIL: TestParse",
@@ -126,7 +126,7 @@ func TestNothingUnredacted(t *testing.T) {
 		return nil
 	})
 	if masked < 10 {
-		t.Errorf("only %d files hold a mask: the test does not reach the others", masked)
+		t.Errorf("only %d files have a mask, so the test misses the others", masked)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow sums up the usage of one task.
+// BudgetRow sums up the usage of one task: first what counts against the budget since the last answer of a person.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
 	State      string     `json:"state"`
@@ -20,6 +20,7 @@ type BudgetRow struct {
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
 	MayRun     bool       `json:"may_run"`         // budget left, regardless of the task's state
+	Spent      Spent      `json:"spent"`           // by all attempts, unlike the fields above
 	// Edited: a person wrote PaidCalls into the file; the next director to start takes it. Was is the director's number
 	// before the edit.
 	Edited bool `json:"edited,omitempty"`
@@ -70,9 +71,11 @@ func (r BudgetRow) mayRun() string {
 
 // Budget returns what every task has used up.
 func (s *Store) Budget() []BudgetRow {
-	rows := make([]BudgetRow, 0, len(s.Tasks))
+	rows, spent := make([]BudgetRow, 0, len(s.Tasks)), s.spentByIssue("")
 	for _, t := range s.Tasks {
-		rows = append(rows, budgetRow(t))
+		row := budgetRow(t)
+		row.Spent = spent[strings.ToLower(t.Issue)]
+		rows = append(rows, row)
 	}
 	return rows
 }
@@ -115,17 +118,18 @@ func ShowBudget(out io.Writer, rows []BudgetRow, asJSON bool) error {
 		return nil
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprint(w, "ISSUE\tSTATE\tPAID CALLS\tITERATIONS\tCOST (USD)\tMAY RUN\n")
+	_, _ = fmt.Fprint(w, "ISSUE\tSTATE\tPAID CALLS\tITERATIONS\tCOST (USD)\tMAY RUN\tSPENT\n")
 	for _, r := range rows {
 		note := ""
 		if r.Edited {
 			note = " (edited)"
 		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\t%s\t%s\n", r.Issue, cmp.Or(r.State, "-"),
+		_, _ = fmt.Fprintf(w, "%s\t%s\t%s%s\t%s\t%s\t%s\t%s\n", r.Issue, cmp.Or(r.State, "-"),
 			of(fmt.Sprint(r.PaidCalls), r.PaidBudget > 0, fmt.Sprint(r.PaidBudget)), note,
 			of(fmt.Sprint(r.Iterations.Used-r.Iterations.Refunded), r.Iterations.Budget > 0,
 				fmt.Sprint(r.Iterations.Budget)),
-			of(fmt.Sprintf("%.2f", r.CostUSD), r.CostBudget > 0, fmt.Sprintf("%.2f", r.CostBudget)), r.mayRun())
+			of(fmt.Sprintf("%.2f", r.CostUSD), r.CostBudget > 0, fmt.Sprintf("%.2f", r.CostBudget)), r.mayRun(),
+			r.Spent)
 	}
 	return w.Flush()
 }

@@ -50,7 +50,7 @@ func TestBudget(t *testing.T) {
 	} {
 		used := BudgetRow{State: state, PaidCalls: 10, PaidBudget: 10}
 		if got := used.mayRun(); got != want {
-			t.Errorf("%s with nothing left: %q, want %q", state, got, want)
+			t.Errorf("%s without budget: %q, want %q", state, got, want)
 		}
 	}
 	if a, b := (BudgetRow{State: "Running"}).mayRun(), (BudgetRow{State: "Blocked"}).mayRun(); a != "yes" ||

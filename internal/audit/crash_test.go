@@ -62,7 +62,7 @@ func TestKilled(t *testing.T) {
 			t.Fatalf("%v, %v", err, s.Problems)
 		}
 		if documents < 3 || len(s.Tasks) != 1 {
-			t.Errorf("round %d: %d documents, %d tasks: nothing was written yet", round, documents, len(s.Tasks))
+			t.Errorf("round %d: %d documents, %d tasks: the writer has written nothing", round, documents, len(s.Tasks))
 		}
 	}
 	w, logs := reopened(t, dir, Options{Now: func() time.Time { return time.Now().Add(2 * abandoned) }}, realDisk)

@@ -130,7 +130,7 @@ func sweep(dir string) error {
 const most = 4 << 20
 
 // errTooLarge: a file that none of ours is.
-var errTooLarge = errors.New("audit: the file is larger than any that is written here")
+var errTooLarge = errors.New("audit: the file is larger than any that Retake writes")
 
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)

@@ -161,7 +161,7 @@ func example(t *testing.T) string {
 		Issue: issue, Title: "Parse ISO dates", URL: "https://github.com/acme/widgets/issues/21", RunID: run,
 		State: "Blocked", Stage: "VALIDATE",
 		Attempt: 1, UpdatedAt: wire.At(over), PaidCallsUsed: 10, PaidCallBudget: 10, Iterations: Iterations{Budget: 50},
-		Tokens: 18230, CostUSD: 0.21, StagesCompleted: []string{"CODE"},
+		Tokens: 18230, CostUSD: 0.21, Spent: Spent{10, 18230, 0.21}, StagesCompleted: []string{"CODE"},
 	}
 	task.See(f.Signature, string(recovery.TestsFailed), 1, over)
 	last := NewLastFailure(task, f, "VALIDATE: go returned exit code 1: --- FAIL: TestParse (0.00s)", exampleLog)

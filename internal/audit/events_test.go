@@ -114,10 +114,10 @@ func TestManyEvents(t *testing.T) {
 	}
 	dropped := w.Counts().Dropped
 	if written := n - dropped; written < paced {
-		t.Errorf("%d were written, of which %d came slowly enough", written, paced)
+		t.Errorf("%d events were written, want at least the %d slow ones", written, paced)
 	}
 	if dropped > 0 && logs.FilterMessageSnippet("dropped").Len() == 0 {
-		t.Error("nobody was told of what was dropped")
+		t.Error("the writer did not report the dropped events")
 	}
 	if uint64(kept)+dropped > n+1 {
 		t.Errorf("%d kept and %d dropped are more than came", kept, dropped)
@@ -157,7 +157,7 @@ func TestCallerNeverWaits(t *testing.T) {
 	close(hang)
 	<-w.done
 	if exists(filepath.Join(dir, stateDir)) {
-		t.Error("what was given up was written all the same")
+		t.Error("the writer wrote an event that it had given up")
 	}
 	classify(w, 1)
 	if err := w.Close(ctx); err != nil {
@@ -215,7 +215,7 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("%+v", w.Counts())
 	}
 	if after := text(t, dir, "state/acme_widgets_21/stats.json"); after != before {
-		t.Error("a failed write destroyed what was there")
+		t.Error("a failed write destroyed the old content")
 	}
 	lines(t, filepath.Join(dir, "events.jsonl")) // including partial lines
 	broken.set(nil)
@@ -224,7 +224,7 @@ func TestDiskFull(t *testing.T) {
 	everything(51)
 	closed(t, w)
 	if again := logs.FilterMessageSnippet("written again").Len(); again != errorsSaid {
-		t.Errorf("that it works again was said %d times, want %d: %v", again, errorsSaid, logs.All())
+		t.Errorf("%d messages report the recovery, want %d: %v", again, errorsSaid, logs.All())
 	}
 	var got []int
 	for _, e := range lines(t, filepath.Join(dir, "events.jsonl")) {
@@ -304,7 +304,7 @@ func TestFailuresComeAndGo(t *testing.T) {
 		tr.ended("report", "r", syscall.EROFS)
 	}
 	if said := logs.FilterLevelExact(zap.ErrorLevel).Len(); said != before {
-		t.Errorf("what fails all the time was reported %d times more", said-before)
+		t.Errorf("the writer reported a permanent failure %d times more", said-before)
 	}
 	for i := range 10_000 {
 		tr.ended("audits", fmt.Sprint(i), errors.New("x"))

@@ -153,6 +153,7 @@ const (
 	underWay standing = iota
 	completed
 	failed
+	asked
 	givenBack
 )
 
@@ -165,7 +166,10 @@ func standingOf(s Stats, last *LastFailure) standing {
 	switch s.State {
 	case "Done":
 		return completed
-	case "Blocked":
+	case stateBlocked:
+		if last != nil && last.Attempt == s.Attempt && last.ErrorType == string(recovery.NeedsHuman) {
+			return asked
+		}
 		return failed
 	case "Released", "Forgotten":
 		if last != nil && last.Attempt == s.Attempt && slices.Contains(gaveUp, last.Action) {
@@ -202,13 +206,16 @@ func (s *Store) Report(o ReportOptions) ReportData {
 		}
 		d.Total++
 		d.DependsOn[t.Issue] = t.DependsOn
-		d.Usage.Tokens, d.Usage.CostUSD, d.Usage.PaidCalls = d.Usage.Tokens+t.Tokens, d.Usage.CostUSD+
-			t.CostUSD, d.Usage.PaidCalls+t.PaidCallsUsed
+		if t.Merged {
+			d.Merged++
+		}
 		switch standingOf(t.Stats, t.Last) {
 		case completed:
 			d.Completed++
 		case failed:
 			d.Failed, failing[t.Issue] = append(d.Failed, s.failed(t)), true
+		case asked:
+			d.Asked = append(d.Asked, AskedTask{t.Issue, t.Title, t.URL, cmp.Or(t.Last.Message, t.Last.Ask)})
 		case givenBack:
 			d.GivenBack++
 		case underWay:
@@ -237,6 +244,7 @@ func (s *Store) Report(o ReportOptions) ReportData {
 	// a delivery may fail long after its attempt
 	slices.SortStableFunc(d.Timeline, func(a, b TimelineEntry) int { return a.At.Compare(b.At.Time) })
 	d.Incidents = incidents(d.Timeline)
+	s.addSpent(&d)
 	return d
 }
 

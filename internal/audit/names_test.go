@@ -49,7 +49,7 @@ func TestBadInput(t *testing.T) {
 		}
 	}
 	if entries, _ := os.ReadDir(filepath.Dir(dir)); len(entries) != 1 {
-		t.Errorf("something was written beside the folder: %v", entries)
+		t.Errorf("the writer left the folder: %v", entries)
 	}
 }
 
@@ -102,5 +102,5 @@ func TestOldFilesSayClaim(t *testing.T) {
 		strings.Contains(now, "claim") {
 		t.Error(now)
 	}
-	contains(t, text(t, folder, summaryFile), "**The worker's own assertion**: `tests_failed`")
+	contains(t, text(t, folder, summaryFile), "**The worker's assertion**: `tests_failed`")
 }

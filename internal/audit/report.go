@@ -29,13 +29,17 @@ type ReportData struct {
 	Total     int                      `json:"total"`
 	Completed int                      `json:"completed"`
 	Failed    wire.List[FailedTask]    `json:"failed"`
+	Asked     wire.List[AskedTask]     `json:"asked"`      // an agent's question waits for an answer; not failed
 	Open      int                      `json:"open"`       // not over yet
 	GivenBack int                      `json:"given_back"` // closed, or taken by another owner
 	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // held up by another task; not failed
 	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
 	Incidents wire.List[Incident]      `json:"incidents"`
 	DependsOn map[string][]string      `json:"depends_on,omitempty"`
-	Usage     wire.Usage               `json:"usage"`
+	Usage     wire.Usage               `json:"usage"` // spent by all attempts
+	ByIssue   wire.List[SpentLine]     `json:"spent_by_issue"`
+	ByDay     wire.List[SpentLine]     `json:"spent_by_day"`
+	Merged    int                      `json:"merged"`             // tasks with a merged pull request
 	Problems  []string                 `json:"problems,omitempty"` // unreadable files
 }
 
@@ -58,6 +62,14 @@ type FailedTask struct {
 	BlockedDependencies wire.List[string] `json:"blocked_dependencies"`
 	Ask                 string            `json:"ask,omitempty"` // empty means the reason's default
 	BudgetUsedUp        bool              `json:"budget_used_up,omitempty"`
+}
+
+// AskedTask waits for the answer to an agent's question.
+type AskedTask struct {
+	ID       string `json:"id"`
+	Title    string `json:"title"`
+	URL      string `json:"url,omitempty"`
+	Question string `json:"question"`
 }
 
 // SkippedTask waits for a task that failed.
@@ -98,10 +110,21 @@ func Report(d ReportData) string {
 // reportPage adds derived values to the data of pages/report.md.
 type reportPage struct{ ReportData }
 
-// SuccessRate is a percentage.
-func (p reportPage) SuccessRate() float64 {
-	return 100 * float64(p.Completed) / float64(max(p.Total, 1))
+// SuccessRate is the share of merged or delivered tasks among ended tasks. Questions, reviews and returned
+// claims have not ended.
+func (p reportPage) SuccessRate() string {
+	ended := p.Total - p.Open - len(p.Asked) - p.GivenBack - len(p.Skipped)
+	if ended <= 0 {
+		return "n/a"
+	}
+	return fmt.Sprintf("%.1f%%", 100*float64(p.Completed)/float64(ended))
 }
+
+// PerIssue and PerMerged divide the cost.
+func (p reportPage) PerIssue() float64 { return p.Usage.CostUSD / float64(max(len(p.ByIssue), 1)) }
+
+// PerMerged is PerIssue for merged pull requests.
+func (p reportPage) PerMerged() float64 { return p.Usage.CostUSD / float64(max(p.Merged, 1)) }
 
 // Blocked lists the tasks that wait for a failed one.
 func (p reportPage) Blocked(f FailedTask) []string {
@@ -183,11 +206,11 @@ func (i Incident) Same() string {
 
 // AskOnce returns the question of an incident, unless failed tasks ask the same question.
 func (p reportPage) AskOnce(i Incident) string {
-	ask := about(i.Reason).Ask()
-	if slices.ContainsFunc(p.Groups(), func(g group) bool { return g.Ask == ask }) {
+	asks := func(f FailedTask) bool { return f.ErrorType == i.Reason && !f.BudgetUsedUp }
+	if slices.ContainsFunc([]FailedTask(p.Failed), asks) {
 		return ""
 	}
-	return ask
+	return about(i.Reason).Ask()
 }
 
 // group is failed tasks that ask the same of a person.
@@ -294,6 +317,15 @@ func (p reportPage) Command() string {
 		words += " --dir " + quoted(p.Dir)
 	}
 	return words
+}
+
+// Only is the command line that runs only the failed tasks, the first 20 of them.
+func (p reportPage) Only() string {
+	var keys []string
+	for _, f := range p.Failed[:min(len(p.Failed), 20)] {
+		keys = append(keys, f.ID)
+	}
+	return "director run --only " + quoted(strings.Join(keys, ","))
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-][A-Za-z0-9_./:@%+,=#-]*$`)

@@ -47,13 +47,13 @@ func TestNothingToReport(t *testing.T) {
 	}
 	d := s.Report(ReportOptions{Now: noon})
 	text := Report(d)
-	contains(t, text, "| Total Tasks | 0 |", "| Success Rate | 0.0% |", "None: nothing failed.")
+	contains(t, text, "| Total Tasks | 0 |", "| Success Rate | n/a |", "None: nothing failed.")
 	if ExitCode(d) != 0 || ReportWanted(d) {
 		t.Error("nothing failed, but exit 1 or a report")
 	}
 	d.ContinueOnError = true
 	if !ReportWanted(d) {
-		t.Error("a run that goes on whatever happens ends with a report")
+		t.Error("a run that continues on errors ends with a report")
 	}
 	if d.Aborted = "disk full"; ExitCode(d) != 1 {
 		t.Error("an aborted run exits 0")
@@ -203,7 +203,7 @@ func TestEveryReason(t *testing.T) {
 			{ID: "a/b#2", ErrorType: string(about.Reason)},
 		}})
 		if strings.Count(text, about.Ask()) != 1 {
-			t.Errorf("%s: what a person is asked stands there %d times", about.Reason, strings.Count(text, about.Ask()))
+			t.Errorf("%s: the page has the instructions %d times", about.Reason, strings.Count(text, about.Ask()))
 		}
 	}
 }

@@ -37,6 +37,8 @@ type Stats struct {
 	Tokens          int64             `json:"tokens"`
 	CostUSD         float64           `json:"cost_usd"`
 	CostBudgetUSD   float64           `json:"cost_budget_usd"` // 0: unlimited
+	Spent           Spent             `json:"spent"`           // by all attempts of the claim
+	Merged          bool              `json:"merged,omitempty"`
 	Signatures      map[string]Seen   `json:"signatures"`
 	DependsOn       wire.List[string] `json:"depends_on"`
 	Written         *Written          `json:"written,omitempty"`

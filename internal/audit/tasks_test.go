@@ -61,7 +61,7 @@ func TestStats(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	if s.Edited() {
-		t.Error("what the director wrote counts as edited")
+		t.Error("the number from the director counts as edited")
 	}
 	l := document[LastFailure](t, dir, "state/acme_widgets_21/last_failure.json")
 	if l.Task != issue || l.Message != "the worker's line" || l.Phase != "Blocked" || l.Milestone != "VALIDATE" ||

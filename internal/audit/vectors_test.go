@@ -43,7 +43,7 @@ var vectorKinds = []struct {
 }
 
 // notOurs is the answer to a vector that another package answers.
-const notOurs = "what an event charges is the meters' business, and whether a failure ends the run the policy's"
+const notOurs = "the meters decide the charge of an event, and the policy decides whether a failure ends the run"
 
 // deviations are single vectors that do not hold here, and why.
 var deviations = map[string]string{}

@@ -195,7 +195,7 @@ func (w *Writer) loop() {
 func (w *Writer) logDropped() {
 	if dropped := w.Counts().Dropped; dropped > w.warned {
 		w.warned = dropped
-		w.errors.log.Warn("audit writes were dropped: more came than the disk takes", zap.Uint64("dropped", dropped))
+		w.errors.log.Warn("dropped audit writes: the disk is too slow", zap.Uint64("dropped", dropped))
 	}
 }
 

@@ -7,15 +7,15 @@ func TestMet(t *testing.T) {
 		f    Figure
 		want bool
 	}{
-		"informs":                   {Figure{Value: 1}, true},
-		"above":                     {Figure{Value: 5, Goal: Goal{AtLeast: 4}}, true},
-		"below":                     {Figure{Value: 3, Goal: Goal{AtLeast: 4}}, false},
-		"at most":                   {Figure{Value: 3, Goal: Goal{AtMost: 3}}, true},
-		"over":                      {Figure{Value: 3.1, Goal: Goal{AtMost: 3}}, false},
-		"ratio":                     {Figure{Value: 50, Beside: 100, Goal: Goal{AtLeast: 0.45, Ratio: true}}, true},
-		"ratio missed":              {Figure{Value: 40, Beside: 100, Goal: Goal{AtLeast: 0.45, Ratio: true}}, false},
-		"ratio to nothing":          {Figure{Value: 40, Goal: Goal{AtLeast: 0.45, Ratio: true}}, false},
-		"at most of ratio, nothing": {Figure{Value: 40, Goal: Goal{AtMost: 3, Ratio: true}}, false},
+		"informs":                 {Figure{Value: 1}, true},
+		"above":                   {Figure{Value: 5, Goal: Goal{AtLeast: 4}}, true},
+		"below":                   {Figure{Value: 3, Goal: Goal{AtLeast: 4}}, false},
+		"at most":                 {Figure{Value: 3, Goal: Goal{AtMost: 3}}, true},
+		"over":                    {Figure{Value: 3.1, Goal: Goal{AtMost: 3}}, false},
+		"ratio":                   {Figure{Value: 50, Beside: 100, Goal: Goal{AtLeast: 0.45, Ratio: true}}, true},
+		"ratio missed":            {Figure{Value: 40, Beside: 100, Goal: Goal{AtLeast: 0.45, Ratio: true}}, false},
+		"ratio to nothing":        {Figure{Value: 40, Goal: Goal{AtLeast: 0.45, Ratio: true}}, false},
+		"ratio at most, no ratio": {Figure{Value: 40, Goal: Goal{AtMost: 3, Ratio: true}}, false},
 	} {
 		if got := c.f.Met(); got != c.want {
 			t.Errorf("%s: met is %v, want %v", name, got, c.want)

@@ -90,7 +90,7 @@ func TestCooldown(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c := p.Report(at(3), b.ID, "b", Failed, 0); c != nil {
-		t.Errorf("10 s are less than what is left: %+v", c)
+		t.Errorf("10 s are less than the remaining time: %+v", c)
 	}
 	p.Release(at(4), a.ID, "a")
 	p.Release(at(4), b.ID, "b")
@@ -110,7 +110,7 @@ func TestCooldownWithoutAWordEndsByTheLimits(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	if c := p.Report(at(1), a.ID, "a", RateLimited, 1000*time.Hour); c == nil || c.Until != at(1).Add(24*time.Hour) {
-		t.Errorf("longer than anybody may ask: %+v", c)
+		t.Errorf("longer than the maximum: %+v", c)
 	}
 }
 

@@ -59,7 +59,7 @@ func TestLimitsAreNeverExceeded(t *testing.T) {
 				if g := p.Acquire(now, model, worker); g.ID != "" {
 					w.grant(t, now, g, worker)
 				} else if g.Wait <= 0 || g.Why == "" {
-					t.Fatalf("neither lease nor wait: %+v", g)
+					t.Fatalf("the answer lacks a lease and a wait: %+v", g)
 				}
 			case 3:
 				if l := w.one(t); l.ID != "" {

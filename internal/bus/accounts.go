@@ -16,6 +16,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/bus/keys"
+	"retake/internal/bus/link"
 	"retake/internal/safefile"
 )
 
@@ -105,9 +106,12 @@ func (a *workersAccount) establish(ctx context.Context) error {
 	if err := a.shareSecret(ctx, shared); err != nil {
 		return err
 	}
-	if err := a.push(ctx); err != nil {
-		return fmt.Errorf("the server does not take the workers' account: %w: are these the keys that it was "+
-			"started with?", err)
+	err = a.push(ctx)
+	switch {
+	case link.Temporary(err):
+		return fmt.Errorf("the server does not confirm the workers' account: %w", err)
+	case err != nil:
+		return fmt.Errorf("the server refuses the workers' account: %w: was it started with other keys?", err)
 	}
 	return nil
 }
@@ -144,8 +148,8 @@ func (a *workersAccount) readCopy() error {
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		a.log.Warn("the copy of the workers' secret is made again; if the bus has lost its own, too, workers get new "+
-			"keys, and the reports of running ones do not count", zap.Error(damaged))
+		a.log.Warn("recreating the copy of the workers' secret; if the bus has lost its copy, too, workers get new "+
+			"keys, and reports of running workers no longer count", zap.Error(damaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -154,7 +158,7 @@ func (a *workersAccount) readCopy() error {
 }
 
 // errNoSecret reports a missing secret. Keys derived from an empty secret would be known to everybody.
-var errNoSecret = errors.New("bus: the fleet's secret is not known yet: whoever leads shares it")
+var errNoSecret = errors.New("bus: the fleet's secret is unknown until the leader shares it")
 
 // shareSecret adopts the fleet's secret from the bus. If the bus has no secret, the leader stores its copy or creates
 // one. Only the leader may do this, because another director's copy could be outdated.
@@ -230,7 +234,7 @@ func (a *workersAccount) readFiles() error {
 		err := safefile.Load(a.file(name), func(data []byte) error {
 			known, err := read(data)
 			if errors.Is(err, keys.ErrOtherKeys) { // it is whole
-				others, err = fmt.Errorf("%s: %w: remove it if the keys are meant to be others now", a.file(name), err),
+				others, err = fmt.Errorf("%s: %w: remove it if the change of keys is intended", a.file(name), err),
 					nil
 			}
 			if err == nil {
@@ -240,7 +244,7 @@ func (a *workersAccount) readFiles() error {
 		})
 		if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
 			a.known.Longest = max(a.known.Longest, unknownLife)
-			a.log.Warn("who was revoked is what bus and server know of it", zap.Error(damaged))
+			a.log.Warn("revocation file damaged; using the revocations on the bus and the server", zap.Error(damaged))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) || others != nil {
 			return errors.Join(err, others)

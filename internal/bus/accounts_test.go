@@ -48,7 +48,7 @@ func TestNobodySignsInWithoutItsOwnCredential(t *testing.T) {
 			"expired": {
 				forge(func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Minute).Unix() }, accountKey), false,
 			},
-			"signed by an account of its own": {forge(same, nkeys.CreateAccount), false},
+			"signed by a foreign account": {forge(same, nkeys.CreateAccount), false},
 			"signed by another account in the " +
 				"name of ours": {forge(func(c *jwt.UserClaims) { c.IssuerAccount = p.Bus.options.Keys.Workers() },
 				nkeys.CreateAccount), false},
@@ -133,7 +133,7 @@ func TestAWorkerReachesNothingButItsOwn(t *testing.T) {
 			r.refused("subscribe in a queue " + subject)
 		}
 		if next, err := p.Journal().Append(ctxFor(t), "b2", seq, []byte("batch")); err != nil || next != seq+1 {
-			t.Errorf("somebody else wrote to the journal: %d, %v", next, err)
+			t.Errorf("another client wrote to the journal: %d, %v", next, err)
 		}
 	})
 }
@@ -165,10 +165,10 @@ func TestReplySubjectsReachNoStream(t *testing.T) {
 		c := p.dialTCP(t, worker) // behind them on the way to the stream
 		publishUntilStored(t, c, failure("last"))
 		if next, err := p.Journal().Append(ctxFor(t), "b2", seq, []byte("batch")); err != nil || next != seq+1 {
-			t.Errorf("somebody else wrote to the journal: %d, %v", next, err)
+			t.Errorf("another client wrote to the journal: %d, %v", next, err)
 		}
 		if all, err := p.Reports().Of(ctxFor(t), "other-1", 0); err != nil || len(all) > 0 {
-			t.Errorf("a report in another's name: %+v, %v", all, err)
+			t.Errorf("a report in another worker's name: %+v, %v", all, err)
 		}
 	})
 }

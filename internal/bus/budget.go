@@ -22,7 +22,7 @@ type BudgetHandler interface {
 // The worker then applies its local limits.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	var one sync.Mutex
-	return b.intake.serve(ctx, lineBudget, func(g *gate, m *nats.Msg) {
+	return b.intake.serve(ctx, classBudget, func(g *gate, m *nats.Msg) {
 		p, err := b.readBudget(g.worker, m)
 		if err != nil {
 			b.dead.core(g.worker, err, m.Subject, m.Data)

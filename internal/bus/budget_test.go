@@ -77,7 +77,7 @@ func TestBudgetService(t *testing.T) {
 			t.Errorf("%q, %v", h.said, err)
 		}
 		if err := ask(t, c, wire.BudgetReport{GrantID: "run_1.1", Status: "fine"}); !Permanent(err) {
-			t.Errorf("a status that is none: %v", err)
+			t.Errorf("an unknown status: %v", err)
 		}
 		if totalDead(b) != 0 {
 			t.Errorf("%d dead letters", totalDead(b))
@@ -158,7 +158,7 @@ func TestBudgetOnAJoinedServer(t *testing.T) {
 	until(t, "a lease", acquire)
 	out.Stop()
 	if acquire() {
-		t.Error("a lease from nobody")
+		t.Error("a lease without a director")
 	}
 	out.Start()
 	until(t, "a lease after the restart", acquire)

@@ -83,6 +83,15 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	return b, nil
 }
 
+// FindJournal opens a second reader of the journal, while a director writes it. The caller closes the reader.
+func FindJournal(ctx context.Context, b *Bus) (*Journal, error) {
+	j, err := journal.Find(ctx, b.journalOptions())
+	if err != nil {
+		return nil, fmt.Errorf("bus: %w", err)
+	}
+	return j, nil
+}
+
 func newBus(o Options) *Bus {
 	o = o.withDefaults()
 	return &Bus{
@@ -103,7 +112,7 @@ func (b *Bus) open(ctx context.Context) error {
 		b.workers, err = newWorkersAccount(b.options, b.sys, b.ownJS)
 	}
 	if err == nil {
-		err = b.ensure(ctx)
+		err = ensureAtStart(ctx, b)
 	}
 	if err == nil {
 		err = b.workers.start(ctx)
@@ -118,7 +127,7 @@ func (b *Bus) open(ctx context.Context) error {
 	if err := b.intake.watchConnections(); err != nil {
 		return err
 	}
-	return b.intake.open(lineReport, &taker{handle: b.intake.takeReport})
+	return b.intake.open(classReport, &handler{handle: b.intake.takeReport})
 }
 
 // connect signs in to the accounts with which the server was started. The server learns of the workers' account
@@ -193,11 +202,11 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	switch {
 	case stranger:
 		return nil, fmt.Errorf("the NATS server at %s shows another certificate than agent_bus.credentials expects: "+
-			"start it with what `director bus init` made beside them, and reach it by a name that was its --host: %w",
+			"start it with the files that `director bus init` made next to them, under one of its --host names: %w",
 			redacted(b.options.URL), err)
 	case errors.Is(err, nats.ErrAuthorization):
 		return nil, fmt.Errorf("the NATS server at %s refuses the keys of agent_bus.credentials: start it with the "+
-			"nats.conf that `director bus init` wrote beside them: %w", redacted(b.options.URL), err)
+			"nats.conf that `director bus init` wrote next to them: %w", redacted(b.options.URL), err)
 	case err != nil:
 		return nil, fmt.Errorf("no NATS server answers at %s: start it, or leave agent_bus.url empty to use the "+
 			"embedded one: %w", redacted(b.options.URL), err)
@@ -349,7 +358,7 @@ func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 		Shelf: b.Checkouts(), Rules: rules, Subjects: b.subjects, Writer: b.writer, Key: b.AttemptKey,
 		Unreadable: func(worker string, err error, m *nats.Msg) { b.dead.core(worker, err, m.Subject, m.Data) },
 	}
-	return b.intake.serve(ctx, lineCheckout, func(g *gate, m *nats.Msg) {
+	return b.intake.serve(ctx, classCheckout, func(g *gate, m *nats.Msg) {
 		if err := ownInbox(g.worker, m.Reply); err != nil {
 			b.dead.core(g.worker, err, m.Subject, m.Data)
 			return

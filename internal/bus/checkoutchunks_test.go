@@ -96,6 +96,6 @@ func TestWhatIsStoredIsNotTalkedDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := fresh.Bytes(); got < 3*checkpoint.ChunkBytes {
-		t.Errorf("%d bytes of chunks that nobody has read", got)
+		t.Errorf("%d bytes of chunks that were never read", got)
 	}
 }

@@ -59,7 +59,7 @@ func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing
 	case a.Refused != "":
 		return nil, &RefusedError{a.Refused, a.Detail}
 	case !a.Saved && len(a.Missing) == 0:
-		return nil, errors.New("bus: answer to a checkpoint: neither saved nor refused")
+		return nil, errors.New("bus: answer to a checkpoint has no result")
 	}
 	return a.Missing, nil
 }

@@ -90,7 +90,7 @@ func TestRevokedWorkerSendsNothing(t *testing.T) {
 	checkoutOptions(t, b, worker)
 	publish(t, b, worker, base(t), true)
 	if b.workers.revoked(worker) {
-		t.Error("revoked before it was")
+		t.Error("already revoked")
 	}
 	if err := b.Revoke(ctxFor(t), worker); err != nil {
 		t.Fatal(err)
@@ -344,7 +344,7 @@ func TestAFloodOfChunks(t *testing.T) {
 		b.intake.mu.Unlock()
 		g.waits.Lock()
 		defer g.waits.Unlock()
-		return g.of[lineCheckout].lost > 0
+		return g.of[classCheckout].lost > 0
 	})
 	goOn()
 	if f := <-offended; f.Worker != worker || !strings.Contains(f.What, "waiting to be read") {

@@ -18,7 +18,7 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	ctx, task := ctxFor(t), checkoutRules().Task(worker)
 	always := func(json.RawMessage) bool { return true }
 	if err := b.Checkouts().KeepRecord(ctx, task, json.RawMessage(`{}`), always); err != nil {
-		t.Errorf("of a task of which nothing is stored: %v", err)
+		t.Errorf("of a task without stored data: %v", err)
 	}
 	root := publish(t, b, worker, base(t), true)
 	state := func() CheckoutState {
@@ -36,7 +36,7 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 	}
 	err := b.Checkouts().KeepRecord(ctx, task, json.RawMessage(`{"base":"late"}`), was(`{"base":"abc"}`))
 	if !errors.Is(err, checkouts.ErrOlder) {
-		t.Errorf("over another director's: %v", err)
+		t.Errorf("over a newer record: %v", err)
 	}
 	store, err := b.Checkouts().Open(ctx, task)
 	mustDo(t, err)
@@ -51,7 +51,7 @@ func TestRecordsOfADirectorThatComesLate(t *testing.T) {
 		"files":  store.Replace(ctx, root, json.RawMessage(`{"base":"late"}`), always),
 	} {
 		if !errors.Is(err, ErrNotLeading) {
-			t.Errorf("%s, by who does not lead: %v", what, err)
+			t.Errorf("%s, without the lease: %v", what, err)
 		}
 	}
 	if s := state(); string(s.Record) != `{"base":"def"}` || s.Manifest != root {

@@ -59,7 +59,7 @@ func serveCheckouts(t *testing.T, b *Bus, rules CheckoutRules) (stop func()) {
 	until(t, "checkouts are served", func() bool {
 		b.intake.mu.Lock()
 		defer b.intake.mu.Unlock()
-		return b.intake.takers[lineCheckout] != nil
+		return b.intake.handlers[classCheckout] != nil
 	})
 	b.intake.flush() // wait until the server has the subscription
 	return stop

@@ -47,7 +47,7 @@ func (a *workersAccount) run(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		a.log.Warn("revocations are not at the server yet, trying again", zap.Error(err))
+		a.log.Warn("revocations not at the server yet, trying again", zap.Error(err))
 		link.Pause(ctx, link.Backoff(failures))
 		failures++
 		a.again()
@@ -88,7 +88,7 @@ func (a *workersAccount) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	if err := a.shareSecret(ctx, a.bucket()); err != nil {
-		a.log.Debug("the fleet's secret is not compared with the bus's", zap.Error(err))
+		a.log.Debug("cannot compare the fleet's secret with the bus", zap.Error(err))
 	}
 	return a.othersShared(ctx)
 }
@@ -145,8 +145,9 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 		return 0, err
 	}
 	if cutOff > 0 {
-		a.log.Warn("more workers were revoked than one message has room for: all before a time are, running "+
-			"ones with them", zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
+		a.log.Warn("too many revocations for one message; revoked all credentials issued before a time, "+
+			"including those of running workers",
+			zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
 	}
 	claims := whole.claims()
 	if there == nil || !maps.Equal(there, claims) || last == nil || !maps.Equal(last, claims) {

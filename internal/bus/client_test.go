@@ -250,7 +250,7 @@ func TestReconnectsCountTheOneThatIsAwaited(t *testing.T) {
 	out.Stop()
 	until(t, "the server is missed", func() bool { return !c.Connected() })
 	if n := c.Reconnects(); n != 1 {
-		t.Errorf("%d while the bus is away, want that of the next connection, 1", n)
+		t.Errorf("%d while the bus is unreachable, want 1, the next connection", n)
 	}
 	out.Start()
 	until(t, "connected again", c.Connected)
@@ -271,12 +271,12 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 			"leave agent_bus.url empty",
 		},
 		"no keys":   {Options{URL: "tls://127.0.0.1:1", Dir: t.TempDir()}, "director bus init"},
-		"no folder": {Options{URL: "tls://127.0.0.1:1", Keys: k}, "no folder"},
+		"no folder": {Options{URL: "tls://127.0.0.1:1", Keys: k}, "no directory"},
 		"other keys": {
 			Options{URL: out.URL, Keys: startOutside(t).join().Keys, Dir: t.TempDir()},
 			"another certificate",
 		},
-		"nothing":    {Options{}, "neither"},
+		"nothing":    {Options{}, "want a server"},
 		"bad prefix": {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Prefix: "a.*"}, "subject prefix"},
 		"bad fleet":  {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Fleet: "a b"}, "fleet"},
 	}
@@ -327,7 +327,7 @@ func TestCredentialsLeaveNoURL(t *testing.T) {
 	const list = "nats://director:hunter2@a:4222, tls://director:hunter2@b:4222,nats://c:4222,::bad:hunter2"
 	b := &Bus{options: Options{URL: list}}
 	if got, want := b.WorkerURL("x"), "tls://a:4222,tls://b:4222,tls://c:4222"; got != want {
-		t.Errorf("workers are told %q, want %q", got, want)
+		t.Errorf("workers get %q, want %q", got, want)
 	}
 	if got, want := redacted(list),
 		"nats://director:xxxxx@a:4222,tls://director:xxxxx@b:4222,nats://c:4222"; got != want {

@@ -92,7 +92,7 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 	}{
 		{"no TLS", func(o *natsd.Options) { o.Cluster.TLSConfig = nil }, false},
 		{"TLS without a certificate", func(o *natsd.Options) { o.Cluster.TLSConfig.Certificates = nil }, false},
-		{"a certificate of its own authority", func(*natsd.Options) {}, false},
+		{"a certificate of the cluster's authority", func(*natsd.Options) {}, false},
 		// so that the others mean something
 		{"the cluster's certificate", func(o *natsd.Options) { o.Cluster.TLSConfig = ours.Cluster.TLSConfig }, true},
 	} {

@@ -47,10 +47,10 @@ func TestDamagedFilesOfTheBus(t *testing.T) {
 				b.workers.mu.Lock()
 				defer b.workers.mu.Unlock()
 				if b.workers.known.Revoked[user] == 0 {
-					t.Error("a revoked worker is not any more")
+					t.Error("a revoked worker is no longer revoked")
 				}
 				if name == oldFileLongest && b.workers.known.Longest < unknownLife {
-					t.Errorf("revocations are kept for %s", b.workers.known.Longest)
+					t.Errorf("revocations last %s", b.workers.known.Longest)
 				}
 			})
 		}

@@ -24,6 +24,10 @@ const (
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
+// HeaderAnswer of a person's report names the subject, below _INBOX., to which the director answers if the report has
+// no effect. The stream answers on the reply subject at once, and does not keep it.
+const HeaderAnswer = "Retake-Answer"
+
 // Limits of the letters kept per cause and per sender. Letters beyond them are only counted. One faulty worker must
 // not fill the disk or the log, or use up the room for other workers.
 const (

@@ -19,37 +19,37 @@ import (
 // hardly more wait than the client reads at once. Messages beyond the bound are lost.
 const inboundMessages = 1 << 16
 
-// source identifies the worker and line of a subscription. The zero source belongs to a removed subscription.
+// source identifies the worker and class of a subscription. The zero source belongs to a removed subscription.
 type source struct {
-	gate *gate
-	line line
+	gate  *gate
+	class class
 }
 
 // subscribe must be called with the lock held.
-func (i *intake) subscribe(g *gate, l line, t *taker) error {
-	if t == nil {
+func (i *intake) subscribe(g *gate, c class, h *handler) error {
+	if h == nil {
 		return nil
 	}
-	for _, subject := range l.subjects(i.bus.subjects, g.worker) {
+	for _, subject := range c.subjects(i.bus.subjects, g.worker) {
 		sub, err := i.bus.nc.ChanSubscribe(subject, i.inbound)
 		if err != nil {
 			return fmt.Errorf("bus: listen on %s: %w", subject, err)
 		}
-		g.subs[l] = append(g.subs[l], sub)
-		i.sources[sub] = source{g, l}
+		g.subs[c] = append(g.subs[c], sub)
+		i.sources[sub] = source{g, c}
 	}
 	return nil
 }
 
 // unsubscribe must be called with the lock held.
-func (i *intake) unsubscribe(g *gate, l line) {
-	for _, sub := range g.subs[l] {
+func (i *intake) unsubscribe(g *gate, c class) {
+	for _, sub := range g.subs[c] {
 		delete(i.sources, sub)
 		if err := sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 			i.bus.log.Warn("bus unsubscribe", zap.Error(err))
 		}
 	}
-	g.subs[l] = nil
+	g.subs[c] = nil
 }
 
 // flush waits until the server knows the subscriptions, because an admitted worker may send requests at once. If the
@@ -74,23 +74,23 @@ func (i *intake) sort() {
 func (i *intake) put(m *nats.Msg) {
 	i.mu.Lock()
 	s := i.sources[m.Sub]
-	t := i.takers[s.line]
+	h := i.handlers[s.class]
 	i.mu.Unlock()
 	switch {
-	case s.gate == nil || t == nil || s.gate.shut.Load():
-	case t.atOnce:
-		if i.within(s.gate, s.line, m) {
-			t.take(s.gate, m)
+	case s.gate == nil || h == nil || s.gate.shut.Load():
+	case h.atOnce:
+		if i.within(s.gate, s.class, m) {
+			h.take(s.gate, m)
 		}
-	case s.gate.wait(s.line, t, m):
+	case s.gate.wait(s.class, h, m):
 		i.work.Go(func() { i.workOff(s) })
 	}
 }
 
-// backlogs hold the waiting messages of one worker, by line. A goroutine works on each line that has some.
+// backlogs hold the waiting messages of one worker, by class. A goroutine works on each class that has some.
 type backlogs struct {
 	waits sync.Mutex
-	of    [lines]backlog
+	of    [classes]backlog
 }
 
 type backlog struct {
@@ -100,23 +100,23 @@ type backlog struct {
 	busy    bool // a goroutine works on it
 }
 
-// arrival is a message, and the taker that served its line when it came.
+// arrival is a message, and the handler that served its class when it came.
 type arrival struct {
 	m *nats.Msg
-	t *taker
+	h *handler
 }
 
-// wait adds a message unless its line is full. If begin is true, the caller must start a goroutine for the
-// line.
-func (b *backlogs) wait(l line, t *taker, m *nats.Msg) (begin bool) {
+// wait adds a message unless its class is full. If begin is true, the caller must start a goroutine for the
+// class.
+func (b *backlogs) wait(c class, h *handler, m *nats.Msg) (begin bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()
-	w := &b.of[l]
+	w := &b.of[c]
 	if len(w.waiting) >= pendingMessages || w.bytes+m.Size() > pendingBytes {
 		w.lost++
 		return false
 	}
-	w.waiting, w.bytes = append(w.waiting, arrival{m, t}), w.bytes+m.Size()
+	w.waiting, w.bytes = append(w.waiting, arrival{m, h}), w.bytes+m.Size()
 	begin = !w.busy
 	w.busy = true
 	return begin
@@ -124,10 +124,10 @@ func (b *backlogs) wait(l line, t *taker, m *nats.Msg) (begin bool) {
 
 // next removes the first message. If ok is false, the backlog is empty and the calling goroutine must end. lost
 // counts all messages lost so far.
-func (b *backlogs) next(l line) (a arrival, lost int, ok bool) {
+func (b *backlogs) next(c class) (a arrival, lost int, ok bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()
-	w := &b.of[l]
+	w := &b.of[c]
 	if len(w.waiting) == 0 {
 		w.busy, w.waiting = false, nil
 		return a, 0, false
@@ -138,8 +138,8 @@ func (b *backlogs) next(l line) (a arrival, lost int, ok bool) {
 }
 
 func (i *intake) workOff(s source) {
-	for a, lost, ok := s.gate.next(s.line); ok; a, lost, ok = s.gate.next(s.line) {
-		if !i.within(s.gate, s.line, a.m) {
+	for a, lost, ok := s.gate.next(s.class); ok; a, lost, ok = s.gate.next(s.class) {
+		if !i.within(s.gate, s.class, a.m) {
 			continue
 		}
 		if lost > 0 {
@@ -147,6 +147,6 @@ func (i *intake) workOff(s source) {
 				pendingMessages, mebibytes(pendingBytes), lost))
 			continue
 		}
-		a.t.take(s.gate, a.m)
+		a.h.take(s.gate, a.m)
 	}
 }

@@ -22,7 +22,7 @@ func TestQuietWorkersTakeNoGoroutines(t *testing.T) {
 	}
 	all := make(chan heard, workers*each)
 	background(t, func(ctx context.Context) error {
-		return b.intake.serve(ctx, lineProgress, func(g *gate, m *nats.Msg) { all <- heard{g.worker, len(m.Data)} })
+		return b.intake.serve(ctx, classProgress, func(g *gate, m *nats.Msg) { all <- heard{g.worker, len(m.Data)} })
 	})
 	background(t, func(ctx context.Context) error {
 		return b.ServeHello(ctx, func(_ string, h wire.Hello) wire.Payload { return welcome(h) })
@@ -30,7 +30,7 @@ func TestQuietWorkersTakeNoGoroutines(t *testing.T) {
 	until(t, "all lines", func() bool {
 		b.intake.mu.Lock()
 		defer b.intake.mu.Unlock()
-		return b.intake.takers[lineProgress] != nil && b.intake.takers[lineHello] != nil
+		return b.intake.handlers[classProgress] != nil && b.intake.handlers[classHello] != nil
 	})
 	name := func(n int) string { return fmt.Sprintf("w-%d", n) }
 	before := runtime.NumGoroutine()
@@ -66,6 +66,6 @@ func TestQuietWorkersTakeNoGoroutines(t *testing.T) {
 		b.intake.dismiss(name(n))
 	}
 	if left := len(b.intake.sources) + len(b.intake.users) + len(b.intake.gates); left != 0 {
-		t.Errorf("%d entries are left of workers that are gone", left)
+		t.Errorf("%d entries of departed workers remain", left)
 	}
 }

@@ -19,39 +19,39 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// line is a kind of message from workers. Each line of each worker has separate subscriptions and a separate,
-// bounded backlog. Nothing waits behind messages of another worker or another line.
-type line int
+// class is a kind of message from workers. Each class of each worker has separate subscriptions and a separate,
+// bounded backlog. Nothing waits behind messages of another worker or another class.
+type class int
 
 const (
-	lineHello line = iota
-	lineHeartbeat
-	lineProgress
-	lineReport
-	lineBudget
-	lineCheckout
-	lines
+	classHello class = iota
+	classHeartbeat
+	classProgress
+	classReport
+	classBudget
+	classCheckout
+	classes
 )
 
-// subjects returns the subjects of one worker's line.
-func (l line) subjects(s wire.Subjects, worker string) []string {
-	switch l {
-	case lineHello:
+// subjects returns the subjects of one worker's class.
+func (c class) subjects(s wire.Subjects, worker string) []string {
+	switch c {
+	case classHello:
 		return []string{s.Worker(worker, wire.ChannelHello)}
-	case lineHeartbeat:
+	case classHeartbeat:
 		return []string{s.Worker(worker, wire.ChannelHeartbeat)}
-	case lineProgress:
+	case classProgress:
 		return []string{s.Worker(worker, wire.ChannelProgress)}
-	case lineReport:
+	case classReport:
 		return []string{s.Worker(worker, wire.ChannelError), s.Worker(worker, wire.ChannelResult)}
-	case lineCheckout:
+	case classCheckout:
 		return []string{s.Checkout("*", worker)}
 	default:
 		return []string{s.Budget("*", worker)}
 	}
 }
 
-// Bounds of one line's backlog. Both exceed the burst that a worker may send. Messages beyond them are lost and count
+// Bounds of one class's backlog. Both exceed the burst that a worker may send. Messages beyond them are lost and count
 // as an offence, which is noticed at the next message.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
@@ -75,7 +75,7 @@ type intake struct {
 	sources   map[*nats.Subscription]source
 	users     map[string]string // public key of an admitted worker's credential → worker
 	offenders map[string]bool   // never admitted again
-	takers    [lines]*taker     // nil while the line is not served; the server then rejects requests on it
+	handlers  [classes]*handler // nil while the class is not served; the server then rejects requests on it
 }
 
 func newIntake(b *Bus) *intake {
@@ -92,9 +92,9 @@ func newIntake(b *Bus) *intake {
 // gate admits or drops the messages of one worker.
 type gate struct {
 	worker string
-	number int                         // serial number of the admission
-	user   string                      // public key of its credential
-	subs   [lines][]*nats.Subscription // guarded by the intake's lock
+	number int                           // serial number of the admission
+	user   string                        // public key of its credential
+	subs   [classes][]*nats.Subscription // guarded by the intake's lock
 
 	shut     atomic.Bool // messages are no longer read
 	pass     checkouts.Pass
@@ -106,8 +106,8 @@ type gate struct {
 	backlogs
 }
 
-// taker handles the messages of one line.
-type taker struct {
+// handler handles the messages of one class.
+type handler struct {
 	// handle is called for the messages of one worker one at a time. With atOnce it must not block, because the
 	// sorter itself calls it.
 	handle func(*gate, *nats.Msg)
@@ -117,19 +117,19 @@ type taker struct {
 	over    bool
 }
 
-func (t *taker) take(g *gate, m *nats.Msg) {
-	t.running.RLock()
-	defer t.running.RUnlock()
-	if !t.over {
-		t.handle(g, m)
+func (h *handler) take(g *gate, m *nats.Msg) {
+	h.running.RLock()
+	defer h.running.RUnlock()
+	if !h.over {
+		h.handle(g, m)
 	}
 }
 
 // end waits for calls of handle in progress, and prevents further ones.
-func (t *taker) end() {
-	t.running.Lock()
-	defer t.running.Unlock()
-	t.over = true
+func (h *handler) end() {
+	h.running.Lock()
+	defer h.running.Unlock()
+	h.over = true
 }
 
 // admit starts reading the messages of workers, except workers that were cut off before.
@@ -147,7 +147,7 @@ func (i *intake) admit(workers ...string) {
 func (i *intake) admitOne(worker string) bool {
 	user, _, err := i.bus.workers.user(worker)
 	if err != nil {
-		i.bus.log.Error("a worker is not heard", zap.String("worker", worker), zap.Error(err))
+		i.bus.log.Error("cannot subscribe to a worker", zap.String("worker", worker), zap.Error(err))
 		return false
 	}
 	i.mu.Lock()
@@ -158,9 +158,9 @@ func (i *intake) admitOne(worker string) bool {
 	i.number++
 	g := &gate{worker: worker, number: i.number, user: user, quota: newQuota()}
 	i.gates[worker], i.users[user] = g, worker
-	for l, t := range i.takers {
-		if err := i.subscribe(g, line(l), t); err != nil {
-			i.bus.log.Error("a worker is not heard", zap.String("worker", worker), zap.Error(err))
+	for c, h := range i.handlers {
+		if err := i.subscribe(g, class(c), h); err != nil {
+			i.bus.log.Error("cannot subscribe to a worker", zap.String("worker", worker), zap.Error(err))
 		}
 	}
 	return true
@@ -193,88 +193,88 @@ func (i *intake) dismiss(worker string) {
 	g.shut.Store(true)
 	delete(i.gates, worker)
 	delete(i.users, g.user)
-	for l := range g.subs {
-		i.unsubscribe(g, line(l))
+	for c := range g.subs {
+		i.unsubscribe(g, class(c))
 	}
 	i.bus.dead.forget(worker)
 }
 
-// serve passes a line's messages to handle until ctx ends. It then waits for the calls in progress.
-func (i *intake) serve(ctx context.Context, l line, handle func(*gate, *nats.Msg)) error {
-	return i.serveBy(ctx, l, &taker{handle: handle})
+// serve passes a class's messages to handle until ctx ends. It then waits for the calls in progress.
+func (i *intake) serve(ctx context.Context, c class, handle func(*gate, *nats.Msg)) error {
+	return i.serveBy(ctx, c, &handler{handle: handle})
 }
 
 // serveAtOnce is serve for a handle that does not block.
-func (i *intake) serveAtOnce(ctx context.Context, l line, handle func(*gate, *nats.Msg)) error {
-	return i.serveBy(ctx, l, &taker{handle: handle, atOnce: true})
+func (i *intake) serveAtOnce(ctx context.Context, c class, handle func(*gate, *nats.Msg)) error {
+	return i.serveBy(ctx, c, &handler{handle: handle, atOnce: true})
 }
 
-func (i *intake) serveBy(ctx context.Context, l line, t *taker) error {
-	if err := i.open(l, t); err != nil {
+func (i *intake) serveBy(ctx context.Context, c class, h *handler) error {
+	if err := i.open(c, h); err != nil {
 		return err
 	}
 	i.flush()
 	<-ctx.Done()
-	i.end(l, t)
+	i.end(c, h)
 	return nil
 }
 
-// open subscribes a line for every admitted worker, or for none if it returns an error.
-func (i *intake) open(l line, t *taker) error {
+// open subscribes a class for every admitted worker, or for none if it returns an error.
+func (i *intake) open(c class, h *handler) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.takers[l] != nil {
+	if i.handlers[c] != nil {
 		return errors.New("bus: served already")
 	}
-	i.takers[l] = t
+	i.handlers[c] = h
 	var err error
 	for _, g := range i.gates {
-		err = errors.Join(err, i.subscribe(g, l, t))
+		err = errors.Join(err, i.subscribe(g, c, h))
 	}
 	if err != nil {
-		i.takers[l] = nil
+		i.handlers[c] = nil
 		for _, g := range i.gates {
-			i.unsubscribe(g, l)
+			i.unsubscribe(g, c)
 		}
 	}
 	return err
 }
 
-func (i *intake) end(l line, t *taker) {
+func (i *intake) end(c class, h *handler) {
 	i.mu.Lock()
-	i.takers[l] = nil
+	i.handlers[c] = nil
 	for _, g := range i.gates {
-		i.unsubscribe(g, l)
+		i.unsubscribe(g, c)
 	}
 	i.mu.Unlock()
-	t.end()
+	h.end()
 }
 
 // close stops the intake and waits for everything in progress.
 func (i *intake) close() {
 	i.mu.Lock()
 	i.closed = true
-	reports := i.takers[lineReport]
+	reports := i.handlers[classReport]
 	i.mu.Unlock()
 	i.cancel()
 	if reports != nil {
-		i.end(lineReport, reports)
+		i.end(classReport, reports)
 	}
 	i.wg.Wait()
 	i.work.Wait()
 }
 
 // within counts a message and reports whether to read it.
-func (i *intake) within(g *gate, l line, m *nats.Msg) bool {
+func (i *intake) within(g *gate, c class, m *nats.Msg) bool {
 	if g.shut.Load() {
 		return false
 	}
-	if l == lineCheckout { // requests wait for their turn in checkoutDesk, and the number that waits is bounded
+	if c == classCheckout { // requests wait for their turn in checkoutDesk, and the number that waits is bounded
 		return true
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	within, offence := g.quota.take(time.Now(), l, m.Size())
+	within, offence := g.quota.take(time.Now(), c, m.Size())
 	if offence != "" {
 		i.cutOff(g, offence)
 	}
@@ -323,7 +323,7 @@ func (i *intake) cutOff(g *gate, what string) {
 		i.dismiss(o.Worker)
 		// its messages are no longer read, and the revocation is retried in the background
 		if err := i.bus.workers.revoke(i.ctx, o.Worker, &o); err != nil {
-			i.bus.log.Warn("a worker that was cut off may be connected still", zap.String("worker", o.Worker),
+			i.bus.log.Warn("a worker that was cut off may still be connected", zap.String("worker", o.Worker),
 				zap.Error(err))
 		}
 		if tell := i.bus.options.OnOffence; tell != nil {
@@ -351,13 +351,13 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	if !may {
 		i.answer(g, m, storedReport{Error: &reportRefusal{
 			Code:        http.StatusTooManyRequests,
-			Description: "no further report is taken of this attempt",
+			Description: "reports of this attempt are no longer accepted",
 		}})
 		return
 	}
 	ack, err := b.reports.store(i.ctx, m.Subject, id, m.Data)
 	if err != nil {
-		b.log.Warn("a report could not be stored; its worker sends it again", zap.String("worker", g.worker),
+		b.log.Warn("report not stored; its worker sends it again", zap.String("worker", g.worker),
 			zap.Error(err))
 		return
 	}

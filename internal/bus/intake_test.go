@@ -203,7 +203,7 @@ func TestFloodOfLongMessagesTakesNoMemory(t *testing.T) {
 		peak = max(peak, now.HeapInuse)
 	}
 	grown := (int64(peak) - int64(before.HeapInuse)) >> 20
-	t.Logf("%d floods of 1 MiB messages: the heap was at most %d MiB above what it was before", attackers, grown)
+	t.Logf("%d floods of 1 MiB messages: the heap grew by at most %d MiB", attackers, grown)
 	if grown > 150 {
 		t.Errorf("%d MiB more", grown)
 	}

@@ -53,6 +53,6 @@ func TestLongReportOfAWorkerThatWasStartedWithALargerBound(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), link.AnswerTimeout)
 	defer cancel()
 	if err := c.Report(ctx, e); err == nil {
-		t.Error("a message beyond the bound is taken of who was started with it")
+		t.Error("a message beyond the new bound is accepted from a worker with the old one")
 	}
 }

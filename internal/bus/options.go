@@ -32,9 +32,11 @@ var (
 type (
 	Journal      = journal.Journal
 	Verification = journal.Verification
-	Archive      = journal.Archive
-	Damage       = chain.Damage
-	Head         = chain.Head
+
+	VerifiedSnapshot = journal.VerifiedSnapshot
+	Archive          = journal.Archive
+	Damage           = chain.Damage
+	Head             = chain.Head
 )
 
 // Checkouts, as the callers of this package see them.
@@ -73,12 +75,13 @@ func Permanent(err error) bool {
 
 // Server is a NATS server run by the director, as in package bus/server, which the worker does not link.
 type Server interface {
-	InProcessConn() (net.Conn, error)       // does not use a socket
-	Keys() *keys.Director                   // keys that the server trusts
-	Dir() string                            // of the bus
-	URL(host string) string                 // for a worker that reaches this machine as host
-	OnRefused(told func(connection uint64)) // told must not block; called for each refused message and subscription
-	Close(ctx context.Context) error        // waits until ctx ends
+	InProcessConn() (net.Conn, error) // does not use a socket
+	Keys() *keys.Director             // keys that the server trusts
+	Dir() string                      // of the bus
+	URL(host string) string           // for a worker that reaches this machine as host
+	// OnRefused calls told for each refused message and subscription. told must not block.
+	OnRefused(told func(connection uint64))
+	Close(ctx context.Context) error // waits until ctx ends
 }
 
 // Options configure the connection to the bus, and its limits.
@@ -139,12 +142,12 @@ func (o Options) withDefaults() Options {
 func (o Options) check() error {
 	switch {
 	case o.Server == nil && o.URL == "":
-		return errors.New("neither a server of our own nor the URL of one to join")
+		return errors.New("want a server to run, or the URL of a server to join")
 	case o.Keys == nil:
 		return errors.New("a server to join needs keys: make them and its configuration with `director bus init`, " +
 			"and name them in agent_bus.credentials")
 	case o.Dir == "":
-		return errors.New("no folder to keep in who is revoked")
+		return errors.New("no directory for revocations")
 	case !fleetName.MatchString(o.Fleet):
 		return fmt.Errorf("fleet %q: want 1 to 64 letters, digits, - and _", o.Fleet)
 	default:

@@ -92,7 +92,7 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 			t.Errorf("reports are gone: %+v, %v", stream, err)
 		}
 		if next, err := p.Journal().Append(ctxFor(t), "b2", seq, []byte("batch")); err != nil || next != seq+1 {
-			t.Errorf("somebody else wrote to the journal: %d, %v", next, err)
+			t.Errorf("another client wrote to the journal: %d, %v", next, err)
 		}
 		var state []byte
 		keep := func(data []byte) error { state = data; return nil }

@@ -78,6 +78,6 @@ func batch(n uint64) []byte { return fmt.Appendf(nil, "batch %060000d", n) }
 // TestInitSyncs checks the same for a server with the configuration of `director bus init`.
 func TestInitSyncs(t *testing.T) {
 	if o := startOutside(t); !o.Options.SyncAlways {
-		t.Error("its nats.conf leaves what was acknowledged unsynced")
+		t.Error("its nats.conf acknowledges unsynced messages")
 	}
 }

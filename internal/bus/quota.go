@@ -53,17 +53,17 @@ func newQuota() quota {
 // take counts a message of size bytes, and reports whether it is within the quota and may be read. A non-empty
 // offence describes the worker's action. Too many hellos are not an offence, because an unstable network causes one
 // per reconnect.
-func (q *quota) take(now time.Time, l line, size int) (within bool, offence string) {
+func (q *quota) take(now time.Time, c class, size int) (within bool, offence string) {
 	messages, bytes, hellos := q.messages.take(now, 1), q.bytes.take(now, size), inQuota
-	if l == lineHello {
+	if c == classHello {
 		hellos = q.hellos.take(now, 1)
 	}
 	switch farOver {
 	case messages:
-		offence = fmt.Sprintf("sent %d messages %s, and may send %d a second and %d at once", q.messages.sum,
+		offence = fmt.Sprintf("sent %d messages %s; the limit is %d a second and %d at once", q.messages.sum,
 			q.messages.within(now), messagesPerSecond, messagesAtOnce)
 	case bytes:
-		offence = fmt.Sprintf("sent %s %s, and may send %s a second and %s at once", mebibytes(q.bytes.sum),
+		offence = fmt.Sprintf("sent %s %s; the limit is %s a second and %s at once", mebibytes(q.bytes.sum),
 			q.bytes.within(now), mebibytes(bytesPerSecond), mebibytes(bytesAtOnce))
 	}
 	return messages == inQuota && bytes == inQuota && hellos == inQuota, offence
@@ -76,7 +76,7 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 	}
 	q.refused++
 	if q.refused > reportsPerAttempt*(offenceFactor-1) {
-		offence = fmt.Sprintf("sent %d reports, and an attempt has %d of together %s", q.reports+q.refused,
+		offence = fmt.Sprintf("sent %d reports; the limit of an attempt is %d, with %s in total", q.reports+q.refused,
 			reportsPerAttempt, mebibytes(reportBytes))
 	}
 	return false, offence
@@ -86,7 +86,8 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 // in take.
 func (q *quota) refusal(now time.Time) (offence string) {
 	if q.refusals.take(now, 1) == farOver {
-		offence = fmt.Sprintf("tried %d times %s what it has no permission for", q.refusals.sum, q.refusals.within(now))
+		offence = fmt.Sprintf("tried %d times %s to use a subject without permission", q.refusals.sum,
+			q.refusals.within(now))
 	}
 	return offence
 }

@@ -9,40 +9,40 @@ import (
 func TestQuota(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		line    line
+		class   class
 		every   time.Duration
 		size, n int
 		dropped int
 		offence string // "": none
 	}{
-		{name: "heartbeats, one a second for an hour", line: lineHeartbeat, every: time.Second, size: 500, n: 3600},
-		{name: "as many at once as there may be", line: lineHeartbeat, size: 500, n: messagesAtOnce},
-		{name: "twice as many", line: lineHeartbeat, size: 500, n: 2 * messagesAtOnce, dropped: messagesAtOnce},
+		{name: "heartbeats, one a second for an hour", class: classHeartbeat, every: time.Second, size: 500, n: 3600},
+		{name: "as many at once as there may be", class: classHeartbeat, size: 500, n: messagesAtOnce},
+		{name: "twice as many", class: classHeartbeat, size: 500, n: 2 * messagesAtOnce, dropped: messagesAtOnce},
 		{
-			name: "one more", line: lineHeartbeat, every: time.Microsecond, size: 500, n: 2*messagesAtOnce + 1,
+			name: "one more", class: classHeartbeat, every: time.Microsecond, size: 500, n: 2*messagesAtOnce + 1,
 			dropped: messagesAtOnce + 1,
-			offence: "sent 601 messages within 1ms, and may send 100 a second and 300 at once",
+			offence: "sent 601 messages within 1ms; the limit is 100 a second and 300 at once",
 		},
 		{
-			name: "too many for a long time", line: lineHeartbeat, every: 5 * time.Millisecond, size: 500, n: 1200,
+			name: "too many for a long time", class: classHeartbeat, every: 5 * time.Millisecond, size: 500, n: 1200,
 			dropped: 301,
-			offence: "sent 1200 messages within 5.995s, and may send 100 a second and 300 at once",
+			offence: "sent 1200 messages within 5.995s; the limit is 100 a second and 300 at once",
 		},
-		{name: "a hello every six seconds, for an hour", line: lineHello, every: 6 * time.Second, size: 500, n: 600},
-		{name: "a flood of hellos", line: lineHello, every: time.Millisecond, size: 500, n: 601, dropped: 591},
+		{name: "a hello every six seconds, for an hour", class: classHello, every: 6 * time.Second, size: 500, n: 600},
+		{name: "a flood of hellos", class: classHello, every: time.Millisecond, size: 500, n: 601, dropped: 591},
 		{
-			name: "a hello at each return of a network that flaps", line: lineHello, every: 2500 * time.Millisecond,
+			name: "a hello at each return of a network that flaps", class: classHello, every: 2500 * time.Millisecond,
 			size: 500, n: 240, dropped: 131,
 		},
 		{
-			name: "a flood of bytes", line: lineReport, every: time.Millisecond, size: 1 << 20, n: 9, dropped: 5,
-			offence: "sent 9 MiB within 8ms, and may send 1 MiB a second and 4 MiB at once",
+			name: "a flood of bytes", class: classReport, every: time.Millisecond, size: 1 << 20, n: 9, dropped: 5,
+			offence: "sent 9 MiB within 8ms; the limit is 1 MiB a second and 4 MiB at once",
 		},
 	} {
 		q, at := newQuota(), time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 		dropped, offence := 0, ""
 		for range c.n {
-			within, what := q.take(at, c.line, c.size)
+			within, what := q.take(at, c.class, c.size)
 			if !within {
 				dropped++
 			}
@@ -68,7 +68,8 @@ func TestQuotaOfReports(t *testing.T) {
 				t.Fatalf("%v after %d, %q", may, q.reports+q.refused, offence)
 			}
 		}
-		if _, offence := q.mayReport(c.size); offence != "sent 65 reports, and an attempt has 32 of together 2 MiB" {
+		_, offence := q.mayReport(c.size)
+		if offence != "sent 65 reports; the limit of an attempt is 32, with 2 MiB in total" {
 			t.Errorf("%q", offence)
 		}
 	}

@@ -126,7 +126,7 @@ func (r *raw) read() string {
 	}
 	line, err := r.in.ReadString('\n')
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		r.t.Fatal("the server says nothing and stays connected")
+		r.t.Fatal("the server sends no error and stays connected")
 	}
 	return strings.TrimSpace(line)
 }

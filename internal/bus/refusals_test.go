@@ -33,7 +33,7 @@ func TestFloodOfWhatIsRefused(t *testing.T) {
 	o := <-told
 	t.Logf("cut off %s after it began, with %d sent and %d lines: %s", took.Round(time.Millisecond), sent, logged.Len(),
 		o.What)
-	if o.Worker != worker || !strings.Contains(o.What, "no permission") || logged.Len() > 50 {
+	if o.Worker != worker || !strings.Contains(o.What, "without permission") || logged.Len() > 50 {
 		t.Errorf("%+v, %d lines", o, logged.Len())
 	}
 	if !honest.Connected() {
@@ -47,13 +47,13 @@ func TestLostMessagesAreAnOffence(t *testing.T) {
 	b := told.open(t, 0)
 	free := make(chan struct{})
 	background(t, func(ctx context.Context) error {
-		return b.intake.serve(ctx, lineProgress, func(*gate, *nats.Msg) { <-free })
+		return b.intake.serve(ctx, classProgress, func(*gate, *nats.Msg) { <-free })
 	})
 	c := dialSocket(t, b, worker)
 	until(t, "heard", func() bool {
 		b.intake.mu.Lock()
 		defer b.intake.mu.Unlock()
-		return b.intake.takers[lineProgress] != nil
+		return b.intake.handlers[classProgress] != nil
 	})
 	long := make([]byte, defaultMaxMessageBytes)
 	for range 2 * pendingBytes / len(long) {
@@ -100,7 +100,7 @@ func TestWhoDoesNotReadTakesLittleMemory(t *testing.T) {
 			}
 		}
 		grown := (heap() - before) >> 20
-		t.Logf("48 MiB for who does not read: %d MiB more", grown)
+		t.Logf("48 MiB for a client that does not read: %d MiB more", grown)
 		if grown > 20 {
 			t.Errorf("%d MiB more", grown)
 		}

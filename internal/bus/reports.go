@@ -5,11 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.uber.org/zap"
 
@@ -78,7 +81,7 @@ func (r *Reports) serve(ctx context.Context, prepare func(Report) func()) (serve
 		err = r.consume(ctx, consumer, prepare)
 	}
 	if ctx.Err() == nil {
-		r.log.Warn("reports cannot be read, trying again", zap.Error(err))
+		r.log.Warn("cannot read reports, trying again", zap.Error(err))
 	}
 	return time.Since(began) > pullBeat
 }
@@ -168,7 +171,7 @@ func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report
 		return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
 	}
 	var all []Report
-	for _, subject := range lineReport.subjects(r.subjects, worker) {
+	for _, subject := range classReport.subjects(r.subjects, worker) {
 		list, err := r.on(ctx, stream, subject, after)
 		if err != nil {
 			return nil, fmt.Errorf("bus: reports of %s: %w", worker, err)
@@ -179,6 +182,38 @@ func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report
 	return all, nil
 }
 
+// Unheard tells the sender of a stored report that its worker has no attempt. It copies the report to the dead letters,
+// and answers on the subject in HeaderAnswer.
+func (r *Reports) Unheard(ctx context.Context, worker string, seq uint64) error {
+	stream, err := r.js.Stream(ctx, r.stream)
+	var m *jetstream.RawStreamMsg
+	if err == nil {
+		m, err = stream.GetMsg(ctx, seq)
+	}
+	if err == nil {
+		detail := "worker_id: " + worker + " has no running attempt, so the report has no effect"
+		reason := &wire.Malformed{Cause: wire.CauseNoAttempt, Detail: detail}
+		err = errors.Join(r.dead.report(ctx, reason, m.Subject, seq, m.Data),
+			r.refuse(m.Header.Get(HeaderAnswer), detail))
+	}
+	if err != nil {
+		return fmt.Errorf("bus: report %d of %s, which has no attempt: %w", seq, worker, err)
+	}
+	return nil
+}
+
+// refuse tells the sender that a report was ignored. The sender chooses the subject, which must be a person's inbox.
+func (r *Reports) refuse(to, detail string) error {
+	if !strings.HasPrefix(to, nats.InboxPrefix) || strings.ContainsAny(to, "*> \t\r\n") {
+		return nil
+	}
+	data, err := json.Marshal(storedReport{Error: &reportRefusal{Code: 404, Description: detail}})
+	if err != nil {
+		return err
+	}
+	return r.js.Conn().Publish(to, data)
+}
+
 // Workers lists the workers that have stored reports, shorter names first.
 func (r *Reports) Workers(ctx context.Context) ([]string, error) {
 	stream, err := r.js.Stream(ctx, r.stream)
@@ -187,7 +222,7 @@ func (r *Reports) Workers(ctx context.Context) ([]string, error) {
 		info, err = stream.Info(ctx, jetstream.WithSubjectFilter(r.subjects.WorkerTree("*")))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("bus: who has reported: %w", err)
+		return nil, fmt.Errorf("bus: list senders of reports: %w", err)
 	}
 	var all []string
 	for subject := range info.State.Subjects {
@@ -266,7 +301,7 @@ func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) e
 }
 
 // ErrNoReport reports that the stream has no report at a sequence, or has removed it.
-var ErrNoReport = errors.New("bus: the report is not stored any more")
+var ErrNoReport = errors.New("bus: the report is no longer stored")
 
 // StoredReport is a report in stored form.
 type StoredReport struct {

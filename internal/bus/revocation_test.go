@@ -39,7 +39,7 @@ func TestRevokedWorkerIsCutOff(t *testing.T) {
 			t.Error("a revoked worker reported")
 		}
 		if !spared.Connected() {
-			t.Error("the other worker was cut off too")
+			t.Error("the other worker was also disconnected")
 		}
 		stays := func(when string) {
 			t.Helper()

@@ -24,14 +24,14 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	o.Leads = func() bool { return leads }
 	newcomer := openBus(t, o)
 	if key := newcomer.AttemptKey(worker); key != nil {
-		t.Error("it does not lead, and has a key that follows from no secret of the fleet's")
+		t.Error("a standby has a key before it has the fleet's secret")
 	}
 	if err := newcomer.ShareSecret(ctxFor(t)); !errors.Is(err, errNoSecret) {
-		t.Errorf("nobody has shared one: %v", err)
+		t.Errorf("before a leader shared one: %v", err)
 	}
 	b = openBus(t, leader)
 	if !bytes.Equal(b.AttemptKey(worker), key) {
-		t.Error("the newcomer's secret is the fleet's")
+		t.Error("the newcomer's secret replaced the fleet's secret")
 	}
 	newcomer.workers.look(ctxFor(t)) // it does so every half a minute
 	if !bytes.Equal(newcomer.AttemptKey(worker), key) {
@@ -44,7 +44,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	mustDo(t, newcomer.ShareSecret(ctxFor(t)))
 	if b = openBus(t, leader); !bytes.Equal(b.AttemptKey(worker), key) ||
 		!bytes.Equal(newcomer.AttemptKey(worker), key) {
-		t.Error("the copy of who leads is not the fleet's")
+		t.Error("the leader's copy is not the fleet's secret")
 	}
 }
 

@@ -121,7 +121,7 @@ func decodeCredentials(data []byte) (*credentials, error) {
 	return newCredentials().with(c), nil
 }
 
-// with is merge for chaining. No map of its result is nil.
+// with is merge for chaining. Its maps are never nil.
 func (c *credentials) with(o *credentials) *credentials {
 	c.merge(o)
 	return c
@@ -130,7 +130,7 @@ func (c *credentials) with(o *credentials) *credentials {
 // openShared opens the bucket.
 func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jetstream.KeyValue, error) {
 	kv, err := js.CreateOrUpdateKeyValue(ctx, jetstream.KeyValueConfig{
-		Bucket: sharedKeys, Description: "the director's secrets, and whose credentials do not count", History: 1,
+		Bucket: sharedKeys, Description: "the director's secrets, and revoked credentials", History: 1,
 		Replicas: replicas,
 	})
 	if err != nil {
@@ -205,5 +205,5 @@ func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 			return nil, 0, link.NoAnswer(err)
 		}
 	}
-	return nil, 0, fmt.Errorf("bucket %s: others were first %d times", sharedKeys, sharedTries)
+	return nil, 0, fmt.Errorf("bucket %s: %d writes in a row lost a race", sharedKeys, sharedTries)
 }

@@ -62,7 +62,7 @@ func TestManyRevocationsBecomeOne(t *testing.T) {
 		}
 		cutOff := known.summarise(now)
 		if len(known.Revoked) != c.left || cutOff != c.cutOff || (known.All == 0) != c.nothing {
-			t.Errorf("%s: %d revoked one by one, all up to %d, %d of those that work", name, len(known.Revoked),
+			t.Errorf("%s: %d revoked individually, all up to %d, %d valid ones", name, len(known.Revoked),
 				known.All, cutOff)
 		}
 		for _, user := range c.spared {
@@ -189,7 +189,7 @@ func TestFilesOfAnOldFolderAreTakenOver(t *testing.T) {
 	}
 	for _, old := range []string{oldFileWorkers, oldFileLongest} {
 		if _, err := os.Stat(filepath.Join(o.Dir, old)); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is there still: %v", old, err)
+			t.Errorf("%s still exists: %v", old, err)
 		}
 	}
 }

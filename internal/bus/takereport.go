@@ -34,9 +34,9 @@ type storedReport struct {
 	Error     *reportRefusal `json:"error,omitempty"`
 }
 
-// reportRefusal explains why a report was not stored and never will be.
+// reportRefusal explains why a report never has an effect.
 type reportRefusal struct {
-	Code        int    `json:"code"` // 400: it cannot be read, 429: over the quota
+	Code        int    `json:"code"` // 400: unreadable, 404: no attempt, 429: over the quota
 	Description string `json:"description"`
 }
 
@@ -79,7 +79,10 @@ func (r *Reports) check(worker, subject string, data []byte) (id string, err err
 		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("sender.role: want worker, got %s",
 			e.Sender.Role)}
 	case reserved(worker, id):
-		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("error_id: %s is the director's", id)}
+		err = &wire.Malformed{
+			Cause:  wire.CauseForeignSender,
+			Detail: fmt.Sprintf("error_id: %s is reserved for the director", id),
+		}
 	}
 	return id, err
 }

@@ -31,7 +31,7 @@ func TestReportsThatAWorkerCannotMake(t *testing.T) {
 		"as the operator":         plain(wire.Sender{Role: wire.RoleOperator, ID: "me"}, "e2"),
 		"as the operator, signed": plain(wire.Sender{Role: wire.RoleOperator, ID: "me", Key: key}, "e3"),
 		"unsigned":                plain(wire.Sender{Role: wire.RoleWorker, ID: worker}, "e4"),
-		"signed with another's key": plain(wire.Sender{
+		"signed with a wrong key": plain(wire.Sender{
 			Role: wire.RoleWorker, ID: worker,
 			Key: b.AttemptKey("other-1"),
 		}, "e5"),

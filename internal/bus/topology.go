@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"go.uber.org/zap"
 
 	"retake/internal/bus/checkouts"
 	"retake/internal/bus/journal"
 	"retake/internal/bus/leadership"
+	"retake/internal/bus/link"
 	"retake/internal/bus/wire"
 )
 
@@ -78,8 +80,32 @@ func (b *Bus) Ensure(ctx context.Context) error {
 	return nil
 }
 
-// ensureTimeout bounds Ensure.
-const ensureTimeout = 20 * time.Second
+const (
+	ensureTimeout  = 20 * time.Second // of Ensure
+	startTimeout   = time.Minute      // of all attempts of ensureAtStart
+	startRetryWait = time.Second      // between two attempts
+)
+
+// ensureAtStart repeats ensure while the server starts or its cluster elects a leader. Any other error is permanent and
+// ends the start. Callers must pass a ctx without a deadline. Otherwise the first request would wait until then if its
+// answer is lost with a server.
+func ensureAtStart(ctx context.Context, b *Bus) error {
+	tooLate := time.After(startTimeout)
+	for {
+		err := b.ensure(ctx)
+		if err == nil || !link.Temporary(err) && !link.Electing(err) {
+			return err
+		}
+		b.log.Warn("the bus is not ready yet; trying again", zap.Error(err))
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tooLate:
+			return err
+		case <-time.After(startRetryWait):
+		}
+	}
+}
 
 // ensure creates missing parts and leaves existing ones unchanged, except for settings that may be changed: the
 // workers' credentials, the streams and the journal.

@@ -40,7 +40,7 @@ func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	dial(t, b, "k3v9qx2m-2")
 	if c, err := Dial(evil); err == nil {
 		c.Close()
-		t.Error("who was revoked is let in again")
+		t.Error("a revoked user is let in again")
 	}
 	other := openBus(t, out.join())
 	if string(other.AttemptKey(worker)) != string(b.AttemptKey(worker)) {
@@ -94,7 +94,7 @@ func TestNobodyServesTheSnapshotWhenNobodyDoes(t *testing.T) {
 	until(t, "an answer", func() bool { return ask() == nil })
 	out.Stop()
 	out.missed(b)
-	until(t, "the server to be missed by a person, too", func() bool { return !nc.IsConnected() })
+	until(t, "the person to lose the server", func() bool { return !nc.IsConnected() })
 	cancel()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, 
 			return nil
 		})
 	}
-	for _, l := range []line{lineHeartbeat, lineProgress} {
+	for _, l := range []class{classHeartbeat, classProgress} {
 		group.Go(func() error {
 			return b.intake.serveAtOnce(ctx, l, func(g *gate, m *nats.Msg) { readers[g.number%len(readers)].put(m) })
 		})
@@ -132,7 +132,7 @@ func (n *newest) pop() *nats.Msg {
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()
-	return b.intake.serveAtOnce(ctx, lineHello, func(g *gate, m *nats.Msg) {
+	return b.intake.serveAtOnce(ctx, classHello, func(g *gate, m *nats.Msg) {
 		d.take(g.worker, m, func(m *nats.Msg) { b.answerHello(m, answer) })
 	})
 }

@@ -104,7 +104,7 @@ func (r runLine) act(p part, file wire.AttemptFile, dir string) error {
 	}
 	if file.Attempt == 1 && p.First == "fails" {
 		_ = r.write(dir, runFailed)
-		return errors.New("panic: runtime error: the first attempt fails, whatever happens")
+		return errors.New("panic: runtime error: the first attempt always fails")
 	}
 	return errors.Join(os.MkdirAll("work", 0o755), os.WriteFile(filepath.Join("work", number(r.Issue)+".txt"),
 		[]byte(r.Attempt+"\n"), 0o644))

@@ -133,7 +133,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	for i, point := range points {
 		if w.runtime == testbed.RuntimeDocker && strings.HasPrefix(point, "process/") ||
 			w.runtime != testbed.RuntimeDocker && strings.HasPrefix(point, "container/") {
-			w.log.add("%s: left out: it is of the other runtime", point)
+			w.log.add("%s: skipped: it needs the other runtime", point)
 			continue
 		}
 		t.more("crash points", 1)

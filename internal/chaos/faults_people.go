@@ -74,7 +74,7 @@ func reopenIssue(ctx context.Context, w *world, i *issue) error {
 
 func sayRetry(_ context.Context, w *world, i *issue) error {
 	w.acted(i, false)
-	w.github.AddComment(i.key, testbed.Person, "/agent retry with what I say here")
+	w.github.AddComment(i.key, testbed.Person, "/agent retry with this hint")
 	return nil
 }
 

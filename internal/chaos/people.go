@@ -151,7 +151,7 @@ func (w *world) answer(i *issue, now githubtest.Issue) {
 			w.log.add("%s: its question cannot be deleted: %v", i.key, err)
 		}
 	}
-	w.github.AddComment(i.key, testbed.Person, "/agent retry go on")
+	w.github.AddComment(i.key, testbed.Person, "/agent retry continue")
 }
 
 // deleteComment deletes a comment as a person does on the page.

@@ -123,7 +123,7 @@ func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 		return nil, fmt.Errorf("chaos: no Docker engine answers: %w", err)
 	} else {
 		runtimes = []string{testbed.RuntimeProcess}
-		fmt.Fprintf(o.Out, "left out: workers in containers: no Docker engine answers: %v\n", err)
+		fmt.Fprintf(o.Out, "skipped workers in containers, because no Docker engine answers: %v\n", err)
 	}
 	for _, b := range buses {
 		for _, r := range runtimes {
@@ -195,7 +195,7 @@ func possible(w *world, o Options) (rows []fault) {
 			continue
 		}
 		if why := f.without(w); why != "" {
-			fmt.Fprintf(o.Out, "  left out: %s: %s\n", f.name, why)
+			fmt.Fprintf(o.Out, "  skipped: %s: %s\n", f.name, why)
 			continue
 		}
 		rows = append(rows, f)
@@ -260,14 +260,14 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 	}
 	took := time.Since(thrown)
 	t.took(f.name, took)
-	w.log.add("round %d: %s: %s; works again after %.1f s; %d issues open", n+1, f.name, note, took.Seconds(),
+	w.log.add("round %d: %s (%s) works again after %.1f s with %d open issues", n+1, f.name, note, took.Seconds(),
 		len(w.unended()))
 	return testbed.Pause(ctx, roundTime-time.Since(began))
 }
 
 // recovered waits until the director reports its health and has an effect. why names a missing condition.
 func (w *world) recovered(ctx context.Context) (why string) {
-	before := w.signs()
+	before := w.activity()
 	err := testbed.Await(ctx, recoverTime, "", func() bool {
 		if state, ended := w.director.EndedItself(); ended {
 			why = fmt.Sprintf("it ended unexpectedly, with %d", state.ExitCode())
@@ -279,7 +279,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 			why = err.Error()
 			return false
 		}
-		if why = "it reports that it is well, without any event"; w.signs() == before && len(w.unended()) > 0 {
+		if why = "it is healthy, but without any event"; w.activity() == before && len(w.unended()) > 0 {
 			return false
 		}
 		return true
@@ -290,8 +290,8 @@ func (w *world) recovered(ctx context.Context) (why string) {
 	return why
 }
 
-// signs counts the visible signs of a working director: changes on GitHub, and running agents.
-func (w *world) signs() (n int64) {
+// activity counts the director's changes on GitHub and the output of its agents' runs.
+func (w *world) activity() (n int64) {
 	for _, e := range w.github.Events("") {
 		if e.Actor == testbed.Bot {
 			n++
@@ -306,13 +306,13 @@ func (w *world) signs() (n int64) {
 // awaitEnd waits until all issues have ended and the events stop. It returns the unfinished issues.
 func (w *world) awaitEnd(ctx context.Context) (stuck []string, err error) {
 	deadline := time.Now().Add(worldEndTime)
-	signs, moved := w.signs(), time.Now()
+	seen, moved := w.activity(), time.Now()
 	for {
 		if err := testbed.Pause(ctx, 200*time.Millisecond); err != nil {
 			return nil, err
 		}
-		if now := w.signs(); now != signs {
-			signs, moved = now, time.Now()
+		if now := w.activity(); now != seen {
+			seen, moved = now, time.Now()
 		}
 		stuck = w.unended()
 		quiet := time.Since(moved)

@@ -39,7 +39,7 @@ func (t *Tree) Check(l Limits) error {
 		}
 		parent := parentOf(e.Path)
 		if _, there := folders[parent]; !there {
-			return malformed(e.Path, "it is in no folder that is there")
+			return malformed(e.Path, "its directory is missing")
 		}
 		folders[parent]++
 		if e.Kind == Folder {
@@ -77,7 +77,7 @@ func checkPath(e *Entry) error {
 		case len(name) > maxName:
 			return malformed(e.Path, "a name in it has %d bytes", len(name))
 		case strings.ContainsRune(name, 0):
-			return malformed(e.Path, "it has a zero byte in it")
+			return malformed(e.Path, "it contains a zero byte")
 		case leftOut(name):
 			return malformed(e.Path, "entries called .git are not allowed")
 		}
@@ -124,7 +124,7 @@ func checkParts(e *Entry) error {
 	}
 	for _, p := range e.Parts {
 		if p.Len <= 0 || p.Len > rest {
-			return malformed(e.Path, "its parts are not its %d bytes", e.Size)
+			return malformed(e.Path, "its parts do not add up to its %d bytes", e.Size)
 		}
 		if !p.hole() && (p.Off < 0 || p.Len > ChunkBytes || p.Off > ChunkBytes-p.Len) {
 			return malformed(e.Path, "a part is out of the bounds of its chunk")
@@ -132,7 +132,7 @@ func checkParts(e *Entry) error {
 		rest -= p.Len
 	}
 	if rest != 0 {
-		return malformed(e.Path, "its parts are not its %d bytes", e.Size)
+		return malformed(e.Path, "its parts do not add up to its %d bytes", e.Size)
 	}
 	return nil
 }

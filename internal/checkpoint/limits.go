@@ -50,16 +50,16 @@ func (l Limits) Check(s Seen) *Exceeded {
 		return exceeded("a folder has more than %d entries (checkout.max_entries): %s", l.Entries,
 			Shortened([]byte(path.Dir(string(s.Path)))))
 	case s.Depth > l.Depth:
-		return exceeded("folders lie more than %d deep in each other (checkout.max_depth): %s", l.Depth,
+		return exceeded("directories are nested more than %d deep (checkout.max_depth): %s", l.Depth,
 			Shortened(s.Path))
 	case len(s.Path) > l.PathBytes:
 		return exceeded("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, Shortened(s.Path))
 	case max(s.Apparent, s.Used) > l.Bytes || s.Apparent < 0:
-		return exceeded("the files say that they have %d bytes, and use %d of the disk, with more to come: more than "+
+		return exceeded("the files counted so far have %d bytes and use %d on the disk, more than "+
 			"%d (checkout.max_bytes); the last one was %s with %d bytes",
 			s.Apparent, s.Used, l.Bytes, Shortened(s.Path), s.Size)
 	case rules && s.Size > maxRules && s.IsFile:
-		return exceeded("%s has %d bytes; git would read it as a whole, and more than %d are too many",
+		return exceeded("%s has %d bytes; git would read all of it, and the limit is %d",
 			Shortened(s.Path), s.Size, maxRules)
 	}
 	return nil

@@ -55,8 +55,8 @@ func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
 	put := func(v any) (Digest, error) {
 		data, err := json.Marshal(v)
 		if err == nil && len(data) > ChunkBytes {
-			err = &Exceeded{fmt.Sprintf("the list of all files is too long to be sent: %d bytes of it, and %d "+
-				"are the most", len(data), ChunkBytes)}
+			err = &Exceeded{fmt.Sprintf("the list of all files is too long to be sent: %d bytes, but the limit "+
+				"is %d", len(data), ChunkBytes)}
 		}
 		if err != nil {
 			return Digest{}, err
@@ -221,7 +221,7 @@ func (t *Tree) addPage(p page) error {
 			}
 			if n[0] >= 0 {
 				if part.Chunk = p.Chunks[n[0]]; part.hole() {
-					return malformed(string(pe.Path), "no chunk is called %s", part.Chunk)
+					return malformed(string(pe.Path), "no chunk is named %s", part.Chunk)
 				}
 			}
 			parts = append(parts, part)

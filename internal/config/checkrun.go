@@ -52,7 +52,7 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	if err := writable(c.Director.DataDir); err != nil {
 		need("director.data_dir", err.Error()+", want a folder that the director's user can create or write to")
 	}
-	return p
+	return append(p, c.startProblems()...)
 }
 
 // writable returns an error unless the folder can be written to or created.
@@ -79,6 +79,7 @@ func writable(dir string) error {
 // Notes warns of values that are allowed but probably mistakes. Examples are a former value of a key and an
 // agent without any of its login variables.
 func (c Config) Notes() (notes []string) {
+	notes = append(notes, c.moved...)
 	if c.Containers.Runtime == FormerRuntime {
 		notes = append(notes,
 			`containers.runtime = "auto" is "docker" now, and never plain processes: write "docker", or "process" for work that you trust`)

@@ -64,6 +64,20 @@ func TestMounts(t *testing.T) {
 	}
 }
 
+// TestRefusedProgramsOutsideTheCheckout: a relative program that leaves the checkout never works.
+func TestRefusedProgramsOutsideTheCheckout(t *testing.T) {
+	for program, refused := range map[string]bool{
+		"../agent.sh": true, "./../agent.sh": true, "a/../../agent.sh": true, "..": true,
+		"./agent.sh": false, "a/../agent.sh": false, "..agent": false, "/a/../agent.sh": false, "agent": false,
+	} {
+		_, p := text(t, "[[stage]]\nname = \"CODE\"\nrun = [\""+program+"\"]")
+		if got := p; strings.Contains(got, "stage[0].run") != refused ||
+			refused && !strings.Contains(got, "want an absolute path") {
+			t.Errorf("%s: %s", program, got)
+		}
+	}
+}
+
 func TestCheckRun(t *testing.T) {
 	noneSet := func(string) (string, bool) { return "", false }
 	allSet := func(string) (string, bool) { return "x", true }

@@ -34,6 +34,11 @@ type Config struct {
 
 	Agents *agent.Table // the built-in agents and the agents of recovery.agents_file; never nil after Load and Default
 
+	InWorkingDir bool // Director.DataDir is the former location: see settlePaths
+
+	moved   []string     // see Moved
+	doubled []twoFolders // see startProblems
+
 	assumed []policy.Bound // bounds left at their default, which a policy file or preset overrides
 }
 
@@ -43,12 +48,12 @@ type Director struct {
 	MaxWorkers int
 	MaxRetries int
 	Fleet      string
-	DataDir    string // as written; relative to the working directory
+	DataDir    string // absolute, or relative to the working directory; see settlePaths
 	// DiskWatermark is in percent. Zero disables it.
 	DiskWatermark float64
 	DiskReserve   string // see DiskReserveBytes
 	Lease         time.Duration
-	SharedDir     string // as written; DataDir if empty
+	SharedDir     string // as DataDir; if empty, DataDir itself
 	HTTPListen    string // host:port; not served if empty
 	// PageTokenEnv names a variable; PageTokenFile wins over it.
 	PageTokenEnv, PageTokenFile string
@@ -227,6 +232,7 @@ type Labels struct {
 type Escalation struct {
 	RemindAfter    time.Duration // 0 means never
 	IncidentIssues bool
+	PlainAnswers   bool // a comment without a command answers a question that the agent wrote
 }
 
 // Checkout limits the content of a checkout, and the resources of Retake's git commands on it.
@@ -256,6 +262,8 @@ type Scope struct {
 	Deny         []string            // globs
 	Allow        map[string][]string // by label: globs
 	AllowSecrets []string            // globs
+	AllowRaw     []string            // globs
+	AllowLeftOut []string            // globs
 	MaxFileBytes int
 }
 
@@ -268,6 +276,17 @@ type Worker struct {
 // Stage is one step of an attempt.
 type Stage = agent.Stage
 
+// Callers returns the configured callers by the name of the stage.
+func (c Config) Callers() map[string]string {
+	all := map[string]string{}
+	for _, s := range c.Stages {
+		if s.Caller != "" {
+			all[s.Name] = s.Caller
+		}
+	}
+	return all
+}
+
 // Recovery chooses the policy and the user's own files.
 type Recovery struct {
 	Preset               string
@@ -276,7 +295,7 @@ type Recovery struct {
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64 // 0 is unbounded
-	RulesFile            string  // as written; relative to the working directory
+	RulesFile            string
 	PolicyFile           string
 	AgentsFile           string
 }

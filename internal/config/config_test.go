@@ -41,14 +41,22 @@ func TestDefaultsHaveNoProblems(t *testing.T) {
 
 // TestDevFile: it loads, it has the real defaults, and it has every key.
 func TestDevFile(t *testing.T) {
-	c, p := Load(devFile, nil, nil)
+	t.Chdir("../..")
+	c, p := Load(Template, nil, nil) // its paths begin at the working directory
+	t.Chdir("internal/config")
 	if len(p) > 0 {
 		t.Fatal(p)
 	}
 	want := Default()
 	want.Stages = []Stage{
-		{Name: "CODE", Run: []string{"my-agent", "--headless"}, StatePaths: []string{}, Timeout: 1800 * time.Second},
-		{Name: "VALIDATE", Run: []string{"make", "test"}, StatePaths: []string{}, Timeout: 900 * time.Second},
+		{
+			Name: "CODE", Run: []string{"my-agent", "--headless"}, Paid: "always", StatePaths: []string{},
+			Timeout: 1800 * time.Second,
+		},
+		{
+			Name: "VALIDATE", Run: []string{"make", "test"}, Paid: "auto", StatePaths: []string{},
+			Timeout: 900 * time.Second,
+		},
 	}
 	want.assumed = c.assumed // the file sets them all
 	if !reflect.DeepEqual(c, want) {
@@ -102,7 +110,7 @@ func TestOrder(t *testing.T) {
 	}
 	c, p := Load(file, env, map[string]string{"director.fleet": "flag"})
 	if len(p) > 0 || c.Director.MaxWorkers != 5 || c.Director.MaxRetries != 6 || c.Director.Fleet != "flag" ||
-		c.Director.DataDir != ".retake" {
+		c.Director.DataDir != filepath.Join(filepath.Dir(file), ".retake") {
 		t.Errorf("%v, %+v", p, c.Director)
 	}
 }
@@ -231,6 +239,7 @@ func TestFilesThatAreNone(t *testing.T) {
 			strings.Contains(p.String(), "\n") {
 			t.Errorf("%s: want %q, got\n%v", path, want, p)
 		}
+		c.Director.DataDir = Default().Director.DataDir // it begins at the file's folder
 		if !reflect.DeepEqual(c, Default()) {
 			t.Errorf("%s: not the defaults", path)
 		}

@@ -18,7 +18,7 @@ const (
 )
 
 // ErrNoFile means that no configuration file was named and the default files do not exist.
-var ErrNoFile = errors.New("no configuration")
+var ErrNoFile = errors.New("config: no file found")
 
 // Found is a configuration file, and how it was found.
 type Found struct {

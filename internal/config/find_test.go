@@ -77,7 +77,7 @@ func TestSettingsSayWhereTheyComeFrom(t *testing.T) {
 		{"director.max_workers", "5", FromFile, file + ":2"},
 		{"director.fleet", `"env"`, FromEnvironment, "RETAKE_CFG_DIRECTOR_FLEET"},
 		{"director.max_retries", "9", FromFlag, ""},
-		{"director.data_dir", `".retake"`, FromDefault, ""},
+		{"director.data_dir", `"` + filepath.Join(dir, ".retake") + `"`, FromDefault, ""},
 		{"recovery.paid_call_budget", "77", FromPreset, policyFile},
 		{"stage[0].run", `["make"]`, FromFile, file + ":9"},
 		{"stage[0].timeout_seconds", "1800", FromDefault, ""},

@@ -31,9 +31,9 @@ var fleetKeys = []row{
 		at:   func(c *Config) any { return &c.Director.Fleet },
 	},
 	{
-		key: "director.data_dir", def: `".retake"`, check: notBlank, want: "a path, not empty",
-		doc: "Folder of the journal, mirrors and checkouts; relative to the working directory. With compose: the " +
-			"same absolute path inside and outside of the container.",
+		key: "director.data_dir", def: `".retake"`, check: notBlank, path: true, want: "a path, not empty",
+		doc: "Folder of the journal, mirrors and checkouts. With compose: the same absolute path inside and " +
+			"outside of the container.",
 		at: func(c *Config) any { return &c.Director.DataDir },
 	},
 	{
@@ -57,14 +57,14 @@ var fleetKeys = []row{
 			"this time without a renewal, another director leads. Unused on the embedded bus.",
 		at: func(c *Config) any { return &c.Director.Lease },
 	},
-	{key: "director.shared_dir", def: `""`, doc: "Folder of mirrors, checkouts and processes that all directors " +
+	{key: "director.shared_dir", def: `""`, path: true, doc: "Folder of mirrors, checkouts and processes that all directors " +
 		"of a fleet see under the same path, so that a successor continues running work. If empty, data_dir, " +
 		"which directors do not share.", at: func(c *Config) any { return &c.Director.SharedDir }},
 	{
 		key: "director.http_listen", def: `""`, check: validHTTPListen,
 		want: `host:port such as "127.0.0.1:8730"; may be empty`,
-		doc: "Address for HTTP without TLS: the page at /, metrics at /metrics, health at /healthz and /livez, " +
-			"and GitHub's webhooks at /webhooks/github, if they have a secret (github.webhook_secret_env or " +
+		doc: "Address for HTTP without TLS: the page at /, metrics at /metrics, health at /healthz, /readyz and " +
+			"/livez, and GitHub's webhooks at /webhooks/github, if they have a secret (github.webhook_secret_env or " +
 			"webhook_secret_file). On an address of this machine, such as 127.0.0.1, all local users can read " +
 			"the page. On other addresses people must sign in. Metrics have no password, so a public proxy must " +
 			"filter them. If empty, HTTP is off, and polls find all changes.",
@@ -78,7 +78,7 @@ var fleetKeys = []row{
 		at: func(c *Config) any { return &c.Director.PageTokenEnv },
 	},
 	{
-		key: "director.page_token_file", def: `""`, want: fileWant,
+		key: "director.page_token_file", def: `""`, path: true, want: fileWant,
 		doc: "File with that token, instead of page_token_env.",
 		at:  func(c *Config) any { return &c.Director.PageTokenFile },
 	},
@@ -96,7 +96,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.issue_claim_stale_seconds", def: "21600", unit: "seconds", min: 1, max: 4 * week,
-		doc: "A claim without progress for longer is given back. More than worker_watchdog_seconds.",
+		doc: "A claim without progress for longer is released. More than worker_watchdog_seconds.",
 		at:  func(c *Config) any { return &c.Timeouts.IssueClaimStale },
 	},
 	{
@@ -111,7 +111,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "timeouts.delivery_seconds", def: "900", unit: "seconds", min: 0.1, max: week,
-		doc: "Time for which a failing delivery is retried. Then a person is asked, and the work stays.",
+		doc: "Time for which a failing delivery is retried. After that, Retake asks a person and keeps the work.",
 		at:  func(c *Config) any { return &c.Timeouts.Delivery },
 	},
 
@@ -279,8 +279,8 @@ var fleetKeys = []row{
 		at: func(c *Config) any { return &c.Kubernetes.Namespace },
 	},
 	{
-		key: "kubernetes.kubeconfig", def: `""`, want: fileWant,
-		doc: "Kubeconfig file, relative to the working directory. If empty, the service account in a pod, " +
+		key: "kubernetes.kubeconfig", def: `""`, path: true, want: fileWant,
+		doc: "Kubeconfig file. If empty, the service account in a pod, " +
 			"elsewhere KUBECONFIG, or ~/.kube/config.",
 		at: func(c *Config) any { return &c.Kubernetes.Kubeconfig },
 	},
@@ -295,12 +295,12 @@ var fleetKeys = []row{
 		at: func(c *Config) any { return &c.Kubernetes.WorkerImage },
 	},
 	{
-		key: "kubernetes.pod_template", def: `""`, want: fileWant,
+		key: "kubernetes.pod_template", def: `""`, path: true, want: fileWant,
 		doc: "YAML file with a pod template (metadata and spec, as in a Deployment) for other fields of pods: " +
 			"runtimeClassName, nodeSelector, tolerations, affinity, priorityClassName, serviceAccountName, " +
 			"imagePullSecrets, volumes, requests of the container `worker`, labels and annotations (for Jobs as " +
-			"well). Fields that an attempt sets must not contradict it, which is verified at the start. Relative " +
-			"to the working directory.", at: func(c *Config) any { return &c.Kubernetes.PodTemplate },
+			"well). Fields that an attempt sets must not contradict it, which is verified at the start.",
+		at: func(c *Config) any { return &c.Kubernetes.PodTemplate },
 	},
 	{
 		key: "kubernetes.address", def: `""`, check: validAddress, want: "a host name or an IP address; may be empty",
@@ -323,9 +323,9 @@ var fleetKeys = []row{
 		at:   func(c *Config) any { return &c.AgentBus.URL },
 	},
 	{
-		key: "agent_bus.credentials", def: `""`, want: fileWant,
+		key: "agent_bus.credentials", def: `""`, path: true, want: fileWant,
 		doc: "Folder with the keys of the server at agent_bus.url: `director/` in the output of `director bus " +
-			"init`, relative to the working directory. An embedded server makes its keys.",
+			"init`. An embedded server makes its keys.",
 		at: func(c *Config) any { return &c.AgentBus.Credentials },
 	},
 	{

@@ -73,7 +73,7 @@ var workKeys = []row{
 		at:   func(c *Config) any { return &c.GitHub.TokenEnv },
 	},
 	{
-		key: "github.token_file", def: `""`, want: fileWant, doc: "File with the token, instead of token_env.",
+		key: "github.token_file", def: `""`, path: true, want: fileWant, doc: "File with the token, instead of token_env.",
 		at: func(c *Config) any { return &c.GitHub.TokenFile },
 	},
 	{
@@ -88,7 +88,7 @@ var workKeys = []row{
 		at:  func(c *Config) any { return &c.GitHub.InstallationID },
 	},
 	{
-		key: "github.private_key_file", def: `""`, want: fileWant, doc: "PEM file with the App's private key.",
+		key: "github.private_key_file", def: `""`, path: true, want: fileWant, doc: "PEM file with the App's private key.",
 		at: func(c *Config) any { return &c.GitHub.PrivateKeyFile },
 	},
 	{
@@ -99,7 +99,7 @@ var workKeys = []row{
 		at: func(c *Config) any { return &c.GitHub.WebhookSecretEnv },
 	},
 	{
-		key: "github.webhook_secret_file", def: `""`, want: fileWant,
+		key: "github.webhook_secret_file", def: `""`, path: true, want: fileWant,
 		doc: "File with that secret, instead of webhook_secret_env.",
 		at:  func(c *Config) any { return &c.GitHub.WebhookSecretFile },
 	},
@@ -186,6 +186,11 @@ var workKeys = []row{
 			"issue.",
 		at: func(c *Config) any { return &c.Escalation.IncidentIssues },
 	},
+	{
+		key: "escalation.plain_answers", def: "true", doc: "A comment without a command, by a person with write " +
+			"access, answers a question that the agent itself asked. With false, people can discuss it first.",
+		at: func(c *Config) any { return &c.Escalation.PlainAnswers },
+	},
 
 	{
 		key: "scope.deny", def: denyDefault, reason: faultOfGlob, want: globWant,
@@ -202,6 +207,18 @@ var workKeys = []row{
 		key: "scope.allow_secrets", def: "[]", reason: faultOfGlob, want: globWant,
 		doc: "Files that are not searched for secrets before a push, such as test data with invented secrets.",
 		at:  func(c *Config) any { return &c.Scope.AllowSecrets },
+	},
+	{
+		key: "scope.allow_raw", def: "[]", reason: faultOfGlob, want: globWant,
+		doc: "Files that are pushed raw although .gitattributes gives them a filter, such as LFS. Retake runs no " +
+			"filters, so any other such file becomes a question.",
+		at: func(c *Config) any { return &c.Scope.AllowRaw },
+	},
+	{
+		key: "scope.allow_left_out", def: "[]", reason: faultOfGlob, want: globWant,
+		doc: "Files in folders of submodules, and .git folders of nested repositories, that deliveries leave out " +
+			"without a question.",
+		at: func(c *Config) any { return &c.Scope.AllowLeftOut },
 	},
 	{
 		key: "scope.max_file_bytes", def: "10485760", unit: "bytes", min: 1, max: 100 << 20,
@@ -306,7 +323,7 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.paid_call_budget", def: "10", unit: "calls", min: -1, max: 1_000_000,
-		doc: "Runs of an agent, or of CODE with `run`, per task, including failed runs. An attempt gets the " +
+		doc: "Paid calls per task, including failed runs (see `paid` of `[[stage]]`). An attempt gets the " +
 			"rest. If 0 or left out, the preset's bound applies, if any. -1 is unlimited.",
 		at: func(c *Config) any { return &c.Recovery.PaidCallBudget },
 	},
@@ -316,21 +333,20 @@ var workKeys = []row{
 		at:  func(c *Config) any { return &c.Recovery.CostBudgetUSD },
 	},
 	{
-		key: "recovery.rules_file", def: `""`, want: fileWant,
-		doc: "TOML file with additional rules for failures, like internal/recovery/classify/rules.toml, relative " +
-			"to the working directory.", at: func(c *Config) any { return &c.Recovery.RulesFile },
+		key: "recovery.rules_file", def: `""`, path: true, want: fileWant,
+		doc: "TOML file with additional rules for failures, like internal/recovery/classify/rules.toml.",
+		at:  func(c *Config) any { return &c.Recovery.RulesFile },
 	},
 	{
-		key: "recovery.policy_file", def: `""`, want: fileWant,
+		key: "recovery.policy_file", def: `""`, path: true, want: fileWant,
 		doc: "TOML file with policy rows that override the preset, like " +
-			"internal/recovery/policy/presets/director.toml, relative to the working directory.",
+			"internal/recovery/policy/presets/director.toml.",
 		at: func(c *Config) any { return &c.Recovery.PolicyFile },
 	},
 	{
-		key: "recovery.agents_file", def: `""`, want: fileWant,
-		doc: "TOML file with additional or replaced agent profiles, like internal/agent/agents.toml, relative to " +
-			"the working directory.",
-		at: func(c *Config) any { return &c.Recovery.AgentsFile },
+		key: "recovery.agents_file", def: `""`, path: true, want: fileWant,
+		doc: "TOML file with additional or replaced agent profiles, like internal/agent/agents.toml.",
+		at:  func(c *Config) any { return &c.Recovery.AgentsFile },
 	},
 
 	{

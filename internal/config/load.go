@@ -52,17 +52,19 @@ func load(name string, data []byte, env []string, overrides map[string]string) (
 func read(name string, data []byte, env []string, overrides map[string]string) (*loader, Problems) {
 	c := Default()
 	l := &loader{
-		name: name, c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(data), set: map[string]Problem{},
+		name: name, c: &c, rows: byKey(keys(&c)), data: data, doc: tomlfile.Parse(data), set: map[string]Problem{},
 		bad: map[string]bool{},
 	}
 	for _, f := range l.doc.Faults() {
 		l.problem(l.atPosition(f.Position), "", f.Text)
 	}
 	l.table("", "", l.rows, l.doc.Values)
+	l.salvage()
 	l.environment(env)
 	for _, key := range slices.Sorted(maps.Keys(overrides)) {
 		l.text(Problem{Where: "flag", rank: rankFlag}, key, overrides[key])
 	}
+	l.settlePaths()
 	l.ownFiles()
 	l.rules()
 	c.assumed = assumed(l.set)
@@ -108,8 +110,9 @@ const (
 type loader struct {
 	name     string
 	c        *Config
-	rows     map[string]row // of c
-	doc      *tomlfile.File
+	rows     map[string]row     // of c
+	data     []byte             // of the file
+	doc      *tomlfile.File     // nil if the file cannot be read
 	set      map[string]Problem // last setting of a key
 	bad      map[string]bool
 	problems Problems
@@ -228,7 +231,7 @@ func (l *loader) unknownKey(at Problem, path, key string) {
 	case known:
 		text = "not supported yet: " + what + "; want it removed"
 	case redact.IsSecretVariable(last):
-		text += ", and secrets never stand here, want github.token_env or github.token_file"
+		text += ", and secrets do not belong here, want github.token_env or github.token_file"
 	default:
 		text += hint(key)
 	}

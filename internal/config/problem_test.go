@@ -50,6 +50,7 @@ name = "CODE"
 agent = "claude"
 alternative_model = "-x"
 resource = "github.write"
+caller = "update-check"
 state_paths = ["scratch/", "/x", "**"]
 `
 
@@ -70,7 +71,7 @@ c.toml:22:1: agent_bus.prefix: got "a.>", want words of letters, digits, _ and -
 c.toml:23:1: agent_bus.listen_port: got 70000, want an integer from 0 to 65535
 c.toml:26:33: github.repositories: element 2: got "nonsense", want "owner/name", without .git
 c.toml:27:1: github.api_url: got "ftp://x", want an http(s) URL without credentials, query and fragment
-c.toml:28:1: github.token: unknown key, and secrets never stand here, want github.token_env or github.token_file
+c.toml:28:1: github.token: unknown key, and secrets do not belong here, want github.token_env or github.token_file
 c.toml:29:12: github.labels.task: two labels are "A", want four different ones (GitHub ignores case)
 c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a separate file: github.token_env, github.token_file, containers.env_passthrough
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
@@ -78,8 +79,8 @@ c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 10000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
 c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks; may be empty
 c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots; may be empty
-c.toml:41:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", optionally with ! in front
-c.toml:41:34: stage[0].state_paths: element 3: "**": it names everything or nothing, want a glob such as ".mine/", optionally with ! in front
+c.toml:42:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", optionally with ! in front
+c.toml:42:34: stage[0].state_paths: element 3: "**": it matches all paths or none, want a glob such as ".mine/", optionally with ! in front
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
@@ -194,7 +195,14 @@ var singleProblems = map[string]string{
 		"max_seconds_behnid = 1": "did you mean policy.sync_main.max_seconds_behind?",
 	"github.trusted_authors = " +
 		"[\"OWNER\", \"member\"]": `element 2: got "member", want one of "OWNER", "MEMBER"`,
-	"timeouts.worker_watchdog_seconds = 21600":         "(21600) above timeouts.worker_watchdog_seconds (21600)",
+	"timeouts.worker_watchdog_seconds = 21600": "(21600) above timeouts.worker_watchdog_seconds (21600)",
+	codeStage + "caller = \"update-check\"": "c.toml:4:1: stage[0].caller: policy director has no row for caller " +
+		"\"update-check\", want one of review, deliver",
+	"recovery.preset = \"cortex\"\n" + codeStage + "caller = \"x\"": "policy cortex has only rows for any caller, " +
+		"remove the key or add rows with caller = \"x\" to recovery.policy_file",
+	"recovery.preset = \"prp\"\n" + codeStage + "caller = \"mcp\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]\n" +
+		"caller = \"cleanup\"\n[[stage]]\nname = \"VALIDATE\"\nrun = [\"y\"]\n": "c.toml:9:1: stage[1].caller: the " +
+		"stages VALIDATE have different callers, want one: a failure names only VALIDATE",
 	"[policy.sync_man]\nmax_commits_behind = 1":        "unknown key",
 	"[rate_limits.model]\nmax_concurrent_requests = 0": "from 1 to 1000",
 	"[stage]\nname = \"CODE\"": "c.toml:1:2: stage: got a table, " +
@@ -332,12 +340,12 @@ func TestScope(t *testing.T) {
 	}
 	for doc, want := range map[string]string{
 		`scope.deny = ["/etc"]`:           `scope.deny: element 1: "/etc": it is not relative to the work tree`,
-		`scope.deny = ["a", "**"]`:        `element 2: "**": it names everything or nothing`,
+		`scope.deny = ["a", "**"]`:        `element 2: "**": it matches all paths or none`,
 		`scope.allow = { "x" = ["[a"] }`:  `scope.allow: "x": element 1: "[a": a bracket is open`,
 		`scope.allow = { "x" = "a" }`:     `scope.allow: "x": got a text, want a list of globs`,
 		`scope.allow = { "a,b" = ["a"] }`: `want 1 to 50 characters, no comma`,
 		`scope.allow = ["a"]`:             `want a table { "label" = ["glob"] }`,
-		`scope.allow_secrets = ["../x"]`:  `it has . or .. or two slashes in it`,
+		`scope.allow_secrets = ["../x"]`:  `it contains . or .. or two slashes`,
 		`scope.max_file_bytes = 0`:        `want an integer from 1 to 104857600`,
 		`scope.max_file_byte = 1`:         `max_file_bytes`,
 	} {

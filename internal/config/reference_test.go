@@ -40,7 +40,8 @@ and the file precedes these defaults. ~director config show --origin~ shows the 
 
 The variable of ~director.max_workers~ is ~RETAKE_CFG_DIRECTOR_MAX_WORKERS~, and so on. In variables and flags, a text
 is written without quotes, a list as ~a,b~ or in TOML, a table as ~A=1,B=2~ or in TOML. Stages can only be set in the
-file. Secrets are not allowed in it.
+file. Secrets are not allowed in it. A relative path in the file begins at the file's folder (for ~config/dev.toml~:
+at the working directory), in a variable or flag at the working directory.
 
 ~director config check~ prints all problems, including missing prerequisites of ~director run~. ~director doctor~ also
 tests GitHub and the container engine ([commands](commands-configuration.md)). A running director reads its

@@ -36,15 +36,16 @@ var holds = merged(map[string][]string{
 		"policy.sync_main.max_commits_behind", "policy.sync_main.max_seconds_behind",
 		"github.poll_seconds", "github.delivery", "github.review", "github.delete_branch", "github.issue_authors",
 		"github.priorities", "github.label_caps",
-		"escalation.remind_after_seconds", "escalation.incident_issues",
-		"scope.deny", "scope.allow", "scope.allow_secrets", "scope.max_file_bytes",
+		"escalation.remind_after_seconds", "escalation.incident_issues", "escalation.plain_answers",
+		"scope.deny", "scope.allow", "scope.allow_secrets", "scope.allow_raw", "scope.allow_left_out",
+		"scope.max_file_bytes",
 		"workspace.checkpoint_seconds",
 		"worker.fix_attempts",
 		"recovery.preset", "recovery.continue_on_error", "recovery.max_consecutive_errors", "recovery.iteration_budget",
 		"recovery.paid_call_budget",
 		"recovery.cost_budget_usd", "recovery.rules_file", "recovery.policy_file", "recovery.agents_file",
 		"stage.name", "stage.run", "stage.agent", "stage.model", "stage.alternative_model", "stage.resource",
-		"stage.state_paths", "stage.timeout_seconds",
+		"stage.paid", "stage.caller", "stage.state_paths", "stage.timeout_seconds",
 	},
 	holdsAfterward: {
 		"director.fleet", "director.data_dir", "director.disk_reserve", "director.lease_seconds", "director.shared_dir",
@@ -168,8 +169,8 @@ func (c Config) together(restart []string) (all Problems) {
 	for _, p := range l.problems {
 		all = append(all, Problem{
 			Where: "reload", Key: p.Key,
-			Text: p.Text + "; it would be so until a restart, which " + strings.Join(restart, ", ") +
-				" needs: restart the director, or change that later",
+			Text: p.Text + "; " + strings.Join(restart, ", ") +
+				" needs a restart: restart the director, or change this later",
 		})
 	}
 	return all.sorted()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/circumstances/recorded"
 )
 
 // TestEveryKeySaysWhenItHolds: a key that is added has to be thought about.
@@ -140,12 +141,17 @@ func TestWordsNameKeysThatThereAre(t *testing.T) {
 			for _, cause := range []string{
 				"", "max turns", recovery.NotPushed + "a: a secret (rule x)", recovery.NotPushed + "a: " +
 					recovery.OwnSecret + "KEY", recovery.NotPushed + "a: scope.max_file_bytes",
+				recovery.NotPushed + "a: a file in the submodule b",
+				recovery.NotPushed + "a: a raw file, but .gitattributes x",
 				recovery.NotPushed + "a: scope.deny",
 			} {
-				for _, program := range []string{"./check", "check"} {
+				for _, happened := range []string{
+					"", "check-missing", "golangci-lint", "golangci-lint-process", "claude", "claude-timeout",
+					"claude-watchdog", "exit-memory",
+				} {
 					c := recovery.Case{
-						Reason: about.Reason, Stage: stage, Cause: cause, Program: program,
-						Command: program, AtOnce: func(key string) bool { named[key] = true; return true },
+						Reason: about.Reason, Stage: stage, Cause: cause, Happened: recorded.Circumstances(t, happened),
+						AtOnce: func(key string) bool { named[key] = true; return true },
 					}
 					c.Words()
 				}

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -186,9 +187,9 @@ var rules = []rule{
 		case len(c.Containers.Egress) == 0:
 			return `an empty list, want "none", or the hosts that workers may reach`
 		case len(c.Containers.Egress) > 1 && slices.ContainsFunc(c.Containers.Egress, word):
-			return "all and none stand for themselves, want one of them, or hosts only"
+			return "all and none cannot be combined, want one of them, or only hosts"
 		case !c.Containers.EgressOpen() && c.Containers.Runtime == "process":
-			return `plain processes reach whatever this machine does, want containers.runtime = "docker", or containers.egress = "all"`
+			return `plain processes reach everything that this machine reaches, want containers.runtime = "docker", or containers.egress = "all"`
 		}
 		return ""
 	}},
@@ -257,6 +258,12 @@ func duplicate(list []string) string {
 	return ""
 }
 
+// leavesCheckout reports whether a program's relative path leads out of the directory that it starts from.
+func leavesCheckout(program string) bool {
+	clean := path.Clean(program)
+	return clean == ".." || strings.HasPrefix(clean, "../")
+}
+
 // stageRules returns the checks of one stage.
 func stageRules(i int) []rule {
 	path := tomlfile.Element("stage", i)
@@ -267,6 +274,9 @@ func stageRules(i int) []rule {
 				return `no program, want run = ["make", "test"] or agent = "claude-code"`
 			case s.Agent != "" && len(s.Run) > 0:
 				return "run and agent exclude each other, want one of them"
+			case len(s.Run) > 0 && leavesCheckout(s.Run[0]):
+				return shorten(s.Run[0]) + " leaves the checkout, where stages run, so it cannot exist: " +
+					"want an absolute path, a name in PATH, or a path inside the repository"
 			}
 			return ""
 		}},
@@ -277,6 +287,10 @@ func stageRules(i int) []rule {
 			}
 			return fmt.Sprintf("no agent %s%s", shorten(name), spelling.Hint(name, c.Agents.Names()))
 		}},
+		{
+			keys:  []string{path + ".caller", "recovery.preset", "recovery.policy_file"},
+			wrong: func(c Config) string { return c.wrongCaller(c.Stages[i]) },
+		},
 		{keys: []string{path + ".alternative_model"}, wrong: func(c Config) string {
 			if s := c.Stages[i]; s.AlternativeModel != "" && s.AlternativeModel == s.Model {
 				return "the same as model, want another one"

@@ -39,7 +39,7 @@ func (s Starter) String() string {
 	}
 	b.WriteString("# Retake. Every key that is not here has its default: docs/specs/configuration.md, director " +
 		"config show --origin.\n" +
-		"# Secrets do not stand here: the token is in the variable GITHUB_TOKEN (github.token_env, " +
+		"# Secrets do not belong here: the token is in the variable GITHUB_TOKEN (github.token_env, " +
 		"github.token_file).\n\n[github]\n")
 	line("repositories", &s.Repositories, "issues with the label agent-task are worked on")
 	line("base_branch", &s.BaseBranch, "work starts from it, and pull requests go there")

@@ -3,6 +3,8 @@ package config
 import (
 	"slices"
 	"strings"
+
+	"retake/internal/bus/wire"
 )
 
 // row describes one key.
@@ -17,6 +19,7 @@ type row struct {
 	reason      func(string) string // a check that explains; it returns an empty text for a valid value
 	secretNames bool                // for a table: names in it may look like secrets, but the values are not secret
 	word        bool                // of a list: one text may stand for a list of one
+	path        bool                // of a text: a path, which in a file begins at the file's folder
 	want        string              // the allowed values, for messages
 	doc         string
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
@@ -71,6 +74,18 @@ func stageKeys(s *Stage) []row {
 			to:   &s.Resource,
 		},
 		{
+			key: "stage.paid", def: `"auto"`, allowed: []string{wire.PaidAuto, wire.PaidAlways, wire.PaidNever},
+			doc: "Runs that count against recovery.paid_call_budget. With auto, these are runs with agent or " +
+				"resource, and runs that get a lease on a model. Set always for a script that calls a model without " +
+				"a lease.", to: &s.Paid,
+		},
+		{
+			key: "stage.caller", def: `""`, want: "a caller that rows of the policy name; may be empty",
+			doc: "Caller whose rows of the policy decide the stage's failures, such as update-check with preset " +
+				"gdd. The default is start for START, agent for CODE, and otherwise stage.",
+			to: &s.Caller,
+		},
+		{
 			key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: globWant,
 			doc: "Files and folders that are not work and are never committed, unless the base branch has them, " +
 				"in addition to the known state of agents (docs/specs/agents.md). A prefix ! marks work.",
@@ -83,10 +98,12 @@ func stageKeys(s *Stage) []row {
 	}
 }
 
-// denyDefault names workflows and the files of common CI systems: they run with the repository's secrets.
+// denyDefault names workflows and the files of common CI systems, which run with the repository's secrets. .gitmodules
+// is there because its addresses decide which code a build fetches.
 const denyDefault = `[".github/workflows/", ".github/actions/", ".forgejo/workflows/", ".gitea/workflows/", "**/.gitlab-ci.yml", ".gitlab/ci/", ` +
 	`"**/Jenkinsfile", ".circleci/", ".travis.yml", "azure-pipelines.yml", ".azure-pipelines/", "bitbucket-pipelines.yml", ".buildkite/", ` +
-	`".drone.yml", ".woodpecker.yml", ".woodpecker/", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".semaphore/", ".teamcity/", ".tekton/"]`
+	`".drone.yml", ".woodpecker.yml", ".woodpecker/", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".semaphore/", ".teamcity/", ".tekton/", ` +
+	`".gitmodules"]`
 
 // associations are GitHub's values of author_association, the closest first.
 var associations = []string{

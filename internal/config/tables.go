@@ -3,6 +3,8 @@ package config
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 
 	"retake/internal/agent"
@@ -36,12 +38,43 @@ func (c Config) Tables() (t Tables, all Problems) {
 		return err
 	})
 	return t, append(all, ownFile("recovery.policy_file", c.Recovery.PolicyFile, func(data ...[]byte) (err error) {
-		t.Policy, err = policy.Preset(c.Recovery.Preset)
-		if err == nil && len(data) > 0 {
-			t.Policy, err = policy.Parse(c.Recovery.PolicyFile, t.Policy, data[0])
-		}
+		t.Policy, err = c.policy(data...)
 		return err
 	})...).sorted()
+}
+
+// policy returns the preset's policy, with the rows of a document over it.
+func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
+	p, err := policy.Preset(c.Recovery.Preset)
+	if err == nil && len(document) > 0 {
+		p, err = policy.Parse(c.Recovery.PolicyFile, p, document[0])
+	}
+	return p, err
+}
+
+// wrongCaller checks the caller of a stage. A policy file with faults is a problem already.
+func (c Config) wrongCaller(s Stage) string {
+	for _, other := range c.Stages {
+		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {
+			return "the stages " + s.Name + " have different callers, want one: a failure names only " + s.Name
+		}
+	}
+	var wrong string
+	check := func(document ...[]byte) error {
+		p, err := c.policy(document...)
+		switch {
+		case err != nil || s.Caller == "" || slices.Contains(p.Callers(), s.Caller):
+		case len(p.Callers()) == 0:
+			wrong = fmt.Sprintf("policy %s has only rows for any caller, remove the key or add rows with "+
+				"caller = %q to recovery.policy_file", p.Name(), s.Caller)
+		default:
+			wrong = fmt.Sprintf("policy %s has no row for caller %s, want one of %s", p.Name(), shorten(s.Caller),
+				strings.Join(p.Callers(), ", "))
+		}
+		return nil //nolint:nilerr // recovery.policy_file reports it
+	}
+	ownFile("recovery.policy_file", c.Recovery.PolicyFile, check)
+	return wrong
 }
 
 // ownFile passes the content of a file of [recovery] to parse. Without a file it passes no content. A problem inside of
@@ -52,7 +85,7 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 		data, err := readFile(path, tomlfile.MaxBytes)
 		if err != nil {
 			return Problems{{Key: key, Text: shorten(path) + ": " + err.Error() +
-				", want a TOML file, named relative to the working directory"}}
+				", want a TOML file; a relative path begins at the folder of the configuration"}}
 		}
 		documents = [][]byte{data}
 	}

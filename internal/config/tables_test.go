@@ -121,3 +121,21 @@ func TestTablesAreBuilt(t *testing.T) {
 		t.Errorf("%+v, %v", plan, err)
 	}
 }
+
+// TestCallersOfAPolicyFile checks that stages accept the callers of the user's rows and of the preset.
+func TestCallersOfAPolicyFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "policy.toml")
+	row := "[[row]]\non = \"*\"\ncaller = \"mine\"\nthen = \"stop\"\n"
+	if err := os.WriteFile(path, []byte(row), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	doc := "recovery.preset = \"prp\"\nrecovery.policy_file = \"" + path + "\"\n" + codeStage
+	for _, caller := range []string{"mine", "cleanup"} {
+		if c, got := text(t, doc+"caller = \""+caller+"\"\n"); got != "" || c.Callers()["CODE"] != caller {
+			t.Errorf("%s: %v, %s", caller, c.Callers(), got)
+		}
+	}
+	if _, got := text(t, doc+"caller = \"cleanupp\"\n"); !strings.Contains(got, "has no row for caller") {
+		t.Errorf("got %q", got)
+	}
+}

@@ -44,7 +44,7 @@ func (c Config) tokenPlace() secretPlace {
 func (c Config) webhookSecretPlace() secretPlace {
 	return secretPlace{
 		"webhook secret", "github.webhook_secret", c.GitHub.WebhookSecretEnv, c.GitHub.WebhookSecretFile,
-		"the text that GitHub was given as the webhook's secret",
+		"the webhook secret that is set on GitHub",
 	}
 }
 

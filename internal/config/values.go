@@ -136,3 +136,38 @@ func assumed(set map[string]Problem) []policy.Bound {
 		return false
 	})
 }
+
+// limitKeys are the keys of limits that can end an attempt.
+var limitKeys = []string{"timeouts.worker_watchdog_seconds", "containers.memory", "recovery.paid_call_budget"}
+
+// DefaultLimits returns the keys of limits with their default value, such as "stage[1].timeout_seconds" for the first
+// stage.
+func (c Config) DefaultLimits() (out []string) {
+	d := Default()
+	before := keys(&d)
+	for i, r := range keys(&c) {
+		if slices.Contains(limitKeys, r.key) && r.literal() == before[i].literal() {
+			out = append(out, r.key)
+		}
+	}
+	for i := range c.Stages {
+		for _, r := range stageKeys(&c.Stages[i]) {
+			if r.key == "stage.timeout_seconds" && r.literal() == defaultStageTimeout() {
+				out = append(out, "stage["+strconv.Itoa(i+1)+"].timeout_seconds")
+			}
+		}
+	}
+	return out
+}
+
+// defaultStageTimeout returns the default of stage.timeout_seconds as TOML.
+func defaultStageTimeout() string {
+	var s Stage
+	for _, r := range stageKeys(&s) {
+		if r.key == "stage.timeout_seconds" {
+			_ = r.setText(r.def) // a test sets all defaults
+			return r.literal()
+		}
+	}
+	return ""
+}

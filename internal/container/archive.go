@@ -15,8 +15,8 @@ import (
 // the program from its volume. Files belong to the worker's user, which may remove them. The program and Dir belong to
 // root, and Dir is sticky, so that stages, which run as the same user, cannot replace $RETAKE_WORKER.
 //
-// It contains no directories of the image, because an entry would change their owner. It contains the roots of writable
-// volumes for that very reason: a new volume belongs to root if the image has no such directory.
+// It omits directories of the image, because an entry would change their owner. For the same reason it contains the
+// roots of writable volumes, since a new volume belongs to root if the image lacks the directory.
 func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	uid, gid, err := spec.IDs()
 	if err != nil {
@@ -55,7 +55,7 @@ func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	return errors.Join(err, t.Close())
 }
 
-// openWorker opens the worker's binary on this process's host, not on the daemon's.
+// openWorker opens the worker's binary on this process's host, which may differ from the daemon's host.
 func openWorker(spec Spec) (*os.File, int64, error) {
 	f, err := os.Open(spec.WorkerBinary)
 	if err == nil {
@@ -69,6 +69,6 @@ func openWorker(spec Spec) (*os.File, int64, error) {
 	if err != nil {
 		e.Cause = err
 	}
-	e.Next = "build the worker, and name its path"
+	e.Next = "build the worker and configure its path"
 	return nil, 0, e
 }

@@ -19,7 +19,7 @@ import (
 	"retake/internal/container"
 )
 
-// answering is a server on the host that sends a word to every client.
+// answering starts a server on the host that sends a word to every client.
 func answering(t *testing.T, at string) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", at)
@@ -50,7 +50,7 @@ func addressOf(t *testing.T, name, on string) string {
 	return info.NetworkSettings.Networks[on].IPAddress
 }
 
-// bystander is a container that no director has made, and that answers at a port.
+// bystander is a container without a director, with a server at a port.
 func bystander(t *testing.T, on, port string) (address string) {
 	t.Helper()
 	s := spec(t, "answer", port)
@@ -123,9 +123,9 @@ func TestConfine(t *testing.T) {
 	})
 	bridge := "br-" + named(t, name)[0].ID[:12]
 	t.Run("reached", func(t *testing.T) { walls(t, d, name, gateway) })
-	t.Run("a relay that comes later", func(t *testing.T) {
+	t.Run("a relay that starts later", func(t *testing.T) {
 		late := bystander(t, name, "7002")
-		eventually(t, "it is let through", func() bool { return reached(t, d, "tcp "+late+":7002") != "" })
+		eventually(t, "the rules allow it", func() bool { return reached(t, d, "tcp "+late+":7002") != "" })
 	})
 	t.Run("names", func(t *testing.T) { // the engine's resolver would carry them out
 		s := spec(t, "exit", "0")
@@ -141,7 +141,7 @@ func TestConfine(t *testing.T) {
 	})
 	t.Run("removed", func(t *testing.T) {
 		if !hasTable(t, bridge) {
-			t.Error("there are no rules")
+			t.Error("rules are missing")
 		}
 		stale := "retake-br-ffffffffffff-" + engine.fleet
 		if out, err := exec.Command("nft", "add table bridge "+stale).CombinedOutput(); err != nil {
@@ -151,12 +151,12 @@ func TestConfine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if hasTable(t, bridge) || hasTable(t, "br-ffffffffffff") {
-			t.Error("rules are left")
+			t.Error("rules remain")
 		}
 	})
 }
 
-// walls: a worker reaches the doors, and no other running server.
+// walls checks that a worker reaches the doors but not the other running servers.
 func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	door, everywhere := answering(t, gateway+":0"), answering(t, "0.0.0.0:0")
 	neighbour := spec(t, "answer", "7001")
@@ -195,8 +195,8 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	}
 }
 
-// TestConfineRefused: if a confinement is impossible, no worker starts, and the error has the next step. An open
-// network is logged once.
+// TestConfineRefused: if a confinement is impossible, workers do not start, and the error has the next step. The
+// director logs an open network once.
 func TestConfineRefused(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -219,18 +219,18 @@ func TestConfineRefused(t *testing.T) {
 	}
 }
 
-// notFence is a program that puts up no rules.
+// notFence writes a program that does not install rules.
 func notFence(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "worker")
-	if err := os.WriteFile(file, []byte("\x7fELF is all there is"), 0o755); err != nil {
+	if err := os.WriteFile(file, []byte("\x7fELF and no program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return file
 }
 
-// TestFleetsShareANetwork: each fleet reaches its bus despite the other's firewall, and a closed one closes the network
-// for both.
+// TestFleetsShareANetwork: each fleet reaches its bus despite the other firewall, and one closed fleet closes the
+// network for both fleets.
 func TestFleetsShareANetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -283,7 +283,7 @@ func hasTable(t *testing.T, bridge string) bool {
 	t.Helper()
 	nft, err := exec.LookPath("nft")
 	if err != nil || os.Getuid() != 0 {
-		t.Skip("whether rules are left can be seen only by root with nft:", err)
+		t.Skip("only root with nft can list the rules:", err)
 	}
 	out, err := exec.Command(nft, "list", "tables").CombinedOutput()
 	if err != nil {

@@ -80,7 +80,7 @@ func importArchive(t *testing.T, tag string, files io.Reader, settings ...string
 	}
 }
 
-// An image can say a lot about how it wants to be run. None of it matters.
+// A spec overrides every setting of an image.
 func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -103,7 +103,7 @@ func TestImagesOwnSettingsAreOverridden(t *testing.T) {
 	}
 }
 
-// A director that is killed before the start has ended its container's input, so the container is replaced.
+// The death of a director before the start ends its container's input, so the next director replaces the container.
 func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -128,7 +128,7 @@ func TestInputAfterAnEnsureThatWasCutOff(t *testing.T) {
 	}
 }
 
-// The engine neither shows nor stores the input.
+// The engine does not show or store the input.
 func TestInputIsNowhereElse(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -170,7 +170,7 @@ func TestNetworkIsEnsuredAndReachesTheHost(t *testing.T) {
 	}
 	info, err := engine.api.NetworkInspect(t.Context(), engine.network, network.InspectOptions{})
 	if err != nil || info.Labels[container.LabelFleet] != engine.fleet {
-		t.Errorf("labels %v, %v; want the fleet's", info.Labels, err)
+		t.Errorf("labels %v, %v; want the fleet in them", info.Labels, err)
 	}
 	listener, err := net.Listen("tcp", net.JoinHostPort(gateway, "0"))
 	if err != nil {
@@ -303,7 +303,7 @@ func TestCreatedIsRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	if exit := stop(t, d, s.AttemptID); exit.Known {
-		t.Errorf("got %+v: what never ran has no end", exit)
+		t.Errorf("got %+v, want an unknown end, because the container never ran", exit)
 	}
 }
 

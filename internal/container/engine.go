@@ -74,10 +74,10 @@ func (e *engine) checkRuntime(info system.Info) error {
 	}
 	return &Error{
 		Kind: ErrSpec, Doing: "runtime " + e.oci,
-		Cause: fmt.Errorf("the engine has none of that name (%s)", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)),
+		Cause: fmt.Errorf("unknown to the engine, which has %s", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)),
 			", ")),
 		Next: fmt.Sprintf(
-			`install it and add it to the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to one that it has; "" is its default, %s`,
+			`install it and add it to the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to a runtime that it has; "" is its default, %s`,
 			cmp.Or(info.DefaultRuntime, "runc")),
 	}
 }
@@ -99,7 +99,7 @@ func (e *engine) lookup(ctx context.Context,
 	case info.Config.Labels[LabelFleet] != e.fleet:
 		return info, false, &Error{
 			Kind: ErrSpec, Doing: "container " + attemptID,
-			Cause: errors.New("a container of that name exists and is not of fleet " + e.fleet),
+			Cause: errors.New("a container of that name exists outside of fleet " + e.fleet),
 			Next:  "remove or rename it",
 		}
 	}
@@ -138,10 +138,10 @@ func (e *engine) refuseForeign(ctx context.Context) error {
 	slices.Sort(foreign)
 	return &Error{
 		Kind: ErrSpec, Doing: "open",
-		Cause: fmt.Errorf("fleet %s has containers of another director, or of a data directory that is lost (%s)",
+		Cause: fmt.Errorf("fleet %s has containers of another director, or of a lost data directory (%s)",
 			e.fleet, strings.Join(foreign, ", ")),
-		Next: fmt.Sprintf("give this director a director.fleet of its own; if no other one runs, remove them: docker "+
-			"rm -f $(docker ps -aq --filter label=%s=%s)",
+		Next: fmt.Sprintf("give this director a unique director.fleet, or, if no other director runs, remove them: "+
+			"docker rm -f $(docker ps -aq --filter label=%s=%s)",
 			LabelFleet, e.fleet),
 	}
 }
@@ -199,9 +199,9 @@ func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 	}
 }
 
-// createAside creates a container that is not an attempt. The caller removes it. The daemon completes a create even
-// if the client goes away, and nobody would own the result. So the end of ctx does not interrupt it and only fails the
-// next step.
+// createAside creates a container that is not an attempt. The caller removes it. The daemon completes a create even if
+// the client disconnects, and the result would have no owner. So the end of ctx does not interrupt it and only fails
+// the next step.
 func (e *engine) createAside(ctx context.Context, config *apicontainer.Config,
 	host *apicontainer.HostConfig,
 ) (apicontainer.CreateResponse, error) {

@@ -18,7 +18,7 @@ var (
 	// ErrDaemon means that the daemon did not answer, failed temporarily, or could not confirm an operation.
 	ErrDaemon = errors.New("container: Docker daemon")
 	// ErrHost means that this machine failed temporarily or could not confirm an operation. It is also an ErrDaemon,
-	// because the machine takes the place of the daemon for plain processes.
+	// because plain processes use the machine instead of a daemon.
 	ErrHost error = hostError{}
 	// ErrCluster means that the API of Kubernetes did not answer, failed temporarily, or could not confirm an
 	// operation. It is also an ErrDaemon.
@@ -96,10 +96,10 @@ func Transient(err error) bool {
 }
 
 const (
-	nextStartDaemon = `start Docker (e.g. "systemctl start docker"), or set DOCKER_HOST to the address of one that runs`
+	nextStartDaemon = `start Docker (e.g. "systemctl start docker"), or set DOCKER_HOST to the address of a running daemon`
 	nextPermission  = `give this user access to the socket (e.g. "usermod -aG docker $USER", then log in again), or set DOCKER_HOST to a daemon that you may use`
-	nextDisk        = `make room on the disks of director.data_dir and of Docker ("docker system df" shows what that takes)`
-	nextBusy        = `look at "docker info" and the daemon's log if this goes on`
+	nextDisk        = `make room on the disks of director.data_dir and of Docker ("docker system df" shows Docker's usage)`
+	nextBusy        = `check "docker info" and the daemon's log if this persists`
 )
 
 // failures classifies errors of the Docker client. The first match wins.
@@ -149,7 +149,7 @@ func isPermission(err error) bool {
 	return client.IsErrConnectionFailed(err) && errors.Is(err, fs.ErrPermission)
 }
 
-// refused is a permanent error that was found without the daemon.
+// refused is a permanent error that we detect without the daemon.
 func refused(doing, format string, args ...any) *Error {
 	return &Error{Kind: ErrSpec, Doing: doing, Cause: fmt.Errorf(format, args...)}
 }

@@ -10,7 +10,8 @@ import (
 	cerrdefs "github.com/containerd/errdefs"
 )
 
-// TestOnlyAFullDiskIsTheDisks: the engine's errors about a container's files do not count as the machine's.
+// TestOnlyAFullDiskIsTheDisks: the engine's errors about a container's files do not count as disk errors of the
+// machine.
 func TestOnlyAFullDiskIsTheDisks(t *testing.T) {
 	said := func(text string) error {
 		return fmt.Errorf("Error response from daemon: %s: %w", text, cerrdefs.ErrInternal)
@@ -24,7 +25,7 @@ func TestOnlyAFullDiskIsTheDisks(t *testing.T) {
 	} {
 		e := failure("start x", err)
 		if errors.Is(e, ErrDisk) != disk || !errors.Is(e, ErrDaemon) || !e.Transient {
-			t.Errorf("%v; of the disk: %t, want %t", e, !disk, disk)
+			t.Errorf("%v; disk error: %t, want %t", e, !disk, disk)
 		}
 	}
 	for code, disk := range map[syscall.Errno]bool{
@@ -33,7 +34,7 @@ func TestOnlyAFullDiskIsTheDisks(t *testing.T) {
 	} {
 		e := hostFailure("open", &os.PathError{Op: "write", Path: "/data/x", Err: code})
 		if errors.Is(e, ErrDisk) != disk || errors.Is(e, ErrHost) == disk || !e.Transient {
-			t.Errorf("%v; of the disk: %t, want %t", e, !disk, disk)
+			t.Errorf("%v; disk error: %t, want %t", e, !disk, disk)
 		}
 	}
 }

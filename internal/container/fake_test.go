@@ -151,7 +151,7 @@ func TestForeignContainerIsLeftAlone(t *testing.T) {
 			`{"Id":"c1","Name":"/at-1","Config":{"Labels":{"retake.fleet":"other"}},"State":{"Status":"running"}}`),
 	})
 	if _, err := d.Stop(t.Context(), "at-1", 0, nil); !errors.Is(err, ErrSpec) ||
-		!strings.Contains(err.Error(), "not of fleet f") {
+		!strings.Contains(err.Error(), "outside of fleet f") {
 		t.Errorf("got %v, want ErrSpec", err)
 	}
 }
@@ -198,9 +198,10 @@ func TestPullOutcomes(t *testing.T) {
 		want      string
 		transient bool
 	}{
-		{"registry says no", say(http.StatusNotFound, `{"message":"pull access denied"}`), "pull access denied", false},
+		{"registry denies access", say(http.StatusNotFound, `{"message":"pull access denied"}`), "pull access " +
+			"denied", false},
 		{
-			"registry out of reach", say(http.StatusInternalServerError, `{"message":"no such host"}`), "no such host",
+			"registry unreachable", say(http.StatusInternalServerError, `{"message":"no such host"}`), "no such host",
 			true,
 		},
 		{"fails late", say(http.StatusOK, `{"status":"Pulling"}`+"\n"+
@@ -271,8 +272,8 @@ func TestOpenRefusesNonsense(t *testing.T) {
 
 func TestLongerTailWins(t *testing.T) {
 	for _, c := range []struct{ name, logged, ring, want string }{
-		{"the file saw more", "ready bye", "ready", "ready bye"},
-		{"both are full: the file is newer", "bcd", "abc", "bcd"},
+		{"the file has more", "ready bye", "ready", "ready bye"},
+		{"both are full, but the file is newer", "bcd", "abc", "bcd"},
 		{"pushed out of the file", "", "one line", "one line"},
 	} {
 		if got := string(longer([]byte(c.logged), []byte(c.ring))); got != c.want {

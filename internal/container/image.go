@@ -30,9 +30,7 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	if client.IsErrConnectionFailed(err) || ctx.Err() != nil {
 		return failure("pull "+name, err)
 	}
-	answered := cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) ||
-		cerrdefs.IsUnauthorized(err) || cerrdefs.IsPermissionDenied(err)
-	return &Error{Kind: ErrImagePull, Transient: !answered, Doing: name, Cause: err, Next: nextImage(name)}
+	return &Error{Kind: ErrImagePull, Transient: !answered(err), Doing: name, Cause: err, Next: nextImage(name)}
 }
 
 // EnsureImage pulls an image unless the daemon has it. It fails like a pull.
@@ -53,19 +51,28 @@ func (e *engine) HasImage(ctx context.Context, name string) (bool, error) {
 	case cerrdefs.IsNotFound(err):
 		return false, nil
 	}
-	return false, failure("look for image "+name, err)
+	return false, failure("find image "+name, err)
 }
 
-// Pullable checks that the image's registry has it, without fetching it. Errors: ErrImageMissing.
-func (e *engine) Pullable(ctx context.Context, name string) error {
+// answered reports whether an error is the registry's answer.
+func answered(err error) bool {
+	return cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) || cerrdefs.IsUnauthorized(err) ||
+		cerrdefs.IsPermissionDenied(err)
+}
+
+// Pullable checks that the image's registry has it, without fetching it. It also returns whether the registry
+// answered. Errors: ErrImageMissing.
+func (e *engine) Pullable(ctx context.Context, name string) (reached bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()
 	if _, err := e.api.DistributionInspect(ctx, name, ""); err != nil {
-		return &Error{Kind: ErrImageMissing, Transient: !cerrdefs.IsNotFound(err), Doing: name, Cause: err}
+		reached = answered(err)
+		return reached, &Error{Kind: ErrImageMissing, Transient: !reached, Doing: name, Cause: err}
 	}
-	return nil
+	return true, nil
 }
 
 func nextImage(name string) string {
-	return fmt.Sprintf("build it (docker build -t %s .), or set containers.image to one that exists", name)
+	return fmt.Sprintf("build it from the folder of its Dockerfile (docker build -t %s FOLDER), or set "+
+		"containers.image to an existing image", name)
 }

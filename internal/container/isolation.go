@@ -11,8 +11,8 @@ import (
 // ringsRefusedSince is the first engine version whose system call filter refuses io_uring.
 const ringsRefusedSince = 25
 
-// Isolation describes for people the protections between a container and this engine's host, and the missing ones,
-// besides the limits of Cannot.
+// Isolation describes for people the protections between a container and this engine's host, and the missing ones.
+// Cannot has the missing limits.
 func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()
@@ -25,7 +25,7 @@ func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err erro
 			func(o string) bool { return o == name || strings.HasPrefix(o, "name="+name) })
 	}
 	if e.oci != "" {
-		holds = append(holds, fmt.Sprintf("workers run in the engine's runtime %s, as containers.oci_runtime says",
+		holds = append(holds, fmt.Sprintf("workers run in the engine's runtime %s, which is containers.oci_runtime",
 			e.oci))
 	}
 	switch {
@@ -35,14 +35,15 @@ func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err erro
 		holds = append(holds, "root in a container is not root on the host: the engine maps users (userns-remap)")
 	default:
 		lacks = append(lacks, "root in a container is root on the host: the engine has no user namespaces (workers "+
-			"never run as root and gain no privileges; userns-remap or a rootless engine adds a wall)")
+			"never run as root or gain privileges; userns-remap or a rootless engine adds another barrier)")
 	}
 	if !has("seccomp") {
 		lacks = append(lacks, "no filter of system calls: the engine has no seccomp")
 	} else if major, err := strconv.Atoi(strings.SplitN(info.ServerVersion, ".", 2)[0]); err == nil &&
 		major < ringsRefusedSince {
-		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which passes its filter of "+
-			"system calls: only the worker refuses it; Docker %d and newer do", info.ServerVersion, ringsRefusedSince))
+		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which bypasses its filter "+
+			"of system calls: only the worker refuses it; Docker %d and newer also do", info.ServerVersion,
+			ringsRefusedSince))
 	}
 	return holds, lacks, nil
 }

@@ -30,13 +30,13 @@ import (
 )
 
 // engine is the daemon of this run, used without the package, with the run's objects. All objects have the run's fleet
-// as label, so remains are found.
+// as label, which lets cleanUp find them.
 var engine struct {
 	api     *client.Client
-	why     string // no engine
+	why     string // why there is no engine
 	fleet   string // all fleets of this run begin with it
 	network string
-	image   string // FROM scratch, with nothing in it
+	image   string // FROM scratch, empty
 	probe   string
 	dir     string
 }
@@ -72,7 +72,7 @@ func (c cleaned) Run() int {
 	return code
 }
 
-// buildShared makes what tests need with an engine and without.
+// buildShared builds the files that tests need with or without an engine.
 func buildShared() (err error) {
 	engine.fleet = containertest.Name("retake-test")
 	engine.network = engine.fleet
@@ -90,7 +90,7 @@ func buildShared() (err error) {
 	return errors.Join(err, readSources("containertest/probe", "supervisor", "fence"))
 }
 
-// readSources lets go test see the sources of the probe. Otherwise it would use cached results after changes.
+// readSources shows the sources of the probe to go test, which would otherwise use cached results after changes.
 func readSources(dirs ...string) (err error) {
 	for _, dir := range dirs {
 		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -147,7 +147,7 @@ func cleanUp() (left []error) {
 	report(err)
 	for _, n := range networks {
 		if strings.HasPrefix(n.Labels[container.LabelFleet], engine.fleet) {
-			if n.Name != engine.network { // which any Ensure may have created
+			if n.Name != engine.network { // any Ensure may have created that
 				report(fmt.Errorf("network %s", n.Name))
 			}
 			report(engine.api.NetworkRemove(ctx, n.ID))
@@ -175,7 +175,7 @@ func cleanUp() (left []error) {
 	return left
 }
 
-// needDocker skips a test when no engine answers, unless the surroundings promise one.
+// needDocker skips a test when no engine answers, unless the environment promises an engine.
 func needDocker(t testing.TB) {
 	t.Helper()
 	if engine.why == "" {
@@ -228,12 +228,12 @@ func buildImage(ctx context.Context, tag string) error {
 	}
 }
 
-// ociEnv names the engine's runtime for the attempts of these tests, such as runsc; empty: the default.
+// ociEnv names the engine's runtime for the attempts of these tests, such as runsc. Empty means the default.
 const ociEnv = "RETAKE_TEST_OCI_RUNTIME"
 
 func open(t testing.TB, fleet string) *container.Docker {
 	t.Helper()
-	// Not the test's context: it has ended when things are cleaned up.
+	// The test's context has already ended when the cleanup runs.
 	d, err := container.OpenDocker(context.Background(), container.Options{
 		Fleet: fleet, Network: engine.network,
 		OCI: os.Getenv(ociEnv),
@@ -298,7 +298,7 @@ func stop(t testing.TB, d *container.Docker, attemptID string) container.Exit {
 		t.Errorf("Stop: %v", err)
 	}
 	if exists(t, attemptID) {
-		t.Errorf("%s is still there", attemptID)
+		t.Errorf("%s still exists", attemptID)
 	}
 	return exit
 }

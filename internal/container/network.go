@@ -17,8 +17,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// twinAge is how long an older network of the same name may stay hidden. The daemon checks for the name before it
-// creates a network and lists the network only when it is complete, some tenths of a second later.
+// twinAge is the time for which an older network of the same name may stay hidden. The daemon checks for the name
+// before it creates a network and lists the network only when it is complete, some tenths of a second later.
 const twinAge = time.Second
 
 // workerNetwork is the network of the workers.
@@ -41,8 +41,8 @@ type networkInUse struct {
 // EnsureNetwork creates the workers' network unless it exists. It returns its gateway, the address at which workers
 // reach the host, since they cannot reach the host's loopback. An existing bridge of that name is used, regardless of
 // its creator. Two directors that create the network concurrently, or a killed one, may leave several networks of that
-// name. All directors then choose the same one (see choose) and remove superfluous ones of their own. The gateway does
-// not change during the life of a process. Errors: ErrNetwork (permanent) if the network is unsuitable, ErrDaemon.
+// name. All directors then choose the same network (see choose) and remove their superfluous ones. The gateway does not
+// change during the life of a process. Errors: ErrNetwork (permanent) if the network is unsuitable, ErrDaemon.
 func (d *Docker) EnsureNetwork(ctx context.Context) (gateway string, err error) {
 	return d.net.ensure(ctx)
 }
@@ -83,7 +83,8 @@ func (n *workerNetwork) ensure(ctx context.Context) (gateway string, err error) 
 	}
 }
 
-// Gateway returns the gateway that EnsureNetwork would return, or "" if the network does not exist. It creates none.
+// Gateway returns the gateway that EnsureNetwork would return, or "" if the network does not exist. It does not create
+// a network.
 func (d *Docker) Gateway(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -194,7 +195,7 @@ func (n *workerNetwork) join(chosen network.Summary) (gateway string, err error)
 	if chosen.Driver != network.NetworkBridge {
 		return "", &Error{
 			Kind: ErrNetwork, Doing: n.name,
-			Cause: fmt.Errorf("it exists with driver %q, workers need %q", chosen.Driver, network.NetworkBridge),
+			Cause: fmt.Errorf("it exists with driver %q, but workers need %q", chosen.Driver, network.NetworkBridge),
 			Next: fmt.Sprintf("remove it (docker network rm %s), or set containers.network to another name",
 				n.name),
 		}
@@ -203,7 +204,7 @@ func (n *workerNetwork) join(chosen network.Summary) (gateway string, err error)
 	if err != nil {
 		return "", &Error{
 			Kind: ErrNetwork, Doing: n.name, Cause: err,
-			Next: fmt.Sprintf("remove it (docker network rm %s) and let the director make it", n.name),
+			Next: fmt.Sprintf("remove it (docker network rm %s) and let the director recreate it", n.name),
 		}
 	}
 	n.mu.Lock()
@@ -221,8 +222,8 @@ func (n *workerNetwork) used() networkInUse {
 	return n.inUse
 }
 
-// create creates the network, with its last known addresses. A conflict means that somebody else was faster, unless
-// others of the name existed before, which have different addresses.
+// create creates the network, with its last known addresses. A conflict means that another process was faster, unless
+// networks of that name existed before, with other addresses.
 func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	_, err := n.api.NetworkCreate(ctx, n.name, network.CreateOptions{
 		Driver: network.NetworkBridge, IPAM: n.used().subnet, Labels: map[string]string{LabelFleet: n.fleet},
@@ -233,8 +234,8 @@ func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	case cerrdefs.IsConflict(err):
 		return &Error{
 			Kind: ErrNetwork, Doing: n.name, Transient: true,
-			Cause: errors.New("it was removed, and another one of its name has other addresses than the bus"),
-			Next:  "restart the director: it will use the other one",
+			Cause: errors.New("it was replaced by a network of the same name without the bus's address"),
+			Next:  "restart the director, which will use the other network",
 		}
 	}
 	return failure("create network "+n.name, err)

@@ -46,7 +46,7 @@ func removeNamed(t *testing.T, name string) {
 	})
 }
 
-// openAs opens the engine for a fleet; kill it by not closing it.
+// openAs opens the engine for a fleet. A test simulates a kill by not closing it.
 func openAs(t *testing.T, fleet, name string) *container.Docker {
 	t.Helper()
 	d, err := container.OpenDocker(context.Background(), container.Options{Fleet: engine.fleet + fleet, Network: name})
@@ -81,7 +81,7 @@ func makeTwin(t *testing.T, fleet, name string) string {
 	defer answer.Body.Close()
 	said, _ := io.ReadAll(answer.Body)
 	if answer.StatusCode == http.StatusConflict {
-		t.Skipf("this engine lets nobody make a second network of one name: %s", said)
+		t.Skipf("this engine refuses a second network of the same name: %s", said)
 	}
 	if answer.StatusCode != http.StatusCreated {
 		t.Fatalf("%s: %s", answer.Status, said)
@@ -90,7 +90,7 @@ func makeTwin(t *testing.T, fleet, name string) string {
 	return id[:64]
 }
 
-// TestTwoDirectorsMakeOneNetwork: two simultaneous directors use the same network, and only that remains.
+// TestTwoDirectorsMakeOneNetwork: two simultaneous directors use the same network, and only that network remains.
 func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -109,7 +109,7 @@ func TestTwoDirectorsMakeOneNetwork(t *testing.T) {
 			t.Errorf("round %d: gateways %q, %v", round, gateways, err)
 		}
 		if all := named(t, name); len(all) != 1 {
-			t.Errorf("round %d: %d networks of one name", round, len(all))
+			t.Errorf("round %d: %d networks of the same name", round, len(all))
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestKilledWhileItMakesTheNetwork(t *testing.T) {
 		name := fmt.Sprintf("%s-killed-%d", engine.network, round)
 		removeNamed(t, name)
 		ctx, cancel := context.WithTimeout(t.Context(), after)
-		_, _ = openAs(t, "-a", name).EnsureNetwork(ctx) // it is cut off, mostly
+		_, _ = openAs(t, "-a", name).EnsureNetwork(ctx) // usually interrupted
 		cancel()
 		first, err := openAs(t, "-a", name).EnsureNetwork(t.Context())
 		if err != nil {
@@ -139,8 +139,8 @@ func TestKilledWhileItMakesTheNetwork(t *testing.T) {
 	}
 }
 
-// TestTwinsOfTheNetwork: two networks of one name are not an error. The older one is used, unless workers of this fleet
-// use another. An empty one is removed if it is ours.
+// TestTwinsOfTheNetwork: two networks of the same name are not an error. The director uses the older one, unless
+// workers of its fleet use another. It removes an empty network that it created.
 func TestTwinsOfTheNetwork(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -161,7 +161,7 @@ func TestTwinsOfTheNetwork(t *testing.T) {
 		}
 		gateway, err := openAs(t, "-a", name).EnsureNetwork(t.Context())
 		if err != nil || gateway != made.IPAM.Config[0].Gateway {
-			t.Errorf("gateway %s, %v; its worker is on %v", gateway, err, made.IPAM.Config)
+			t.Errorf("gateway %s, %v; its worker uses %v", gateway, err, made.IPAM.Config)
 		}
 	})
 	t.Run("one is empty", func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestTwinsOfTheNetwork(t *testing.T) {
 		}
 		info, err := engine.api.NetworkInspect(t.Context(), oldest, network.InspectOptions{})
 		if err != nil || gateway != info.IPAM.Config[0].Gateway {
-			t.Errorf("gateway %s, %v, want that of the oldest: %v", gateway, err, info.IPAM.Config)
+			t.Errorf("gateway %s, %v, want the gateway of the oldest network: %v", gateway, err, info.IPAM.Config)
 		}
 		var left []string
 		for _, n := range named(t, name) {
@@ -181,10 +181,10 @@ func TestTwinsOfTheNetwork(t *testing.T) {
 		}
 		if len(left) != 2 || !strings.Contains(strings.Join(left, " "), foreign) ||
 			!strings.Contains(strings.Join(left, " "), oldest) {
-			t.Errorf("left: %q, want %s and %s", left, oldest, foreign)
+			t.Errorf("remaining: %q, want %s and %s", left, oldest, foreign)
 		}
 		if exit := run(t, d, spec(t, "exit", "0")); !exit.Known || exit.ExitCode != 0 {
-			t.Errorf("a worker beside a twin: %+v", exit)
+			t.Errorf("a worker with a twin of its network: %+v", exit)
 		}
 	})
 }

@@ -35,17 +35,17 @@ func TestRuntimeOfTheEngine(t *testing.T) {
 			t.Errorf("%q: %v", runtime, err)
 		}
 		if err := d.throughHelper(t.Context(), "c1", s, true); err == nil {
-			t.Error("files went into a container that the stand-in does not have")
+			t.Error("files went into an unknown container")
 		}
 		if got := asked[s.AttemptID]; got != runtime {
 			t.Errorf("the attempt got %q, want %q", got, runtime)
 		}
 		if got, made := asked[s.AttemptID+helperSuffix]; got != "" || !made {
-			t.Errorf("the helper got %q (made: %v), want the engine's own", got, made)
+			t.Errorf("the helper got %q (created: %v), want the engine's default", got, made)
 		}
 		holds, _, err := d.Isolation(t.Context())
 		if says := strings.Contains(strings.Join(holds, "\n"), "runtime runsc"); err != nil || says != (runtime != "") {
-			t.Errorf("%q: isolation says %q, %v", runtime, holds, err)
+			t.Errorf("%q: isolation reports %q, %v", runtime, holds, err)
 		}
 		d.Close()
 	}
@@ -61,7 +61,7 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 	}{
 		{
 			say(http.StatusOK, `{"Runtimes":{"runc":{},"kata":{}},"DefaultRuntime":"kata"}`), ErrSpec, false,
-			[]string{"runtime runsc", "(kata, runc)", "containers.oci_runtime", `"" is its default, kata`},
+			[]string{"runtime runsc", "kata, runc", "containers.oci_runtime", `"" is its default, kata`},
 		},
 		{say(http.StatusInternalServerError, `{"message":"busy"}`), ErrDaemon, true, []string{"runtimes", "busy"}},
 	} {
@@ -77,7 +77,7 @@ func TestRuntimeThatTheEngineLacks(t *testing.T) {
 				t.Errorf("%q lacks %q", err, part)
 			}
 		}
-		o, _ = options(t, "process") // which only asks for remaining containers
+		o, _ = options(t, "process") // this runtime only lists remaining containers
 		o.OCI = "runsc"
 		opened(t, o)
 	}
@@ -117,7 +117,7 @@ func TestHelperIsNoWorker(t *testing.T) {
 	_ = d.throughHelper(t.Context(), "c1", goodSpec(), true)
 	for _, name := range []string{LabelFleet, LabelAttempt} {
 		if value, set := labels[name]; value != "" || !set {
-			t.Errorf("%s is %q (set: %v), want an empty one over the image's", name, value, set)
+			t.Errorf("%s is %q (set: %v), want an empty value that overrides the image", name, value, set)
 		}
 	}
 	if d.firewall.sweep(t.Context()); removed != 1 {

@@ -28,8 +28,8 @@ type Options struct {
 	Log     *zap.Logger // may be nil
 
 	SameUser bool // for processes: allow this process's user, with all its rights
-	// Hide, for processes without SameUser, lists folders and files of which workers see only their own part. Missing
-	// ones are ignored.
+	// Hide, for processes without SameUser, lists folders and files that workers must not see, except their own parts.
+	// Missing paths are ignored.
 	Hide []string
 }
 
@@ -54,10 +54,10 @@ var (
 	_ Runtime = (*Processes)(nil)
 )
 
-// Open opens the runtime that o.Runtime names. "auto", which is deprecated, means "docker", because plain processes
-// must be requested explicitly. One warning lists the limitations of the runtime.
+// Open opens the runtime that o.Runtime names. "auto" is deprecated and means "docker", because plain processes must be
+// configured explicitly. One warning lists the limitations of the runtime.
 //
-// Workers of the other runtime must not continue unnoticed beside their successors. So Open ends remaining processes
+// Workers of the other runtime must not continue unnoticed while their successors run. So Open ends remaining processes
 // before it returns Docker, and refuses "process" while containers of the fleet run.
 func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
@@ -67,7 +67,7 @@ func Open(ctx context.Context, o Options) (Runtime, error) {
 	switch o.Runtime {
 	case "auto":
 		o.Log.Warn(
-			`containers.runtime = "auto" is "docker" now: write that, or "process" for plain processes and work that you trust`)
+			`containers.runtime = "auto" is "docker" now: set that, or "process" for plain processes and work that you trust`)
 		return chooseDocker(ctx, o)
 	case "docker":
 		return chooseDocker(ctx, o)
@@ -94,7 +94,7 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	return docker, nil
 }
 
-// LeaveMachine makes sure that no worker of the fleet runs on this machine before its attempts run elsewhere. Like
+// LeaveMachine excludes that workers of the fleet still run on this machine before its attempts run elsewhere. Like
 // Open, it refuses running containers and ends plain processes.
 func LeaveMachine(ctx context.Context, o Options) error {
 	o.Log = cmp.Or(o.Log, zap.NewNop())

@@ -67,11 +67,11 @@ func TestOpenWithoutAnEngine(t *testing.T) {
 		t.Errorf("got %T", r)
 	}
 	if logs.Len() != 1 || !strings.Contains(logs.All()[0].Message, "plain processes") {
-		t.Fatalf("said %v, want one warning", logs.All())
+		t.Fatalf("logged %v, want one warning", logs.All())
 	}
 	said := logs.All()[0].ContextMap()
 	if list, ok := said["cannot"].([]any); !ok || len(list) < 5 || !strings.Contains(list[1].(string), "memory limit") {
-		t.Errorf("said %v, want the losses", said)
+		t.Errorf("logged %v, want the missing protections", said)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestPlainProcessesAreAnotherUsers(t *testing.T) {
 	}
 	o.SameUser = true
 	if r := opened(t, o); r.(*Processes).apart {
-		t.Error("it keeps them apart, although they need not be")
+		t.Error("workers are isolated despite SameUser")
 	}
 }
 
@@ -132,7 +132,7 @@ func TestOpenWithAnEngine(t *testing.T) {
 				t.Errorf("said %v", logs.All())
 			}
 			if _, err := os.Stat(filepath.Join(o.Dir, "k3v9qx2m-1")); err == nil {
-				t.Error("the earlier process is there still")
+				t.Error("the earlier process still exists")
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"retake/internal/container"
 )
 
-// line is a way to the daemon that can be cut.
+// line is a connection to the daemon that tests can cut.
 type line struct {
 	t        testing.TB
 	socket   string
@@ -109,7 +109,7 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 		select {
 		case <-changes:
 		case <-time.After(30 * time.Second):
-			t.Fatalf("%s: not watched", what)
+			t.Fatalf("%s: Watch did not report it", what)
 		}
 	}
 	await("the beginning")
@@ -123,8 +123,8 @@ func TestWatchSurvivesAnOutage(t *testing.T) {
 	}
 	l.mend()
 	await("the reconnection")
-	await("the death meanwhile, by the overlap")
-	await("the removal meanwhile, by the overlap")
+	await("the death during the outage, by the overlap")
+	await("the removal during the outage, by the overlap")
 }
 
 func TestOutageIsTransient(t *testing.T) {
@@ -153,7 +153,7 @@ func TestOutageIsTransient(t *testing.T) {
 	l.mend()
 }
 
-// A connection that breaks looks like a container's end. Output during the outage is in the log file.
+// A broken connection looks like a container's end. The log file has the output of the outage.
 func TestTailsSurviveAnOutage(t *testing.T) {
 	needDocker(t)
 	d, l := openThroughLine(t)
@@ -165,7 +165,7 @@ func TestTailsSurviveAnOutage(t *testing.T) {
 	d.AwaitBrokenStreams(s.AttemptID)
 	exit, err := d.Stop(t.Context(), s.AttemptID, 30*time.Second, nil)
 	if err != nil || string(exit.Stdout) != "ready\nbye\n" {
-		t.Errorf("got %+v, %v; want what came before and after", exit, err)
+		t.Errorf("got %+v, %v; want the output before and after", exit, err)
 	}
 }
 
@@ -185,6 +185,6 @@ func TestAdoptAfterAnOutageFollowsAgain(t *testing.T) {
 	}
 	exit, err := d.Stop(t.Context(), s.AttemptID, 30*time.Second, nil)
 	if err != nil || string(exit.Stdout) != "ready\nbye\n" {
-		t.Errorf("got %+v, %v; want everything once", exit, err)
+		t.Errorf("got %+v, %v; want all output once", exit, err)
 	}
 }

@@ -35,9 +35,9 @@ type Processes struct {
 	attempts keyedLock
 }
 
-// Names in an attempt's folder, in addition to the supervisor's.
+// Names in an attempt's folder, in addition to the supervisor's files.
 const (
-	recordFile = "attempt.json" // written last; without it the folder is of an interrupted Ensure
+	recordFile = "attempt.json" // written last, so an interrupted Ensure leaves a folder without it
 	retakeDir  = "retake"
 	homeDir    = "home"
 	tmpDir     = "tmp"
@@ -83,7 +83,7 @@ func readProcesses(o Options) (*Processes, error) {
 		if err := p.mend(dir); err != nil {
 			return nil, hostFailure("read about "+filepath.Base(dir), err)
 		}
-		// Without a record it is of an interrupted Ensure or Stop.
+		// An interrupted Ensure or Stop leaves a folder without a record.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
 			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
 				p.log.Warn("cannot remove folder of a process", zap.String("path", dir), zap.Error(err))
@@ -93,8 +93,8 @@ func readProcesses(o Options) (*Processes, error) {
 	return p, nil
 }
 
-// mend sets damaged files of an attempt's folder aside. It recreates the record, because the worker must be found
-// regardless.
+// mend sets damaged files of an attempt's folder aside. It recreates the record, because later calls must find the
+// worker.
 func (p *Processes) mend(dir string) error {
 	var r record
 	err := safefile.Load(filepath.Join(dir, recordFile), func(data []byte) error { return json.Unmarshal(data, &r) })
@@ -168,8 +168,8 @@ func (p *Processes) lookup(attemptID string) (*process, bool, error) {
 		return nil, false, hostFailure("read about "+attemptID, err)
 	case here.Fleet != p.fleet:
 		return nil, false, &Error{
-			Kind: ErrSpec, Doing: "process " + attemptID, Cause: errors.New("it exists and is not of fleet " + p.fleet),
-			Next: "stop it there, or give each fleet a data directory of its own",
+			Kind: ErrSpec, Doing: "process " + attemptID, Cause: errors.New("it exists outside of fleet " + p.fleet),
+			Next: "stop it there, or give each fleet a separate data directory",
 		}
 	}
 	return here, true, nil
@@ -182,7 +182,7 @@ func readProcess(dir string) (*process, error) {
 		err = json.Unmarshal(data, &here.record)
 	}
 	// The lock is read first, because a supervisor releases it after its last record. A supervisor that seems to have
-	// died without a record may have been started meanwhile, so the second try reads again.
+	// died without a record may just have been started, so the second try reads again.
 	for try := 0; err == nil && try < 2; try++ {
 		var errs [3]error
 		here.supervised, errs[0] = supervisor.Locked(dir)
@@ -218,7 +218,7 @@ func (h *process) state() State {
 		}
 		return StateRunning
 	case h.supervised:
-		return StateRunning // it will be in a moment
+		return StateRunning // about to run
 	default:
 		return StateCreated
 	}
@@ -239,7 +239,7 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it is being created or removed
 		}
-		if err != nil { // omitting it would claim that it does not run
+		if err != nil { // an omission would mean that it does not run
 			return nil, hostFailure("read about "+e.Name(), err)
 		}
 		if here.Fleet == p.fleet {

@@ -13,21 +13,21 @@ import (
 // CannotConfine lists for people the promises of a Spec that plain processes do not keep.
 func CannotConfine(sameUser bool) []string {
 	cannot := []string{
-		"no image: programs and files are this machine's",
-		"no memory limit: an agent can use up this machine's memory, and what the kernel then kills is not reported " +
-			"as out of memory",
+		"no image: workers use the programs and files of this machine",
+		"no memory limit: an agent can use up this machine's memory, and the kernel's kills are not reported as out " +
+			"of memory",
 		"no limit on CPUs and processes",
-		"no file system of its own: a worker reads and changes whatever its user may, /tmp is shared, read-only " +
-			"mounts can be written",
-		"no network of its own: a worker reaches whatever listens on this machine",
+		"no private file system: a worker has all file access of its user, /tmp is shared, read-only mounts are " +
+			"writable",
+		"no private network: a worker reaches all servers on this machine",
 	}
 	switch uid := os.Geteuid(); {
 	case sameUser && uid != 0:
-		cannot = append(cannot, fmt.Sprintf("no user of its own: workers run as user %d, like the director, and read "+
-			"and change its files: its journal, credentials, other checkouts, and what else is that user's", uid))
+		cannot = append(cannot, fmt.Sprintf("no separate user: workers run as user %d, like the director, and can "+
+			"read and change its journal, credentials, other checkouts and all other files of that user", uid))
 	case sameUser:
-		cannot = append(cannot, "no processes of its own: workers see those of others, and read and change other "+
-			"workers' checkouts")
+		cannot = append(cannot, "no private processes: workers see the processes of other workers, and can read and "+
+			"change their checkouts")
 	}
 	return cannot
 }
@@ -37,17 +37,17 @@ func CannotConfine(sameUser bool) []string {
 func CanKeepApart() error {
 	var why error
 	if os.Geteuid() != 0 {
-		why = fmt.Errorf("plain processes would run as the director's own user (%d): an agent could read its "+
-			"credentials and journal, and command it", os.Geteuid())
+		why = fmt.Errorf("plain processes would run as the director's user (%d): an agent could read its credentials "+
+			"and journal, and control it", os.Geteuid())
 	} else if err := tryNamespaces(); err != nil {
-		why = fmt.Errorf("plain processes cannot be kept from the director's files and from each other: this user "+
-			"may make no namespaces: %w", err)
+		why = fmt.Errorf("plain processes cannot be isolated from the director's files and from each other: this "+
+			"user may not create namespaces: %w", err)
 	}
 	if why == nil {
 		return nil
 	}
 	e := refused("open", "%w", why)
-	e.Next = `use Docker (containers.runtime = "docker"); or run the director as root, with CAP_SYS_ADMIN; or, for work that you trust with all that this user may, containers.process_same_user = true`
+	e.Next = `use Docker (containers.runtime = "docker"); or run the director as root, with CAP_SYS_ADMIN; or, for work that you trust with all rights of this user, containers.process_same_user = true`
 	return e
 }
 
@@ -65,8 +65,8 @@ func tryNamespaces() error {
 	return <-result
 }
 
-// keptApart returns the isolation of a worker, or nil without one. Of the hidden folders the worker sees its checkout,
-// its own folders and its mounts.
+// keptApart returns the isolation of a worker, or nil without one. The worker still sees its checkout, its folders and
+// its mounts within hidden folders.
 func (p *Processes) keptApart(own []string, spec Spec) *supervisor.Apart {
 	if !p.apart {
 		return nil

@@ -11,8 +11,8 @@ import (
 	"retake/internal/container"
 )
 
-// TestProcessSeesOnlyWhatIsItsOwn: it sees neither the director's files, including world-readable ones, nor other
-// attempts or their processes.
+// TestProcessSeesOnlyWhatIsItsOwn: a worker does not see the director's files, even world-readable ones, or other
+// attempts and their processes.
 func TestProcessSeesOnlyWhatIsItsOwn(t *testing.T) {
 	if err := container.CanKeepApart(); err != nil {
 		t.Skip(err)
@@ -53,7 +53,7 @@ echo mine >mine.txt && ls -A . && touch $HOME/x $TMPDIR/x && echo home`
 	said := string(exit.Stdout)
 	if exit.ExitCode != 0 || !strings.HasPrefix(said, "started\n1000\n") ||
 		!strings.HasSuffix(said, "mine.txt\nhome\n") {
-		t.Errorf("exit %d, it says %s\n%s", exit.ExitCode, said, exit.Stderr)
+		t.Errorf("exit %d, output %s\n%s", exit.ExitCode, said, exit.Stderr)
 	}
 	for line := range strings.Lines(said) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "process "); ok && name != "sh" && name != "cat" {
@@ -61,12 +61,12 @@ echo mine >mine.txt && ls -A . && touch $HOME/x $TMPDIR/x && echo home`
 		}
 	}
 	if strings.Contains(said, "of-others") {
-		t.Errorf("it reads what is others': %s", said)
+		t.Errorf("it can read files of others: %s", said)
 	}
 	if got, err := os.ReadFile(filepath.Join(mine, "mine.txt")); string(got) != "mine\n" {
-		t.Errorf("its work is not in its checkout: %q, %v", got, err)
+		t.Errorf("its checkout lacks its work: %q, %v", got, err)
 	}
 	if left, err := os.ReadFile(secret); string(left) != "of-others\n" {
-		t.Errorf("here it is %q, %v", left, err)
+		t.Errorf("outside of the worker the file contains %q, %v", left, err)
 	}
 }

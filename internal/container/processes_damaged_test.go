@@ -44,7 +44,7 @@ func TestDamagedProcessFiles(t *testing.T) {
 				t.Errorf("listed: %+v, %v", list, err)
 			}
 			if aside, _ := filepath.Glob(filepath.Join(folder, name+".damaged-*")); len(aside) != 1 {
-				t.Errorf("set aside: %q", aside)
+				t.Errorf("damaged files set aside: %q", aside)
 			}
 			if all := logs.All(); len(all) != 1 || !strings.Contains(all[0].ContextMap()["error"].(string),
 				name+".damaged-") {

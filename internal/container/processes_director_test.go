@@ -46,7 +46,7 @@ func playDirector(order string) int {
 	select {}
 }
 
-// startDirector starts one, with so many bytes of input for its worker.
+// startDirector starts a director process with an input of the given size for its worker.
 func startDirector(t *testing.T, o container.Options, s container.Spec, input int) (director *exec.Cmd, out io.Reader) {
 	t.Helper()
 	order, err := json.Marshal(map[string]any{
@@ -68,9 +68,8 @@ func startDirector(t *testing.T, o container.Options, s container.Spec, input in
 	return director, out
 }
 
-// However a director is killed while its worker waits for the input, the worker's reading ends: a container's
-// too early if it is more than pipe, daemon and socket hold together. A process has all of it from its
-// supervisor.
+// If a director is killed while its worker waits for the input, the worker still reads an end. In a container the input
+// ends too early if pipe, daemon and socket cannot hold all of it. A process gets all of it from its supervisor.
 func TestInputOfAKilledDirector(t *testing.T) {
 	const plan, tooMuch = 100 << 10, 3 << 20
 	for _, c := range []struct {
@@ -121,9 +120,9 @@ func TestProcessSurvivesItsDirector(t *testing.T) {
 	}, s, 0)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != "started\n" {
-		t.Errorf("the director said %q, %v", line, err)
+		t.Errorf("the director printed %q, %v", line, err)
 	}
-	kill(t, -director.Process.Pid, syscall.SIGKILL) // its whole group, as a terminal or a demo would
+	kill(t, -director.Process.Pid, syscall.SIGKILL) // its whole group, like a terminal or a demo
 	_ = director.Wait()
 
 	heir := openProcesses(t, engine.fleet)
@@ -133,6 +132,6 @@ func TestProcessSurvivesItsDirector(t *testing.T) {
 	awaitReady(t, s)
 	exit, err := heir.Stop(t.Context(), s.AttemptID, 30*time.Second, nil)
 	if err != nil || !exit.Known || exit.ExitCode != 0 || !exit.Killed || string(exit.Stdout) != "ready\nbye\n" {
-		t.Errorf("got %+v, %v; want all of its story", exit, err)
+		t.Errorf("got %+v, %v; want its complete output", exit, err)
 	}
 }

@@ -53,7 +53,7 @@ func checkProcess(spec Spec) error {
 		return refused(doing, "entrypoint %q: want an absolute path", spec.Entrypoint[0])
 	}
 	if len(spec.Scratch) > 0 {
-		return refused(doing, "scratch %q: a plain process has the machine's folders", spec.Scratch)
+		return refused(doing, "scratch %q: a plain process uses the machine's folders", spec.Scratch)
 	}
 	for _, m := range spec.Mounts {
 		if err := checkProcessMount(m); err != nil {
@@ -72,7 +72,8 @@ func checkProcessMount(m Mount) error {
 	case m.Volume:
 		return fmt.Errorf("mount of volume %s at %s: a plain process has no volumes", m.Source, m.Target)
 	case m.Source != m.Target:
-		return fmt.Errorf("mount of %s at %s: a plain process sees this machine's files where they are", m.Source,
+		return fmt.Errorf("mount of %s at %s: a plain process sees this machine's files only at their real "+
+			"paths", m.Source,
 			m.Target)
 	}
 	if _, err := os.Stat(m.Source); err != nil {
@@ -81,7 +82,8 @@ func checkProcessMount(m Mount) error {
 	return nil
 }
 
-// start creates the folder and starts the supervisor. The lock excludes others until no process of the attempt is left.
+// start creates the folder and starts the supervisor. The lock excludes other starts until the last process of the
+// attempt has ended.
 func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
 	doing := "start " + spec.AttemptID
@@ -126,14 +128,14 @@ func startOutcome(dir string, spec Spec) error {
 	case here.started == nil:
 		output, _ := os.ReadFile(filepath.Join(dir, supervisor.LogFile))
 		e := refused(doing, "%s %s: %s", spec.WorkerBinary, supervisor.Command, output)
-		e.Next = "is this the worker that belongs to this director?"
+		e.Next = "check that this worker belongs to this director"
 		return e
 	}
 	return nil
 }
 
-// lock takes the folder's lock, unless somebody else has started the worker meanwhile. A supervisor whose worker failed
-// to start releases the lock in a moment.
+// lock takes the folder's lock, unless another process has just started the worker. A supervisor whose worker failed to
+// start soon releases the lock.
 func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.File, running bool, err error) {
 	doing := "start " + spec.AttemptID
 	locked := false
@@ -149,7 +151,7 @@ func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.F
 		lock.Close()
 	}
 	if err == nil && !done {
-		err = hostFailure(doing, errors.New("another start of it has begun, and does not end"))
+		err = hostFailure(doing, errors.New("another process started it and has not finished"))
 	}
 	return lock, running, err
 }
@@ -201,8 +203,8 @@ func copyFiles(dir string, spec Spec) error {
 	return nil
 }
 
-// chownTree gives a folder and its content to the worker's user, the folder last. Until then no process of that user
-// can enter it to plant links.
+// chownTree gives a folder and its content to the worker's user, the folder last. So processes of that user cannot
+// enter it earlier to plant links.
 func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -241,15 +243,15 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 	defer readyWrite.Close()
 	cmd := exec.Command(spec.WorkerBinary, supervisor.Command, dir)
 	cmd.Dir, cmd.Env = "/", []string{"PATH=" + imagePath, supervisor.Marker + "=" + spec.AttemptID}
-	cmd.Stdin = bytes.NewReader(order)                                         // not in a file, due to secrets
+	cmd.Stdin = bytes.NewReader(order)                                         // a file could leak the secrets
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = readyWrite, log, []*os.File{lock} // the lock becomes supervisor.LockFD
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		ready.Close()
 		e := hostFailure(doing, err)
 		if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
-			e.Kind, e.Transient, e.Next = ErrSpec, false, "build the worker for this machine, where programs "+
-				"may be executed"
+			e.Kind, e.Transient, e.Next = ErrSpec, false, "build the worker for this machine, in a folder that "+
+				"allows execution"
 		}
 		return nil, e
 	}
@@ -257,8 +259,8 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 	return ready, nil
 }
 
-// newOrder describes the worker. Its environment consists of the spec's, the usual variables of an engine, and its own
-// home.
+// newOrder describes the worker. Its environment consists of the spec's variables, the usual variables of an engine,
+// and its home.
 func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
 	var own []string
 	for _, name := range ownFolders {

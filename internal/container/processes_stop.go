@@ -22,10 +22,11 @@ import (
 // milliseconds unless it is frozen.
 const sweepLimit = 2 * time.Second
 
-// Stop ends the attempt's worker and all its processes, determines how it ended, removes its folder, and returns when
-// no process is left. A running worker gets SIGTERM to end its stages, grace if positive, and then all get SIGKILL. A
-// frozen one is killed at once. For an absent attempt Exit.Known is false. Errors: ErrHost (transient) while a process
-// is left; ErrSpec if the attempt belongs to another fleet. The next call remembers the sent signals.
+// Stop ends the attempt's worker and all its processes, determines how it ended, removes its folder, and returns after
+// the last process has ended. A running worker gets SIGTERM to end its stages, grace if positive, and then all
+// processes get SIGKILL. A frozen worker is killed at once. For an absent attempt Exit.Known is false. Errors: ErrHost
+// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. The next call remembers the
+// sent signals.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
@@ -70,7 +71,7 @@ func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID strin
 	return exit, p.remove(here.dir)
 }
 
-// endWorker ends the worker, or at least sends everything that should end it.
+// endWorker ends the worker, or at least sends all signals for it.
 func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID string, grace time.Duration) error {
 	here := &process{}
 	ended := func() (bool, error) {
@@ -90,7 +91,7 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 	if here.started == nil {
 		return nil
 	}
-	_, _ = here.started.Supervisor.Signal(syscall.SIGCONT) // it may be frozen, too; it lives, so this is its boot
+	_, _ = here.started.Supervisor.Signal(syscall.SIGCONT) // it may also be frozen; it lives, so this is its boot
 	if grace > 0 && here.state() != StatePaused {
 		accepted, err := here.signal(syscall.SIGTERM)
 		if err != nil {
@@ -100,7 +101,7 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 		gone := false
 		if _, err := until(ctx, grace, func() (bool, error) {
 			gone, err = ended()
-			return gone || here.state() == StatePaused, err // a frozen one cannot react
+			return gone || here.state() == StatePaused, err // a frozen worker cannot react
 		}); err != nil || gone {
 			return err
 		}
@@ -114,8 +115,8 @@ func (p *Processes) endWorker(ctx context.Context, sent *sentSignals, attemptID 
 	return err
 }
 
-// killLeftovers returns when no process of an ending attempt is left. The supervisor ends them. If it is gone or does
-// not, this process does, including the supervisor.
+// killLeftovers returns after the last process of an ending attempt is gone. The supervisor ends the processes. If it
+// is gone or too slow, this process ends them, including the supervisor.
 func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 	began := time.Now()
 	var left []procfs.Process
@@ -142,7 +143,7 @@ func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 		return len(left) == 0 && !here.supervised, nil
 	})
 	if err == nil && !done {
-		err = hostFailure("stop "+attemptID, fmt.Errorf("%d processes are still there after SIGKILL", len(left)))
+		err = hostFailure("stop "+attemptID, fmt.Errorf("%d processes remain after SIGKILL", len(left)))
 	}
 	return err
 }
@@ -175,7 +176,7 @@ func (p *Processes) removeUnrecorded(attemptID string) error {
 	}
 	lock, locked, err := supervisor.Lock(dir)
 	if err != nil || !locked {
-		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("it is just being started")))
+		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("another start of it is in progress")))
 	}
 	defer lock.Close()
 	return p.remove(dir)

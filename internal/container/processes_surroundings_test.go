@@ -31,7 +31,7 @@ func TestProcessIsWhoItShouldBe(t *testing.T) {
 		}
 	}
 	if os.Geteuid() == 0 && !strings.Contains(string(exit.Stdout), "\nGroups:\t \n") {
-		t.Errorf("it has kept groups of ours: %s", exit.Stdout)
+		t.Errorf("the worker kept groups of the director: %s", exit.Stdout)
 	}
 }
 
@@ -45,7 +45,7 @@ func TestProcessEnvironment(t *testing.T) {
 	err := filepath.WalkDir(filepath.Join(processDir(), s.AttemptID),
 		func(path string, e fs.DirEntry, err error) error {
 			if errors.Is(err, fs.ErrNotExist) {
-				return nil // the supervisor writes beside us: a temporary file came and went
+				return nil // a temporary file of the supervisor
 			}
 			if err != nil || e.IsDir() || e.Name() == supervisor.StdoutFile {
 				return err
@@ -74,7 +74,7 @@ func TestProcessEnvironment(t *testing.T) {
 	}
 }
 
-// Go's module cache is made of folders that their owner may not write.
+// Go's module cache consists of folders that are read-only even for their owner.
 func TestProcessLeavesNoFolder(t *testing.T) {
 	p := openProcesses(t, engine.fleet)
 	s := begin(t, p, "readonly")
@@ -82,7 +82,7 @@ func TestProcessLeavesNoFolder(t *testing.T) {
 		t.Fatalf("got %+v", exit)
 	}
 	if _, err := os.Stat(filepath.Join(processDir(), s.AttemptID)); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("its folder is left (%v)", err)
+		t.Errorf("its folder remains (%v)", err)
 	}
 }
 
@@ -106,14 +106,14 @@ func TestProcessCutOffEnsure(t *testing.T) {
 			if exit := end(t, p, beginSpec(t, p, s)); string(exit.Stdout) != "out\n" {
 				t.Errorf("got %+v", exit)
 			}
-			if err := os.Mkdir(dir, 0o755); err != nil { // and once more, to be stopped
+			if err := os.Mkdir(dir, 0o755); err != nil { // another one, for Stop
 				t.Fatal(err)
 			}
 			if exit, err := p.Stop(t.Context(), s.AttemptID, 0, nil); err != nil || exit.Known {
 				t.Errorf("got %+v, %v", exit, err)
 			}
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-				t.Errorf("left it: %v", err)
+				t.Errorf("the folder remains: %v", err)
 			}
 		})
 	}
@@ -148,10 +148,10 @@ func TestProcessRefuses(t *testing.T) {
 		{"/no/such/checkout", func(s *container.Spec) { s.Checkout = "/no/such/checkout" }},
 		{"/no/such/worker", func(s *container.Spec) { s.WorkerBinary = "/no/such/worker" }},
 		{"belongs to this director", func(s *container.Spec) { s.WorkerBinary = "/bin/false" }},
-		{"may not pass " + closed, func(s *container.Spec) { s.Checkout = filepath.Join(closed, "in") }},
+		{"may not enter " + closed, func(s *container.Spec) { s.Checkout = filepath.Join(closed, "in") }},
 	} {
 		t.Run(c.want, func(t *testing.T) {
-			if strings.HasPrefix(c.want, "may not pass") && os.Geteuid() != 0 {
+			if strings.HasPrefix(c.want, "may not enter") && os.Geteuid() != 0 {
 				t.Skip("only root runs workers as another user")
 			}
 			s := spec(t, "exit", "0")

@@ -22,7 +22,7 @@ import (
 
 // Variables with which this test program runs itself.
 const (
-	probeEnv    = "RETAKE_TEST_PROBE"    // the probe, built already
+	probeEnv    = "RETAKE_TEST_PROBE"    // path of the built probe
 	directorEnv = "RETAKE_TEST_DIRECTOR" // an order to playDirector
 )
 
@@ -63,14 +63,14 @@ func TestProcessConformance(t *testing.T) {
 	})
 }
 
-// Other users have other rights, and other folders that they cannot remove.
+// Ordinary users have fewer rights, and cannot remove the same folders.
 func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
-		t.Skip("this run is an ordinary user's already")
+		t.Skip("this run already has an ordinary user")
 	}
 	if raced {
-		t.Skip("the same code runs with the race detector as root; which rights it has is tested without")
+		t.Skip("the race detector covers this code as root, and the run without it covers the rights")
 	}
 	self, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
@@ -113,7 +113,7 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
-// begin starts an act, which is stopped at the test's end.
+// begin starts an act and stops it at the test's end.
 func begin(t testing.TB, p *container.Processes, act ...string) container.Spec {
 	t.Helper()
 	s := spec(t, act...)
@@ -164,29 +164,29 @@ func held(t testing.TB, s container.Spec) bool {
 	return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil
 }
 
-// A supervisor can be killed. Then the worker's end is unknown, but all its processes are ended.
+// After a kill of the supervisor, the worker's end is unknown, but Stop ends all its processes.
 func TestProcessSupervisorKilled(t *testing.T) {
 	for name, act := range map[string][]string{
-		"marked":                         {"mark", "stay"},
-		"in the session of a marked one": {"session"},
+		"marked":                             {"mark", "stay"},
+		"in the session of a marked process": {"session"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openProcesses(t, engine.fleet)
 			s := begin(t, p, act...)
-			eventually(t, "it has said that it is ready", func() bool {
+			eventually(t, "the worker is ready", func() bool {
 				said, _ := os.ReadFile(filepath.Join(processDir(), s.AttemptID, supervisor.StdoutFile))
 				return string(said) == "ready\n" && held(t, s)
 			})
 			was := started(t, s.AttemptID)
 			kill(t, was.Supervisor.PID, syscall.SIGKILL)
-			eventually(t, "the worker has not outlived it", func() bool {
+			eventually(t, "the worker died with its supervisor", func() bool {
 				_, lives := was.Worker.Lives()
 				return !lives
 			})
 			if exit := end(t, p, s); exit.Known || exit.Killed || string(exit.Stdout) != "ready\n" {
-				t.Errorf("got %+v, want its output, and nothing known", exit)
+				t.Errorf("got %+v, want its output and an unknown end", exit)
 			}
-			eventually(t, "nothing of it is there", func() bool { return !held(t, s) })
+			eventually(t, "its processes are gone", func() bool { return !held(t, s) })
 		})
 	}
 }
@@ -222,7 +222,7 @@ func TestProcessFrozenWhileItIsBeingStopped(t *testing.T) {
 		}
 		stopped <- exit
 	}()
-	eventually(t, "it has got the SIGTERM", func() bool {
+	eventually(t, "the worker has received SIGTERM", func() bool {
 		said, _ := os.ReadFile(filepath.Join(processDir(), s.AttemptID, supervisor.StdoutFile))
 		return string(said) == "ready\nno\n"
 	})
@@ -278,7 +278,7 @@ func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 			}
 			exit, err := p.Stop(t.Context(), attempt, time.Minute, nil)
 			if err != nil || exit.Known || exit.Killed {
-				t.Errorf("Stop = %+v, %v; want nothing known", exit, err)
+				t.Errorf("Stop = %+v, %v; want an unknown end", exit, err)
 			}
 			if _, lives := now.Lives(); !lives {
 				t.Error("killed a bystander")

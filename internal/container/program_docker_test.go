@@ -66,24 +66,24 @@ func TestOneProgramForAll(t *testing.T) {
 	}
 	works("the second", d, spec(t, "say", "out", "-"))
 	if again := programs(t, fleet); !slices.Equal(again, first) {
-		t.Errorf("volumes %q, want %q still", again, first)
+		t.Errorf("volumes %q, want still %q", again, first)
 	}
 	if exit := run(t, d, spec(t, "writefile", container.Dir+"/x", "text")); exit.ExitCode != 98 {
-		t.Errorf("a worker could write beside its program: %d, %s", exit.ExitCode, exit.Stderr)
+		t.Errorf("a worker could write to the folder of its program: %d, %s", exit.ExitCode, exit.Stderr)
 	}
 
-	if err := engine.api.VolumeRemove(t.Context(), first[0], false); err != nil { // as a prune does
+	if err := engine.api.VolumeRemove(t.Context(), first[0], false); err != nil { // like a prune
 		t.Fatal(err)
 	}
 	works("after a prune", d, spec(t, "say", "out", "-"))
 
 	begun(t, "retake-worker-"+fleet+"-killed")
 	other := open(t, fleet) // of another process
-	works("after a process that was killed while it copied", other, spec(t, "say", "out", "-"))
+	works("after a process that was killed during the copy", other, spec(t, "say", "out", "-"))
 	if now := programs(t, fleet); len(now) != 1 || slices.Contains(now, first[0]) {
-		t.Errorf("volumes %q, want that of the new process alone", now)
+		t.Errorf("volumes %q, want only the new process's volume", now)
 	}
-	works("whose volume another process has removed", d, spec(t, "say", "out", "-"))
+	works("after another process removed the volume", d, spec(t, "say", "out", "-"))
 
 	newer := spec(t, "say", "out", "-")
 	newer.WorkerBinary = newerProgram(t)
@@ -92,7 +92,7 @@ func TestOneProgramForAll(t *testing.T) {
 	awaitReady(t, old)
 	works("a newer program", d, newer)
 	if now := programs(t, fleet); len(now) < 2 || !slices.Contains(now, first[0]) {
-		t.Errorf("volumes %q, want that of who runs, %q, and another", now, first)
+		t.Errorf("volumes %q, want %q of the running process, and another", now, first)
 	}
 	stop(t, d, old.AttemptID)
 	works("the older program", other, spec(t, "say", "out", "-"))
@@ -100,11 +100,11 @@ func TestOneProgramForAll(t *testing.T) {
 		t.Error(err)
 	}
 	if now := programs(t, fleet); len(now) > 0 {
-		t.Errorf("left: volumes %q", now)
+		t.Errorf("remaining volumes %q", now)
 	}
 }
 
-// begun writes the beginning of a program to a volume.
+// begun starts to write a program to a volume.
 func begun(t *testing.T, name string) {
 	t.Helper()
 	made, err := engine.api.ContainerCreate(t.Context(),

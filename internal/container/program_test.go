@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestWhoIsInterruptedLeavesNothing: an engine completes a container after its client disconnects, and the container
+// TestWhoIsInterruptedLeavesNothing: an engine creates a container even if its client disconnects, and the container
 // would have no owner.
 func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 	for name, try := range map[string]func(context.Context, *Docker, Spec) error{
@@ -28,7 +28,7 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 				"GET /containers/json": say(http.StatusOK, "[]"),
 				"POST /containers/create": func(w http.ResponseWriter, r *http.Request) {
 					interrupt()
-					time.Sleep(50 * time.Millisecond) // so that an asker who listens to it has gone
+					time.Sleep(50 * time.Millisecond) // so that an interruptible caller would have returned
 					say(http.StatusCreated, `{"Id":"c1"}`)(w, r)
 				},
 				"DELETE /containers/c1": func(w http.ResponseWriter, _ *http.Request) {
@@ -37,7 +37,7 @@ func TestWhoIsInterruptedLeavesNothing(t *testing.T) {
 				},
 			})
 			if err := try(ctx, d, specWithInput(t, nil)); err == nil {
-				t.Error("no error of who was interrupted")
+				t.Error("the interrupted call returned no error")
 			}
 			if removed != 1 {
 				t.Errorf("removed %d times, want once", removed)

@@ -31,14 +31,14 @@ const minMemory = 6 << 20
 type Spec struct {
 	AttemptID string // container name; letters, digits, "_.-"
 	Task      string // issue key, for people and lists
-	Image     string // any image; its settings are overridden and nothing in it is required
+	Image     string // any image, even an empty one; the spec overrides its settings
 	Workdir   string // absolute path in the container, outside of Dir
 	// Checkout is an absolute path on the daemon's host, mounted writable at Workdir. If empty, Workdir is an empty
 	// folder of User that is removed with the attempt.
 	Checkout   string
 	Entrypoint []string // argument vector of the first process, without the image's CMD
 	Files      []File   // optional; copied into Dir before the start, readable only by User
-	// Stdin is optional. It is the whole standard input of the first process, and never stored in files or arguments.
+	// Stdin is optional. It is the whole standard input of the first process. Files and arguments never contain it.
 	Stdin        []byte
 	WorkerBinary string   // static executable on this host, copied to WorkerPath; implements supervisor.Command
 	Env          []string // optional; KEY=VALUE
@@ -52,8 +52,8 @@ type Spec struct {
 	Pids     int64   // at least 1; includes threads
 	User     string  // numeric "uid" or "uid:gid", not root; need not exist in the image
 
-	// Life is optional. It is the time after which the runtime may end the attempt even without the director. Only
-	// Kubernetes does.
+	// Life is optional. After this time Kubernetes may end the attempt even without the director. Other runtimes ignore
+	// it.
 	Life time.Duration
 }
 
@@ -68,13 +68,13 @@ type Mount struct {
 	Source   string // absolute path on the daemon's host, or the name of a volume, created if absent
 	Target   string // absolute path in the container
 	ReadOnly bool
-	Volume   bool // Source is a volume; its root is given to Spec.User unless ReadOnly
+	Volume   bool // Source is a volume; its root belongs to Spec.User unless ReadOnly
 }
 
 var attemptName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
 
-// Validate refuses invalid specs before the daemon is asked. The daemon checks what depends on its host, such as paths
-// and the number of CPUs.
+// Validate refuses invalid specs before the first request. The daemon checks values that depend on its host, such as
+// paths and the number of CPUs.
 func (s Spec) Validate() error {
 	doing := "attempt " + strconv.Quote(s.AttemptID)
 	for _, c := range []struct {
@@ -113,7 +113,7 @@ func (s Spec) Validate() error {
 	}
 	for _, f := range s.Files {
 		if f.Name == "" || path.Base(f.Name) != f.Name || f.Name == path.Base(WorkerPath) {
-			return refused(doing, "file %q: want a name without a folder, other than the worker's", f.Name)
+			return refused(doing, "file %q: want a name without a folder, different from the worker's name", f.Name)
 		}
 	}
 	return nil

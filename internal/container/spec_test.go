@@ -31,7 +31,7 @@ func goodSpec() Spec {
 
 func TestSpecIsRefused(t *testing.T) {
 	if err := goodSpec().Validate(); err != nil {
-		t.Fatalf("the good one: %v", err)
+		t.Fatalf("a valid spec: %v", err)
 	}
 	for _, c := range []struct {
 		want   string // in the text
@@ -60,7 +60,7 @@ func TestSpecIsRefused(t *testing.T) {
 		{"scratch", func(s *Spec) { s.Scratch = []string{"/cache", Dir + "/x"} }},
 		{"without a folder", func(s *Spec) { s.Files[0].Name = "" }},
 		{"without a folder", func(s *Spec) { s.Files[0].Name = "../plan.json" }},
-		{"other than the worker's", func(s *Spec) { s.Files[0].Name = "worker" }},
+		{"different from the worker's name", func(s *Spec) { s.Files[0].Name = "worker" }},
 	} {
 		t.Run(c.want, func(t *testing.T) {
 			s := goodSpec()
@@ -118,7 +118,7 @@ func TestConfigConfines(t *testing.T) {
 		"streams apart":   !config.Tty,
 	} {
 		if !ok {
-			t.Errorf("%s: not so in %+v %+v", name, config, host)
+			t.Errorf("%s: not true in %+v %+v", name, config, host)
 		}
 	}
 	want := []mount.Mount{
@@ -131,7 +131,7 @@ func TestConfigConfines(t *testing.T) {
 	}
 }
 
-// TestArchiveBelongsToTheWorker, all but the program, which stages run, too.
+// TestArchiveBelongsToTheWorker checks the owner of all files. The program belongs to root, because stages also run it.
 func TestArchiveBelongsToTheWorker(t *testing.T) {
 	spec := goodSpec()
 	var buf bytes.Buffer

@@ -14,8 +14,8 @@ func TestExitDecoding(t *testing.T) {
 		want Exit
 	}{
 		{"success", ended(0), sentSignals{}, Exit{Known: true}},
-		{"its own code", ended(3), sentSignals{}, Exit{Known: true, ExitCode: 3}},
-		{"killed by somebody", ended(137), sentSignals{}, Exit{Known: true, ExitCode: 137, Signal: "SIGKILL"}},
+		{"ordinary exit code", ended(3), sentSignals{}, Exit{Known: true, ExitCode: 3}},
+		{"killed from outside", ended(137), sentSignals{}, Exit{Known: true, ExitCode: 137, Signal: "SIGKILL"}},
 		{
 			"killed by us", ended(137),
 			sentSignals{term: true, kill: true},
@@ -30,7 +30,7 @@ func TestExitDecoding(t *testing.T) {
 			Known: true, ExitCode: 143, Signal: "SIGTERM",
 			Killed: true,
 		}},
-		{"somebody's SIGTERM", ended(143), sentSignals{}, Exit{Known: true, ExitCode: 143, Signal: "SIGTERM"}},
+		{"SIGTERM from outside", ended(143), sentSignals{}, Exit{Known: true, ExitCode: 143, Signal: "SIGTERM"}},
 		{"obeyed our SIGTERM", ended(0), sentSignals{term: true}, Exit{Known: true, Killed: true}},
 		{"crash", ended(139), sentSignals{}, Exit{Known: true, ExitCode: 139, Signal: "SIGSEGV"}},
 		{"no such signal", ended(255), sentSignals{}, Exit{Known: true, ExitCode: 255}},
@@ -47,7 +47,7 @@ func TestExitDecoding(t *testing.T) {
 			sentSignals{},
 			Exit{Known: true, ExitCode: 127, StartError: "no such file"},
 		},
-		{"never started: its 0 is not a success", ending{state: StateCreated}, sentSignals{}, Exit{}},
+		{"never started, so 0 is not a success", ending{state: StateCreated}, sentSignals{}, Exit{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := c.in.exit(c.sent); !reflect.DeepEqual(got, c.want) {

@@ -56,8 +56,8 @@ func specWithInput(t *testing.T, input []byte) Spec {
 	}
 }
 
-// A busy engine can start the container before it checks whether it runs. It then keeps the connection to the input
-// until the container ends.
+// A busy engine can start the container before it checks its state. It then keeps the connection to the input until the
+// container ends.
 func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	got := make(chan string, 1)
 	d, logs := openAttached(t, func(conn net.Conn) {
@@ -68,13 +68,13 @@ func TestEngineThatNeverEndsTheInput(t *testing.T) {
 		got <- string(all)
 	})
 	d.limits.operation = 10 * time.Second
-	d.limits.input = d.limits.operation // time that is waited in parallel
+	d.limits.input = d.limits.operation // an upper bound for the wait
 	began := time.Now()
 	if err := d.Ensure(t.Context(), specWithInput(t, []byte("the plan"))); err != nil {
 		t.Errorf("Ensure: %v", err)
 	}
 	if took := time.Since(began); took > d.limits.operation/2 {
-		t.Errorf("took %v: a worker that has its input keeps nobody waiting", took)
+		t.Errorf("took %v, although the worker already had its input", took)
 	}
 	if input := <-got; input != "the plan" {
 		t.Errorf("the engine read %q", input)
@@ -84,7 +84,7 @@ func TestEngineThatNeverEndsTheInput(t *testing.T) {
 	}
 }
 
-// An unread long input is logged, and the output is still followed.
+// Ensure logs an unread long input, and still follows the output.
 func TestInputThatNobodyTakes(t *testing.T) {
 	d, logs := openAttached(t, func(net.Conn) {})
 	d.limits.operation = 2 * time.Second
@@ -96,7 +96,7 @@ func TestInputThatNobodyTakes(t *testing.T) {
 	}
 }
 
-// An engine that drops its input cannot have passed it on.
+// An engine that drops its connection has not forwarded the input.
 func TestInputThatIsDropped(t *testing.T) {
 	d, logs := openAttached(t, func(conn net.Conn) {
 		_, _ = io.ReadFull(conn, make([]byte, 1))

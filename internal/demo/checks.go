@@ -11,7 +11,7 @@ import (
 )
 
 // attemptOne is the line that the scripted agent leaves in its unfinished work of the first attempt.
-var attemptOne = regexp.MustCompile(`(?m)^// Begun in attempt [a-z2-7]{8}-1\.$`)
+var attemptOne = regexp.MustCompile(`(?m)^// Started in attempt [a-z2-7]{8}-1\.$`)
 
 // check is a property of the whole run.
 type check struct {

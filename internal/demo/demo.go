@@ -135,13 +135,12 @@ func (n *progressLog) header(s *world) {
 	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.github.URL,
 		repository)
 	if s.httpListen != "" {
-		fmt.Fprintf(n.out, "  the page     http://%s/   (what the director does)\n", s.httpListen)
+		fmt.Fprintf(n.out, "  the page     http://%s/   (the director at work)\n", s.httpListen)
 	}
 	fmt.Fprintf(n.out, "  toolchain    %s, from %s\n", s.tools.version, s.tools.root)
 	fmt.Fprintf(n.out, "  build cache  %s\n               (%s)\n", s.cache.dir, stays)
 	if s.cache.cold {
-		fmt.Fprintln(n.out, "               (it is empty: Go's standard library is built first, which takes some "+
-			"ten seconds)")
+		fmt.Fprintln(n.out, "               (it is empty, so the first build takes some ten seconds longer)")
 	}
 	fmt.Fprintln(n.out)
 }
@@ -159,7 +158,7 @@ func runScenarios(ctx context.Context, s *world, n *progressLog, live *screen, c
 		p.scenarios = append(p.scenarios, &activeScenario{scenario: x})
 	}
 	if o.Runtime == testbed.RuntimeProcess && len(o.Only) == 0 {
-		n.print("scenario 5 is left out: plain processes have no memory limit that could kill them")
+		n.print("scenario 5 is skipped, because plain processes have no memory limit")
 	}
 	s.labelIssues(chosen)
 	err := p.run(ctx)

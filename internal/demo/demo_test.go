@@ -62,9 +62,9 @@ func playAll(t *testing.T, o Options, want []int) string {
 	if slices.Sort(numbers); !slices.Equal(numbers, want) {
 		t.Errorf("lines for scenarios %v, want one each for %v", numbers, want)
 	}
-	left := strings.Contains(progress.String(), "scenario 5 is left out")
+	left := strings.Contains(progress.String(), "scenario 5 is skipped")
 	if left != (o.Runtime == testbed.RuntimeProcess) {
-		t.Errorf("it says that scenario 5 is left out: %v", left)
+		t.Errorf("it reports scenario 5 as skipped: %v", left)
 	}
 	if strings.Contains(log.String(), "demo-token") {
 		t.Error("the token is in the director's log")
@@ -77,7 +77,7 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	address := freeAddress(t)
-	out := buffer{on: map[string]func(){"the director goes on": func() {
+	out := buffer{on: map[string]func(){"the director continues": func() {
 		go func() {
 			defer cancel()
 			served(t, "http://"+address+"/metrics", "retake_leader 1")

@@ -82,7 +82,7 @@ func (d *directorProcess) snapshot(ctx context.Context) (s wire.Snapshot, ok boo
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()
 	s, err := operator.AskSnapshot(ctx, d.dataDir)
-	return s, err == nil && s.Director.Phase != "UNRESPONSIVE"
+	return s, err == nil && operator.Decides(s.Director.Phase)
 }
 
 // errDirector means that the director ended unexpectedly.

@@ -112,6 +112,6 @@ func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *li
 		testbed.Person)
 	if r.require(len(failed) == 1, "the check failed at %q, want one commit", failed); len(failed) == 1 {
 		_, err := testbed.Git(l.bare, "merge-base", "--is-ancestor", failed[0], pull.HeadSHA)
-		r.require(err == nil, "the branch did not only move forward from %s to %s", failed[0], pull.HeadSHA)
+		r.require(err == nil, "the branch moved from %s to %s without a fast-forward", failed[0], pull.HeadSHA)
 	}
 }

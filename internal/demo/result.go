@@ -104,7 +104,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	ended := slices.ContainsFunc(all, func(x testbed.Event) bool {
 		return x.Action == "die" && x.At.After(l.at) && x.At.Before(l.until.Add(-scaled(heardWithin, j.slowness)))
 	})
-	r.require(j.late || meanwhile || !ended, "a worker ended during the pause and was heard too late")
+	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
 }
 
 // scaled is a duration of an idle machine on a slower machine.

@@ -312,7 +312,7 @@ func (r *run) keepRunning(ctx context.Context) error {
 	defer func() { _ = r.director.Stop() }()
 	director, config, data := r.director.Argv[0], r.world.config(), r.world.data()
 	fmt.Fprintf(r.out, `
-the director goes on until Ctrl-C; then everything is removed
+the director continues until Ctrl-C; then the demo removes everything
   issues       %s/%s
                (give one of them the label %s: the agent knows issues 1 to 13 only, and fails at any other)
   its data     %s

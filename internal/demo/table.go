@@ -21,6 +21,12 @@ func writeJSON(out io.Writer, results []result) error {
 	return nil
 }
 
+// legend explains the columns that do not explain themselves.
+const legend = `
+SECONDS: from the poll that found the issue until its final state. The scripts of the agents need most of them.
+AS PROMISED: attempts, verdicts, state, labels, comments and files are exactly those that the scenario lists.
+`
+
 // writeTable writes the table for people, with a line for each verdict. Below it come the differences from the
 // promises.
 func writeTable(out io.Writer, results []result) {
@@ -46,6 +52,7 @@ func writeTable(out io.Writer, results []result) {
 	for l := range strings.Lines(table.String()) {
 		fmt.Fprintln(out, strings.TrimRight(l, " \n"))
 	}
+	fmt.Fprint(out, legend)
 	for _, r := range results {
 		for _, w := range r.wrong {
 			fmt.Fprintf(out, "%s: %s\n", r.Issue, w)

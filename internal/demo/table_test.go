@@ -25,6 +25,9 @@ func TestTable(t *testing.T) {
 #7      worker killed mid-stage             2          worker_lost: restart_worker   Done      6.4       yes
                                                        worker_lost: escalate
 #1      a patch that makes the tests pass   1          -                             Blocked   12.0      NO
+
+SECONDS: from the poll that found the issue until its final state. The scripts of the agents need most of them.
+AS PROMISED: attempts, verdicts, state, labels, comments and files are exactly those that the scenario lists.
 demo/widgets#1: it ended Blocked, want Done
 `
 	if out.String() != want {

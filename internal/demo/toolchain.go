@@ -25,8 +25,8 @@ type toolchain struct {
 func findToolchain(ctx context.Context) (toolchain, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOVERSION").Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return toolchain{}, errors.New("demo: no go program: the demo's repository is tested with the host's Go " +
-			"toolchain; install Go (https://go.dev/dl) and have it in PATH")
+		return toolchain{}, errors.New("demo: no go program, which tests the demo's repository: install the Go " +
+			"toolchain (https://go.dev/dl) and add it to PATH")
 	}
 	if err != nil {
 		return toolchain{}, fmt.Errorf("demo: go env: %w", err)

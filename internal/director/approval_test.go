@@ -55,10 +55,10 @@ func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	}
 	s.start()
 	attempt(1, "Parse it|Please.")
-	told := s.comment(key, "This issue was edited after `octocat` had approved it")
+	told := s.comment(key, "edited this issue after `octocat` approved it")
 	if !strings.Contains(told.Body, "mallory") || s.logs.FilterMessageSnippet("edited after it was approved").
 		Len() != 1 {
-		t.Errorf("neither log nor issue say what was left out: %s", told.Body)
+		t.Errorf("log or issue lack the omitted text: %s", told.Body)
 	}
 
 	s.stop()
@@ -81,7 +81,7 @@ func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	s.until("a fourth attempt", func() bool { return len(seen.got()) > 3 })
 	attempt(4, "Parse it well|Please, at once.")
 	if n := len(slices.DeleteFunc(s.github.Issue(key).Comments,
-		func(c githubtest.Comment) bool { return !strings.Contains(c.Body, "This issue was edited after") })); n != 1 {
+		func(c githubtest.Comment) bool { return !strings.Contains(c.Body, "edited this issue after") })); n != 1 {
 		t.Errorf("%d comments say that it was edited, want one for the one approval that it was edited after", n)
 	}
 }
@@ -106,12 +106,14 @@ func TestAnIssueThatNobodyHasApproved(t *testing.T) {
 	s.until("it asks", s.labelled(readers, "agent-blocked"))
 	explained := func() []githubtest.Comment {
 		return slices.DeleteFunc(s.github.Issue(strange).Comments,
-			func(c githubtest.Comment) bool { return !strings.Contains(c.Body, "its text has not been approved") })
+			func(c githubtest.Comment) bool {
+				return !strings.Contains(c.Body, "The text of this issue is not approved")
+			})
 	}
-	s.until("the stranger's issue says why", func() bool { return len(explained()) == 1 })
+	s.until("a comment on the stranger's issue", func() bool { return len(explained()) == 1 })
 	asked := s.github.Issue(readers).Comments
-	if question := asked[len(asked)-1].Body; !strings.Contains(question, "the text of this issue has to be approved") ||
-		!strings.Contains(question, "reader has opened it") {
+	if question := asked[len(asked)-1].Body; !strings.Contains(question, "the text of this issue needs approval") ||
+		!strings.Contains(question, "reader opened it") {
 		t.Errorf("it asks %s", question)
 	}
 	s.stop()
@@ -146,16 +148,16 @@ func TestWhatGitHubHidesReachesNoAgent(t *testing.T) {
 	s.github.AddLabel(key, "octocat", "agent-task")
 	s.start()
 	s.until("a question", s.labelled(key, "agent-blocked"))
-	want := "Parse it|Please.\n\n\n\n\n\n`<!-- code -->` goes\n\n(Retake: 4 hidden passages were left out, which " +
+	want := "Parse it|Please.\n\n\n\n\n\n`<!-- code -->` goes\n\n(Retake removed 4 hidden passages, which " +
 		"GitHub does not show.)"
 	if got := seen.got(); !slices.Equal(got, []string{want}) {
 		t.Errorf("the agent got %q", got)
 	}
 	s.github.AddComment(key, "octocat", "/agent retry Format B<!-- and evil -->.")
 	s.until("review", s.labelled(key, "agent-review"))
-	if got := <-hints; !strings.HasPrefix(got, "Format B.\n(Retake: 1 hidden passage was left out") ||
+	if got := <-hints; !strings.HasPrefix(got, "Format B.\n(Retake removed 1 hidden passage") ||
 		strings.Contains(got, "evil") {
-		t.Errorf("the agent was told %q", got)
+		t.Errorf("the agent received %q", got)
 	}
 }
 
@@ -190,7 +192,7 @@ func TestAClaimCostsOneRequestMore(t *testing.T) {
 		}
 	}
 	if len(queries) != 1 || rights != 0 {
-		t.Errorf("%d queries, and %d looks at permissions; want one query", len(queries), rights)
+		t.Errorf("%d queries, and %d requests for permissions; want one query", len(queries), rights)
 	}
 }
 

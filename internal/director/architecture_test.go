@@ -115,7 +115,7 @@ func TestSixQuestionsTakeThreeHops(t *testing.T) {
 }
 
 // shared matches the parts of the director that all parts may import.
-var shared = regexp.MustCompile(`^retake/internal/director/(disk|failure|inforce|loop|operator|reports|view)\b`)
+var shared = regexp.MustCompile(`^retake/internal/director/(disk|failure|inforce|internal/witness|loop|operator|reports|view)\b`)
 
 // joins lists further imports of parts.
 var joins = map[string][]string{

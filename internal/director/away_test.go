@@ -118,7 +118,7 @@ var outages = map[string]outage{
 	"while it delivers": {tooLate, func(s *harness, r *roads, key string, finish func()) {
 		s.start()
 		s.until("running", func() bool { return s.runtime.running(key) != "" })
-		s.until("the claim's comment says so", func() bool {
+		s.until("the claim's comment names the outage", func() bool {
 			c := s.github.Issue(key).Comments
 			return len(c) == 1 && len(s.labels(key)) == 1
 		})
@@ -182,7 +182,7 @@ func (o outage) happens(t *testing.T, polled bool) {
 	s.until("review", s.labelled(key, "agent-review"))
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
 	if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
-		t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
+		t.Errorf("verdicts %q, attempts %q; want no verdict and one attempt", v, s.runtime.attempts())
 	}
 	lasted, down := lost[len(lost)-1].Sub(lost[0]), 3
 	// an answered read in between restarts the count of three
@@ -214,7 +214,7 @@ func TestGitHubAwayAcrossARestart(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
 	way := &roads{how: refused}
-	s.transport, s.firstProbe = way, 20*time.Second
+	s.transport, s.firstProbe = way, 8*time.Second
 	key := s.github.CreateIssue(repo, "octocat", "All the same", "", "agent-task")
 	way.close(nil)
 	s.start()

@@ -46,9 +46,9 @@ func perSecond(n int, do func()) float64 {
 	return float64(n) / time.Since(began).Seconds()
 }
 
-// benchReplay reads a journal of so many facts, in batches of one record to most. It reads as a director does at its
-// start, and as a consumer that discards the records. A part of the journal is also read as directors once did, with
-// one request per batch and encoding/json.
+// benchReplay reads a journal with this number of facts. A batch has 1 to most records. It reads as a director does at
+// its start, and as a consumer that discards the records. A part of the journal is also read as directors once did,
+// with one request per batch and encoding/json.
 func benchReplay(t *testing.T, facts, most int) {
 	// it does not sync, so that the journal is written fast
 	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
@@ -63,7 +63,7 @@ func benchReplay(t *testing.T, facts, most int) {
 	})
 	began := time.Now()
 	fleet.run(t, facts)
-	t.Logf("written in %s: %d facts of %d tasks, %d of which are not over, in %d records in %d batches, %d MB",
+	t.Logf("written in %s: %d facts of %d tasks (%d unfinished), in %d records in %d batches, %d MB",
 		time.Since(began).Round(time.Second),
 		fleet.facts, fleet.issues, len(fleet.d.Machine().Tasks()), records, fleet.seq, bytes/1e6)
 
@@ -77,7 +77,7 @@ func benchReplay(t *testing.T, facts, most int) {
 	was, err := fleet.d.Machine().Snapshot()
 	must(t, err)
 	if h.Head != b.Journal().Head() || string(is) != string(was) {
-		t.Fatal("what is read is not what was written")
+		t.Fatal("the state read differs from the state written")
 	}
 	verified := perSecond(fleet.facts, func() {
 		n, err := b.Journal().VerifyLive(t.Context(), fleet.seq, 0)
@@ -258,7 +258,7 @@ func (f *foundFleet) parts() {
 	_, err = m.Snapshot()
 	lap("a snapshot is made", err)
 	_, err = b.Journal().VerifyLive(t.Context(), at.Seq, 0)
-	lap("what is before it is verified", err)
+	lap("earlier batches verified", err)
 	lap("closed", b.Close(t.Context()))
 	t.Log(strings.Join(took, ", "))
 }

@@ -65,7 +65,7 @@ func TestBenchDecisions(t *testing.T) {
 	}
 }
 
-// medianRate returns the median of so many measurements.
+// medianRate measures a number of times and returns the median.
 func medianRate(times int, measure func() float64) float64 {
 	all := make([]float64, times)
 	for i := range all {
@@ -83,7 +83,7 @@ func decisionGoal(synced bool) bench.Goal {
 		g.AtLeast = 0.1
 	} else if !synced {
 		g.Limit = "processor time: the raw bus moves a message in some 15 µs of it, on all cores; a decision takes " +
-			"some 45, of which 15 are the bus's, 13 to read the text of the failure, " +
+			"some 45: 15 for the bus, 13 for reading the text of the failure, " +
 			"9 for decoding, signatures and secrets, and 8 to decide and write it down"
 	}
 	return g
@@ -290,7 +290,7 @@ func (x *decisionBench) drain(synced bool, reports int) float64 {
 	select {
 	case <-done:
 	case <-time.After(patience.For(2 * time.Minute)):
-		x.Errorf("%d reports are left", left.Load())
+		x.Errorf("%d reports remain", left.Load())
 	}
 	took := time.Since(began)
 	stop()

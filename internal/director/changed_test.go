@@ -71,9 +71,9 @@ func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 	s.github.Close(closed, "octocat")
 	s.until("the closed one is stopped", func() bool { return s.runtime.running(closed) == "" })
 	close(goOn)
-	s.until("what ran is delivered", s.labelled(running, "agent-review"))
+	s.until("the running task is delivered", s.labelled(running, "agent-review"))
 	s.until("it is polled no more", func() bool {
-		return s.logs.FilterMessageSnippet("a repository is not polled any more").Len() > 0
+		return s.logs.FilterMessageSnippet("stopped polling a repository").Len() > 0
 	})
 	for _, key := range []string{waits, late} {
 		if i := s.github.Issue(key); !slices.Equal(i.Labels, []string{"agent-task"}) || len(i.Comments) > 0 ||
@@ -82,7 +82,7 @@ func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 		}
 	}
 	if l := s.said(waits); !strings.Contains(l[0], "the unclaimed issue is dropped") {
-		t.Errorf("said of what waits: %q", l)
+		t.Errorf("the waiting task's history: %q", l)
 	}
 }
 
@@ -121,8 +121,8 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 		return len(s.transitions(one, "Done"))+
 			len(s.transitions(one, "InReview")) > 0
 	})
-	s.until("under the new name alone", s.labelled(one, "bot-review"))
-	s.until("nothing is left on the other", s.labelled(two))
+	s.until("only labels with the new name", s.labelled(one, "bot-review"))
+	s.until("no label on the other issue", s.labelled(two))
 }
 
 // waitsFor is the text of `director tasks` about an issue.

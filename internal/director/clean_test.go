@@ -39,13 +39,13 @@ func newCleanHarness(t *testing.T, play, judge func(ctx context.Context, a *fake
 
 // refuse reports that VALIDATE has failed.
 func (a *fakeWorker) refuse(ctx context.Context, said string) int {
-	err := a.client.Report(ctx, &wire.WorkerError{
+	err := a.client.Report(ctx, asserted(wire.WorkerError{
 		ErrorID: a.plan.WorkerID + "/VALIDATE-1", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,
 		IssueNumber: a.plan.Issue.Number,
 		Attempt:     a.plan.Attempt, Stage: wire.StageValidate, ErrorType: "tests_failed",
 		Message: "VALIDATE: make returned exit code 2", ExitCode: new(2),
 		LastStdoutTail: said,
-	})
+	}))
 	if err != nil {
 		return 2
 	}
@@ -111,7 +111,7 @@ func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); !slices.Equal(v, []string{"tests_failed"}) {
-		t.Errorf("verdicts %q; want tests_failed alone", v)
+		t.Errorf("verdicts %q; want only tests_failed", v)
 	}
 	if len(agents) != 2 || len(judges) != 2 {
 		t.Fatalf("%d attempts of agents, %d validations; want two and two", len(agents), len(judges))
@@ -123,7 +123,7 @@ func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 	}
 	if r := agents[1].plan.Rejected; agents[0].plan.Rejected != nil || r == nil || r.ExitCode != 2 ||
 		!strings.Contains(r.StdoutTail, "--- FAIL: TestParse") {
-		t.Errorf("the agents were told %+v, then %+v", agents[0].plan.Rejected, r)
+		t.Errorf("the agents received %+v, then %+v", agents[0].plan.Rejected, r)
 	}
 	if f := agents[1].plan.AttemptFile; f.Action != "fix_attempt" || len(f.EarlierFailures) != 1 ||
 		f.EarlierFailures[0].Stage != "VALIDATE" {
@@ -162,7 +162,7 @@ func TestWorkThatChangesAfterItsValidationIsValidatedAgain(t *testing.T) {
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
 	if !slices.Equal(saw, []string{"false", "true"}) {
-		t.Errorf("the validations saw what came late: %q; want the second alone", saw)
+		t.Errorf("validations that saw the late change: %q; want only the second", saw)
 	}
 	if v := s.verdicts(key); !slices.Equal(v, []string{"validation"}) {
 		t.Errorf("verdicts %q", v)
@@ -172,7 +172,7 @@ func TestWorkThatChangesAfterItsValidationIsValidatedAgain(t *testing.T) {
 	}
 }
 
-// The agent is not asked again if the director ends while the clean container runs, or if the validation is killed.
+// The agent does not run again if the director ends while the clean container runs, or if the validation is killed.
 func TestValidationSurvivesTheDirectorAndIsRepeated(t *testing.T) {
 	t.Parallel()
 	began := make(chan string, 4)
@@ -217,7 +217,7 @@ func TestPlainProcessesCannotValidateCleanly(t *testing.T) {
 		WorkerBinary: filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"),
 	})
 	if err == nil || !strings.Contains(err.Error(), `worker.validate = "fresh" needs containers`) {
-		t.Errorf("%v; want a refusal that says why", err)
+		t.Errorf("%v; want a refusal with its reason", err)
 	}
 }
 

@@ -25,18 +25,19 @@ func TestQuestionIsAnswered(t *testing.T) {
 			heard <- a.plan.AttemptFile.Hints
 			return a.work(ctx)
 		}
-		err := a.client.Report(ctx, &wire.WorkerError{
+		err := a.client.Report(ctx, asserted(wire.WorkerError{
 			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
 			Stage:   wire.StageCode,
 			Attempt: a.plan.Attempt, ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks",
 			Question: "Format A or B?",
-		})
+		}))
 		if err != nil {
 			return 1
 		}
 		return 0
 	})
 	s.github.AddUser("passerby", "")
+	s.config.Escalation.PlainAnswers = false // the first comment only adds to the answer
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 	s.start()
 	s.until("blocked", s.labelled(key, "agent-blocked"))
@@ -145,7 +146,7 @@ func TestOrphansAreGivenBackWithoutARestart(t *testing.T) {
 	s.github.AddLabel(labelled, "retake-bot", "agent-claimed")
 	reserved := s.github.CreateIssue(repo, "octocat", "A person's label", "")
 	s.github.AddLabel(reserved, "octocat", "agent-claimed")
-	s.until("a line that says what to do", func() bool {
+	s.until("a log line with the next step", func() bool {
 		return s.logs.FilterMessageSnippet("director journal rebuild").FilterField(zap.String("issue", claimed)).
 			Len() > 0
 	})
@@ -177,7 +178,7 @@ func TestACommentThatCannotBeAnsweredHoldsNothingUp(t *testing.T) {
 	s.github.AddComment(locked, "octocat", "/agent retyr")
 	s.until("it cannot be answered", func() bool { return s.logs.FilterMessage("comment not answered").Len() > 0 })
 	s.github.AddComment(key, "octocat", "/agent why")
-	s.until("the other is heard", s.replied(key, "waits for"))
+	s.until("the other command is answered", s.replied(key, "waits for"))
 	if n := s.logs.FilterMessage("comment not answered").Len(); n != 1 {
 		t.Errorf("the first comment was tried %d times, want once", n)
 	}
@@ -196,7 +197,7 @@ func TestAPullRequestThatCannotBeRead(t *testing.T) {
 	}))
 	key := s.github.CreateIssue(repo, "octocat", "Write another", "", "agent-task")
 	s.until("the other is in review", s.inState(key, "InReview"))
-	s.until("a look that failed", func() bool { return s.logs.FilterMessage("pull request not read").Len() > 0 })
+	s.until("a failed read", func() bool { return s.logs.FilterMessage("pull request not read").Len() > 0 })
 	for _, i := range s.github.Issues(repo) {
 		if i.Head != "" && strings.Contains(i.Head, "3-") {
 			must(t, s.github.Merge(i.Key, "octocat"))

@@ -26,12 +26,12 @@ func askAgain(ctx context.Context, a *fakeWorker) int {
 	if os.WriteFile(filepath.Join(a.checkout, "half.txt"), []byte("half of it\n"), 0o644) != nil {
 		return 1
 	}
-	err := a.client.Report(ctx, &wire.WorkerError{
+	err := a.client.Report(ctx, asserted(wire.WorkerError{
 		ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
 		Stage:   wire.StageCode,
 		Attempt: a.plan.Attempt, ErrorType: "needs_human", EscalateToHuman: true, Message: "the agent asks",
 		Question: "Format A or B?",
-	})
+	}))
 	if err != nil {
 		return 1
 	}
@@ -94,19 +94,19 @@ func TestWhoseCommandsCount(t *testing.T) {
 	s.until("snoozed", s.inState(key, "Parked"))
 	s.until("it says until when",
 		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits until ") })
-	s.until("it is ours, and asks nothing", s.labelled(key, "agent-claimed"))
+	s.until("it is claimed, without a question", s.labelled(key, "agent-claimed"))
 	s.stop()
 	s.start() // the comments are read again
 	s.until("still snoozed", s.inState(key, "Parked"))
 	own := s.github.AddComment(key, "retake-bot", "/agent retry use format B")
 	s.until("review", s.labelled(key, "agent-review"))
-	s.until("the token's own person is heard", s.reacted(key, own, "+1"))
+	s.until("the token's owner is answered", s.reacted(key, own, "+1"))
 	if n := s.runtime.begun(); n != 2 {
 		t.Errorf("%d attempts, want two", n)
 	}
 	for _, c := range s.github.Issue(key).Comments {
 		if c.Author == "retake-bot" && c.ID != own && !strings.HasPrefix(c.Body, "<!-- retake:") {
-			t.Errorf("a comment of ours has no marker: %s", c.Body)
+			t.Errorf("a comment of the director has no marker: %s", c.Body)
 		}
 	}
 }
@@ -209,7 +209,7 @@ func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
 	s.github.RemoveLabel(key, "retake-bot", "agent-blocked")
 	s.until("review", s.labelled(key, "agent-review"))
 	if n := s.logs.FilterMessageSnippet("write access").Len(); n > 0 {
-		t.Error("a log line says that somebody has no write access")
+		t.Error("a log line reports missing write access")
 	}
 }
 
@@ -223,10 +223,10 @@ func TestQuestionIsRaisedAgain(t *testing.T) {
 	s.until("a reminder", func() bool { return len(s.github.Issue(key).Comments) == 3 })
 	s.stop()
 	s.start()
-	s.until("the question is as it was", s.inState(key, "Blocked"))
-	s.until("a look at the comments", func() bool { return s.logs.FilterMessage("director started").Len() == 2 })
+	s.until("the question is unchanged", s.inState(key, "Blocked"))
+	s.until("the second start", func() bool { return s.logs.FilterMessage("director started").Len() == 2 })
 	if c := s.github.Issue(key).Comments; len(c) != 3 || !strings.Contains(c[2].Body, "retake:reminder") ||
-		!strings.Contains(c[2].Body, "(the agent has a question)") {
+		!strings.Contains(c[2].Body, ": the agent has a question.") {
 		t.Errorf("comments %+v; want the claim, the question and one reminder", c)
 	}
 }

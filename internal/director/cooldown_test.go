@@ -61,22 +61,22 @@ func TestOneWorkerClosesNoModelForADay(t *testing.T) {
 			return 0
 		},
 		"a report of an error": func(ctx context.Context, a *fakeWorker) int {
-			_ = a.client.Report(ctx, &wire.WorkerError{
+			_ = a.client.Report(ctx, asserted(wire.WorkerError{
 				ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
 				Stage: wire.StageCode, Attempt: a.plan.Attempt,
 				ErrorType: string(recovery.RateLimited), IsTransient: true, ShouldRetry: true,
 				RetryAfterSeconds: new(20000.0),
 				Message:           "HTTP 429 Too Many Requests",
-			})
+			}))
 			return 1
 		},
 		"a line of its output": func(ctx context.Context, a *fakeWorker) int {
-			_ = a.client.Report(ctx, &wire.WorkerError{
+			_ = a.client.Report(ctx, asserted(wire.WorkerError{
 				ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
 				Stage: wire.StageCode, Attempt: a.plan.Attempt,
 				ErrorType: "unknown", Message: "the agent ended with exit code 1",
 				LastStderrTail: "HTTP 429 Too Many Requests, Retry-After: 20000\n",
-			})
+			}))
 			return 1
 		},
 	} {
@@ -116,11 +116,11 @@ func TestLiftedForEverybody(t *testing.T) {
 	s.until("the other waits", func() bool {
 		all, err := operator.AskSnapshot(t.Context(), data)
 		return err == nil && len(all.Tasks) == 2 && strings.HasPrefix(all.Tasks[1].WaitsFor,
-			"model.default, which is closed on the word of "+repo+"#1")
+			"model.default, which is closed, as reported by "+repo+"#1")
 	})
 	if l, err := operator.LiftCooldowns(t.Context(), data, []string{"model.default", "model.none"}); err != nil ||
 		len(l.Lifted) != 0 ||
-		l.Problem != "model.none is not closed; director cooldown list shows what is" {
+		l.Problem != "model.none is not closed; director cooldown list shows the closed ones" {
 		t.Errorf("%+v, %v", l, err)
 	}
 	l, err := operator.LiftCooldowns(t.Context(), data, nil)
@@ -134,7 +134,7 @@ func TestLiftedForEverybody(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 	s.stop()
 	s.start()
-	s.until("it has read what it knew", func() bool {
+	s.until("it has read its journal", func() bool {
 		all, err := operator.AskSnapshot(t.Context(), data)
 		return err == nil && len(all.Tasks) > 0
 	})

@@ -75,6 +75,7 @@ type Options struct {
 	wholeEvery   time.Duration         // zero for intake.WholeEvery
 	// zero for intake.CommentsEvery
 	commentsEvery time.Duration
+	programsEvery time.Duration // zero for preflight.SearchEvery
 	findPatience  time.Duration // zero for restore.FindPatience
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64             // size of the live journal; zero for the bus's default
@@ -95,6 +96,8 @@ type daemon struct {
 	driftEvery    time.Duration
 	wholeEvery    time.Duration
 	commentsEvery time.Duration
+	programsEvery time.Duration
+	searches      bool // for programs of the stages; false with a played runtime
 	decides       func(*fsm.Config)
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64
@@ -117,7 +120,9 @@ type daemon struct {
 	outputs      *output.Store
 	telemetry    *telemetry.Exporter // nil if tracing is off
 	cooldowns    chan gate.Cooldown  // from the gate, which must not block
+	owed         atomic.Int64        // claimed tasks that still need a comment or a pull request, for the gate
 	offences     loop.Bell           // rung for each offence of a worker
+	reread       loop.Bell           // rung after the machine has another configuration
 	repositories *intake.Repositories
 	// remembers the configuration's first contact with the tasks; written before a session's goroutines start
 	meeting *inforce.Meeting
@@ -144,7 +149,7 @@ type daemon struct {
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
 // errOnlyOver ends a run for selected issues when all of them are over.
-var errOnlyOver = errors.New("the issues of this run are over")
+var errOnlyOver = errors.New("director: the issues of this run are over")
 
 // ErrNotDone means that a run for selected issues has ended because all of them are over, but not all are done.
 var ErrNotDone = errors.New("director: not all issues of this run are done")
@@ -251,11 +256,11 @@ func Rebuild(ctx context.Context, o Options) (tasks []restore.Rebuilt, aside str
 	defer d.close()
 	t, err := d.candidate.Take(ctx)
 	if err != nil {
-		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
+		return nil, "", fmt.Errorf("director: rebuild made no changes: %w", err)
 	}
 	defer t.Release()
 	if err := d.hub.Bus().ShareSecret(t.Context()); err != nil {
-		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
+		return nil, "", fmt.Errorf("director: rebuild made no changes: %w", err)
 	}
 	return d.restorer.Rebuild(t.Context())
 }

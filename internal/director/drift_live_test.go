@@ -39,7 +39,7 @@ func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 		})
 		if got.MainSHAExpected != head || got.Reason != "behind_main" || got.RequiredAction != "merge_main" ||
 			got.Policy.MaxCommitsBehind != 2 {
-			t.Errorf("told %+v, want the new head %s", got, head)
+			t.Errorf("received %+v, want the new head %s", got, head)
 		}
 	}
 	s.stop()

@@ -95,7 +95,7 @@ func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 				t.Errorf("merged %d times", n)
 			}
 			if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
-				t.Errorf("verdicts %q; want worker_lost alone", v)
+				t.Errorf("verdicts %q; want only worker_lost", v)
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	t.Parallel()
 	s, key := conflicted(t, func(ctx context.Context, a *fakeWorker) int {
 		if len(a.plan.AttemptFile.Conflicts) != 1 {
-			t.Errorf("attempt %d is told of %q", a.plan.Attempt, a.plan.AttemptFile.Conflicts)
+			t.Errorf("attempt %d received the conflicts %q", a.plan.Attempt, a.plan.AttemptFile.Conflicts)
 		}
 		if len(a.plan.AttemptFile.Hints) > 0 {
 			return a.resolve(ctx)
@@ -164,7 +164,7 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	}
 	s.until("a question that names the file", func() bool {
 		c := s.github.Issue(key).Comments
-		return strings.Contains(c[len(c)-1].Body, "conflict markers (<<<<<<<) are left in README.md")
+		return strings.Contains(c[len(c)-1].Body, "conflict markers (<<<<<<<) remain in README.md")
 	})
 	if text := s.git("show", "retake/1-a3:README.md"); !strings.Contains(text, "<<<<<<< this-task") {
 		t.Errorf("the question is about a file that reads\n%s", text)
@@ -172,7 +172,7 @@ func TestConflictThatStaysAsksAHuman(t *testing.T) {
 	s.github.AddComment(key, "octocat", "/agent retry keep both")
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); len(v) != len(want) {
-		t.Errorf("verdicts %q after the answer; want no more", v)
+		t.Errorf("verdicts %q after the answer; want no further one", v)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestADeliveryThatIsShownIsNotValidatedAgain(t *testing.T) {
 			s.at("effect failed", func() { once.Do(func() { s.advance(changed, 1) }) })
 			key := s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
 			s.start()
-			s.until("its outcome is known", func() bool {
+			s.until("it has an outcome", func() bool {
 				return s.inState(key, "InReview")() || s.inState(key, "gone")() &&
 					s.logs.FilterMessage("effect failed").Len() > 0
 			})

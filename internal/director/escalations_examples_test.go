@@ -50,26 +50,29 @@ func alikeTo(issues ...string) func(*fsm.Escalation) {
 	return func(q *fsm.Escalation) { q.Alike = issues }
 }
 
-func unsafePush(text *ask.Escalation) { text.Unsafe = "it holds what is named above" }
+func unsafePush(text *ask.Escalation) { text.Unsafe = "it contains the files named above" }
 
 // examples are realistic blocks: of every reason, and of the places that change its words. Outputs are such as
 // the programs print.
 var examples = []example{
 	{
-		name: "rate_limited", reason: recovery.RateLimited, stage: "CODE",
+		name: "rate_limited", happened: "claude-refused",
+		reason: recovery.RateLimited, stage: "CODE",
 		cause: "API Error: Request rejected (429) · Number of request tokens has exceeded your per-minute rate limit",
 		report: failedAs("claude", 1, "API Error: Request rejected (429) · Number of request tokens has exceeded "+
 			"your per-minute rate limit\n"),
 	},
 	{
-		name: "quota_exhausted", reason: recovery.QuotaExhausted, stage: "CODE",
+		name: "quota_exhausted", happened: "claude-refused",
+		reason: recovery.QuotaExhausted, stage: "CODE",
 		cause: "API Error: 400 You have reached your specified API usage limits. You will regain access on " +
 			"2026-12-01 at 00:00 UTC.",
 		report: failedAs("claude", 1, "API Error: 400 You have reached your specified API usage limits. You will "+
 			"regain access on 2026-12-01 at 00:00 UTC.\n"),
 	},
 	{
-		name: "overloaded", reason: recovery.Overloaded, stage: "CODE", cause: "API Error: 529 Overloaded",
+		name: "overloaded", happened: "claude-refused",
+		reason: recovery.Overloaded, stage: "CODE", cause: "API Error: 529 Overloaded",
 		report: failedAs("claude", 1, "API Error: Repeated 529 Overloaded errors. The API is at capacity — this is "+
 			"usually temporary. Try again in a moment.\n"), more: alikeTo("acme/widgets#19", "acme/widgets#21",
 			"acme/gadgets#4"),
@@ -97,26 +100,30 @@ var examples = []example{
 		report: failedAs("claude", 1, "API Error: Unable to connect to API: SSL certificate has expired\n"),
 	},
 	{
-		name: "context_overflow", reason: recovery.ContextOverflow, stage: "CODE",
+		name: "context_overflow", happened: "claude-refused",
+		reason: recovery.ContextOverflow, stage: "CODE",
 		cause: "Prompt is too long · this conversation is a single exchange and cannot be compacted",
 		report: failedAs("claude", 1, "Prompt is too long · this conversation is a single exchange and cannot be "+
 			"compacted — the request size comes mostly from system prompt, tool definitions, or attachments.\n"),
 	},
 	{
-		name: "auth_error", reason: recovery.AuthError, stage: "CODE",
+		name: "auth_error", happened: "claude-refused",
+		reason: recovery.AuthError, stage: "CODE",
 		cause: "Failed to authenticate. API Error: 401 OAuth token has expired. Please obtain a new token or refresh " +
 			"your existing token.", report: failedAs("claude", 1, "Failed to authenticate. API Error: 401 OAuth "+
 			"token has expired. Please obtain a new token or refresh your existing token.\n"),
 	},
 	{
-		name: "auth_error-step", reason: recovery.AuthError, stage: "START", cause: "npm error code E401",
+		name: "auth_error-step", happened: "npm-token",
+		reason: recovery.AuthError, stage: "START", cause: "npm error code E401",
 		report: failedAs("npm", 1, "npm error code E401\nnpm error Incorrect or missing password.\nnpm error To "+
 			"correct this please try logging in again with:\nnpm error     npm login\n"),
 	},
 	{name: "auth_error-delivery", reason: recovery.AuthError, stage: "COMMIT", cause: "remote: Invalid username or " +
 		"token. fatal: Authentication failed for 'https://github.com/acme/widgets.git/'"},
 	{
-		name: "permission_denied", reason: recovery.PermissionDenied, stage: "CODE",
+		name: "permission_denied", happened: "claude-refused",
+		reason: recovery.PermissionDenied, stage: "CODE",
 		cause: "Failed to authenticate. API Error: 403 Your API key does not have permission to use the " +
 			"specified resource.", report: failedAs("claude", 1, "Failed to authenticate. API Error: 403 Your API "+
 			"key does not have permission to use the specified resource.\n"),
@@ -126,12 +133,14 @@ var examples = []example{
 		cause: "POST /repos/acme/widgets/pulls: status 403: Resource not accessible by personal access token",
 	},
 	{
-		name: "tool_not_found-image", reason: recovery.ToolNotFound, stage: "VALIDATE",
+		name: "tool_not_found-image", happened: "golangci-lint",
+		reason: recovery.ToolNotFound, stage: "VALIDATE",
 		cause:  `VALIDATE: worker: no such program: "golangci-lint" is not in PATH=/usr/local/go/bin:/usr/bin:/bin`,
 		report: failedAs("golangci-lint", 127, ""),
 	},
 	{
-		name: "tool_not_found-checkout", reason: recovery.ToolNotFound, stage: "VALIDATE",
+		name: "tool_not_found-checkout", happened: "check-missing",
+		reason: recovery.ToolNotFound, stage: "VALIDATE",
 		cause: "VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file " +
 			"or directory", report: failedAs("check.sh", 127, ""),
 	},
@@ -150,12 +159,14 @@ var examples = []example{
 			"1 problem\n"),
 	},
 	{
-		name: "validation-agent", reason: recovery.Validation, stage: "CODE",
+		name: "validation-agent", happened: "claude-refused",
+		reason: recovery.Validation, stage: "CODE",
 		cause: "API Error: 422 tools.0.input_schema: JSON schema is invalid", report: failedAs("claude", 1,
 			"API Error: 422 tools.0.input_schema: JSON schema is invalid - please consult https://json-schema.org\n"),
 	},
 	{
-		name: "build_failed", reason: recovery.BuildFailed, stage: "VALIDATE",
+		name: "build_failed", happened: "go-build",
+		reason: recovery.BuildFailed, stage: "VALIDATE",
 		cause: `./a.go:5:25: cannot use "3" (untyped string constant) as int value in argument to g`,
 		report: failedAs("go", 1, "# example.com/app\n./a.go:5:25: cannot use \"3\" (untyped string constant) as int "+
 			"value in argument to g\n"),
@@ -185,7 +196,7 @@ var examples = []example{
 	},
 	{
 		name: "git_conflict-delivery", reason: recovery.GitConflict, stage: "COMMIT",
-		cause: "the base branch and the work here don't go together in widget.go, widget_test.go",
+		cause: "the base branch and this work conflict in widget.go, widget_test.go",
 		text: func(e *ask.Escalation) {
 			e.Branch, e.BranchURL = "retake/21-a2", "https://github.com/acme/widgets/tree/retake/21-a2"
 		},
@@ -209,7 +220,8 @@ var examples = []example{
 			"found for incoming pod.",
 	},
 	{
-		name: "oom_killed", reason: recovery.OOMKilled, stage: "VALIDATE",
+		name: "oom_killed", happened: "exit-memory",
+		reason: recovery.OOMKilled, stage: "VALIDATE",
 		cause: "the container was killed at its memory limit (containers.memory = 2g)",
 		report: &wire.WorkerError{
 			Tool: "go", Signal: "SIGKILL",
@@ -221,11 +233,13 @@ var examples = []example{
 		cause: "write /var/lib/retake/tasks/k3v9qx2m/widget.go: no space left on device",
 	},
 	{
-		name: "timeout-agent", reason: recovery.Timeout, stage: "CODE", cause: "CODE: claude timed out after 30m0s",
+		name: "timeout-agent", happened: "claude-timeout",
+		reason: recovery.Timeout, stage: "CODE", cause: "CODE: claude timed out after 30m0s",
 		report: &wire.WorkerError{Tool: "claude", LastStdoutTail: "I'll look at the parser first.\n"},
 	},
 	{
-		name: "timeout-check", reason: recovery.Timeout, stage: "VALIDATE",
+		name: "timeout-check", happened: "check-timeout",
+		reason: recovery.Timeout, stage: "VALIDATE",
 		cause:  "VALIDATE: check.sh timed out after 10m0s",
 		report: &wire.WorkerError{Tool: "check.sh", LastStdoutTail: "waiting for the server on port 8080 ...\n"},
 	},
@@ -252,6 +266,25 @@ var examples = []example{
 	{name: "policy_violation-link", reason: recovery.PolicyViolation, stage: "COMMIT", cause: recovery.NotPushed +
 		"etc: a symbolic link that leaves the tree", text: unsafePush},
 	{
+		name: "policy_violation-submodule", reason: recovery.PolicyViolation, stage: "COMMIT",
+		cause: recovery.NotPushed + "libs/w/inside.txt: a file in the submodule libs/w, which a delivery cannot " +
+			"contain (remove it, or name it in scope.allow_left_out)", text: unsafePush,
+	},
+	{
+		name: "policy_violation-nested", reason: recovery.PolicyViolation, stage: "COMMIT",
+		cause: recovery.NotPushed + "sub/.git: a nested repository, which a delivery would turn into plain files " +
+			"(remove it, or name it in scope.allow_left_out)", text: unsafePush,
+	},
+	{
+		name: "policy_violation-filter", reason: recovery.PolicyViolation, stage: "COMMIT",
+		cause: recovery.NotPushed + "b.bin: a raw file, but .gitattributes says filter=lfs, and Retake runs no " +
+			"filters (leave it out, or name it in scope.allow_raw)", text: unsafePush,
+	},
+	{
+		name: "policy_violation-name", reason: recovery.PolicyViolation, stage: "COMMIT",
+		cause: recovery.NotPushed + "GIT~1: a name that git refuses (rename or remove it)", text: unsafePush,
+	},
+	{
 		name: "policy_violation-rules", reason: recovery.PolicyViolation, stage: "COMMIT",
 		cause: "remote: error: GH006: Protected branch update failed for refs/heads/retake/21-a2.",
 	},
@@ -261,8 +294,9 @@ var examples = []example{
 		report: failedAs("claude", 1, "API Error: 400 Output blocked by content filtering policy\n"),
 	},
 	{
-		name: "policy_violation-cut-off", reason: recovery.PolicyViolation, stage: "CODE", cause: recovery.CutOff +
-			"sent 601 messages within 38ms, and may send 100 a second and 300 at once",
+		name: "policy_violation-cut-off", happened: "exit",
+		reason: recovery.PolicyViolation, stage: "CODE", cause: recovery.CutOff +
+			"sent 601 messages within 38ms; the limit is 100 a second and 300 at once",
 		report: new(workers.EndReport(wire.WorkerError{Stage: "CODE"}, "k3v9qx2m-2", bus.OffenceID("k3v9qx2m-2"),
 			recovery.PolicyViolation, recovery.CutOff+"sent 601 messages within 38ms, and may send 100 a second "+
 				"and 300 at once")),
@@ -273,8 +307,8 @@ var examples = []example{
 		text: unsafePush,
 	},
 	{name: "needs_human-unapproved", reason: recovery.NeedsHuman, stage: "START", cause: recovery.Unapproved +
-		"mallory has opened it with the label agent-task, as a template or a form lets everybody do, and has no " +
-		"right to label issues here"},
+		"mallory opened it with the label agent-task through a template or form, but has no right to label " +
+		"issues here"},
 	{
 		name: "contract_violation", reason: recovery.ContractViolation, stage: "START",
 		cause: "the worker speaks version 9.0 of the protocol, the director 1.0",

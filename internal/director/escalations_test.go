@@ -1,6 +1,7 @@
 package director
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -22,6 +23,7 @@ import (
 	"retake/internal/github/githubtest"
 	"retake/internal/github/tracker"
 	"retake/internal/recovery"
+	"retake/internal/recovery/circumstances/recorded"
 	"retake/internal/recovery/policy"
 )
 
@@ -55,8 +57,10 @@ type example struct {
 	stage  string
 	cause  string
 	report *wire.WorkerError // nil if the director itself failed
-	more   func(*fsm.Escalation)
-	text   func(*ask.Escalation)
+	// happened names the recorded circumstances of the report. The default depends on the program.
+	happened string
+	more     func(*fsm.Escalation)
+	text     func(*ask.Escalation)
 }
 
 // failedAs is a report of a program's failure.
@@ -64,13 +68,19 @@ func failedAs(tool string, exit int, output string) *wire.WorkerError {
 	return &wire.WorkerError{Tool: tool, ExitCode: &exit, LastStderrTail: output}
 }
 
+// failsAs are the recorded circumstances of programs that fail.
+var failsAs = map[string]string{
+	"claude": "claude", "npm": "npm", "go": "go-test", "golangci-lint": "golangci-lint", "check.sh": "check",
+}
+
 // escalation is the director's comment about an example.
-func (x example) escalation(d *daemon) ask.Escalation {
+func (x example) escalation(t *testing.T, d *daemon) ask.Escalation {
+	t.Helper()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	about, _ := recovery.Describe(x.reason)
 	q := &fsm.Escalation{
-		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: about.Ask(), Why: string(x.reason) + ": " + about.Means +
-			"; the same again fails the same way",
+		Stage: x.stage, Reason: x.reason, Cause: x.cause, Ask: "Words of another version.",
+		Why: string(x.reason) + ": " + about.Means,
 		Tried: []fsm.Failure{
 			{
 				Attempt: 1, Stage: "CODE", Reason: recovery.NetworkTransient,
@@ -94,6 +104,10 @@ func (x example) escalation(d *daemon) ask.Escalation {
 			Branch: "retake/21-a1", PullRequest: 22,
 			URL: "https://github.com/acme/widgets/pull/22",
 		}
+	}
+	if x.report != nil && x.report.Circumstances == nil {
+		happened := recorded.Circumstances(t, cmp.Or(x.happened, failsAs[x.report.Tool]))
+		x.report.Circumstances = &happened
 	}
 	questions := effects.Questions{Setup: d.setup, ConfigFile: d.configFile, Denied: d.network.Denied}
 	text := questions.Escalation(e, x.report)
@@ -133,7 +147,7 @@ func TestEscalations(t *testing.T) {
 	var shown []rendered
 	for _, x := range examples {
 		had[x.reason] = true
-		text := c.People.Preview(x.escalation(d))
+		text := c.People.Preview(x.escalation(t, d))
 		file := filepath.Join("testdata", "escalations", x.name+".md")
 		if *update {
 			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
@@ -144,9 +158,15 @@ func TestEscalations(t *testing.T) {
 		if text+"\n" != string(want) {
 			t.Errorf("%s is now:\n%s\nRun: go test ./internal/director -run TestEscalations -update", x.name, text)
 		}
-		if above, _, found := strings.Cut(text, "```text\n/agent "); !found || strings.Count(above, "\n") > 12 ||
-			strings.Count(text, "```text\n/agent ") != 1 {
-			t.Errorf("%s: want one recommended comment, on the first screen", x.name)
+		above, _, found := strings.Cut(text, "```text\n/agent ")
+		if strings.Contains(above, "Any comment will do") {
+			found = strings.Count(text, "```text\n/agent ") == 0
+			above, _, _ = strings.Cut(text, "Any comment will do")
+		} else if strings.Count(text, "```text\n/agent ") != 1 {
+			found = false
+		}
+		if !found || strings.Count(above, "\n") > 12 {
+			t.Errorf("%s: want one recommended answer, on the first screen", x.name)
 		}
 		shown = append(shown, rendered{x.name, githubtest.Render(text)})
 	}
@@ -205,7 +225,7 @@ func writePages(t *testing.T, dir string, shown []rendered) {
 // guardAsk is the question of a budget's guard.
 func guardAsk(guard string) func(*fsm.Escalation) {
 	return func(q *fsm.Escalation) {
-		q.Ask = policy.Refuse(q.Reason, guard, "", "").Ask
+		q.Topic = policy.TopicOf(policy.Refuse(q.Reason, guard, "", ""))
 		q.Why = "the budget is used up"
 	}
 }

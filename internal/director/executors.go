@@ -6,6 +6,7 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/config"
 	"retake/internal/director/disk"
 	"retake/internal/director/effects"
 	"retake/internal/director/lead"
@@ -45,8 +46,9 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 		fsm.DoResume:      s.control.Executor(wire.Resume{}),
 		fsm.DoForget:      s.remains.Forget,
 	}
+	check := func(ctx context.Context, repo string) error { return s.github.API.Check(ctx, repo) }
 	for kind, run := range all {
-		all[kind] = s.hostDisk.Await(run)
+		all[kind] = s.hostDisk.Await(effects.OfAccount(check, run))
 	}
 	return all
 }
@@ -166,7 +168,10 @@ func (s *session) newAttempts() {
 	s.stopper = &effects.Stopper{
 		Setup: s.setup, Now: func() time.Time { return s.owner.Clock.Now() }, Runtime: s.runtime,
 		Workspace: s.workspace, Travel: s.travel, Withdrawals: s.withdrawals, Secrets: s.workSecrets,
-		Ending: &reports.Ending{Cache: s.reports, Bus: s.bus.Reports(), Spool: s.workspace, Log: s.log},
+		Ending: &reports.Ending{
+			Cache: s.reports, Bus: s.bus.Reports(), Spool: s.workspace, Log: s.log,
+			Config: func() config.Config { return s.setup().Config },
+		},
 		Reader: s.reader, Credentials: s.credentials, Proxy: s.network, Outputs: s.printed, Control: s.control,
 		Leases: s.broker, Record: s.recorder, Redact: s.github.Text.Redact, Log: s.log,
 	}

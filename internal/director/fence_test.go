@@ -67,7 +67,7 @@ func TestALostNode(t *testing.T) {
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
 		t.Errorf("the verdicts are %q", v)
 	}
-	s.until("what is left is to be removed", func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
+	s.until("it retries the removal", func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
 	s.runtime.lose(first, false)
 	s.stop()
 	s.start() // it is requested again at once
@@ -85,7 +85,7 @@ func TestALostNodeWithAMount(t *testing.T) {
 	s.until("it could not be stopped for longer than a fence takes",
 		func() bool { n, _ := s.runtime.stopped(first); return n >= 3 })
 	if n := s.runtime.begun(); n != 1 {
-		t.Fatalf("%d attempts were begun, and the first may still write into the checkout", n)
+		t.Fatalf("%d attempts started, and the first may still write into the checkout", n)
 	}
 	s.runtime.lose(first, false)
 	s.until("the work of the second is delivered", s.labelled(key, "agent-review"))
@@ -108,10 +108,10 @@ func TestPendingIsWaiting(t *testing.T) {
 		return err == nil && len(now.Tasks) == 1 && now.Tasks[0].State == fsm.Starting.String() &&
 			strings.Contains(now.Tasks[0].WaitsFor, noRoom)
 	}
-	s.until("tasks says what is missing", waits)
+	s.until("tasks names the missing container", waits)
 	time.Sleep(8 * time.Second) // the grace after a start, and the time for a hello
 	if !waits() {
-		t.Error("it does not wait any more")
+		t.Error("it no longer waits")
 	}
 	s.stop()
 	s.start()

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// fill creates a file of so many bytes in a worker's checkout.
+// fill creates a file of the given size in a worker's checkout.
 func fill(a *fakeWorker, name string, bytes int64) bool {
 	f, err := os.Create(filepath.Join(a.checkout, name))
 	return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
@@ -58,7 +58,7 @@ func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 		select {
 		case <-large:
 		default:
-			return u, errors.New("no look before one of them is large")
+			return u, errors.New("no measurement before one of them is large")
 		}
 		if looks.Add(1) == 2 { // the first one has measured both
 			close(seen)

@@ -42,7 +42,7 @@ type harness struct {
 	only []fsm.IssueKey // of the run; all if empty
 
 	transport  http.RoundTripper // to GitHub; default if nil
-	firstProbe time.Duration     // 0: the default
+	firstProbe time.Duration     // 0 means the default
 
 	patience     time.Duration // of a rebuild with an unreadable issue; default if 0
 	journalBytes int64         // of the live journal; default if 0
@@ -79,7 +79,7 @@ func newHarness(t *testing.T, play func(ctx context.Context, a *fakeWorker) int)
 	must(t, os.WriteFile(worker, []byte("\x7fELFplayed"), 0o755))
 
 	c := config.Default()
-	c.Containers.SameUser = container.CanKeepApart() != nil // which is otherwise refused
+	c.Containers.SameUser = container.CanKeepApart() != nil // otherwise the runtime refuses it
 	c.Director.DataDir, c.Director.Interval = filepath.Join(dir, "data"), 500*time.Millisecond
 	c.Containers.User = userOf(os.Getuid(), os.Getgid())
 	c.AgentBus.ListenPort, c.AgentBus.HeartbeatInterval = 0, 200*time.Millisecond
@@ -129,6 +129,7 @@ func (s *harness) options() Options {
 		diskUse:       s.diskUse,
 		wholeEvery:    s.whole,
 		commentsEvery: s.comments,
+		programsEvery: 300 * time.Millisecond,
 		findPatience:  s.patience,
 		decides:       s.decides,
 		journalBytes:  s.journalBytes,
@@ -179,10 +180,11 @@ func (s *harness) stop() {
 	}
 }
 
-// until waits for a condition. Its deadline grows with the load, but not beyond the limit of a whole test run.
+// until waits for a condition. Its deadline is above the minute in which the gate and an incident may hold back work
+// on an idle machine, and grows with the load.
 func (s *harness) until(what string, cond func() bool) {
 	s.t.Helper()
-	ctx, cancel := patience.WithTimeout(context.Background(), 45*time.Second)
+	ctx, cancel := patience.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	for !cond() {
 		if ctx.Err() != nil {

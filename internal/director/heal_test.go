@@ -102,7 +102,7 @@ func TestFullDiskHeals(t *testing.T) {
 	s.until("healthy again", func() bool { return strings.HasPrefix(s.health(), "healthy") })
 	t.Logf("delivered %s after there was room again", time.Since(began).Round(10*time.Millisecond))
 	if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
-		t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
+		t.Errorf("verdicts %q, attempts %q; want no verdict and one attempt", v, s.runtime.attempts())
 	}
 }
 
@@ -143,7 +143,7 @@ func TestReserveCarriesTheJournal(t *testing.T) {
 		})
 	})
 	if s.runtime.running(second) != "" || !s.labelled(second, "agent-task")() {
-		t.Errorf("the second was begun: %q", s.labels(second))
+		t.Errorf("the second task started: %q", s.labels(second))
 	}
 	must(t, os.Remove(ballast.Name()))
 	s.until("the second is delivered", s.labelled(second, "agent-review"))
@@ -155,12 +155,12 @@ func TestReserveCarriesTheJournal(t *testing.T) {
 
 // fail reports a failure that asks a person.
 func (a *fakeWorker) fail(ctx context.Context) int {
-	err := a.client.Report(ctx, &wire.WorkerError{
+	err := a.client.Report(ctx, asserted(wire.WorkerError{
 		ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,
 		IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
 		Stage: wire.StageCode, ErrorType: "needs_human", EscalateToHuman: true, Message: "which one?",
 		Question: "Which one?",
-	})
+	}))
 	if err != nil {
 		return 1
 	}
@@ -193,7 +193,7 @@ func TestJournalRemovedWhileLive(t *testing.T) {
 	select {
 	case err := <-s.ended:
 		if !errors.Is(err, bus.ErrDamaged) || !strings.Contains(err.Error(), "director journal") {
-			t.Errorf("it ends with %v; want what is damaged, and what to do", err)
+			t.Errorf("it ends with %v; want the damaged store and the next step", err)
 		}
 		s.cancel = nil
 	case <-time.After(patience.For(time.Minute)):

@@ -105,7 +105,7 @@ func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 		t.Helper()
 		s.until(what, cond)
 		if n := s.looks(begin); n < 1 || n > 2 { // one may have been under way
-			t.Errorf("%s: the comments were asked for after %d polls, want 1 or 2", what, n)
+			t.Errorf("%s: the comments were requested after %d polls, want 1 or 2", what, n)
 		}
 	}
 	s.start()
@@ -128,7 +128,7 @@ func TestCommentsAreSeenByTheNextPoll(t *testing.T) {
 	s.start()
 	s.until("acknowledged", s.reacted(key, comment, "+1"))
 	if n := s.looks(begin); n < 0 {
-		t.Error("the comments were never asked for")
+		t.Error("it never requested the comments")
 	}
 	s.until("review", s.labelled(key, "agent-review"))
 }

@@ -47,7 +47,7 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.longJournal(60)
 	whole := func() bool {
-		return s.logs.FilterMessage("the journal before its snapshot is as it was written").Len() == 1
+		return s.logs.FilterMessage("verified the journal before its snapshot").Len() == 1
 	}
 	s.start()
 	s.until("a journal that is whole is read", whole)
@@ -70,7 +70,7 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
 	if !whole() {
-		t.Error("it is as it was written, too")
+		t.Error("the journal is also reported as intact")
 	}
 	s.stop()
 }

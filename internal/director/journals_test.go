@@ -97,7 +97,7 @@ func TestAnExportIsTheSameState(t *testing.T) {
 		t.Errorf("again, in place of the first: %+v, %v", got, err)
 	}
 	if _, err := chain.Read(aside, nil, nil); err != nil {
-		t.Errorf("what was set aside: %v", err)
+		t.Errorf("the journal that was set aside: %v", err)
 	}
 	keepRecorded(t, file)
 }

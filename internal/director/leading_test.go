@@ -18,8 +18,8 @@ import (
 	"retake/internal/patience"
 )
 
-// newPair returns two directors that stand in for each other. They share a bus, a GitHub, a runtime and storage, and
-// each has a separate data directory.
+// newPair returns a leader and a standby. They share bus, GitHub, runtime and storage, and have separate data
+// directories.
 func newPair(t *testing.T, play func(ctx context.Context, a *fakeWorker) int) (first, second *harness) {
 	first = newHarness(t, play)
 	dir := filepath.Dir(first.config.Director.DataDir)
@@ -50,11 +50,11 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 	second.until("the second one stands by", second.logged("another director leads; this one stands by"))
 	away := &container.Error{
 		Kind: container.ErrDaemon, Transient: true, Doing: "list",
-		Cause: errors.New("the engine is away"),
+		Cause: errors.New("the engine is unreachable"),
 	}
 	second.runtime.fail(away)
 	first.stop()
-	second.until("it says what is the matter", func() bool { return strings.Contains(second.health(), away.Error()) })
+	second.until("its health names the cause", func() bool { return strings.Contains(second.health(), away.Error()) })
 	second.runtime.fail(nil)
 	second.until("healthy", func() bool { return strings.HasPrefix(second.health(), "healthy: ") })
 	key := second.github.CreateIssue(repo, "octocat", "After the takeover", "", "agent-task")
@@ -132,8 +132,8 @@ func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	}
 	move("", ".away")
 	second.until("the second one leads", second.logged("director started"))
-	first.until("the first one says why it does not", func() bool {
-		return strings.HasPrefix(first.health(), "unhealthy: director.data_dir is not the folder that it was") &&
+	first.until("the first one's health says why it stands by", func() bool {
+		return strings.HasPrefix(first.health(), "unhealthy: director.data_dir is no longer the same directory") &&
 			first.logged("another director leads; this one stands by")()
 	})
 	second.stop()

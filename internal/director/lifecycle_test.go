@@ -70,13 +70,13 @@ func TestBareReportOfAnOutsider(t *testing.T) {
 		t.Errorf("verdicts %q; want one, tests_failed", v)
 	}
 	if s.logs.FilterMessage(reports.PersonsWord).FilterField(zap.String("worker", worker)).Len() == 0 {
-		t.Error("the log does not say whose word it is")
+		t.Error("the log does not attribute the statement")
 	}
-	s.until("a question that says whose word it is", func() bool {
+	s.until("a question that attributes the statement", func() bool {
 		return slices.ContainsFunc(s.github.Issue(key).Comments,
 			func(c githubtest.Comment) bool { return strings.Contains(c.Body, "- "+reports.PersonsWord) })
 	})
-	s.until("an audit that says so, too", func() bool {
+	s.until("an audit that attributes the statement", func() bool {
 		found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "audits", worker+"*", "*"))
 		return slices.ContainsFunc(found, func(name string) bool {
 			data, _ := os.ReadFile(name)
@@ -147,13 +147,13 @@ func TestKilledWorkerAndEndedDirector(t *testing.T) {
 	s.runtime.killFromOutside(worker)
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
-		t.Errorf("verdicts %q; want worker_lost alone", v)
+		t.Errorf("verdicts %q; want only worker_lost", v)
 	}
 	if s.runtime.begun() != 2 {
 		t.Errorf("containers made: %q; want two", s.runtime.attempts())
 	}
 	if n := len(s.github.Issue(key).Comments); n != 1 {
-		t.Errorf("%d comments, want one that is edited", n)
+		t.Errorf("%d comments, want a single edited comment", n)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestPlanThatEndedEarlyCostsNobody(t *testing.T) {
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
-		t.Errorf("verdicts %q; want worker_lost alone", v)
+		t.Errorf("verdicts %q; want only worker_lost", v)
 	}
 	if took := time.Since(began); took > s.config.Timeouts.WorkerStart {
 		t.Errorf("took %s: the worker's end was not seen", took)

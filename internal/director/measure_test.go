@@ -22,7 +22,7 @@ const latency = 250 * time.Millisecond
 // figures. A webhook announces the label. Without a webhook, up to github.poll_seconds replace its second.
 func TestMeasureLabelToWorker(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
-		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")
+		t.Skip("a measurement of half a minute, without assertions: RETAKE_MEASURE=1 runs it")
 	}
 	t.Parallel()
 	for _, issues := range []int{1, 4} {

@@ -79,7 +79,7 @@ func TestMetricsAreServed(t *testing.T) {
 	}
 	if regexp.MustCompile(`retake_journal_append_seconds_count [1-9]`).FindString(text) == "" ||
 		!strings.Contains(text, `retake_github_requests_total{method="GET",result="2xx"} `) {
-		t.Errorf("neither appends nor requests are counted:\n%s", text)
+		t.Errorf("appends or requests are not counted:\n%s", text)
 	}
 	if strings.Contains(text, key) || strings.Contains(text, repo) {
 		t.Errorf("an issue or a repository is in\n%s", text)
@@ -268,7 +268,7 @@ func TestBoardHasData(t *testing.T) {
 
 	asked := p.hasBoard("../../deploy/grafana.json") + p.hasRules()
 	if asked < 60 {
-		t.Errorf("%d queries were asked, want all of the board and of the alerts", asked)
+		t.Errorf("%d queries ran, want all queries of the board and the alerts", asked)
 	}
 	s.github.SetState(rests, "octocat", "closed")
 }
@@ -310,7 +310,7 @@ func (p *prometheusServer) hasRules() (asked int) {
 				p.hasData(selector, r.Name)
 			}
 			if r.State == "firing" {
-				p.t.Errorf("%s fires although all is well", r.Name)
+				p.t.Errorf("%s fires on a healthy director", r.Name)
 			}
 		}
 	}

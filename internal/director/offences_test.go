@@ -49,13 +49,13 @@ func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 	var question string
 	s.until("the question", func() bool {
 		for _, c := range s.github.Issue(flood).Comments {
-			if strings.Contains(c.Body, "its worker flooded the director") {
+			if strings.Contains(c.Body, "a worker that flooded the director") {
 				question = c.Body
 			}
 		}
 		return question != ""
 	})
-	counted := strings.Contains(question, "it sent ") && strings.Contains(question, "and may send 100 a second")
+	counted := strings.Contains(question, "it sent ") && strings.Contains(question, "the limit is 100 a second")
 	// a busy director has not counted them yet
 	waiting := strings.Contains(question, "it had more than ") && strings.Contains(question, "waiting to be read")
 	if !counted && !waiting {

@@ -85,7 +85,7 @@ func TestRunForSomeIssuesThatAreNotDone(t *testing.T) {
 	s.only = []fsm.IssueKey{fsm.IssueKey(asked), fsm.IssueKey(silent)}
 	s.start()
 	err := s.ends()
-	if !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), asked+" waits for an answer of a person; "+silent+
+	if !errors.Is(err, ErrNotDone) || !strings.HasSuffix(err.Error(), asked+" waits for a person's answer; "+silent+
 		" is not offered: it needs the label agent-task") {
 		t.Errorf("ended with %v", err)
 	}
@@ -113,6 +113,6 @@ func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
 	}
 	if said := s.logs.FilterMessage("issue of this run not read, trying again").
 		FilterField(zap.String("issue", silent)); said.Len() != 1 {
-		t.Errorf("the log says %d times what is waited for", said.Len())
+		t.Errorf("the log names the pending issue %d times", said.Len())
 	}
 }

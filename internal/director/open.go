@@ -23,6 +23,7 @@ import (
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
 	"retake/internal/director/network"
+	"retake/internal/director/preflight"
 	"retake/internal/director/reload"
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
@@ -32,12 +33,22 @@ import (
 	"retake/internal/github"
 	"retake/internal/github/api"
 	"retake/internal/github/gate"
+	"retake/internal/github/pages"
 	"retake/internal/github/tracker"
 	"retake/internal/output"
 	"retake/internal/safefile"
 	"retake/internal/secrets/leak"
 	"retake/internal/workspace"
 )
+
+// take locks the data directory. serves is false for a command.
+func (d *daemon) take(ctx context.Context, serves bool) error {
+	err := d.lock.Take(ctx, d.config.Director.DataDir)
+	if !serves {
+		err = lead.StopFirst(err, d.config.Director.DataDir)
+	}
+	return err
+}
 
 // open creates the adapters, and reports all missing prerequisites at once. With serves it answers queries.
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
@@ -50,7 +61,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	if err := d.findDirectories(); err != nil {
 		return nil, err
 	}
-	if err := d.lock.Take(ctx, d.config.Director.DataDir); err != nil {
+	if err := d.take(ctx, serves); err != nil {
 		return nil, err
 	}
 	d.disk = d.newDiskGuard(cmp.Or(o.badDiskFor, leadsOnBadDisk))
@@ -110,10 +121,11 @@ func newDaemon(o Options) *daemon {
 		runtime:    o.Runtime,
 		driftEvery: cmp.Or(o.DriftEvery, workers.DriftEvery), wholeEvery: cmp.Or(o.wholeEvery, intake.WholeEvery),
 		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
-		decides:       o.decides,
-		diskUse:       o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
+		programsEvery: cmp.Or(o.programsEvery, preflight.SearchEvery), searches: o.Runtime == nil,
+		decides: o.decides,
+		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
 		cooldowns: make(chan gate.Cooldown, 64),
-		offences:  loop.NewBell(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
+		offences:  loop.NewBell(), reread: loop.NewBell(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
 	if d.diskUse == nil {
@@ -241,7 +253,7 @@ func (d *daemon) openContainersAndBus(ctx context.Context) error {
 	}
 	if d.config.ValidatesFresh() && d.plainProcesses() {
 		return errors.New(
-			`director: worker.validate = "fresh" needs containers, and workers run as plain processes here: give it Docker, or set worker.validate = "inside"`)
+			`director: worker.validate = "fresh" needs containers, but workers run as plain processes here: use Docker, or set worker.validate = "inside"`)
 	}
 	if err := d.engine.Await(ctx,
 		func() (err error) { d.gateway, err = d.runtime.EnsureNetwork(ctx); return err }); err != nil {
@@ -274,6 +286,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 			Writes:           c.Writes,
 			Transport:        d.candidate.Transport(cmp.Or(o.Transport, http.DefaultTransport)),
 			OnCooldown:       d.coolDown,
+			Owed:             func() int { return int(d.owed.Load()) },
 			OnAnswer:         d.requested,
 			Log:              d.log,
 		},
@@ -282,6 +295,10 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 		TrustedAuthors: c.TrustedAuthors,
 		Secrets:        append(d.environ.AllSecrets(), token),
 		Known:          d.known,
+		HostPaths: []pages.HostPath{
+			{Path: d.config.Director.DataDir, Name: "<data_dir>"},
+			{Path: d.config.Director.SharedDir, Name: "<shared_dir>"},
+		},
 	})
 	return err
 }

@@ -28,7 +28,7 @@ func TestSnapshotSaysWhoWorksAndWhatWaits(t *testing.T) {
 			return err == nil && ready()
 		}
 	}
-	s.until("a worker is heard",
+	s.until("a worker sends heartbeats",
 		snapshot(func() bool { return len(got.Workers) == 1 && got.Workers[0].HeartbeatAgeSeconds > 0 }))
 	s.github.CreateIssue(repo, "octocat", "Second", "", "agent-task")
 	s.until("the second one waits",

@@ -21,12 +21,12 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 		default:
 		}
 		code := 1
-		err := a.client.Report(ctx, &wire.WorkerError{
+		err := a.client.Report(ctx, asserted(wire.WorkerError{
 			ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
 			Stage:   wire.StageCode,
 			Attempt: a.plan.Attempt, ErrorType: "overloaded", Message: "529 overloaded_error", ExitCode: &code,
 			HTTPStatus: 529, Provider: "anthropic",
-		})
+		}))
 		if err != nil {
 			return 1
 		}
@@ -54,7 +54,7 @@ func TestAnOutageIsOneIssue(t *testing.T) {
 		})
 	})
 	s.github.AddComment(incident, "octocat", "/agent why")
-	s.until("what that issue is", s.replied(incident, "It is about an outage"))
+	s.until("an answer that explains the issue", s.replied(incident, "This issue is about an outage"))
 	close(refused)
 	s.until("all are delivered", func() bool {
 		return !slices.ContainsFunc(keys, func(k string) bool { return !s.labelled(k, "agent-review")() })
@@ -78,7 +78,7 @@ func TestLabelsPutOnByHand(t *testing.T) {
 	s.until("labelled", s.labelled(key, "agent-blocked"))
 	s.github.AddLabel(key, "octocat", "agent-review")
 	s.github.AddLabel(key, "octocat", "agent-claimed")
-	s.until("only what the task does", s.labelled(key, "agent-blocked"))
+	s.until("only the task's label", s.labelled(key, "agent-blocked"))
 	s.github.RemoveLabel(key, "helper[bot]", "agent-blocked")
 	s.until("put back", func() bool {
 		return s.labelled(key, "agent-blocked")() &&

@@ -165,6 +165,6 @@ func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 		}
 		return err
 	}; !errors.Is(ask(output.Filter{Attempt: 7}), operator.ErrNoOutput) || ask(output.Filter{Attempt: 2}) != nil {
-		t.Error("an attempt that never was is known, or one that was is not")
+		t.Error("an attempt that never existed is found, or an existing attempt is not")
 	}
 }

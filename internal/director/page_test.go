@@ -68,7 +68,7 @@ func TestAFormSentTwiceCountsOnce(t *testing.T) {
 			return strings.Contains(v.post("/tasks/acme/widgets/1/commands", url.Values{
 				"form": {form[1]}, "command": {"retry"},
 				"text": {"Format B"},
-			}), "retry: it is in the journal")
+			}), "retry: recorded in the journal")
 		})
 	}
 	if got := s.commands(); !slices.Equal(got, []string{"retry, alice (page), "}) {

@@ -43,7 +43,7 @@ const (
 // model and page are real. docs/specs/operating.md has the figures.
 func TestMeasurePageLoad(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
-		t.Skip("it measures for half a minute, and proves nothing: RETAKE_MEASURE=1 runs it")
+		t.Skip("a measurement of half a minute, without assertions: RETAKE_MEASURE=1 runs it")
 	}
 	h := newHarness(t, nil)
 	must(t, offline.With(t.Context(), h.config, false, func(ctx context.Context, b *bus.Bus) error {
@@ -58,9 +58,10 @@ func loadedSeat(owner *loop.Owner, views *view.Model, b *bus.Bus) *serve.Seat {
 		Status: &serve.Status{
 			Owner: owner, Views: views, Bus: b, Disk: &disk.Guard{}, Fate: fate,
 			Leader: func() *bus.Leader { return nil }, Config: func() *wire.SnapshotConfig { return nil },
+			Refused:  func() string { return "" },
 			Degraded: func() string { return "" }, Meters: func(map[string]float64) {},
 		},
-		Stories: &serve.Stories{Owner: owner, Views: views, Fate: fate},
+		Timelines: &serve.Timelines{Owner: owner, Views: views, Fate: fate},
 	}
 }
 
@@ -115,7 +116,7 @@ func measurePageLoad(ctx context.Context, t *testing.T, b *bus.Bus) {
 		return float64(all[len(all)*percent/100].Microseconds()) / 1000
 	}
 	for _, percent := range []int{50, 90} {
-		t.Logf("%d tasks, a decision, percentile %d: %.2f ms while nobody looks, %.2f ms while %d browsers are sent "+
+		t.Logf("%d tasks, a decision, percentile %d: %.2f ms without browsers, %.2f ms while %d browsers receive "+
 			"the board: ratio %.2f",
 			shownTasks, percent, at(alone, percent), at(watched, percent), loadBrowsers,
 			at(watched, percent)/at(alone, percent))

@@ -1,11 +1,14 @@
 package director
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,7 +161,7 @@ func TestIssueLeavesInDelivery(t *testing.T) {
 			s.github.Repair()
 			s.until("gone", s.inState(key, "gone"))
 			if v := s.verdicts(key); len(v) != 0 {
-				t.Errorf("verdicts %q, want none: nobody is asked", v)
+				t.Errorf("verdicts %q, want none, because no question is open", v)
 			}
 			if got := s.transitions(key, "Blocked"); len(got) > 0 {
 				t.Errorf("it was blocked: %q", got)
@@ -237,18 +240,62 @@ func TestDeliveryThatFailsIsAsked(t *testing.T) {
 	s.failPushes(githubtest.ServerError(http.StatusInternalServerError))
 	key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 	s.start()
-	s.comment(key, "cannot be handed in yet")
+	s.comment(key, "cannot be delivered yet")
 	s.until("blocked", s.inState(key, "Blocked"))
 	s.until("labelled", s.labelled(key, "agent-blocked"))
 	question := s.comment(key, "retake:blocked")
 	if !strings.Contains(question.Body, "/agent resume") || !strings.Contains(question.Body, "done and kept") {
-		t.Errorf("the question does not say that the work is kept, and what to do:\n%s", question.Body)
+		t.Errorf("the question does not mention the kept work and the next step:\n%s", question.Body)
 	}
 	s.github.Repair()
 	s.github.AddComment(key, "octocat", "/agent retry")
 	s.until("review", s.labelled(key, "agent-review"))
 	if n := s.runtime.begun(); n != 1 {
-		t.Errorf("%d attempts, want the one that did the work", n)
+		t.Errorf("%d attempts, want one", n)
+	}
+}
+
+// holdsEdits holds the first edit with these words until its sender cancels it.
+type holdsEdits struct {
+	words string
+	held  atomic.Bool
+}
+
+func (h *holdsEdits) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method == http.MethodPatch {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		if strings.Contains(string(body), h.words) && h.held.CompareAndSwap(false, true) {
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		}
+		r = r.Clone(r.Context())
+		r.Body = io.NopCloser(bytes.NewReader(body))
+	}
+	return http.DefaultTransport.RoundTrip(r)
+}
+
+// Two deliveries fail. The next try of the first one cancels the edit of its comment. Later edits
+// mention the kept work on both issues.
+func TestDeliveriesThatFailAreBothMentioned(t *testing.T) {
+	t.Parallel()
+	const words = "cannot be delivered yet"
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
+	edits := &holdsEdits{words: words}
+	s.transport = edits
+	s.failPushes(githubtest.ServerError(http.StatusInternalServerError))
+	keys := []string{
+		s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task"),
+		s.github.CreateIssue(repo, "octocat", "Write a letter", "", "agent-task"),
+	}
+	s.start()
+	for _, key := range keys {
+		s.comment(key, words)
+	}
+	if !edits.held.Load() {
+		t.Error("no edit was cancelled")
 	}
 }
 

@@ -150,7 +150,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 		t.Error(of("director"), of("journal"))
 	}
 	s.start()
-	s.until("the director is well", func() bool {
+	s.until("the director is healthy", func() bool {
 		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
 		return err == nil && h.OK
 	})
@@ -164,7 +164,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 	var silent lead.Lock
 	must(t, silent.Take(t.Context(), s.config.Director.DataDir))
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
-		"problem: one runs with this data_dir, and does not answer") {
+		"problem: a director runs with this data_dir, and does not answer") {
 		t.Error(of("director"))
 	}
 	must(t, silent.Close())

@@ -19,7 +19,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// lost removes everything that the server stores: journal, snapshots and reports.
+// lost removes all stored data of the server: journal, snapshots and reports.
 func (s *harness) lost() {
 	s.t.Helper()
 	must(s.t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
@@ -70,7 +70,7 @@ func TestRebuildKnowsEarlierNamesOfLabels(t *testing.T) {
 		t.Errorf("%d comments; there were %d", n, comments)
 	}
 	s.github.AddComment(key, "octocat", "/agent retry Format A")
-	s.until("under the new name alone", s.labelled(key, "bot-review"))
+	s.until("only labels with the new name", s.labelled(key, "bot-review"))
 }
 
 // A person deletes the marker of a claim's comment, and the journal is lost. The claim continues, in the same
@@ -85,7 +85,7 @@ func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 		return s.inState(key, fsm.Blocked.String())() &&
 			s.labelled(key, "agent-blocked")()
 	})
-	s.until("its comment says so",
+	s.until("its comment mentions the question",
 		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, "waits for an answer") })
 	s.stop()
 	claim := s.github.Issue(key).Comments[0]
@@ -100,7 +100,7 @@ func TestRebuildKeepsAClaimWithoutItsMarker(t *testing.T) {
 	s.until("in the same comment",
 		func() bool { return strings.Contains(s.github.Issue(key).Comments[0].Body, `"ended":"delivered"`) })
 	if c := s.github.Issue(key).Comments; len(c) != 3 {
-		t.Errorf("%d comments; want the claim's, the question and the answer: %+v", len(c), c)
+		t.Errorf("%d comments; want the claim, the question and the answer: %+v", len(c), c)
 	}
 	if made := s.runtime.attempts(); len(made) != 2 || made[0] == made[1] {
 		t.Errorf("attempts %v; want two", made)
@@ -119,7 +119,7 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 		<-goOn
 		return a.work(ctx)
 	})
-	s.config.Journal.OnDamage, s.patience = config.OnDamageRebuild, time.Second
+	s.config.Journal.OnDamage, s.patience, s.firstProbe = config.OnDamageRebuild, time.Second, 200*time.Millisecond
 	asked, runs := s.github.CreateIssue(repo, "octocat", "Ask a question", "", "agent-task"), s.github.CreateIssue(repo,
 		"octocat", "Run", "", "agent-task")
 	s.start()
@@ -139,7 +139,7 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	s.until("the others are rebuilt", s.inState(asked, fsm.Blocked.String()))
 	s.until("a word about the one",
 		func() bool { return s.logs.FilterMessageSnippet("an issue cannot be read").Len() == 1 })
-	s.until("whose worker goes on", s.inState(runs, fsm.Running.String()))
+	s.until("the worker continues", s.inState(runs, fsm.Running.String()))
 	s.github.Repair()
 	close(goOn)
 	s.until("and delivers", s.labelled(runs, "agent-review"))

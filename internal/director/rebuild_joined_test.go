@@ -38,7 +38,7 @@ func (s *harness) interruptedRebuild() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	log := s.log
-	s.at("the old journal is set aside", cancel)
+	s.at("set the old journal aside", cancel)
 	if _, _, err := Rebuild(ctx, s.options()); !errors.Is(err, context.Canceled) {
 		s.t.Fatalf("the rebuild was not interrupted: %v", err)
 	}
@@ -89,7 +89,7 @@ func TestAnInterruptedRebuildKnowsWhatItKnew(t *testing.T) {
 	s.interruptedRebuild()
 	tasks, _, err := Rebuild(t.Context(), s.options())
 	if err != nil || len(tasks) != 1 || tasks[0].Was != "Backoff" || tasks[0].Row != "known" {
-		t.Fatalf("the command goes on with: %+v, %v", tasks, err)
+		t.Fatalf("the command continues with: %+v, %v", tasks, err)
 	}
 	s.interruptedRebuild()
 	s.start()
@@ -111,14 +111,14 @@ func TestASuccessorFinishesARebuild(t *testing.T) {
 	if now := second.nextDeadline(key); !now.Equal(until) {
 		t.Errorf("it waits until %s, and did until %s", now, until)
 	}
-	if !second.logged("the journal is rebuilt")() {
+	if !second.logged("rebuilt the journal")() {
 		t.Error("it was not rebuilt")
 	}
 	second.stop()
 	first.start() // the rebuild is finished
 	first.until("it leads", func() bool { return strings.HasPrefix(first.health(), "healthy: ") })
 	first.until("it waits", first.inState(key, fsm.Backoff.String()))
-	if first.logged("the journal is rebuilt")() {
+	if first.logged("rebuilt the journal")() {
 		t.Error("it was rebuilt again")
 	}
 }
@@ -132,7 +132,7 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	path := filepath.Join(s.config.Director.DataDir, "rebuilding")
 	var line, state []byte
 	log := s.log
-	s.at("the old journal is set aside", func() {
+	s.at("set the old journal aside", func() {
 		data, err := os.ReadFile(path)
 		must(t, err)
 		line, state, _ = bytes.Cut(data, []byte("\n"))
@@ -140,7 +140,7 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	_, _, err := Rebuild(t.Context(), s.options())
 	must(t, err)
 	s.log = log
-	rebuilt := s.logs.FilterMessage("the journal is rebuilt").Len()
+	rebuilt := s.logs.FilterMessage("rebuilt the journal").Len()
 
 	var late map[string]string
 	must(t, json.Unmarshal(line, &late))
@@ -151,11 +151,11 @@ func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	s.start()
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))
 	if now := s.nextDeadline(key); !now.Equal(until) ||
-		s.logs.FilterMessage("the journal is rebuilt").Len() != rebuilt {
+		s.logs.FilterMessage("rebuilt the journal").Len() != rebuilt {
 		t.Errorf("it was rebuilt again, or waits until %s and did until %s", now, until)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("the note is there still: %v", err)
+		t.Errorf("the note still exists: %v", err)
 	}
 }
 
@@ -185,8 +185,8 @@ func TestAPartOfARebuildIsNoJournal(t *testing.T) {
 	s.firstPart()
 	s.start()
 	s.until("it is found", s.inState(key, fsm.Backoff.String()))
-	if !s.logged("the journal is rebuilt")() {
-		t.Error("it goes on with half a journal")
+	if !s.logged("rebuilt the journal")() {
+		t.Error("it continues with half a journal")
 	}
 }
 
@@ -209,7 +209,7 @@ func TestTheCommandsLead(t *testing.T) {
 		if err == nil {
 			t.Fatalf("%s replaces the journal of a director that leads", name)
 		}
-		for _, want := range []string{"nothing was changed: run_", first.config.Director.DataDir +
+		for _, want := range []string{"made no changes: run_", first.config.Director.DataDir +
 			" leads this fleet: stop"} {
 			if !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s says %v; want one line with %q", name, err, want)
@@ -218,21 +218,21 @@ func TestTheCommandsLead(t *testing.T) {
 	}
 	first.stop()
 
-	second.at("the old journal is set aside", func() {
+	second.at("set the old journal aside", func() {
 		first.start()
 		first.until("another one leads", first.logged("another director leads; this one stands by"))
 	})
 	if tasks, _, err := Rebuild(t.Context(), second.options()); err != nil || len(tasks) != 1 {
 		t.Fatal(tasks, err)
 	}
-	first.until("it goes on with what was rebuilt", first.inState(asked, fsm.Blocked.String()))
+	first.until("it continues with the rebuilt state", first.inState(asked, fsm.Blocked.String()))
 	first.stop()
 	if _, err := offline.Import(t.Context(), second.config, export,
 		filepath.Join(t.TempDir(), "aside.jsonl.zst")); err != nil {
 		t.Error(err)
 	}
 	first.start()
-	first.until("it goes on with what was imported", first.inState(asked, fsm.Blocked.String()))
+	first.until("it continues with the imported state", first.inState(asked, fsm.Blocked.String()))
 }
 
 // Restored data is not rebuilt.
@@ -248,7 +248,7 @@ func TestAnImportEndsARebuild(t *testing.T) {
 	must(t, err)
 	s.start()
 	s.until("it waits", s.inState(key, fsm.Backoff.String()))
-	if now := s.nextDeadline(key); !now.Equal(until) || s.logged("the journal is rebuilt")() {
+	if now := s.nextDeadline(key); !now.Equal(until) || s.logged("rebuilt the journal")() {
 		t.Errorf("it waits until %s, and did until %s", now, until)
 	}
 }

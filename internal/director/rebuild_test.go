@@ -126,7 +126,7 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	for key := range states {
 		if state := states[key]; state != fsm.Queued.String() &&
 			s.logs.FilterMessage("rebuilt").FilterField(zap.String("issue", key)).Len() == 0 {
-			t.Errorf("no line of the log says what became of %s", key)
+			t.Errorf("no log line has the outcome of %s", key)
 		}
 	}
 
@@ -134,9 +134,9 @@ func TestEveryStateSurvivesTheLossOfTheJournal(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 	s.github.AddComment(asked, "octocat", "/agent retry Format A")
 	s.start()
-	s.until("the answer is heard", s.inState(asked, fsm.Backoff.String()))
+	s.until("the answer is accepted", s.inState(asked, fsm.Backoff.String()))
 	s.runtime.killFromOutside(s.runtime.running(runs))
-	s.until("the second attempt of what was asked", s.labelled(asked, "agent-review"))
+	s.until("the second attempt of the task with the question", s.labelled(asked, "agent-review"))
 	s.stop()
 	made := s.runtime.attempts()
 	if slices.Sort(made); len(slices.Compact(slices.Clone(made))) != len(made) {
@@ -170,7 +170,7 @@ func (s *harness) survives(c corruption, states map[string]string, merged string
 	if !c.snapshots {
 		must(s.t, os.RemoveAll(filepath.Join(streams[0], "../OBJ_RETAKE_SNAPSHOTS")))
 	}
-	rebuilt, started := s.logs.FilterMessage("the journal is rebuilt").Len(),
+	rebuilt, started := s.logs.FilterMessage("rebuilt the journal").Len(),
 		s.logs.FilterMessage("director started").Len()
 	s.start()
 	s.until(c.name+": started", func() bool { return s.logs.FilterMessage("director started").Len() > started })
@@ -178,9 +178,9 @@ func (s *harness) survives(c corruption, states map[string]string, merged string
 		s.until(fmt.Sprintf("%s: %s is %s", c.name, key, state), s.inState(key, state))
 	}
 	if s.state(merged) != "gone" {
-		s.t.Errorf("%s: what was merged is %s", c.name, s.state(merged))
+		s.t.Errorf("%s: the merged task is %s", c.name, s.state(merged))
 	}
-	noticed := s.logs.FilterMessage("the journal is rebuilt").Len() > rebuilt
+	noticed := s.logs.FilterMessage("rebuilt the journal").Len() > rebuilt
 	if c.loud && !noticed {
 		s.t.Errorf("%s: not noticed", c.name)
 	}
@@ -204,11 +204,11 @@ func (s *harness) outside() string {
 
 // failsWith reports a failure.
 func (a *fakeWorker) failsWith(ctx context.Context, kind, message string) int {
-	err := a.client.Report(ctx, &wire.WorkerError{
+	err := a.client.Report(ctx, asserted(wire.WorkerError{
 		ErrorID: a.plan.WorkerID + "/CODE-1", WorkerID: a.plan.WorkerID, IssueNumber: a.plan.Issue.Number,
 		Stage:   wire.StageCode,
 		Attempt: a.plan.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true, Message: message,
-	})
+	}))
 	if err != nil {
 		return 1
 	}
@@ -228,7 +228,7 @@ func TestRebuildCommand(t *testing.T) {
 	})
 	if _, _, err := Rebuild(t.Context(), s.options()); err == nil ||
 		!strings.Contains(err.Error(), "another director runs on") {
-		t.Errorf("beside a director: %v", err)
+		t.Errorf("while a director runs: %v", err)
 	}
 	s.stop()
 	before := s.outside()
@@ -236,7 +236,7 @@ func TestRebuildCommand(t *testing.T) {
 	tasks, aside, err := Rebuild(t.Context(), s.options())
 	if err != nil || len(tasks) != 1 || tasks[0].Was != "Blocked" || tasks[0].Is != "Blocked" ||
 		tasks[0].Row != "known" || tasks[0].Attempt != 1 {
-		t.Fatalf("of a journal that is well: %+v, %v", tasks, err)
+		t.Fatalf("with an undamaged journal: %+v, %v", tasks, err)
 	}
 	if info, err := os.Stat(aside); err != nil || info.Size() == 0 {
 		t.Errorf("the old journal is not kept: %v", err)
@@ -246,7 +246,7 @@ func TestRebuildCommand(t *testing.T) {
 	tasks, _, err = Rebuild(t.Context(), s.options())
 	if err != nil || len(tasks) != 1 || tasks[0].Was != "" || tasks[0].Is != "Blocked" || tasks[0].Row != "asked" ||
 		tasks[0].Asks {
-		t.Fatalf("of nothing: %+v, %v", tasks, err)
+		t.Fatalf("without a journal: %+v, %v", tasks, err)
 	}
 
 	// The process ends between setting aside the old journal and writing the new one's first batch. The journal
@@ -286,7 +286,7 @@ func TestAnsweredQuestionIsNotAnsweredAgain(t *testing.T) {
 	s.start()
 	s.until("rebuilt", s.inState(asked, fsm.InReview.String()))
 	seen := s.github.AddComment(asked, "octocat", "/agent why")
-	s.until("a later command is heard", func() bool {
+	s.until("a later command is answered", func() bool {
 		return slices.ContainsFunc(s.github.Issue(asked).Comments,
 			func(c githubtest.Comment) bool { return c.ID == seen && len(c.Reactions) > 0 })
 	})
@@ -310,7 +310,7 @@ func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	must(t, os.RemoveAll(filepath.Join(s.config.Director.DataDir, "bus/jetstream")))
 	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, lead.MirrorFile)))
 	s.start()
-	s.until("a line that says so", func() bool {
+	s.until("a log line about the old checkouts", func() bool {
 		return s.logs.FilterMessageSnippet("found checkouts from before the journal began").Len() == 1
 	})
 	sessions := 2

@@ -14,16 +14,28 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/config"
 	"retake/internal/director/operator"
+	"retake/internal/recovery"
 )
 
 // fails reports a failure of an agent's stage, as a worker does.
 func (a *fakeWorker) fails(ctx context.Context, e wire.WorkerError) int {
 	e.ErrorID, e.WorkerID, e.AttemptID = a.plan.WorkerID+"/CODE-1", a.plan.WorkerID, a.plan.WorkerID
 	e.IssueNumber, e.Attempt, e.Stage = a.plan.Issue.Number, a.plan.Attempt, wire.StageCode
-	if err := a.client.Report(ctx, &e); err != nil {
+	if err := a.client.Report(ctx, asserted(e)); err != nil {
 		return 1
 	}
 	return 0
+}
+
+// asserted sets the flags that the real worker derives from its error type, unless the test sets some. A report with
+// other flags would be a foreign reporter's explicit word.
+func asserted(e wire.WorkerError) *wire.WorkerError {
+	if !e.IsTransient && !e.ShouldRetry && !e.EscalateToHuman {
+		reason, _ := recovery.ReasonOf(e.ErrorType)
+		a := recovery.Assert(reason)
+		e.IsTransient, e.ShouldRetry, e.EscalateToHuman = a.Transient, a.Retry, a.Escalate
+	}
+	return &e
 }
 
 // checkRecords checks the files about a task with a failed and a delivered attempt. task is the folder with the
@@ -170,7 +182,7 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 	s.until("the question", func() bool {
 		c := s.github.Issue(key).Comments
 		return len(c) == 2 && strings.Contains(c[1].Body, "recovery.paid_call_budget = 10") &&
-			strings.Contains(c[1].Body, "starts every budget of it anew")
+			strings.Contains(c[1].Body, "resets all of its budgets")
 	})
 	first, second, third := <-plans, <-plans, <-plans
 	if first.Action != "" || first.Model != nil || len(first.EarlierFailures) != 0 {
@@ -181,7 +193,7 @@ func TestVerdictReachesTheNextAttempt(t *testing.T) {
 		t.Errorf("second attempt: %+v", second)
 	}
 	if third.Action != "retry_alternative" || third.Model == nil || *third.Model != "second" ||
-		!strings.Contains(third.Summary, "came 2 times") {
+		!strings.Contains(third.Summary, "occurred 2 times") {
 		t.Errorf("third attempt: %+v", third)
 	}
 }
@@ -220,7 +232,7 @@ func TestPeopleCanReadWhatAReviewLedTo(t *testing.T) {
 	s.github.SetCheck(s.pull(), "lint", "failure", "no newline at the end")
 	s.until("the third attempt asks", stands("Blocked"))
 	s.github.AddComment(key, "octocat", "/agent snooze 2h")
-	s.until("stats.json says that it is put off", stands("Parked"))
+	s.until("stats.json shows it as parked", stands("Parked"))
 	s.stop()
 	store, err := audit.Load(s.config.Director.DataDir)
 	must(t, err)
@@ -228,11 +240,11 @@ func TestPeopleCanReadWhatAReviewLedTo(t *testing.T) {
 		t.Fatalf("%d attempts, want three", len(store.Attempts))
 	}
 	if first := store.Attempts[0]; first.Outcome != audit.OutcomeOK || first.Failure != nil {
-		t.Errorf("the first attempt, whose work is validated again: %+v; want that it went well", first)
+		t.Errorf("the first attempt (its work is validated again): %+v; want a success", first)
 	}
 	second := store.Attempts[1]
 	if second.Failure == nil || second.Failure.Reason != "validation" || second.EndedAt.After(shown) {
-		t.Errorf("the second attempt, whose pull request failed its checks after %s: %+v", shown, second)
+		t.Errorf("the second attempt (its pull request failed its checks after %s): %+v", shown, second)
 	}
 	if branch := s.github.Issue(s.pull()).Head; second.Branch != branch || store.Attempts[2].Branch != branch {
 		t.Errorf("branches %q and %q, want both %q", second.Branch, store.Attempts[2].Branch, branch)

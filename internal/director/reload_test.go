@@ -93,7 +93,7 @@ func TestReloadHoldsForWhatComesNext(t *testing.T) {
 		t.Errorf("the second plan is %q", got)
 	}
 	if s.runtime.running(first) == "" {
-		t.Error("the first attempt does not run any more")
+		t.Error("the first attempt no longer runs")
 	}
 	close(goOn)
 	s.until("both are handed in", func() bool {
@@ -137,7 +137,7 @@ func (s *harness) settingsChanged() (out []fsm.SettingsChanged) {
 }
 
 // TestABrokenConfigurationIsRefused checks that no part of a broken configuration takes effect, that answers include
-// the reason, and that a repair ends the refusal.
+// the reason, and that a repaired file is accepted.
 func TestABrokenConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
@@ -180,7 +180,7 @@ func TestWhatARunningDirectorCannotTake(t *testing.T) {
 	f := s.rereads()
 	s.runs()
 	for want, change := range map[string]func(c *config.Config){
-		"workers' keys are made for 13h0m0s at most": func(
+		"workers' keys are valid for 13h0m0s at most": func(
 			c *config.Config,
 		) {
 			c.Timeouts.WorkerWatchdog = 20 * time.Hour
@@ -233,7 +233,7 @@ func TestAFileIsReadWhenItChanges(t *testing.T) {
 	changes := func(n int, key string) {
 		t.Helper()
 		s.until(key, func() bool {
-			said := s.logs.FilterMessage("decided by another configuration from now on").All()
+			said := s.logs.FilterMessage("configuration changed").All()
 			return len(said) == n && slices.Equal(said[n-1].ContextMap()["changed"].([]any), []any{key})
 		})
 	}
@@ -249,7 +249,7 @@ func TestAFileIsReadWhenItChanges(t *testing.T) {
 	s.until("it is refused", func() bool { return strings.Contains(s.health(), "is refused") })
 	put(file, 5)
 	s.until("it is as before", func() bool { return !strings.Contains(s.health(), "refused") })
-	if n := s.logs.FilterMessage("decided by another configuration from now on").Len(); n != 3 {
+	if n := s.logs.FilterMessage("configuration changed").Len(); n != 3 {
 		t.Errorf("it has changed %d times, want 3", n)
 	}
 }
@@ -270,7 +270,7 @@ func TestHangupReadsAgain(t *testing.T) {
 			t.Fatal("nobody hears it")
 		}
 		s.until("it is in the journal", func() bool {
-			return s.logs.FilterMessage("decided by another configuration from now on").Len() == n
+			return s.logs.FilterMessage("configuration changed").Len() == n
 		})
 	}
 }
@@ -361,7 +361,7 @@ func TestAChangeDuringTheReadingIsNotMissed(t *testing.T) {
 	s.filesEvery = time.Hour
 	s.start()
 	s.runs()
-	s.until("what was written meanwhile is read", func() bool { return last() == 4 })
+	s.until("the facts of the other session are read", func() bool { return last() == 4 })
 }
 
 // Another folder replaces the folder of the configuration. The director reads later writes there.

@@ -20,10 +20,10 @@ func TestStartWithoutGitHub(t *testing.T) {
 	fault.Times = 3
 	must(t, s.github.Inject(fault))
 	s.start()
-	s.until("health says what is waited for", func() bool { return strings.Contains(s.health(), "502") })
+	s.until("health names the unreachable repository", func() bool { return strings.Contains(s.health(), "502") })
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
 	if s.logs.FilterMessage("a repository cannot be used; it is tried again with each poll").Len() == 0 {
-		t.Error("the log does not say what is waited for")
+		t.Error("the log does not name the unreachable repository")
 	}
 }
 
@@ -49,13 +49,13 @@ func TestStartWaitsForTheEngine(t *testing.T) {
 		Doing: "no answer from unix:///var/run/docker.sock",
 	})
 	s.start()
-	s.until("health says what is waited for", func() bool {
+	s.until("health names the unreachable engine", func() bool {
 		return strings.Contains(s.health(), "waiting for the container engine: container: Docker daemon: no answer")
 	})
 	s.runtime.fail(nil)
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
-		t.Errorf("verdicts %q, attempts %q; want none and one", v, s.runtime.attempts())
+		t.Errorf("verdicts %q, attempts %q; want no verdict and one attempt", v, s.runtime.attempts())
 	}
 }
 
@@ -128,11 +128,10 @@ func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
 	must(t, s.github.Inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1000}.On("GET", "/issues")))
 	s.until("health says so", func() bool {
-		return strings.HasPrefix(s.health(), "healthy, but "+repo+
-			" cannot be read, which is tried again every 300ms: github: ")
+		return strings.HasPrefix(s.health(), "healthy, but cannot read "+repo+", retrying every 300ms: github: ")
 	})
 	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
-		!strings.HasPrefix(now.Director.Problem, repo+" cannot be read") {
+		!strings.HasPrefix(now.Director.Problem, "cannot read "+repo) {
 		t.Errorf("status: %+v, %v", now.Director, err)
 	}
 	s.github.Repair()

@@ -55,11 +55,31 @@ func TestRequirementsNameWhatExists(t *testing.T) {
 	}
 }
 
+// TestKindsOfRepositoriesNameTheirTests checks that each row of the page has tests, and that these are in the tree.
+func TestKindsOfRepositoriesNameTheirTests(t *testing.T) {
+	page, err := os.ReadFile(root + "/docs/specs/repositories.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, rows := testNames(t), 0
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) != 3 || strings.HasPrefix(cells[0], "---") || strings.Contains(cells[2], "shown by") {
+			continue
+		}
+		rows++
+		checkNames(t, strings.TrimSpace(cells[0]), strings.ReplaceAll(cells[2], "(`make nightly`)", ""), tests, true)
+	}
+	if rows < 20 {
+		t.Errorf("%d rows read, want all", rows)
+	}
+}
+
 // checkNames checks the names in a cell. In the column of proofs everything must be a proof.
 func checkNames(t *testing.T, id, cell string, tests map[string]bool, proofs bool) {
 	names := quoted.FindAllStringSubmatch(cell, -1)
 	if proofs && len(names) == 0 && strings.TrimSpace(cell) != "none" {
-		t.Errorf("%s: %q shows nothing; say none", id, cell)
+		t.Errorf("%s: %q names no test; write none", id, cell)
 	}
 	for _, q := range names {
 		switch name := q[1]; {
@@ -70,7 +90,7 @@ func checkNames(t *testing.T, id, cell string, tests map[string]bool, proofs boo
 		case transcriptName.MatchString(name):
 			mustExist(t, id, transcripts+name+".txt")
 		case proofs:
-			t.Errorf("%s: %q is neither a test nor a transcript", id, name)
+			t.Errorf("%s: %q names neither a test nor a transcript", id, name)
 		case pathName.MatchString(name):
 			mustExist(t, id, filepath.Join(root, name))
 		}

@@ -71,7 +71,7 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	s.until("in review", s.inState(key, "InReview"))
 	first := s.github.Issue(pull)
 	if first.Draft || first.Head != "retake/1-a1" || !strings.Contains(first.Body, "Refs #1") {
-		t.Errorf("pull request %+v; want one that is ready, of retake/1-a1", first)
+		t.Errorf("pull request %+v; want a ready one from retake/1-a1", first)
 	}
 	<-told
 	s.github.SetCheck(pull, "lint", "failure", "work-1.txt: no newline at the end")
@@ -82,10 +82,10 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	second := <-told
 	if n := len(second.EarlierFailures); n != 1 || second.EarlierFailures[0].Stage != "REVIEW" ||
 		len(second.Hints) != 1 || !strings.Contains(second.Hints[0].Text, "no newline") {
-		t.Errorf("the second attempt was told %+v, %+v; want the check's words", second.EarlierFailures, second.Hints)
+		t.Errorf("the second attempt received %+v, %+v; want the check's output", second.EarlierFailures, second.Hints)
 	}
 	if body := s.github.Issue(pull).Body; strings.Contains(body, "earlier") {
-		t.Errorf("the pull request tells of failed attempts; none has failed:\n%s", body)
+		t.Errorf("the pull request mentions failed attempts, but no attempt failed:\n%s", body)
 	}
 	after := s.github.Issue(pull).HeadSHA
 	s.github.SetCheck(pull, "lint", "success", "")
@@ -96,7 +96,7 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	})
 	if third := <-told; len(third.Hints) != 2 || third.Hints[1].Text != "Call it gadget." ||
 		third.Hints[1].From != "octocat" {
-		t.Errorf("the third attempt was told %+v; want octocat's wish last", third.Hints)
+		t.Errorf("the third attempt received %+v; want octocat's request last", third.Hints)
 	}
 	s.github.SetCheck(pull, "lint", "success", "")
 	must(t, s.github.Merge(pull, "octocat"))
@@ -135,7 +135,7 @@ func TestBaseBranchMovesOn(t *testing.T) {
 	pull := s.pull()
 	s.until("in review", s.inState(key, "InReview"))
 	if len(plans) != 2 || plans[0].ValidateFirst || !plans[1].ValidateFirst {
-		t.Errorf("%d attempts, the second begins with VALIDATE: %t; want two, so", len(plans),
+		t.Errorf("%d attempts, the second begins with VALIDATE: %t; want 2, true", len(plans),
 			len(plans) > 1 && plans[1].ValidateFirst)
 	}
 	if s.github.Issue(pull).Draft {
@@ -159,7 +159,7 @@ func TestUnvalidatedWorkIsADraft(t *testing.T) {
 	s.github.CreateIssue(repo, "octocat", "Add a frobnicator", "please", "agent-task")
 	s.start()
 	if pull := s.github.Issue(s.pull()); !pull.Draft || !strings.Contains(pull.Body, "3 commits behind") {
-		t.Errorf("pull request %+v; want a draft that says how far it is behind", pull)
+		t.Errorf("pull request %+v; want a draft with the number of commits behind", pull)
 	}
 }
 

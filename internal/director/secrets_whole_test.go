@@ -33,7 +33,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// babbler is an agent that prints secrets wherever people read its output.
+// babbler is an agent that prints secrets to every output that people read.
 const babbler = `package main
 
 import (
@@ -195,7 +195,7 @@ func (s *harness) babbles(key string) (text string) {
 	return text
 }
 
-// search looks for secrets in all texts for people.
+// search finds secrets in all texts for people.
 type search struct {
 	*harness
 	known  *leak.Finder
@@ -206,7 +206,7 @@ type search struct {
 func (s *search) look(place, text string) {
 	s.t.Helper()
 	if s.places++; text == "" {
-		s.t.Errorf("%s: nothing is there", place)
+		s.t.Errorf("%s: no text", place)
 	}
 	for _, f := range findings(text, s.known) {
 		s.t.Errorf("%s: %s", place, f)
@@ -221,9 +221,9 @@ func (s *search) lookAtIssue(issue string) {
 		s.look("a comment on "+v.Title, comment.Body)
 	}
 	if !strings.Contains(fmt.Sprint(v.Comments), redact.Marker) {
-		s.t.Errorf("%s: no comment hides anything: the test says nothing: %v", v.Title, v.Comments)
+		s.t.Errorf("%s: no comment has a masked secret, so the test proves nothing: %v", v.Title, v.Comments)
 	}
-	told, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(issue), time.Time{})
+	told, err := operator.AskTask(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(issue), time.Time{})
 	must(s.t, err)
 	data, err := json.Marshal(told)
 	must(s.t, err)
@@ -280,7 +280,7 @@ func TestNoSecretIsReadAnywhere(t *testing.T) {
 	text := s.babbles(key)
 	known := leak.New(leak.Value{Name: "key", Text: key})
 	if n := len(findings(text, known)); n < 15 {
-		t.Fatalf("the agent says too little: %d secrets are found in what it says", n)
+		t.Fatalf("the agent prints too little: only %d secrets found in its output", n)
 	}
 	var hides atomic.Pointer[func() *redact.Redactor]
 	s.hideInLog = func(values func() *redact.Redactor) { hides.Store(&values) }

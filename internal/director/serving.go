@@ -9,13 +9,14 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/director/intake"
+	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/director/serve"
 	"retake/internal/fsm"
 	"retake/internal/github/tracker"
 	"retake/internal/page"
-	"retake/internal/story"
 	"retake/internal/sys/hidden"
+	"retake/internal/timeline"
 )
 
 // listenOperator opens the socket once for all sessions, because the socket could not be created on a disk that has
@@ -35,8 +36,9 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 // serveOperator answers on the socket until ctx ends.
 func (s *session) serveOperator(ctx context.Context) error {
 	s.operator.Serve(ctx, serve.Session{
-		Status: s.status, Stories: s.stories, TaskCommands: s.commands, Bus: s.bus, Outputs: s.outputs,
+		Status: s.status, Timelines: s.timelines, TaskCommands: s.commands, Bus: s.bus, Outputs: s.outputs,
 		Commands: &serve.Commands{Owner: s.owner, Health: s.status.Health, Log: s.log}, Reload: s.reload.ServeHTTP,
+		Whole: &serve.WholeJournal{Bus: s.bus, Verify: offline.VerifyJournal, Log: s.log},
 	}.Mux())
 	return nil
 }
@@ -44,12 +46,14 @@ func (s *session) serveOperator(ctx context.Context) error {
 // newAnswers creates the parts that answer people.
 func (s *session) newAnswers() {
 	fate := func(m *fsm.Machine, t *fsm.Task) string { return s.meeting.Fate(m, t, s.settings()) }
+	refused := func() string { return serve.Refused(s.github) }
 	s.status = &serve.Status{
 		RunID: s.runID, Since: s.since, Only: s.only.Names(), Owner: s.owner, Views: s.views, Bus: s.bus, Disk: s.disk,
 		Fate: fate, Leader: s.candidate.Me, Config: s.reload.State,
+		Refused:  refused,
 		Degraded: func() string { return serve.Degraded(&s.unusable, s.reload.Problem(), s.github) }, Meters: s.meters,
 	}
-	s.stories = &serve.Stories{Owner: s.owner, Views: s.views, Fate: fate}
+	s.timelines = &serve.Timelines{Owner: s.owner, Views: s.views, Fate: fate, Refused: refused}
 	s.commands = &serve.TaskCommands{Owner: s.owner, Repositories: s.config.GitHub.Repositories}
 	adder := &intake.Adder{
 		Owner: s.owner, Offers: s.offers, Config: &s.inForce, Unusable: &s.unusable,
@@ -58,8 +62,8 @@ func (s *session) newAnswers() {
 			*tracker.Writer
 		}{s.github.Issues, s.github.Labels},
 		Request: s.commands.Request, Ring: s.polls.Ring, NotWritten: serve.NotWritten, TooBusy: serve.TooBusy,
-		Story: func(ctx context.Context, k fsm.IssueKey) (told story.Story, known bool, err error) {
-			err = s.stories.View(ctx, func(b *story.Book, now time.Time) { told, known = b.Story(k, now) })
+		Task: func(ctx context.Context, k fsm.IssueKey) (told timeline.Task, known bool, err error) {
+			err = s.timelines.View(ctx, func(b *timeline.Book, now time.Time) { told, known = b.Task(k, now) })
 			return told, known, err
 		},
 		Log: s.log,
@@ -98,7 +102,7 @@ func (d *daemon) standBy(ctx context.Context) (end func()) {
 func (d *daemon) routes() []serve.Route {
 	local := func(next http.HandlerFunc) http.Handler { return serve.ByLocalName(d.config.Director.HTTPListen, next) }
 	all := []serve.Route{{Pattern: "GET " + operator.MetricsPath, Handler: local(d.serveMetrics)}}
-	for _, path := range []string{operator.HealthPath, operator.LivePath} {
+	for _, path := range []string{operator.HealthPath, operator.ReadyPath, operator.LivePath} {
 		all = append(all, serve.Route{Pattern: "GET " + path, Handler: local(d.operator.Probe)})
 	}
 	if d.webhooks.Enabled() {

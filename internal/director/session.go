@@ -13,6 +13,7 @@ import (
 	"retake/internal/director/inforce"
 	"retake/internal/director/intake"
 	"retake/internal/director/loop"
+	"retake/internal/director/preflight"
 	"retake/internal/director/record"
 	"retake/internal/director/reports"
 	"retake/internal/director/restore"
@@ -48,7 +49,7 @@ type session struct {
 	recorder    *record.Recorder
 	views       *view.Model
 	status      *serve.Status
-	stories     *serve.Stories
+	timelines   *serve.Timelines
 	commands    *serve.TaskCommands
 	traces      *telemetry.Follower // nil if tracing is off
 	projections []projection.Projection
@@ -130,20 +131,26 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 	case err != nil:
 		s.log.Warn("cannot find the token's account", zap.Error(err))
 	case bot:
-		s.log.Info("GitHub account: "+login+", a bot: nothing that it writes counts as a person's answer",
+		s.log.Info("GitHub account: "+login+", a bot: its comments never count as a person's answer",
 			zap.String("account", login))
 	default:
-		s.log.Info("GitHub account: "+login+", a person's: what "+login+
-			" writes by hand counts as an answer; what Retake writes carries a marker and does not",
+		s.log.Info("GitHub account: "+login+", a person's: comments by "+login+
+			" count as answers, except for Retake's, which carry a marker",
 			zap.String("account", login))
 	}
 }
 
 // watchGate reports GitHub's cooldowns to the machine.
 func (s *session) watchGate(ctx context.Context) error {
+	var refused time.Time // since then, as logged
 	for {
 		select {
 		case c := <-s.cooldowns:
+			if since, why := s.github.API.Gate.Refused(); !since.IsZero() && !since.Equal(refused) {
+				refused = since
+				s.log.Error("GitHub refuses every request of this account; work waits until GitHub accepts one",
+					zap.String("cause", why))
+			}
 			s.owner.Send(ctx, fsm.CooldownReported{Resource: c.Resource, Until: c.Until, Why: c.Why}, nil)
 		case <-ctx.Done():
 			return nil
@@ -182,6 +189,9 @@ func (d *daemon) setup() *inforce.Setup {
 // machineConfig returns the part of a setup that the machine decides by.
 func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	cfg := c.Machine(d.only.Issues())
+	if d.searches {
+		cfg.Programs = preflight.ProgramsOf(c.Config)
+	}
 	if d.decides != nil {
 		d.decides(&cfg)
 	}
@@ -198,6 +208,7 @@ func (s *session) decideSettings(ctx context.Context, now *inforce.Setup) bool {
 	if !s.owner.Decided(ctx, fsm.SettingsRead{SettingsChanged: *now.Change, Config: &cfg}) {
 		return false
 	}
+	s.reread.Ring()
 	s.views.Configure(cfg)
 	s.metrics.Slots(now.Director.MaxWorkers)
 	s.broker.Limit(now.ModelLimits())

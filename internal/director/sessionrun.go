@@ -15,6 +15,7 @@ import (
 	"retake/internal/director/intake"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/preflight"
 	"retake/internal/director/record"
 	"retake/internal/director/restore"
 	"retake/internal/director/serve"
@@ -50,7 +51,7 @@ func (s *session) run(ctx context.Context, t *lead.Term) error {
 		return err
 	}
 	s.current.Store(&serve.Seat{
-		Status: s.status, Stories: s.stories, Commands: s.commands, Outputs: s.outputs, Setup: s.setup,
+		Status: s.status, Timelines: s.timelines, Commands: s.commands, Outputs: s.outputs, Setup: s.setup,
 	})
 	defer s.current.Store(nil)
 	s.started = true
@@ -110,7 +111,12 @@ func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term
 	if s.views, err = view.New(driver, s.bus.Journal(), s.machineConfig(s.begun), s.log); err != nil {
 		return nil, err
 	}
-	s.owner.Effects, s.owner.OnDurable, s.owner.OnBatch = s.runner.Submit, s.onDurable, s.onBatch
+	s.owner.Effects, s.owner.OnDurable = s.runner.Submit, s.onDurable
+	s.owed.Store(int64(driver.Machine().Owed()))
+	s.owner.OnBatch = func(seq uint64, records []fsm.Record) {
+		s.onBatch(seq, records)
+		s.owed.Store(int64(driver.Machine().Owed()))
+	}
 	s.metrics.Slots(s.begun.Director.MaxWorkers)
 	if err := s.metrics.Restore(driver.Last(), s.views.State()); err != nil {
 		return nil, err
@@ -235,6 +241,7 @@ func (s *session) parts() []sessionPart {
 		s.list.Run,
 		func(ctx context.Context) error { return s.reload.Follow(ctx, s.begun, s.decideSettings) },
 		s.watchGate,
+		s.searchPrograms,
 		(&workers.Offences{Bus: s.bus, Ends: s.ends, Bell: s.offences, Log: s.log}).Run,
 		s.running.WatchDrift,
 		s.diskWatch().Run,
@@ -256,6 +263,16 @@ func (s *session) parts() []sessionPart {
 		},
 		endless(s.metrics.Follow),
 	}
+}
+
+// searchPrograms searches for the programs of the stages until ctx ends.
+func (s *session) searchPrograms(ctx context.Context) error {
+	if !s.searches {
+		return nil
+	}
+	return (&preflight.Programs{
+		Owner: s.owner, Setup: s.setup, Worker: s.workerBinary, Every: s.programsEvery, Reread: s.reread, Log: s.log,
+	}).Run(ctx)
 }
 
 // pollsOf returns the polls of the repositories, followed by the operator's socket and the webhooks. These two ring

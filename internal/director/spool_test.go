@@ -131,7 +131,7 @@ func TestForgedSpoolIsNotBelieved(t *testing.T) {
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) || s.runtime.begun() != 2 {
 		t.Errorf("verdicts %q, attempts %q; want worker_lost and a second attempt", v, s.runtime.attempts())
 	}
-	if s.logs.FilterMessage("a spooled report does not count").
+	if s.logs.FilterMessage("ignored a spooled report").
 		FilterField(zap.String("worker", s.runtime.attempts()[0])).Len() == 0 {
 		t.Error("the log does not say that something was refused")
 	}

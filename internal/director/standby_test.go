@@ -78,7 +78,7 @@ func (p *playedLeader) append(n int) {
 func (s *harness) standBy(p *playedLeader) {
 	s.t.Helper()
 	s.start()
-	s.until("it has read what the leader wrote", func() bool {
+	s.until("it has read the leader's records", func() bool {
 		mark, _, err := chain.ReadMirror(filepath.Join(s.config.Director.DataDir, lead.MirrorFile), "RETAKE_JOURNAL")
 		return err == nil && mark.Head.Seq == p.Journal().Head().Seq
 	})
@@ -104,8 +104,7 @@ func TestAStandbyGoesOnWithARebuiltJournal(t *testing.T) {
 	s.stop()
 }
 
-// A director does not continue with a journal that lost its end while it stood by, regardless of the standby's own
-// check.
+// A director refuses a journal that lost its end while the director stood by, even without the standby's check.
 func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
@@ -139,6 +138,6 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 			t.Errorf("it ended with: %v", err)
 		}
 	case <-time.After(patience.For(time.Minute)):
-		t.Fatal("it goes on with what is left of the journal")
+		t.Fatal("it continues with the cut journal")
 	}
 }

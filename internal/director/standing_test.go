@@ -42,10 +42,10 @@ func TestQueueIsOrderedByGitHub(t *testing.T) {
 		return order
 	}
 	if got := began(); !slices.Equal(got, []string{urgent, slow}) {
-		t.Errorf("begun in the order %v, want %s before %s", got, urgent, slow)
+		t.Errorf("started in the order %v, want %s before %s", got, urgent, slow)
 	}
 	if got := s.labels(late); !slices.Equal(got, []string{"agent-task", "urgent"}) {
-		t.Errorf("what waits for %s is labelled %v", first, got)
+		t.Errorf("the issue that waits for %s is labelled %v", first, got)
 	}
 	path, err := audit.StatsPath(s.config.Director.DataDir, late)
 	must(t, err)
@@ -53,11 +53,11 @@ func TestQueueIsOrderedByGitHub(t *testing.T) {
 		t.Errorf("stats.json depends on %v, %v; want %s", stats.DependsOn, err, first)
 	}
 	s.github.Close(first, "octocat")
-	s.until("what depended on it is delivered", s.labelled(late, "agent-review", "urgent"))
+	s.until("the dependent issue is delivered", s.labelled(late, "agent-review", "urgent"))
 	if got := s.labels(strange); !slices.Equal(got, []string{"agent-task"}) ||
-		s.logs.FilterMessageSnippet("an issue is left alone").Len() != 1 {
-		t.Errorf("the untrusted author's issue is labelled %v, and %d lines say so", got,
-			s.logs.FilterMessageSnippet("an issue is left alone").Len())
+		s.logs.FilterMessageSnippet("issue ignored").Len() != 1 {
+		t.Errorf("the untrusted author's issue is labelled %v, with %d log lines", got,
+			s.logs.FilterMessageSnippet("issue ignored").Len())
 	}
 	s.github.RemoveLabel(strange, "octocat", "agent-task")
 	s.github.AddLabel(strange, "octocat", "agent-task")
@@ -118,15 +118,15 @@ func TestLookupsFollowWithTheNextPolls(t *testing.T) {
 		return n
 	}
 	s.start()
-	s.until("the first part is looked up", func() bool { return lookups() == intake.LookupsPerPoll })
-	s.until("status says what waits", func() bool {
+	s.until("the first poll's lookups are done", func() bool { return lookups() == intake.LookupsPerPoll })
+	s.until("status names the waiting issues", func() bool {
 		h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir)
-		return err == nil && h.OK && strings.Contains(h.Problem, "wait until GitHub has said what they depend on")
+		return err == nil && h.OK && strings.Contains(h.Problem, "wait for a lookup of their dependencies")
 	})
 	if n := lookups(); n != intake.LookupsPerPoll {
 		t.Errorf("%d lookups while it waits, want %d", n, intake.LookupsPerPoll)
 	}
-	s.until("the last issue is known", func() bool { return !slices.Equal(s.labels(last), []string{"agent-task"}) })
+	s.until("the last issue is claimed", func() bool { return !slices.Equal(s.labels(last), []string{"agent-task"}) })
 	if n := lookups(); n != issues*references {
 		t.Errorf("%d lookups for %d references", n, issues*references)
 	}

@@ -72,7 +72,7 @@ func TestTakenBackAfterItWasPushed(t *testing.T) {
 			leave(s, key)
 			s.until("it is over", func() bool { return len(s.transitions(key, "Released")) > 0 })
 			if got := s.branches(); !slices.Equal(got, []string{"main"}) {
-				t.Errorf("branches %q, want main alone", got)
+				t.Errorf("branches %q, want only main", got)
 			}
 		})
 	}

@@ -62,12 +62,12 @@ func TestOperatorAnswersAQuestion(t *testing.T) {
 	s.until("claimed again", s.labelled(key, "agent-claimed"))
 	s.until("a second attempt", func() bool { return s.runtime.begun() == 2 })
 	s.comment(key, "is working on attempt 2")
-	c := s.comment(key, "On the command of "+me(t)+" for bob: retry.")
+	c := s.comment(key, "Commanded by "+me(t)+" for bob: retry.")
 	if !strings.Contains(c.Body, "is working on attempt 2") || len(s.github.Issue(key).Comments) != before {
 		t.Errorf("%d comments, %d before; the claim's says\n%s", len(s.github.Issue(key).Comments), before, c.Body)
 	}
 	if got := <-told; len(got.Hints) != 1 || got.Hints[0].Text != "Format B" || got.Hints[0].From != me(t)+" for bob" {
-		t.Errorf("the agent is told %+v", got)
+		t.Errorf("the agent receives %+v", got)
 	}
 	if got := s.commands(); !slices.Equal(got, []string{"retry, " + me(t) + " for bob, "}) {
 		t.Errorf("in the journal: %q", got)
@@ -156,7 +156,7 @@ func TestRepeatedCommandCountsOnce(t *testing.T) {
 			t.Fatalf("answer %+v", a)
 		}
 	}
-	s.comment(key, "On the command of "+me(t)+": budget.")
+	s.comment(key, "Commanded by "+me(t)+": budget.")
 	stop := operator.TaskCommand{Command: "release", ID: operator.NewRequestID()}
 	if a := s.command(key, stop); a.Problem != "" || a.Command != "stop" {
 		t.Errorf("answer %+v", a)
@@ -170,7 +170,7 @@ func TestRepeatedCommandCountsOnce(t *testing.T) {
 	if a := s.command(key, stop); a.Problem != "" || a.State != "" {
 		t.Errorf("answer of the next process: %+v", a)
 	}
-	if got, by := s.commands(), me(t); !slices.Equal(got, []string{"budget, " + by + ", ", "stop, " + by + ", "}) {
+	if got, by := s.commands(), me(t); !slices.Equal(got, []string{"grant, " + by + ", ", "stop, " + by + ", "}) {
 		t.Errorf("in the journal: %q, want each once", got)
 	}
 }
@@ -192,7 +192,7 @@ func TestCommandWaitsForAnEffect(t *testing.T) {
 		}
 		ended <- a
 	}()
-	s.until("it is asked again", func() bool {
+	s.until("a second request", func() bool {
 		select {
 		case a := <-ended:
 			t.Fatalf("answered while the work is delivered: %+v", a)

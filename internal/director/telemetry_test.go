@@ -37,7 +37,7 @@ func stageOf(name string, exit int) wire.StageResult {
 
 // failOnce reports a connection that was reset, and its stages.
 func (a *fakeWorker) failOnce(ctx context.Context) int {
-	err := a.client.Report(ctx, &wire.WorkerError{
+	err := a.client.Report(ctx, asserted(wire.WorkerError{
 		ErrorID: a.plan.WorkerID + "/CODE-2", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,
 		IssueNumber: a.plan.Issue.Number, Attempt: a.plan.Attempt,
 		Stage: wire.StageCode, ErrorType: "network_transient", Message: "read: connection reset by peer",
@@ -46,7 +46,7 @@ func (a *fakeWorker) failOnce(ctx context.Context) int {
 			stageOf(wire.StageCode, 0), stageOf(wire.StageValidate, 1),
 			stageOf(wire.StageCode, 1),
 		},
-	})
+	}))
 	if err != nil {
 		return 2
 	}
@@ -155,7 +155,7 @@ func traceOfATask(t *testing.T, refusal int) {
 	before := collector.Spans()
 	has := slices.ContainsFunc(before, func(x tracetest.Span) bool { return x.Name == "verdict" })
 	if has != (refusal == 0) {
-		t.Errorf("the first director has exported %d spans, a verdict among them: %t", len(before), has)
+		t.Errorf("the first director exported %d spans, including a verdict: %t", len(before), has)
 	}
 	collector.Refuse(0)
 	s.start()
@@ -233,11 +233,11 @@ func TestCollectorThatIsAway(t *testing.T) {
 				t.Errorf("the end took %s", took)
 			}
 			if n := s.logs.FilterMessageSnippet("traces cannot be exported").Len(); n > 1 {
-				t.Errorf("said %d times that the collector is away", n)
+				t.Errorf("the log reports the unreachable collector %d times", n)
 			}
 			lost := s.logs.FilterMessageSnippet("traces are lost").All()
 			if len(lost) != 1 || lost[0].ContextMap()["spans"].(int64) < 5 {
-				t.Errorf("the log says of what is lost: %v", lost)
+				t.Errorf("the log reports the loss as %v", lost)
 			}
 		})
 	}

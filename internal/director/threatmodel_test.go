@@ -40,7 +40,7 @@ func TestThreatModelNamesWhatExists(t *testing.T) {
 		}
 		for _, q := range names {
 			if name := q[1]; !tests[name] && !attacks[name] {
-				t.Errorf("%q is neither a test nor an attack: %s", name, strings.TrimSpace(cells[0]))
+				t.Errorf("%q names neither a test nor an attack: %s", name, strings.TrimSpace(cells[0]))
 			}
 		}
 	}

@@ -107,12 +107,12 @@ func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	killWorkers(t, filepath.Join(filepath.Dir(s.config.Director.DataDir), "worker"), s.config.Director.DataDir)
 	s.until("review", s.labelled(key, "agent-review"))
 	if v := s.verdicts(key); !slices.Equal(v, []string{"worker_lost"}) {
-		t.Errorf("verdicts %q; want worker_lost alone", v)
+		t.Errorf("verdicts %q; want only worker_lost", v)
 	}
 	if got := s.delivered("retake/1-a2"); !slices.Equal(got, []string{"README.md", "half.txt", "work.txt"}) {
 		t.Errorf("delivered %q", got)
 	}
-	s.until("the issue says how much was lost", func() bool {
+	s.until("the issue states the loss", func() bool {
 		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool {
 			return strings.Contains(c.Body, "the work of up to 1 minute since the last checkpoint at ") &&
 				strings.Contains(c.Body, " is lost")

@@ -70,7 +70,7 @@ var unsafePatches = []unsafePatch{
 		says: []string{"s:1: Retake's own bus credential, hexadecimal"},
 	},
 	{
-		title: "What a container was given", path: "c", text: "Xk29-fjQ\n  -7mmPz0aa", reason: "policy_violation",
+		title: "The container's credentials", path: "c", text: "Xk29-fjQ\n  -7mmPz0aa", reason: "policy_violation",
 		says: []string{"c:1: Retake's own MODEL_AUTH"},
 	},
 	{
@@ -80,6 +80,11 @@ var unsafePatches = []unsafePatch{
 	{
 		title: "Workflow", path: ".github/workflows/x.yml", text: "on: push\n", reason: "scope_violation",
 		says: []string{".github/workflows/x.yml", "scope.deny", "ci-ok"},
+	},
+	{
+		title: "Submodule", path: ".gitmodules",
+		text:   "[submodule \"lib\"]\n\tpath = lib\n\turl = https://github.com/octocat/lib\n",
+		reason: "scope_violation", says: []string{".gitmodules", "scope.deny"},
 	},
 	{
 		title: "GitLab", path: "sub/.gitlab-ci.yml", text: "a: b\n", reason: "scope_violation",

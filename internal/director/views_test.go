@@ -13,13 +13,13 @@ import (
 	"retake/internal/director/offline"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // story is the running director's story of an issue.
-func (s *harness) story(key string) story.Story {
+func (s *harness) story(key string) timeline.Task {
 	s.t.Helper()
-	told, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), time.Time{})
+	told, err := operator.AskTask(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), time.Time{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -53,9 +53,9 @@ func TestTheStoryIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, _ := book.Story(fsm.IssueKey(asked), time.Now())
-	over, _ := book.Story(fsm.IssueKey(done), time.Now())
-	checkStories(t, "from the journal alone", alone, over)
+	alone, _ := book.Task(fsm.IssueKey(asked), time.Now())
+	over, _ := book.Task(fsm.IssueKey(done), time.Now())
+	checkStories(t, "from only the journal", alone, over)
 
 	s.start()
 	s.until("it answers again", func() bool {
@@ -68,7 +68,7 @@ func TestTheStoryIsTold(t *testing.T) {
 }
 
 // checkStories checks the story of a question, and of a task that is done.
-func checkStories(t *testing.T, what string, told, finished story.Story) {
+func checkStories(t *testing.T, what string, told, finished timeline.Task) {
 	t.Helper()
 	q := told.Asked
 	if told.State != "Blocked" || told.Waits == "" || q == nil || q.Ask == "" ||
@@ -83,33 +83,33 @@ func checkStories(t *testing.T, what string, told, finished story.Story) {
 		t.Errorf("%s: the decision is %+v", what, d)
 	}
 	if finished.State != "Done" || !finished.Over || finished.Work.Branch == "" ||
-		finished.Attempts[0].Outcome != story.OutcomeOK {
-		t.Errorf("%s: the one that is done: %+v", what, finished)
+		finished.Attempts[0].Outcome != timeline.OutcomeOK {
+		t.Errorf("%s: the finished task: %+v", what, finished)
 	}
 }
 
 // checkViews checks the other views of a question and of a task that is done.
-func (s *harness) checkViews(asked, done fsm.IssueKey, told story.Story) {
+func (s *harness) checkViews(asked, done fsm.IssueKey, told timeline.Task) {
 	s.t.Helper()
 	rows, err := operator.AskTasks(s.t.Context(), s.config.Director.DataDir)
 	if err != nil || len(rows) != 2 || rows[1].Attempts == nil || rows[1].Events == nil ||
 		rows[0].Issue != asked || rows[1].Issue != done {
-		s.t.Fatalf("tasks %+v, %v; want the one that waits, and the one that is done", rows, err)
+		s.t.Fatalf("tasks %+v, %v; want the waiting task and the finished task", rows, err)
 	}
 	v, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	if err != nil || len(v.Tasks) != 1 || v.Tasks[0].State != rows[0].State || v.Tasks[0].WaitsFor != rows[0].Waits {
 		s.t.Errorf("status says %+v, tasks say %+v (%v)", v.Tasks, rows[0], err)
 	}
-	if _, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, "acme/widgets#99",
+	if _, err := operator.AskTask(s.t.Context(), s.config.Director.DataDir, "acme/widgets#99",
 		time.Time{}); !errors.Is(err,
-		operator.ErrNoStory) {
-		s.t.Errorf("an unknown issue: %v, want ErrNoStory", err)
+		operator.ErrNoTask) {
+		s.t.Errorf("an unknown issue: %v, want ErrNoTask", err)
 	}
-	before, err := operator.AskStory(s.t.Context(), s.config.Director.DataDir, asked,
+	before, err := operator.AskTask(s.t.Context(), s.config.Director.DataDir, asked,
 		told.Attempts[0].Began)
 	if err != nil || before.State != "Starting" || before.Asked != nil || len(before.Attempts) != 1 ||
 		len(before.Attempts[0].Decided) != 0 {
-		s.t.Errorf("as it was when the attempt began: %+v, %v", before, err)
+		s.t.Errorf("as of the attempt's start: %+v, %v", before, err)
 	}
 }
 
@@ -123,10 +123,10 @@ func checkOffers(t *testing.T, s *harness, done string) {
 	}
 	if a := offer(false); !strings.Contains(a.Problem, "the work on "+done+" is done") ||
 		!strings.Contains(a.Problem, "director add "+done+" --again") {
-		t.Errorf("what is done is offered: %+v", a)
+		t.Errorf("the finished task is offered: %+v", a)
 	}
 	if a := offer(true); a.Problem != "" {
-		t.Errorf("what is done is offered again: %+v", a)
+		t.Errorf("the finished task is offered again: %+v", a)
 	}
 }
 
@@ -139,11 +139,11 @@ func TestEventsAreFollowed(t *testing.T) {
 	s.until("a delivery", s.labelled(first, "agent-review"))
 	ctx, cancel := context.WithCancel(t.Context())
 	var mu sync.Mutex
-	var got []story.Event
+	var got []timeline.Event
 	followed := make(chan error, 1)
 	go func() {
 		followed <- operator.AskEvents(ctx, s.config.Director.DataDir, operator.EventFilter{Follow: true},
-			func(e story.Event) error {
+			func(e timeline.Event) error {
 				mu.Lock()
 				defer mu.Unlock()
 				got = append(got, e)
@@ -171,21 +171,21 @@ func TestEventsAreFollowed(t *testing.T) {
 			t.Fatalf("%s comes after %s", got[i].ID, got[i-1].ID)
 		}
 	}
-	var all []story.Event
+	var all []timeline.Event
 	err := operator.AskEvents(t.Context(), s.config.Director.DataDir, operator.EventFilter{Issue: fsm.IssueKey(second)},
-		func(e story.Event) error {
+		func(e timeline.Event) error {
 			all = append(all, e)
 			return nil
 		})
 	if err != nil || len(all) < 6 ||
-		slices.ContainsFunc(all, func(e story.Event) bool { return e.Issue != fsm.IssueKey(second) }) {
+		slices.ContainsFunc(all, func(e timeline.Event) bool { return e.Issue != fsm.IssueKey(second) }) {
 		t.Errorf("events of %s: %v, %v", second, all, err)
 	}
 	after := fmt.Sprint(all[2].ID)
-	var rest []story.Event
+	var rest []timeline.Event
 	f := operator.EventFilter{Issue: fsm.IssueKey(second), After: all[2].ID}
 	if err := operator.AskEvents(t.Context(), s.config.Director.DataDir, f,
-		func(e story.Event) error { rest = append(rest, e); return nil }); err != nil || len(rest) < len(all)-3 ||
+		func(e timeline.Event) error { rest = append(rest, e); return nil }); err != nil || len(rest) < len(all)-3 ||
 		rest[0].ID != all[3].ID {
 		t.Errorf("after %s: %v, %v", after, rest, err)
 	}

@@ -50,7 +50,7 @@ func TestWebhookWakesThePoll(t *testing.T) {
 	s.config.GitHub.Poll, s.config.Director.HTTPListen = time.Hour, "127.0.0.1:0"
 	first := s.github.CreateIssue(repo, "octocat", "It is there at the start", "please", "agent-task")
 	s.start()
-	s.until("the first poll is over, and what came of it", s.labelled(first, "agent-review"))
+	s.until("the first poll's issue is in review", s.labelled(first, "agent-review"))
 	lost := s.github.CreateIssue(repo, "octocat", "Its webhook is lost", "please", "agent-task")
 	told := s.github.CreateIssue(repo, "octocat", "Its webhook comes", "please", "agent-task")
 	number := told[strings.Index(told, "#")+1:]

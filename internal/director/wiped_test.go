@@ -97,7 +97,7 @@ func TestJoinedServerWipedLive(t *testing.T) {
 	})
 	s.until("claimed", s.labelled(running, "agent-claimed"))
 	s.until("the other has ended", s.inState(finished, fsm.Delivering.String()))
-	s.until("one worker is left", func() bool {
+	s.until("one worker remains", func() bool {
 		return s.runtime.running(finished) == "" &&
 			s.runtime.running(running) != ""
 	})

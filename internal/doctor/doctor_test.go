@@ -221,8 +221,12 @@ var findings = map[string]struct {
 		": no memory limit",
 	},
 	"no image": {
-		func(p *played) { p.has, p.notPullable = false, errors.New("no such host") }, "image",
-		Problem, "no such host; to do: build it",
+		func(p *played) { p.has, p.notPullable = false, errors.New("manifest unknown") }, "image",
+		Problem, "registry does not provide it: manifest unknown",
+	},
+	"no registry": {
+		func(p *played) { p.has, p.notAnswered, p.notPullable = false, true, errors.New("no such host") }, "image",
+		Problem, "registry does not answer: no such host",
 	},
 	"pulled":        {func(p *played) { p.has = false }, "image", OK, "the first start pulls it"},
 	"pulled: trial": {func(p *played) { p.has = false }, "container", NotTried, "this check does not pull images"},

@@ -76,12 +76,17 @@ func lookImage(ctx context.Context, e *exam) {
 	case has:
 		e.ok(image + " is available locally")
 	default:
-		if err := e.engine.Pullable(ctx, image); err != nil {
-			e.problem(image+" is missing locally, and the registry does not provide it: "+err.Error(),
-				"build it (docker build -t "+image+" .), or set containers.image to an existing image")
-			return
+		build := "build it from the folder of its Dockerfile (docker build -t " + image + " FOLDER), or set " +
+			"containers.image to an existing image"
+		switch answered, err := e.engine.Pullable(ctx, image); {
+		case err == nil:
+			e.ok(image + " is missing locally; the first start pulls it")
+		case answered:
+			e.problem(image+" is missing locally, and its registry does not provide it: "+err.Error(), build)
+		default:
+			e.problem(image+" is missing locally, and its registry does not answer: "+err.Error(),
+				"check the engine's DNS, proxy and network, and run docker pull "+image+"; or "+build)
 		}
-		e.ok(image + " is missing locally; the first start pulls it")
 	}
 }
 
@@ -130,12 +135,12 @@ func lookEgress(ctx context.Context, e *exam) {
 	open, err := e.Config.Containers.EgressOpen(), e.engine.Confine(ctx)
 	switch {
 	case err == nil && open:
-		e.ok("workers reach public addresses, but no neighbours, private networks or this machine")
+		e.ok("workers reach public addresses, but not other containers, private networks or this machine")
 	case err == nil:
 		e.ok("workers reach only the bus, containers.reachable and containers.egress: " +
 			strings.Join(e.Config.Containers.Egress, ", "))
 	case open:
-		e.warn("workers reach neighbours, services of this machine and private networks: "+err.Error(), "")
+		e.warn("workers reach other containers, services of this machine and private networks: "+err.Error(), "")
 	default:
 		e.problem("cannot enforce containers.egress: "+err.Error(), "")
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -45,14 +43,8 @@ func (e *exam) programsHere() {
 
 // stagePrograms returns the programs that stages start, without programs from the checkout.
 func (e *exam) stagePrograms() (names []string) {
-	for _, s := range e.Config.Stages {
-		p, err := e.Config.Agents.Expand(s)
-		if err != nil || len(p.Run) == 0 {
-			continue
-		}
-		if name := p.Run[0]; (path.IsAbs(name) || !strings.Contains(name, "/")) && !slices.Contains(names, name) {
-			names = append(names, name)
-		}
+	for _, p := range e.Config.StagePrograms() {
+		names = append(names, p.Name)
 	}
 	return names
 }

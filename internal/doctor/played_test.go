@@ -44,6 +44,7 @@ type played struct {
 	lacks        []string // of isolation
 	has          bool
 	notPullable  error
+	notAnswered  bool // by the registry
 	gateway      string
 	badNetwork   error
 	trialFails   error
@@ -156,7 +157,9 @@ func (p *playedEngine) Cannot() []string { return p.cannot }
 
 func (p *playedEngine) HasImage(context.Context, string) (bool, error) { return p.has, nil }
 
-func (p *playedEngine) Pullable(context.Context, string) error { return p.notPullable }
+func (p *playedEngine) Pullable(context.Context, string) (bool, error) {
+	return !p.notAnswered, p.notPullable
+}
 
 func (p *playedEngine) Gateway(context.Context) (string, error) { return p.gateway, p.badNetwork }
 

@@ -93,10 +93,10 @@ type Engine interface {
 	Cannot() []string
 	// Isolation lists the barriers between a container and the engine's host, and the missing ones.
 	Isolation(ctx context.Context) (holds, lacks []string, err error)
-	// HasImage reports whether an image is on the engine's host, Pullable fails if its registry would not give
-	// it to the engine.
+	// HasImage reports whether an image is on the engine's host. Pullable returns an error if the engine cannot pull
+	// it, and whether the registry answered.
 	HasImage(ctx context.Context, image string) (bool, error)
-	Pullable(ctx context.Context, image string) error
+	Pullable(ctx context.Context, image string) (answered bool, err error)
 	// Gateway is the address at which containers reach this machine; empty if their network does not exist yet.
 	Gateway(ctx context.Context) (address string, err error)
 	// Confine creates a temporary network and checks that the engine's host restricts the workers' traffic.

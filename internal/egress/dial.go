@@ -20,8 +20,8 @@ func (e *deniedError) Error() string { return "egress denied: " + e.host + ": " 
 
 // Why a host is denied.
 const (
-	notListed = "containers.egress does not have it"
-	notPublic = "its name means no public address"
+	notListed = "containers.egress does not list it"
+	notPublic = "its name has no public address"
 )
 
 // dialAllowed connects the attempt of a context with a host that it may reach.

@@ -64,7 +64,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	attempt, ok := p.holder(presented(r))
 	if !ok {
-		http.Error(w, "retake: want the key of this attempt, as the variable of its name has it",
+		http.Error(w, "retake: want the key of this attempt, from the variable with its name",
 			http.StatusUnauthorized)
 		return
 	}

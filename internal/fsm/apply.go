@@ -49,12 +49,18 @@ func (m *agenda) settle(t *Task) {
 // The operator's pause or drain survives a cooldown and a shutdown. Only the operator ends it.
 func (f PhaseChanged) apply(m *agenda, _ *Task) {
 	m.hard.Phase = f.To
+	if f.To != PhaseDraining && f.To != PhaseShutdown { // the operator has decided otherwise
+		m.hard.Aborted = ""
+	}
 	switch f.To {
 	case PhasePaused, PhaseDraining:
 		if m.hard.Intent != PhasePaused && f.To == PhasePaused {
 			m.hard.PausedAt = m.now
 		}
 		m.hard.Intent = f.To
+		if why, aborted := strings.CutPrefix(f.Why, abortsRun); aborted {
+			m.hard.Aborted = why
+		}
 	case PhaseMonitor, PhaseCooldown:
 		m.hard.Intent = ""
 	}
@@ -142,6 +148,7 @@ func (f StandingChanged) apply(m *agenda, t *Task) {
 
 func (f Moved) apply(m *agenda, t *Task) {
 	t.State, t.Since, t.Until = f.To, m.now, f.Until
+	t.Open, t.Heard = nil, nil
 	if f.To == Delivering {
 		t.Next.Deliver = false
 	}
@@ -186,6 +193,9 @@ func (f ReportAccepted) apply(_ *agenda, t *Task) {
 	case !f.OK && t.Ending.Finding == nil && t.Ending.Outcome != OutcomeOK:
 		t.Ending.end(OutcomeFailed)
 		t.Ending.Finding, t.Ending.Stage, t.Ending.Report, t.Ending.Provider = f.Finding, f.Stage, &f.Ref, f.Provider
+		if f.Assertion != nil && f.Assertion.Explicit {
+			t.Ending.Word = f.Assertion
+		}
 	}
 }
 
@@ -226,7 +236,7 @@ func (f VerdictMade) apply(m *agenda, t *Task) {
 		Action: f.Verdict.Action, Charges: f.Verdict.Charges, Reason: f.Finding.Reason, Validate: f.Validate,
 		Deliver: f.Deliver,
 	}
-	t.Incident = f.Incident
+	t.Incident, t.soft.topic = f.Incident, TopicOf(f.Verdict)
 	if f.Verdict.Row == rowIncident {
 		t.IncidentWaits++
 	}
@@ -267,6 +277,12 @@ func (f CommandTaken) apply(m *agenda, _ *Task) {
 	}
 }
 
+func (f CommentHeard) apply(m *agenda, t *Task) {
+	m.hard.Heard = append(m.hard.Heard, heardComment{f.CommandRef, f.Answers})
+	m.hard.Heard = m.hard.Heard[max(0, len(m.hard.Heard)-maxCommands):]
+	t.Heard = &Remark{By: f.By, At: f.At}
+}
+
 func (f ReviewNoted) apply(_ *agenda, t *Task) { t.Reviewed = f.Reviewed }
 
 // Only the work is stored here. The Moved fact that follows changes the task's state.
@@ -297,6 +313,9 @@ func (f EffectDone) apply(_ *agenda, t *Task) {
 	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
 	if len(t.Outbox) == 0 {
 		t.Outbox = nil // it is large, and mostly empty
+	}
+	if f.Asked != nil && t.State == Blocked {
+		t.Open = &OpenQuestion{Comment: f.Asked.Comment, AgentAsked: f.Asked.AgentAsked}
 	}
 }
 
@@ -339,7 +358,7 @@ func (m *agenda) drop(t *Task) {
 func (m *agenda) index(t *Task) {
 	var timer, ready place
 	var of alike
-	slot := false
+	slot, finished, owes := false, false, false
 	if m.nonces[t.Nonce] == t {
 		if at := m.deadline(t); !at.IsZero() {
 			timer = placeAt(0, at)
@@ -351,9 +370,12 @@ func (m *agenda) index(t *Task) {
 			ready = placeAt(0, t.Until)
 		}
 		if ready.in {
-			of = alike{t.Key.Repo(), !t.Next.usesModel(), strings.Join(t.Standing.Capped, "\n")}
+			of = alike{
+				repo: t.Key.Repo(), queued: t.State == Queued, noModel: !t.Next.usesModel(),
+				capped: strings.Join(t.Standing.Capped, "\n"),
+			}
 		}
-		slot = t.holdsSlot()
+		slot, finished, owes = t.holdsSlot(), t.awaitsHandIn(), t.owesContent()
 		if t.soft.inFlight == "" && len(t.Outbox) > 0 && !t.Outbox[0].NotBefore.After(m.now) {
 			m.dirty = append(m.dirty, t) // its timer is gone with the deadline
 		}
@@ -362,4 +384,17 @@ func (m *agenda) index(t *Task) {
 	t.timer = timer
 	m.ready.move(t, ready, of)
 	m.slots.move(t, slot)
+	tally(&m.finished, &t.finished, finished)
+	tally(&m.owes, &t.owes, owes)
+}
+
+// tally keeps the number of tasks for which a flag is set.
+func tally(n *int, flag *bool, set bool) {
+	switch {
+	case set && !*flag:
+		*n++
+	case !set && *flag:
+		*n--
+	}
+	*flag = set
 }

@@ -1,6 +1,8 @@
 package fsm
 
 import (
+	"cmp"
+	"fmt"
 	"time"
 
 	"retake/internal/recovery"
@@ -56,7 +58,7 @@ func (b ReportReceived) step(m *Machine) {
 	switch {
 	case !current:
 		if t == nil || !t.remembers(b.Worker, b.Report.Ref.ID) {
-			m.fence(b.Worker)
+			m.fence(b)
 		}
 	case !b.Report.Exit:
 		m.accept(t, b.Report, nil)
@@ -72,7 +74,7 @@ func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
 	}
 	f := ReportAccepted{
 		OfTask: OfTask{t.Key}, Worker: t.AttemptID(), Ref: r.Ref, OK: r.OK, Final: r.Final, Exit: r.Exit,
-		Stage: r.Stage, Provider: r.Evidence.Provider,
+		Stage: r.Stage, Provider: r.Evidence.Provider, Note: r.mismatch(t),
 	}
 	if !r.OK {
 		f.Finding = known
@@ -97,4 +99,14 @@ func (m *attempts) finding(r Report) recovery.Finding {
 		return c.Finding
 	}
 	return m.cfg.Classify(r.Evidence)
+}
+
+// mismatch returns a warning if the report names the wrong issue or attempt, or "".
+func (r Report) mismatch(t *Task) string {
+	issue, n := cmp.Or(r.Issue, t.Key.Number()), cmp.Or(r.N, t.Attempt)
+	if issue == t.Key.Number() && n == t.Attempt {
+		return ""
+	}
+	return fmt.Sprintf("it names issue %d and attempt %d, but its worker_id belongs to issue %d, attempt %d",
+		issue, n, t.Key.Number(), t.Attempt)
 }

@@ -39,9 +39,9 @@ func TestBenchGrowth(t *testing.T) {
 		}
 		record("a report is decided and encoded", report, least,
 			bench.Goal{AtMost: 1.2, Ratio: true, Limit: "the processor's caches: with 100,000 tasks each one's state " +
-				"comes from memory, some ten lines of it; nothing that is done is more, and of a whole decision, " +
-				"some 45 µs, it is one"})
-		record("nothing is to be done", nothing, tick, bench.Goal{})
+				"comes from memory, some ten cache lines; the number of steps is the same, and they take " +
+				"one of the 45 µs of a decision"})
+		record("no work", nothing, tick, bench.Goal{})
 	}
 	bytes := bytesOfARunningTask(t, 100_000)
 	bench.Record(t, bench.Figure{

@@ -11,7 +11,8 @@ import (
 
 // Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched
 // into it; then one task is the canary, and when that one does well the others follow, a few more every minute.
-// An incident of a deterministic failure is only listed. It does not hold tasks back.
+// An incident of a deterministic failure is only listed. It does not hold tasks back, unless the director itself sees
+// its cause.
 type Incident struct {
 	// the resource and the reason, or the repository and the failures' signature
 	Key    string          `json:"key"`
@@ -96,17 +97,19 @@ func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	i.Breaker.Told = f.Reason.Deterministic()
 	b := i.Breaker.Failed(m.now, string(t.Key))
 	m.updateIncident(i, b)
-	return m.underIncident(t, f, v, Incident{Key: key, Breaker: b}, canary)
+	return m.underIncident(t, f, stage, v, Incident{Key: key, Breaker: b}, canary)
 }
 
 // underIncident is a verdict in the light of the failure's incident, which has counted it already.
-func (m *attempts) underIncident(t *Task, f recovery.Finding, v recovery.Verdict, i Incident,
+func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v recovery.Verdict, i Incident,
 	canary bool,
 ) (recovery.Verdict, string) {
 	key, b := i.Key, i.Breaker
 	switch {
 	case b.Told:
 		return v, key
+	case m.isFinal(v, f, stage):
+		return v, "" // the incident holds others back, and its end must not try this one again
 	case v.Veto != "", m.usedUp(t) != "":
 		// a used-up budget stays used up, and the end of an incident must not unblock the task
 		return v, ""
@@ -191,6 +194,53 @@ func (m *recorder) resumeBlocked(i Incident) {
 			m.usedUp(t) == "" {
 			m.move(t, OnIncidentOver, "the incident is over: "+i.Cause, m.now)
 		}
+	}
+}
+
+// missingPrograms is the key of the incident in which a program of the stages is missing. It is the configuration's
+// failure, so it holds all tasks back.
+const missingPrograms = "stages/tool_not_found"
+
+// ProgramsSearched is the outcome of a search for the stages' programs.
+type ProgramsSearched struct {
+	For string `json:"for"` // Config.Programs when the search began
+	// Missing describes the missing programs for people. It is empty if the search found all of them.
+	Missing string `json:"missing,omitempty"`
+	// Failed means that the search was not possible.
+	Failed bool `json:"failed,omitempty"`
+}
+
+func (ProgramsSearched) eventKind() string { return "programs_searched" }
+
+// MissingPrograms describes the missing programs of the stages, as found by the last search, or returns "".
+func (m *agenda) MissingPrograms() string {
+	if i := m.incident(missingPrograms); i.Breaker.Held {
+		return i.Cause
+	}
+	return ""
+}
+
+// mustSearch reports whether the configuration's programs still await their first search.
+func (m *agenda) mustSearch() bool { return m.cfg.Programs != "" && m.searched != m.cfg.Programs }
+
+// A search that fails for the same programs keeps the incident. A search that fails for other programs ends it,
+// because only their attempts can show a failure.
+func (p ProgramsSearched) step(m *Machine) {
+	if p.For != m.cfg.Programs {
+		return // from before a reload
+	}
+	again, i := m.searched == p.For, m.incident(missingPrograms)
+	if m.searched = p.For; !again {
+		m.dispatchableSince = m.now
+		m.revisitAll() // claims can go stale again
+	}
+	switch {
+	case p.Failed && again, i.Breaker.Held && i.Cause == p.Missing:
+	case p.Missing != "":
+		i.Reason, i.Cause = recovery.ToolNotFound, p.Missing
+		m.updateIncident(i, i.Breaker.Hold(m.now))
+	case i.Breaker.Held:
+		m.updateIncident(i, i.Breaker.Release())
 	}
 }
 

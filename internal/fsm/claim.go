@@ -99,10 +99,10 @@ const rowRecheck = "director.recheck"
 // gets another chance.
 const maxStale = 500
 
-// claimsCanGoStale reports whether claims may go stale. They may not while a phase or an incident keeps
-// attempts from beginning.
+// claimsCanGoStale reports whether claims may go stale. They may not while a phase, an incident or a search for
+// programs keeps attempts from beginning.
 func (m *agenda) claimsCanGoStale() bool {
-	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor &&
+	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor && !m.mustSearch() &&
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 

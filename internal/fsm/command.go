@@ -38,10 +38,24 @@ type CommandRef struct {
 // operators reports whether the operator gave the command.
 func (r CommandRef) operators() bool { return r.Comment == 0 && r.Request != "" }
 
+// Typed returns the command's name as the person typed it: on the command line, budget is called grant.
+func (f CommandTaken) Typed() string {
+	if f.Command == CommandBudget && f.operators() {
+		return "grant"
+	}
+	return string(f.Command)
+}
+
 // takenCommand is a command that was decided, and why it was not carried out.
 type takenCommand struct {
 	CommandRef
 	Refused string `json:"refused,omitempty"`
+}
+
+// heardComment is a comment without a command.
+type heardComment struct {
+	CommandRef
+	Answers bool `json:"answers,omitempty"`
 }
 
 // taken returns the decision about a command, or nil.
@@ -150,7 +164,7 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	}
 	t := m.Task(s.Task)
 	if s.Command == "" {
-		return m.hintSeen(t, s)
+		return m.plainSeen(t, s)
 	}
 	row := slices.IndexFunc(commandRows, func(r commandRow) bool { return r.command == s.Command })
 	if row < 0 {
@@ -215,19 +229,6 @@ func (m *Machine) replied(effect string) {
 	}
 }
 
-// hintSeen keeps a comment without a command as a hint. While the question is still being posted, it is unclear
-// which question the comment is about, so the comment is read again later.
-func (m *Machine) hintSeen(t *Task, s CommentView) (decided bool) {
-	switch {
-	case t == nil || t.State != Blocked:
-		return true
-	case t.busy():
-		return false
-	}
-	m.recordHints(t, s.hints(m.now))
-	return true
-}
-
 // busy reports whether an effect on the task's issue is in progress. Its outcome must be known before a command acts.
 func (t *Task) busy() bool {
 	switch {
@@ -270,7 +271,7 @@ func (s CommentView) hints(now time.Time) []Hint {
 func (t *Task) refusal() string {
 	switch t.State {
 	case Queued:
-		return "the issue is queued, and nothing was begun yet"
+		return "the issue is queued, and no attempt has started"
 	case InReview:
 		return fmt.Sprintf("the work is in review as pull request #%d; `/agent fix <text>` begins another "+
 			"attempt at it", t.Work.PullRequest)
@@ -291,6 +292,9 @@ func (t *Task) retry(withWords bool) Next {
 // reply answers a person's command.
 func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	r := &Reply{CommandRef: s.CommandRef, On: s.On, Command: s.Command, Refused: refused, Known: t != nil}
+	if h := m.hard.heard(s.Comment); h != nil && s.Command == "" {
+		r.Answers = h.Answers
+	}
 	if t != nil {
 		r.View = ProgressView{
 			State: t.shown(), Attempt: t.Attempt, At: t.Since, History: t.History,

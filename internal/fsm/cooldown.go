@@ -15,6 +15,8 @@ const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
 	GitHubAPI   = recovery.GitHubAPI // it does not answer
+	// GitHubClaims is closed while the claimed issues need the rest of the hour's new content.
+	GitHubClaims = "github.claims"
 )
 
 // Cooldown is a deadline before which a resource is not used.
@@ -90,7 +92,7 @@ func (m *recorder) coolDown(c Cooldown) {
 	}
 }
 
-// limitStated closes a resource for others because a worker reports a limit. One task alone can close resources for at
+// limitStated closes a resource for others because a worker reported a limit. One task alone can close resources for at
 // most MaxStatedWait in total per day, even if it invents names of resources. If two tasks state a limit within twice
 // that time, the resource stays closed until the earlier of their deadlines. After the cap another task tries and, if
 // the limit is real, confirms it.

@@ -20,7 +20,7 @@ const (
 	rowWorkChanged = "director.work_changed"
 
 	baseMoved   = "the base branch had moved on and was merged into the work, which is to be validated again"
-	workChanged = "the work is not what was validated, and is to be validated again"
+	workChanged = "the work differs from the validated work, and is to be validated again"
 )
 
 // validateAgain lets another attempt validate the work, because the base branch was merged into it or because

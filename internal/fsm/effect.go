@@ -93,6 +93,7 @@ type Effect struct {
 	Failures []Failure `json:"failures,omitempty"` // of a delivery, the earlier failures
 
 	Token    uint64        `json:"-"` // of the hello that Welcome, Refuse and Fence answer
+	Unheard  uint64        `json:"-"` // sequence of a person's report about a worker without an attempt, or 0
 	Progress *ProgressView `json:"-"`
 	Reply    *Reply        `json:"-"`
 	Why      string        `json:"why,omitempty"`
@@ -145,11 +146,13 @@ type Escalation struct {
 	Cause  string          `json:"cause"`
 	Why    string          `json:"why"` // why the director stopped
 	Ask    string          `json:"ask"`
-	Tried  []Failure       `json:"tried,omitempty"`
-	Hints  []Hint          `json:"said,omitempty"`   // earlier answers of people
-	Stale  bool            `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
-	Report *ReportRef      `json:"report,omitempty"` // its tail is shown
-	Alike  []string        `json:"alike,omitempty"`  // the tasks with the same failure, including this one
+	// Topic is missing in old journals, where the verdict gives it.
+	Topic  recovery.Topic `json:"topic,omitempty"`
+	Tried  []Failure      `json:"tried,omitempty"`
+	Hints  []Hint         `json:"said,omitempty"`   // earlier answers of people
+	Stale  bool           `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
+	Report *ReportRef     `json:"report,omitempty"` // its tail is shown
+	Alike  []string       `json:"alike,omitempty"`  // the tasks with the same failure, including this one
 }
 
 // ReleaseNote explains why a claim was given up.
@@ -169,6 +172,7 @@ type Reply struct {
 	CommandRef
 	On      IssueKey // as in CommentView
 	Command Command
+	Answers bool   // a comment without a command answered the agent's question
 	Refused string // the reason for not carrying it out, or empty
 	Known   bool   // the issue is one of our tasks; the fields below describe it
 	View    ProgressView

@@ -233,6 +233,10 @@ type Report struct {
 	Evidence recovery.Evidence `json:"-"`               // stays in the stream; Ref says where
 	// Classified is an earlier finding on Evidence, or nil if it was not classified before.
 	Classified *Classified `json:"-"`
+	// Issue and N are the issue and the attempt that the report names, or 0.
+	Issue, N int `json:"-"`
+	// Persons marks a report without a worker's signature.
+	Persons bool `json:"-"`
 }
 
 // Classified is a finding with its classifier, because another classifier may come to another finding.
@@ -287,7 +291,14 @@ type EffectEnded struct {
 type Asked struct {
 	Title string `json:"title"`           // the problem, as a title
 	Ask   string `json:"ask"`             // the instructions
+	Alone string `json:"alone,omitempty"` // the instructions for other views, if they differ
 	Reply string `json:"reply,omitempty"` // the one recommended comment; people replace <…> in it
+	// Question is the agent's question, masked and bounded. It is absent in old journals, and without a question.
+	Question string `json:"question,omitempty"`
+	// Comment is the id of the comment on the issue, and AgentAsked reports whether the agent wrote the question. Both
+	// are absent in old journals.
+	Comment    int64 `json:"comment,omitempty"`
+	AgentAsked bool  `json:"agent_asked,omitempty"`
 }
 
 // EffectError explains why an effect failed, and whether a retry can help.

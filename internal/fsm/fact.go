@@ -162,8 +162,10 @@ type ReportAccepted struct {
 	// Provider is the provider of the model that failed, if the report names it.
 	Provider string            `json:"provider,omitempty"`
 	Finding  *recovery.Finding `json:"finding,omitempty"`
-	// Assertion is the worker's opinion of the cause. It is kept to count disagreements.
+	// Assertion is the reporter's opinion of the cause.
 	Assertion *recovery.Assertion `json:"claim,omitempty"`
+	// Note is a warning about the report: it names another issue or attempt.
+	Note string `json:"note,omitempty"`
 }
 
 // WorkerAnswered does not change state. It makes an answer to a worker, or the removal of a container that no
@@ -223,6 +225,10 @@ type VerdictMade struct {
 	Validate bool `json:"validate,omitempty"`
 	// Deliver: the work is done. After an answer it is delivered without another attempt.
 	Deliver bool `json:"deliver,omitempty"`
+	// Disagrees: the reporter's explicit word contradicts the policy's choice.
+	Disagrees bool `json:"disagrees,omitempty"`
+	// Caller is the configured caller of the stage. It is empty for the default, and in old journals.
+	Caller string `json:"caller,omitempty"`
 }
 
 // UsageCounted records the usage of the current attempt, or an operator's correction of the claim's usage.
@@ -254,6 +260,15 @@ type CommandTaken struct {
 	Command Command `json:"command"`
 	By      string  `json:"by"`
 	Refused string  `json:"refused,omitempty"` // why it was not carried out
+}
+
+// CommentHeard records a person's comment without a command on a blocked task. It is acknowledged once.
+type CommentHeard struct {
+	OfTask
+	CommandRef
+	By string `json:"by"`
+	// Answers means that it answers the agent's own question. The task continues.
+	Answers bool `json:"answers,omitempty"`
 }
 
 // ReviewNoted: this much of the review of the task's pull request is acted upon now.

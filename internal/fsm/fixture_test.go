@@ -127,6 +127,12 @@ func soundWith(m *Machine, most int) error {
 			return fmt.Errorf("%s cannot be found", t.Key)
 		}
 	}
+	if n := m.countTasks((*Task).owesContent); n != m.owes {
+		return fmt.Errorf("%d tasks owe content, %d are counted", n, m.owes)
+	}
+	if n := m.countTasks((*Task).awaitsHandIn); n != m.finished {
+		return fmt.Errorf("%d tasks wait to be handed in, %d are counted", n, m.finished)
+	}
 	if got, want := m.nextReady(), m.nextOfAll(); got != want {
 		return fmt.Errorf("%v goes next, and it should be %v", got, want)
 	}
@@ -157,9 +163,13 @@ func soundWith(m *Machine, most int) error {
 	return nil
 }
 
-func (m *Machine) countSlots(of func(*Task) bool) (n int) {
+func (m *Machine) countSlots(of func(*Task) bool) int {
+	return m.countTasks(func(t *Task) bool { return t.holdsSlot() && of(t) })
+}
+
+func (m *Machine) countTasks(of func(*Task) bool) (n int) {
 	for _, t := range m.hard.Tasks {
-		if t.holdsSlot() && of(t) {
+		if of(t) {
 			n++
 		}
 	}
@@ -174,7 +184,8 @@ func (m *Machine) nextOfAll() *Task {
 	var next, last *Task
 	for _, t := range m.hard.Tasks {
 		switch {
-		case !t.ready.in, m.modelOpensAt().After(m.now) && t.Next.usesModel(), !m.admits(t), m.cappedBy(t) != "":
+		case !t.ready.in, t.State == Queued && !m.mayClaim(), m.modelOpensAt().After(m.now) && t.Next.usesModel(),
+			!m.admits(t), m.cappedBy(t) != "":
 		case m.failedLast(t):
 			if last == nil || compareTurns(t, last) < 0 {
 				last = t
@@ -206,7 +217,7 @@ func (m *Machine) waits(t *Task) error {
 		if t.ready.in == (len(t.Standing.After) > 0 || !m.takes(t)) {
 			return fmt.Errorf("queued, in the queue: %v, after %v", t.ready.in, t.Standing.After)
 		}
-		if err := m.slotBeside(); err != nil && t.ready.in && m.cappedBy(t) == "" {
+		if err := m.slotBeside(); err != nil && t.ready.in && m.cappedBy(t) == "" && m.mayClaim() {
 			return fmt.Errorf("queued %w", err)
 		}
 	case Starting:

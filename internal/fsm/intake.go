@@ -167,3 +167,64 @@ func (m *recorder) recordHints(t *Task, hints []Hint) {
 		m.record(HintsGiven{OfTask: OfTask{t.Key}, Hints: all[max(0, len(all)-maxHints):]})
 	}
 }
+
+// plainReply names an answer without a command in the history.
+const plainReply = "a reply without a command"
+
+// plainSeen keeps a comment without a command as a hint, and acknowledges it once. If the agent asked the question, the
+// comment is the answer, unless the configuration forbids it. While the question is still being posted, it is unclear
+// which question the comment is about, so the comment is read again later.
+func (m *Machine) plainSeen(t *Task, s CommentView) (decided bool) {
+	before := m.hard.heard(s.Comment)
+	switch {
+	case t == nil, t.State != Blocked && before == nil:
+		return true
+	case t.State == Blocked && t.busy():
+		return false
+	}
+	if t.State == Blocked {
+		m.recordHints(t, s.hints(m.now))
+	}
+	switch {
+	case s.Comment == 0:
+		return true
+	case m.githubBlocked(DoReply):
+		return false
+	case before == nil:
+		h := CommentHeard{
+			OfTask: OfTask{t.Key}, CommandRef: s.CommandRef, By: s.By,
+			Answers: m.TakesReply(t) && t.Open.answeredBy(s),
+		}
+		m.record(h)
+		if h.Answers {
+			m.goOn(t, s.By+": "+plainReply, 0, t.retry(true))
+		}
+		before = m.hard.heard(s.Comment)
+	}
+	s.CommandRef = before.CommandRef // of the first version: an edit is not acknowledged again
+	return m.answered(t, s, "")
+}
+
+// answeredBy reports whether a comment has text and is newer than the question. GitHub numbers comments in order, so
+// a clock is not necessary.
+func (q *OpenQuestion) answeredBy(s CommentView) bool {
+	return s.Comment > q.Comment && strings.TrimSpace(s.Text) != ""
+}
+
+// heard returns the acknowledgement of a comment without a command, or nil.
+func (s *hardState) heard(comment int64) *heardComment {
+	i := slices.IndexFunc(s.Heard, func(h heardComment) bool { return h.Comment == comment })
+	if comment == 0 || i < 0 {
+		return nil
+	}
+	return &s.Heard[i]
+}
+
+// Heard returns the ids of the recorded comments without a command. The acknowledgements of the last may be pending.
+func (m *recorder) Heard() map[int64]bool {
+	ids := map[int64]bool{}
+	for _, h := range m.hard.Heard {
+		ids[h.Comment] = true
+	}
+	return ids
+}

@@ -279,6 +279,7 @@ var facts = []factRow{
 	kindOf[UsageCounted]("usage_counted"),
 	kindOf[TallyReset]("tally_reset"),
 	kindOf[CommandTaken]("command_taken"),
+	kindOf[CommentHeard]("comment_heard"),
 	kindOf[ReviewNoted]("review_noted"),
 	kindOf[WorkDelivered]("work_delivered"),
 	kindOf[WorkPushed]("work_pushed"),

@@ -8,13 +8,16 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+
+	"retake/internal/recovery"
 )
 
-// TestOldJournalsAreRead replays journals that an earlier version wrote, and compares the state with the one
-// that version had: the golden transcripts, three simulated worlds with incidents, budgets, pauses and stale
-// claims, and a journal that was rebuilt.
+// TestOldJournalsAreRead replays journals of an earlier version, and compares the state with the state in that version:
+// the golden transcripts, three simulated worlds with incidents, budgets, pauses and stale claims, and a journal that
+// was rebuilt.
 //
 // A line {"journal": name} begins a journal, and {"state": snapshot} is the result of its records so far. The files
 // are a record of the past: never rewrite them.
@@ -269,5 +272,75 @@ func TestTriggers(t *testing.T) {
 	var unknown Trigger
 	if err := json.Unmarshal([]byte(`"no such trigger"`), &unknown); err == nil {
 		t.Error("an unknown trigger is read")
+	}
+}
+
+// The director derives the topic of a question that an earlier version planned from its verdict, not from its text.
+func TestAnOldQuestionHasItsTopic(t *testing.T) {
+	topics := map[recovery.Topic]int{}
+	eachBatch(t, func(before [][]byte) {
+		m := New(testConfig())
+		var last VerdictMade
+		var planned *Effect
+		for _, line := range before {
+			records, err := ReadBatch(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			planned = nil
+			for _, r := range records {
+				for _, f := range r.Facts {
+					switch f := f.(type) {
+					case VerdictMade:
+						last = f
+					case EffectPlanned:
+						if f.Effect.Escalation != nil {
+							planned = &f.Effect
+						}
+					}
+				}
+			}
+			m.Replay(records)
+		}
+		if planned == nil || planned.Escalation.Topic != "" || planned.Task != last.Task {
+			return
+		}
+		got := m.Task(planned.Task).withTopic(*planned).Escalation.Topic
+		want := recovery.Topic("")
+		if strings.HasSuffix(last.Verdict.Veto, "budget") {
+			want = recovery.Topic(last.Verdict.Veto)
+		}
+		if got != want {
+			t.Errorf("%s: the topic is %q, want %q", planned.ID, got, want)
+		}
+		topics[got]++
+	})
+	if topics[""] == 0 || topics["budget"] == 0 || topics["paid_call_budget"] == 0 {
+		t.Errorf("topics of old questions: %v", topics)
+	}
+}
+
+// eachBatch hands out the beginning of every recorded journal up to each batch.
+func eachBatch(t *testing.T, each func(before [][]byte)) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/journals/*transcripts.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no journals", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before [][]byte
+		for line := range bytes.Lines(data) {
+			switch {
+			case bytes.HasPrefix(line, []byte(`{"journal":`)):
+				before = nil
+			case !bytes.HasPrefix(line, []byte(`{"state":`)):
+				before = append(before, line)
+				each(before)
+			}
+		}
 	}
 }

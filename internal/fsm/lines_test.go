@@ -26,7 +26,7 @@ func factLine(f Fact) string {
 	case CooldownSet:
 		line := fmt.Sprintf("%s closed until %s: %s", f.Resource, clock(f.Until), f.Why)
 		if origin := Cooldown(f).Origin(); origin != "" {
-			line += " (on the word of " + origin + ")"
+			line += " (reported by " + origin + ")"
 		}
 		return line
 	case CooldownLifted:
@@ -111,6 +111,8 @@ func endLine(f Fact) string {
 		return fmt.Sprintf("#%d meters reset: %s", f.Task.Number(), f.By)
 	case CommandTaken:
 		return fmt.Sprintf("#%d command of %s: %s", f.Task.Number(), f.By, joined(string(f.Command), f.Refused))
+	case CommentHeard:
+		return fmt.Sprintf("#%d comment %d of %s, answers: %t", f.Task.Number(), f.Comment, f.By, f.Answers)
 	case ReviewNoted:
 		return fmt.Sprintf("#%d review noted: checks of %q, conflict of %q, change %d", f.Task.Number(),
 			f.Reviewed.Checks, f.Reviewed.Conflict, f.Reviewed.Change)

@@ -98,7 +98,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 	case !t.watched():
 	case m.hard.Phase != PhasePaused && passed(m.now, t.watchdogDeadline()):
 		m.stop(t, OnWatchdog, EndingSet{Outcome: OutcomeFailed, Known: recovery.Timeout, Cause: fmt.Sprintf(
-			"the attempt lived longer than timeouts.worker_watchdog_seconds (%s)", m.cfg.Watchdog)}, m.cfg.StopGrace)
+			"the attempt ran longer than timeouts.worker_watchdog_seconds (%s)", m.cfg.Watchdog)}, m.cfg.StopGrace)
 	case !passed(m.now, m.silenceDeadline(t)):
 		// Backoff that is due, or an effect that may be tried again: both happen at the end of the step.
 	case t.State == Starting:
@@ -316,7 +316,11 @@ func (m *recorder) fenceUnknown(worker string, token uint64) {
 // fence tells a worker to end because its attempt is over or was never ours. The recorded fact delays the
 // answer until the append succeeds. A director that was replaced without noticing therefore cannot fence its
 // successor's worker.
-func (m *recorder) fence(worker string) {
-	m.record(WorkerAnswered{Worker: worker})
-	m.emit(nil, Effect{Kind: DoFence, Worker: worker})
+func (m *recorder) fence(b ReportReceived) {
+	m.record(WorkerAnswered{Worker: b.Worker})
+	e := Effect{Kind: DoFence, Worker: b.Worker}
+	if b.Report.Persons {
+		e.Unheard = b.Report.Ref.Seq
+	}
+	m.emit(nil, e)
 }

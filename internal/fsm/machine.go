@@ -24,6 +24,7 @@ type Config struct {
 	// Otherwise they work on the director's checkout.
 	CheckoutTravels bool
 	ClaimStale      time.Duration // a claim without progress is given back; 0 means never
+	PlainAnswers    bool          // a comment without a command answers a question that the agent wrote
 	RemindAfter     time.Duration // a question without an answer is raised once more; 0 means never
 	DeliverFor      time.Duration // bounds the retries of a failing delivery; 0 means no limit
 	// Caps bound how many tasks with a label hold a slot, by the label in lower case. With a cap of 0 no such
@@ -39,6 +40,8 @@ type Config struct {
 	CleanValidation bool
 	FixRounds       int // of CODE, the first included, that a clean container may refuse; ≥ 1
 	Policy          *policy.Policy
+	// Callers replace the default callers, by the name of the stage.
+	Callers map[string]string
 	// HasAlternative: another model is configured for the stages.
 	HasAlternative bool
 	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins.
@@ -47,8 +50,11 @@ type Config struct {
 	// MaxStatedWait bounds the time for which one task alone may close resources for others, in total per day. With
 	// zero, one task alone cannot close a resource.
 	MaxStatedWait time.Duration
-	Classify      func(recovery.Evidence) recovery.Finding
-	Classifier    any // identifies Classify to reuse its earlier findings; nil disables that
+	// Programs identifies the programs that the stages start, and the place where they must be. No attempt begins
+	// before a search for them. An empty value disables this.
+	Programs   string
+	Classify   func(recovery.Evidence) recovery.Finding
+	Classifier any // identifies Classify to reuse its earlier findings; nil disables that
 	// Retry paces failed effects; its Max should be minutes, since an outbox waits for as long as an outage lasts.
 	Retry recovery.Backoff
 }
@@ -73,11 +79,14 @@ type agenda struct {
 
 	timers            queue     // by deadline
 	ready             waiters   // may begin an attempt
+	finished          int       // tasks waiting for their first delivery; bounds claims, see mayClaim
+	owes              int       // tasks that still need a comment or a pull request, see Owed
 	dirty             []*Task   // may have something to emit
 	began             time.Time // when Booted was decided
 	grace             time.Time // no silence counts before it
 	githubClosed      bool      // effects may be held back by GitHub's cooldown
 	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
+	searched          string    // the last Config.Programs with a search
 }
 
 // New returns an empty machine.
@@ -131,6 +140,9 @@ func (m *agenda) NextDeadline() time.Time {
 	}
 	if m.ready.n > 0 && m.slotFree() && m.hostOpensAt().After(m.now) {
 		at = sooner(at, m.hostOpensAt())
+	}
+	if open := m.closed(GitHubClaims).Until; m.ready.n > 0 && m.slotFree() && open.After(m.now) {
+		at = sooner(at, open)
 	}
 	return sooner(at, m.incidentDeadline())
 }

@@ -99,9 +99,12 @@ type hardState struct {
 	// Paused or Draining if the operator wants that, regardless of the current phase
 	Intent   Phase     `json:"intent,omitempty"`
 	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
+	// Aborted explains why the policy aborted the run, until the operator resumes or pauses.
+	Aborted string `json:"aborted,omitempty"`
 	// given back without progress, newest last, at most maxStale
 	StaleClaims []IssueKey     `json:"stale,omitempty"`
 	Commands    []takenCommand `json:"commands,omitempty"` // of people; newest last, at most maxCommands
+	Heard       []heardComment `json:"heard,omitempty"`    // without a command; newest last, at most maxCommands
 	Requests    []takenCommand `json:"requests,omitempty"` // of the operator; newest last, at most maxRequests
 	Seq         uint64         `json:"seq"`                // tasks so far
 	Cooldowns   []Cooldown     `json:"cooldowns"`          // at most one for each resource, in order of last use

@@ -30,6 +30,7 @@ const minRetryWait = 100 * time.Millisecond
 func (e EffectEnded) step(m *Machine) {
 	m.replied(e.Effect)
 	t := m.Task(e.Task)
+	t.edited(e)
 	if t == nil || len(t.Outbox) == 0 || t.Outbox[0].Effect.ID != e.Effect || t.soft.inFlight != e.Effect {
 		return
 	}
@@ -180,11 +181,6 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 		if d.Since.IsZero() {
 			d.Since = m.now
 		}
-		// otherwise the comment would still claim that a worker is active
-		if p.Effect.Kind == DoDeliver && d.Tries == saidAfter {
-			t.soft.commentDue, t.soft.commentWhy = true, "The work is done and kept, but it cannot be handed in yet: "+
-				f.Text
-		}
 		wait := m.cfg.Retry.Delay(d.Tries, p.Effect.ID)
 		if f.isOutage() {
 			wait = min(wait, outageWait)
@@ -196,8 +192,30 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	} else if f.Resource == recovery.GitHubAPI {
 		m.coolDown(Cooldown{Resource: cmp.Or(f.Closed, GitHubWrite), Until: f.Until, Why: f.Text})
 	}
+	// otherwise the comment would still claim that a worker is active
+	if p.Effect.Kind == DoDeliver && d.Tries >= saidAfter {
+		t.planKeptEdit(p.Effect.ID, f.Text)
+	}
 	d.Until = later(d.Until, m.now.Add(minRetryWait))
 	m.record(d)
+}
+
+// planKeptEdit makes the edit due that says that the work is kept, unless this process has made it.
+func (t *Task) planKeptEdit(delivery, why string) {
+	if t.soft.kept.delivery != delivery {
+		t.soft.kept = keptEdit{delivery: delivery}
+	}
+	if !t.soft.kept.made {
+		t.soft.commentDue = true
+		t.soft.commentWhy = "The work is done and kept, but it cannot be delivered yet: " + why
+	}
+}
+
+// edited takes the outcome of an edit of the comment.
+func (t *Task) edited(e EffectEnded) {
+	if t != nil && t.soft.kept.edit == e.Effect && (e.Failure == nil || !e.Failure.Transient) {
+		t.soft.kept.made = true
+	}
 }
 
 // isOutage reports whether a server did not answer or reported an internal failure. Such a failure passes

@@ -95,7 +95,7 @@ func (m *attempts) notPlaced(t *Task) {
 	}
 	m.stop(t, OnNotPlaced, EndingSet{
 		Outcome: OutcomeFailed, Known: cmp.Or(w.Lacks, recovery.NoCapacity), Resource: recovery.Cluster, Cause: cause +
-			": " + cmp.Or(w.For, "it does not say why"),
+			": " + cmp.Or(w.For, "no reason given"),
 	}, 0)
 }
 
@@ -106,8 +106,8 @@ func (t *Task) placementWaits() Waiting {
 		w.For = "the cluster, which cannot start the worker yet: " + t.Waits.For
 	}
 	if t.Waits.Lacks == recovery.ImagePullFailed {
-		w.Do = "Look whether containers.image is right, and whether the cluster may pull it. Otherwise nothing: the " +
-			"cluster tries again by itself."
+		w.Do = "Check that containers.image is right, and that the cluster may pull it. The " +
+			"cluster retries automatically."
 	}
 	return w
 }

@@ -32,12 +32,17 @@ var allowed = map[string][]string{
 		"retake/internal/recovery",
 		"retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
-	"retake/internal/whatif":             {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
-	"retake/internal/projection":         {"retake/internal/fsm", "retake/internal/recovery", "slices", "strings"},
-	"retake/internal/sys/diskfault":      {"errors", "strings", "syscall"}, // for the names of errors
-	"retake/internal/recovery":           {"math", "slices", "strconv", "strings", "time"},
-	"retake/internal/bus/lease":          {"time"},
-	"retake/internal/recovery/plaintext": {"strings", "unicode", "unicode/utf8"},
+	"retake/internal/whatif":        {"cmp", "retake/internal/fsm", "retake/internal/recovery", "slices", "time"},
+	"retake/internal/projection":    {"retake/internal/fsm", "retake/internal/recovery", "slices", "strings"},
+	"retake/internal/sys/diskfault": {"errors", "strings", "syscall"}, // for the names of errors
+	"retake/internal/recovery": {
+		"math", "retake/internal/recovery/circumstances", "retake/internal/recovery/plaintext", "slices", "strconv",
+		"strings", "time",
+	},
+	"retake/internal/gitwords":               {"strings"},
+	"retake/internal/recovery/circumstances": {"encoding/json", "slices"},
+	"retake/internal/bus/lease":              {"time"},
+	"retake/internal/recovery/plaintext":     {"strings", "unicode", "unicode/utf8"},
 	"retake/internal/recovery/loglines": {
 		"encoding/json", "fmt", "maps", "regexp",
 		"retake/internal/recovery/plaintext", "slices", "strings", "unicode", "unicode/utf8",
@@ -51,8 +56,9 @@ var allowed = map[string][]string{
 		"retake/internal/recovery/plaintext", "strings", "unicode/utf8",
 	},
 	"retake/internal/recovery/classify": {
-		"cmp", "embed", "encoding/binary", "errors", "fmt", "regexp", "regexp/syntax",
-		"retake/internal/agent", "retake/internal/recovery", "retake/internal/recovery/loglines",
+		"cmp", "embed", "encoding/binary", "encoding/json", "errors", "fmt", "regexp", "regexp/syntax",
+		"retake/internal/agent", "retake/internal/gitwords", "retake/internal/recovery",
+		"retake/internal/recovery/loglines",
 		"retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter",
 		"retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
 		"unicode", "unicode/utf8",
@@ -67,7 +73,7 @@ var allowed = map[string][]string{
 		"time", "unicode/utf16", "unicode/utf8",
 	},
 	"retake/internal/tomlfile/spelling": {"strings"},
-	"retake/internal/story": {
+	"retake/internal/timeline": {
 		"cmp", "fmt", "io", "retake/internal/fsm", "retake/internal/projection", "retake/internal/recovery",
 		"retake/internal/recovery/plaintext", "retake/internal/recovery/policy", "slices", "strconv", "strings", "time",
 	},
@@ -85,7 +91,8 @@ var allowed = map[string][]string{
 	},
 	"retake/internal/bus/wire": {
 		"bytes", "crypto/hmac", "crypto/sha256", "encoding/base64", "encoding/hex", "encoding/json", "errors", "fmt",
-		"math", "reflect", "slices", "sort", "strconv", "strings", "time", "unicode/utf16", "unicode/utf8",
+		"math", "reflect", "retake/internal/recovery/circumstances", "slices", "sort", "strconv", "strings", "time",
+		"unicode/utf16", "unicode/utf8",
 	},
 	"retake/internal/trace": {
 		"cmp", "crypto/sha256", "encoding/hex", "fmt", "retake/internal/bus/wire", "retake/internal/fsm",

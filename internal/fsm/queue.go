@@ -141,12 +141,14 @@ type waiterList struct {
 // concerns either all of them or not a single one.
 type alike struct {
 	repo    string
+	queued  bool   // the next step is a claim of a queued issue
 	noModel bool   // the next step does not use a model
 	capped  string // the labels with a cap, joined
 }
 
 func (a alike) compare(o alike) int {
-	return cmp.Or(cmp.Compare(a.repo, o.repo), compareBools(a.noModel, o.noModel), cmp.Compare(a.capped, o.capped))
+	return cmp.Or(cmp.Compare(a.repo, o.repo), compareBools(a.queued, o.queued), compareBools(a.noModel, o.noModel),
+		cmp.Compare(a.capped, o.capped))
 }
 
 func compareBools(a, b bool) int {

@@ -184,9 +184,9 @@ var RebuildRows = []RebuildRow{
 // rebuildAsks maps the rows that need a person's decision to the text of the question.
 var rebuildAsks = map[string]string{
 	"question_gone": "the director's journal was lost, and the issue is blocked without a question of this claim: " +
-		"what was asked is not known any more",
+		"its question is unknown",
 	"delivery_gone": "the director's journal was lost, and the issue is in review without a pull request or checkout " +
-		"of this claim: what became of the work is not known any more",
+		"of this claim: the fate of the work is unknown",
 }
 
 // rowRebuilt names the verdict that asks this question.

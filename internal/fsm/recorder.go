@@ -36,6 +36,7 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 	// too short.
 	if on != OnSeenAgain { // the comment still says Running
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
+		t.soft.kept = keptEdit{}
 	}
 }
 
@@ -116,6 +117,11 @@ func (m *recorder) emitFor(t *Task) {
 			Incident: m.incidentIssue(t),
 			Until:    t.Until, Validates: t.validates(), Commanded: t.Commanded,
 		}})
+		if k := &t.soft.kept; k.delivery != "" { // earlier edits have another id
+			edit := &m.effects[len(m.effects)-1]
+			edit.ID += "/" + k.delivery
+			k.edit = edit.ID
+		}
 	}
 	if len(t.Outbox) == 0 || t.soft.inFlight != "" {
 		return
@@ -125,6 +131,6 @@ func (m *recorder) emitFor(t *Task) {
 		return
 	}
 	t.soft.inFlight = p.Effect.ID
-	m.effects = append(m.effects, p.Effect)
+	m.effects = append(m.effects, t.withTopic(p.Effect))
 	m.index(t)
 }

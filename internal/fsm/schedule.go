@@ -25,15 +25,15 @@ func (m *Machine) dispatch() {
 
 // nextReady picks the next task to start, or returns nil if every ready task is held back.
 func (m *agenda) nextReady() *Task {
-	if !m.slotFree() || m.hostOpensAt().After(m.now) {
+	if !m.slotFree() || m.hostOpensAt().After(m.now) || m.mustSearch() {
 		return nil
 	}
 	closed := m.modelOpensAt().After(m.now)
 	var next, last *Task
 	for _, l := range m.ready.lists {
 		t, _ := l.first()
-		if closed && !l.of.noModel || !m.admits(t) || m.cappedBy(t) != "" {
-			continue // all of them wait for a model, are of a repository that is kept back, or a cap is reached
+		if l.of.queued && !m.mayClaim() || closed && !l.of.noModel || !m.admits(t) || m.cappedBy(t) != "" {
+			continue // all of them wait for finished work, a model or the end of an incident, or a cap is reached
 		}
 		for t := range l.all() {
 			if !m.failedLast(t) {
@@ -67,6 +67,29 @@ func (m *memory) failedLast(t *Task) bool {
 
 func (m *memory) slotFree() bool {
 	return m.hard.Phase == PhaseMonitor && m.slots.n < m.cfg.MaxWorkers
+}
+
+// mayClaim reports whether a queued issue may be claimed. A finished task gives its slot back before it is delivered,
+// and GitHub limits how much a fleet may write. Without a bound on finished tasks, a long queue would use up these
+// writes for claims.
+func (m *agenda) mayClaim() bool {
+	return m.finished < max(leastFinished, m.cfg.MaxWorkers) && !m.closed(GitHubClaims).Until.After(m.now)
+}
+
+// leastFinished lets a single worker begin its next issue while the last one is handed in.
+const leastFinished = 2
+
+// awaitsHandIn reports whether the work is finished and its delivery has not failed yet. A delivery that fails may wait
+// for minutes, and must not hold back other repositories.
+func (t *Task) awaitsHandIn() bool {
+	return t.State == Delivering && len(t.Outbox) > 0 && t.Outbox[0].Tries == 0
+}
+
+// Owed returns how many claimed tasks still need a comment or a pull request.
+func (m *agenda) Owed() int { return m.owes }
+
+func (t *Task) owesContent() bool {
+	return t.State == Claiming || t.State.Info().Label == LabelClaimed && t.State != Parked
 }
 
 // admits reports whether no incident keeps the task back.

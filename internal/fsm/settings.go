@@ -63,7 +63,7 @@ func (m *Machine) dropUncovered(before, now *Settings) {
 		switch {
 		case t.State != Queued:
 		case !m.Covers(t.Key.Repo()):
-			m.move(t, OnWithdrawn, "its repository is not in github.repositories any more", time.Time{})
+			m.move(t, OnWithdrawn, "its repository is no longer in github.repositories", time.Time{})
 		case before != nil && now != nil && !strings.EqualFold(before.Labels.Task, now.Labels.Task):
 			m.move(t, OnWithdrawn, "the label that offers work is now "+now.Labels.Task, time.Time{})
 		}

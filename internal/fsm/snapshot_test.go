@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -106,8 +107,8 @@ func fill(v reflect.Value) {
 	case reflect.Struct:
 		for i := range v.NumField() {
 			f := v.Type().Field(i)
-			if softly := f.Tag.Get("json") == "-" && (f.Name == "Token" || f.Name == "Progress" ||
-				f.Name == "Reply"); f.IsExported() && !softly {
+			soft := []string{"Token", "Unheard", "Progress", "Reply"}
+			if softly := f.Tag.Get("json") == "-" && slices.Contains(soft, f.Name); f.IsExported() && !softly {
 				fill(v.Field(i))
 			}
 		}

@@ -290,7 +290,7 @@ var Transitions = []Transition{
 		"a worker is being started", old: "due, slot free, re-read and still ours"},
 	{
 		From: []State{Backoff}, On: OnDeliverAgain, To: Delivering,
-		Means: "The work is done and kept, so it is handed in once more",
+		Means: "The work is done and kept, so Retake delivers it once more",
 	},
 	{
 		From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up",

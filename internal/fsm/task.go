@@ -121,6 +121,11 @@ type Task struct {
 	// Hints are people's comments for the next attempts, oldest first, at most maxHints.
 	Hints []Hint `json:"hints,omitempty"`
 
+	// Open is the question that waits for an answer, and Heard the last comment since then without a command. Both
+	// are nil unless the task is blocked.
+	Open  *OpenQuestion `json:"open_question,omitempty"`
+	Heard *Remark       `json:"heard,omitempty"`
+
 	Next    Next           `json:"next"`
 	Tally   recovery.Tally `json:"tally"`
 	Used    recovery.Usage `json:"used,omitzero"` // by the current attempt, when it last paid; not in Tally yet
@@ -135,6 +140,8 @@ type Task struct {
 	timer place
 	ready turn
 	slot  bool
+
+	finished, owes bool // counted in the fields of these names of the machine
 }
 
 // Bounds on a task's memory. Agents and humans see five failures. A worker sends one final report and a few notices.
@@ -150,6 +157,18 @@ type Hint struct {
 	From string    `json:"from"`
 	At   time.Time `json:"at"`
 	Text string    `json:"text"`
+}
+
+// OpenQuestion is a question on the issue.
+type OpenQuestion struct {
+	Comment    int64 `json:"comment,omitempty"`     // its id, or 0 if unknown
+	AgentAsked bool  `json:"agent_asked,omitempty"` // the agent wrote the question
+}
+
+// Remark is a person's comment without a command.
+type Remark struct {
+	By string    `json:"by"`
+	At time.Time `json:"at"`
 }
 
 // Next describes how to run the next attempt and which meter pays for it.
@@ -196,6 +215,8 @@ type Ending struct {
 	Finding *recovery.Finding `json:"finding,omitempty"`
 	Stage   string            `json:"stage,omitempty"`
 	Report  *ReportRef        `json:"report,omitempty"`
+	// Word is the reporter's explicit word on a retry or a person, or nil.
+	Word *recovery.Assertion `json:"word,omitempty"`
 }
 
 // ReportRef refers to stored evidence.
@@ -246,7 +267,18 @@ type soft struct {
 	answersRead     time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
 	commentDue      bool          // the comment is to be edited
 	commentWhy      string        // for the comment
+	kept            keptEdit
+	// topic of the question that the last verdict asks; a replay derives it for old journals
+	topic recovery.Topic
 	Activity
+}
+
+// keptEdit is the edit of the comment that says that finished work is kept, although its delivery fails. The next try
+// of the delivery cancels a waiting edit, so each failure plans the edit again until it was made.
+type keptEdit struct {
+	delivery string // id of the failing effect
+	edit     string // id of the edit that was planned last
+	made     bool   // or refused for good
 }
 
 // Activity is a worker's last report about itself.
@@ -259,6 +291,15 @@ type Activity struct {
 	Usage *recovery.Usage `json:"usage,omitempty"`
 	// ErrorID identifies the worker's last failure. It is empty if this heartbeat does not name a failure.
 	ErrorID string `json:"error_id,omitempty"`
+}
+
+// withTopic adds the topic to a question that an earlier version planned.
+func (t *Task) withTopic(e Effect) Effect {
+	if q := e.Escalation; q != nil && q.Topic == "" && t.soft.topic != "" {
+		e.Escalation = new(*q)
+		e.Escalation.Topic = t.soft.topic
+	}
+	return e
 }
 
 // AttemptID returns the id of the current attempt.

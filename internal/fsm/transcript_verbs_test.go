@@ -99,6 +99,10 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 	"lost":   (*stage).lost,
 	"failed": (*stage).failed,
 	"gone":   (*stage).gone,
+	"edited": func(s *stage, a []string, _ map[string]string) EventBody {
+		t := s.m.Task(issueKey(a[0]))
+		return EffectEnded{Task: t.Key, Effect: t.soft.kept.edit}
+	},
 }
 
 func (s *stage) duration(text string) time.Duration {

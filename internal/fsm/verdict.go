@@ -11,23 +11,28 @@ import (
 )
 
 // callers name the part of the director that a stage belongs to: rows of a policy may be for one caller only.
-// The other stages have a caller in common.
+// The other stages have a caller in common. The configuration can give a stage another caller.
 var callers = map[string]string{
 	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
 	"PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review",
 }
 
-// Caller names the part of the director that a stage belongs to: start, agent, stage, deliver or review.
-func Caller(stage string) string { return cmp.Or(callers[stage], "stage") }
+// caller returns the caller whose rows decide the failures of a stage.
+func (c *Config) caller(stage string) string { return callerOf(c.Callers[stage], stage) }
+
+// Failed returns the configured caller of the failed stage, or its default: start, agent, stage, deliver or review.
+func (f VerdictMade) Failed() string { return callerOf(f.Caller, f.Stage) }
+
+func callerOf(stated, stage string) string { return cmp.Or(stated, callers[stage], "stage") }
 
 // decide makes the one verdict about a failed attempt.
 func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
-	v := m.judge(t, f, stage)
+	chosen := m.judge(t, f, stage)
 	m.noteHealthEvidence(t, f, stage)
-	v, incident := m.applyBreaker(t, f, stage, v)
+	v, incident := m.applyBreaker(t, f, stage, chosen)
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident,
-		Validate: m.stillToValidate(t, f, v),
+		Validate: m.stillToValidate(t, f, v), Disagrees: t.disagrees(chosen), Caller: m.cfg.Callers[stage],
 	})
 	switch r := t.cooledResource(f, stage, v); { // no other task shall run into the same limit
 	case r == "":
@@ -45,17 +50,23 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 		return
 	case v.Action == recovery.Abort && m.hard.Phase != PhaseShutdown:
 		// until the operator resumes
-		m.unpause(PhaseDraining, fmt.Sprintf("the policy aborts the run: %s: %s", t.Key, v.Why))
+		m.unpause(PhaseDraining, fmt.Sprintf("%s%s: %s", abortsRun, t.Key, v.Why))
 	}
 	// Escalate, skip, stop and abort mean the same for this issue: a human has to look.
 	m.askHuman(t, f, stage, v)
 }
 
+// abortsRun begins the reason for a phase that an abort has caused, in the journal.
+const abortsRun = "the policy aborts the run: "
+
+// Aborted explains why the policy aborted the run, or returns "". Only the operator ends that: with resume.
+func (m *memory) Aborted() string { return m.hard.Aborted }
+
 // judge returns the policy's verdict on a failure, unless a budget or a fix round decides first. It ignores incidents.
 func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
-		Caller: Caller(stage),
+		Caller: m.cfg.caller(stage),
 	}, t.AttemptID())
 	// the task's own budget: it does not reset
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted {
@@ -64,7 +75,37 @@ func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Ver
 	if m.mayFix(t, f, stage) {
 		v = m.fixRound(t, f)
 	}
-	return v
+	return m.obeyWord(t, v)
+}
+
+// obeyWord returns the verdict with the reporter's explicit word taken into account.
+func (m *attempts) obeyWord(t *Task, v recovery.Verdict) recovery.Verdict {
+	if t.State != Stopping {
+		return v
+	}
+	return policy.Obey(v, t.Ending.Word, t.Tally)
+}
+
+// TopicOf returns the topic of a verdict's question. It ignores the text of the question, because each version has
+// different texts.
+func TopicOf(v recovery.Verdict) recovery.Topic {
+	if policy.FollowsWord(v) {
+		return recovery.TopicReport
+	}
+	return policy.TopicOf(v)
+}
+
+// disagrees reports whether the reporter's explicit word contradicts the policy's choice.
+func (t *Task) disagrees(chosen recovery.Verdict) bool {
+	w := t.Ending.Word
+	return w != nil && t.State == Stopping && (policy.FollowsWord(chosen) || w.Disagrees(chosen.Action.Again()))
+}
+
+// isFinal reports whether incidents cannot change the verdict: explicit flags decided it, or the policy forbids another
+// attempt.
+func (m *memory) isFinal(v recovery.Verdict, f recovery.Finding, stage string) bool {
+	return policy.FollowsWord(v) || v.Fatal || v.Action == recovery.Abort ||
+		m.cfg.Policy.Never(f.Reason, m.cfg.caller(stage))
 }
 
 // rowFixRound names the verdict on work that a clean container has refused.
@@ -99,8 +140,8 @@ func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdi
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
-// cooledResource names the resource that a verdict closes, if any. It is the resource that failed if the policy names
-// "model", or if the policy names no resource and the failure is a limit.
+// cooledResource names the resource that a verdict closes, if any. If the policy names "model", or names no resource
+// and the failure is a limit, it is the resource that failed.
 func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdict) string {
 	about, _ := recovery.Describe(f.Reason)
 	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
@@ -120,7 +161,7 @@ func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
 
-// rowDeliver names the verdict on work that cannot be handed in.
+// rowDeliver names the verdict on work that cannot be delivered.
 const rowDeliver = "director.deliver"
 
 // isAboutWork reports whether the work caused the failure, so delivering it again would fail again.
@@ -132,7 +173,7 @@ func isAboutWork(r recovery.Reason) bool {
 func (m *attempts) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v,
-		Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason),
+		Deliver: v.Row == rowDeliver && !isAboutWork(f.Reason), Caller: m.cfg.Callers[stage],
 	})
 	m.askHuman(t, f, stage, v)
 }
@@ -142,6 +183,7 @@ func (m *attempts) askHuman(t *Task, f recovery.Finding, stage string, v recover
 	about, _ := recovery.Describe(f.Reason)
 	m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 		Stage: stage, Reason: f.Reason, Cause: f.Cause, Why: v.Why, Ask: cmp.Or(v.Ask, about.Ask()),
+		Topic: TopicOf(v),
 		Tried: t.History, Hints: t.Hints, Stale: v.Row == rowStale, Report: t.Ending.Report,
 		Alike: m.incident(t.Incident).Breaker.Alike(m.now),
 	}})
@@ -248,9 +290,10 @@ func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident str
 		key, _ = t.incidentOf(f.Finding, f.Stage)
 	}
 	if key != "" {
-		v, key = m.underIncident(t, f.Finding, v, m.incident(key), canary(key) == t.Key)
+		v, key = m.underIncident(t, f.Finding, f.Stage, v, m.incident(key), canary(key) == t.Key)
 	}
 	f.Verdict, f.Incident, f.Validate = v, key, m.stillToValidate(t, f.Finding, v)
+	f.Caller = m.cfg.Callers[f.Stage]
 	return f, true
 }
 

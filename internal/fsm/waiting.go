@@ -13,6 +13,15 @@ type Waiting struct {
 	For   string
 	Until time.Time
 	Do    string // the action that a person must take, or empty
+	Heard string // sentence about the last comment without a command, or empty
+}
+
+// Words describes the wait and the last comment.
+func (w Waiting) Words() string {
+	if w.Heard == "" {
+		return w.For
+	}
+	return w.For + ". " + w.Heard
 }
 
 // WaitsAt is WaitsFor at a given time. A machine that only follows a journal does not get the events that
@@ -40,7 +49,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 		return m.waitsForTurn(t)
 	case Backoff:
 		if len(t.Outbox) > 0 {
-			return m.waitsForGitHub("GitHub, which is asked about the issue")
+			return m.waitsForGitHub("GitHub to confirm the claim")
 		}
 		if t.Until.After(m.now) && m.incidentIssue(t) == "" {
 			return Waiting{For: "the pause before the next attempt", Until: t.Until}
@@ -52,12 +61,16 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 		}
 		if t.plans(DoStart) && t.Outbox[0].NotBefore.After(m.now) {
 			return Waiting{
-				For:   "what the start needs, which has failed and is tried again",
+				For:   "the retry of a failed start",
 				Until: t.Outbox[0].NotBefore,
 			}
 		}
 	case Blocked:
-		return Waiting{For: "an answer of a person"} // the question contains the instructions
+		w := Waiting{For: "a person's answer", Heard: t.Heard.words("`/agent retry`")}
+		if m.TakesReply(t) {
+			w.For, w.Heard = w.For+": any comment will do", t.Heard.words("a newer comment")
+		}
+		return w
 	case Parked:
 		return Waiting{For: "the time that a person has set", Until: t.Until}
 	case InReview:
@@ -65,21 +78,55 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 	case Claiming:
 		return m.waitsForGitHub("GitHub, where the claim is being made")
 	case Delivering:
-		return m.waitsForGitHub("GitHub, where the work is being handed in")
+		return m.waitsForGitHub("GitHub, where the work is being delivered")
 	case Done, Released, Forgotten:
 		return m.waitsForGitHub("GitHub, where its labels are set")
 	}
 	return Waiting{For: fmt.Sprintf("attempt %d, which is under way", t.Attempt)}
 }
 
+// TakesReply reports whether a comment without a command answers the task's question.
+func (m *agenda) TakesReply(t *Task) bool {
+	return t != nil && m.cfg.PlainAnswers && t.Open != nil && t.Open.AgentAsked && t.Open.Comment > 0
+}
+
+// words explains that the next attempt gets the comment, and names what starts it.
+func (r *Remark) words(starts string) string {
+	if r == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s commented at %s UTC, without a command. "+
+		"The next attempt gets that comment, and %s starts it.", r.By, r.At.UTC().Format("15:04"), starts)
+}
+
 // waitsForGitHub describes a wait for GitHub, including a pause that GitHub asked for.
 func (m *agenda) waitsForGitHub(what string) Waiting {
-	opens := m.githubOpensAt()
-	if opens.After(m.now) {
-		what += "; it asked for a pause"
+	w := Waiting{For: what, Until: m.githubOpensAt()}
+	if w.Until.After(m.now) {
+		if w.For += "; it asked for a pause"; m.githubRefuses() {
+			// its deadline is only the next probe
+			w = Waiting{For: what + "; it " + RefusesAccount, Do: RenewAccount}
+		}
 	}
-	return Waiting{For: what, Until: opens}
+	return w
 }
+
+// githubRefuses reports whether GitHub is closed because it refuses the account as a whole.
+func (m *memory) githubRefuses() bool {
+	c := m.opens(closesGitHub)
+	return c.Until.After(m.now) && strings.HasPrefix(c.Why, recovery.RefusesAll)
+}
+
+// RefusesAccount is the predicate about GitHub in the wait of a task.
+const RefusesAccount = "refuses every request of this account"
+
+// RenewAccount is the step that ends a refusal of the account.
+const RenewAccount = "Make the token or the App's installation valid again. The director then continues. " +
+	"Read GitHub's message with: director health"
+
+// SupplyPrograms is the step that ends the incident of a missing program.
+const SupplyPrograms = "Install it there, or correct the stage's command in the configuration. The director searches " +
+	"again every minute and after a reload, and then continues without a command."
 
 // keyList names issues, the first of many.
 func keyList(keys []IssueKey) string {
@@ -97,15 +144,34 @@ func keyList(keys []IssueKey) string {
 // waitsForTurn explains why a task that could begin an attempt must wait.
 func (m *agenda) waitsForTurn(t *Task) Waiting {
 	if w, held := phaseWaits[m.hard.Phase]; held {
+		if m.hard.Phase == PhaseDraining && m.hard.Aborted != "" {
+			w.For = "the operator, since the policy aborted the run: " + m.hard.Aborted
+			w.Do = "Fix the cause, then let attempts begin again with: director resume"
+		}
 		return w
 	}
 	switch {
+	case m.githubRefuses():
+		return Waiting{For: "GitHub, which " + RefusesAccount, Do: RenewAccount}
 	case m.githubOpensAt().After(m.now):
 		return Waiting{For: "GitHub, which asked for a pause", Until: m.githubOpensAt()}
+	case m.MissingPrograms() != "":
+		return Waiting{For: "a program that the stages run: " + m.MissingPrograms(), Do: SupplyPrograms}
 	case m.hostOpensAt().After(m.now):
 		return Waiting{
 			For: "the director's machine, or the cluster: " + m.closed(recovery.Host).Why,
-			Do:  "Mend that: the director looks again, and goes on by itself. director doctor says more.",
+			Do: "Repair it. The director checks again, and then continues without a command. director doctor has " +
+				"details.",
+		}
+	case t.State == Queued && m.closed(GitHubClaims).Until.After(m.now):
+		return Waiting{
+			For: "the next hour of GitHub's limit on new comments and pull requests. Claimed issues need the rest of " +
+				"this hour",
+			Until: m.closed(GitHubClaims).Until,
+		}
+	case t.State == Queued && !m.mayClaim():
+		return Waiting{
+			For: fmt.Sprintf("finished work: %d tasks are handed in before another issue is claimed", m.finished),
 		}
 	case m.modelOpensAt().After(m.now) && t.Next.usesModel():
 		return m.waitsForModel()
@@ -124,10 +190,13 @@ func (m *agenda) waitsForTurn(t *Task) Waiting {
 // phaseWaits are the phases in which no attempt begins.
 var phaseWaits = map[Phase]Waiting{
 	PhasePaused: {
-		For: "the operator, who has paused the director",
+		For: "the operator, because the director is paused",
 		Do:  "Let attempts begin again with: director resume",
 	},
-	PhaseDraining: {For: "the operator, who drains the director", Do: "Let attempts begin again with: director resume"},
+	PhaseDraining: {
+		For: "the operator, because the director is draining",
+		Do:  "Let attempts begin again with: director resume",
+	},
 	PhaseShutdown: {For: "the next start of the director", Do: "Start the director again."},
 }
 
@@ -136,7 +205,7 @@ func (m *agenda) waitsForModel() Waiting {
 	c := m.opens(m.usesModel)
 	w := Waiting{For: "the model, which is closed for now", Until: c.Until}
 	if origin := c.Origin(); origin != "" {
-		w.For = fmt.Sprintf("%s, which is closed on the word of %s", c.Resource, origin)
+		w.For = fmt.Sprintf("%s, which is closed, as reported by %s", c.Resource, origin)
 	}
 	return w
 }

@@ -320,7 +320,7 @@ func TestStale(t *testing.T) {
 		w.must(night.Claims.Progress(ctx, w.key, "nightaaa", pages.ProgressView{State: "Running", Attempt: 2}))
 		n := len(w.changes())
 		if err := c.Claims.Release(ctx, reclaim); !errors.Is(err, claims.ErrAlive) || len(w.changes()) != n {
-			w.Errorf("reclaim of what lives: %v, %+v", err, w.changes()[n:])
+			w.Errorf("reclaim of a live claim: %v, %+v", err, w.changes()[n:])
 		}
 		_, reclaim.LastSeen, _, _ = c.Claims.Stale(ctx, w.key)
 		w.must(c.Claims.Release(ctx, reclaim))

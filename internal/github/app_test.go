@@ -115,7 +115,7 @@ func TestAppIsRefused(t *testing.T) {
 			text: "502",
 		},
 		"GitHub says nothing": {fault: githubtest.Fault{CutBefore: true}, want: api.KindTransient, text: "no answer"},
-		"a limit of the App's": {fault: githubtest.Fault{
+		"a limit for the App": {fault: githubtest.Fault{
 			Status: http.StatusForbidden,
 			Body:   `{"message":"You have exceeded a secondary rate limit"}`,
 		}, want: api.KindTransient, text: "secondary"},
@@ -139,6 +139,6 @@ func TestAppIsRefused(t *testing.T) {
 		BaseURL: testAPI, ID: 7, InstallationID: 70,
 		PrivateKey: []byte("no key"),
 	}); err == nil || !strings.Contains(err.Error(), "PEM file") {
-		t.Errorf("got %v for a key that is none", err)
+		t.Errorf("got %v for an invalid key", err)
 	}
 }

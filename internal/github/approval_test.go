@@ -108,13 +108,13 @@ var approvalCases = map[string]struct {
 		"mallory",
 		approvalSteps{labelledBy("mallory")},
 		"", nil,
-		"mallory has opened it with the label agent-task",
+		"mallory opened it with the label agent-task",
 	},
 	"by a reader among the collaborators": {
 		"reader",
 		approvalSteps{labelledBy("reader")},
 		"", nil,
-		"reader has opened it with the label agent-task",
+		"reader opened it with the label agent-task",
 	},
 	"by somebody with triage rights": {"triager", approvalSteps{labelledBy("triager")}, "t|b", nil, ""},
 	"with triage rights, edited": {
@@ -125,7 +125,7 @@ var approvalCases = map[string]struct {
 		"",
 	},
 	"labelled by a bot": {"mallory", approvalSteps{labelledBy("labels[bot]")}, "t|b", nil, ""},
-	"never labelled":    {"mallory", nil, "", nil, "does not show that anybody"},
+	"never labelled":    {"mallory", nil, "", nil, "does not show who added"},
 	"claimed, and edited then": {"mallory", approvalSteps{
 		labelledBy("acme"), onBy("retake-bot", "agent-claimed"), offBy("retake-bot", "agent-task"),
 		editedBy("mallory", "t", "evil"),
@@ -158,7 +158,7 @@ var approvalCases = map[string]struct {
 	"its text is not in the history any more": {"mallory", approvalSteps{
 		editedBy("mallory", "t", "b1"), labelledBy("acme"), editedBy("mallory", "t", "evil"),
 		func(w *world, key string) { w.sim.DeleteRevision(key, 1) },
-	}, "", nil, "not any more, in the history"},
+	}, "", nil, "does not have the approved version"},
 }
 
 // TestApprovedText covers the people who may add the label, and later edits. Each step takes some time, because
@@ -256,7 +256,7 @@ func TestApprovedTextWithoutGraphQL(t *testing.T) {
 				}
 				theirs := w.sim.CreateIssue(testRepo, "mallory", "t", "b")
 				w.sim.AddLabel(theirs, "acme", "agent-task")
-				if text, _, why := w.approved(c, theirs); text != "" || !strings.Contains(why, "cannot be seen") {
+				if text, _, why := w.approved(c, theirs); text != "" || !strings.Contains(why, "not show whether") {
 					w.Errorf("of a stranger: %q, %q", text, why)
 				}
 			})
@@ -308,7 +308,7 @@ func TestOfferedByUntrusted(t *testing.T) {
 			w.must(c.Approvals.Disapprove(w.Context(), theirs, why))
 		}
 		if said := w.sim.Issue(theirs).Comments; len(said) != 1 ||
-			!strings.Contains(said[0].Body, "take the label `agent-task` off and put it on again") {
+			!strings.Contains(said[0].Body, "remove the label `agent-task`, and add it again") {
 			w.Errorf("it says %+v", said)
 		}
 		w.sim.RemoveLabel(theirs, "acme", "agent-task")

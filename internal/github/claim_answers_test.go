@@ -69,12 +69,12 @@ func TestClaimTakesItsOwnIssueBackFromReview(t *testing.T) {
 		w.wantLabels("agent-review")
 		if got, err := c.Claims.Claim(ctx, claimRequest(w, testNonce)); err != nil ||
 			got.Outcome != claims.NotEligible {
-			t.Errorf("claim of what is in review = %+v, %v", got, err)
+			t.Errorf("claim of work in review = %+v, %v", got, err)
 		}
 		other := claimRequest(w, "aaaabbbb")
 		other.Unblock = true
 		if got, err := w.client("other-bot").Claims.Claim(ctx, other); err != nil || got.Outcome != claims.Lost {
-			t.Errorf("somebody else's claim = %+v, %v", got, err)
+			t.Errorf("claim of another account = %+v, %v", got, err)
 		}
 		w.wantLabels("agent-review")
 		own := claimRequest(w, testNonce)

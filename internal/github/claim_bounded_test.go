@@ -59,7 +59,7 @@ func TestClaimWhoseLabelsKeepChanging(t *testing.T) {
 				w.sim.RemoveLabel(w.key, "acme", "agent-task")
 				w.sim.AddLabel(w.key, "acme", "agent-task")
 				if got, _ = claim("ccccdddd"); got.Outcome != claims.Won {
-					t.Errorf("the claim of what is offered anew = %+v", got)
+					t.Errorf("claim of an issue that is offered again = %+v", got)
 				}
 				w.wantLabels("agent-claimed")
 			})

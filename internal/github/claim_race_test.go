@@ -79,7 +79,7 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 			taken, free = append(taken, second), append(free, choice)
 			i := map[bool]int{false: 0, true: 1}[second]
 			if !waiting[i] {
-				t.Fatalf("client %d neither waits nor has ended", i)
+				t.Fatalf("client %d does not wait, but has not ended", i)
 			}
 			waiting[i], lastRead = false, reads[i]
 			turns[i] <- struct{}{}

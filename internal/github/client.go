@@ -21,6 +21,7 @@ type Options struct {
 	TrustedAuthors []string
 	Secrets        []string     // values to mask, in addition to texts with the form of a secret
 	Known          []leak.Value // values never posted in any encoding
+	HostPaths      []pages.HostPath
 }
 
 // Client is one credential's access to GitHub. Its parts are safe for concurrent use and start no goroutine.
@@ -48,7 +49,7 @@ func New(o Options) (*Client, error) {
 	}
 	text := pages.New(conn, pages.Options{
 		Fleet: o.Fleet, TaskLabel: o.Labels.Task, BlockedLabel: o.Labels.Blocked,
-		Secrets: o.Secrets, Known: o.Known,
+		Secrets: o.Secrets, Known: o.Known, HostPaths: o.HostPaths,
 	})
 	claims := claims.New(conn, read, write, text)
 	return &Client{

@@ -21,7 +21,7 @@ func (w *world) listen() (*Client, string) {
 	c := w.client("retake-bot")
 	first, err := c.Inbox.Comments(w.Context(), testRepo, "")
 	if w.must(err); len(first.Said) != 0 || first.Cursor != api.Format(time.Now()) {
-		w.Fatalf("first look = %+v", first)
+		w.Fatalf("first poll = %+v", first)
 	}
 	return c, first.Cursor
 }
@@ -43,7 +43,7 @@ func (w *world) hears(c *Client, cursor string, want ...string) string {
 
 func TestAnIdleLookAtCommentsIsOneConditionalRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
-		w.sim.AddComment(w.key, "acme", "/agent retry before anybody listened")
+		w.sim.AddComment(w.key, "acme", "/agent retry before the start")
 		time.Sleep(time.Minute)
 		c, cursor := w.listen()
 		for _, write := range []func(){func() {}, func() { w.sim.AddComment(w.key, "acme", "hello") }} {
@@ -99,7 +99,7 @@ func TestWhoIsHeard(t *testing.T) {
 		got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 		w.must(err)
 		if len(got.Said) != len(want)+1 {
-			w.Fatalf("%d were heard, want %d: %+v", len(got.Said), len(want)+1, got.Said)
+			w.Fatalf("%d comments reached the director, want %d: %+v", len(got.Said), len(want)+1, got.Said)
 		}
 		if s := got.Said[0]; s.Issue != w.key || s.PullRequest || s.Command != command.None || s.By != "reader" {
 			w.Errorf("a plain comment = %+v", s)
@@ -242,11 +242,11 @@ func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 		}
 		for text, n := range heard {
 			if n != 1 {
-				w.Errorf("%s was heard %d times", text, n)
+				w.Errorf("the director got %s %d times", text, n)
 			}
 		}
 		if len(ids) > 0 || looks < 2 || looks == 20 {
-			w.Errorf("%d of 1450 comments were not heard in %d looks", len(ids), looks)
+			w.Errorf("%d of 1450 comments are missing after %d polls", len(ids), looks)
 		}
 		w.hears(quiet, cursor)
 	})
@@ -281,11 +281,11 @@ func TestAFloodOfCommands(t *testing.T) {
 			time.Sleep(30 * time.Second)
 		}
 		if len(heard) != people+1 {
-			w.Errorf("%d people were heard, want %d", len(heard), people+1)
+			w.Errorf("%d people reached the director, want %d", len(heard), people+1)
 		}
 		for login, n := range heard {
 			if n != 1 {
-				w.Errorf("%s was heard %d times", login, n)
+				w.Errorf("the director got %s %d times", login, n)
 			}
 		}
 	})
@@ -302,7 +302,7 @@ func TestRepliesAreNotHeard(t *testing.T) {
 			}))
 		}
 		if next := w.hears(c, cursor); next <= cursor {
-			w.Errorf("the cursor stays at %s: what needs no ear is read again and again", next)
+			w.Errorf("the cursor stays at %s, so irrelevant comments are read repeatedly", next)
 		}
 	})
 }
@@ -329,7 +329,7 @@ func TestHostileCommentsAreHarmless(t *testing.T) {
 			}
 		}
 		if len(got.Said) != 8 {
-			w.Errorf("%d comments were heard, want all but the one that begins like a marker", len(got.Said))
+			w.Errorf("%d comments reached the director, want all except the forged marker", len(got.Said))
 		}
 	})
 }

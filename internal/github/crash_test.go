@@ -32,7 +32,7 @@ var operations = map[string]operation{
 		run:  claimOnce,
 		kind: tracker.MarkClaim, events: []string{"+agent-claimed", "-agent-task"}, labels: []string{"agent-claimed"},
 	},
-	"claim of what was in review": {
+	"claim of work in review": {
 		before: func(_ context.Context, w *world, _ *Client) error {
 			w.sim.AddLabel(w.key, "acme", "agent-review")
 			return nil
@@ -81,7 +81,7 @@ var operations = map[string]operation{
 		kind: tracker.MarkRelease, events: []string{"+agent-claimed", "-agent-task", "+agent-task", "-agent-claimed"},
 		labels: []string{"agent-task"},
 	},
-	"go on after a command": {
+	"resume after a command": {
 		before: func(ctx context.Context, w *world, c *Client) error {
 			if err := claimOnce(ctx, w, c); err != nil {
 				return err
@@ -205,7 +205,7 @@ var operations = map[string]operation{
 			"-agent-review",
 		},
 	},
-	"release of what is blocked, to a person": {
+	"release of a blocked issue to a person": {
 		before: inOrder(claimOnce, escalateOnce),
 		run: func(ctx context.Context, w *world, c *Client) error {
 			return c.Claims.Release(ctx, claims.ReleaseRequest{

@@ -112,7 +112,7 @@ func TestReminders(t *testing.T) {
 		}
 		w.claimed(c)
 		if n := remind(testNonce + "-1"); n != 0 {
-			w.Errorf("%d reminders of a question that was not asked", n)
+			w.Errorf("%d reminders of an unknown question", n)
 		}
 		w.must(escalateOnce(ctx, w, c))
 		remind(testNonce + "-1")
@@ -233,10 +233,10 @@ func TestAFurtherDelivery(t *testing.T) {
 		ctx, c := w.Context(), w.client("retake-bot")
 		w.claimed(c)
 		req := watched(w)
-		req.Draft, req.Note = true, "nothing was validated"
+		req.Draft, req.Note = true, "no checks ran"
 		_, err := c.Deliveries.Deliver(ctx, req)
 		w.must(err)
-		if pr := w.sim.Issue(testPull); !pr.Draft || !strings.Contains(pr.Body, "**Draft: nothing was validated**") {
+		if pr := w.sim.Issue(testPull); !pr.Draft || !strings.Contains(pr.Body, "**Draft: no checks ran**") {
 			w.Errorf("draft = %+v", pr)
 		}
 		w.rename("By people")
@@ -304,11 +304,11 @@ func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 		}))
 		w.claimed(c)
 		req := watched(w)
-		req.Draft, req.Note = true, "nothing was validated"
+		req.Draft, req.Note = true, "no checks ran"
 		got, err := c.Deliveries.Deliver(w.Context(), req)
 		w.must(err)
 		if pr := w.sim.Issue(testPull); got.PullRequest != 2 || pr.Draft ||
-			!strings.Contains(pr.Body, "nothing was validated") {
+			!strings.Contains(pr.Body, "no checks ran") {
 			w.Errorf("delivered %+v: %+v", got, pr)
 		}
 	})
@@ -320,7 +320,7 @@ func TestGraphQLErrors(t *testing.T) {
 		answer string
 		want   api.Kind
 	}{
-		"a limit, as it is also said": {
+		"a limit in other words": {
 			`{"errors":[{"type":"RATE_LIMIT","code":"graphql_rate_limit","message":"API rate limit already exceeded"}]}`, api.KindRateLimited,
 		},
 		"a limit": {

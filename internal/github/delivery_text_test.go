@@ -44,6 +44,13 @@ var outage = ask.IncidentIssue{
 	Check: []string{"the provider's status page", "whether the account has credit left"},
 }
 
+// plainReminder is about plainQuestion.
+var plainReminder = ask.ReminderPage{
+	RemindRequest: ask.RemindRequest{Nonce: testNonce, Title: question.Title, TakesReply: true},
+	Asked:         time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC),
+	Page:          "https://github.test/acme/widgets/issues/1#issuecomment-7", Question: question.Question,
+}
+
 // TestDeliveryTexts is TestCommentTexts for the comments after the work.
 func TestDeliveryTexts(t *testing.T) {
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
@@ -95,7 +102,8 @@ func TestDeliveryTexts(t *testing.T) {
 			Asked:         time.Date(2026, 11, 21, 9, 59, 0, 0, time.UTC),
 			Page:          "https://github.test/acme/widgets/issues/1#issuecomment-7",
 		}),
-		"incident": c.Text.Page("incident", outage),
+		"reminder-plain": c.Text.Page("reminder", plainReminder),
+		"incident":       c.Text.Page("incident", outage),
 		"incident-over": c.Text.Page("incident", ask.IncidentIssue{
 			Body: outage.Body, Since: outage.Since, Until: outage.Since.Add(90 * time.Minute),
 		}),
@@ -183,7 +191,7 @@ func TestPullRequestsHoldWhateverTheySay(t *testing.T) {
 		}
 		var page bytes.Buffer
 		if err := goldmark.Convert([]byte(body), &page); err != nil || !strings.Contains(page.String(),
-			"\n<p>Refs #1</p>\n") || !strings.Contains(page.String(), "\n<p>Used: 1 attempt</p>\n") {
+			"\n<p>Refs #1</p>\n") || !strings.Contains(page.String(), "\n<p>Spent: 1 attempt</p>\n") {
 			t.Fatalf("something swallowed the end of %q: %s", body, page.String())
 		}
 		// Inside of code they are text.

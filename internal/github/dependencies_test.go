@@ -61,7 +61,7 @@ func TestBlockers(t *testing.T) {
 		before, none := len(w.sim.Requests()), 0
 		if keys, again := c.Inbox.Blockers(w.Context(), i, &none); err != nil || again != nil || len(keys) > 0 ||
 			len(w.sim.Requests()) != before {
-			w.Errorf("an issue that depends on nothing: %v, %v, %v, %d requests", keys, err, again,
+			w.Errorf("an issue without dependencies: %v, %v, %v, %d requests", keys, err, again,
 				len(w.sim.Requests())-before)
 		}
 		w.inject(githubtest.Fault{Status: http.StatusBadGateway}.On("GET", "/issues/"+n+"$"))
@@ -117,7 +117,7 @@ func TestLookupsAreBounded(t *testing.T) {
 				w.Errorf("round %d asks for %d of %d", round, asked, total)
 			}
 			if round > 0 && known < round*atOnce/references {
-				w.Errorf("round %d knows %d issues: what was asked for first is not known first", round, known)
+				w.Errorf("round %d knows %d issues, so the lookups are not in order", round, known)
 			}
 		}
 	})
@@ -217,7 +217,7 @@ func TestLookupsLeaveHalfOfTheHour(t *testing.T) {
 		}
 		time.Sleep((30 * time.Minute) + time.Minute)
 		if n, asked, err := blockers(issues[0]); n != 1 || asked != 0 || err != nil {
-			w.Errorf("what is known: %d after %d requests, %v", n, asked, err)
+			w.Errorf("%d known after %d requests, %v", n, asked, err)
 		}
 		time.Sleep(time.Until(reset))
 		remaining, reset = "5000", time.Now().Add(time.Hour)

@@ -56,7 +56,7 @@ func join(theirs, ours string) ([]byte, error) {
 	for path, methods := range all[1].Paths {
 		for method, op := range methods {
 			if to.Paths[path][method] != nil {
-				return nil, fmt.Errorf("%s: %s %s is GitHub's", ours, method, path)
+				return nil, fmt.Errorf("%s: GitHub defines %s %s", ours, method, path)
 			}
 			if to.Paths[path] == nil {
 				to.Paths[path] = map[string]json.RawMessage{}
@@ -66,7 +66,7 @@ func join(theirs, ours string) ([]byte, error) {
 	}
 	for name, schema := range all[1].Components["schemas"] {
 		if to.Components["schemas"][name] != nil {
-			return nil, fmt.Errorf("%s: schema %s is GitHub's", ours, name)
+			return nil, fmt.Errorf("%s: GitHub defines the schema %s", ours, name)
 		}
 		to.Components["schemas"][name] = schema
 	}

@@ -24,7 +24,7 @@ func TestOneRefusalEndsNothing(t *testing.T) {
 			api.KindNotFound,
 		},
 		"unauthorized": {
-			githubtest.Fault{Status: 401, Body: `{"message":"Bad credentials"}`}.On("GET", "/issues/1$"),
+			githubtest.Fault{Status: 401, Body: `{"message":"Requires authentication"}`}.On("GET", "/issues/1$"),
 			api.KindUnauthorized,
 		},
 	} {
@@ -101,7 +101,7 @@ func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 		"escalate": func(w *world, c *Client) error { return escalateOnce(w.Context(), w, c) },
 		"deliver":  func(w *world, c *Client) error { return deliverWatched(w.Context(), w, c) },
 	} {
-		for said, body := range map[string]string{"nothing": `[]`, "what is not true": "[" + strings.Join(labels, ",") +
+		for said, body := range map[string]string{"nothing": `[]`, "wrong labels": "[" + strings.Join(labels, ",") +
 			"]"} {
 			t.Run(name+", "+said, func(t *testing.T) {
 				inWorld(t, func(w *world) {

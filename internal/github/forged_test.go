@@ -103,7 +103,7 @@ func TestAFloodOfForgedMarkers(t *testing.T) {
 			}
 		}
 		if n := looks(); n != people || tries != (people-1)/20 {
-			w.Errorf("%d looks at permissions and %d tries more within an hour, want %d and %d", n, tries, people,
+			w.Errorf("%d lookups of permissions and %d more tries within an hour, want %d and %d", n, tries, people,
 				(people-1)/20)
 		}
 	})

@@ -41,7 +41,7 @@ func TestFoundClaimAndItsAttempts(t *testing.T) {
 			},
 		}))
 		if f := w.find(c); f.Attempt != 3 {
-			t.Errorf("attempt %d; want 3, which no text of others makes more of", f.Attempt)
+			t.Errorf("attempt %d; want 3 despite the texts of others", f.Attempt)
 		}
 		if f := w.find(w.client("other-bot")); f.Nonce != "" || !f.Others {
 			t.Errorf("to another account: %+v", f)
@@ -75,7 +75,7 @@ func TestFoundQuestion(t *testing.T) {
 	})
 	for name, answered := range map[string]bool{
 		"a claim followed": true,
-		"a person took the label off, and no claim followed": false,
+		"a person removed the label, and no claim followed": false,
 	} {
 		inWorld(t, func(w *world) {
 			ctx, c := w.Context(), w.client("retake-bot")
@@ -119,7 +119,7 @@ func TestFoundHalfAskedQuestion(t *testing.T) {
 		w.sim.AddComment(w.key, "mallory", `<!-- retake:blocked v1 {"fleet":"default","nonce":"`+testNonce+
 			`","attempt":"`+testNonce+`-9"} -->`)
 		if f := w.find(c); f.Question != testNonce+"-2" {
-			t.Errorf("somebody else's question counts: %+v", f)
+			t.Errorf("a question of another account counts: %+v", f)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestFoundDelivery(t *testing.T) {
 		}
 		w.sim.Push(testRepo, f.Pull.Branch, strings.Repeat("ab", 20))
 		if f := w.find(c); f.Pull.Change == 0 {
-			t.Errorf("a review of an older head is not one that the work follows: %+v", f.Pull)
+			t.Errorf("a review of an older head does not count: %+v", f.Pull)
 		}
 		w.must(w.sim.Merge(testRepo+"#2", "acme"))
 		w.sim.SetState(w.key, "acme", "closed")

@@ -39,7 +39,7 @@ func TestFreeALabelWithoutAClaim(t *testing.T) {
 		w.claimed(c)
 		time.Sleep(2 * time.Hour)
 		if freed, _, err := c.Claims.Free(w.Context(), w.key, 0); err != nil || freed {
-			t.Errorf("somebody's claim: %t, %v", freed, err)
+			t.Errorf("claim of an account: %t, %v", freed, err)
 		}
 	})
 }

@@ -35,7 +35,7 @@ func TestIncidentIssue(t *testing.T) {
 		over := now
 		over.Open, over.Until = false, now.Since.Add(time.Hour)
 		if key := w.ensured(over); key != "" {
-			w.Errorf("an outage that nobody has seen is shown when it is over: %s", key)
+			w.Errorf("an unreported outage is shown after its end: %s", key)
 		}
 		key := w.ensured(now)
 		if key != testRepo+"#2" {
@@ -44,7 +44,7 @@ func TestIncidentIssue(t *testing.T) {
 		w.wantIncident(key, "open", "acme/widgets#1, acme/gears#12")
 		now.Waiting = now.Waiting[:1]
 		w.ensured(now)
-		w.wantIncident(key, "open", "wait for it:** acme/widgets#1\n")
+		w.wantIncident(key, "open", "Waiting issues:** acme/widgets#1\n")
 		w.ensured(over)
 		w.wantIncident(key, "closed", "**Over.**")
 		now.Since = now.Since.Add(24 * time.Hour)
@@ -65,9 +65,9 @@ func TestIncidentIssueIsFound(t *testing.T) {
 		now, before := outage, w.searches()
 		now.Issue, now.Waiting = key, outage.Waiting[:1]
 		w.ensured(now)
-		w.wantIncident(key, "open", "wait for it:** acme/widgets#1\n")
+		w.wantIncident(key, "open", "Waiting issues:** acme/widgets#1\n")
 		if n := w.searches() - before; n != 0 {
-			w.Errorf("%d searches for an issue that is known", n)
+			w.Errorf("%d searches for a known issue", n)
 		}
 		now.Key = "model:other"
 		if other := w.ensured(now); other == key {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +31,7 @@ type load struct {
 	mu      sync.Mutex
 	before  int             // requests that made the labels
 	claimed []time.Duration // since the labels, in order
+	owed    atomic.Int64    // claimed issues that are not delivered
 	refused int             // limits reported by GitHub, as opposed to our gate
 }
 
@@ -57,6 +59,7 @@ func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTr
 			MinBetweenWrites: 2 * time.Second,
 			MaxConcurrent:    2,
 			CooldownDefault:  time.Minute,
+			Owed:             func() int { return int(w.owed.Load()) },
 			Transport:        slow,
 			Token:            func(context.Context) (string, error) { return "token", nil },
 		},
@@ -128,31 +131,41 @@ func (w *load) work(workers int, takes func() time.Duration) {
 	for range workers {
 		all.Go(func() {
 			for i := range queue {
-				key, nonce := w.keys[i], fmt.Sprintf("load%04d", i)
-				w.insist(func() error {
-					got, err := w.client.Claims.Claim(ctx, claims.Request{Key: key, Nonce: nonce, RunID: "run_1"})
-					if err == nil && got.Outcome != claims.Won {
-						w.Errorf("%s: %+v", key, got)
-					}
-					return err
-				})
-				w.mu.Lock()
-				w.claimed = append(w.claimed, time.Since(w.began))
-				w.mu.Unlock()
+				w.claim(ctx, i)
 				time.Sleep(takes())
-				w.insist(func() error {
-					_, err := w.client.Deliveries.Deliver(ctx, deliver.Request{
-						Key: key, Nonce: nonce, Branch: fmt.Sprintf("retake/%d-a1", i+1), Base: "main", Title: "Done",
-						PullRequest: true, Watch: true, Summary: "Done.",
-					})
-					return err
-				})
+				w.deliver(ctx, i)
 			}
 		})
 	}
 	all.Wait()
 	stop()
 	polls.Wait()
+}
+
+func (w *load) claim(ctx context.Context, i int) {
+	w.owed.Add(1)
+	key, nonce := w.keys[i], fmt.Sprintf("load%04d", i)
+	w.insist(func() error {
+		got, err := w.client.Claims.Claim(ctx, claims.Request{Key: key, Nonce: nonce, RunID: "run_1"})
+		if err == nil && got.Outcome != claims.Won {
+			w.Errorf("%s: %+v", key, got)
+		}
+		return err
+	})
+	w.mu.Lock()
+	w.claimed = append(w.claimed, time.Since(w.began))
+	w.mu.Unlock()
+}
+
+func (w *load) deliver(ctx context.Context, i int) {
+	w.insist(func() error {
+		_, err := w.client.Deliveries.Deliver(ctx, deliver.Request{
+			Key: w.keys[i], Nonce: fmt.Sprintf("load%04d", i), Branch: fmt.Sprintf("retake/%d-a1", i+1), Base: "main",
+			Title: "Done", PullRequest: true, Watch: true, Summary: "Done.",
+		})
+		return err
+	})
+	w.owed.Add(-1)
 }
 
 // verify compares every issue with the expected outcome.

@@ -190,7 +190,7 @@ func TestIssueThatIsElsewhere(t *testing.T) {
 				issue, err := w.surely(w.client("retake-bot"), w.key)
 				if tc.status == 0 {
 					if err != nil || issue.Key != w.key || issue.Title != "Parse the new format" {
-						w.Errorf("issue = %+v, %v; want it under the key that was asked for", issue, err)
+						w.Errorf("issue = %+v, %v; want it under the requested key", issue, err)
 					}
 					return
 				}
@@ -261,7 +261,7 @@ func TestErrorKinds(t *testing.T) {
 		},
 		"408":             {githubtest.Fault{Status: 408}, api.KindTransient, "408"},
 		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, api.KindTransient, "no usable answer"},
-		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, api.KindTransient, "no issue"},
+		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, api.KindTransient, "not an issue"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -61,10 +61,10 @@ func TestPullRequestView(t *testing.T) {
 		w.sim.SetCheck(testPull, "ci", "success", "")
 		w.sim.SetStatus(testPull, "deploy", "success", "")
 		want.Settled = true
-		check("all is well again")
+		check("the check passes again")
 
 		w.sim.SetConflict(testPull, true)
-		check("nobody has found out yet")
+		check("unknown so far")
 		want.Conflict = true
 		check("a conflict")
 		w.sim.SetConflict(testPull, false)
@@ -141,7 +141,7 @@ func TestChangeRequests(t *testing.T) {
 		}
 		w.sim.Review(testPull, "ann", "COMMENTED", "see above", githubtest.Inline{Path: "x.go", Line: 1, Body: "?"})
 		w.sim.Review(testPull, "acme", "CHANGES_REQUESTED", strings.Repeat("long ", 10_000))
-		got = want("a comment takes nothing back", "ann", "acme")
+		got = want("a comment withdraws no request", "ann", "acme")
 		if got[0].ID != first || strings.Contains(got[0].Text, "x.go") || len([]rune(got[1].Text)) > 16_000 {
 			w.Errorf("change requests %+v", got)
 		}

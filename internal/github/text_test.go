@@ -69,6 +69,13 @@ var question = ask.Escalation{
 	WhyStopped: "needs_human: asks for a decision", Ask: "Answer the question.", Reply: "/agent retry <your answer>",
 }
 
+// plainQuestion is question, where any comment is the answer.
+func plainQuestion() ask.Escalation {
+	q := question
+	q.TakesReply = true
+	return q
+}
+
 var stale = ask.Escalation{
 	Key: "acme/widgets#1", Nonce: testNonce, AttemptID: testNonce + "-1", Reason: "worker_lost",
 	Title: "the worker keeps disappearing", Cause: "nothing happened in this claim for 6h0m0s",
@@ -107,6 +114,7 @@ func questionsAndReplies(c *ask.Asker) map[string]string {
 		"escalation":       c.Preview(sample),
 		"stale":            c.Preview(stale),
 		"question":         c.Preview(question),
+		"question-plain":   c.Preview(plainQuestion()),
 	}
 }
 

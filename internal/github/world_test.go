@@ -180,7 +180,7 @@ func checked(t *testing.T, next http.RoundTripper) http.RoundTripper {
 			r.Body = io.NopCloser(bytes.NewReader(body))
 		}
 		if unmarked(r, body) {
-			t.Errorf("%s %s posts a comment without a marker, which would read as a person's: %s", r.Method, r.URL,
+			t.Errorf("%s %s posts a comment without a marker, as if from a person: %s", r.Method, r.URL,
 				body)
 		}
 		in, err := checkRequest(router, r, body)

@@ -204,7 +204,7 @@ func TestGraphQLWhosePointsAreSpent(t *testing.T) {
 			}
 		}
 		if asked != 1 || len(w.marked(tracker.MarkClaim)) != 1 {
-			w.Errorf("GraphQL was asked %d times, %d comments", asked, len(w.marked(tracker.MarkClaim)))
+			w.Errorf("%d requests to GraphQL, %d comments", asked, len(w.marked(tracker.MarkClaim)))
 		}
 	})
 }
@@ -234,7 +234,7 @@ func TestGraphQLWhosePointsAreNearlySpent(t *testing.T) {
 		w.must(wholeTask(w.Context(), w, c))
 		w.wantLabels("agent-review")
 		if took := time.Since(began); asked != 1 || took > 10*time.Minute {
-			w.Errorf("GraphQL was asked %d times, and it took %s", asked, took)
+			w.Errorf("%d requests to GraphQL, and it took %s", asked, took)
 		}
 	})
 }

@@ -81,7 +81,7 @@ var board = []struct {
 			"Issues with agent-blocked.",
 		},
 		{
-			"Incidents", "stat", "short", 3, single(`sum(retake_incidents{J,state=~"open|half_open|ramp"})`, "incidents"),
+			"Incidents", "stat", "short", 3, single(`sum(retake_incidents{J,state=~"open|half_open|ramp|held"})`, "incidents"),
 			"Incidents that block work.",
 		},
 		{"Cost", "stat", "currencyUSD", 3, single("sum(increase(retake_cost_dollars_total{J}[$__range]))",
@@ -113,6 +113,10 @@ var board = []struct {
 		{
 			"Decisions by action", "timeseries", "short", 12, grown("retake_decisions_total", "action"),
 			"Actions of verdicts.",
+		},
+		{
+			"Reports against the evidence", "timeseries", "short", 12, grown("retake_disagreements_total", "reason"),
+			"Reports whose sender decided otherwise than the policy.",
 		},
 		{"Retries, by outcome", "timeseries", "short", 12, grown("retake_retries_total", "outcome"), ""},
 		{

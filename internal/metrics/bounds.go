@@ -38,12 +38,12 @@ var budgets = []string{
 	"code_scanning_upload", "actions_runner_registration", "scim", "audit_log",
 }
 
-// methods are the methods of requests to GitHub.
+// methods are the HTTP methods that requests to GitHub use.
 var methods = []string{"GET", "POST", "PATCH", "PUT", "DELETE"}
 
 var breakerStates = []string{
 	string(recovery.BreakerClosed), string(recovery.BreakerOpen), string(recovery.BreakerHalfOpen),
-	string(recovery.BreakerRamp), string(recovery.BreakerTold),
+	string(recovery.BreakerRamp), string(recovery.BreakerTold), string(recovery.BreakerHeld),
 }
 
 func reasonNames() (all []string) {

@@ -31,7 +31,7 @@ func TestReference(t *testing.T) {
 		case *update:
 			text = strings.Replace(text, begin+old+end, begin+want+end, 1)
 		case old != want:
-			t.Errorf("table %q of %s is not the code's; run this test with -update", name, specFile)
+			t.Errorf("table %q of %s is out of date; run this test with -update", name, specFile)
 		}
 	}
 	if *update {
@@ -42,7 +42,7 @@ func TestReference(t *testing.T) {
 }
 
 func metricsTable() string {
-	out := "| metric | type | labels | what it is |\n|---|---|---|---|\n"
+	out := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
 	for _, r := range Table {
 		labels, always := "", ""
 		if len(r.Labels) > 0 {

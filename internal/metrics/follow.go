@@ -88,10 +88,11 @@ func (m *Metrics) followTask(at time.Time, f fsm.Fact) {
 	case fsm.VerdictMade:
 		t.reason = reasonLabel(f.Finding.Reason)
 		m.decisions.WithLabelValues(t.reason, actionLabel(f.Verdict.Action)).Inc()
-	case fsm.UsageCounted:
-		if f.Ended {
-			m.used(f.Usage)
+		if f.Disagrees {
+			m.disagreements.WithLabelValues(t.reason).Inc()
 		}
+	case fsm.UsageCounted:
+		m.used(projection.Spent(f))
 	case fsm.EffectPlanned:
 		t.outbox = append(t.outbox, planned{f.Effect.ID, f.Effect.Kind, f.Effect.At})
 	case fsm.EffectDeferred:

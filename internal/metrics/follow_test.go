@@ -181,7 +181,7 @@ var derivedCases = []struct {
 		},
 	},
 	{
-		"the issue is closed meanwhile",
+		"the issue is closed before the attempt ends",
 		func(s *story) {
 			s.run(fsm.Next{})
 			s.fails(recovery.Timeout, recovery.Retry)
@@ -210,7 +210,7 @@ var derivedCases = []struct {
 		},
 	},
 	{
-		"what is used counts at the end, and absurd figures do not",
+		"usage counts at the end, except for absurd figures",
 		func(s *story) {
 			s.run(fsm.Next{})
 			s.facts(fsm.UsageCounted{OfTask: of, Usage: recovery.Usage{Tokens: 5}})

@@ -20,14 +20,14 @@ import (
 // Metrics holds the metrics of one process. All methods are safe for concurrent use; none of them blocks for longer
 // than a counter takes.
 type Metrics struct {
-	transitions, finished, commands, attemptsStarted, attempts      *prometheus.CounterVec
-	decisions, retries, escalations, reblocks, withoutHuman         *prometheus.CounterVec
-	effects, effectRetries, cooldowns, incidents, requests          *prometheus.CounterVec
-	throttled                                                       *prometheus.CounterVec
-	tokens, cost, paidCalls, cacheHits, deliveries, records, failed prometheus.Counter
-	timeToRunning, appends                                          prometheus.Histogram
-	attemptTime, timeToHuman, requestTime                           *prometheus.HistogramVec
-	budgetLeft, budgetLimit, budgetReset                            *prometheus.GaugeVec
+	transitions, finished, commands, attemptsStarted, attempts             *prometheus.CounterVec
+	decisions, disagreements, retries, escalations, reblocks, withoutHuman *prometheus.CounterVec
+	effects, effectRetries, cooldowns, incidents, requests                 *prometheus.CounterVec
+	throttled                                                              *prometheus.CounterVec
+	tokens, cost, paidCalls, cacheHits, deliveries, records, failed        prometheus.Counter
+	timeToRunning, appends                                                 prometheus.Histogram
+	attemptTime, timeToHuman, requestTime                                  *prometheus.HistogramVec
+	budgetLeft, budgetLimit, budgetReset                                   *prometheus.GaugeVec
 
 	appending atomic.Int64             // start of the append in progress, in ns since 1970; 0 if there is no append
 	read      atomic.Pointer[readings] // the source of a scrape's readings, or nil at first
@@ -56,7 +56,8 @@ func New(to prometheus.Registerer, version string) *Metrics {
 		transitions: r.counters("retake_transitions_total"), finished: r.counters("retake_tasks_finished_total"),
 		commands:        r.counters("retake_commands_total"),
 		attemptsStarted: r.counters("retake_attempts_started_total"), attempts: r.counters("retake_attempts_total"),
-		decisions: r.counters("retake_decisions_total"), retries: r.counters("retake_retries_total"),
+		decisions: r.counters("retake_decisions_total"), disagreements: r.counters("retake_disagreements_total"),
+		retries:      r.counters("retake_retries_total"),
 		escalations:  r.counters("retake_escalations_total"),
 		reblocks:     r.counters("retake_reblocks_total"),
 		withoutHuman: r.counters("retake_escalations_without_human_total"),

@@ -87,7 +87,7 @@ func (s *story) fails(r recovery.Reason, a recovery.Action) {
 	}
 	s.move(on, fsm.VerdictMade{
 		OfTask: of, Attempt: s.attempt, Finding: recovery.Finding{Reason: r},
-		Verdict: recovery.Verdict{Action: a},
+		Verdict: recovery.Verdict{Action: a}, Disagrees: r == recovery.Timeout,
 	})
 }
 

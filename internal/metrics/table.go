@@ -53,7 +53,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_bus_connected", Kind: Gauge, Always: true, Help: "1 while the agent bus answers",
-		Means: "Without the bus the director makes no decisions.",
+		Means: "Without the bus the director cannot decide.",
 	},
 	{
 		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
@@ -65,8 +65,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_slots_used", Kind: Gauge, Help: "How many of the slots tasks hold",
-		Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and tasks whose issue is read again " +
-			"before the next attempt.",
+		Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and tasks whose issue the director " +
+			"reads again before the next attempt.",
 	},
 	{
 		Name: "retake_workers", Kind: Gauge, Help: "Attempts that may have a worker now",
@@ -102,7 +102,7 @@ var Table = []Row{
 	{
 		Name: "retake_transitions_total", Kind: Counter, Labels: []string{"from", "to", "trigger"},
 		Help: "Changes of the state of tasks", Means: "Each row of the [table of transitions](orchestration-fsm.md) " +
-			"that was gone through.",
+			"that a task went through.",
 	},
 	{
 		Name: "retake_tasks_finished_total", Kind: Counter, Labels: []string{"end"},
@@ -117,13 +117,13 @@ var Table = []Row{
 	// Attempts and decisions.
 	{
 		Name: "retake_attempts_started_total", Kind: Counter, Labels: []string{"kind"}, Help: "Attempts started",
-		Means: "`first`: of a claim; `retry`: granted by a verdict; `validation`: of finished work, in a clean " +
-			"container without an agent; `answer`: requested by a person, or caused by the end of an incident.",
+		Means: "`first`: the first of a claim. `retry`: a verdict granted it. `validation`: a check of finished work " +
+			"in a clean container without an agent. `answer`: a person requested it, or an incident ended.",
 	},
 	{
 		Name: "retake_attempts_total", Kind: Counter, Labels: []string{"outcome"}, Help: "Attempts that ended",
-		Means: "Counted when the container is confirmed gone. `ok`: its stages passed; `failed`: a verdict followed; " +
-			"`withdrawn`: the claim had been lost or released.",
+		Means: "Counted when the container is confirmed gone. `ok`: its stages passed. `failed`: a verdict followed. " +
+			"`withdrawn`: the claim was lost or released before.",
 	},
 	{
 		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
@@ -134,16 +134,22 @@ var Table = []Row{
 	{
 		Name: "retake_decisions_total", Kind: Counter, Labels: []string{"reason", "action"},
 		Help: "Verdicts, by reason and action",
-		Means: "Each verdict in the journal, those included that are not about an attempt: work that cannot be " +
-			"handed in, a check that fails in review, a claim that went stale.",
+		Means: "Each verdict in the journal, including those without an attempt: work that cannot be " +
+			"delivered, a check that fails in review, a claim that went stale.",
+	},
+	{
+		Name: "retake_disagreements_total", Kind: Counter, Labels: []string{"reason"},
+		Help: "Reports whose explicit word contradicts the evidence",
+		Means: "Counted with the verdict if `should_retry` or `escalate_to_human` contradicts the policy's choice " +
+			"([flags of a report](error-handling.md#flags-of-a-report)).",
 	},
 	{
 		Name: "retake_retries_total", Kind: Counter, Labels: []string{"reason", "action", "outcome"},
 		Help: "Retries granted by verdicts, by outcome",
 		Means: "`reason` and `action` belong to the granting verdict. `paid_off`: the next attempt of the same claim " +
-			"passed its stages; `failed_alike`, `failed_otherwise`: it ended with a verdict for the same reason, or " +
-			"for another reason; `withdrawn`: the claim ended first; `superseded`: a person or another verdict " +
-			"decided otherwise before the attempt started. A retry is counted once, when its outcome is known. Waits " +
+			"passed its stages. `failed_alike`, `failed_otherwise`: it ended with a verdict for the same reason, or " +
+			"for a different one. `withdrawn`: the claim ended first. `superseded`: a person or another verdict " +
+			"decided otherwise before the attempt started. A retry counts once, when its outcome is known. Waits " +
 			"for a limit also count as retries.",
 	},
 	{
@@ -151,7 +157,7 @@ var Table = []Row{
 		Means: "The usage of an attempt is counted at its end.",
 	},
 	{Name: "retake_cost_dollars_total", Kind: Counter, Help: "Cost of ended attempts in US dollars, as " +
-		"agents report it", Means: "As `retake_tokens_total`. 0 for agents that do not say."},
+		"agents report it", Means: "As `retake_tokens_total`. 0 for agents that do not report it."},
 	{
 		Name: "retake_paid_calls_total", Kind: Counter, Help: "Paid calls that ended attempts have made",
 		Means: "As `retake_tokens_total`, including failed calls.",
@@ -175,8 +181,8 @@ var Table = []Row{
 	{
 		Name: "retake_time_to_human_seconds", Kind: Histogram, Labels: []string{"answer"}, Buckets: humanBuckets,
 		Help: "Time from a question asked to its answer", Means: "From GitHub's confirmation of the question to the " +
-			"decision that the answer caused. `answered`: another attempt; `snoozed`; `withdrawn`: the issue was " +
-			"closed, unlabelled, stopped or taken; `merged` and `closed_unmerged`: the outcome of its pull request. " +
+			"decision that the answer caused. `answered`: another attempt. `snoozed`. `withdrawn`: the issue was " +
+			"closed, unlabelled, stopped or taken. `merged`, `closed_unmerged`: the outcome of its pull request. " +
 			"The end of an incident does not count as an answer.",
 	},
 	{
@@ -242,17 +248,18 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_cooldowns_total", Kind: Counter, Labels: []string{"resource"},
-		Help: "Times that a resource was closed, or for longer", Means: "Each cooldown in the journal.",
+		Help: "Times that a resource was closed, or its closure was extended", Means: "Each cooldown in the journal.",
 	},
 	{
 		Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"},
 		Help: "Incidents by the state of their breaker",
-		Means: "`open`: no attempts start; `half_open`: one canary at a time; `ramp`: a few more attempts every " +
-			"minute; `told`: shown without blocking attempts; `closed`: failures before or after an incident.",
+		Means: "`open`: attempts wait. `half_open`: one canary at a time. `ramp`: a few more attempts every minute. " +
+			"`told`: shown without blocking attempts. `held`: attempts wait until the director sees that the " +
+			"cause is gone. `closed`: failures before or after an incident.",
 	},
 	{
 		Name: "retake_incidents_total", Kind: Counter, Labels: []string{"reason"}, Help: "Incidents that began",
-		Means: "A breaker opened that was not open. One that opens again because its canary failed is the " +
+		Means: "A closed breaker opened. One that opens again because its canary failed is the " +
 			"same incident.",
 	},
 
@@ -289,8 +296,9 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_github_changes_left", Kind: Gauge, Always: true,
-		Help:  "Changes that people see which our own limit still allows in this hour",
-		Means: "GitHub's documented limit of 500 in an hour, minus this process's writes in the last hour.",
+		Help: "New comments, issues and pull requests that GitHub's limit still allows in this hour",
+		Means: "GitHub's documented limit of 500 in an hour, minus the content that this process created in the last " +
+			"hour. After a secondary limit every change counts.",
 	},
 	{
 		Name: "retake_github_waiting_requests", Kind: Gauge, Always: true,

@@ -8,7 +8,7 @@ import (
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // column is one column of the board.
@@ -44,7 +44,7 @@ type boardPart struct {
 type boardColumn struct {
 	column
 	N     int
-	Cards []story.Story
+	Cards []timeline.Task
 	More  int
 }
 

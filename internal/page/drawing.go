@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // drawEvery is the minimum interval between two renderings of a part, and between two events to a browser.
@@ -30,7 +30,7 @@ type drawing struct {
 
 	mu    sync.Mutex
 	at    time.Time
-	place story.Place // the drawing includes the journal at least up to this point
+	place timeline.Place // the drawing includes the journal at least up to this point
 	text  []byte
 	err   error
 }
@@ -57,7 +57,7 @@ func (d *drawings) of(k fsm.IssueKey) (one *drawing, leave func()) {
 
 // get returns the drawing and the journal position that it includes. next is the current position. Callers
 // share one rendering: while one draws, the others wait for its result.
-func (d *drawing) get(next story.Place, draw func() ([]byte, error)) (story.Place, []byte, error) {
+func (d *drawing) get(next timeline.Place, draw func() ([]byte, error)) (timeline.Place, []byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if !d.fresh(next) {
@@ -67,7 +67,7 @@ func (d *drawing) get(next story.Place, draw func() ([]byte, error)) (story.Plac
 	return d.place, d.text, d.err
 }
 
-func (d *drawing) fresh(next story.Place) bool {
+func (d *drawing) fresh(next timeline.Place) bool {
 	age := time.Since(d.at)
 	return !d.at.IsZero() && (age < drawEvery || age < beat && d.err == nil && !next.After(d.place))
 }

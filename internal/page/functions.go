@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // functions are the template functions.
@@ -18,9 +18,9 @@ var functions = template.FuncMap{
 	"date":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"clock":   clock,
 	"stamp":   func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"span":    story.Span,
-	"since":   func(now, t time.Time) string { return story.Span(max(now.Sub(t), 0)) },
-	"plain":   story.Plain,
+	"span":    timeline.Span,
+	"since":   func(now, t time.Time) string { return timeline.Span(max(now.Sub(t), 0)) },
+	"plain":   timeline.Plain,
 	"prose":   prose,
 	"code":    code,
 	"lower":   strings.ToLower,
@@ -56,7 +56,7 @@ func prose(s string) template.HTML { return marked(s, proseMarks) }
 func code(s string) template.HTML { return marked(s, codeMarks) }
 
 func marked(s string, marks *regexp.Regexp) template.HTML {
-	s = story.Plain(s)
+	s = timeline.Plain(s)
 	var out strings.Builder
 	at := 0
 	for _, m := range marks.FindAllStringIndex(s, -1) {
@@ -86,17 +86,17 @@ func clock(now, t time.Time) string {
 var phases = map[string]string{
 	string(fsm.PhaseMonitor):  "starts new work",
 	string(fsm.PhaseCooldown): "waits for closed resources to reopen",
-	string(fsm.PhasePaused):   "starts no new work until resumed",
-	string(fsm.PhaseDraining): "finishes running work, and starts no new work",
+	string(fsm.PhasePaused):   "does not start new work until resumed",
+	string(fsm.PhaseDraining): "finishes running work without starting more",
 	string(fsm.PhaseShutdown): "ends", "UNRESPONSIVE": "does not answer",
 }
 
 // does explains what each button does.
 var does = map[fsm.Command]string{
-	fsm.CommandRetry: "begins the next attempt now; the agent reads your words",
-	fsm.CommandFresh: "the same, on a new checkout that begins at the base branch",
+	fsm.CommandRetry: "starts the next attempt now; the agent reads your text",
+	fsm.CommandFresh: "the same, on a new checkout of the base branch",
 	fsm.CommandFix:   "starts another attempt on the pull request; describe the changes",
-	fsm.CommandStop:  "gives the issue up; its branch stays",
+	fsm.CommandStop:  "gives up the issue; its branch stays",
 }
 
 // takesText reports whether a command's text is passed to the agent.

@@ -110,5 +110,5 @@ func placeOf(s fsm.State) place {
 }
 
 func (p *Page) showTables(w http.ResponseWriter, r *http.Request) {
-	p.show(w, r, "tables", "What decides", func(_ context.Context, s Source) (any, error) { return s.Tables(), nil })
+	p.show(w, r, "tables", "Decision tables", func(_ context.Context, s Source) (any, error) { return s.Tables(), nil })
 }

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"retake/internal/story"
+	"retake/internal/fsm"
+	"retake/internal/projection"
+	"retake/internal/timeline"
 )
 
 // spans are the times that the numbers can be shown for.
@@ -27,9 +29,29 @@ type numbersPart struct {
 	Spans   []string
 	Reasons chart
 	Costs   chart
-	story.Numbers
+	timeline.Numbers
 	Human humanPart
 	Cost  float64
+	Spent spentPart
+}
+
+// spentPart divides the cost of the span.
+type spentPart struct {
+	Issues, Days                int // with spending
+	PerIssue, PerMerged, PerDay float64
+}
+
+// spent divides a cost by issues, merged pull requests and days.
+func spent(n timeline.Numbers, cost float64) (p spentPart) {
+	issues, days := map[fsm.IssueKey]bool{}, map[string]bool{}
+	for _, c := range n.Costs {
+		issues[projection.Fold(c.Issue)] = true
+		days[c.At.UTC().Format(time.DateOnly)] = true
+	}
+	p.Issues, p.Days = len(issues), len(days)
+	p.PerIssue, p.PerDay = cost/float64(max(p.Issues, 1)), cost/float64(max(p.Days, 1))
+	p.PerMerged = cost / float64(max(len(n.Merged), 1))
+	return p
 }
 
 // humanPart summarizes the questions put to people.
@@ -171,13 +193,13 @@ func (p *Page) showNumbers(w http.ResponseWriter, r *http.Request) {
 					part.Cost += c.Usage.CostUSD
 				}
 			}, "USD")
-		part.Human = human(n.Asked)
+		part.Human, part.Spent = human(n.Asked), spent(n, part.Cost)
 		return part, nil
 	})
 }
 
 // human summarizes questions and the time until they were answered.
-func human(asked []story.Asked) (h humanPart) {
+func human(asked []timeline.Asked) (h humanPart) {
 	var took []time.Duration
 	for _, a := range asked {
 		h.Asked++

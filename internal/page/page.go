@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
 	"retake/internal/output"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // Source provides the page's data. Its methods may be called by many goroutines at once.
@@ -24,14 +24,14 @@ type Source interface {
 	// Fleet is the director's state as director status has it, without tasks and queue.
 	Fleet(ctx context.Context) wire.Snapshot
 	// Board are at most so many tasks of each state, without attempts and events, and how many there are of
-	// each; see story.Book.Board.
-	Board(ctx context.Context, most int) (rows []story.Story, count map[string]int, err error)
-	// Story returns an issue's timeline, or false if the journal does not mention the issue.
-	Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error)
-	// Numbers are counted since a time.
-	Numbers(ctx context.Context, since time.Time) (story.Numbers, error)
-	// Next waits for events after a place, and returns the journal's current position.
-	Next(ctx context.Context, after story.Place) (story.Place, error)
+	// each; see timeline.Book.Board.
+	Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error)
+	// Task returns an issue's timeline, or false if the journal does not mention the issue.
+	Task(ctx context.Context, k fsm.IssueKey, at time.Time) (timeline.Task, bool, error)
+	// Numbers returns the counts since a time.
+	Numbers(ctx context.Context, since time.Time) (timeline.Numbers, error)
+	// Next waits for events after a place, and returns the current position in the journal.
+	Next(ctx context.Context, after timeline.Place) (timeline.Place, error)
 	// Output are the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
 	// Command executes a person's command, once for each ID. An error is a sentence for people and means that the
@@ -136,7 +136,12 @@ func hardened(next http.Handler) http.Handler {
 }
 
 // errNotLeading is shown without a source.
-var errNotLeading = errors.New("this director is not the leader, or is still starting: ask the leader")
+const errNotLeading = problem("this director is not the leader, or is still starting: ask the leader")
+
+// problem is an error for people. The page shows its text without a prefix.
+type problem string
+
+func (p problem) Error() string { return string(p) }
 
 // source returns the session's source, or an error for people.
 func (p *Page) source() (Source, error) {
@@ -199,5 +204,5 @@ func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 	}
 }
 
-// errUnknown: there is no such task.
-var errUnknown = errors.New("the journal has no record of this issue")
+// errUnknown means that there is no such task.
+const errUnknown = problem("the journal has no record of this issue")

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -36,11 +36,11 @@ func TestPagesShowTextAsText(t *testing.T) {
 			t.Errorf("%s: %d\n%s", path, status, text)
 		}
 		if strings.ContainsAny(text, turning) {
-			t.Errorf("%s has characters that nobody sees:\n%q", path, text)
+			t.Errorf("%s has invisible characters:\n%q", path, text)
 		}
 		if strings.Contains(text, "//cdn") || strings.Contains(text, `src="http`) ||
 			!strings.Contains(header.Get("Content-Security-Policy"), "default-src 'none'") {
-			t.Errorf("%s is not whole by itself: %v", path, header)
+			t.Errorf("%s loads something from elsewhere: %v", path, header)
 		}
 	}
 	if status, _, _ := b.send(http.MethodGet, "/tasks/acme/widgets/99", nil, nil); status != http.StatusNotFound {
@@ -72,7 +72,7 @@ func TestWhoMayLook(t *testing.T) {
 	for _, name := range []string{"X-Forwarded-Proto", "X-Forwarded-For", "Forwarded", "X-Real-IP"} {
 		if status, _, _ := open.send(http.MethodGet, "/", nil,
 			func(r *http.Request) { r.Header.Set(name, "https") }); status != http.StatusSeeOther {
-			t.Errorf("by a proxy that says so in %s: %d", name, status)
+			t.Errorf("through a proxy that sets %s: %d", name, status)
 		}
 	}
 }
@@ -87,7 +87,7 @@ func TestWhoMayAct(t *testing.T) {
 		t.Errorf("an action without a session: %d", status)
 	}
 	if status, text, _ := open.send(http.MethodPost, "/signin", url.Values{"token": {"wrong"}, "name": {"alice"}},
-		nil); status != http.StatusForbidden || !strings.Contains(text, "not the token") {
+		nil); status != http.StatusForbidden || !strings.Contains(text, "Wrong token") {
 		t.Errorf("a wrong token: %d %s", status, text)
 	}
 	if status, _, header := open.send(http.MethodPost, "/signin", url.Values{"token": {token}, "name": {" alice  a. "}},
@@ -108,11 +108,11 @@ func TestWhoMayAct(t *testing.T) {
 		Issue: "acme/widgets#21", Command: fsm.CommandRetry, Text: "use B",
 		By: "alice a. (page)",
 	}) {
-		t.Errorf("what was done: %+v", c)
+		t.Errorf("carried out: %+v", c)
 	}
 	if status, text, _ := open.send(http.MethodGet, "/tasks/acme/widgets/21", nil, nil); status != http.StatusOK ||
 		!strings.Contains(text, `value="retry"`) {
-		t.Errorf("who has signed in has no button: %d", status)
+		t.Errorf("a signed-in user has no button: %d", status)
 	}
 	if status, _, _ := open.send(http.MethodPost, "/signout", nil, nil); status != http.StatusSeeOther {
 		t.Errorf("signing out: %d", status)
@@ -282,7 +282,7 @@ func TestWordsOnlyWhereTheyAreRead(t *testing.T) {
 		fsm.CommandRetry: false, fsm.CommandFix: false,
 		fsm.CommandStop: true,
 	} {
-		source.rows[0].Can = []story.Remedy{
+		source.rows[0].Can = []timeline.Remedy{
 			{Do: "/agent " + string(command)},
 			{Do: "director " + string(command) + " acme/widgets#21"},
 			{Do: "director snooze acme/widgets#21 2h"},

@@ -19,7 +19,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/output"
 	"retake/internal/recovery"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 const token = "a token of more than sixteen characters"
@@ -28,7 +28,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // played is a source with one task and hostile texts.
 type played struct {
-	rows     []story.Story
+	rows     []timeline.Task
 	commands chan Command
 	refuses  error
 	next     chan struct{} // something happens
@@ -38,9 +38,9 @@ type played struct {
 const turning = "\u202e\u2066\u200b\U000E0041\u2028"
 
 func newPlayed() *played {
-	attempt := story.Attempt{
-		ID: "n-1", N: 1, Began: now, Ended: now.Add(time.Minute), Outcome: story.OutcomeFailed,
-		Decided: []story.Decision{{
+	attempt := timeline.Attempt{
+		ID: "n-1", N: 1, Began: now, Ended: now.Add(time.Minute), Outcome: timeline.OutcomeFailed,
+		Decided: []timeline.Decision{{
 			At: now, Attempt: 1, Stage: "VALIDATE", Observed: "the worker's report", Reason: recovery.TestsFailed,
 			Means: "the change breaks a test", Cause: hostile,
 			Rule: "go.test", Certain: 0.95, Action: recovery.Escalate, Done: "asked a human",
@@ -48,20 +48,20 @@ func newPlayed() *played {
 			Why: hostile,
 		}},
 	}
-	return &played{commands: make(chan Command, 1), next: make(chan struct{}, 1), rows: []story.Story{
+	return &played{commands: make(chan Command, 1), next: make(chan struct{}, 1), rows: []timeline.Task{
 		{
 			Issue: "acme/widgets#21", Title: hostile, URL: "javascript:alert(1)", State: "Blocked", Since: now,
-			Attempt: 1, Waits: "an answer of a person",
-			Asked: &story.Question{
+			Attempt: 1, Waits: "a person's answer",
+			Asked: &timeline.Question{
 				At: now, Reason: recovery.TestsFailed, Cause: hostile, Ask: hostile,
 				Why: hostile,
 			},
-			Attempts: []story.Attempt{attempt},
-			Can: []story.Remedy{{
+			Attempts: []timeline.Attempt{attempt},
+			Can: []timeline.Remedy{{
 				Do: "director retry acme/widgets#21", Means: "is the answer",
 				Command: fsm.CommandRetry,
 			}},
-			Events: []story.Event{{At: now, Issue: "acme/widgets#21", Kind: "moved", Text: hostile}},
+			Events: []timeline.Event{{At: now, Issue: "acme/widgets#21", Kind: "moved", Text: hostile}},
 		},
 		{Issue: "acme/widgets#22", Title: "Widths", State: "Running", Since: now, Attempt: 1},
 	}}
@@ -74,7 +74,7 @@ func (p *played) Fleet(context.Context) wire.Snapshot {
 	}
 }
 
-func (p *played) Board(context.Context, int) ([]story.Story, map[string]int, error) {
+func (p *played) Board(context.Context, int) ([]timeline.Task, map[string]int, error) {
 	count := map[string]int{}
 	for _, t := range p.rows {
 		count[t.State]++
@@ -82,33 +82,33 @@ func (p *played) Board(context.Context, int) ([]story.Story, map[string]int, err
 	return p.rows, count, nil
 }
 
-func (p *played) Story(_ context.Context, k fsm.IssueKey, _ time.Time) (story.Story, bool, error) {
+func (p *played) Task(_ context.Context, k fsm.IssueKey, _ time.Time) (timeline.Task, bool, error) {
 	for _, r := range p.rows {
 		if r.Issue == k {
 			return r, true, nil
 		}
 	}
-	return story.Story{}, false, nil
+	return timeline.Task{}, false, nil
 }
 
-func (p *played) Numbers(context.Context, time.Time) (story.Numbers, error) {
+func (p *played) Numbers(context.Context, time.Time) (timeline.Numbers, error) {
 	at := time.Now().Add(-time.Hour)
-	return story.Numbers{
-		Failures: []story.Failed{{
+	return timeline.Numbers{
+		Failures: []timeline.Failed{{
 			At: at, Issue: "acme/widgets#21", Reason: recovery.TestsFailed,
 			Action: recovery.Escalate,
 		}},
-		Reasons: []story.ByReason{{Reason: recovery.TestsFailed, N: 1}},
-		Retries: []story.Retried{{Action: recovery.Retry, OK: 3, Failed: 1}},
-		Costs:   []story.Spent{{At: at, Usage: recovery.Usage{CostUSD: 1.5}}},
-		Asked:   []story.Asked{{At: at, Answered: at.Add(90 * time.Second)}, {At: at, Again: true}},
+		Reasons: []timeline.ByReason{{Reason: recovery.TestsFailed, N: 1}},
+		Retries: []timeline.Retried{{Action: recovery.Retry, OK: 3, Failed: 1}},
+		Costs:   []timeline.Spent{{At: at, Usage: recovery.Usage{CostUSD: 1.5}}},
+		Asked:   []timeline.Asked{{At: at, Answered: at.Add(90 * time.Second)}, {At: at, Again: true}},
 	}, nil
 }
 
-func (p *played) Next(ctx context.Context, after story.Place) (story.Place, error) {
+func (p *played) Next(ctx context.Context, after timeline.Place) (timeline.Place, error) {
 	select {
 	case <-p.next:
-		return story.Place{Seq: after.Seq + 1}, nil
+		return timeline.Place{Seq: after.Seq + 1}, nil
 	case <-ctx.Done():
 		return after, context.Cause(ctx)
 	}

@@ -42,7 +42,7 @@ func newSessions() sessions {
 	return sessions{tries: rate.NewLimiter(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
 }
 
-// who returns the name of the signed-in user, or an empty string.
+// who identifies the signed-in user by name, or returns an empty string.
 func (s *sessions) who(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
 	if err != nil {
@@ -135,7 +135,7 @@ func (p *Page) signedIn(next func(w http.ResponseWriter, r *http.Request, by str
 	return func(w http.ResponseWriter, r *http.Request) {
 		by := p.sessions.who(r)
 		if by == "" {
-			http.Error(w, "sign in first: only then can anything be done here", http.StatusForbidden)
+			http.Error(w, "sign in first: actions need a session", http.StatusForbidden)
 			return
 		}
 		next(w, r, by)
@@ -163,7 +163,7 @@ func (p *Page) showSignIn(w http.ResponseWriter, r *http.Request) {
 
 func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wrong string) {
 	if !p.canSignIn() {
-		wrong = "Signing in is disabled: director.page_token_env or director.page_token_file has no token."
+		wrong = "Signing in is disabled: there is no token in director.page_token_env or director.page_token_file."
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
@@ -178,12 +178,12 @@ func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wron
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if !p.sessions.tries.Allow() {
-		p.askToken(w, r, http.StatusTooManyRequests, "Too many tries: wait some seconds.")
+		p.askToken(w, r, http.StatusTooManyRequests, "Too many attempts: wait a few seconds.")
 		return
 	}
 	token, err := p.options.Token()
 	if err != nil || token == "" || subtle.ConstantTimeCompare([]byte(token), []byte(r.PostFormValue("token"))) != 1 {
-		p.askToken(w, r, http.StatusForbidden, "That is not the token.")
+		p.askToken(w, r, http.StatusForbidden, "Wrong token.")
 		return
 	}
 	name := strings.Join(strings.Fields(r.PostFormValue("name")), " ")

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // rightsEvery is the interval at which a stream checks that its browser may still read.
@@ -29,7 +29,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm
 	defer leave()
 	shown, forget := p.drawings.of(k)
 	defer forget()
-	var at story.Place
+	var at timeline.Place
 	for ctx.Err() == nil {
 		began := time.Now()
 		next, event, text := p.news(ctx, at, name, shown, part)
@@ -47,9 +47,9 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm
 
 // news blocks until an event after at, or one beat. It returns the part to send, or a "problem" event with the
 // error.
-func (p *Page) news(ctx context.Context, at story.Place, name string, shown *drawing,
+func (p *Page) news(ctx context.Context, at timeline.Place, name string, shown *drawing,
 	part func(context.Context, Source) (any, error),
-) (next story.Place, event string, text []byte) {
+) (next timeline.Place, event string, text []byte) {
 	next = at
 	s, err := p.source()
 	if err == nil {
@@ -70,7 +70,7 @@ func (p *Page) news(ctx context.Context, at story.Place, name string, shown *dra
 }
 
 // errOver ends the stream of a browser that lost access.
-var errOver = errors.New("you have signed out, or your session has ended: sign in to see more")
+const errOver = problem("you have signed out, or your session has ended: sign in to see more")
 
 // events starts a stream of server-sent events. If there are too many streams it answers 503 and returns a nil
 // stream. The context ends when the browser disconnects, and within rightsEvery after it loses access. The

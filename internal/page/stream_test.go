@@ -14,7 +14,7 @@ import (
 	"go.uber.org/zap"
 
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // TestADrawingSaysHowOldItIs: a shared drawing may lack the latest change. Its viewer receives its position and asks
@@ -23,11 +23,11 @@ func TestADrawingSaysHowOldItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d drawing
 		drawn, begun := 0, time.Now()
-		first, second := story.Place{Seq: 1}, story.Place{Seq: 2}
+		first, second := timeline.Place{Seq: 1}, timeline.Place{Seq: 2}
 		for _, c := range []struct {
 			after time.Duration
-			next  story.Place
-			at    story.Place
+			next  timeline.Place
+			at    timeline.Place
 			drawn int
 		}{
 			{0, first, first, 1},
@@ -64,15 +64,15 @@ func (c *counted) happen() {
 	c.more = make(chan struct{})
 }
 
-func (c *counted) Story(ctx context.Context, k fsm.IssueKey, at time.Time) (story.Story, bool, error) {
+func (c *counted) Task(ctx context.Context, k fsm.IssueKey, at time.Time) (timeline.Task, bool, error) {
 	c.stories.Add(1)
-	return c.played.Story(ctx, k, at)
+	return c.played.Task(ctx, k, at)
 }
 
-func (c *counted) Next(ctx context.Context, after story.Place) (story.Place, error) {
+func (c *counted) Next(ctx context.Context, after timeline.Place) (timeline.Place, error) {
 	for {
 		c.mu.Lock()
-		now, more := story.Place{Seq: c.seq}, c.more
+		now, more := timeline.Place{Seq: c.seq}, c.more
 		c.mu.Unlock()
 		if now.After(after) {
 			return now, nil
@@ -163,7 +163,7 @@ func TestATaskIsDrawnOnceForAll(t *testing.T) {
 		}
 		for _, w := range all {
 			if n := w.events("task"); n != 4 {
-				t.Errorf("a browser was told %d times", n)
+				t.Errorf("a browser got %d events, want 4", n)
 			}
 		}
 	})
@@ -189,10 +189,10 @@ func TestStreamsEndWithTheSession(t *testing.T) {
 				select {
 				case <-gone:
 				default:
-					t.Errorf("%s goes on after %s", path, what)
+					t.Errorf("%s does not end after %s", path, what)
 				}
 				if all[0].events("over") != 1 {
-					t.Errorf("%s is not told of %s", path, what)
+					t.Errorf("%s lacks the event about %s", path, what)
 				}
 			})
 		}

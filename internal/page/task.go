@@ -16,7 +16,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/output"
 	"retake/internal/recovery/plaintext"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 func issueOf(r *http.Request) fsm.IssueKey {
@@ -30,18 +30,18 @@ func TaskPath(k fsm.IssueKey) string { return "/tasks/" + k.Repo() + "/" + strco
 // taskPart is the data of a task's page.
 type taskPart struct {
 	At time.Time
-	story.Story
+	timeline.Task
 	Path     string
-	Recent   []story.Event   // newest first
-	Newest   []story.Attempt // newest first
-	Commands []fsm.Command   // commands with a button
+	Recent   []timeline.Event   // newest first
+	Newest   []timeline.Attempt // newest first
+	Commands []fsm.Command      // commands with a button
 
 	TakesText bool // at least one of the commands takes text
 }
 
 // commandOf returns the command in a remedy's line, or an empty command. Unlike Remedy.Command it includes
 // commands that need text, because the page has a field for it.
-func commandOf(r story.Remedy) fsm.Command {
+func commandOf(r timeline.Remedy) fsm.Command {
 	words := strings.Fields(r.Do)
 	if r.Command == "" && len(words) > 1 && words[0] == "director" {
 		return fsm.Command(words[1])
@@ -53,11 +53,11 @@ func commandOf(r story.Remedy) fsm.Command {
 const eventsShown = 150
 
 func drawnTask(ctx context.Context, s Source, k fsm.IssueKey) (taskPart, error) {
-	told, ok, err := s.Story(ctx, k, time.Time{})
+	told, ok, err := s.Task(ctx, k, time.Time{})
 	if err == nil && !ok {
 		err = errUnknown
 	}
-	part := taskPart{At: time.Now(), Story: told, Path: TaskPath(told.Issue)}
+	part := taskPart{At: time.Now(), Task: told, Path: TaskPath(told.Issue)}
 	part.Recent = slices.Clone(told.Events[max(0, len(told.Events)-eventsShown):])
 	slices.Reverse(part.Recent)
 	part.Newest = slices.Clone(told.Attempts)
@@ -74,7 +74,7 @@ func drawnTask(ctx context.Context, s Source, k fsm.IssueKey) (taskPart, error) 
 func (p *Page) showTask(w http.ResponseWriter, r *http.Request) {
 	f := p.frameOf(r, "task", string(issueOf(r)))
 	if did := fsm.Command(r.URL.Query().Get("did")); does[did] != "" {
-		f.Said = string(did) + ": it is in the journal"
+		f.Said = string(did) + ": recorded in the journal"
 	}
 	p.showTaskIn(w, r, f)
 }
@@ -161,7 +161,7 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 }
 
 // errNoForm refuses a form without an id, because a second submission of it could not be recognized.
-var errNoForm = errors.New("the form belongs to an older page: reload the page")
+const errNoForm = problem("the form belongs to an older page: reload the page")
 
 // requestID identifies a form's request. Submitting the same form twice gives the same id. Another button or text gives
 // a different id. Submitting the same form twice gives the same id. Another button or other text gives another one.

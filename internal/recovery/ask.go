@@ -4,33 +4,42 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"retake/internal/recovery/circumstances"
 )
 
 // Case describes a failure that needs a person. Every field except Reason is optional.
 type Case struct {
 	Reason   Reason
 	Stage    string // stage of the failure
-	Guard    string // the budget that forbade another attempt, as a verdict's Veto names it
+	Topic    Topic
 	Stale    bool   // the claim went stale, instead of an attempt failing
 	Cause    string // a finding's
-	Command  string // command line of the failed stage; empty if Retake itself failed
-	Program  string // the first word of Command
-	Provider string // the provider that refuses: of the model, or GitHub
-	Variable string // names of the variables with the credential, never a value
+	Happened circumstances.Record
 	Image    string // of the workers
-	Limit    string // that was reached, with its unit
 	Asked    bool   // the agent wrote the question
+	Repeated bool   // the same attempt, repeated unchanged, failed in the same way before
 	Pull     int    // pull request with the work, or 0
 	Alike    int    // number of tasks with this failure, including this one
 	File     string // name of the director's configuration file
 
-	AtOnce func(key string) bool // whether a new value of the key applies without a restart; nil if unknown
+	AtOnce func(key string) bool // whether a new value of the key applies without a restart, or nil if unknown
 }
+
+// Topic is the subject of a question, unless that is the failure itself: a budget's guard, or one of the topics below.
+type Topic string
+
+// The topics that are not guards.
+const (
+	TopicPolicy Topic = "policy" // the operator's policy words the question
+	TopicReport Topic = "report" // the report itself says that a person must decide
+)
 
 // Words is the text for a person.
 type Words struct {
 	Title   string // at most TitleLimit characters of markdown, without a dot
-	Ask     string // instructions in Markdown sentences
+	Ask     string // instructions in Markdown sentences, in the comment with the output below them
+	Alone   string // the same instructions in other views
 	Command string // the recommended comment; the person replaces <…>
 }
 
@@ -55,31 +64,50 @@ const (
 	isOwnSecret = "own secret"
 	isLarge     = "large file"
 	isLink      = "link"
+	isInside    = "submodule"
+	isNested    = "nested repository"
+	isFiltered  = "filter"
+	isNamed     = "name"       // that git refuses
 	isLabelled  = "labelled"   // a label lets it through
 	isNotPushed = "not pushed" // a patch refused by another rule
 	isTooMuch   = "too much"   // a checkout beyond our limits
 
-	isOutOfTurns = "turns" // an agent's own limit
+	isProvider   = "provider"       // a provider refuses
+	isOfAgent    = "agent provider" // a provider refuses an agent
+	isOwn        = "own program"    // the program of CODE itself
+	isProcess    = "process"        // workers are plain processes
+	isDocker     = "docker"         // workers are Docker's containers
+	isWebPage    = "web page"       // a program got HTML
+	isPushed     = "pushed secret"  // GitHub's push protection refused a secret
+	isWatchdog   = "watchdog"       // the attempt as a whole took too long
+	isOwnLimit   = "own limit"      // a program gave up at a limit that is none of ours
+	isQuoted     = "quoted"         // the cause quotes the program
+	isRepeated   = "repeated"       // and another unchanged attempt would fail in the same way
+	isTurnLimit  = "turns"          // an agent's own limit
 	isCutOff     = "cut off"
 	isUnapproved = "unapproved" // the issue's text
+	isServer     = "mcp server" // of the agent, which is not registered
+	isModule     = "module"     // that a program imports
+	isForbidden  = "forbidden"  // a program without permission to execute it
+	isScope      = "workflows"  // that GitHub's token may not change
 )
 
-// OwnSecret is the prefix for a value that Retake itself or its workers were given. The value's name follows.
+// OwnSecret is the prefix for a secret of Retake or its workers. The name of its variable follows.
 const OwnSecret = "Retake's own "
 
-// NotPushed begins the cause of a patch that our own rules keep on the machine; the first path follows.
+// NotPushed starts the cause of a patch that our own rules keep on the machine. The first path follows.
 const NotPushed = "nothing was pushed: "
 
 // TooMuch starts the cause of a checkout that exceeds a limit. The excess and the key of the limit follow.
 const TooMuch = "the checkout is beyond a limit: "
 
-// CutOff starts the cause of an attempt whose worker was disconnected from the bus. The worker's offence follows.
+// CutOff starts the cause of an attempt after the bus disconnected its worker. The worker's offence follows.
 const CutOff = "the worker was cut off from the bus: it "
 
-// Unapproved begins the cause of an issue whose text agents must not be given; why follows.
+// Unapproved starts the cause of an issue that agents must not see. The reason follows.
 const Unapproved = "the text of the issue is not approved: "
 
-// wording is the text for a reason at a place. Placeholders: see fill and plainWords.
+// wording is the text for one reason and place. Placeholders: see fill and plainWords.
 type wording struct {
 	Reason  Reason // "": any
 	Where   string
@@ -88,27 +116,28 @@ type wording struct {
 	Command string
 }
 
-// Comments that a person is recommended.
+// Comments that questions recommend.
 const (
 	goOn     = "/agent resume"
-	onceDone = "once done: " + goOn // used if the comment is useless before the requested action
-	yourWord = "/agent retry <what the agent should do differently>"
+	onceDone = "once done: " + goOn // the comment is useless before the requested action
+	yourWord = "/agent retry <instructions for the agent>"
 )
 
 // inConfig is the location of a setting.
 const inConfig = "the director's configuration[ {file}]"
 
-// Words picks the row of the wordings that says most, and fills it in. Actions before the comment become a separate
-// step.
+// Words fills in the most specific row of the wordings. Actions before the comment become a separate step.
 func (c Case) Words() Words {
 	row := c.wording(c.places()...)
 	w := c.fill(row)
-	if strings.HasPrefix(row.Command, onceDone) {
-		w.Ask = "Step 1: " + w.Ask + " Step 2: comment `" + w.Command + "`; without step 1 it fails again."
+	before, after := "", ""
+	if strings.HasPrefix(row.Command, onceDone) || c.Repeated && row.Command == goOn {
+		before, after = "Step 1: ", " Step 2: comment `"+w.Command+"`; without step 1 it fails again."
 	}
 	if c.Alike > 1 {
-		w.Ask += " " + strconv.Itoa(c.Alike) + " issues are held up by the same failure: one repair helps them all."
+		after += " " + strconv.Itoa(c.Alike) + " issues are held up by the same failure: one repair helps them all."
 	}
+	w.Ask, w.Alone = before+w.Ask+after, before+w.Alone+after
 	return w
 }
 
@@ -121,7 +150,12 @@ func ownWords(r Reason) Words {
 func (c *Case) fill(row wording) Words {
 	text := filler{values: c.values(), holds: c.holds, quote: "`", limit: 60}
 	comment := filler{values: text.values, onlyNames: true, limit: 60}
-	w := Words{Ask: text.fill(row.Ask), Command: comment.fill(strings.TrimPrefix(row.Command, "once done: "))}
+	if c.Topic == TopicReport {
+		row.Ask = "Read the report[ {below}], and decide about another attempt."
+	}
+	w := Words{Alone: text.fill(row.Ask), Command: comment.fill(strings.TrimPrefix(row.Command, "once done: "))}
+	text.values["below"] = "below"
+	w.Ask = text.fill(row.Ask)
 	for _, text.limit = range []int{40, 28, 18, 10} {
 		if w.Title = text.fill(row.Title); len([]rune(w.Title)) <= TitleLimit {
 			break
@@ -134,17 +168,17 @@ func (c *Case) fill(row wording) Words {
 func (c *Case) holds(key string) string {
 	switch {
 	case c.AtOnce == nil:
-		return "then reload or restart the director"
+		return "takes effect after a reload or restart of the director"
 	case c.AtOnce(key):
-		return "saving it is enough; running workers go on"
+		return "takes effect on save; running workers continue"
 	}
-	return "needs a restart of the director; running workers go on"
+	return "needs a restart of the director; running workers continue"
 }
 
 // wording returns the row of the first matching place.
 func (c *Case) wording(places ...string) wording {
 	for _, place := range places {
-		for _, r := range []Reason{c.Reason, ""} { // a row of the reason's own before one of any reason
+		for _, r := range []Reason{c.Reason, ""} { // the reason's row before the row for any reason
 			if i := slices.IndexFunc(wordings,
 				func(w wording) bool { return w.Where == place && w.Reason == r }); i >= 0 {
 				return wordings[i]
@@ -160,21 +194,34 @@ func (c *Case) places() []string {
 	switch {
 	case c.Stale:
 		places = []string{isStale}
-	case c.Guard != "":
-		places = []string{c.Guard}
+	case c.Topic != "":
+		places = []string{string(c.Topic)}
 	}
 	if c.Asked {
 		places = append(places, isAsked)
 	}
-	if name := c.missing(); strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
-		places = append(places, inCheckout)
+	places = append(places, c.causePlaces()...)
+	place := c.stagePlace()
+	places = append(places, c.happenedPlaces(place)...)
+	places = append(places, place)
+	if place == inCheck || place == inSetup {
+		places = append(places, inCommand)
 	}
+	return append(places, anywhere)
+}
+
+// causePlaces returns the places that the director names in the cause.
+func (c *Case) causePlaces() (places []string) {
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{
 			{": " + OwnSecret, isOwnSecret},
 			{": a secret (", isSecret},
 			{"scope.max_file_bytes", isLarge},
 			{": a symbolic link", isLink},
+			{": a file in the submodule ", isInside},
+			{": a nested repository, ", isNested},
+			{": a raw file, but .gitattributes ", isFiltered},
+			{": a name that git refuses", isNamed},
 			{labelAfter, isLabelled},
 			{"", isNotPushed},
 		} {
@@ -182,6 +229,25 @@ func (c *Case) places() []string {
 				places = append(places, kind.place)
 			}
 		}
+	}
+	if c.Happened.Program() != "" &&
+		containsAny(c.Cause, "invalid character '<'", "Unexpected token '<'", "Unexpected token <") {
+		places = append(places, isWebPage)
+	}
+	if c.Reason == PolicyViolation && strings.Contains(c.Cause, "cannot contain secrets") {
+		places = append(places, isPushed)
+	}
+	switch {
+	case c.Reason == PolicyViolation &&
+		containsAny(c.Cause, "without `workflow` scope", "without `workflows` permission"):
+		places = append(places, isScope)
+	case c.Reason == ToolNotFound && serverIn(c.Cause) != "":
+		places = append(places, isServer)
+	case c.Reason == ToolNotFound && moduleIn(c.Cause) != "":
+		places = append(places, isModule)
+	case c.Reason == ToolNotFound && strings.Contains(c.Cause, "no such program: ") &&
+		strings.HasSuffix(c.Cause, ": permission denied"):
+		places = append(places, isForbidden)
 	}
 	if strings.HasPrefix(c.Cause, TooMuch) {
 		places = append(places, isTooMuch)
@@ -192,16 +258,53 @@ func (c *Case) places() []string {
 	if strings.HasPrefix(c.Cause, Unapproved) {
 		places = append(places, isUnapproved)
 	}
-	if words := strings.ReplaceAll(c.Cause, "_", " "); c.Reason == NeedsHuman && strings.Contains(words, "max turns") {
-		places = append(places, isOutOfTurns)
+	if words := strings.ReplaceAll(c.Cause, "_", " "); c.Reason == NeedsHuman &&
+		containsAny(words, "max turns", "maximum number of turns") {
+		places = append(places, isTurnLimit)
 	}
-	place := c.stagePlace()
-	places = append(places, place)
-	if place == inCheck || place == inSetup {
-		places = append(places, inCommand)
-	}
-	return append(places, anywhere)
+	return places
 }
+
+func containsAny(s string, parts ...string) bool {
+	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
+}
+
+// happenedPlaces returns the places that the circumstances name. place is the stage's place.
+func (c *Case) happenedPlaces(place string) (places []string) {
+	if name := c.missing(); name != "" && name == c.Happened.Program() && place == inAgent {
+		places = append(places, isOwn)
+	} else if strings.Contains(name, "/") && !strings.HasPrefix(name, "/") {
+		places = append(places, inCheckout)
+	}
+	if c.Happened.Refused() {
+		if place == inAgent {
+			places = append(places, isOfAgent)
+		}
+		places = append(places, isProvider)
+	}
+	switch limit := c.Happened.Limit().Setting; {
+	case limit == "timeouts.worker_watchdog_seconds":
+		places = append(places, isWatchdog)
+	case limit == "" && c.Happened.Program() != "":
+		places = append(places, isOwnLimit)
+	}
+	if place == inAgent && c.Repeated {
+		places = append(places, isRepeated)
+	}
+	if place == inAgent && c.Cause != "" && !strings.HasPrefix(c.Cause, c.Stage+": ") && c.Happened.Program() != "" {
+		places = append(places, isQuoted)
+	}
+	switch c.Happened.Runtime() {
+	case onMachine:
+		places = append(places, isProcess)
+	case "docker":
+		places = append(places, isDocker)
+	}
+	return places
+}
+
+// onMachine is the runtime that starts workers as plain processes.
+const onMachine = "process"
 
 // stagePlaces maps stages to separate places. Other stages are commands, or belong to the director.
 var stagePlaces = map[string]string{
@@ -210,129 +313,15 @@ var stagePlaces = map[string]string{
 }
 
 func (c *Case) stagePlace() string {
-	if place := stagePlaces[c.Stage]; place != "" {
+	place := stagePlaces[c.Stage]
+	command := c.Happened.Program() != ""
+	switch {
+	case place == inCheck && !command: // the check is unknown
+		return anywhere
+	case place != "":
 		return place
-	}
-	if c.Command != "" {
+	case command:
 		return inSetup
 	}
 	return inDirector
-}
-
-// values maps placeholders to their values; an empty value counts as missing.
-func (c *Case) values() map[string]string {
-	name, renewal := provider(c.Provider)
-	return map[string]string{
-		"command": c.Command, "provider": name, "renewal": renewal, "variable": c.Variable, "image": c.Image,
-		"limit": c.Limit,
-		"file":  c.File, "path": c.path(), "label": c.label(), "pull": c.pull(), "program": c.missing(),
-		"agent": c.agent(),
-	}
-}
-
-// agent is the name of the agent's program.
-func (c *Case) agent() string {
-	if c.Stage != "CODE" {
-		return ""
-	}
-	return base(c.Program)
-}
-
-func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
-
-// path is the first path that our own rules, or git, name in the cause.
-func (c *Case) path() string {
-	text, ok := strings.CutPrefix(c.Cause, NotPushed)
-	if ok {
-		text, _, _ = strings.Cut(text, ": ")
-		if at := strings.LastIndexByte(text, ':'); at > 0 && isNumber(text[at+1:]) {
-			text = text[:at]
-		}
-		return text
-	}
-	for _, before := range []string{"don't go together in ", "Merge conflict in "} {
-		if _, text, ok = strings.Cut(c.Cause, before); ok {
-			text, _, _ = strings.Cut(text, " (")
-			return strings.TrimSpace(text)
-		}
-	}
-	return ""
-}
-
-// labelBefore and labelAfter stand around the label that lets a change through, in a cause.
-const labelBefore, labelAfter = "(the label \"", "\" lets it through"
-
-// label is the label that would let the change through.
-func (c *Case) label() string {
-	_, text, _ := strings.Cut(c.Cause, labelBefore)
-	label, _, ok := strings.Cut(text, labelAfter)
-	if !ok {
-		return ""
-	}
-	return label
-}
-
-// pull names the pull request so that GitHub links it.
-func (c *Case) pull() string {
-	if c.Pull <= 0 {
-		return ""
-	}
-	return pullRequest + strconv.Itoa(c.Pull)
-}
-
-const pullRequest = "pull request #"
-
-func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
-
-// missing is the program that a tool_not_found is about; a stage's own as the configuration names it.
-func (c *Case) missing() string {
-	if c.Reason != ToolNotFound {
-		return ""
-	}
-	if name := missingIn(c.Cause); name != "" && base(name) != base(c.Program) {
-		return name
-	}
-	return c.Program
-}
-
-// missingIn returns the missing program from an error of a shell, Go or the worker, or "".
-func missingIn(cause string) string {
-	if _, text, ok := strings.Cut(cause, "no such program: "); ok { // the worker's message
-		text, _, _ = strings.Cut(text, ": ")
-		text, _, _ = strings.Cut(text, " is ")
-		return strings.Trim(text, `"`)
-	}
-	if text, _, ok := strings.Cut(cause, `": executable file not found`); ok {
-		return text[strings.LastIndexByte(text, '"')+1:]
-	}
-	for _, after := range []string{
-		": command not found", ": not found", ": No such file or directory",
-		": no such file or directory",
-	} {
-		if text, _, ok := strings.Cut(cause, after); ok {
-			text = text[strings.LastIndex(text, ": ")+1:]
-			return strings.Trim(strings.TrimPrefix(strings.TrimSpace(text), "fork/exec "), `"'`)
-		}
-	}
-	return ""
-}
-
-// providers are the names of providers as people write them, and where their keys are made.
-var providers = []namedProvider{
-	{"anthropic", "Anthropic", "https://console.anthropic.com/settings/keys"},
-	{"openai", "OpenAI", "https://platform.openai.com/api-keys"},
-	{"google", "Google", "https://aistudio.google.com/apikey"},
-	{"openrouter", "OpenRouter", "https://openrouter.ai/settings/keys"},
-	{"github", "GitHub", "https://github.com/settings/tokens"},
-}
-
-type namedProvider struct{ id, name, keys string }
-
-func provider(id string) (name, keys string) {
-	for _, p := range providers {
-		if strings.EqualFold(p.id, id) {
-			return p.name, p.keys
-		}
-	}
-	return id, ""
 }

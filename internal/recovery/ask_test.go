@@ -2,30 +2,44 @@ package recovery
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"retake/internal/recovery/circumstances"
+	"retake/internal/recovery/circumstances/recorded"
 )
 
 // askStages are the stages that a machine blocks in.
 var askStages = []string{"", "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "COMMIT", "SYNC_MAIN", "REVIEW", "RETRY_WAIT"}
 
+// recordedHere are all recorded circumstances, and unknown ones.
+func recordedHere(t *testing.T) (all []circumstances.Record) {
+	t.Helper()
+	files, err := os.ReadDir("circumstances/testdata")
+	if err != nil || len(files) == 0 {
+		t.Fatal(len(files), err)
+	}
+	all = append(all, circumstances.Record{})
+	for _, f := range files {
+		all = append(all, recorded.Circumstances(t, strings.TrimSuffix(f.Name(), ".json")))
+	}
+	return all
+}
+
 // askCases are all reasons at all stages, with much and with little known of them.
-func askCases() (all []Case) {
+func askCases(t *testing.T) (all []Case) {
+	happened := recordedHere(t)
 	long := strings.Repeat("very/long/", 30)
 	for _, a := range Reasons {
 		for _, stage := range askStages {
 			for _, c := range []Case{
 				{},
-				{
-					Command: "./check.sh", Program: "./check.sh", Cause: "boom", Provider: "anthropic",
-					Variable: "ANTHROPIC_API_KEY", Image: "retake-worker:1", Limit: "512m", Alike: 4,
-				},
-				{
-					Command: "sh -c " + long, Program: "sh", Cause: "bash: line 1: " + long + ": command not found",
-					Provider: long, Variable: long, Image: long, Limit: long,
-				},
+				{Cause: "boom", Image: "retake-worker:1", Alike: 4, Repeated: true},
+				{Cause: "bash: line 1: " + long + ": command not found", Image: long},
+				{Cause: "Unexpected token '<' in JSON"},
 				{Cause: NotPushed + "conf/prod.env:2: a secret (rule aws-access-token) (remove it)"},
 				{Cause: NotPushed + long + ": 9 bytes, more than scope.max_file_bytes = 5"},
 				{Cause: NotPushed + "l: a symbolic link that leaves the tree"},
@@ -35,30 +49,37 @@ func askCases() (all []Case) {
 					"lets it through)"},
 				{Cause: TooMuch + "a path is longer than 1024 bytes (checkout.max_path_bytes): a/b"},
 				{
-					Cause:   CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once",
-					Command: "claude -p", Program: "claude",
+					Cause: CutOff + "sent 601 messages within 38ms, and may send 100 a second and 300 at once",
 				},
-				{Cause: Unapproved + "mallory has opened it with the label agent-task"},
-				{Cause: "Error: Reached max turns (2)", Command: "claude -p", Program: "claude", Pull: 22},
-				{Guard: "iteration_budget"},
-				{Guard: "paid_call_budget"},
-				{Guard: "cost_budget"},
-				{Guard: "budget"},
-				{Guard: "max_retries", Command: "go test", Program: "go"},
+				{Cause: Unapproved + "mallory opened it with the label agent-task"},
+				{Cause: "Error: Reached max turns (2)", Pull: 22},
+				{Cause: "Error: MCP server tracker is not registered"},
+				{Cause: "Error: Cannot find module './build.js'"},
+				{Cause: "worker: no such program: check.sh: permission denied"},
+				{Cause: "without `workflow` scope"},
+				{Topic: "iteration_budget"},
+				{Topic: "paid_call_budget"},
+				{Topic: "cost_budget"},
+				{Topic: "budget"},
+				{Topic: "max_retries"},
 				{Stale: true},
-				{Asked: true, Command: "claude -p", Program: "claude"},
+				{Asked: true},
 			} {
 				c.Reason, c.Stage = a.Reason, stage
-				all = append(all, c)
+				for _, c.Happened = range happened {
+					if c.Happened.Stage() == "" || c.Happened.Stage() == stage {
+						all = append(all, c)
+					}
+				}
 			}
 		}
 	}
 	return all
 }
 
-// TestEveryCaseHasWords: one line that says it, one thing to do, one comment that does not contradict it.
+// TestEveryCaseHasWords checks for a title of one line, one action, and one comment that fits the action.
 func TestEveryCaseHasWords(t *testing.T) {
-	for _, c := range askCases() {
+	for _, c := range askCases(t) {
 		w := c.Words()
 		fault := ""
 		switch text := strings.ToLower(w.Title + " " + w.Ask); {
@@ -74,9 +95,9 @@ func TestEveryCaseHasWords(t *testing.T) {
 			fault = "one command, at most one gap"
 		case strings.Count(w.Title, "`")%2 == 1 || strings.Count(w.Ask, "`")%2 == 1:
 			fault = "code spans"
-		case c.Command != "" && strings.Contains(w.Title, "unknown failure") &&
+		case c.Happened.Program() != "" && strings.Contains(w.Title, "unknown failure") &&
 			(c.Stage == "CODE" || c.Stage == "VALIDATE" || c.Stage == "START"):
-			fault = "the command is known"
+			fault = "the title does not name the command"
 		case slices.ContainsFunc([]string{"cannot help", "no use", "in vain", "hopeless", "pointless"},
 			func(s string) bool { return strings.Contains(text, s) }):
 			fault = "contradicts the recommended comment"
@@ -87,7 +108,7 @@ func TestEveryCaseHasWords(t *testing.T) {
 	}
 }
 
-// Reports quote a reason's question without a recommended comment.
+// Reports quote a reason's question without the recommended comment.
 func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 	for _, a := range Reasons {
 		if strings.Contains(a.Ask(), "below") || strings.Contains(a.Ask(), "this comment") ||
@@ -97,164 +118,234 @@ func TestAReasonsOwnWordsStandAlone(t *testing.T) {
 	}
 }
 
-const checkProgram = "./check.sh"
-
 var wordsOfACaseCases = []struct {
-	c     Case
-	title string
-	says  []string // in ask and command
+	c        Case
+	happened string // name of the recorded circumstances
+	title    string
+	says     []string // in ask and command
 }{
 	{
-		Case{Reason: Unknown, Stage: "VALIDATE", Command: checkProgram, Program: checkProgram},
+		Case{Reason: Unknown, Stage: "VALIDATE"},
+		"check",
 		"your check `./check.sh` failed",
 		[]string{"/agent retry <"},
 	},
 	{
-		Case{Reason: Validation, Stage: "VALIDATE", Command: checkProgram, Program: checkProgram},
+		Case{Reason: Validation, Stage: "VALIDATE"},
+		"check",
 		"your check `./check.sh` failed",
 		[]string{"/agent retry <"},
 	},
 	{
-		Case{Reason: TestsFailed, Stage: "VALIDATE", Command: "go test ./...", Program: "go"},
+		Case{Reason: TestsFailed, Stage: "VALIDATE"},
+		"go-test",
 		"your check `go test ./...` failed: a broken test", nil,
 	},
 	{
 		Case{
-			Reason: ToolNotFound, Stage: "VALIDATE", Command: checkProgram, Program: checkProgram,
-			Cause: `VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such file or directory`,
+			Reason: ToolNotFound, Stage: "VALIDATE",
+			Cause: "VALIDATE: worker: no such program: /workspace/check.sh: stat /workspace/check.sh: no such " +
+				"file or directory",
 		},
-		"`./check.sh` is missing in the checkout",
+		"check-missing",
+		"`./check.sh` is missing from the checkout",
 		[]string{
 			"`stage.run`", "then comment `/agent resume`",
-			"/agent retry What the stages run must be there: ./check.sh",
+			"/agent retry Create the program that the stage runs: ./check.sh",
 		},
 	},
 	{
 		Case{
-			Reason: ToolNotFound, Stage: "VALIDATE", Command: "make lint", Program: "make",
+			Reason: ToolNotFound, Stage: "VALIDATE",
 			Cause: "make: golangci-lint: No such file or directory", Image: "img:1",
 		},
-		"`golangci-lint` is missing in the worker image",
+		"make-lint",
+		"`golangci-lint` is missing from the worker image",
 		[]string{"`img:1`", goOn},
 	},
 	{
 		Case{
-			Reason: ToolNotFound, Stage: "CODE", Command: "claude -p", Program: "claude",
+			Reason: ToolNotFound, Stage: "CODE", Image: "img:1",
 			Cause: `CODE: worker: no such program: "claude" is not in PATH=/bin`,
 		},
-		"`claude` is missing in the worker image",
-		[]string{goOn},
+		"claude",
+		"`claude`, the program of CODE, is missing",
+		[]string{"Install `claude` in the image `img:1`", goOn},
 	},
 	{
 		Case{
-			Reason: ToolNotFound, Stage: "VALIDATE", Command: "make", Program: "make",
+			Reason: ToolNotFound, Stage: "VALIDATE",
+			Cause: `VALIDATE: worker: no such program: "golangci-lint" is not in PATH=/bin`,
+		},
+		"golangci-lint-process",
+		"`golangci-lint` is missing on the director's machine",
+		[]string{"Install `golangci-lint` on the director's machine", goOn},
+	},
+	{
+		Case{
+			Reason: ToolNotFound, Stage: "VALIDATE",
 			Cause: "sh: 1: scripts/x: not found",
 		},
-		"`scripts/x` is missing in the checkout",
-		[]string{"`make`"},
+		"make-lint",
+		"`scripts/x` is missing from the checkout",
+		[]string{"`make lint`"},
 	},
 	{
-		Case{
-			Reason: AuthError, Stage: "CODE", Command: "claude -p", Program: "claude", Provider: "anthropic",
-			Variable: "ANTHROPIC_API_KEY",
-		},
+		Case{Reason: AuthError, Stage: "CODE"},
+		"claude-refused",
 		"Anthropic refuses the login of `claude`",
 		[]string{"`ANTHROPIC_API_KEY`", "https://console.anthropic.com", goOn},
 	},
 	{
-		Case{Reason: AuthError, Stage: "COMMIT", Provider: "github", Variable: "GITHUB_TOKEN"},
+		Case{Reason: AuthError, Stage: "COMMIT"},
+		"director-github",
 		"the work is done, but GitHub refuses the director's token",
 		[]string{"`GITHUB_TOKEN`", "github.com/settings/tokens"},
 	},
 	{
 		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "conf/prod.env:2: a secret (rule " +
 			"aws-access-token) (remove it, or name the file in scope.allow_secrets)"},
-		"a secret in `conf/prod.env` must not be pushed",
+		"",
+		"a secret in `conf/prod.env` blocked the push",
 		[]string{
-			"Revoke it at its provider now", "/agent retry Take the secret in conf/prod.env out",
+			"revoke it at its provider now", "/agent retry Remove the secret in conf/prod.env from",
 			"scope.allow_secrets", "then comment `/agent resume`",
 		},
 	},
 	{
 		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.md:2: " + OwnSecret +
 			"MODEL_KEY, base64 (remove it)"},
-		"a secret of Retake's own in `a.md` must not be pushed",
-		[]string{"/agent retry Take the secret in a.md out", "replace it at its provider"},
+		"",
+		"one of Retake's secrets in `a.md` blocked the push",
+		[]string{"/agent retry Remove the secret in a.md from", "replace it at its provider"},
 	},
 	{
-		Case{Reason: PolicyViolation, Stage: "CODE", Program: "claude", Cause: CutOff +
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a.bin: a raw file, but .gitattributes " +
+			"says filter=lfs, and Retake runs no filters"},
+		"",
+		"`a.bin` needs a git filter that Retake does not run",
+		[]string{"such as a.bin", "scope.allow_raw"},
+	},
+	{
+		Case{Reason: PolicyViolation, Stage: "CODE", Cause: CutOff +
 			"said hello 21 times within 4ms, and may do so 10 times a minute"},
-		"the attempt was ended: its worker flooded the director",
+		"exit",
+		"Retake stopped a worker that flooded the director",
 		[]string{yourWord},
 	},
 	{
 		Case{Reason: NeedsHuman, Stage: "START", Cause: Unapproved +
-			"mallory has opened it with the label agent-task"},
-		"the text of this issue has to be approved",
-		[]string{goOn, "puts the label for tasks on it"},
+			"mallory opened it with the label agent-task"},
+		"",
+		"the text of this issue needs approval",
+		[]string{goOn, "removes the label for tasks and adds it again"},
 	},
 	{
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
 			`.github/workflows/x.yml: scope.deny has ".github/" (no label)`},
-		"`.github/workflows/x.yml` may not be changed by Retake",
+		"",
+		"Retake may not change `.github/workflows/x.yml`",
 		[]string{"such as .github/workflows/x.yml,", "scope.allow"},
 	},
 	{ // only a plain name appears in the comment to copy
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed + "x; now delete all: scope.deny has \"x\""},
-		"`x; now delete all` may not be changed by Retake",
-		[]string{"/agent retry Leave files that scope.deny protects as they are"},
+		"",
+		"Retake may not change `x; now delete all`",
+		[]string{"/agent retry Restore files that scope.deny protects from the base branch."},
 	},
 	{
+		Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: sync k3v9qx2m: the base branch and this work " +
+			"conflict in a.txt, b.txt (start the issue over)"},
+		"",
+		"the change conflicts with the base branch",
+		[]string{"`a.txt, b.txt`", "the linked branch"},
+	},
+	{ // a journal of an earlier version
 		Case{Reason: GitConflict, Stage: "COMMIT", Cause: "workspace: merge a/b: the base branch and the work " +
 			"here don't go together in a.txt, b.txt (start afresh)"},
+		"",
 		"the change conflicts with the base branch",
-		[]string{"`a.txt, b.txt`", "linked below"},
+		[]string{"`a.txt, b.txt`", "the linked branch"},
 	},
-	{Case{Reason: TestsFailed, Stage: "REVIEW"}, "the tests of the pull request fail", []string{"/agent retry <"}},
+	{Case{Reason: TestsFailed, Stage: "REVIEW"}, "", "the tests of the pull request fail", []string{"/agent retry <"}},
 	{
 		Case{Reason: TestsFailed, Stage: "REVIEW", Pull: 22},
+		"",
 		"the tests of pull request #22 fail",
 		[]string{"checks of pull request #22,"},
 	},
 	{
-		Case{Reason: NeedsHuman, Stage: "CODE", Program: "claude", Cause: "error_max_turns"},
+		Case{Reason: NeedsHuman, Stage: "CODE", Cause: "error_max_turns"},
+		"claude",
 		"`claude` reached its limit of turns",
 		[]string{"/agent resume"},
 	},
 	{
 		Case{Reason: ScopeViolation, Stage: "COMMIT", Cause: NotPushed +
 			`x.yml: scope.deny has "x.yml" (the label "ci-ok" lets it through)`},
-		"`x.yml` may not be changed by Retake",
-		[]string{"put the label `ci-ok` on this issue"},
+		"",
+		"Retake may not change `x.yml`",
+		[]string{"add the label `ci-ok` to this issue"},
 	},
 	{
-		Case{Reason: TestsFailed, Guard: "cost_budget"},
-		"the money for this issue is used up",
+		Case{Reason: TestsFailed, Topic: "cost_budget"},
+		"",
+		"the cost budget of this issue is used up",
 		[]string{"recovery.cost_budget_usd"},
 	},
 	{
-		Case{
-			Reason: Timeout, Stage: "VALIDATE", Guard: "max_retries", Command: checkProgram, Program: checkProgram,
-			Limit: "10m",
-		},
+		Case{Reason: Timeout, Stage: "VALIDATE", Topic: "max_retries"},
+		"check-timeout",
 		"your check `./check.sh` takes too long",
-		[]string{"now `10m`,"},
+		[]string{"now `250ms`,"},
 	},
 	{
-		Case{Reason: Overloaded, Stage: "CODE", Provider: "openai", Alike: 3},
+		Case{Reason: Timeout, Stage: "CODE"},
+		"claude-watchdog",
+		"the attempt takes too long",
+		[]string{"`timeouts.worker_watchdog_seconds`, now `1s`,"},
+	},
+	{
+		Case{Reason: Timeout, Stage: "CODE", Cause: "request timed out"},
+		"claude",
+		"`claude` reports a timeout",
+		[]string{"Retake did not end it"},
+	},
+	{
+		Case{Reason: Validation, Stage: "CODE", Cause: "cat: nofile: No such file or directory"},
+		"agent-script",
+		"`agent.sh` rejects its input",
+		[]string{"correct `agent.sh`"},
+	},
+	{
+		Case{Reason: AgentCrash, Stage: "CODE", Repeated: true},
+		"claude-process",
+		"`claude` crashes every time",
+		[]string{"another version of the agent on the director's machine"},
+	},
+	{
+		Case{Reason: Overloaded, Stage: "CODE", Alike: 3},
+		"openai-overloaded",
 		"OpenAI is overloaded",
 		[]string{"3 issues are held up"},
 	},
 	{
-		Case{Reason: Unknown, Stage: "CODE", Command: "/opt/agent/run.sh", Program: "/opt/agent/run.sh"},
-		"`run.sh` failed and did not say why", nil,
+		Case{Reason: Unknown, Stage: "CODE"},
+		"agent-script",
+		"`agent.sh` failed without giving a reason", nil,
 	},
-	{Case{Reason: "nonsense"}, "an unknown failure", nil},
+	{
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: "remote: error: GH013: - Push cannot contain secrets"},
+		"", "GitHub found a secret in the change",
+		[]string{"revoke it", "/agent retry Remove the secret"},
+	},
+	{Case{Reason: "nonsense"}, "", "an unknown failure", nil},
 }
 
-// A check of the user is called by its name for any reason.
+// Titles name a user's check for any reason.
 func TestWordsOfACase(t *testing.T) {
 	for _, tc := range wordsOfACaseCases {
+		tc.c.Happened = recorded.Circumstances(t, tc.happened)
 		w := tc.c.Words()
 		if w.Title != tc.title {
 			t.Errorf("%s at %q: title %q, want %q", tc.c.Reason, tc.c.Stage, w.Title, tc.title)
@@ -267,35 +358,16 @@ func TestWordsOfACase(t *testing.T) {
 	}
 }
 
-// At least one case uses each row.
-func TestEveryWordingIsUsed(t *testing.T) {
-	used := map[wording]bool{}
-	cases := append(askCases(),
-		Case{Reason: ToolNotFound, Stage: "VALIDATE", Command: "./check.sh", Program: "./check.sh"},
-		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a: " + OwnSecret + "KEY (remove it)"},
-		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed +
-			"the patch could not be searched for secrets"},
-	)
-	for _, c := range cases {
-		used[c.wording(c.places()...)] = true
-	}
-	for _, w := range wordings {
-		if !used[w] {
-			t.Errorf("nobody reads %s at %q", w.Reason, w.Where)
-		}
-	}
-}
-
-// A change before the comment names the file, says whether a restart is needed, and that the comment alone does not
-// help.
+// A text that asks for a change first names the file and a necessary restart.
 func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
 	c := Case{
-		Reason: OOMKilled, Stage: "CODE", Limit: "1g", File: "retake.toml",
+		Reason: OOMKilled, Stage: "CODE", Happened: recorded.Circumstances(t, "exit-memory"), File: "retake.toml",
 		AtOnce: func(key string) bool { return key == "containers.memory" },
 	}
-	want := "Step 1: Raise `containers.memory`, now `1g`, in the director's configuration `retake.toml` (saving it " +
-		"is enough; running workers go on); " +
-		"or make the issue smaller. Step 2: comment `/agent resume`; without step 1 it fails again."
+	want := "Step 1: Raise `containers.memory`, now `2GiB` (the default), in the director's configuration " +
+		"`retake.toml` (takes " +
+		"effect on save; running workers continue), or make the issue smaller. " +
+		"Step 2: comment `/agent resume`; without step 1 it fails again."
 	if w := c.Words(); w.Ask != want || w.Command != "/agent resume" {
 		t.Errorf("%+v, want %s", w, want)
 	}
@@ -305,6 +377,6 @@ func TestWhatComesBeforeTheCommentIsAStep(t *testing.T) {
 	}
 	c = Case{Reason: Overloaded, Stage: "CODE", AtOnce: c.AtOnce}
 	if w := c.Words(); strings.Contains(w.Ask, "Step") {
-		t.Errorf("%+v: nothing has to be changed first", w)
+		t.Errorf("%+v: asks for a change before the comment", w)
 	}
 }

@@ -20,7 +20,8 @@ const (
 	BreakerOpen     BreakerState = "open"      // nothing
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
 	BreakerRamp     BreakerState = "ramp"      // a little, doubled with every step
-	BreakerTold     BreakerState = "told"      // counts failures without blocking; see Breaker.Told
+	BreakerTold     BreakerState = "told"      // counts failures without blocking
+	BreakerHeld     BreakerState = "held"      // nothing, until the director sees that the cause is gone
 )
 
 // The same failure in three tasks within two hours is an incident. The window is longer than the default lifetime of an
@@ -44,8 +45,10 @@ const CanaryFor = time.Hour
 // The zero value is closed. Every method is pure and returns the new value; times never need to rise.
 type Breaker struct {
 	Strikes []Strike `json:"strikes,omitempty"` // oldest first, at most 32
-	// never opens: neither time nor a canary helps, so it only counts failures
-	Told        bool      `json:"told,omitempty"`
+	// never opens, because neither time nor a canary helps; only counts failures
+	Told bool `json:"told,omitempty"`
+	// Hold was called, and Release was not
+	Held        bool      `json:"held,omitempty"`
 	Opened      int       `json:"opened,omitempty"` // times in a row
 	Until       time.Time `json:"until,omitzero"`   // open until then, half open afterwards; zero if neither
 	Canary      string    `json:"canary,omitempty"` // task that is out, half open
@@ -63,6 +66,8 @@ type Strike struct {
 // State returns the state at a time.
 func (b Breaker) State(now time.Time) BreakerState {
 	switch {
+	case b.Held:
+		return BreakerHeld
 	case b.Told && len(b.Alike(now)) > 0:
 		return BreakerTold
 	case b.Told:
@@ -89,8 +94,19 @@ func (b Breaker) Failed(now time.Time, task string) Breaker {
 	case (state == BreakerClosed || state == BreakerRamp) && len(b.Strikes) >= breakerThreshold:
 		return b.opened(now)
 	}
-	return b // open: running tasks prove nothing new; half open: only the canary matters
+	return b // While open, running tasks prove nothing new. While half open, only the canary matters.
 }
+
+// Hold stops everything until Release.
+func (b Breaker) Hold(now time.Time) Breaker {
+	if b.Held {
+		return b
+	}
+	return Breaker{Held: true, Opened: 1, Since: now}
+}
+
+// Release ends a Hold. Everything passes at once, because the cause is known to be gone.
+func (b Breaker) Release() Breaker { return Breaker{Since: b.Since} }
 
 // struck remembers a failure.
 func (b Breaker) struck(now time.Time, task string) Breaker {
@@ -164,7 +180,7 @@ func (b Breaker) settled(now time.Time) Breaker {
 // Allow reports whether one more task may be started while so many run.
 func (b Breaker) Allow(now time.Time, running int) bool {
 	switch b.State(now) {
-	case BreakerOpen:
+	case BreakerOpen, BreakerHeld:
 		return false
 	case BreakerHalfOpen:
 		return !b.out(now)
@@ -202,7 +218,7 @@ func (b Breaker) NextDeadline(now time.Time) time.Time {
 // KeepsBack reports whether nothing is started but a canary.
 func (b Breaker) KeepsBack(now time.Time) bool {
 	s := b.State(now)
-	return s == BreakerOpen || s == BreakerHalfOpen
+	return s == BreakerOpen || s == BreakerHalfOpen || s == BreakerHeld
 }
 
 // Idle reports whether the breaker can be discarded.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"retake/internal/recovery/circumstances/recorded"
 	"retake/internal/recovery/recoverytest"
 )
 
@@ -19,8 +20,8 @@ func TestSpecification(t *testing.T) {
 
 func reasonRows() []string {
 	rows := []string{
-		"| reason | means | title of the comment | class | retryable | cause | category | alike over | a " +
-			"person is asked |",
+		"| reason | means | title of the comment | class | retryable | cause | category | alike over | " +
+			"question to a person |",
 		"|---|---|---|---|---|---|---|---|---|",
 	}
 	for _, a := range Reasons {
@@ -79,4 +80,27 @@ func wordRows() []string {
 		rows = append(rows, fmt.Sprintf("| %s | `%s` | `%s` |", h.preset, h.word, h.reason))
 	}
 	return rows
+}
+
+// At least one case uses each row.
+func TestEveryWordingIsUsed(t *testing.T) {
+	used := map[wording]bool{}
+	cases := append(askCases(t),
+		Case{Reason: ToolNotFound, Stage: "VALIDATE", Happened: recorded.Circumstances(t, "check-missing")},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a: " + OwnSecret + "KEY (remove it)"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a/b: a file in the submodule a"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a/.git: a nested repository, which"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a: a raw file, but .gitattributes says"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "a: a name that git refuses"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: "Push cannot contain secrets"},
+		Case{Reason: PolicyViolation, Stage: "COMMIT", Cause: NotPushed + "the patch could not be searched"},
+	)
+	for _, c := range cases {
+		used[c.wording(c.places()...)] = true
+	}
+	for _, w := range wordings {
+		if !used[w] {
+			t.Errorf("no case uses the wording of %s at %q", w.Reason, w.Where)
+		}
+	}
 }

@@ -28,11 +28,28 @@ type Evidence struct {
 	Assertion  Assertion
 }
 
-// Assertion is the worker's own classification of its failure. It is recorded and compared, never obeyed.
+// Assertion is the reporter's classification of the failure. The evidence outranks its ErrorType.
 type Assertion struct {
 	ErrorType                  string
 	Transient, Retry, Escalate bool
+	// Explicit means that the reporter decided the flags. Our worker derives them from ErrorType.
+	Explicit bool `json:",omitempty"`
 }
+
+// Differs reports whether Assert would set other flags for ErrorType.
+func (a Assertion) Differs() bool {
+	r, _ := ReasonOf(a.ErrorType)
+	derived := Assert(r)
+	return a.Transient != derived.Transient || a.Retry != derived.Retry || a.Escalate != derived.Escalate
+}
+
+// Disagrees reports whether explicit flags contradict the policy's choice. again means another attempt.
+func (a Assertion) Disagrees(again bool) bool {
+	return a.Explicit && (a.Escalate && again || a.Retry != again)
+}
+
+// Now is the stated wait of an answer that allows the next request at once, because 0 means that none is stated.
+const Now = time.Millisecond
 
 // LongestWait bounds every stated wait: no provider's limit lasts longer than a month.
 const LongestWait = 31 * 24 * time.Hour

@@ -76,7 +76,7 @@ func (f filler) complete(text string) bool {
 	}
 }
 
-// show formats a value for a sentence: our own words unchanged, and other values in quotes.
+// show formats a value for a sentence. It quotes every value that is not in our tables.
 func (f filler) show(name string) string {
 	if key, ok := strings.CutPrefix(name, "holds "); ok {
 		return f.holds(key)
@@ -84,6 +84,12 @@ func (f filler) show(name string) string {
 	value := f.value(name)
 	if value == "" {
 		return plainWords[name]
+	}
+	if name == "home" || name == "below" {
+		return f.values[name]
+	}
+	if name == "limit" {
+		return f.quote + value + f.quote + f.values["default"]
 	}
 	if name == "pull" || slices.ContainsFunc(providers, func(p namedProvider) bool {
 		return value == p.name ||

@@ -1,19 +1,23 @@
 package recovery
 
-// Resources that failures are of. A model's is ModelPrefix with the name of its provider.
+// Resources that can fail. A model's resource is ModelPrefix with the name of its provider.
 const (
 	ModelPrefix  = "model."
 	ModelDefault = "model.default" // for an unknown provider
 	GitHubAPI    = "github.api"
 	GitHubGit    = "github.git" // clones, fetches and pushes
-	Host         = "host"       // of the director: container engine, agent bus, disk
+	Host         = "host"       // the director's: container engine, agent bus, disk
 	Cluster      = "cluster"    // a cluster that schedules attempts on its nodes
 )
 
+// RefusesAll begins the reason of a cooldown of GitHubAPI while GitHub refuses the account as a whole. Journals contain
+// it.
+const RefusesAll = "GitHub refuses every request of this account: "
+
 // Origin is the source of a failure: the director itself, or a program in a stage.
 type Origin struct {
-	Director bool   // it failed itself, or saw the failure itself
-	Uses     string // the resource in use; empty if none, or if not shared
+	Director bool   // the director failed, or observed the failure
+	Uses     string // the shared resource in use, or empty
 	Stage    string
 	Provider string // of the agent's model; empty for a command
 }
@@ -21,11 +25,11 @@ type Origin struct {
 // Resource returns the shared resource behind a failure, or "" if the failure concerns only this task.
 //
 //	the director                          the resource in use: GitHub's git, GitHub's API, the host
-//	anything, for want of room            the host: checkouts are on its disk
+//	a full disk                           the host: checkouts are on its disk
 //	an agent                              its provider's model
-//	a command that stands for an agent    model.default, for failures that only a model has: its
-//	                                      connections may lead anywhere
-//	any other command                     nothing
+//	a command in the CODE stage           model.default, unless a connection failed, which may
+//	                                      lead anywhere
+//	any other command                     none
 func (o Origin) Resource(r Reason) string {
 	about, _ := Describe(r)
 	switch {

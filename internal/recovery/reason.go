@@ -82,7 +82,7 @@ type Scope string
 
 // The scopes.
 const (
-	OneTask  Scope = "task"  // none: each task fails separately, even with equal texts
+	OneTask  Scope = "task"  // no common cause: each task fails separately, even with equal texts
 	OneModel Scope = "model" // the agent's model, for any text
 	// the called service, for any text; none if the service is unknown
 	OneRemote  Scope = "remote"
@@ -112,7 +112,7 @@ type presetWords struct{ reviewcat, gdd, cortex, prp, dispatch string }
 func (a About) Title() string { return ownWords(a.Reason).Title }
 
 // Ask returns the reason's question to a person.
-func (a About) Ask() string { return ownWords(a.Reason).Ask }
+func (a About) Ask() string { return ownWords(a.Reason).Alone }
 
 // Reasons lists every reason once. Every property of a reason is a column of this table.
 var Reasons = []About{
@@ -158,7 +158,7 @@ var Reasons = []About{
 	},
 	{
 		ToolNotFound, Human, Permanent, false, EnvironmentError, OneRepository,
-		"a program that a stage needs is not there",
+		"a program that a stage needs is missing",
 		presetWords{"missing_prereq", "tool_not_found", "permanent", "non-fatal", "tooling"},
 	},
 	{
@@ -258,7 +258,7 @@ var Reasons = []About{
 	},
 	{
 		WorkLost, Infrastructure, Transient, true, SessionError, OneTask,
-		"what the task had done is damaged on the director's machine, and cannot be made again",
+		"the stored work of the task is damaged on the director's machine, and cannot be restored",
 		presetWords{"docker_exit_nonzero", "unknown", "transient", "non-fatal", "unknown"},
 	},
 	{
@@ -268,12 +268,12 @@ var Reasons = []About{
 	},
 	{
 		NoProgress, Agent, Permanent, false, TaskError, OneTask,
-		"the agent ended well but changed nothing",
+		"the agent succeeded but changed nothing",
 		presetWords{"docker_exit_nonzero", "unknown", "permanent", "non-fatal", "unknown"},
 	},
 	{
 		Unknown, Agent, Transient, true, TaskError, OneRepository,
-		"nothing in the evidence says what happened",
+		"the evidence does not explain the failure",
 		presetWords{"docker_exit_nonzero", "unknown", "transient", "non-fatal", "unknown"},
 	},
 }

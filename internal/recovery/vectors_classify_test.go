@@ -29,21 +29,20 @@ var classifyKinds = []vectorKind{
 	{"004", "seed_exit_map", checkExitMap},
 }
 
-// classifyLeftOut are the kinds that other parts of the program answer, and deviations about reading.
+// classifyLeftOut lists the kinds that other packages answer, and the deviations in classification.
 var classifyLeftOut = []vectorOut{
-	{"000", "classify", "000-028", "a stated 503 is the server's word; that its text names authentication does not " +
-		"make a credential wrong"},
+	{"000", "classify", "000-028", "a stated 503 is an overload, even if its text mentions authentication"},
 	{"000", "classify", "000-046", "a name that does not resolve is network_permanent, not unknown"},
-	{"000", "classify", "000-051", "what timed out is a timeout"},
+	{"000", "classify", "000-051", "an operation that timed out is a timeout"},
 	{"000", "classify", "000-061", "there is no HTTP status 600"},
 	{"003", "classify", "003-004", "a name that does not resolve is not healed by trying again"},
 	{"003", "classify", "003-021", "529 is an overload"},
-	{"003", "classify", "003-052", "a service that is unavailable is transient, whatever else was not found"},
-	{"003", "classify", "003-054", "a stated 503 is the server's word"},
-	{"003", "classify", "003-059", "a 401 is not retried, whoever wraps it (the note calls it a defect)"},
-	{"003", "classify", "003-062", "a network error is transient, whoever wraps it"},
-	{"004", "triage", "004-020", "401 inside a longer number is no status"},
-	{"004", "triage", "004-043", "an exit code that nobody knows is unknown, which is tried once, too"},
+	{"003", "classify", "003-052", "an unavailable service is transient, even if another resource was not found"},
+	{"003", "classify", "003-054", "a stated 503 is an overload"},
+	{"003", "classify", "003-059", "a 401 is not retried, even if it is wrapped (the note calls it a defect)"},
+	{"003", "classify", "003-062", "a network error is transient, even if it is wrapped"},
+	{"004", "triage", "004-020", "401 inside a longer number is not a status"},
+	{"004", "triage", "004-043", "an unlisted exit code is unknown, which is also tried once"},
 	{"004", "triage", "004-051", "the prompt is too long: a token is not a credential here"},
 	{"002", "config_default", "", "belongs to the configuration"},
 	{"002", "worker_fsm", "", "belongs to the state machine"},
@@ -63,12 +62,12 @@ var classifyLeftOut = []vectorOut{
 	{"000", "lock", "", "the director alone owns its state, so there is no lock file that could go stale"},
 	{"000", "telemetry_writer", "", "answered by internal/audit"},
 	{"003", "cli_validation", "", "belongs to the configuration"},
-	{"003", "context_redaction", "", "nothing keeps a free-form context: texts are redacted by what they hold, not " +
-		"by the key they stand under"},
+	{"003", "context_redaction", "", "there is no free-form context: redaction depends on the text, not on its " +
+		"key"},
 	{"004", "acceptance_command_guard", "", "a stage's commands come from the operator, not from a task"},
-	{"004", "contract_sections", "", "there are no roles with sections that an answer must have; stages are judged " +
-		"by their commands"},
-	{"004", "scope_check", "", "belongs to the workspace, which sees what a worker changed"},
+	{"004", "contract_sections", "", "there are no roles with required sections in their answers; commands judge " +
+		"stages"},
+	{"004", "scope_check", "", "belongs to the workspace, which sees a worker's changes"},
 }
 
 // checkErrorClass reads the seed's phrase for a failure as a worker's message.

@@ -26,15 +26,16 @@ var evidenceLeftOut = []vectorOut{
 	{"000", "provider_name", "", "there is no file per provider; names of resources are checked by the request budget"},
 	{"000", "pre_spawn_decision", "", "there is no cache of answers and no check before a spawn: work asks the " +
 		"request budget, which waits for the shared limit"},
-	{"000", "distill_headers", "000-078", "a negative Retry-After is read as a date by its engine; it states nothing"},
-	{"000", "distill_headers", "000-086", "a reset is understood as a duration, too"},
-	{"000", "distill_headers", "000-087", "a reset is understood as a duration, too"},
-	{"000", "ingest_sequence", "", "answers are not merged into one limit: the last one that closes a resource holds"},
-	{"000", "ingest_over_expired", "", "answers are not merged into one limit: the last one that closes a " +
-		"resource holds"},
+	{"000", "distill_headers", "000-078", "its engine reads a negative Retry-After as a date; here it is ignored"},
+	{"000", "distill_headers", "000-086", "a reset may also be a duration"},
+	{"000", "distill_headers", "000-087", "a reset may also be a duration"},
+	{"000", "ingest_sequence", "", "answers are not merged into one limit: the last answer that closes a " +
+		"resource applies"},
+	{"000", "ingest_over_expired", "", "answers are not merged into one limit: the last answer that closes a " +
+		"resource applies"},
 	{"004", "signature_group", "004-057", "a time with a blank between date and clock is a time"},
 	{"004", "signature_group", "004-060", "UUIDs are normalised in both cases"},
-	{"004", "signature_group", "004-063", "absolute paths are normalised, as the seed's text says"},
+	{"004", "signature_group", "004-063", "absolute paths are normalised, which the seed's text requires"},
 }
 
 // limitJSON is a limit as the seed writes it.

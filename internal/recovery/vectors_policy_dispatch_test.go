@@ -50,7 +50,7 @@ func checkClassRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	if fmt.Sprint(v.Expected["manual"]) == "re-run if exhausted" && strings.Contains(last.Ask, "again") {
 		return ""
 	}
-	return fmt.Sprintf("a person is asked %q, want %v", last.Ask, v.Expected["manual"])
+	return fmt.Sprintf("asks a person %q, want %v", last.Ask, v.Expected["manual"])
 }
 
 // checkRetryRow checks the action for the nth failure of a class with one signature.
@@ -69,7 +69,7 @@ func checkRetryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	}
 	for _, word := range []string{"preflight", "split", "paths", "gate"} {
 		if strings.Contains(says, word) && !strings.Contains(got.Ask, word) {
-			return fmt.Sprintf("a person is asked %q, want %q", got.Ask, says)
+			return fmt.Sprintf("asks a person %q, want %q", got.Ask, says)
 		}
 	}
 	return ""

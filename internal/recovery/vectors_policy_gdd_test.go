@@ -165,7 +165,7 @@ func checkIntegration(t *testing.T, _ *classify.Classifier, v vector) string {
 			row, _ := p.Row(a.Reason, facts.Caller)
 			return row.Caller != ""
 		}) {
-			return facts.Caller + " is no caller"
+			return facts.Caller + " is not a caller in the policy"
 		}
 		first, _ := story(p, f, facts, 1)
 		if d := speaks(p, f, facts, first, fmt.Sprint(v.Expected["action"])); d != "" {

@@ -42,15 +42,15 @@ var policyKinds = []vectorKind{
 
 // policyLeftOut lists the deviations in kinds and vectors about actions.
 var policyLeftOut = []vectorOut{
-	{"000", "iteration_budget", "", "there is no meter that is drawn from: guards compare what a task has used " +
-		"with its budget"},
+	{"000", "iteration_budget", "", "there is no meter that counts down: guards compare a task's usage with " +
+		"its budget"},
 	{"001", "circuit_breaker", "", "no breaker stands around single calls; one around incidents counts distinct " +
 		"tasks, and ends with a ramp"},
 	{"001", "health_breaker", "", "no breaker stands around single calls; one around incidents counts distinct " +
 		"tasks, and ends with a ramp"},
-	{"001", "summary", "", "what an agent is told of earlier failures is made and tested by internal/director"},
-	{"001", "dead_end", "", "steps inside an attempt are the agent's own; the director sees attempts, and " +
-		"repeated signatures"},
+	{"001", "summary", "", "internal/director writes and tests the agent's summary of earlier failures"},
+	{"001", "dead_end", "", "the director does not see steps inside an attempt, only attempts and repeated " +
+		"signatures"},
 	{"003", "seed_continue_on_error", "", "answered by internal/audit, which counts failures and writes the report"},
 	{"003", "seed_failure_record", "", "answered by internal/audit"},
 	{"003", "seed_report", "", "answered by internal/audit"},
@@ -71,7 +71,7 @@ var policyLeftOut = []vectorOut{
 	{"003", "is_fatal", "003-086", "the seed says that a full disk is fatal; the origin's program does not"},
 	{"003", "step_failure", "003-153", "the seed says that any error of step 2 is fatal; the origin's program " +
 		"decides by the type of the error"},
-	{"004", "dispatch_policy", "004-094", "the seed retries what is unclassified once; the origin's program stops"},
+	{"004", "dispatch_policy", "004-094", "the seed retries unclassified failures once; the origin's program stops"},
 }
 
 // fields are a vector's input, decoded.

@@ -72,7 +72,7 @@ func TestVectors(t *testing.T) {
 		if i < 0 {
 			why, ok := explained(from, "")
 			if _, before := out[name]; !ok && !before {
-				t.Errorf("kind %s is neither answered nor explained", name)
+				t.Errorf("kind %s has neither a check nor an explanation", name)
 			}
 			out[name] = why
 			continue

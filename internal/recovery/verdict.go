@@ -43,17 +43,17 @@ var Actions = []AboutAction{
 		RetryAlternative, true, false, false, "another attempt with the alternative model",
 		"tried again with the other model",
 	},
-	{Replan, true, false, true, "another attempt that plans anew instead of going on", "tried again with a new plan"},
+	{Replan, true, false, true, "another attempt with a new plan", "tried again with a new plan"},
 	{
-		FixAttempt, true, false, true, "another attempt that is given the check's output to fix",
+		FixAttempt, true, false, true, "another attempt that gets the output of the check to fix",
 		"asked the agent to fix it",
 	},
 	{
-		Revalidate, true, false, false, "another attempt that validates the work before any agent is asked",
+		Revalidate, true, false, false, "another attempt that validates the work before an agent runs",
 		"validated it again",
 	},
 	{
-		Reprobe, true, false, true, "look for the missing thing once more, then another attempt",
+		Reprobe, true, false, true, "check again for the missing thing, then another attempt",
 		"looked for it once more",
 	},
 	{
@@ -64,7 +64,7 @@ var Actions = []AboutAction{
 		CoolDown, true, true, true, "close the resource for everybody, then try again",
 		"waited until it was over for everybody",
 	},
-	{Skip, false, false, false, "leave this one out and go on with the others", "left it out"},
+	{Skip, false, false, false, "skip this task and continue", "left it out"},
 	{Reclaim, false, false, false, "give the issue back", "gave the issue back"},
 	{Escalate, false, false, false, "block the issue and ask a person", "asked a person"},
 	{Stop, false, false, false, "stop this task and report", "stopped"},
@@ -88,14 +88,14 @@ var noAction AboutAction
 // Again reports whether the action leads to another attempt.
 func (a Action) Again() bool { return a.about().Again }
 
-// Unlimited is the number of times of a rung that the policy does not bound. The engine does.
+// Unlimited is the count of a rung without a limit in the policy. The engine has a limit.
 const Unlimited = -1
 
 // Verdict is the decision about a failure, with its explanation.
 type Verdict struct {
 	Action   Action        `json:"action"`
 	Delay    time.Duration `json:"delay"`     // before the next attempt, if there is a next attempt
-	DelayMin time.Duration `json:"delay_min"` // the least and the most that jitter could have made of Delay
+	DelayMin time.Duration `json:"delay_min"` // the range of Delay with any jitter
 	DelayMax time.Duration `json:"delay_max"`
 	Charges  Cause         `json:"charges,omitempty"` // meter to charge for the next attempt; empty if free
 	Reason   Reason        `json:"reason"`
@@ -109,7 +109,7 @@ type Verdict struct {
 	NextIfAgain Action `json:"next_if_again,omitempty"` // action for the same failure next time
 	Cools       string `json:"cools,omitempty"`         // resource to close for everybody for Delay
 	Ask         string `json:"ask,omitempty"`           // the policy's question to a person
-	Counter     string `json:"counter,omitempty"`       // of the tally, that this failure adds to
+	Counter     string `json:"counter,omitempty"`       // the tally's counter of this failure
 	Error       bool   `json:"error,omitempty"`         // this failure counts as an error in a row
 	Restarts    bool   `json:"restarts,omitempty"`      // backoffs begin at their first step again
 }

@@ -2,205 +2,264 @@ package recovery
 
 import "slices"
 
-// wordings is the one table of titles and asks. The row of a reason without a place applies to all other places, and to
-// callers that know only the reason. The last row is for an unknown reason.
-var wordings = slices.Concat(accessWordings, workWordings)
+// wordings is the one table of titles and asks. A row without a place applies to all remaining places, and to callers
+// that have only a reason. The last row is for an unknown reason.
+var wordings = slices.Concat(accessWordings, happenedWordings, workWordings)
 
 // accessWordings are about budgets, pushes, limits, connections, logins, permissions and settings.
 var accessWordings = []wording{
 	// Any reason.
 	{
-		"", isStale, "nothing has happened on this issue for too long",
-		"Look at the director's machine: was it asleep, overloaded or stopped? If it is well, let Retake go on.", goOn,
+		"", isStale, "no activity on this issue for too long",
+		"Check the director's machine: was it asleep, overloaded or stopped? If it is healthy, let Retake continue.",
+		goOn,
 	},
 	{
 		"", "iteration_budget", "the attempts for this issue are used up",
-		"Decide whether the issue is worth two more attempts. `recovery.iteration_budget` bounds them.",
+		"Decide whether the issue is worth two more attempts. `recovery.iteration_budget` sets the limit.",
 		"/agent budget +2",
 	},
 	{
 		"", "paid_call_budget", "the paid calls for this issue are used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; " +
-			"`recovery.paid_call_budget` bounds the calls.", goOn,
+		"Decide whether the issue is worth more. If so, this comment resets all of its budgets. " +
+			"`recovery.paid_call_budget` limits the calls.", goOn,
 	},
 	{
-		"", "cost_budget", "the money for this issue is used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew; " +
-			"`recovery.cost_budget_usd` bounds the cost.", goOn,
+		"", "cost_budget", "the cost budget of this issue is used up",
+		"Decide whether the issue is worth more. If so, this comment resets all of its budgets. " +
+			"`recovery.cost_budget_usd` limits the cost.", goOn,
 	},
 	{
 		"", "budget", "the budget of this issue is used up",
-		"Decide whether the issue is worth more. If so, this comment starts every budget of it anew.", goOn,
+		"Decide whether the issue is worth more. If so, this comment resets all of its budgets.", goOn,
 	},
 
 	{
-		PolicyViolation, isCutOff, "the attempt was ended: its worker flooded the director",
-		"See in the issue and in the work so far what made it do that: an agent that attacks, or a program that asks " +
-			"without a pause. Then say what is to be done differently.",
+		PolicyViolation, isCutOff, "Retake stopped a worker that flooded the director",
+		"Look for the cause in the issue and in the work so far: a malicious agent, or a program that sends requests " +
+			"without a pause? Then tell the agent what to change.",
 		yourWord,
 	},
 
 	// Refused pushes.
 	{
-		PolicyViolation, isSecret, "a secret in {path} must not be pushed",
-		"Is it a real secret? Revoke it at its provider now, then have it taken out with this comment. Is it not a " +
-			"real one? Name the file in `scope.allow_secrets` in " + inConfig + " ({holds scope.allow_secrets}), " +
-			"then comment `/agent resume`: another attempt begins on what is kept.",
-		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
+		PolicyViolation, isSecret, "a secret in {path} blocked the push",
+		"If the secret is real, revoke it at its provider now. This comment asks the agent to remove it from the " +
+			"change. If it is not real, add the file to `scope.allow_secrets` in " + inConfig +
+			" ({holds scope.allow_secrets}), then comment `/agent resume`: Retake continues with the work so far.",
+		"/agent retry Remove the secret[ in {path}] from the change, and read it from the environment instead.",
 	},
 	{
-		PolicyViolation, isOwnSecret, "a secret of Retake's own in {path} must not be pushed",
-		"Have it taken out with this comment; or, if that variable is no secret, put it with ! in front into " +
-			"`containers.secrets` ({holds containers.secrets}), then comment `/agent resume`. An agent that writes " +
-			"down what it was given may have sent it elsewhere, too: if in doubt, replace it at its provider.",
-		"/agent retry Take the secret[ in {path}] out of the change, and read it from the environment instead.",
+		PolicyViolation, isOwnSecret, "one of Retake's secrets in {path} blocked the push",
+		"This comment asks the agent to remove it. If the variable is not a secret, list it with a leading `!` in " +
+			"`containers.secrets` ({holds containers.secrets}), then comment `/agent resume`. The agent may also " +
+			"have sent the secret elsewhere: if in doubt, replace it at its provider.",
+		"/agent retry Remove the secret[ in {path}] from the change, and read it from the environment instead.",
 	},
 	{
-		PolicyViolation, isLarge, "{path} is too large to be pushed",
-		"Have the file taken out with this comment. Or raise `scope.max_file_bytes` in " + inConfig +
+		PolicyViolation, isLarge, "{path} is too large to push",
+		"This comment asks the agent to remove the file. Or raise `scope.max_file_bytes` in " + inConfig +
 			" ({holds scope.max_file_bytes}), then comment `/agent resume`.",
-		"/agent retry Take large files[ such as {path}] out of the change.",
+		"/agent retry Remove large files[ such as {path}] from the change.",
 	},
 	{
 		PolicyViolation, isLink, "the link {path} leads out of the repository",
-		"Have the link replaced with this comment, or do without it.",
+		"This comment asks the agent to replace the link. If the work needs it, push the change by hand.",
 		"/agent retry Replace symbolic links that lead out of the repository[, such as {path}].",
 	},
 	{
-		PolicyViolation, isNotPushed, "the change must not be pushed as it is",
-		"Have the change made smaller with this comment, or deliver it by hand.",
+		PolicyViolation, isInside, "{path} is in a submodule, out of reach",
+		"A delivery changes files of this repository only. This comment asks the agent to remove its files from the " +
+			"submodule: change that in its own repository. To ignore the file, name it in " +
+			"`scope.allow_left_out` in " + inConfig + " ({holds scope.allow_left_out}), then comment `/agent resume`.",
+		"/agent retry Remove your files from the folders of submodules[, such as {path}].",
+	},
+	{
+		PolicyViolation, isNested, "{path} belongs to a nested repository",
+		"A delivery would contain the files of the nested repository, but not its history. This comment asks the " +
+			"agent to remove the repository with its files, for example if it is only a clone to read. To deliver " +
+			"its files as plain files, name {path} in `scope.allow_left_out` in " + inConfig +
+			" ({holds scope.allow_left_out}), then comment `/agent resume`.",
+		"/agent retry Remove nested repositories[, such as the one with {path},] or only their .git if the files " +
+			"belong to the change.",
+	},
+	{
+		PolicyViolation, isFiltered, "{path} needs a git filter that Retake does not run",
+		"Filters such as LFS store a file in another form. This comment asks the agent to remove the file: " +
+			"copy it from the checkout first, and add it from a clone with that filter. To push the raw file, " +
+			"name it in `scope.allow_raw` in " + inConfig + " ({holds scope.allow_raw}), then comment `/agent resume`.",
+		"/agent retry Remove new files that have a filter in .gitattributes[, such as {path}].",
+	},
+	{
+		PolicyViolation, isNamed, "git refuses the name {path}",
+		"Some file systems take this name for git's own folder. This comment asks the agent to rename it.",
+		"/agent retry Rename or remove files with names that git refuses[, such as {path}].",
+	},
+	{
+		PolicyViolation, isNotPushed, "Retake's rules forbid pushing this change",
+		"This comment asks the agent for a smaller change. Or push the change by hand.",
 		"/agent retry Make the change smaller, and leave generated files out.",
 	},
 	{
-		ScopeViolation, isTooMuch, "what the agent left is too much to look at",
-		"This comment has Retake begin with a new checkout; a text behind it can say what to leave out. Or, if so " +
-			"much is right, raise the limit that the cause names.",
+		ScopeViolation, isTooMuch, "the checkout exceeds a limit",
+		"This comment starts over with a new checkout. Add advice after it, such as which files to leave out. If the " +
+			"work needs that much, raise the limit that the cause names.",
 		"/agent fresh",
 	},
 	{
-		ScopeViolation, isLabelled, "{path} may not be changed by Retake",
-		"Have the file left alone with this comment. Or, if the change is wanted, put the label {label} on this " +
+		ScopeViolation, isLabelled, "Retake may not change {path}",
+		"This comment asks the agent to restore the file. If you want the change, add the label {label} to this " +
 			"issue and comment `/agent resume`.",
-		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
+		"/agent retry Restore files that scope.deny protects[, such as {path},] from the base branch.",
 	},
 	{
-		ScopeViolation, isNotPushed, "{path} may not be changed by Retake",
-		"Have the file left alone with this comment. Or, if the change is wanted, whoever runs Retake allows the " +
-			"path in `scope.allow`, for issues with a label ({holds scope.allow}).",
-		"/agent retry Leave files that scope.deny protects[, such as {path},] as they are on the base branch.",
+		ScopeViolation, isNotPushed, "Retake may not change {path}",
+		"This comment asks the agent to restore the file. If you want the change, allow the path for a label in " +
+			"`scope.allow` ({holds scope.allow}), add that label to this issue and comment `/agent resume`.",
+		"/agent retry Restore files that scope.deny protects[, such as {path},] from the base branch.",
 	},
 	{
-		RateLimited, anywhere, "{provider} keeps refusing: too many requests",
-		"Nothing is wrong with the change. See whether others use up the same limit; if not, let Retake wait " +
-			"and try again.", "/agent snooze 2h",
-	},
-	{
-		QuotaExhausted, anywhere, "a quota of {provider} is used up",
-		"Add credit, or wait for the quota's reset.", onceDone,
-	},
-	{
-		Overloaded, anywhere, "{provider} is overloaded",
-		"Nothing is wrong with the change. Look at the provider's status page, or just let Retake wait and try again.",
+		RateLimited, anywhere, "a service keeps rate-limiting requests",
+		"The change is not the cause. The cause may name the service. Let Retake wait and try again.",
 		"/agent snooze 2h",
 	},
 	{
-		NetworkTransient, inCommand, "the connections of {command} keep failing",
-		"See whether workers can reach the host in the cause (`containers.network`).", onceDone,
+		RateLimited, isProvider, "{provider} keeps rate-limiting requests",
+		"The change is not the cause. Check whether other programs use up the same limit. If not, let Retake wait " +
+			"and try again.", "/agent snooze 2h",
 	},
 	{
-		NetworkTransient, inDirector, "the director's connections keep failing",
-		"See whether the director's machine can reach the host in the cause.", goOn,
+		QuotaExhausted, anywhere, "a quota is used up",
+		"The cause may name the quota. Raise it, or wait for it to reset.", onceDone,
 	},
 	{
-		NetworkTransient, inDelivery, "the work is done, but GitHub cannot be reached",
-		"See whether the director's machine can reach GitHub.", goOn,
+		QuotaExhausted, isProvider, "a quota of {provider} is used up",
+		"Add credit, or wait for the quota to reset.", onceDone,
 	},
 	{
-		NetworkTransient, anywhere, "connections keep failing",
-		"See whether workers can reach the host in the cause, such as the model's provider.", goOn,
+		Overloaded, anywhere, "a service is overloaded",
+		"The change is not the cause. The cause may name the service. Let Retake wait and try again.",
+		"/agent snooze 2h",
+	},
+	{
+		Overloaded, isProvider, "{provider} is overloaded",
+		"The change is not the cause. Check the provider's status page, or just let Retake wait and try again.",
+		"/agent snooze 2h",
+	},
+	{
+		NetworkTransient, inCommand, "network connections of {command} keep failing",
+		"Check whether workers can reach the host in the cause (`containers.network`).", onceDone,
+	},
+	{
+		NetworkTransient, inDirector, "the director's network connections keep failing",
+		"Check whether the director's machine can reach the host in the cause.", goOn,
+	},
+	{
+		NetworkTransient, inDelivery, "the work is done, but GitHub is unreachable",
+		"Check whether the director's machine can reach GitHub.", goOn,
+	},
+	{
+		NetworkTransient, anywhere, "network connections keep failing",
+		"Check whether workers can reach the host in the cause.", goOn,
 	},
 	{
 		NetworkPermanent, inCommand, "{command} cannot reach a host",
-		"Correct the address, the DNS entry or the certificate in the cause.", onceDone,
+		"Correct the address, the DNS entry or the certificate that the cause names.", onceDone,
 	},
 	{
-		NetworkPermanent, anywhere, "a host cannot be reached",
-		"Correct the address, the DNS entry or the certificate in the cause.", onceDone,
+		NetworkPermanent, anywhere, "a host is unreachable",
+		"Correct the address, the DNS entry or the certificate that the cause names.", onceDone,
 	},
 	{
-		ContextOverflow, anywhere, "the task does not fit the model's context",
-		"Split the issue; or name the few files that matter, so that the agent reads no others.",
+		ContextOverflow, anywhere, "the input of {agent} is too long",
+		"Split the issue, or name the few files that matter, so that the agent reads only those.",
 		"/agent retry Read and change only <the files that matter>",
 	},
 	{
-		AuthError, inAgent, "{provider} refuses the login of {agent}",
+		ContextOverflow, isOfAgent, "the task does not fit the model's context",
+		"Split the issue, or name the few files that matter, so that the agent reads only those.",
+		"/agent retry Read and change only <the files that matter>",
+	},
+	{
+		AuthError, inAgent, "a server refuses the login of {agent}",
+		"Renew the credential that {agent} uses[: {variable}], and restart the director with it.", onceDone,
+	},
+	{
+		AuthError, isOfAgent, "{provider} refuses the login of {agent}",
 		"Renew the key in {variable} at {renewal}, and restart the director with it.", onceDone,
 	},
 	{
-		AuthError, inCommand, "a login of {command} is refused",
-		"Renew the credential that the command uses[: {variable}], and restart the director with it. Workers see " +
-			"what `containers.env_passthrough` names.", onceDone,
+		AuthError, inCommand, "a server refuses the login of {command}",
+		"Renew the credential that the command uses[: {variable}], and restart the director with it. " +
+			"`containers.env_passthrough` lists the variables that workers get.", onceDone,
 	},
 	{
 		AuthError, inDirector, "GitHub refuses the director's token",
-		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then " +
-			"restart the director with it.", onceDone,
+		"Renew the token[ in {variable}][ at {renewal}] with read and write access to contents, issues and pull " +
+			"requests. Then restart the director with it.", onceDone,
 	},
 	{
 		AuthError, inDelivery, "the work is done, but GitHub refuses the director's token",
-		"Renew the token[ in {variable}][ at {renewal}]: contents, issues and pull requests, read and write. Then " +
-			"restart the director with it.", onceDone,
+		"Renew the token[ in {variable}][ at {renewal}] with read and write access to contents, issues and pull " +
+			"requests. Then restart the director with it.", onceDone,
 	},
 	{
-		AuthError, anywhere, "a login is refused",
-		"Renew the credential in the cause, and restart the director with it.", onceDone,
+		AuthError, anywhere, "a server refuses a login",
+		"Renew the credential that the cause names, and restart the director with it.", onceDone,
 	},
 	{
 		PermissionDenied, inAgent, "{agent} lacks a permission",
-		"Grant what the cause names: to the key[ in {variable}], or to the agent's user in the worker.", onceDone,
+		"Grant the permission that the cause names to the agent's user in the worker.", onceDone,
+	},
+	{
+		PermissionDenied, isOfAgent, "{provider} denies {agent} a permission",
+		"Grant the permission that the cause names to the key[ in {variable}][ at {renewal}].", onceDone,
 	},
 	{
 		PermissionDenied, inCommand, "{command} lacks a permission",
-		"Grant what the cause names, or correct the command in the configuration.", onceDone,
+		"Grant the permission that the cause names, or correct the command in the configuration.", onceDone,
 	},
 	{
-		PermissionDenied, inDirector, "GitHub does not let the director do this",
-		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.",
+		PermissionDenied, inDirector, "the director lacks a permission on GitHub",
+		"Grant the director's account the permission that the cause names. It needs read and write access to " +
+			"contents, issues and pull requests.",
 		onceDone,
 	},
 	{
-		PermissionDenied, inDelivery, "the work is done, but GitHub does not let it be delivered",
-		"Grant the director's account what the cause names: contents, issues and pull requests, read and write.",
+		PermissionDenied, inDelivery, "the work is done, but GitHub denies its delivery",
+		"Grant the director's account the permission that the cause names. It needs read and write access to " +
+			"contents, issues and pull requests.",
 		onceDone,
 	},
 	{
 		PermissionDenied, anywhere, "a permission is missing",
-		"Grant what the cause names, or change the issue so that it needs none.", onceDone,
+		"Grant the permission that the cause names, or change the issue so that the work does not need it.", onceDone,
 	},
 	{
-		ToolNotFound, inCheckout, "{program} is missing in the checkout",
-		"The stage runs {command}, and neither the change nor an earlier stage has made {program}. Is the change " +
-			"right? Correct the command (`stage.run`, for all issues) in " + inConfig +
-			" ({holds stage.run}), then comment `/agent resume`. Is it not? This comment has it kept.",
-		"/agent retry What the stages run must be there[: {program}]",
+		ToolNotFound, inCheckout, "{program} is missing from the checkout",
+		"The stage runs {command}, but {program} does not exist. If the command is wrong, correct it " +
+			"(`stage.run`, for all issues) in " + inConfig + " ({holds stage.run}), then comment `/agent resume`. " +
+			"If the command is right, this comment asks the agent to create the program.",
+		"/agent retry Create the program that the stage runs[: {program}]",
 	},
 	{
-		ToolNotFound, anywhere, "{program} is missing in the worker image",
+		ToolNotFound, anywhere, "{program} is missing from the worker image",
 		"Add {program} to {image} (`containers.image`: {holds containers.image}). Or correct the stage's command " +
 			"(`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
-		InvalidConfig, inAgent, "{agent} is configured wrongly",
-		"Correct the model, flag or address in the cause, in the CODE stage in " + inConfig + " ({holds stage.agent}).",
+		InvalidConfig, inAgent, "{agent} is misconfigured",
+		"Correct the setting, flag or address that the cause names, in the CODE stage of " + inConfig +
+			" ({holds stage.agent}).",
 		onceDone,
 	},
 	{
-		InvalidConfig, inCommand, "{command} is called or configured wrongly",
+		InvalidConfig, inCommand, "{command} has a wrong argument or setting",
 		"Correct the stage's command in " + inConfig + " ({holds stage.run}), or the file that the cause names.",
 		onceDone,
 	},
 	{
 		InvalidConfig, anywhere, "a setting is wrong",
-		"Correct the setting in the cause, and restart the director.", onceDone,
+		"Correct the setting that the cause names, and restart the director.", onceDone,
 	},
 }

@@ -3,141 +3,154 @@ package recovery
 // workWordings are about checks, conflicts, machines, rules, agents and everything else.
 var workWordings = []wording{
 	{
-		Validation, inAgent, "the model's provider rejects what {agent} sends",
-		"The request is malformed, which is a fault between agent and model: another model, or another version in " +
-			"{image}, helps.", onceDone,
+		Validation, inAgent, "{agent} rejects its input",
+		"Read the cause, and correct {agent}, its arguments or the files that it reads.", onceDone,
+	},
+	{
+		Validation, isOfAgent, "{provider} rejects the requests of {agent}",
+		"The requests are malformed: {agent} and the model do not fit together. Use another model, or another " +
+			"version of the agent {home}.", onceDone,
 	},
 	{
 		Validation, inCheck, "your check {command} failed",
-		"Read below what it objects to, and say what the change should look like.", yourWord,
+		"Read the output[ {below}], and tell the agent how to fix it.", yourWord,
 	},
 	{
 		Validation, inSetup, "your step {command} failed",
-		"Read below what it objects to, and correct the command or the repository.", onceDone,
+		"Read the output[ {below}], and correct the command or the repository.", onceDone,
 	},
 	{
 		Validation, inReview, "the checks of {pull} fail",
-		"Read the failing checks of {pull}, and say what the change should look like.", yourWord,
+		"Read the failing checks of {pull}, and tell the agent how to fix them.", yourWord,
 	},
 	{
-		Validation, anywhere, "a check refused the work",
-		"Read what it objects to, and say what the change should look like.", yourWord,
+		Validation, anywhere, "a check rejected the work",
+		"Read the output of the check, and tell the agent how to fix it.", yourWord,
 	},
 	{
 		BuildFailed, inCheck, "your check {command} failed: a build error",
-		"Read the error below, and say what the change should look like.", yourWord,
+		"Read the error[ {below}], and tell the agent how to fix it.", yourWord,
 	},
 	{
 		BuildFailed, inSetup, "your step {command} failed: a build error",
-		"This failed before the agent began. Repair the command or its dependencies; or repair the base branch, and " +
-			"comment `/agent fresh` instead, which begins from there.", onceDone,
+		"Repair the command or its dependencies: it failed before the agent started. If the base branch is broken, " +
+			"repair that, and comment `/agent fresh` instead to start from it.", onceDone,
 	},
 	{
 		BuildFailed, inReview, "the build of {pull} fails",
-		"Read the failing checks of {pull}, and say what the change should look like.", yourWord,
+		"Read the failing checks of {pull}, and tell the agent how to fix them.", yourWord,
 	},
 	{
 		BuildFailed, anywhere, "the build fails",
-		"Read the compiler's message, and say what the change should look like.", yourWord,
+		"Read the compiler's message, and tell the agent how to fix it.", yourWord,
 	},
 	{
 		TestsFailed, inCheck, "your check {command} failed: a broken test",
-		"Read the failing test below, and say which behaviour is right.", "/agent retry <which behaviour is right>",
+		"Read the failing test[ {below}], and decide which behaviour is right.",
+		"/agent retry <which behaviour is right>",
 	},
 	{
 		TestsFailed, inSetup, "your step {command} failed: a broken test",
-		"This failed before the agent began. Repair the command; or repair the base branch, and comment `/agent " +
-			"fresh` instead, which begins from there.", onceDone,
+		"Repair the command: it failed before the agent started. If the base branch is broken, repair that, and " +
+			"comment `/agent fresh` instead to start from it.", onceDone,
 	},
 	{
 		TestsFailed, inReview, "the tests of {pull} fail",
-		"Read the failing checks of {pull}, and say which behaviour is right.",
+		"Read the failing checks of {pull}, and decide which behaviour is right.",
 		"/agent retry <which behaviour is right>",
 	},
 	{
 		TestsFailed, anywhere, "the tests fail",
-		"Read the failing test, and say which behaviour is right.", "/agent retry <which behaviour is right>",
+		"Read the failing test, and decide which behaviour is right.", "/agent retry <which behaviour is right>",
 	},
 	{
-		LintFailed, inCheck, "your check {command} failed: a linter objects",
-		"Read its message below, and say how to satisfy it; or relax the rule.", yourWord,
+		LintFailed, inCheck, "your check {command} failed: a lint error",
+		"Read the message[ {below}], and tell the agent how to satisfy the linter. Or relax the rule.", yourWord,
 	},
 	{
-		LintFailed, inSetup, "your step {command} failed: a linter objects",
-		"This failed before the agent began. Relax the rule; or repair the base branch, and comment `/agent fresh` " +
-			"instead, which begins from there.", onceDone,
+		LintFailed, inSetup, "your step {command} failed: a lint error",
+		"Relax the rule: the step failed before the agent started. If the base branch is broken, repair that, and " +
+			"comment `/agent fresh` instead to start from it.", onceDone,
 	},
 	{
-		LintFailed, inReview, "the linter objects to {pull}",
-		"Read the failing checks of {pull}, and say how to satisfy them; or relax the rule.", yourWord,
+		LintFailed, inReview, "the linter rejects {pull}",
+		"Read the failing checks of {pull}, and tell the agent how to satisfy the linter. Or relax the rule.", yourWord,
 	},
 	{
-		LintFailed, anywhere, "the linter objects",
-		"Read its message, and say how to satisfy it; or relax the rule.", yourWord,
+		LintFailed, anywhere, "the linter rejects the change",
+		"Read the linter's message, and tell the agent how to satisfy it. Or relax the rule.", yourWord,
 	},
 	{
 		GitConflict, inDelivery, "the change conflicts with the base branch",
-		"Both changed {path}. Say which side is right; or merge by hand, from the branch that is linked below.",
+		"Both changed {path}. Decide which side is right, or merge by hand, from the linked branch.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
+		GitConflict, inSetup, "your step {command} failed: a conflict",
+		"Read the output[ {below}], and correct the command or the repository.", onceDone,
+	},
+	{
 		GitConflict, inReview, "{pull} conflicts with the base branch",
-		"Resolve it on the branch of {pull} and comment `/agent resume`; or say which side is right where both " +
-			"changed the same.",
+		"Decide which side is right. Or resolve the conflict on the branch of {pull}, and comment `/agent resume`.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
 		GitConflict, anywhere, "a merge conflict",
-		"Say which side is right[ in {path}], or close the competing change.",
+		"Decide which side is right[ in {path}], or close the competing change.",
 		"/agent retry Merge the base branch: <which side is right>",
 	},
 	{
 		DockerDaemon, inCommand, "{command} needs a container engine",
-		"Workers have none of their own. Take it out of the command, or give them one (`containers.mounts`), in " +
-			inConfig + " ({holds containers.mounts}).", onceDone,
+		"Workers have no container engine. Make the command work without one, or give workers access to one " +
+			"(`containers.mounts`) in " + inConfig + " ({holds containers.mounts}).", onceDone,
+	},
+	{
+		DockerDaemon, inAgent, "{agent} needs a container engine",
+		"Workers have no container engine. Make the agent work without one, or give workers access to one " +
+			"(`containers.mounts`) in " + inConfig + " ({holds containers.mounts}).", onceDone,
 	},
 	{
 		DockerDaemon, anywhere, "the container engine fails",
-		"Check what runs the workers: `docker info` on the director's machine, `kubectl cluster-info` for a cluster; " +
-			"`director doctor` says more.", onceDone,
+		"Check the engine that runs the workers: `docker info` on the director's machine, or `kubectl cluster-info` " +
+			"for a cluster. `director doctor` shows more.", onceDone,
 	},
 	{
 		ImagePullFailed, inAgent, "{agent} cannot pull a container image",
-		"Make the image in the cause available to workers, or take the option that needs it out of the stage.",
+		"Make the image that the cause names available to workers, or remove the option that needs it from the stage.",
 		onceDone,
 	},
 	{
 		ImagePullFailed, inCommand, "{command} cannot pull a container image",
-		"Make the image in the cause available to workers, or correct the command.", onceDone,
+		"Make the image that the cause names available to workers, or correct the command.", onceDone,
 	},
 	{
 		ImagePullFailed, anywhere, "the worker image cannot be pulled",
-		"Build or pull {image} on the director's machine; in a cluster, see that its nodes may pull it. Or correct " +
+		"Build or pull {image} on the director's machine. In a cluster, check that the nodes may pull it. Or correct " +
 			"`containers.image` in " + inConfig + " ({holds containers.image}).", onceDone,
 	},
 	{
-		NoCapacity, anywhere, "the cluster does not start a worker",
-		"Read in the cause what the cluster lacks: make room there, or have workers ask for less " +
+		NoCapacity, anywhere, "the cluster cannot start a worker",
+		"The cause names the missing resource. Free some in the cluster, or reduce the workers' demand " +
 			"(`containers.memory`, `containers.cpus`) in " + inConfig + " ({holds containers.memory}).", onceDone,
 	},
 	{
 		OOMKilled, anywhere, "the work runs out of memory",
 		"Raise `containers.memory`[, now {limit},] in " + inConfig +
-			" ({holds containers.memory}); or make the issue smaller.", onceDone,
+			" ({holds containers.memory}), or make the issue smaller.", onceDone,
 	},
 	{
 		DiskFull, anywhere, "a disk is full",
-		"Free space on the director's machine. `docker system df` shows what images and containers take.", onceDone,
+		"Free space on the machine that the cause names, or on the director's machine.", onceDone,
 	},
 	{
 		Timeout, inAgent, "{agent} takes too long",
 		"Raise `timeout_seconds` of the CODE stage[, now {limit},] in " + inConfig +
-			" ({holds stage.timeout_seconds}); or make the issue smaller.", onceDone,
+			" ({holds stage.timeout_seconds}), or make the issue smaller.", onceDone,
 	},
 	{
 		Timeout, inCheck, "your check {command} takes too long",
-		"If it hangs, have that mended with `/agent retry`. If it is slow, raise `timeout_seconds` of the stage[, " +
-			"now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
+		"If it hangs, ask the agent for a fix with `/agent retry`. If it is only slow, raise `timeout_seconds` of " +
+			"the stage[, now {limit},] in " + inConfig + " ({holds stage.timeout_seconds}).", onceDone,
 	},
 	{
 		Timeout, inSetup, "your step {command} takes too long",
@@ -146,69 +159,79 @@ var workWordings = []wording{
 	},
 	{
 		Timeout, anywhere, "the work takes too long",
-		"Raise `timeouts.worker_watchdog_seconds`[, now {limit},] in " + inConfig +
-			" ({holds timeouts.worker_watchdog_seconds}); or make the issue smaller.", onceDone,
+		"Find out from the cause which limit was reached. Raise it, or make the issue smaller.", onceDone,
 	},
 	{
 		WorkerLost, anywhere, "the worker keeps disappearing",
-		"Look at the director's machine for what ended the containers; memory may be short.", goOn,
+		"Find out why the containers ended. The director's machine may be short of memory.", goOn,
 	},
 	{
 		BusDisconnect, anywhere, "workers cannot reach the director",
-		"See whether the workers' network reaches the agent bus (`agent_bus.listen_addr`, firewall).", goOn,
+		"Check whether the workers' network reaches the agent bus (`agent_bus.listen_addr`, firewall).", goOn,
 	},
 	{
 		PolicyViolation, inAgent, "a safety rule stops {agent}",
-		"Decide whether the work is wanted as the issue says it. If so, say how it can be done within the rule, or " +
+		"Decide whether you want the work that the issue describes. If so, explain how to do it within the rule, or " +
 			"do that step by hand.",
 		"/agent retry <how to do it within the rule>",
 	},
 	{
-		PolicyViolation, inDelivery, "the work is done, but GitHub's rules refuse it",
-		"Either have the work changed with `/agent retry`, or change the rule of the repository that the cause names.",
+		PolicyViolation, isPushed, "GitHub found a secret in the change",
+		"If the secret is real, revoke it at its provider now. This comment asks the agent to remove it. For a false " +
+			"alarm, open the address in the cause, allow the secret, and comment `/agent resume`.",
+		"/agent retry Remove the secret that GitHub names from the change, and read it from the environment instead.",
+	},
+	{
+		PolicyViolation, inDelivery, "the work is done, but GitHub's rules reject it",
+		"Ask the agent to change the work with `/agent retry`, or change the repository's rule that the cause names.",
 		onceDone,
 	},
 	{
 		PolicyViolation, anywhere, "a safety rule stops the work",
-		"Decide whether the work is wanted at all; if so, say how it can be done within the rule, or change the rule.",
+		"Decide whether you want the work at all. If so, explain how to do it within the rule, or change the rule.",
 		"/agent retry <how to do it within the rule>",
 	},
 	{
 		ScopeViolation, anywhere, "the change goes beyond the issue",
-		"Decide whether the wider change is wanted, and say so.",
-		"/agent retry <what belongs to this issue, and what does not>",
+		"Decide how much of the wider change you want.",
+		"/agent retry <which changes belong to this issue>",
+	},
+	{
+		ContractViolation, inCheck, "your check {command} failed",
+		"Read the output[ {below}], and tell the agent how to fix it.", yourWord,
 	},
 	{
 		ContractViolation, anywhere, "worker and director do not understand each other",
-		"Give {image} the same version of Retake as the director, and restart it.", onceDone,
+		"Director and worker are of different versions. Install both programs from one release, in one folder, and " +
+			"restart the director.", onceDone,
 	},
 	{
-		NeedsHuman, isUnapproved, "the text of this issue has to be approved",
-		"Read the issue as it is now. If it is to be worked on so, somebody with triage rights or more puts the " +
-			"label for tasks on it. Where GitHub does not show who has edited an issue that is not enough: open one " +
-			"of your own with the same text, and close this one.",
+		NeedsHuman, isUnapproved, "the text of this issue needs approval",
+		"Read the current text of the issue. To approve it, a person with triage rights or more removes the label " +
+			"for tasks and adds it again. If GitHub does not show who edited the issue, the label is not enough: " +
+			"open a new issue with the same text, and close this one.",
 		goOn,
 	},
 	{
-		NeedsHuman, inCommand, "{command} waits for an answer",
-		"Nobody sits at a worker's terminal. Give the command an option that asks nothing, such as `--yes`.", onceDone,
+		NeedsHuman, inCommand, "{command} waits for input",
+		"Workers have no terminal. Give the command an option that disables prompts, such as `--yes`.", onceDone,
 	},
 	{
-		NeedsHuman, inReview, "reviewers ask for changes in {pull}",
-		"Say which of their wishes to follow.", "/agent retry <which wishes to follow, and how>",
+		NeedsHuman, inReview, "reviewers request changes in {pull}",
+		"Decide which of their requests the agent should follow.", "/agent retry <which requests to follow, and how>",
 	},
 	{
 		NeedsHuman, isAsked, "the agent has a question",
-		"Answer the question below.", "/agent retry <your answer>",
+		"Answer the question[ {below}].", "/agent retry <your answer>",
 	},
 	{
-		NeedsHuman, isOutOfTurns, "{agent} reached its limit of turns",
-		"Raise the limit in the CODE stage in " + inConfig + " ({holds stage.agent}), or just let it go on with what " +
-			"it has done so far.", goOn,
+		NeedsHuman, isTurnLimit, "{agent} reached its limit of turns",
+		"Raise the limit in the CODE stage of " + inConfig + " ({holds stage.agent}), or just let the agent continue.",
+		goOn,
 	},
 	{
-		NeedsHuman, inAgent, "{agent} stopped for a decision",
-		"Read the cause, and say how to go on.", "/agent retry <how to go on>",
+		NeedsHuman, inAgent, "{agent} needs a decision",
+		"Read the cause, and decide.", "/agent retry <your decision>",
 	},
 	{
 		NeedsHuman, anywhere, "the agent has a question",
@@ -216,66 +239,65 @@ var workWordings = []wording{
 	},
 	{
 		CorruptState, inAgent, "stored data of {agent} is damaged",
-		"Look at the file in the cause: if it is in a folder that workers share (`containers.mounts`), move it away.",
+		"Check the file that the cause names. If workers share its folder (`containers.mounts`), move the file away.",
 		onceDone,
 	},
 	{
 		CorruptState, inDelivery, "the work is done, but cannot be delivered",
-		"Look at the cause, which is about the checkout on the director's machine.", goOn,
+		"Read the cause, and repair the checkout on the director's machine.", goOn,
 	},
 	{
-		CorruptState, inDirector, "the work cannot begin: stored data is damaged",
-		"This comment has Retake begin with a new checkout. If that fails, too, repair what the cause names on the " +
-			"director's machine.", "/agent fresh",
+		CorruptState, inDirector, "the work cannot start: stored data is damaged",
+		"This comment starts over with a new checkout. If that also fails, repair the data that the cause names on " +
+			"the director's machine.", "/agent fresh",
 	},
 	{
 		CorruptState, anywhere, "stored data is damaged",
-		"Look at the file or repository in the cause, and repair or remove it.", onceDone,
+		"Check the file or repository that the cause names, and repair or remove it.", onceDone,
 	},
 	{
-		WorkLost, anywhere, "the work is lost: what is stored of it is damaged",
-		"Look at the disk of the director's machine, which has damaged what it stored more than once.", goOn,
+		WorkLost, anywhere, "the work is lost: its stored data is damaged",
+		"Check the disk of the director's machine: it has damaged stored data more than once.", goOn,
 	},
 	{
 		AgentCrash, inAgent, "{agent} crashes",
-		"Look at the crash below. Another version of the agent in {image} may help.", goOn,
+		"Read the crash[ {below}]. Another version of the agent {home} may help.", goOn,
 	},
 	{
 		AgentCrash, inCheck, "your check {command} crashes",
-		"Read the crash below: is it the change's fault, or the tool's? Say what the agent should change.", yourWord,
+		"Read the crash[ {below}]. Did the change cause it, or the tool? Tell the agent what to change.", yourWord,
 	},
 	{
 		AgentCrash, anywhere, "a program crashes",
-		"Look at the crash. Another version of the program may help.", goOn,
+		"Read the crash report. Another version of the program may help.", goOn,
 	},
 	{
 		NoProgress, anywhere, "the agent changed nothing",
-		"Say more exactly what to change; or close the issue if nothing is to be done.",
+		"Describe the change more precisely, or close the issue if there is nothing to do.",
 		"/agent retry <what exactly to change>",
 	},
 	{
-		Unknown, inAgent, "{agent} failed and did not say why",
-		"Look at the cause, and at what it printed if that is below. If it looks like a passing fault, let " +
-			"Retake go on.", goOn,
+		Unknown, inAgent, "{agent} failed without giving a reason",
+		"Read the cause, and any output[ {below}]. If the failure looks temporary, let Retake continue.", goOn,
 	},
 	{
 		Unknown, inCheck, "your check {command} failed",
-		"Read below what it printed, and say what the change should look like.", yourWord,
+		"Read the output[ {below}], and tell the agent how to fix it.", yourWord,
 	},
 	{
 		Unknown, inSetup, "your step {command} failed",
-		"Read below what it printed, and correct the command or the repository.", onceDone,
+		"Read the output[ {below}], and correct the command or the repository.", onceDone,
 	},
 	{
 		Unknown, inDelivery, "the work is done, but cannot be delivered",
-		"Read the cause, and remove what stands in the way.", onceDone,
+		"Read the cause, and remove the obstacle.", onceDone,
 	},
 	{
 		Unknown, inReview, "the checks of {pull} fail",
-		"Read the failing checks of {pull}, and say what the change should look like.", yourWord,
+		"Read the failing checks of {pull}, and tell the agent how to fix them.", yourWord,
 	},
 	{
 		Unknown, anywhere, "an unknown failure",
-		"Read the cause and the output; if it looks like a passing fault, let Retake go on.", goOn,
+		"Read the cause and the output. If the failure looks temporary, let Retake continue.", goOn,
 	},
 }

@@ -3,7 +3,7 @@
 // folder, at any time:
 //
 //	make release          into dist/
-//	make release-check    twice, in two folders, without a common cache; compares
+//	make release-check    twice, in two folders, without a common cache, and compares
 //
 // The programs know their commit (director version). Timestamps come from the commit or SOURCE_DATE_EPOCH.
 //
@@ -37,7 +37,7 @@ func main() {
 	}
 }
 
-// release is one of them.
+// release describes one release.
 type release struct {
 	root, out string
 	programs  []string // folders in cmd
@@ -47,7 +47,7 @@ type release struct {
 	at      time.Time
 }
 
-// besides are the files packed with the programs.
+// besides lists the files that are packed with the programs.
 var besides = []string{
 	"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml",
 	"deploy/retake-director.service",
@@ -56,7 +56,7 @@ var besides = []string{
 func (r *release) make() error {
 	var err error
 	if r.version, err = r.run(nil, "git", "describe", "--tags", "--always", "--dirty"); err != nil {
-		return fmt.Errorf("a release is made from a checkout of git: %w", err)
+		return fmt.Errorf("a release needs a checkout of git: %w", err)
 	}
 	if r.at, err = r.time(); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (r *release) make() error {
 	return r.checksums(made)
 }
 
-// time is SOURCE_DATE_EPOCH, or when the commit was made.
+// time returns SOURCE_DATE_EPOCH, or the time of the commit.
 func (r *release) time() (time.Time, error) {
 	seconds := os.Getenv("SOURCE_DATE_EPOCH")
 	if seconds == "" {
@@ -142,7 +142,7 @@ func (r *release) pack(arch string) (names []string, err error) {
 		os.WriteFile(filepath.Join(r.out, names[1]), list, 0o644))
 }
 
-// checksums writes SHA256SUMS, as sha256sum -c reads it.
+// checksums writes SHA256SUMS in the format of sha256sum -c.
 func (r *release) checksums(names []string) error {
 	slices.Sort(names)
 	var sums bytes.Buffer

@@ -17,18 +17,18 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestTheSameCommitGivesTheSameRelease: in another folder, and at another time, with the worker as the program;
-// make release-check does so with all, and without a common cache.
+// TestTheSameCommitGivesTheSameRelease builds the worker in another folder and at another time. make release-check
+// builds all programs, without a common cache.
 func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short: nothing is built")
+		t.Skip("-short skips builds")
 	}
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skip("this is no checkout of git, which a release is made from")
+		t.Skip("a release needs a checkout of git")
 	}
 	var before map[string]string
 	for _, folder := range []string{"a", "another/and/longer"} {
@@ -60,7 +60,7 @@ func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 			}
 		}
 		if len(made) != 3 || len(before) != 3 {
-			t.Errorf("made %d files, then %d", len(before), len(made))
+			t.Errorf("%d files, then %d", len(before), len(made))
 		}
 	}
 }
@@ -117,7 +117,7 @@ func check(t *testing.T, r *release, made map[string]string) {
 		t.Errorf("notices of the worker: %.2000s", notices)
 	}
 	if bytes.Contains(files["worker"], []byte(r.root)) {
-		t.Error("the worker names the folder that it was built in")
+		t.Error("the worker contains the path of its build folder")
 	}
 }
 
@@ -138,7 +138,7 @@ func read(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// TestArchivesDependOnFilesAlone: not on their order.
+// TestArchivesDependOnFilesAlone: the order of the files has no effect.
 func TestArchivesDependOnFilesAlone(t *testing.T) {
 	files := []file{{"b", 0o755, []byte("x")}, {"a/c", 0o644, []byte("y")}}
 	at := time.Unix(1_700_000_000, 0)
@@ -150,6 +150,6 @@ func TestArchivesDependOnFilesAlone(t *testing.T) {
 	}
 	other, err := pack("f", at.Add(time.Hour), files)
 	if err != nil || bytes.Equal(one, other) {
-		t.Errorf("%v: another time makes no difference", err)
+		t.Errorf("%v: the timestamp has no effect", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"retake/internal/config"
-	"retake/internal/sys/tied"
+	"retake/internal/sys/pdeathsig"
 )
 
 // Process is a program that can be stopped and restarted repeatedly. Its methods are safe for concurrent use.
@@ -69,7 +69,7 @@ func (p *Process) StartWith(more ...string) error {
 		cmd.Stdout, cmd.Stderr = log, log
 	}
 	if err == nil {
-		err = tied.Start(cmd)
+		err = pdeathsig.Start(cmd)
 	}
 	if err != nil {
 		return fmt.Errorf("testbed: %s: %w", p.Name, err)

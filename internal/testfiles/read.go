@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// files are the read files, with one sentence for each unknown part.
+// files contains the test data, with one sentence for each unknown part.
 type files struct {
 	vectors  []Vector
 	lines    []Line
@@ -25,7 +25,7 @@ func (f *files) problem(format string, args ...any) {
 	}
 }
 
-// read reads the three parts from the folder other, as far as it has them, and the rest from our own.
+// read reads the three parts from the folder other if it has them, and otherwise from our folder.
 func read(own, other string) (*files, error) {
 	fields, err := known(own)
 	if err != nil {
@@ -41,7 +41,7 @@ func read(own, other string) (*files, error) {
 		}
 	}
 	if other != "" && replaced == 0 {
-		f.problem("%s=%s has none of vectors/, corpus/ and github/", Variable, other)
+		f.problem("%s=%s lacks vectors/, corpus/ and github/", Variable, other)
 	}
 	f.each(parts["vectors"], func(path string) bool {
 		return match("*.json", path) && f.readVectors(path, fields)
@@ -57,7 +57,7 @@ func read(own, other string) (*files, error) {
 		case filepath.Base(filepath.Dir(path)) == "webhooks" && match("*.json", path):
 			data := f.content(path)
 			if !json.Valid(data) {
-				f.problem("%s: no JSON", name(path))
+				f.problem("%s: not JSON", name(path))
 				return true
 			}
 			f.webhooks[filepath.Base(path)] = data
@@ -65,13 +65,13 @@ func read(own, other string) (*files, error) {
 		}
 		return match("LICENSE*", path)
 	})
-	if f.openAPI == "" { // the reference that both sides are held against, not a sample
+	if f.openAPI == "" { // a reference rather than a sample
 		f.openAPI = filepath.Join(own, "github", "github-openapi-subset.json")
 	}
 	return f, nil
 }
 
-// each offers every file below a folder to take; one that is not taken is unknown.
+// each passes every file below a folder to take, which returns false for an unknown file.
 func (f *files) each(dir string, take func(path string) bool) {
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !take(path) {
@@ -89,7 +89,7 @@ func match(pattern, path string) bool {
 	return ok
 }
 
-// name is short enough for a sentence, and still tells files apart.
+// name returns a short name that still distinguishes files.
 func name(path string) string {
 	return filepath.Join(filepath.Base(filepath.Dir(path)), filepath.Base(path))
 }
@@ -102,7 +102,7 @@ func (f *files) content(path string) []byte {
 	return data
 }
 
-// decode returns the vectors of a file that can be read at all.
+// decode returns the readable vectors of a file.
 func (f *files) decode(path string) (all []Vector) {
 	var file struct {
 		Seed    string            `json:"seed"`
@@ -138,15 +138,15 @@ func (f *files) readVectors(path string, fields map[string][]string) bool {
 	return true
 }
 
-// kind names a kind; the same word is another kind in another document.
+// kind names a kind. The same word in another document is a different kind.
 func (v Vector) kind() string { return v.Seed + " " + v.Kind }
 
 func (v Vector) shape() []string {
 	return append(shapeOf("input", v.Input), shapeOf("expected", v.Expected)...)
 }
 
-// compare reports the unknown parts of a vector's shape. It is false if a known field has another type, so that a
-// test would take it for something else.
+// compare reports the unknown parts of a vector's shape. It is false if a known field has another type, which a test
+// would misread.
 func (f *files) compare(kind string, shape, met []string) bool {
 	ok, reported := true, []string{}
 	for _, field := range shape {
@@ -161,7 +161,7 @@ func (f *files) compare(kind string, shape, met []string) bool {
 			f.problem("vectors of kind %s: unknown field %s", kind, path)
 			continue
 		}
-		f.problem("vectors of kind %s: unknown shape: %s is %s", kind, path, typ)
+		f.problem("vectors of kind %s: unknown shape, %s is %s", kind, path, typ)
 		ok = false
 	}
 	return ok

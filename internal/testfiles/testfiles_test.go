@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata/fields.txt anew")
+var update = flag.Bool("update", false, "rewrite testdata/fields.txt")
 
 const own = "testdata"
 
-// TestNothingUnknown fails once for each thing in the test data that no test knows.
+// TestNothingUnknown fails once for each unknown part of the test data.
 func TestNothingUnknown(t *testing.T) {
 	f := data(t)
 	for _, p := range f.problems {
@@ -68,9 +68,9 @@ var readerMeetsTheUnknownCases = []string{
 		"type string)",
 	"vectors/003.json: vector 11 cannot be read (json: cannot unmarshal string into Go value of type " +
 		"testfiles.Vector)",
-	"vectors of kind 003 exit_code: unknown shape: input.has_failures is string",
+	"vectors of kind 003 exit_code: unknown shape, input.has_failures is string",
 	"vectors of kind 003 exit_code: unknown field input.weather",
-	"vectors of kind 003 exit_code: unknown shape: expected is array",
+	"vectors of kind 003 exit_code: unknown shape, expected is array",
 	"vectors/003.json: unknown kind of vectors: 003 omen",
 	"vectors/005.json: unknown kind of vectors: 005 exit_code",
 	"vectors/006.json: not a list of vectors",
@@ -78,10 +78,10 @@ var readerMeetsTheUnknownCases = []string{
 	"corpus/more.jsonl: unknown field \"colour\" of a line",
 	"corpus/more.jsonl:4: cannot be read: unexpected end of JSON input",
 	"corpus/table.csv: no test reads such a file",
-	"webhooks/broken.json: no JSON",
+	"webhooks/broken.json: not JSON",
 }
 
-// TestReaderMeetsTheUnknown: each unknown thing is one problem that names it, however often it comes; the rest is read.
+// TestReaderMeetsTheUnknown: the reader reports each unknown part once by name, and reads the rest.
 func TestReaderMeetsTheUnknown(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "vectors/003.json", `{"seed": "003", "new": 1, "vectors": [
@@ -129,7 +129,7 @@ func TestReaderMeetsTheUnknown(t *testing.T) {
 		t.Errorf("read: %s", got)
 	}
 	if !strings.HasPrefix(f.openAPI, own) {
-		t.Errorf("%s: want our own files, because the folder lacks them", f.openAPI)
+		t.Errorf("%s: want the project's file, because the folder lacks it", f.openAPI)
 	}
 }
 

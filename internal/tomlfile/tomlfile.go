@@ -53,6 +53,9 @@ func (fs Faults) Error() string {
 // File is a document and the faults found in it.
 type File struct {
 	Values map[string]any // int64, float64, bool, string, []any, map[string]any; anything else is a date or time
+	// Before has the values that precede a syntax error. Values is empty then.
+	Before map[string]any
+
 	faults Faults
 	at     map[string]Position
 
@@ -64,7 +67,8 @@ func Parse(data []byte) *File {
 	f := &File{at: map[string]Position{}}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
 	syntax := func(line, col int, text string) *File {
-		f.Values, f.faults = nil, Faults{{Position: Position{max(line, 1), max(col, 1)}, Text: text}}
+		f.Before, f.Values = f.Values, nil
+		f.faults = Faults{{Position: Position{max(line, 1), max(col, 1)}, Text: text}}
 		return f
 	}
 	if len(data) > MaxBytes {

@@ -58,8 +58,15 @@ var kinds = []struct {
 	{KindCharges, false, func(a, b *fsm.VerdictMade) bool { return a.Verdict.Charges != b.Verdict.Charges }},
 	{KindCloses, false, func(a, b *fsm.VerdictMade) bool { return a.Verdict.Cools != b.Verdict.Cools }},
 	{KindAsks, false, func(a, b *fsm.VerdictMade) bool {
-		return !a.Verdict.Action.Again() && (a.Verdict.Ask != b.Verdict.Ask || a.Verdict.Reason != b.Verdict.Reason)
+		return !a.Verdict.Action.Again() && (asksElse(a.Verdict, b.Verdict) || a.Verdict.Reason != b.Verdict.Reason)
 	}},
+}
+
+// asksElse reports whether two verdicts ask a person different things. It compares only texts from policies, because
+// each version of Retake has different texts.
+func asksElse(a, b recovery.Verdict) bool {
+	topic := fsm.TopicOf(a)
+	return topic != fsm.TopicOf(b) || topic == recovery.TopicPolicy && a.Ask != b.Ask
 }
 
 // differs returns the first difference, or "" if the decisions are equal. Rows, counters and words may be others.

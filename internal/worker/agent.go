@@ -59,28 +59,43 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	m := &agentMonitor{
 		mask: a.mask, lease: lease,
 		onStep:  func(text string) { a.notify(step{stage: s.Name, text: text, quiet: true}) },
-		onUsage: func(u agent.Usage) { a.onUsage(a.usageWith(u)) },
+		onUsage: func(u agent.Usage) { a.onUsage(a.used.Plus(usageOf(s, u, true))) },
 	}
 	if err := m.start(uncancelled, s.Agent); err != nil {
 		return exit{err: err}
 	}
 	before := a.fingerprint()
-	a.onUsage(a.usageWith(agent.Usage{}))
 	c := a.command(s, f)
 	c.argv, c.env = a.agentCommand(s, model, c.env)
-	c.stdout, c.stderr = m.tap("stdout"), m.tap("stderr")
+	c.stdout, c.stderr, c.finished = m.tap("stdout"), m.tap("stderr"), m.linger.over
 	e := a.start(ctx, c)
+	if m.linger.stop() && e.timedOut { // it waited for something after its result
+		e.timedOut, e.lingered, e.code, e.signal = false, true, 0, ""
+	}
 	f.agent.outcome = m.close()
+	if e.lingered {
+		a.log.Warn("agent did not exit after its result; it was ended", zap.String("program", c.argv[0]))
+	}
 	if text := f.agent.outcome.LastWords(); s.Name == wire.StageCode && text != "" {
 		a.answer = text
 	}
 	if e.err == nil { // it ran, so it was paid for
-		a.used = a.usageWith(f.agent.outcome.Usage())
+		a.used = a.used.Plus(usageOf(s, f.agent.outcome.Usage(), true))
 		a.onUsage(a.used)
 	}
 	f.agent.httpStatus, f.agent.exitMeaning = agent.ExitStatus(s.Agent, e.code)
 	if e.ok() {
 		f.noSuccess = f.agent.outcome.Contradiction(0, a.work(s.Name, before))
+		if s.Agent.EndsWith == "" && !e.stderr.blank() { // its words may be there
+			f.noSuccess = strings.TrimSuffix(f.noSuccess, ", and "+agent.Silent)
+		}
+		if f.noSuccess == "" {
+			words := []string{f.agent.outcome.Answer}
+			if s.Agent.EndsWith == "" {
+				words = e.lastWords()
+			}
+			f.noSuccess = stoppedAtLimit(words...)
+		}
 	}
 	return e
 }
@@ -146,13 +161,7 @@ func (a *attempt) writePrompt(s wire.StagePlan) error {
 	return a.folder.write(promptFile, 0o644, []byte(agent.Prompt(a.task(s), agent.DefaultPrompt)))
 }
 
-// usageWith returns the usage of the attempt including a running invocation. An invocation is at least one paid call.
-func (a *attempt) usageWith(u agent.Usage) agent.Usage {
-	u.PaidCalls = max(u.PaidCalls, 1)
-	return a.used.Plus(u)
-}
-
-// onWire returns nil for an attempt without agents.
+// onWire returns nil for an attempt that used nothing.
 func onWire(u agent.Usage) *wire.Usage {
 	if u == (agent.Usage{}) {
 		return nil
@@ -160,8 +169,8 @@ func onWire(u agent.Usage) *wire.Usage {
 	return &wire.Usage{Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits)}
 }
 
-// addEvidence adds the agent's own account of its failure to a report. The last error may be one that the agent was
-// still trying to overcome.
+// addEvidence adds the agent's own account of its failure to a report. The agent may have recovered from its last
+// error.
 func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	e.Tool, e.Provider, e.HTTPStatus = r.profile.Name, r.provider, r.httpStatus
 	if r.exitMeaning != "" {
@@ -189,11 +198,11 @@ func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 		e.Message += ": " + text
 	}
 	if e.HTTPStatus == 401 && len(r.profile.Keys) > 0 {
-		e.Message += " (its key is looked for in " + strings.Join(r.profile.Keys, ", ") + ")"
+		e.Message += " (expected its key in " + strings.Join(r.profile.Keys, ", ") + ")"
 	}
 }
 
-// cutMark is the beginning of a tail whose older bytes were cut.
+// cutMark matches the beginning of a truncated tail.
 var cutMark = regexp.MustCompile(`^…\[[0-9]+ bytes cut\]…`)
 
 // withoutQuotes removes text that the agent only quoted from a tail. The container's log has all of it.
@@ -267,6 +276,7 @@ func (a *attempt) start(ctx context.Context, c command) exit {
 	case <-time.After(recheckAfter):
 		return a.run.run(ctx, c)
 	case <-ctx.Done():
-		return exit{stopped: true}
+		e.stopped = true
+		return e
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// agentPlan is a plan whose CODE is an agent.
+// agentPlan returns a plan with an agent as CODE.
 func agentPlan(t *testing.T, name string, more func(*agent.Stage)) *wire.Plan {
 	t.Helper()
 	p := testPlan(t)
@@ -85,7 +85,7 @@ func TestAgentStage(t *testing.T) {
 			t.Error("its file is not there")
 		}
 		if r.runs[1].stdout != nil {
-			t.Error("a program that is no agent is listened to")
+			t.Error("the output of an ordinary program is read as an agent's")
 		}
 		want := wire.Usage{Tokens: 200, CostUSD: 0.25, PaidCalls: 1}
 		if res := bus.only(t).(*wire.WorkerResult); res.Usage == nil || *res.Usage != want {
@@ -169,13 +169,13 @@ func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	}
 	long := strings.Repeat("word ", 2000)
 	for name, row := range map[string]struct {
-		first, second string // what the two runs of CODE print
+		first, second string // output of the two runs of CODE
 		want          string
 	}{
 		"its last":      {says("I tried."), says("Mended the parser."), "Mended the parser."},
 		"empty at last": {says("Mended the parser."), says(" \n"), "Mended the parser."},
 		"masked":        {says("x"), says("\x1b[1mthe key\x1b[0m is bus-password\n"), "the key is [REDACTED]"},
-		"none":          {"", "", ""},
+		"none":          {says(""), says(""), ""},
 		"long":          {says("x"), says(long), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,8 +216,8 @@ func TestValidateFirstTellsTheAgent(t *testing.T) {
 			t.Fatalf("exit %d after %d runs", code, len(r.runs))
 		}
 		for _, want := range []string{
-			"The work in the working directory is not accepted as it stands. Mend it",
-			"> some trouble", "then the base branch was merged into it",
+			"The work in the working directory was not accepted. Repair it",
+			"> some trouble", "before the base branch was merged into it",
 		} {
 			if prompt := r.runs[1].argv[2]; !strings.Contains(prompt, want) || strings.Contains(prompt, "round 0") {
 				t.Errorf("no %q in\n%s", want, prompt)
@@ -241,7 +241,7 @@ func TestRejectionOfACleanContainerIsTold(t *testing.T) {
 			t.Fatalf("exit %d after %d runs", code, len(r.runs))
 		}
 		for _, want := range []string{
-			"is not accepted as it stands. Mend it", "> VALIDATE: make returned exit code 2",
+			"was not accepted. Repair it", "> VALIDATE: make returned exit code 2",
 			"> --- FAIL: TestParse", "> make: *** [test] Error 1",
 		} {
 			if prompt := r.runs[0].argv[2]; !strings.Contains(prompt, want) {
@@ -261,7 +261,7 @@ func TestRejectionOfACleanContainerIsTold(t *testing.T) {
 	})
 }
 
-// TestAgentThatIsMissing is no paid call, and is looked for once more.
+// TestAgentThatIsMissing checks that a missing agent costs no paid call and gets a second try.
 func TestAgentThatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "codex", nil)

@@ -34,7 +34,7 @@ func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 					bus.set(func() {
 						if g := peek(l.pool, "model.anthropic"); g.Why != budget.WhyCooldown ||
 							g.Wait != 29*time.Second {
-							t.Errorf("the guard was not told: %+v, %q", g, l.said)
+							t.Errorf("the guard did not learn of the limit: %+v, %q", g, l.said)
 						}
 					})
 					prints(claudeWork, claudeWell)(c)
@@ -90,7 +90,7 @@ func TestAgentWaitsForItsLease(t *testing.T) {
 						return h.State.Progress != nil &&
 							h.State.Progress.Step == "waiting for model.anthropic: cooldown"
 					}) {
-						t.Error("nobody was told what it waits for")
+						t.Error("the wait is not reported")
 					}
 					return
 				}

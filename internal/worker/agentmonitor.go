@@ -28,6 +28,7 @@ type agentMonitor struct {
 	done       chan struct{} // closed when the agent has ended
 	publishing sync.WaitGroup
 	taps       map[string]*streamTap // by stream
+	linger     *linger
 
 	mu       sync.Mutex // guards the fields below, since two goroutines copy the streams
 	out      agent.Outcome
@@ -39,6 +40,7 @@ type agentMonitor struct {
 // start begins to read the streams that the agent's profile names.
 func (m *agentMonitor) start(ctx context.Context, a *wire.PlanAgent) error {
 	m.wake, m.done, m.taps = make(chan struct{}, 1), make(chan struct{}), map[string]*streamTap{}
+	m.linger, m.out.EndsWith = newLinger(duration(a.ExitSeconds, 0)), a.EndsWith
 	for _, stream := range a.Streams {
 		r, err := agent.NewReader(a.Format)
 		if err != nil {
@@ -50,12 +52,12 @@ func (m *agentMonitor) start(ctx context.Context, a *wire.PlanAgent) error {
 	return nil
 }
 
-// tap returns the writer for a stream, or nil if the stream is not read.
+// tap returns the writer for a stream.
 func (m *agentMonitor) tap(stream string) io.Writer {
 	if t, ok := m.taps[stream]; ok {
 		return t
 	}
-	return nil
+	return activity{m.linger}
 }
 
 // streamTap reads one stream.
@@ -67,6 +69,7 @@ type streamTap struct {
 // Write never fails and never waits for the bus.
 func (t *streamTap) Write(p []byte) (int, error) {
 	t.monitor.record(t.reader.Write(p))
+	t.monitor.linger.wrote(t)
 	return len(p), nil
 }
 

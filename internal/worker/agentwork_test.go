@@ -18,33 +18,33 @@ const denied = `{"type":"result","subtype":"success","is_error":false,"result":"
 var exitsWithZero = map[string]struct {
 	agent   string
 	lines   []string
-	changes string // file that it writes; empty: none
-	want    string // reason; empty: a success
+	changes string // file that it writes, if any
+	want    string // reason, or "" for a success
 	status  int
 }{
 	"an error in the JSON only":    {"qwen", []string{qwen429}, "parser.go", "rate_limited", 429},
-	"an empty answer":              {"pi", []string{`{"type":"agent_end","messages":[]}`}, "", "no_progress", 0},
+	"an empty answer":              {"pi", []string{`{"type":"agent_end","messages":[]}`}, "", "unknown", 0},
 	"an empty answer and a change": {"pi", []string{`{"type":"agent_end","messages":[]}`}, "parser.go", "", 0},
 	"an empty answer and a session": {
 		"pi",
 		[]string{`{"type":"agent_end","messages":[]}`},
 		".pi/sessions/1.jsonl",
-		"no_progress", 0,
+		"unknown", 0,
 	},
 	"an empty answer and a log": {
 		"pi",
 		[]string{`{"type":"agent_end","messages":[]}`},
 		"build.log",
-		"no_progress", 0,
+		"unknown", 0,
 	},
-	"nothing at all": {"continue", nil, "", "no_progress", 0},
-	"nothing but a title": {
+	"nothing at all": {"continue", nil, "", "unknown", 0},
+	"only a title": {
 		"gemini",
 		[]string{"\x1b]0;agent\a\x1b[?25l\x1b[2K\x1b[?25h"},
-		".gemini/tmp/x", "no_progress", 0,
+		".gemini/tmp/x", "unknown", 0,
 	},
-	"cut, but something was changed": {"opencode", nil, "parser.go", "", 0},
-	"cut, and only its database":     {"opencode", nil, ".opencode/opencode.db", "no_progress", 0},
+	"cut, but something was changed": {"opencode", nil, "parser.go", "unknown", 0},
+	"cut, and only its database":     {"opencode", nil, ".opencode/opencode.db", "unknown", 0},
 	"denied":                         {"claude-code", []string{denied}, "", "needs_human", 0},
 	"denied, but something changed":  {"claude-code", []string{denied}, "parser.go", "", 0},
 	"well":                           {"claude-code", []string{claudeWell}, "", "", 0},
@@ -116,7 +116,8 @@ func writeFile(t *testing.T, p *wire.Plan, name, text string) {
 	}
 }
 
-// TestFingerprint: it covers the work, but neither an agent's own files nor ignored ones, unless the base has them.
+// TestFingerprint checks that a fingerprint covers the work. It omits an agent's own files and ignored files, unless
+// the base has them.
 func TestFingerprint(t *testing.T) {
 	p := testPlan(t)
 	p.StatePaths, p.Tracked = []string{".crush"}, []string{".crush/shared.json", "kept.log"}

@@ -15,7 +15,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// travels makes the plan's checkout one that is sent: the workdir is empty, and the bus has a README.md.
+// travels makes the plan's checkout travel. The workdir is empty, and the bus has a README.md.
 func (w *world) travels(every float64) {
 	w.t.Helper()
 	cred, err := w.bus.AuthorizeCheckout(w.t.Context(), w.plan.WorkerID)
@@ -119,7 +119,7 @@ func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	}
 	select {
 	case code := <-done:
-		t.Fatalf("exit %d while nobody has the work\n%s", code, w.err)
+		t.Fatalf("exit %d before the work was stored\n%s", code, w.err)
 	case <-time.After(time.Second):
 	}
 	w.startBus()
@@ -162,7 +162,7 @@ func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestWholeCheckoutThatIsOnlyRead: an attempt that only validates sends no checkpoint.
+// TestWholeCheckoutThatIsOnlyRead checks that an attempt with only validation sends no checkpoint.
 func TestWholeCheckoutThatIsOnlyRead(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0)

@@ -97,5 +97,5 @@ func (w *worker) onSync(s wire.SyncRequired) {
 		log.Warn("cannot tell the agent that its checkout is behind", zap.Error(err))
 		return
 	}
-	log.Info("told the agent that its checkout is behind")
+	log.Info("wrote for the agent that its checkout is behind")
 }

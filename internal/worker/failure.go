@@ -28,12 +28,15 @@ const (
 	failedCheckpoint              // the work could not be transferred
 )
 
+const noCallsLeft = "all paid calls of the task are used up (recovery.paid_call_budget)"
+
 // failure is the reason why an attempt failed.
 type failure struct {
 	kind        kind
 	stage       string
 	number      int // of this run of the stage, from 1
 	command     []string
+	plan        *wire.StagePlan // of the stage, or nil
 	exit        exit
 	err         error  // of failedNoProgram, failedStart and failedPanic
 	question    string // of failedQuestion
@@ -42,6 +45,7 @@ type failure struct {
 	agent       *agentRun     // the agent's output, or nil
 	closedModel string        // resource of failedClosedModel
 	wait        time.Duration // of failedClosedModel
+	unlent      bool          // the lease socket refused the program, because the task has used up its paid calls
 	log         string        // end of the program's log file, not yet redacted
 }
 
@@ -67,8 +71,10 @@ func (a *attempt) summary(f *failure) string {
 	case failedNoSuccess:
 		return fmt.Sprintf("%s: %s: %s", f.stage, program, f.noSuccess)
 	case failedNoCalls:
-		return fmt.Sprintf("%s: %s was not started: all paid calls of the task are made (recovery.paid_call_budget)",
-			f.stage, program)
+		if f.unlent {
+			return fmt.Sprintf("%s: %s got no lease: %s", f.stage, program, noCallsLeft)
+		}
+		return fmt.Sprintf("%s: %s was not started: %s", f.stage, program, noCallsLeft)
 	case failedClosedModel:
 		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel,
 			f.wait.Round(time.Second))

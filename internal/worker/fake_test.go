@@ -33,7 +33,7 @@ type fakeBus struct {
 	listener Listener
 	closed   bool
 	returns  uint64                                       // number of reconnections
-	budget   func(wire.Payload) (wire.BudgetGrant, error) // nil: no answer
+	budget   func(wire.Payload) (wire.BudgetGrant, error) // nil means no answer
 }
 
 func newFakeBus() *fakeBus {
@@ -197,6 +197,9 @@ func (r *fakeRunner) run(ctx context.Context, c command) exit {
 	r.runs = append(r.runs, c)
 	if r.onRun != nil {
 		r.onRun(c)
+	}
+	if len(r.script) == 0 || r.script[0].err == nil {
+		c.runs()
 	}
 	if len(r.script) == 0 {
 		<-ctx.Done()

@@ -42,7 +42,7 @@ func beInit() int {
 		}
 		left, err := filepath.Glob("/proc/[0-9]*") // zombies, too
 		if err != nil || len(left) != 1 {
-			fmt.Printf("%s: left in the namespace: %v (%v), want PID 1 alone\n", name, left, err)
+			fmt.Printf("%s: left in the namespace: %v (%v), want only PID 1\n", name, left, err)
 			return 1
 		}
 	}

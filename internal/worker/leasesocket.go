@@ -10,8 +10,10 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"retake/internal/agent"
 	"retake/internal/budget"
 	"retake/internal/bus/wire"
 
@@ -32,6 +34,10 @@ type leaseSocket struct {
 	dir      string
 	listener net.Listener
 	slots    chan struct{} // one for each connection
+	mayLend  bool          // false if a lease would exceed the task's paid calls
+	onLent   func()        // called for each lease
+
+	lent, refused atomic.Bool
 
 	ctx     context.Context // ends the connections
 	cancel  context.CancelFunc
@@ -55,7 +61,7 @@ type leaseAnswer struct {
 
 // listenLeaseSocket listens in a new directory that only this user can enter, below the first suitable one of the given
 // directories.
-func listenLeaseSocket(c *leaseClient, below ...string) (*leaseSocket, error) {
+func listenLeaseSocket(c *leaseClient, mayLend bool, onLent func(), below ...string) (*leaseSocket, error) {
 	var errs error
 	for _, parent := range below {
 		dir, err := os.MkdirTemp(parent, "budget-")
@@ -68,20 +74,26 @@ func listenLeaseSocket(c *leaseClient, below ...string) (*leaseSocket, error) {
 			errs = errors.Join(errs, err, os.RemoveAll(dir))
 			continue
 		}
-		s := &leaseSocket{leases: c, dir: dir, listener: l, slots: make(chan struct{}, maxLeaseConns)}
+		s := &leaseSocket{
+			leases: c, dir: dir, listener: l, slots: make(chan struct{}, maxLeaseConns), mayLend: mayLend,
+			onLent: onLent,
+		}
 		s.ctx, s.cancel = context.WithCancel(context.Background())
 		s.running.Go(s.accept)
 		return s, nil
 	}
-	return nil, fmt.Errorf("worker: no place for a socket: %w", errs)
+	return nil, fmt.Errorf("worker: no directory for a socket: %w", errs)
 }
 
 // openLeaseSocket opens the socket of a stage. The stage can run without it.
-func (a *attempt) openLeaseSocket() *leaseSocket {
+func (a *attempt) openLeaseSocket(s wire.StagePlan) *leaseSocket {
 	if !a.offersLeases {
 		return nil
 	}
-	socket, err := listenLeaseSocket(a.leases, os.TempDir(), filepath.Join(a.plan.Workdir, folderName))
+	mayLend := pays(s, false) || !pays(s, true) || a.mayPay()
+	used := a.used.Plus(usageOf(s, agent.Usage{}, true)) // clients ask in other goroutines
+	socket, err := listenLeaseSocket(a.leases, mayLend, func() { a.onUsage(used) }, os.TempDir(),
+		filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
 		a.log.Warn("cannot open lease socket for stage", zap.Error(err))
 	}
@@ -95,6 +107,12 @@ func (s *leaseSocket) socket() string {
 	}
 	return s.listener.Addr().String()
 }
+
+// hasLent reports whether a program of the stage got a lease.
+func (s *leaseSocket) hasLent() bool { return s != nil && s.lent.Load() }
+
+// hasRefused reports whether the socket refused a lease because the task has used up its paid calls.
+func (s *leaseSocket) hasRefused() bool { return s != nil && s.refused.Load() }
 
 // close closes the connections and waits for them. Then it releases the leases that the stage still holds.
 func (s *leaseSocket) close(ctx context.Context) {
@@ -171,7 +189,16 @@ func (s *leaseSocket) handle(ctx context.Context, line []byte) leaseAnswer {
 		if err := budget.CheckResource(q.Resource); err != nil {
 			return leaseAnswer{Error: err.Error()}
 		}
-		return leaseAnswer{BudgetGrant: s.acquire(ctx, q.Resource, duration(q.PatienceSeconds, 0))}
+		if !s.mayLend {
+			s.refused.Store(true)
+			return leaseAnswer{Error: noCallsLeft}
+		}
+		g := s.acquire(ctx, q.Resource, duration(q.PatienceSeconds, 0))
+		if g.GrantID != "" {
+			s.lent.Store(true)
+			s.onLent()
+		}
+		return leaseAnswer{BudgetGrant: g}
 	case wire.BudgetOpRelease:
 		if q.GrantID == "" {
 			return leaseAnswer{Error: "grant_id: missing"}

@@ -26,7 +26,7 @@ func testLeaseSocket(t *testing.T, bus *fakeBus) *leaseSocket {
 	t.Helper()
 	p := testPlan(t)
 	p.Budget = &wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 0.02, CooldownSeconds: 3600}
-	d, err := listenLeaseSocket(newLeaseClient(p, bus, zap.NewNop()), "/no/such/place", t.TempDir())
+	d, err := listenLeaseSocket(newLeaseClient(p, bus, zap.NewNop()), true, func() {}, "/no/such/place", t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestLeaseSocket(t *testing.T) {
 	began := time.Now()
 	if a := ask(`{"op":"acquire","resource":"model.x","patience_seconds":20}`); a.Why != budget.WhyCooldown ||
 		a.WaitSeconds < 599 || time.Since(began) > 10*time.Second {
-		t.Errorf("a cooldown beyond anybody's patience is said at once: %+v after %s", a, time.Since(began))
+		t.Errorf("a long cooldown is not answered at once: %+v after %s", a, time.Since(began))
 	}
 	if a := ask(`{"op":"acquire"}`); a.GrantID == "" { // model.default is open
 		t.Errorf("%+v", a)
@@ -131,7 +131,7 @@ func TestLeaseSocketSaysWhatIsWrong(t *testing.T) {
 		}
 	}
 	if a := ask(`{"op":"release","grant_id":"of somebody else"}`); a.Error != "" {
-		t.Errorf("what is not held needs no release: %+v", a)
+		t.Errorf("the release of another program's grant failed: %+v", a)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestLeaseSocketAfterAStage(t *testing.T) {
 }
 
 func TestNoLeaseSocket(t *testing.T) {
-	if _, err := listenLeaseSocket(newLeaseClient(testPlan(t), newFakeBus(), zap.NewNop()), "/no/such/place",
+	if _, err := listenLeaseSocket(newLeaseClient(testPlan(t), newFakeBus(), zap.NewNop()), true, nil, "/no/such/place",
 		"/nor/this"); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}

@@ -60,7 +60,7 @@ func TestMasksOfTheAgent(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	if got := masked(m, wire.StageValidate, "--- FAIL: TestParser\n", 1000); got != "--- FAIL: TestParser\n" {
-		t.Errorf("an agent hid what VALIDATE says: %q", got)
+		t.Errorf("an agent hid output of VALIDATE: %q", got)
 	}
 }
 

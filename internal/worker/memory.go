@@ -127,13 +127,16 @@ func shortageBetween(before, after memory) *shortage {
 	return &shortage{after.kills - before.kills, after.limit, after.peak}
 }
 
+// memorySize formats a number of bytes.
+func memorySize(n uint64) string { return units.BytesSize(float64(n)) }
+
 // String formats the evidence for the report and the classifier.
 func (s shortage) String() string {
 	size := func(n uint64, none string) string {
 		if n == 0 {
 			return none
 		}
-		return units.BytesSize(float64(n))
+		return memorySize(n)
 	}
 	processes := "1 process"
 	if s.kills > 1 {

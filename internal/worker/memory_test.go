@@ -74,7 +74,7 @@ func TestReadMemory(t *testing.T) {
 
 func TestShortage(t *testing.T) {
 	if s := shortageBetween(memory{kills: 3}, memory{kills: 3, peak: 50}); s != nil {
-		t.Errorf("the limit was met, but nothing killed: %+v", s)
+		t.Errorf("the limit was reached without a kill: %+v", s)
 	}
 	s := shortageBetween(memory{kills: 1}, memory{kills: 2, limit: 64 << 20, peak: 64 << 20})
 	if got := s.String(); got != "out of memory: the kernel killed 1 process (limit 64MiB, peak 64MiB)" {
@@ -100,7 +100,7 @@ func TestOutOfMemoryIsSaid(t *testing.T) {
 			"oom_killed",
 			wire.StageCode,
 		},
-		"agent's shell says so":     {[]exit{{code: 137, shortage: killed}}, "oom_killed", wire.StageCode},
+		"agent's shell reports it":  {[]exit{{code: 137, shortage: killed}}, "oom_killed", wire.StageCode},
 		"agent killed, no evidence": {[]exit{{code: 137, signal: "SIGKILL"}}, unknown, wire.StageCode},
 		"agent failed otherwise":    {[]exit{{code: 1, shortage: killed}}, unknown, wire.StageCode},
 		"agent killed by its timeout": {

@@ -53,17 +53,17 @@ func TestWholeNothingDone(t *testing.T) {
 	for name, row := range map[string]struct {
 		leaves map[string]string
 		out    string
-		want   string // reason; empty: success
+		want   string // reason, or "" for a success
 		log    string // in the report
 	}{
 		"only its database": {
 			map[string]string{".novel/session.db": "x", ".opencode/opencode.db": "x"},
 			control,
-			"no_progress", "",
+			"unknown", "",
 		},
-		"only another's folder":  {map[string]string{".crush/crush.db": "x"}, control, "no_progress", ""},
-		"only ignored files":     {map[string]string{"build/out.o": "x", "trace.tmp": "x"}, "", "no_progress", ""},
-		"only control sequences": {nil, control, "no_progress", ""},
+		"only another's folder":  {map[string]string{".crush/crush.db": "x"}, control, "unknown", ""},
+		"only ignored files":     {map[string]string{"build/out.o": "x", "trace.tmp": "x"}, "", "unknown", ""},
+		"only control sequences": {nil, control, "unknown", ""},
 		"a 401 in its log": {
 			map[string]string{"~/.novel/logs/today/run.log": log401},
 			control, "auth_error",
@@ -113,7 +113,7 @@ var runsWithoutWork = map[string]struct {
 	leaves    map[string]string
 	unchanged bool
 	script    bool
-	want      string // reason; empty: a success
+	want      string // reason, or "" for a success
 	cause     string // in the report
 }{
 	"a key": {
@@ -139,14 +139,14 @@ var runsWithoutWork = map[string]struct {
 		"No change is needed: the function already handles connection refused.\n", "", nil,
 		true, false, "no_progress", "No change is needed",
 	},
-	"a silent script":        {"", "", nil, true, true, "no_progress", "changed nothing"},
+	"a silent script":        {"", "", nil, true, true, "unknown", "changed nothing"},
 	"an error, and work":     {"", cutStream, map[string]string{"parser.go": "x"}, true, false, "", ""},
 	"work from before":       {"", cutStream, nil, false, true, "", ""},
 	"an answer, work before": {"It is done.\n", cutStream, nil, false, false, "", ""},
 }
 
-// TestWholeNoWorkAtAll: without earlier work, an agent that prints an error and returns 0 fails in its stage, and its
-// output is the cause. A script around an agent counts as one. With work from before, validation decides.
+// TestWholeNoWorkAtAll checks an agent that prints an error and returns 0. Without earlier work it fails in its stage,
+// and its output is the cause. With earlier work, validation decides. A script around an agent counts as an agent.
 func TestWholeNoWorkAtAll(t *testing.T) {
 	for name, row := range runsWithoutWork {
 		t.Run(name, func(t *testing.T) {

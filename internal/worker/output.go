@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"retake/internal/bus/wire"
+	"retake/internal/recovery/plaintext"
 	"retake/internal/secrets/redact"
 )
 
@@ -94,6 +95,11 @@ func (t tail) text(limit int) string {
 		s = fmt.Sprintf("…[%d bytes cut]…%s", dropped, s) // in the format of wire.CutTail, which adds to it
 	}
 	return wire.CutTail(s, limit)
+}
+
+// blank reports whether there was no output, apart from control sequences and space.
+func (t tail) blank() bool {
+	return t.dropped == 0 && strings.TrimSpace(plaintext.Clean(string(t.kept))) == ""
 }
 
 // firstBytes returns the first limit bytes of s, cut at a UTF-8 boundary and marked if cut.

@@ -32,7 +32,7 @@ func TestPauseWaitsForTheStagesEnd(t *testing.T) {
 		began := time.Now()
 		done := paused(t, p, bus, r)
 		if len(r.runs) != 1 {
-			t.Fatalf("%d stages ran, want the one that was under way", len(r.runs))
+			t.Fatalf("%d stages ran, want only the running one", len(r.runs))
 		}
 		if h := bus.worker().Alive(); h.State.Stage != wire.StageValidate || h.State.Progress.Step != wire.StepPaused {
 			t.Errorf("%+v", h.State)
@@ -68,7 +68,7 @@ func TestWatchdogGoesOnAfterAPause(t *testing.T) {
 			t.Errorf("exit %d", code)
 		}
 		if took := time.Since(began) - 10*time.Hour; took < time.Hour || took > time.Hour+10*time.Second {
-			t.Errorf("lived for %s besides the pause, want an hour", took)
+			t.Errorf("lived for %s in addition to the pause, want an hour", took)
 		}
 		if e := bus.onlyError(t); e.Stage != wire.StageValidate || e.ErrorType != "timeout" {
 			t.Errorf("%+v", e)
@@ -111,7 +111,7 @@ func TestPauseBeforeAFixRound(t *testing.T) {
 			t.Errorf("%d stages, %+v", len(r.runs), h.State)
 		}
 		if !strings.Contains(readFile(t, p, failureText), "make test") {
-			t.Error("what the agent is told is not there yet")
+			t.Error("the agent's instructions are missing")
 		}
 		bus.worker().Control(&wire.Resume{})
 		if code := <-done; code != ExitResult || len(r.runs) != 4 {
@@ -149,7 +149,7 @@ func TestSyncRequiredReachesTheAgent(t *testing.T) {
 			got.MainSHAExpected != "abc123" || got.Policy.MaxCommitsBehind != 20 {
 			t.Errorf("%+v, %v", got, err)
 		}
-		if code := <-done; code != ExitResult || len(r.runs) != 2 { // its work goes on
+		if code := <-done; code != ExitResult || len(r.runs) != 2 { // it continues
 			t.Errorf("exit %d, %d stages", code, len(r.runs))
 		}
 	})

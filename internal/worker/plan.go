@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,8 +41,8 @@ const planPatience = 30 * time.Second
 // FromStdin is the name of a plan on standard input.
 const FromStdin = "-"
 
-// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. If only that fails, the plan is
-// still usable and removeErr says why.
+// loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. If that fails, the plan is
+// still usable, and removeErr has the cause.
 func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err error) {
 	name, remove := o.PlanFile, func() error { return removePlan(o.PlanFile) }
 	var data []byte
@@ -77,7 +78,7 @@ func readPlanFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, planMax+1))
 }
 
-// readInput reads to the end, or gives up after patience. The read then continues in a goroutine whose result is
+// readInput reads to the end, or gives up after patience. The read then continues in a goroutine, and its result is
 // ignored.
 func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]byte, error) {
 	type answer struct {
@@ -143,7 +144,8 @@ func complete(p *wire.Plan) error {
 	wrong(len(p.Stages) == 0, "stages: none, want at least one")
 	if c := p.Checkout; c != nil {
 		var d checkpoint.Digest
-		wrong(d.UnmarshalText([]byte(c.Manifest)) != nil, "checkout.manifest: %q is no name of a chunk", c.Manifest)
+		wrong(d.UnmarshalText([]byte(c.Manifest)) != nil,
+			"checkout.manifest: %q is not the name of a chunk", c.Manifest)
 		wrong(c.CheckpointSeconds < 0, "checkout.checkpoint_seconds: %v, want at least 0", c.CheckpointSeconds)
 	}
 	_, err := worktree.Compile(p.StatePaths)
@@ -153,6 +155,8 @@ func complete(p *wire.Plan) error {
 		wrong(len(s.Run) == 0 || s.Run[0] == "", "stages[%d].run: empty, want an argument vector", i)
 		wrong(s.Resource != "" && budget.CheckResource(s.Resource) != nil, "stages[%d].resource: %v", i,
 			budget.CheckResource(s.Resource))
+		wrong(!slices.Contains([]string{"", wire.PaidAuto, wire.PaidAlways, wire.PaidNever}, s.Paid),
+			"stages[%d].paid: %q, want auto, always or never", i, s.Paid)
 		if s.Agent != nil {
 			_, err := agent.NewReader(s.Agent.Format)
 			wrong(err != nil, "stages[%d].agent.format: %v", i, err)

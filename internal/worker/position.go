@@ -17,7 +17,7 @@ type position struct {
 	step        step
 	since       time.Time
 	lastErrorID *string
-	usage       *wire.Usage // nil unless an agent ran
+	usage       *wire.Usage // nil while it is zero
 }
 
 func newPosition(p *wire.Plan) *position {
@@ -36,7 +36,15 @@ func (p *position) set(to step) {
 func (p *position) setUsage(u agent.Usage) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.usage = onWire(u)
+	now := onWire(u)
+	if now == nil {
+		return
+	}
+	if was := p.usage; was != nil { // the start of a program and its first event or lease may race
+		now.Tokens, now.CostUSD = max(now.Tokens, was.Tokens), max(now.CostUSD, was.CostUSD)
+		now.PaidCalls, now.CacheHits = max(now.PaidCalls, was.PaidCalls), max(now.CacheHits, was.CacheHits)
+	}
+	p.usage = now
 }
 
 func (p *position) heartbeat() wire.Heartbeat {

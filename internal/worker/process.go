@@ -43,6 +43,16 @@ type command struct {
 	stage   string
 
 	stdout, stderr io.Writer // receive the streams unredacted; may be nil
+
+	started  func()          // called as soon as the program runs; may be nil
+	finished <-chan struct{} // closed if the program has finished but does not exit; may be nil
+}
+
+// runs reports that the program has started.
+func (c *command) runs() {
+	if c.started != nil {
+		c.started()
+	}
 }
 
 // exit is the result of a run.
@@ -52,9 +62,12 @@ type exit struct {
 	signal   string
 	timedOut bool
 	stopped  bool      // the context ended it
+	lingered bool      // it had finished and was ended because it did not exit; code and signal are then empty
 	shortage *shortage // evidence of a lack of memory, or nil
 	stdout   tail
 	stderr   tail
+	outAt    time.Time // of the last output, by stream
+	errAt    time.Time
 	took     time.Duration
 }
 
@@ -66,9 +79,10 @@ func (e exit) failedByItself() bool {
 	return e.err == nil && e.code != 0 && e.signal == "" && !e.timedOut && !e.stopped
 }
 
-// outOfMemory reports whether a stage's program failed for lack of memory. The kernel's count says that something was
-// killed. It was the program if that died of SIGKILL or returned 137. VALIDATE runs compilers and tests, which die in
-// its place. An agent may have continued after the death of one of its commands, so CODE needs the stronger evidence.
+// outOfMemory reports whether a stage's program failed for lack of memory. The kernel's count shows that a process was
+// killed. It was the program if the program died of SIGKILL or returned 137. VALIDATE runs compilers and tests, and a
+// kill hits them first. An agent may have continued after the death of one of its commands, so CODE needs the stronger
+// evidence.
 func (e exit) outOfMemory(stage string) bool {
 	if e.shortage == nil || e.err != nil || e.code == 0 || e.timedOut || e.stopped {
 		return false
@@ -106,6 +120,7 @@ func (p *processRunner) run(ctx context.Context, c command) exit {
 	errs.begin()
 	e := exit{err: err}
 	if err == nil {
+		c.runs()
 		var grace time.Duration
 		e, grace = p.await(ctx, c, pid, ended)
 		p.sweep(min(leftoverGrace, grace))
@@ -114,6 +129,7 @@ func (p *processRunner) run(ctx context.Context, c command) exit {
 		e.shortage = shortageBetween(before, after)
 	}
 	e.stdout, e.stderr = out.end(), errs.end()
+	e.outAt, e.errAt = out.last, errs.last
 	e.took = time.Since(began)
 	return e
 }
@@ -156,6 +172,10 @@ func (p *processRunner) await(ctx context.Context, c command, pid int,
 	select {
 	case s := <-ended:
 		return e.with(s), grace
+	case <-c.finished:
+		e.lingered = true
+		p.end(pid, ended, grace)
+		return e, grace
 	case <-deadline:
 		e.timedOut = true
 	case <-ctx.Done():
@@ -212,8 +232,8 @@ func (p *processRunner) sweep(grace time.Duration) {
 	}
 }
 
-// childlessWithin waits until no child is left. It calls again after every child that ended and every 20 ms, because a
-// fork between listing and signal would go unnoticed.
+// childlessWithin waits for the end of all children. It calls again after every child that ended and every 20 ms,
+// because a fork between listing and signal would go unnoticed.
 func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -242,6 +262,7 @@ type capture struct {
 	lines       *maskLines
 	listener    io.Writer // may be nil
 	done        chan struct{}
+	last        time.Time // of output; read it after end
 }
 
 func newCapture(m *masks, onward, listener io.Writer) (*capture, error) {
@@ -265,9 +286,20 @@ func (c *capture) begin() {
 		if c.listener != nil {
 			to = io.MultiWriter(c.lines, c.listener)
 		}
-		_, _ = io.Copy(to, c.read) // until EOF, or the deadline of end
+		_, _ = io.Copy(stamped{to, &c.last}, c.read) // until EOF, or the deadline of end
 		c.lines.Flush()
 	}()
+}
+
+// stamped notes the time of each write.
+type stamped struct {
+	io.Writer
+	last *time.Time
+}
+
+func (s stamped) Write(p []byte) (int, error) {
+	*s.last = time.Now()
+	return s.Writer.Write(p)
 }
 
 // end returns the tail. All writers are dead unless the kernel holds one, so it stops reading after a while.

@@ -173,7 +173,7 @@ func TestReaperDoesNotStealExitCodes(t *testing.T) {
 		}
 	}
 	if b.reaper.orphans == 0 {
-		t.Error("no orphan was reaped: the test shows nothing")
+		t.Error("no orphan was reaped, so the test proves nothing")
 	}
 }
 

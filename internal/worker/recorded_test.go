@@ -17,10 +17,10 @@ import (
 // reasonsOf are the reasons that a recorded failure may be reported as, by its kind.
 var reasonsOf = map[string][]string{
 	"401":      {"auth_error"},
-	"429":      {"rate_limited", "quota_exhausted"}, // gemini's words speak of a quota
+	"429":      {"rate_limited", "quota_exhausted"}, // gemini's message mentions a quota
 	"529":      {"overloaded"},
 	"overflow": {"context_overflow"},
-	"hollow":   {"no_progress", "needs_human", "policy_violation", "network_transient", "overloaded"},
+	"hollow":   {"no_progress", "unknown", "needs_human", "policy_violation", "network_transient", "overloaded"},
 	"turns":    {"needs_human"},
 	// never a tool's output
 	"cut":               {"docker_exit_nonzero", "agent_crash", "worker_lost", "network_transient"},

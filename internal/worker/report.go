@@ -38,7 +38,7 @@ func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	}
 }
 
-// failed is the report of a failed attempt. reason, if not empty, is why it was ended from outside.
+// failed returns the report of a failed attempt. A reason means that the attempt was ended from outside.
 func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerError {
 	e := &wire.WorkerError{
 		ErrorID:  f.id(r.plan),
@@ -69,7 +69,8 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	if reason != "" {
 		e.Message += " (" + reason + ")"
 	}
-	r.assess(e, f, reason)
+	found := r.assess(e, f, reason)
+	e.Circumstances = r.circumstances(a, f, e, found, reason)
 	return e
 }
 
@@ -94,8 +95,9 @@ var stopReasons = map[string]recovery.Reason{
 	wire.StopShutdown: recovery.WorkerLost,
 }
 
-// assess sets the worker's own assessment of the failure. The director judges the evidence independently.
-func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) {
+// assess sets the worker's own assessment of the failure, and returns it. The director judges the evidence
+// independently.
+func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) recovery.Reason {
 	found, known := knownReasons[f.kind]
 	if f.kind == failedTimeout && f.agent.rateLimited() {
 		known = false // the rate limit caused the timeout
@@ -119,9 +121,10 @@ func (r *reporter) assess(e *wire.WorkerError, f *failure, reason string) {
 	}
 	a := recovery.Assert(found)
 	e.ErrorType, e.IsTransient, e.ShouldRetry, e.EscalateToHuman = a.ErrorType, a.Transient, a.Retry, a.Escalate
-	if found == recovery.Unknown && e.ExitCode == nil {
+	if found == recovery.Unknown && (e.ExitCode == nil || *e.ExitCode == 0) {
 		e.ErrorType = string(found) // the usual name of an unknown failure implies an exit code
 	}
+	return found
 }
 
 func waitOf(e *wire.WorkerError) time.Duration {

@@ -114,15 +114,15 @@ type ExitRow struct {
 // Exits lists every exit code once.
 func Exits() []ExitRow {
 	return []ExitRow{
-		{ExitResult, "all stages ended well", "worker_result.v1, acknowledged"},
+		{ExitResult, "all stages succeeded", "worker_result.v1, acknowledged"},
 		{ExitError, "a stage failed, or the agent asks a question", "worker_error.v1, acknowledged"},
 		{ExitBadPlan, "the plan cannot be read or ends too early, or a flag is wrong", "nothing"},
 		{
 			ExitRefused, "the director refused the hello: another protocol version or another attempt",
 			"nothing after the hello",
 		},
-		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if it was " +
-			"acknowledged in time; else nothing"},
+		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if " +
+			"acknowledged in time"},
 		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was there"},
 		{ExitTerminated, "SIGTERM or SIGINT", "none, because a stop of the container decides the end"},
 		{ExitBroken, "a fault of the worker itself", "worker_error.v1, if the bus was there"},

@@ -24,7 +24,7 @@ import (
 // secretsOf returns the secrets of a plan, which stages must not find.
 func secretsOf(p *wire.Plan) []string { return append(ownSecrets(p), p.Secrets...) }
 
-// lookFor has the program testdata/snoop look for the plan's secrets; what it is told itself is no find.
+// lookFor lets the program testdata/snoop search for the plan's secrets. Its own arguments do not count.
 func lookFor(p *wire.Plan) {
 	p.Secrets = []string{"a-value-of-the-plan"}
 	var reversed []string
@@ -105,9 +105,9 @@ func TestOutOfMemoryInAContainer(t *testing.T) {
 		}
 		if said := docker(t, nil, "inspect", "--format", "{{.State.OOMKilled}}", c.name); strings.TrimSpace(
 			said) != "true" {
-			t.Fatalf("killed, and not for want of memory: %s\n%s", said, logs)
+			t.Fatalf("killed, but not for lack of memory: %s\n%s", said, logs)
 		}
-		t.Log("the kernel has killed the worker, too")
+		t.Log("the kernel also killed the worker")
 	}
 	all := c.reports()
 	if code != "1" || len(all) != 1 {
@@ -156,13 +156,13 @@ func TestInputThatEndsEarly(t *testing.T) {
 	}
 }
 
-// scratch is a world with a container from an empty image, created but not started, whose PID 1 is the real worker.
+// scratch is a world with a container from an empty image, created but not started. Its PID 1 is the real worker.
 type scratch struct {
 	*world
 	name string
 }
 
-// newScratch builds a program for both stages of the worker; empty: a missing program.
+// newScratch builds a program for both stages of the worker. Without a name the stages run a missing program.
 func newScratch(t *testing.T, program string, limits ...string) *scratch {
 	t.Helper()
 	needDocker(t)
@@ -316,7 +316,7 @@ func realWorker(t *testing.T) string {
 func TestAsAPlainProcess(t *testing.T) {
 	for _, root := range []bool{true, false} {
 		if root && os.Geteuid() != 0 {
-			t.Log("not root: workers cannot be another user's")
+			t.Log("not root, so workers cannot run as another user")
 			continue
 		}
 		w, folder := supervised(t, root)

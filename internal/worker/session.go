@@ -79,7 +79,7 @@ const (
 )
 
 // errDisconnected means that the bus is not usable now.
-var errDisconnected = errors.New("worker: the bus is away")
+var errDisconnected = errors.New("worker: the bus is unreachable")
 
 // errRefused means that the director refuses this worker.
 var errRefused = errors.New("worker: hello refused")

@@ -73,7 +73,7 @@ type attempt struct {
 }
 
 // runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, it returns to
-// the nearest CODE before it, as long as CODE runs are left. With validate_first it skips CODE until then.
+// the nearest CODE before it, while CODE runs remain. With validate_first it skips CODE until then.
 func (a *attempt) runStages(ctx context.Context) *failure {
 	defer func() { _ = os.RemoveAll(a.home) }() // may be empty
 	if err := a.prepare(); err != nil {
@@ -142,11 +142,11 @@ func (a *attempt) prepare() error {
 // fixStage returns the index of the CODE stage to repeat after stage i failed with f, or -1.
 func (a *attempt) fixStage(i int, f *failure) int {
 	if f.stage != wire.StageValidate || f.kind != failedExit || !f.exit.failedByItself() ||
-		a.runs[wire.StageCode] >= a.plan.FixAttempts || !a.mayPay() {
+		a.runs[wire.StageCode] >= a.plan.FixAttempts {
 		return -1
 	}
 	for i--; i >= 0; i-- {
-		if a.plan.Stages[i].Name == wire.StageCode {
+		if s := a.plan.Stages[i]; s.Name == wire.StageCode && a.mayRun(s) {
 			return i
 		}
 	}
@@ -156,13 +156,15 @@ func (a *attempt) fixStage(i int, f *failure) int {
 // stage runs one stage. It returns nil after a success.
 func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	a.runs[s.Name]++
-	f := &failure{stage: s.Name, number: a.runs[s.Name], command: s.Run, timeout: duration(s.TimeoutSeconds, 0)}
+	f := &failure{
+		stage: s.Name, number: a.runs[s.Name], command: s.Run, plan: &s, timeout: duration(s.TimeoutSeconds, 0),
+	}
 	a.pauses.wait(ctx, func() { a.notify(step{stage: s.Name, text: wire.StepPaused, paused: true}) })
 	if ctx.Err() != nil {
 		f.kind = failedStopped
 		return f
 	}
-	if pays(s) && !a.mayPay() {
+	if !a.mayRun(s) {
 		f.kind = failedNoCalls
 		return f
 	}
@@ -201,40 +203,71 @@ func (a *attempt) result(s wire.StagePlan, e exit) wire.StageResult {
 		Stage: s.Name, ExitCode: e.code, DurationMS: e.took.Milliseconds(),
 		StartedAt: wire.At(time.Now().Add(-e.took)),
 	}
+	r.Command = a.configured(s)
+	return r
+}
+
+// configured returns the configured command of a stage, masked and cut.
+func (a *attempt) configured(s wire.StagePlan) (command []string) {
 	room := maxCommandBytes
 	for i, arg := range s.Run {
 		arg = strings.ToValidUTF8(a.mask.Text(arg), "?")
 		if i == maxCommandArgs || len(arg) > room {
-			r.Command = append(r.Command, "…")
-			break
+			return append(command, "…")
 		}
-		r.Command, room = append(r.Command, arg), room-len(arg)
+		command, room = append(command, arg), room-len(arg)
 	}
-	return r
+	return command
 }
 
 // execute runs the stage's program or agent.
 func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exit {
-	a.leaseSocket = a.openLeaseSocket()
+	a.leaseSocket = a.openLeaseSocket(s)
 	defer a.leaseSocket.close(context.WithoutCancel(ctx))
 	if s.Agent != nil {
 		return a.runAgent(ctx, s, f)
 	}
-	if pays(s) {
-		a.onUsage(a.usageWith(agent.Usage{}))
-	}
 	e := a.start(ctx, a.command(s, f))
-	if pays(s) && e.err == nil { // it ran, so it counts
-		a.used = a.usageWith(agent.Usage{})
+	a.leaseSocket.close(context.WithoutCancel(ctx)) // no more leases
+	f.unlent = a.leaseSocket.hasRefused()
+	if e.err == nil { // it ran, so it counts
+		a.used = a.used.Plus(usageOf(s, agent.Usage{}, a.leaseSocket.hasLent()))
 	}
 	if e.ok() && a.work(s.Name, nil) == agent.NoWork {
 		f.noSuccess = agent.ChangedNothing
+		if e.stdout.blank() && e.stderr.blank() {
+			f.noSuccess += ", and " + agent.Silent
+		}
+	}
+	if s.Name == wire.StageCode && e.ok() && f.noSuccess == "" {
+		f.noSuccess = stoppedAtLimit(e.lastWords()...)
 	}
 	return e
 }
 
-// pays reports whether a run of a stage is a paid call. Agents and their substitutes are.
-func pays(s wire.StagePlan) bool { return s.Agent != nil || s.Name == wire.StageCode }
+// pays reports whether a run of a stage is a paid call. lent means that one of its programs got a lease on a model.
+func pays(s wire.StagePlan, lent bool) bool {
+	switch s.Paid {
+	case wire.PaidAlways:
+		return true
+	case wire.PaidNever:
+		return false
+	}
+	return s.Agent != nil || s.Resource != "" || lent
+}
+
+// usageOf returns the usage u of a run of a stage with its paid calls. A paid run is at least one.
+func usageOf(s wire.StagePlan, u agent.Usage, lent bool) agent.Usage {
+	if !pays(s, lent) {
+		u.PaidCalls = 0
+		return u
+	}
+	u.PaidCalls = max(u.PaidCalls, 1)
+	return u
+}
+
+// mayRun reports whether the task's paid calls allow a run of a stage.
+func (a *attempt) mayRun(s wire.StagePlan) bool { return !pays(s, false) || a.mayPay() }
 
 // mayPay reports whether the task may make another paid call.
 func (a *attempt) mayPay() bool {
@@ -265,7 +298,8 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	}
 	return command{
 		argv: s.Run, stage: s.Name, dir: a.plan.Workdir, env: env.list(), path: env["PATH"], timeout: f.timeout,
-		grace: duration(a.plan.StopGraceSeconds, defaultGrace),
+		grace:   duration(a.plan.StopGraceSeconds, defaultGrace),
+		started: func() { a.onUsage(a.used.Plus(usageOf(s, agent.Usage{}, false))) }, // before it calls a provider
 	}
 }
 
@@ -296,6 +330,8 @@ func (a *attempt) assess(f *failure) *failure {
 		f.kind = failedTimeout
 	case f.exit.outOfMemory(f.stage):
 		f.kind = failedMemory
+	case !f.exit.ok() && f.unlent:
+		f.kind = failedNoCalls
 	case !f.exit.ok():
 		f.kind = failedExit
 	case f.noSuccess != "":

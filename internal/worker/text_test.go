@@ -223,14 +223,14 @@ func TestNobodyWaitsForEverForAPlan(t *testing.T) {
 			PlanFile: FromStdin, Stdin: never, Stdout: &out,
 			Stderr: &out,
 		}); code != ExitTerminated {
-			t.Errorf("stopped meanwhile: exit %d, %s", code, &out)
+			t.Errorf("stopped during the read: exit %d, %s", code, &out)
 		}
 		_ = write.Close()
 	})
 }
 
 func TestExitCodesAreDistinct(t *testing.T) {
-	seen := map[ExitCode]bool{2: true} // the Go runtime's own
+	seen := map[ExitCode]bool{2: true} // reserved by the Go runtime
 	for _, row := range Exits() {
 		if seen[row.Code] || row.Means == "" || row.Sent == "" {
 			t.Errorf("row %+v", row)

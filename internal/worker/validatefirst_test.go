@@ -51,7 +51,7 @@ var validations = map[string]struct {
 		ExitError,
 	},
 	"nobody validates": {[]string{startStage, codeStage}, nil, nil, ExitResult},
-	"nobody could mend it": {
+	"no CODE run that could repair it": {
 		[]string{startStage, validateStage},
 		[]exit{minute(0), minute(2)},
 		[]string{startStage, validateStage},
@@ -75,7 +75,7 @@ func TestValidateFirst(t *testing.T) {
 						changed++
 						writeFile(t, p, "mended.go", strings.Repeat("x", changed))
 						if text := readFile(t, p, failureText); !strings.Contains(text, "some trouble") {
-							t.Errorf("CODE is not told why: %q", text)
+							t.Errorf("CODE did not get the cause: %q", text)
 						}
 						if text, round := readFile(t, p, failureJSON), fmt.Sprintf(`"fix_round": %d`,
 							changed-1); !strings.Contains(text, round) {
@@ -123,7 +123,7 @@ func TestFixRoundsUntilUsedUp(t *testing.T) {
 			found = found || b.State.Progress != nil && strings.Contains(b.State.Progress.Step, "fix round 3 of 3")
 		}
 		if !found {
-			t.Error("no heartbeat tells of the fix round")
+			t.Error("no heartbeat reports the fix round")
 		}
 		if text := readFile(t, p, failureText); !strings.Contains(text, "make test") ||
 			!strings.Contains(text, "some trouble") {

@@ -71,8 +71,8 @@ func TestWholeMissingProgram(t *testing.T) {
 	}
 }
 
-// TestWholeSecretsStayHere: no stage gets the bus password, and known values appear neither on the bus nor on the
-// console.
+// TestWholeSecretsStayHere checks that no stage gets the bus password, and that known values never appear on the bus or
+// on the console.
 func TestWholeSecretsStayHere(t *testing.T) {
 	w := newWorld(t)
 	w.setting(0, programEnv, "speak")
@@ -132,7 +132,7 @@ func TestWholeBusRestarts(t *testing.T) {
 			})
 			select {
 			case code := <-done:
-				t.Fatalf("exit %d although nobody has the report", code)
+				t.Fatalf("exit %d although the report was not stored", code)
 			case <-time.After(300 * time.Millisecond): // long enough for a worker that gives up to end
 			}
 			before := w.hellos
@@ -194,7 +194,7 @@ func TestWholePauseAndSync(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the agent is told", func() bool {
+	eventually(t, "the agent learns of it", func() bool {
 		data, err := os.ReadFile(filepath.Join(w.plan.Workdir, syncFile))
 		return err == nil && strings.Contains(string(data), "abc123")
 	})
@@ -239,11 +239,27 @@ func TestWholeLeases(t *testing.T) {
 			t.Errorf("%s: %+v", resource, g)
 		}
 	}
+	if r, ok := w.reports()[0].(*wire.WorkerResult); !ok || r.Usage == nil || r.Usage.PaidCalls != 2 {
+		t.Errorf("%+v; want a paid call of each stage, since one has a resource and one got a lease", w.reports()[0])
+	}
 	if held := w.pool.Drop(time.Now(), w.plan.WorkerID); len(held) > 0 {
 		t.Errorf("leases were not released: %q", held)
 	}
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "budget-*", "leases")); len(left) > 0 {
 		t.Errorf("left %q", left)
+	}
+}
+
+// TestWholeLeaseBeyondTheBudget: the worker refuses leases after the last paid call of the task.
+func TestWholeLeaseBeyondTheBudget(t *testing.T) {
+	w := newWorld(t)
+	w.setting(0, programEnv, "leaser")
+	w.plan.PaidCallsLeft = new(int64(0))
+	w.run(t.Context())
+	e := w.onlyError()
+	if e.ErrorType != "needs_human" || e.Usage != nil || !strings.Contains(e.Message, "got no lease") ||
+		!strings.Contains(e.Message, "recovery.paid_call_budget") {
+		t.Errorf("%+v; want what to raise", e)
 	}
 }
 
@@ -333,7 +349,7 @@ func TestWholeAgent(t *testing.T) {
 		t.Fatalf("exit %d\n%s", code, w.err)
 	}
 	if !strings.Contains(w.out.String(), `"tokens":1234`) {
-		t.Errorf("its output does not go on to the container's log: %s", w.out)
+		t.Errorf("its output does not reach the container's log: %s", w.out)
 	}
 	stored, err := w.bus.Reports().Of(t.Context(), "k3v9qx2m-1", 0)
 	if err != nil || len(stored) != 1 {

@@ -319,7 +319,7 @@ func TestRejectedReportIsGivenUp(t *testing.T) {
 		b, tries := newFakeBus(), 0
 		b.ack = func(wire.Payload) error {
 			tries++
-			return fmt.Errorf("%w: no further report is taken", agentbus.ErrRejected)
+			return fmt.Errorf("%w: reports are no longer accepted", agentbus.ErrRejected)
 		}
 		if code := testWorker(t, testPlan(t), b, &fakeRunner{script: []exit{minute(0), minute(0)}}).
 			run(t.Context()); code != ExitResult || tries != 1 {

@@ -47,7 +47,7 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 		}
 		fields := strings.Fields(string(record))
 		if len(fields) != 5 {
-			return refuse(o.op, "", "git compares two trees to %.80q", record)
+			return refuse(o.op, "", "git printed an unknown difference of two trees: %.80q", record)
 		}
 		next = &change{mode: fields[1], is: fields[3]}
 		if had := strings.TrimPrefix(fields[0], ":"); had != modeNone && had != modeSubmodule {
@@ -56,13 +56,13 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 		return nil
 	})
 	if err == nil && next != nil {
-		err = refuse(o.op, "", "git compares two trees, and does not say all")
+		err = refuse(o.op, "", "git's comparison of two trees is incomplete")
 	}
 	return all, err
 }
 
-// treeUpdate writes changes into a checkout. The tree is untrusted, so paths are resolved inside of it and links are
-// never followed.
+// treeUpdate writes changes into a checkout. The tree is untrusted, so treeUpdate resolves paths inside of it and never
+// follows links.
 type treeUpdate struct {
 	task    *task    // its staging folder has the new files
 	root    *os.Root // the checkout
@@ -110,9 +110,9 @@ func (u *treeUpdate) checkBlocked() error {
 	return system(u.task.op, err)
 }
 
-// blocked lists the paths where files that git does not know block an update: a folder with ignored files in the place
-// of a file, or an ignored file or link in the place of a folder. An ignored file does not block a file, because
-// ignored files can be regenerated.
+// blocked lists the paths where untracked content blocks an update. Either a file would replace a folder with ignored
+// files, or a folder would replace an ignored file or link. An ignored file does not block another file, because it can
+// be regenerated.
 func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
 	for _, c := range u.changes {
@@ -199,7 +199,7 @@ func (u *treeUpdate) apply() error {
 // remove removes a file and then empty parents. A submodule's folder stays while it has content.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
-		return err // the file is gone, since another file took its folder's place
+		return err // the file is gone, since another file replaced its folder
 	}
 	for ; name != "."; name = path.Dir(name) {
 		err := u.root.Remove(name)

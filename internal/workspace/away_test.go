@@ -28,7 +28,7 @@ func TestServersThatAreAway(t *testing.T) {
 		Nonce: nonceB, Repo: repo, RemoteURL: page.URL + "/x.git",
 		BaseBranch: "main",
 	})
-	if !errors.Is(err, ErrNotThere) { // counts only if it lasts
+	if !errors.Is(err, ErrNotThere) { // counts only if it persists
 		t.Error(err)
 	}
 	for name, url := range map[string]string{
@@ -56,7 +56,7 @@ func TestServersThatAreAway(t *testing.T) {
 		"The requested URL returned error: 503",
 	} {
 		wantKind(t, gitFailed("fetch", "fatal: unable to access 'https://github.com/acme/widgets.git/': "+said,
-			errors.New("exit status 128")), Transient)
+			false, errors.New("exit status 128")), Transient)
 	}
 	for _, said := range []string{
 		"fatal: protocol error: bad line length character: <htm",
@@ -66,10 +66,10 @@ func TestServersThatAreAway(t *testing.T) {
 		"error: RPC failed; curl 18 transfer closed with outstanding read data remaining",
 		"fatal: remote error: upload-pack: not our ref 2222222222222222222222222222222222222222",
 	} {
-		wantKind(t, gitFailed("fetch", said, errors.New("exit status 128")), Transient)
+		wantKind(t, gitFailed("fetch", said, false, errors.New("exit status 128")), Transient)
 	}
 	certificate := "fatal: unable to access 'https://github.com/': SSL certificate problem: certificate has expired"
-	wantKind(t, gitFailed("fetch", certificate, errors.New("exit status 128")), Permanent, "SSL_CERT_FILE")
+	wantKind(t, gitFailed("fetch", certificate, false, errors.New("exit status 128")), Permanent, "SSL_CERT_FILE")
 }
 
 // talks is the address of a server that sends text to every client and closes.

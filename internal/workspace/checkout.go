@@ -44,7 +44,7 @@ const (
 )
 
 // Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the same
-// task has left a checkout, Checkout returns that one. It then only fixes the owner of files and the .retake folder,
+// task has left a checkout, Checkout returns that one. It then only corrects the owner of files and the .retake folder,
 // and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair. The next call starts
 // again.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
@@ -112,8 +112,8 @@ func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 	return t.save()
 }
 
-// newCheckout creates a work tree. After Fresh the task's git directory stays, because it holds what was pushed.
-// Otherwise the remains of an interrupted try are removed.
+// newCheckout creates a work tree. After Fresh it keeps the task's git directory, which has the pushed commits.
+// Otherwise it removes the remains of an interrupted try.
 func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remote) error {
 	remake := t.rec.Fresh
 	if remake {
@@ -131,7 +131,7 @@ func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remo
 		err = errors.Join(t.removeStaleLocks(), t.clearStage(), t.removeCheckout())
 		t.rec.BaseSHA, t.rec.Fresh, t.rec.Changed = sha, false, true
 	} else {
-		err = w.mirrors.lend(ctx, t.objects, q.Repo)
+		err = w.mirrors.lend(ctx, t.objects, q.Repo, formatOf(sha))
 		t.rec = record{
 			Version: recordVersion, Nonce: t.nonce, Repo: q.Repo, BaseBranch: q.BaseBranch, BaseSHA: sha,
 			Remote: q.RemoteURL,
@@ -152,11 +152,11 @@ func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remo
 	return nil
 }
 
-// Fresh discards a task's work tree, so that the next Checkout begins at the then current base branch. Pushed
-// commits stay known, and a later delivery is a child of them. A task without a checkout is fine. No worker may
-// be running in the checkout.
+// Fresh discards a task's work tree, so that the next Checkout begins at the then current base branch. Pushed commits
+// stay known, and a later delivery is a child of them. A missing checkout is not an error. No worker may be running in
+// the checkout.
 func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
-	t, err := w.tasks.lock(ctx, "throw away "+nonce, nonce)
+	t, err := w.tasks.lock(ctx, "discard "+nonce, nonce)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A checkout records its task and the number of its attempts, for a process that has lost all other state. A damaged
-// record is left out.
+// A checkout records its task and the number of its attempts, for a process that has lost all other state. Claims omits
+// a damaged record.
 func TestClaimsOfCheckouts(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -47,6 +47,6 @@ func TestBranchesOfARemote(t *testing.T) {
 		t.Errorf("%q, %v", all, err)
 	}
 	if all, err := w.Branches(t.Context(), o.bare+"-gone", "retake"); err == nil {
-		t.Errorf("of a remote that is gone: %q", all)
+		t.Errorf("branches of a missing remote: %q", all)
 	}
 }

@@ -28,7 +28,7 @@ type merge struct {
 	Conflicts []leftover `json:"conflicts,omitempty"`
 }
 
-// refused is the error about the conflicts of this merge, without those before it.
+// refused is the error about the conflicts of this merge, without earlier conflicts.
 func (m merge) refused(op string, before []leftover) error {
 	var names []string
 	for _, l := range m.Conflicts[len(before):] {
@@ -41,7 +41,7 @@ func (m merge) refused(op string, before []leftover) error {
 type leftover struct {
 	Path   string `json:"path"`   // escaped as in a URL, since a name may not be UTF-8
 	Marked bool   `json:"marked"` // it contains git's conflict markers
-	Note   string `json:"note"`   // what git left there, in words
+	Note   string `json:"note"`   // explains the conflict to people
 	Tree   string `json:"tree"`   // result of the merge
 }
 
@@ -99,18 +99,18 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 	case err != nil:
 		return merge{}, err
 	case !shaForm.MatchString(tree):
-		return merge{}, refuse(o.op, "", "git merges to %.80q", tree)
+		return merge{}, refuse(o.op, "", "git printed an unknown result of a merge: %.80q", tree)
 	case clean:
 		return merge{Merged: tree}, nil
 	}
 	m := merge{Merged: tree, Conflicts: leftovers(tree, rest)}
 	if len(m.Conflicts) == 0 {
-		return merge{}, refuse(o.op, "", "git does not say which files conflict: %.200q", rest)
+		return merge{}, refuse(o.op, "", "git does not name the conflicting files: %.200q", rest)
 	}
 	return m, o.describe(ctx, m.Conflicts)
 }
 
-// describe finds the files in which the merge left markers, and notes what it left in the others.
+// describe finds the files with conflict markers, and adds a note about each of the others.
 func (o objects) describe(ctx context.Context, files []leftover) error {
 	for i := range files {
 		l := &files[i]
@@ -122,14 +122,14 @@ func (o objects) describe(ctx context.Context, files []leftover) error {
 		case l.Marked:
 			l.Note = "has conflict markers"
 		case l.Note == "":
-			l.Note = "changed on both sides, and cannot be merged line by line: this task's version was left"
+			l.Note = "changed on both sides; git cannot merge it line by line and kept this task's version"
 		}
 	}
 	return nil
 }
 
-// unresolved returns the conflicts that are left in a tree: files with conflict markers, and files without markers
-// that have not changed since the merge.
+// unresolved returns the remaining conflicts of a tree: files with conflict markers, and files without markers that
+// have not changed since the merge.
 func (o objects) unresolved(ctx context.Context, files []leftover, tree string) (left []leftover, err error) {
 	for _, l := range files {
 		var open bool
@@ -194,8 +194,8 @@ func markersLeft(op string, files []string) error {
 	}
 	return &Error{
 		Kind: Conflict, Op: op, Err: ErrMergeConflict,
-		Detail: "conflict markers (<<<<<<<) are left in " + listed(files),
-		Next:   "say how the two changes go together, or start the issue afresh from the base branch",
+		Detail: "conflict markers (<<<<<<<) remain in " + listed(files),
+		Next:   "explain how to combine the two changes, or start the issue over from the base branch",
 	}
 }
 
@@ -223,8 +223,8 @@ func printable(name string) string { return checkpoint.Printable(name) }
 func conflict(op string, files []string) error {
 	return &Error{
 		Kind: Conflict, Op: op, Err: ErrMergeConflict,
-		Detail: "the base branch and the work here don't go together in " + listed(files),
-		Next: "start the issue afresh from the base branch, or raise the limits of policy.sync_main to hand in the " +
+		Detail: "the base branch and this work conflict in " + listed(files),
+		Next: "start the issue over from the base branch, or raise the limits of policy.sync_main to deliver the " +
 			"work on its old base",
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// conflicting is a checkout whose base branch has every kind of conflict with it.
+// conflicting returns a checkout that has every kind of conflict with its base branch.
 func conflicting(t *testing.T, w *Workspaces) (o origin, c Checkout, head string) {
 	t.Helper()
 	o = newOrigin(t, map[string]string{
@@ -41,7 +41,7 @@ func conflicting(t *testing.T, w *Workspaces) (o origin, c Checkout, head string
 	return o, c, head
 }
 
-// fixture is a file about conflicts that is in none.
+// fixture is the content of a file that contains markers without a conflict.
 const fixture = "<<<<<<< a\nx\n=======\ny\n>>>>>>> b\n"
 
 func relink(t *testing.T, dir, name, target string) {
@@ -61,7 +61,7 @@ func keep(t testing.TB, w *Workspaces, o origin) Synced {
 	return s
 }
 
-// leftThere is the conflicts of conflicting.
+// leftThere describes the conflicts of conflicting.
 var leftThere = []string{
 	"\"bad\\xff.txt\": has conflict markers",
 	"both.txt: has conflict markers",
@@ -69,12 +69,12 @@ var leftThere = []string{
 		"Version base-branch of gone-here.txt left in tree.",
 	"gone-there.txt: CONFLICT (modify/delete): gone-there.txt deleted in base-branch and modified in this-task. " +
 		"Version this-task of gone-there.txt left in tree.",
-	"link: changed on both sides, and cannot be merged line by line: this task's version was left",
-	"logo.png: changed on both sides, and cannot be merged line by line: this task's version was left",
+	"link: changed on both sides; git cannot merge it line by line and kept this task's version",
+	"logo.png: changed on both sides; git cannot merge it line by line and kept this task's version",
 	"\"new\\nline.txt\": has conflict markers",
 }
 
-// unfinishedWorkIsShown: people see the work with its markers, but unsafe work is not pushed for that.
+// unfinishedWorkIsShown: people see the work with its markers, but a failed check still prevents the push.
 func unfinishedWorkIsShown(t *testing.T, w *Workspaces, o origin) {
 	t.Helper()
 	unfinished := request(o, nonceB)
@@ -91,7 +91,8 @@ func unfinishedWorkIsShown(t *testing.T, w *Workspaces, o origin) {
 	}
 }
 
-// TestKeptConflicts: the markers in the files, the reported conflicts, and when the work may be delivered.
+// TestKeptConflicts covers the markers in the files, the reported conflicts, and the moment when delivery becomes
+// possible.
 func TestKeptConflicts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -121,7 +122,7 @@ func TestKeptConflicts(t *testing.T) {
 		t.Errorf("%+v, want %s as the base", again, head)
 	}
 
-	// A restarted director asks again: no change is merged twice, and the result is the same.
+	// A restarted director calls Sync again. It must return the same result without merging twice.
 	w = open(t, Options{Dir: dir})
 	o.change(t, map[string]string{"both.txt": lines(map[int]string{4: "moved on"})})
 	if again := keep(t, w, o); again.Merged || !slices.Equal(again.Left, leftThere) ||
@@ -130,18 +131,18 @@ func TestKeptConflicts(t *testing.T) {
 	}
 	sameTree(t, c.Path, after)
 	_, err := w.Deliver(t.Context(), request(o, nonceB))
-	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) are left in", "both.txt", `"bad\xff.txt"`)
+	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) remain in", "both.txt", `"bad\xff.txt"`)
 	if !errors.Is(err, ErrMergeConflict) || strings.Contains(err.Error(), "fixture.txt") ||
 		strings.Contains(err.Error(), "logo.png") {
 		t.Error(err)
 	}
 	_, err = w.Sync(t.Context(), syncRequest(o), SyncOptions{})
-	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) are left in")
-	wantKind(t, w.Mergeable(t.Context(), syncRequest(o)), Conflict, "conflict markers (<<<<<<<) are left in")
+	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) remain in")
+	wantKind(t, w.Mergeable(t.Context(), syncRequest(o)), Conflict, "conflict markers (<<<<<<<) remain in")
 
 	unfinishedWorkIsShown(t, w, o)
 
-	// The agent decides, in one file by taking it away, in another by having a line of a marker as its text.
+	// The agent resolves the conflicts, in one file by a deletion, in another one with a line of a marker as content.
 	put(t, c.Path, "both.txt", lines(map[int]string{4: "both"}))
 	put(t, c.Path, "bad\xff.txt", "=======\nboth\n=======\n")
 	if err := os.Remove(filepath.Join(c.Path, "new\nline.txt")); err != nil {
@@ -182,7 +183,7 @@ func TestMergeable(t *testing.T) {
 	put(t, c.Path, "a.txt", lines(map[int]string{1: "agent's"}))
 	for _, step := range []struct {
 		theirs map[string]string
-		agent  string // a file that the agent has
+		agent  string // a file of the agent
 		want   string
 	}{
 		{nil, "new.txt", ""},

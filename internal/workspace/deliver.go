@@ -33,32 +33,31 @@ type DeliverRequest struct {
 	Unfinished bool
 	// Shown is a commit that people can already see, or empty. A work tree equal to it is nothing to deliver.
 	Shown string
-	// Validated is the attempt that validated the work. A tree other than the one that Validation gave it is
+	// Validated is the attempt that validated the work. Any other tree than the result of Validation is
 	// ErrNotValidated. Empty allows any tree.
 	Validated string
 	// AuthoredAt is the author and committer date in whole seconds, UTC. The same time, message and tree give the
 	// same SHA.
 	AuthoredAt time.Time
-	// Check inspects what would be pushed. If it fails, nothing is pushed and Deliver returns its error.
+	// Check inspects the content before the push. If it fails, Deliver returns its error without a push.
 	Check func(ctx context.Context, p *Patch) error
 }
 
 // Delivery is the state of the remote after Deliver.
 type Delivery struct {
-	Branch       string // the wanted name, or that and "-<nonce>" if the name was taken
+	Branch       string // the wanted name, with "-<nonce>" appended if that exists
 	SHA          string
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
 // Deliver commits the work tree on top of the checkout's base and pushes it. A repetition has the same result, even
 // after a crash. An existing branch of the wanted name that we did not push stays unchanged. ErrNothingToDeliver means
-// that the tree equals the base, or Shown. Only the agent's files count, not its commits and branches, and not files
-// that match StatePaths. ErrMergeConflict means that conflict markers of a merge are left in work that is not
-// Unfinished.
+// that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches, and files that match
+// StatePaths. ErrMergeConflict means that the work has conflict markers of a merge and is not Unfinished.
 //
-// With Onto the branch only moves forward and nobody's commits are overwritten: if somebody has pushed to it since
-// Join, Deliver fails with ErrBranchMoved, transient. Check gets the changes that the branch lacks. If the branch
-// already has all of the work, nothing is pushed.
+// With Onto the branch only moves forward, so Deliver never overwrites commits. If people have pushed to it since Join,
+// Deliver fails with ErrBranchMoved, transient. Check gets the changes that the branch lacks. If the branch already has
+// all of the work, Deliver does not push.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
@@ -66,15 +65,15 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 		return Delivery{}, err
 	}
 	if q.Branch == q.BaseBranch || q.AuthoredAt.Unix() <= 0 {
-		return Delivery{}, refuse(op, "", "branch %q, base branch %q, time %s: want a branch of its own and a "+
+		return Delivery{}, refuse(op, "", "branch %q, base branch %q, time %s: want a separate branch and a "+
 			"time after 1970", q.Branch, q.BaseBranch, q.AuthoredAt)
 	}
 	if q.Check == nil {
-		return Delivery{}, refuse(op, "", "without Check")
+		return Delivery{}, refuse(op, "", "Check is nil")
 	}
 	return onCheckout(ctx, w, op, q.Nonce, func(t *task) (done Delivery, err error) {
 		d := delivery{q: q, remote: r, task: t, mirrors: w.mirrors, remotes: w.mirrors.remotes}
-		if d.tree, err = w.snapshots.take(ctx, t, t.rec.known()); err != nil {
+		if d.snapshot, err = w.snapshots.take(ctx, t, t.rec.known()); err != nil {
 			return done, err
 		}
 		if done, err = d.deliver(ctx); err == nil {
@@ -87,10 +86,10 @@ func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, e
 
 // delivery is one run of Deliver.
 type delivery struct {
-	q       DeliverRequest
-	remote  remote
-	task    *task
-	tree    string
+	q      DeliverRequest
+	remote remote
+	task   *task
+	snapshot
 	changes []change // from the base to tree
 	mirrors *mirrors
 	remotes *remotes
@@ -105,7 +104,7 @@ func (d *delivery) deliver(ctx context.Context) (done Delivery, err error) {
 		return done, err
 	}
 	if len(d.changes) == 0 {
-		return done, ErrNothingToDeliver
+		return done, d.nothing(ctx)
 	}
 	if d.q.Shown != "" {
 		if shown, err := t.ask(ctx, "rev-parse", d.q.Shown+"^{tree}"); err == nil && shown == d.tree {
@@ -130,15 +129,28 @@ func (d *delivery) deliver(ctx context.Context) (done Delivery, err error) {
 	return done, err
 }
 
+// nothing returns ErrNothingToDeliver, unless Check refuses the files that the tree cannot contain.
+func (d *delivery) nothing(ctx context.Context) error {
+	if len(d.left) > 0 {
+		if err := d.check(ctx, nil); err != nil {
+			return err
+		}
+	}
+	return ErrNothingToDeliver
+}
+
 func (d *delivery) check(ctx context.Context, changes []change) error {
-	return system(d.task.op, d.q.Check(ctx, &Patch{objects: d.task.objects, changes: changes}))
+	return system(d.task.op, d.q.Check(ctx, &Patch{
+		LeftOut: slices.Concat(d.left, nestedIn(d.nested, changes)),
+		objects: d.task.objects, task: d.task, tree: d.tree, changes: changes,
+	}))
 }
 
 func (d *delivery) commit(ctx context.Context, parents ...string) (string, error) {
 	return d.task.commit(ctx, d.q.AuthoredAt, d.tree, d.q.Message, parents...)
 }
 
-// pushTries bounds how often somebody else may take the branch between listing and pushing.
+// pushTries bounds the pushes that may lose a race for the name of the branch.
 const pushTries = 3
 
 // first pushes the tree as one commit on top of the base to a free branch, and returns that branch.
@@ -215,8 +227,8 @@ func (d *delivery) onto(ctx context.Context) (sha string, err error) {
 	return sha, err
 }
 
-// top returns the parent of a further delivery, and the branch's head. The head must be ours, be contained in the
-// work, or be known to the caller, so that nobody's commits are overwritten. A deleted branch is recreated.
+// top returns the parent of a further delivery, and the branch's head. To avoid overwriting commits, it requires that
+// we pushed the head, that the work contains it, or that the caller knows it. It recreates a deleted branch.
 func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	rec, branch := &d.task.rec, d.q.Branch
 	there, err = d.mirrors.head(ctx, rec.Repo, branch, d.remote)
@@ -231,8 +243,7 @@ func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	return there, there, nil
 }
 
-// unseen returns the changes that a push on top of parent would add: those in which the tree differs from both the
-// base and the branch.
+// unseen returns the changes that a push on top of parent would add. They differ from both the base and the branch.
 func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) {
 	onTop, err := d.task.changes(ctx, parent, d.tree)
 	if err != nil {
@@ -264,13 +275,13 @@ func (d *delivery) push(ctx context.Context, op, branch, sha, expect string) err
 	return err
 }
 
-// ErrBranchMoved is wrapped when somebody has pushed to one of our branches since Join. Joining and delivering
-// again includes those commits.
+// ErrBranchMoved is wrapped when people have pushed to one of our branches since Join. Joining and delivering again
+// includes their commits.
 var ErrBranchMoved = errors.New("workspace: the branch moved")
 
 func moved(op, branch string) error {
-	return &Error{Kind: Transient, Op: op, Err: ErrBranchMoved, Detail: "somebody pushed to " + branch +
-		" meanwhile; it is taken in first"}
+	return &Error{Kind: Transient, Op: op, Err: ErrBranchMoved, Detail: branch +
+		" has new commits, which must be merged first"}
 }
 
 func identity(at time.Time) []string {

@@ -60,7 +60,7 @@ func TestDeliver(t *testing.T) {
 	}
 	for _, left := range []string{"stage", "index"} {
 		if _, err := os.Lstat(filepath.Join(w.tasks.at("", nonceB).dir, left)); err == nil {
-			t.Errorf("%s left behind", left)
+			t.Errorf("%s remains", left)
 		}
 	}
 }
@@ -72,13 +72,13 @@ func TestDeliverIsIdempotent(t *testing.T) {
 	w := open(t, Options{Dir: dir})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	first := deliver(t, w, o, nonceB)
-	// The push succeeded, then the director died without recording it. The next process asks again.
+	// The push succeeded, then the director died without recording it. The next process delivers again.
 	task := loaded(t, w, nonceB)
 	task.rec.Pushed = nil
 	if err := task.save(); err != nil {
 		t.Fatal(err)
 	}
-	o.change(t, map[string]string{"later.txt": "main goes on"})
+	o.change(t, map[string]string{"later.txt": "main moved"})
 	if again := deliver(t, open(t, Options{Dir: dir}), o, nonceB); again != first {
 		t.Errorf("again %+v, first %+v", again, first)
 	}
@@ -110,7 +110,7 @@ func TestDeliverReplacesOnlyItsOwnBranch(t *testing.T) {
 	if again := deliver(t, w, o, "bbbbbbb3"); again != d {
 		t.Errorf("again %+v, first %+v", again, d)
 	}
-	// A person takes even that name.
+	// A person uses even that name.
 	sh(t, o.bare, "branch", "-f", branch+"-bbbbbbb3", "main")
 	put(t, other.Path, "c.txt", "newer")
 	_, err := w.Deliver(t.Context(), request(o, "bbbbbbb3"))
@@ -147,7 +147,7 @@ func TestEverythingDeleted(t *testing.T) {
 	}
 }
 
-// TestRetakeIsNeverCommitted covers an ignore file that says otherwise, and a base that has such a folder already.
+// TestRetakeIsNeverCommitted covers an ignore file that re-includes the folder, and a base with such a folder.
 func TestRetakeIsNeverCommitted(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "!.retake/\n!.retake/**\n"})
@@ -173,7 +173,7 @@ func TestRetakeIsNeverCommitted(t *testing.T) {
 	}
 }
 
-// TestBytesAreDeliveredAsTheyLie: attributes that convert are off both ways.
+// TestBytesAreDeliveredAsTheyLie: converting attributes have no effect on checkout or commit.
 func TestBytesAreDeliveredAsTheyLie(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"unix.txt": "a\nb\n", "win.bat": "a\nb\n", "id.txt": "$Id$\n"})
@@ -205,7 +205,7 @@ func TestMessagesOfAnyKind(t *testing.T) {
 	w := open(t, Options{})
 	put(t, checkout(t, w, o, nonceB).Path, "b.txt", "x")
 	for message, want := range map[string]string{
-		"": "Retake", "#1 is no comment": "#1 is no comment",
+		"": "Retake", "#1 stays in the message": "#1 stays in the message",
 		"nul\x00 \xff": "nul ?", "-rf": "-rf",
 	} {
 		q := request(o, nonceB)

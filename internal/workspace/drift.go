@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Drift is how far a checkout's base is behind the remote's base branch.
+// Drift measures how far a checkout's base is behind the remote's base branch.
 type Drift struct {
 	HeadSHA string // the current base branch
 	Commits int    // commits of the branch that the base lacks
@@ -16,7 +16,7 @@ type Drift struct {
 	Behind time.Duration
 }
 
-// SyncPolicy is the drift that is tolerated.
+// SyncPolicy is the tolerated drift.
 type SyncPolicy struct {
 	MaxCommits int
 	MaxBehind  time.Duration
@@ -33,8 +33,8 @@ func (p SyncPolicy) Reason(commits int, behind time.Duration) string {
 	return ""
 }
 
-// Drift fetches the base branch and measures the drift. It neither reads the checkout nor waits for other
-// operations of the task, so a worker may be running in the checkout.
+// Drift fetches the base branch and measures the drift. It does not read the checkout or wait for other operations of
+// the task, so a worker may be running in the checkout.
 func (w *Workspaces) Drift(ctx context.Context, q Request) (Drift, error) {
 	op := "drift " + q.Nonce
 	r, err := q.check(op)
@@ -67,7 +67,7 @@ func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remo
 		return Drift{}, err
 	}
 	if d.Commits, err = strconv.Atoi(commits); err != nil {
-		return Drift{}, refuse(op, "", "git counts %.40q commits", commits)
+		return Drift{}, refuse(op, "", "git printed an unknown number of commits: %.40q", commits)
 	}
 	dates, err := mirror.ask(ctx, "log", "--first-parent", "--format=%ct", missing)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"syscall"
 
+	"retake/internal/gitwords"
 	"retake/internal/sys/diskfault"
 )
 
@@ -24,16 +25,25 @@ var ErrDiskFails = errors.New("workspace: disk fails")
 // ErrRefused is wrapped when the remote's rules refuse a push, such as a hook, a protected branch or a secret scan.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
+// ErrNotPermitted is an ErrRefused because the token lacks a permission.
+var ErrNotPermitted = fmt.Errorf("workspace: the token may not push this: %w", ErrRefused)
+
 // ErrNotThere is wrapped when the remote lacks a repository or branch. That is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
+
+// ErrNoBranch is an ErrNotThere that the remote has confirmed: the repository has no such branch.
+var ErrNoBranch = fmt.Errorf("workspace: missing branch: %w", ErrNotThere)
 
 // errNoCommit is wrapped when the remote lacks a commit or refuses to serve it.
 var errNoCommit = errors.New("workspace: no such commit on the remote")
 
+// ErrFormat is wrapped when a remote and our mirror have different object formats, or git does not support the format.
+var ErrFormat = errors.New("workspace: another object format")
+
 // ErrDamaged is wrapped when git finds one of our repositories damaged. Callers see it only after a failed repair.
 var ErrDamaged = errors.New("workspace: a repository is damaged")
 
-// ErrLost is wrapped when a task's work is damaged beyond repair. The next Checkout begins anew.
+// ErrLost is wrapped when a task's work is damaged beyond repair. The next Checkout starts over.
 var ErrLost = errors.New("workspace: the work is lost")
 
 // ErrNoCheckout is wrapped when a task lacks a complete checkout.
@@ -45,7 +55,7 @@ var ErrMergeConflict = errors.New("workspace: merge conflict")
 // ErrCannotMerge is wrapped when git is too old for Sync. Attempts can still work on the old base.
 var ErrCannotMerge = errors.New("workspace: git cannot merge")
 
-// Kind says whether repeating the operation can succeed.
+// Kind tells callers whether repeating the operation can succeed.
 type Kind string
 
 // The kinds of error.
@@ -64,6 +74,8 @@ type Error struct {
 	Detail string // the observation; of git the last lines of output, at most 2 KiB, credentials masked
 	Next   string // a person's next step, or empty
 	Err    error  // a cause from this package or the system, or nil
+	// Words classifies git's message. It is empty if git did not fail.
+	Words gitwords.Meaning
 }
 
 // Error formats the error. Only Detail may contain line breaks.
@@ -102,7 +114,7 @@ func diskFailed(f diskfault.Fault) *Error {
 			"director's user", Err: ErrDiskFull}
 	case diskfault.Failing:
 		return &Error{
-			Kind: Transient, Next: "look at the disk of director.data_dir, and at the kernel's log",
+			Kind: Transient, Next: "check the disk of director.data_dir and the kernel's log",
 			Err: ErrDiskFails,
 		}
 	}
@@ -120,13 +132,13 @@ var systemErrors = []struct {
 	{context.DeadlineExceeded, Transient, context.DeadlineExceeded, ""},
 	{
 		os.ErrPermission, Permanent, os.ErrPermission,
-		"make it accessible for the director's user, or set director.data_dir to a folder that is",
+		"make it accessible to the director's user, or set director.data_dir to an accessible folder",
 	},
 	{
 		syscall.ENAMETOOLONG, Permanent, syscall.ENAMETOOLONG,
-		"the agent made a path longer than the system takes; shorten it or start fresh",
+		"the agent created a path that is too long for the system; shorten it or start fresh",
 	},
-	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "end the process that goes on to write there"},
+	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "stop the process that still writes there"},
 	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit of open files"},
 	{syscall.EAGAIN, Transient, syscall.EAGAIN, ""},
 	{syscall.ENOMEM, Transient, syscall.ENOMEM, ""},
@@ -154,112 +166,62 @@ const (
 	nextCredentials = "check that the token is valid and may write to this repository"
 	nextRepository  = "check github.repositories, and that the token may read it"
 	nextMoved       = "the repository was renamed or moved: put its new name into github.repositories"
-	nextBranch      = "create it on the remote or set github.base_branch"
+	nextFormat      = "the repository's object format is not the one of our mirror: end its tasks, remove its folder " +
+		"below mirrors/ in director.data_dir, and update git if it does not know the format"
+	nextName   = "the server refuses an object of this push; rename the file or folder that its message names"
+	nextBranch = "create it on the remote or set github.base_branch"
 )
 
-// gitWords classifies git's messages, since it has no codes for them (it runs with LC_ALL=C). The first row with a
-// contained text wins, ignoring case, so specific rows come before general ones.
-var gitWords = []struct {
-	kind  Kind
-	next  string
-	err   error
-	texts []string
+// gitMeanings maps meanings of git's messages to errors. Meanings without a row are Transient.
+var gitMeanings = map[gitwords.Meaning]struct {
+	kind Kind
+	next string
+	err  error
 }{
-	// This row precedes the network, because a push that finds a damaged object also ends with "the remote end hung
-	// up".
-	{Permanent, "", ErrDamaged, []string{
-		"fatal: not a git repository", "loose object", "error: object file ", "is corrupt", "bad object",
-		"missing blob", "missing tree", "missing commit",
-		"missing object", "unable to read tree", "unable to read sha1", "failed to read object",
-		"could not read object", "cannot read existing object",
-		"invalid sha1 pointer", "invalid object", "not a tree object", "not a valid object name",
-		"could not parse commit", "could not parse object", "bad signature",
-		"index file corrupt", "index file smaller", "packfile ", ".idx is too small", "inflate: ", "unable to unpack",
-		"reference broken", "broken ref", "bad ref ",
-		"unable to normalize alternate", "bad config line", "did not send all necessary objects",
-	}},
-	// For a branch it means that it moved between two answers of the server.
-	{Transient, "", errNoCommit, []string{"not our ref", "unadvertised object"}},
-	// GitHub also sends it with status 403.
-	{Limited, "", nil, []string{
-		"rate limit", "abuse detection", "requested url returned error: 429", "http 429",
-		"too many requests",
-	}},
-	{Transient, "", nil, []string{"requested url returned error: 5", "requested url returned error: 408", "http 5"}},
-	{
-		Permanent, "the remote's rules refuse this push: see what it says, and change the work or the rule", ErrRefused,
-		[]string{
-			"pre-receive hook declined", "protected branch", "gh006", "gh013", "gh001", "push declined",
-			"without `workflow` scope", "update hook declined",
-		},
+	gitwords.BadName:     {Permanent, nextName, ErrRefused},
+	gitwords.Damaged:     {Permanent, "", ErrDamaged},
+	gitwords.OtherFormat: {Permanent, nextFormat, ErrFormat},
+	gitwords.NoCommit:    {Transient, "", errNoCommit},
+	gitwords.Limited:     {Limited, "", nil},
+	gitwords.NoScope: {
+		Permanent, "give the token the permission that the message names, or leave these files to a person",
+		ErrNotPermitted,
 	},
-	{Auth, nextCredentials, nil, []string{
-		"authentication failed", "could not read username", "could not read password", "invalid username or",
-		"returned error: 401", "returned error: 403", "http basic: access denied", "terminal prompts disabled",
-		"permission to ",
-	}},
-	{Permanent, nextMoved, nil, []string{
-		"returned error: 301", "returned error: 302", "returned error: 307",
-		"returned error: 308", "redirect",
-	}},
-	{Permanent, nextBranch, ErrNotThere, []string{"couldn't find remote ref"}},
-	{Permanent, nextRepository, ErrNotThere, []string{
-		"repository not found", "does not appear to be a git repository",
-		"returned error: 404", "not found", "no such file or directory",
-	}},
-	{Permanent, "check the certificate of the server and SSL_CERT_FILE", nil, []string{"certificate"}},
-	{Conflict, "", nil, []string{
-		"[rejected]", "stale info", "non-fast-forward", "fetch first",
-		"directory file conflict", "exists; cannot create",
-	}},
-	{Transient, "", nil, []string{
-		"could not resolve", "connection refused", "connection reset", "timed out", "timeout", "hung up", "early eof",
-		"rpc failed", "network is unreachable", "no route to host",
-		"unexpected disconnect", "failed to connect", "couldn't connect", "connection closed", "broken pipe", "gnutls",
-		"ssl_error", "tls", "ssl routines", "empty reply",
-		"operation too slow", "transfer closed", "not closed cleanly", "bad line length character", "expected flush",
-		".lock': file exists", "failed to write new configuration file", "resource temporarily unavailable",
-		"cannot allocate memory", "failed to update ref", "cannot lock ref",
-	}},
+	gitwords.Refused: {
+		Permanent, "the remote's rules refuse this push; read its message, and change the work or the rule", ErrRefused,
+	},
+	gitwords.Credentials:  {Auth, nextCredentials, nil},
+	gitwords.Moved:        {Permanent, nextMoved, nil},
+	gitwords.NoBranch:     {Permanent, nextBranch, ErrNotThere},
+	gitwords.NoRepository: {Permanent, nextRepository, ErrNotThere},
+	gitwords.Certificate:  {Permanent, "check the certificate of the server and SSL_CERT_FILE", nil},
+	gitwords.Conflict:     {Conflict, "", nil},
+	gitwords.Unknown:      {Permanent, "", nil},
 }
 
-// ownWords returns the messages of our git, without those of the server's.
-func ownWords(tail string) string {
-	var own []string
-	for line := range strings.Lines(tail) {
-		if !strings.HasPrefix(line, "remote: ") {
-			own = append(own, line)
-		}
-	}
-	return strings.Join(own, "")
-}
-
-// gitFailed returns the error of a failed git.
-func gitFailed(op, tail string, cause error) *Error {
-	lower := strings.ToLower(tail)
-	own := ownWords(lower)
+// gitFailed returns the error of a failed git. A push with an unknown message is tried again, because the server may
+// recover.
+func gitFailed(op, tail string, push bool, cause error) *Error {
+	own := gitwords.Local(strings.ToLower(tail))
 	e := &Error{Kind: Permanent, Op: op, Detail: tail, Err: cause}
 	if tail == "" {
-		e.Detail = "git said nothing: " + cause.Error()
+		e.Detail = "git failed without a message: " + cause.Error()
 	}
 	if ours := diskFailed(diskfault.InWords(own)); ours != nil {
 		e.Kind, e.Next, e.Err = ours.Kind, ours.Next, ours.Err
 		return e
 	}
-	if diskfault.InWords(lower) != diskfault.None { // the server's disk
+	if diskfault.InWords(strings.ToLower(tail)) != diskfault.None { // the server's disk
 		e.Kind = Transient
 		return e
 	}
-	for _, row := range gitWords {
-		for _, text := range row.texts {
-			if strings.Contains(lower, text) && (!errors.Is(row.err, ErrDamaged) || strings.Contains(own, text)) {
-				e.Kind, e.Next = row.kind, row.next
-				if row.err != nil {
-					e.Err = row.err
-				}
-				return e
-			}
-		}
+	e.Words = gitwords.Read(tail)
+	row, known := gitMeanings[e.Words]
+	if e.Kind, e.Next = row.kind, row.next; !known || e.Words == gitwords.Unknown && push {
+		e.Kind = Transient
+	}
+	if row.err != nil {
+		e.Err = row.err
 	}
 	return e
 }

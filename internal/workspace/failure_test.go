@@ -58,8 +58,8 @@ func needBasic(want string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// TestCredentialsAreNotSentAfterARedirect: not even to the new address of a renamed repository, which a person must
-// configure.
+// TestCredentialsAreNotSentAfterARedirect: git sends no credentials even to the new address of a renamed repository,
+// which a person must configure.
 func TestCredentialsAreNotSentAfterARedirect(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -111,7 +111,7 @@ func TestCredentialsOverHTTP(t *testing.T) {
 	}
 	for _, secret := range []string{token, basic} {
 		if bytes.Contains(said, []byte(secret)) {
-			t.Error("the credentials were on a command line")
+			t.Error("a command line contained the credentials")
 		}
 		if out, err := exec.Command("grep", "-rlF", secret, dir).Output(); err == nil {
 			t.Errorf("the credentials are in %s", out)
@@ -134,7 +134,7 @@ func TestFailuresOverHTTP(t *testing.T) {
 		if code == http.StatusOK {
 			return false
 		}
-		// A server that repeats a credential must not get it into our errors.
+		// Our errors must not contain a credential that the server echoes.
 		http.Error(rw, "you sent "+req.Header.Get("Authorization")+" "+token, code)
 		return true
 	})
@@ -157,9 +157,9 @@ func TestFailuresOverHTTP(t *testing.T) {
 	git := gitFailed("push", "remote: You have exceeded a secondary rate limit. Please wait a few minutes before you "+
 		"try again.\n"+
 		"fatal: unable to access 'https://github.com/acme/widgets.git/': The requested URL returned error: 403",
-		errors.New("exit status 128"))
+		true, errors.New("exit status 128"))
 	wantKind(t, git, Limited)
-	// The same at the push.
+	// A push must fail in the same way.
 	status.Store(http.StatusOK)
 	w := open(t, Options{})
 	c, err := w.Checkout(t.Context(), Request{Nonce: nonceB, Repo: repo, RemoteURL: url, BaseBranch: "main"})
@@ -223,7 +223,7 @@ func TestRefusedPushes(t *testing.T) {
 	if err := os.Remove(hook); err != nil {
 		t.Fatal(err)
 	}
-	// A branch where ours needs a folder.
+	// A branch has the name of the folder that our branch needs.
 	sh(t, o.bare, "branch", "retake", "main")
 	_, err = w.Deliver(t.Context(), request(o, nonceB))
 	wantKind(t, err, Conflict, "retake")
@@ -231,7 +231,7 @@ func TestRefusedPushes(t *testing.T) {
 	deliver(t, w, o, nonceB)
 }
 
-// TestBranchTakenBetweenLookAndPush: the lease refuses, the second look finds another name.
+// TestBranchTakenBetweenLookAndPush: the lease fails, and a second listing finds another name.
 func TestBranchTakenBetweenLookAndPush(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	real, err := exec.LookPath("git")
@@ -246,7 +246,7 @@ func TestBranchTakenBetweenLookAndPush(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 	if sh(t, o.bare, "rev-parse", branch) != sh(t, o.bare, "rev-parse", "main") {
-		t.Error("somebody else's branch was overwritten")
+		t.Error("the push overwrote the other branch")
 	}
 }
 
@@ -259,7 +259,7 @@ func TestDirectoryThatCannotBeUsed(t *testing.T) {
 	_, err = Open(Options{})
 	wantKind(t, err, Permanent, "director.data_dir")
 	if os.Geteuid() == 0 {
-		return // root writes everywhere
+		return // root may write everywhere
 	}
 	closed := t.TempDir()
 	if err := os.Chmod(closed, 0o500); err != nil {
@@ -276,16 +276,16 @@ func TestSystemErrorsSayWhatToDo(t *testing.T) {
 	if !errors.Is(err, ErrDiskFull) {
 		t.Error("not ErrDiskFull")
 	}
-	git := gitFailed("x", "error: file write error: No space left on device", errors.New("exit 128"))
+	git := gitFailed("x", "error: file write error: No space left on device", false, errors.New("exit 128"))
 	if !errors.Is(git, ErrDiskFull) {
-		t.Error("git's: not ErrDiskFull")
+		t.Error("git's message is not ErrDiskFull")
 	}
 	wantKind(t, system("x", &os.PathError{Op: "mkdir", Path: "/d", Err: syscall.EACCES}), Permanent,
 		"director.data_dir")
-	// somebody writes there yet
+	// another process still writes there
 	wantKind(t, system("x", &os.PathError{Op: "remove", Path: "/d", Err: syscall.ENOTEMPTY}), Transient,
-		"end the process")
+		"stop the process")
 	if system("x", nil) != nil {
-		t.Error("an error from none")
+		t.Error("nil became an error")
 	}
 }

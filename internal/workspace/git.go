@@ -32,6 +32,8 @@ const (
 	tailBytes   = 8 << 10 // kept of git's output
 	detailBytes = 2 << 10 // of that in an error
 	detailLines = 12
+	headLines   = 4 // of these from the beginning, where a server names its rule
+	headBytes   = 512
 
 	versionTimeout = 10 * time.Second // for `git --version` at Open
 	pipeGrace      = 5 * time.Second  // for children of a killed git to close their pipes
@@ -51,7 +53,7 @@ type program struct {
 type call struct {
 	op      string      // for errors
 	dir     string      // working directory, never in a checkout that a worker has touched
-	gitDir  string      // always explicit, so that git discovers nothing
+	gitDir  string      // always explicit, so that git does not search for it
 	env     []string    // more environment
 	config  [][2]string // more configuration, through the environment
 	args    []string
@@ -67,7 +69,7 @@ type call struct {
 }
 
 // errNo is git's negative answer to a call that asks.
-var errNo = errors.New("workspace: git answers no")
+var errNo = errors.New("workspace: git answered no")
 
 // passedOn are the director's variables that git may see. They locate programs, temporary files, proxies and
 // certificates.
@@ -77,7 +79,7 @@ var passedOn = []string{
 	"SSL_CERT_FILE", "SSL_CERT_DIR", "GIT_SSL_CAINFO", "GIT_SSL_CAPATH", "GIT_EXEC_PATH", "LD_LIBRARY_PATH",
 }
 
-// baseConfig applies to every run. Nothing of the system, the user or a tree may start a program or change bytes.
+// baseConfig applies to every run. Settings of the system, the user or a tree must not start programs or change bytes.
 var baseConfig = [][2]string{
 	{"core.hooksPath", "/dev/null"},
 	{"core.fsmonitor", "false"},
@@ -111,7 +113,7 @@ var baseConfig = [][2]string{
 	{"http.lowSpeedTime", "60"},
 }
 
-// Objects are durable before a name refers to them, so a power cut leaves no empty object.
+// Objects are durable before a name refers to them, so a power cut never leaves an empty object.
 var (
 	fsyncConfig    = [][2]string{{"core.fsync", "all"}, {"core.fsyncMethod", "fsync"}}
 	oldFsyncConfig = [][2]string{{"core.fsyncObjectFiles", "true"}}
@@ -120,7 +122,7 @@ var (
 var gitVersion = regexp.MustCompile(`^git version (\d+)\.(\d+)`)
 
 func findGit(log *zap.Logger, limits Limits) (*program, error) {
-	const install = "install git 2.32 or newer and have it on the PATH"
+	const install = "install git 2.32 or newer, on the PATH"
 	path, err := exec.LookPath("git")
 	if err != nil {
 		return nil, &Error{Kind: Permanent, Op: "find git", Detail: err.Error(), Next: install, Err: err}
@@ -266,12 +268,12 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	if c.asks && exit.ExitCode() == 1 {
 		return errNo
 	}
-	said := lastLines(leak.Redactor(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(out.said())))
+	said := essence(leak.Redactor(c.secrets...).Cut(stderr.String() + "\n" + onlyRejections(out.said())))
 	if why := p.overLimit(c, exit, said); why != "" {
 		return c.beyond("git was ended: %s", why)
 	}
-	failed := gitFailed(c.op, said, err)
-	if !exit.Exited() { // killed, but not by this process
+	failed := gitFailed(c.op, said, slices.Contains(c.args, "push"), err)
+	if !exit.Exited() { // not killed by this process
 		failed.Kind, failed.Detail = Transient, strings.TrimSpace("git was killed: "+exit.String()+"\n"+said)
 	}
 	return failed
@@ -302,8 +304,7 @@ func (h *head) said() string   { return h.kept.String() }
 func (h *head) failed() error  { return h.err }
 
 func tooMuchSaid(c call) error {
-	return c.beyond("git has more to say about it than the %d bytes that are looked at: so many files are not one "+
-		"piece of work", maxAnswer)
+	return c.beyond("git's answer is longer than %d bytes: the work has too many files", maxAnswer)
 }
 
 // maxRecord bounds one record, which is a path and git's remarks on it.
@@ -338,7 +339,7 @@ func (s *splitter) Write(p []byte) (int, error) {
 		s.err, s.part, p = s.each(record), s.part[:0], p[i+1:]
 	}
 	if s.err == nil && len(s.part)+len(p) > maxRecord {
-		s.err = refuse(s.call.op, "", "git says something of more than %d bytes: %.80q", maxRecord, s.part)
+		s.err = refuse(s.call.op, "", "git printed a record of more than %d bytes: %.80q", maxRecord, s.part)
 	}
 	if s.err != nil {
 		return 0, s.err
@@ -352,7 +353,7 @@ func (s *splitter) failed() error { return s.err }
 
 func (s *splitter) finish() error {
 	if len(s.part) > 0 {
-		return refuse(s.call.op, "", "git did not say all: %.80q", s.part)
+		return refuse(s.call.op, "", "git's output ends within a record: %.80q", s.part)
 	}
 	return nil
 }
@@ -368,22 +369,23 @@ func onlyRejections(stdout string) string {
 	return strings.Join(keep, "\n")
 }
 
-// lastLines cuts a text for an error, preferably at line boundaries. It drops git's hints, which are for people at a
-// terminal.
-func lastLines(text string) string {
+// essence shortens a text for an error to its first and last lines. It drops blank lines of the server and git's hints,
+// which are for people at a terminal.
+func essence(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
 	var lines []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "hint:") {
+		if line = strings.TrimSpace(line); line != "" && line != "remote:" && !strings.HasPrefix(line, "hint:") {
 			lines = append(lines, line)
 		}
 	}
 	if len(lines) > detailLines {
-		lines = lines[len(lines)-detailLines:]
+		lines = slices.Concat(lines[:headLines], []string{"..."}, lines[len(lines)-detailLines+headLines:])
 	}
 	text = strings.Join(lines, "\n")
 	if len(text) > detailBytes {
-		text = "..." + strings.ToValidUTF8(text[len(text)-detailBytes:], "")
+		text = strings.ToValidUTF8(text[:headBytes], "") + "..." +
+			strings.ToValidUTF8(text[len(text)-detailBytes+headBytes:], "")
 	}
 	return text
 }

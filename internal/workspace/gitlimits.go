@@ -23,9 +23,9 @@ func (p *program) timeFor(c call) time.Duration {
 	return p.limits.GitTime
 }
 
-// start starts git with resource limits. They are set by prlimit(2), which needs no privileges for a child of the
-// same user. Git waits for them, because its global configuration is a pipe that ends once they are set. It reads
-// that before it starts anything, so its children have the limits too, even if the director is killed.
+// start starts git with resource limits. It uses prlimit(2), which does not need privileges for a child of the same
+// user. Git waits for the limits, because its global configuration is a pipe that ends once they are set. Git reads its
+// configuration before it starts other programs, so its children have the limits too, even if the director is killed.
 func (p *program) start(cmd *exec.Cmd, c call) error {
 	gate, open, err := os.Pipe()
 	if err != nil {
@@ -38,7 +38,7 @@ func (p *program) start(cmd *exec.Cmd, c call) error {
 		return err
 	}
 	if err := p.bound(cmd.Process.Pid, c); err != nil {
-		return errors.Join(fmt.Errorf("git cannot be given limits: %w", err), cmd.Cancel(), cmd.Wait())
+		return errors.Join(fmt.Errorf("limit git's resources: %w", err), cmd.Cancel(), cmd.Wait())
 	}
 	return nil
 }
@@ -76,17 +76,18 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong is the error about a git that exceeded its deadline, given its processor time. A git that used little of
-// that was delayed by other load. It counts as busy from half of its time, its share beside one competitor.
+// tookTooLong is the error about a git that exceeded its deadline, given its processor time. With little processor
+// time, other load delayed git. With half of its time or more, git was busy, because half is its share when one other
+// process competes.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
 	case c.remote:
-		return &Error{Kind: Transient, Op: c.op, Detail: "git did not come to an end within " + remoteTime.String()}
+		return &Error{Kind: Transient, Op: c.op, Detail: "git did not finish within " + remoteTime.String()}
 	case used < p.limits.GitTime/2:
 		return &Error{
 			Kind: Transient, Op: c.op, Err: ErrSlow,
-			Detail: fmt.Sprintf("git did not come to an end within %s (checkout.git_seconds), and had only %s of a "+
-				"processor: the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
+			Detail: fmt.Sprintf("git did not finish within %s (checkout.git_seconds) and had only %s of "+
+				"processor time: the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
 		}
 	}
 	return c.beyond("git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
@@ -111,15 +112,15 @@ func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	switch {
 	case signal == syscall.SIGXCPU || has(fmt.Sprintf("died of signal %d", syscall.SIGXCPU)):
 		if c.remote {
-			return fmt.Sprintf("it used more than %s of a processor", 2*remoteTime)
+			return fmt.Sprintf("it used more than %s of processor time", 2*remoteTime)
 		}
-		return fmt.Sprintf("it used more than %s of a processor (checkout.git_seconds)", 2*p.limits.GitTime)
+		return fmt.Sprintf("it used more than %s of processor time (checkout.git_seconds)", 2*p.limits.GitTime)
 	case signal == syscall.SIGXFSZ || has(fmt.Sprintf("died of signal %d", syscall.SIGXFSZ), "file too large"):
 		if c.remote || c.base {
-			return fmt.Sprintf("a file of its own became larger than %d bytes (the larger one of checkout.max_bytes "+
-				"and checkout.max_work_bytes)", p.largest(c))
+			return fmt.Sprintf("it wrote a file of more than %d bytes (the larger of checkout.max_bytes and "+
+				"checkout.max_work_bytes)", p.largest(c))
 		}
-		return "a file of its own became larger than all of the work may be (checkout.max_work_bytes)"
+		return "it wrote a file that exceeds the limit for the whole work (checkout.max_work_bytes)"
 	case has("out of memory", "cannot allocate memory"):
 		return fmt.Sprintf("it needs more than %d bytes of memory (checkout.git_memory)", p.limits.GitMemory)
 	}

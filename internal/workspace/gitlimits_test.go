@@ -19,7 +19,7 @@ func TestGitHasLimits(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{Limits: Limits{GitMemory: 3 << 30, GitTime: time.Minute, WorkBytes: 1 << 30, Bytes: 1 << 32}})
 	checkout(t, w, o, nonceB)
-	for range 20 { // the limits come from outside: it must not be a race
+	for range 20 { // another process sets the limits, which must not be a race
 		for remote, files := range map[bool]int64{false: 1<<30 + maxAnswer, true: 1 << 32} {
 			c := w.tasks.at("", nonceB).call("-c", "alias.limits=!cat /proc/self/limits", "limits")
 			c.remote = remote
@@ -77,7 +77,7 @@ func TestGitBeyondItsLimits(t *testing.T) {
 	}
 }
 
-// TestOnlyWorkOfItsOwnIsEvidence: a git that the clock ends is too much only if it had used the processor itself.
+// TestOnlyWorkOfItsOwnIsEvidence: git that exceeds its deadline is ErrTooMuch only if it used the processor itself.
 func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -97,7 +97,7 @@ func TestOnlyWorkOfItsOwnIsEvidence(t *testing.T) {
 	}{
 		{"idle", idle, Transient, ErrSlow},
 		{"busy", busy, Permanent, ErrTooMuch},
-		{"busy with the base alone", base, Permanent, ErrLimitTooLow},
+		{"busy with only the base", base, Permanent, ErrLimitTooLow},
 	} {
 		_, err := w.tasks.git.run(t.Context(), c.call)
 		if slow := c.name != "idle" && errors.Is(err, ErrSlow); slow {
@@ -149,7 +149,7 @@ func noise(t *testing.T, path string, size int) {
 	}
 }
 
-// TestAnswersAreBounded: kept and listed output is bounded, and git ends at the bound.
+// TestAnswersAreBounded: git ends when its kept or listed output reaches the bound.
 func TestAnswersAreBounded(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})

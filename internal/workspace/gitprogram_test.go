@@ -74,13 +74,13 @@ func TestErrorsHaveGitsReasonAlone(t *testing.T) {
 		Nonce: nonceB, Repo: repo, RemoteURL: q.RemoteURL,
 		BaseBranch: "nowhere",
 	})
-	wantKind(t, err, Permanent, "couldn't find remote ref")
+	wantKind(t, err, Permanent, "no branch nowhere; its default branch is main")
 	for _, noise := range []string{"deprecated", "warning:", "hint:"} {
 		if strings.Contains(err.Error(), noise) {
 			t.Errorf("%q is in %v", noise, err)
 		}
 	}
-	said := lastLines(redact.Text("hint: Updates were rejected\nhint:\n ! [rejected] main (fetch first)\nerror: " +
+	said := essence(redact.Text("hint: Updates were rejected\nhint:\n ! [rejected] main (fetch first)\nerror: " +
 		"failed to push"))
 	if said != "! [rejected] main (fetch first)\nerror: failed to push" {
 		t.Errorf("got %q", said)
@@ -125,13 +125,13 @@ func TestCanceledGitEndsWithItsChildren(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("not canceled: %v", err)
 	}
-	// a surviving child holds the pipes for that long
+	// a surviving child would hold the pipes for longer
 	if took := time.Since(<-cancelled); took >= pipeGrace {
 		t.Errorf("took %v", took)
 	}
 }
 
-// TestLockIsHeldByOrphanedGit: a director that was killed leaves a git; the next one waits for it.
+// TestLockIsHeldByOrphanedGit: a killed director leaves a running git, and the next director waits for it.
 func TestLockIsHeldByOrphanedGit(t *testing.T) {
 	requireGit(t)
 	dir := t.TempDir()
@@ -200,7 +200,7 @@ func TestLastLines(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("progress\r", 100) + "fatal: caf\xc3\xa9 https://u:hunter2@host/ " +
 		strings.Repeat("é", detailBytes)
-	got := lastLines(redact.Text(long))
+	got := essence(redact.Text(long))
 	if len(got) > detailBytes+3 || strings.Contains(got, "hunter2") {
 		t.Errorf("%d bytes: %.100s", len(got), got)
 	}

@@ -19,15 +19,16 @@ import (
 // limit. Limits on names and sizes are checked before any file's content is read.
 var ErrTooMuch = errors.New("workspace: more than the limits allow")
 
-// ErrLimitTooLow is wrapped when Limits are too low for data that no agent made, such as the base or a fetch of
-// it. Error.Detail names the limit.
+// ErrLimitTooLow is wrapped when Limits are too low for data that no agent made, such as the base or its fetch.
+// Error.Detail names the limit.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
 // ErrSlow is wrapped, transient, when git exceeded its time without using much of the processor, because
 // something else keeps the machine busy.
 var ErrSlow = errors.New("workspace: git was slow")
 
-// Limits bound what an agent may leave in a checkout, and what our git may use for it. Zero means the default.
+// Limits bound the content of an agent's checkout and the resources that our git may spend on it. Zero means the
+// default.
 type Limits struct {
 	Files     int           // files, links and folders; 500,000
 	Entries   int           // entries of one folder; 100,000
@@ -57,7 +58,7 @@ func tooMuch(op, format string, args ...any) error {
 func tooLow(op, format string, args ...any) error {
 	return &Error{
 		Kind: Permanent, Op: op, Detail: fmt.Sprintf(format, args...),
-		Next: "that is no agent's work: raise the limit that is named, then resume", Err: ErrLimitTooLow,
+		Next: "no agent caused this: raise the named limit, then resume", Err: ErrLimitTooLow,
 	}
 }
 

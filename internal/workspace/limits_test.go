@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descend makes so many folders of a name in each other, and calls last with a descriptor of the innermost.
+// descend nests n folders of the same name, and calls last with a descriptor of the innermost folder.
 func descend(t testing.TB, dir, name string, depth int, last func(at int) error) {
 	t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -80,7 +80,7 @@ func peak(t testing.TB) (most, now int64) {
 	return most, now
 }
 
-// tooMuchSays wants that a delivery is refused for a limit, and names it.
+// tooMuchSays wants Deliver to fail with ErrTooMuch and to name the limit.
 func tooMuchSays(t *testing.T, w *Workspaces, o origin, texts ...string) {
 	t.Helper()
 	began := time.Now()
@@ -95,7 +95,7 @@ func tooMuchSays(t *testing.T, w *Workspaces, o origin, texts ...string) {
 		t.Error("late")
 	}
 	if _, err := os.Lstat(w.tasks.at("", nonceB).stage()); !os.IsNotExist(err) {
-		t.Errorf("the staging folder is left: %v", err)
+		t.Errorf("the staging folder remains: %v", err)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestWithinLimits: ignored files may be large, and special files do no harm.
+// TestWithinLimits: ignored files may be large, and special files are harmless.
 func TestWithinLimits(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "target/\n"})
 	w := open(t, Options{Limits: Limits{WorkBytes: 1 << 20}})
@@ -256,21 +256,21 @@ func TestWithinLimits(t *testing.T) {
 	}
 	w.snapshots.limits.Files = 3
 	if used, err := w.Used(t.Context(), nonceB); err != nil || used.Whole {
-		t.Errorf("more files than are counted: %+v, %v", used, err)
+		t.Errorf("more files than the limit: %+v, %v", used, err)
 	}
 	if used, err := w.Used(t.Context(), nonceA); err != nil || used != (Usage{Whole: true}) {
 		t.Errorf("without a checkout: %+v, %v", used, err)
 	}
 }
 
-// TestMemoryOfManyLongPaths: 20,000 files with paths of nearly the maximum length. The default limits refuse them at
-// once. With higher limits, git's list exceeds the size that is read. Neither uses our memory.
+// TestMemoryOfManyLongPaths: 20,000 files have paths of nearly the maximum length. The default limits refuse them at
+// once. With higher limits, git's list exceeds maxAnswer. Both cases need little memory.
 func TestMemoryOfManyLongPaths(t *testing.T) {
 	if testing.Short() {
-		t.Skip("-short: it makes 20,000 files")
+		t.Skip("-short: this test creates 20,000 files")
 	}
 	if raced {
-		t.Skip("memory is not measured with the race detector, which needs memory itself")
+		t.Skip("the race detector needs memory itself, which would distort the measurement")
 	}
 	const folders, files, most = 5, 4000, 50 << 20 // all of their paths are 75 MB
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -297,7 +297,7 @@ func TestMemoryOfManyLongPaths(t *testing.T) {
 		if !errors.Is(err, ErrTooMuch) || after-before > most {
 			t.Errorf("memory grew by %d bytes, more than %d; %v", after-before, most, err)
 		}
-		// the next attempt is refused too. The checkout stays for one with other limits
+		// the next attempt fails in the same way, and the checkout stays for an attempt with other limits
 		if limits == (Limits{}) {
 			if _, err := w.Checkout(t.Context(), Request{
 				Nonce: nonceB, Repo: repo, RemoteURL: o.bare,
@@ -313,7 +313,7 @@ func TestMemoryOfManyLongPaths(t *testing.T) {
 	}
 }
 
-// memoryDir is a folder in memory if there can be one.
+// memoryDir returns a folder in memory if the machine supports it.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "workspace-")
@@ -325,8 +325,8 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// TestNeighbourOfAHostileCheckout: while one checkout keeps git busy, another one's work is delivered; the
-// deadline ends the busy one.
+// TestNeighbourOfAHostileCheckout: while one checkout keeps git busy, Deliver works for another. The deadline ends the
+// busy git.
 func TestNeighbourOfAHostileCheckout(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir, limits := t.TempDir(), Limits{WorkBytes: 1 << 40, Bytes: 1 << 41}
@@ -343,7 +343,7 @@ func TestNeighbourOfAHostileCheckout(t *testing.T) {
 	}()
 	deliver(t, w, o, nonceB)
 	if len(hostile) > 0 {
-		t.Errorf("the other was not busy: %v", <-hostile)
+		t.Errorf("the hostile checkout did not keep git busy: %v", <-hostile)
 	}
 	cancel()
 	wantKind(t, <-hostile, Transient)
@@ -356,7 +356,7 @@ func TestNeighbourOfAHostileCheckout(t *testing.T) {
 	}
 }
 
-// TestWithdrawnEndsGit: git on an 8 TB file ends with its context and leaves no files.
+// TestWithdrawnEndsGit: git on an 8 TB file ends with its context, without remaining files.
 func TestWithdrawnEndsGit(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{Limits: Limits{WorkBytes: 1 << 50, Bytes: 1 << 50}})
@@ -369,7 +369,7 @@ func TestWithdrawnEndsGit(t *testing.T) {
 	}()
 	select {
 	case err := <-done:
-		t.Fatalf("it was not busy: %v", err)
+		t.Fatalf("git was not busy: %v", err)
 	case <-time.After(time.Second):
 	}
 	began := time.Now()
@@ -380,6 +380,6 @@ func TestWithdrawnEndsGit(t *testing.T) {
 	}
 	wantKind(t, err, Transient, "the issue was closed")
 	if _, err := os.Lstat(w.tasks.at("", nonceB).stage()); !os.IsNotExist(err) {
-		t.Errorf("the staging folder is left: %v", err)
+		t.Errorf("the staging folder remains: %v", err)
 	}
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // repairs recreates repositories that git calls damaged: it refetches mirrors, and rebuilds a task's git directory
-// around the same work tree. This loses only what was in the git directory alone, namely the earlier states that
-// Sync kept.
+// around the same work tree. This loses only the earlier states that Sync kept, because the git directory has the only
+// copy of them.
 type repairs struct {
 	tasks   *tasks
 	mirrors *mirrors
@@ -77,7 +77,7 @@ func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) err
 	if err := safefile.RemoveAll(fresh.gitDir); err != nil {
 		return system(t.op, err)
 	}
-	if err := s.mirrors.lend(ctx, fresh, t.rec.Repo); err != nil {
+	if err := s.mirrors.lend(ctx, fresh, t.rec.Repo, formatOf(t.rec.BaseSHA)); err != nil {
 		return err
 	}
 	for branch, sha := range t.rec.Tips {
@@ -111,8 +111,8 @@ func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) err
 	return system(t.op, replaceDir(fresh.gitDir, t.gitDir))
 }
 
-// beginAnew prepares a task whose work is lost for another checkout. A person can inspect the remains of the work tree
-// until the task is over.
+// beginAnew prepares another checkout for a task after the loss of its work. A person can inspect the remains of the
+// work tree until the task is over.
 func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 	t, err := s.tasks.lock(ctx, op, q.Nonce)
 	if err != nil {
@@ -150,7 +150,7 @@ func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 	}
 	s.log.Warn("the work of a task is lost", zap.String("task", q.Nonce), zap.String("path", filepath.Base(aside)))
 	if _, err := os.Lstat(t.gitDir); errors.Is(err, fs.ErrNotExist) {
-		return s.mirrors.lend(ctx, t.objects, t.rec.Repo)
+		return s.mirrors.lend(ctx, t.objects, t.rec.Repo, formatOf(t.rec.BaseSHA))
 	}
 	return nil
 }

@@ -82,7 +82,7 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 			w := open(t, Options{Dir: dir})
 			c := checkout(t, w, o, nonceA)
 			put(t, c.Path, "work.txt", "work\n")
-			if _, err := w.Patch(t.Context(), nonceA); err != nil { // gives the task objects that the mirror lacks
+			if _, err := w.Patch(t.Context(), nonceA); err != nil { // creates objects that the mirror lacks
 				t.Fatal(err)
 			}
 			damage(t, w)
@@ -105,7 +105,7 @@ func TestDamagedRepositoriesAreMadeAgain(t *testing.T) {
 	}
 }
 
-// TestLostWorkBeginsAnew: lost work is reported once, and the next checkout is new.
+// TestLostWorkBeginsAnew: the first operation reports the loss, and the next checkout is new.
 func TestLostWorkBeginsAnew(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(t *testing.T, w *Workspaces){
@@ -164,8 +164,8 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestDamageIsNotTheNetworks: a damaged object of ours is recognised although the server's messages come last, and
-// messages of a server about its own repository are not damage of ours.
+// TestDamageIsNotTheNetworks: a damaged local object is recognised although the server's messages come last. Messages
+// of a server about its repository do not mean local damage.
 func TestDamageIsNotTheNetworks(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]error{
@@ -192,7 +192,7 @@ func TestDamageIsNotTheNetworks(t *testing.T) {
 		"remote: fatal: write error: No space left on device\nfatal: the remote end hung up " +
 			"unexpectedly": nil,
 	} {
-		e := gitFailed("push", said, errors.New("exit status 128"))
+		e := gitFailed("push", said, true, errors.New("exit status 128"))
 		for _, known := range []error{ErrDamaged, ErrNotThere, ErrDiskFull, ErrDiskFails} {
 			if errors.Is(e, known) != errors.Is(want, known) {
 				t.Errorf("%q: %v, want %v", said, e.Err, want)
@@ -205,8 +205,8 @@ func TestDamageIsNotTheNetworks(t *testing.T) {
 	}
 }
 
-// TestServerThatIsAwayLosesNothing: a commit that is needed to restore a task is lost only if the server answers that
-// it lacks it. While the server is down, the error is transient.
+// TestServerThatIsAwayLosesNothing: a commit that a repair needs is lost only if the server answers that it lacks it.
+// While the server is down, the error is transient.
 func TestServerThatIsAwayLosesNothing(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "a\n"})
 	var status atomic.Int32
@@ -234,7 +234,7 @@ func TestServerThatIsAwayLosesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := w.mirrors.at("test", repo, nil).init(t.Context()); err != nil {
+	if err := w.mirrors.at("test", repo, nil).init(t.Context(), ""); err != nil {
 		t.Fatal(err)
 	}
 	// Another task has caused a refetch, before the base branch was rewritten.

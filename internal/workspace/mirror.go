@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -65,6 +66,28 @@ func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (
 	return o.hasTree(ctx, sha)
 }
 
+// missing adds to the error about a missing branch whether the repository is empty, or which branch is its default.
+func (s *remotes) missing(ctx context.Context, o objects, branch string, r remote, err error) error {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Next != nextBranch { // the repository is missing
+		return err
+	}
+	found := Error{Kind: e.Kind, Op: e.Op, Err: ErrNoBranch}
+	out, askErr := s.run(ctx, o.call("ls-remote", "--quiet", "--symref", "--", r.url, "HEAD"), r)
+	head, _, _ := strings.Cut(out, "\t")
+	if name, ok := strings.CutPrefix(head, "ref: refs/heads/"); askErr == nil && ok {
+		found.Detail = fmt.Sprintf("the repository has no branch %s; its default branch is %s", branch, name)
+		found.Next = "was it renamed? Set github.base_branch to the branch to work on"
+		return &found
+	}
+	if heads, listErr := s.heads(ctx, o.call(), r, "*"); askErr == nil && listErr == nil && len(heads) == 0 {
+		found.Detail = "the repository is empty, so it has no branch " + branch
+		found.Next = "push a first commit to that branch"
+		return &found
+	}
+	return err
+}
+
 // mirrors keeps the objects of one repository per folder below <dir>/mirrors.
 type mirrors struct {
 	dir     string // the data directory
@@ -103,8 +126,28 @@ func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (sha 
 	return sha, err
 }
 
+// fetch updates a mirror. A server with another object format than a mirror without a commit decides the format.
 func (m *mirrors) fetch(ctx context.Context, mirror objects, branch string, r remote) (sha string, err error) {
-	if err := mirror.init(ctx); err != nil {
+	sha, err = m.fetchAs(ctx, mirror, "", branch, r)
+	switch {
+	case errors.Is(err, ErrNotThere):
+		return "", m.remotes.missing(ctx, mirror, branch, r, err)
+	case !errors.Is(err, ErrFormat):
+		return sha, err
+	}
+	if refs, listErr := mirror.ask(ctx, "for-each-ref", "--count=1"); listErr != nil || refs != "" {
+		return "", errors.Join(err, listErr) // tasks depend on its objects
+	}
+	if err := safefile.RemoveAll(mirror.gitDir); err != nil {
+		return "", system(mirror.op, err)
+	}
+	return m.fetchAs(ctx, mirror, formatSHA256, branch, r)
+}
+
+func (m *mirrors) fetchAs(ctx context.Context, mirror objects, format, branch string, r remote) (sha string,
+	err error,
+) {
+	if err := mirror.init(ctx, format); err != nil {
 		return "", err
 	}
 	// The branch name is in hex so that no two names conflict as file and folder.
@@ -115,9 +158,9 @@ func (m *mirrors) fetch(ctx context.Context, mirror objects, branch string, r re
 	return mirror.resolve(ctx, ref+"^{commit}")
 }
 
-// lend creates a task's git directory, which borrows the mirror's objects.
-func (m *mirrors) lend(ctx context.Context, o objects, repo string) error {
-	if err := o.init(ctx); err != nil {
+// lend creates a task's git directory, which borrows the mirror's objects and has their format.
+func (m *mirrors) lend(ctx context.Context, o objects, repo, format string) error {
+	if err := o.init(ctx, format); err != nil {
 		return err
 	}
 	// Relative to the objects folder, so that the data directory can be moved.

@@ -15,7 +15,7 @@ var (
 	nonceForm = regexp.MustCompile(`^[a-z0-9]{8}$`)
 	// Owners of managed users contain underscores. The names "." and ".." are refused elsewhere.
 	repoForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
-	shaForm  = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	shaForm  = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 )
 
 func checkNonce(op, nonce string) error {

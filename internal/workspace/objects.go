@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -51,9 +52,23 @@ func (o objects) try(ctx context.Context, c call) (out string, yes bool, err err
 	return out, err == nil, err
 }
 
+// Object formats of git.
+const (
+	formatSHA1   = "sha1"
+	formatSHA256 = "sha256"
+)
+
+// formatOf returns the object format that a SHA belongs to.
+func formatOf(sha string) string {
+	if len(sha) == 64 {
+		return formatSHA256
+	}
+	return formatSHA1
+}
+
 // init creates a bare git directory without templates, and so without hooks. In an existing one it only removes the
-// remains of a killed git.
-func (o objects) init(ctx context.Context) error {
+// remains of a killed git, and keeps its object format. An empty format is SHA-1.
+func (o objects) init(ctx context.Context, format string) error {
 	if err := safefile.MkdirAll(o.gitDir, 0o700); err != nil {
 		return system(o.op, err)
 	}
@@ -61,7 +76,11 @@ func (o objects) init(ctx context.Context) error {
 		return system(o.op, err)
 	}
 	_, missing := os.Lstat(filepath.Join(o.gitDir, "HEAD"))
-	_, err := o.ask(ctx, "init", "--quiet", "--bare", "--template=")
+	args := []string{"init", "--quiet", "--bare", "--template="}
+	if missing != nil {
+		args = append(args, "--object-format="+cmp.Or(format, formatSHA1))
+	}
+	_, err := o.ask(ctx, args...)
 	if err == nil && missing != nil { // git syncs objects and refs, but not HEAD and config
 		err = system(o.op, safefile.SyncDisk(o.gitDir))
 	}

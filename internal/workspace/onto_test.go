@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// delivered returns a task whose first attempt was pushed.
+// delivered returns a task after the push of its first attempt.
 func delivered(t *testing.T, w *Workspaces) (o origin, dir string, first Delivery) {
 	t.Helper()
 	o = newOrigin(t, map[string]string{"a.txt": lines(nil), ".gitignore": "*.log\n"})
@@ -63,7 +63,7 @@ func (o origin) parents(t *testing.T, sha string) []string {
 	return strings.Fields(sh(t, o.bare, "log", "-1", "--format=%P", sha))
 }
 
-// TestFollowUpIsAChild: the branch moves forward, with the base as a second parent once that was merged.
+// TestFollowUpIsAChild: the branch moves forward, with the base as a second parent after a merge of the base.
 func TestFollowUpIsAChild(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -71,18 +71,18 @@ func TestFollowUpIsAChild(t *testing.T) {
 	o, work, first := delivered(t, w)
 
 	if same := deliverOnto(t, w, o, first.SHA); same != first {
-		t.Errorf("nothing new: %+v, want %+v", same, first)
+		t.Errorf("without changes: %+v, want %+v", same, first)
 	}
 	put(t, work, "b.txt", "second\n")
 	second := deliverOnto(t, w, o, first.SHA)
 	if got := o.parents(t, second.SHA); !slices.Equal(got, []string{first.SHA}) || second.ChangedFiles != 2 {
 		t.Errorf("%+v on %v, want on %s", second, got, first.SHA)
 	}
-	// The push landed, then the director was killed, and knows of the first one only.
+	// The director was killed right after its push, so its record has only the first push.
 	if again := deliverOnto(t, open(t, Options{Dir: dir}), o, first.SHA); again != second {
 		t.Errorf("again: %+v, want %+v", again, second)
 	}
-	// So, too, if another attempt has worked since.
+	// The same applies if another attempt has worked since.
 	put(t, work, "b.txt", "third\n")
 	third := deliverOnto(t, w, o, first.SHA)
 	if got := o.parents(t, third.SHA); !slices.Equal(got, []string{second.SHA}) {
@@ -101,13 +101,13 @@ func TestFollowUpIsAChild(t *testing.T) {
 	}
 }
 
-// TestPeoplesCommitsAreKept: never pushed over, merged into the work first.
+// TestPeoplesCommitsAreKept: Join merges them into the work, and a push never overwrites them.
 func TestPeoplesCommitsAreKept(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
 	o, work, first := delivered(t, w)
 	if s := join(t, w, o); !reflect.DeepEqual(s, Synced{From: first.SHA, To: first.SHA}) {
-		t.Errorf("nothing new: %+v", s)
+		t.Errorf("without new commits: %+v", s)
 	}
 	put(t, work, "mine.txt", "agent's\n")
 	theirs := o.push(t, branch, map[string]string{
@@ -117,7 +117,7 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 	q := request(o, nonceB)
 	q.Onto = first.SHA
 	_, err := w.Deliver(t.Context(), q)
-	if wantKind(t, err, Transient, "somebody pushed to "+branch); !errors.Is(err, ErrBranchMoved) {
+	if wantKind(t, err, Transient, branch+" has new commits"); !errors.Is(err, ErrBranchMoved) {
 		t.Error(err)
 	}
 	if got := sh(t, o.bare, "rev-parse", branch); got != theirs {
@@ -141,7 +141,7 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 		}
 		return err
 	}
-	d, err := w.Deliver(t.Context(), q) // with either commit
+	d, err := w.Deliver(t.Context(), q) // onto either commit
 	if err != nil || !slices.Equal(o.parents(t, d.SHA), []string{theirs}) || !slices.Equal(seen, []string{"mine.txt"}) {
 		t.Fatalf("%+v, %v, on %v; saw %q", d, err, o.parents(t, d.SHA), seen)
 	}
@@ -150,7 +150,7 @@ func TestPeoplesCommitsAreKept(t *testing.T) {
 	}
 }
 
-// TestPeopleMergedTheBase: such a merge counts as the base, not as our work.
+// TestPeopleMergedTheBase: the merged changes count as the base rather than as our work.
 func TestPeopleMergedTheBase(t *testing.T) {
 	t.Parallel()
 	w := open(t, Options{})
@@ -205,14 +205,14 @@ func TestJoinLeavesConflicts(t *testing.T) {
 	q := request(o, nonceB)
 	q.Onto = theirs
 	_, err := w.Deliver(t.Context(), q)
-	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) are left in a.txt")
+	wantKind(t, err, Conflict, "conflict markers (<<<<<<<) remain in a.txt")
 	put(t, work, "a.txt", lines(map[int]string{1: "both"}))
 	if got := o.parents(t, deliverOnto(t, w, o, theirs).SHA); !slices.Equal(got, []string{theirs}) {
 		t.Errorf("on %v, want %s", got, theirs)
 	}
 }
 
-// TestJoinOfSubmodules: both sides moved a submodule to different commits, which are not fetched.
+// TestJoinOfSubmodules: both sides moved a submodule, to different commits that are not fetched.
 func TestJoinOfSubmodules(t *testing.T) {
 	t.Parallel()
 	sub := newOrigin(t, map[string]string{"s.txt": "1"})
@@ -248,7 +248,7 @@ func TestJoinOfSubmodules(t *testing.T) {
 	}
 }
 
-// TestInterruptedJoinIsFinished: on record, but not one file changed yet.
+// TestInterruptedJoinIsFinished: the merge is on record, but has not changed any file yet.
 func TestInterruptedJoinIsFinished(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -343,7 +343,7 @@ func TestFresh(t *testing.T) {
 	}
 	sameTree(t, work, map[string]string{"a.txt": lines(nil), "news.txt": "theirs\n", ".gitignore": "*.log\n"})
 	if s := join(t, w, o); s.Merged {
-		t.Errorf("what was thrown away came back: %+v", s)
+		t.Errorf("discarded work came back: %+v", s)
 	}
 	put(t, work, "otherwise.txt", "agent's\n")
 	d := deliverOnto(t, w, o, first.SHA)
@@ -354,9 +354,9 @@ func TestFresh(t *testing.T) {
 		t.Errorf("delivered:\n%s", got)
 	}
 	if err := w.Fresh(t.Context(), nonceA); err != nil {
-		t.Errorf("of nothing: %v", err)
+		t.Errorf("Fresh without a task: %v", err)
 	}
 	if err := w.Fresh(t.Context(), "../x"); err == nil {
-		t.Error("not a nonce")
+		t.Error("Fresh accepted an invalid nonce")
 	}
 }

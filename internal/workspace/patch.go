@@ -1,10 +1,16 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+
+	"retake/internal/safefile"
 )
 
 // patchBytes bounds a patch, which is for people to read.
@@ -14,32 +20,44 @@ const patchBytes = 1 << 20
 // not. Binary files are only named, and the diff is cut after 1 MiB. No worker may be in the checkout.
 func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	return onCheckout(ctx, w, "patch "+nonce, nonce, func(t *task) (string, error) {
-		tree, err := w.snapshots.take(ctx, t, t.rec.known())
+		shot, err := w.snapshots.take(ctx, t, t.rec.known())
 		if err != nil {
 			return "", err
 		}
-		diff := t.call("diff-tree", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", t.rec.BaseSHA, tree)
+		diff := t.call("diff-tree", "--patch", "--no-color", "--no-ext-diff", "--no-textconv", t.rec.BaseSHA,
+			shot.tree)
 		diff.most = patchBytes
 		return t.git.run(ctx, diff)
 	})
 }
 
-// Unchanged reports whether a task's work tree has nothing to deliver. No worker may be in the checkout.
+// Unchanged reports whether a task's work tree equals its base. No worker may be in the checkout.
 func (w *Workspaces) Unchanged(ctx context.Context, nonce string) (bool, error) {
-	patch, err := w.Patch(ctx, nonce)
-	return patch == "", err
+	return onCheckout(ctx, w, "compare "+nonce, nonce, func(t *task) (bool, error) {
+		shot, err := w.snapshots.take(ctx, t, t.rec.known())
+		if err != nil || len(shot.left) > 0 {
+			return false, err
+		}
+		base, err := t.ask(ctx, "rev-parse", t.rec.BaseSHA+"^{tree}")
+		return base == shot.tree, err
+	})
 }
 
 // Patch is the content that a delivery would push.
 type Patch struct {
+	// LeftOut are files of the work tree that the delivery cannot contain, at most 1,000 of each kind.
+	LeftOut []LeftOut
+
 	objects objects
+	task    *task
+	tree    string
 	changes []change
 }
 
 // PatchFile is one path that a patch changes.
 type PatchFile struct {
 	Path  string
-	Link  bool  // a symbolic link, whose content is its target
+	Link  bool  // a symbolic link; its content is the target
 	Gone  bool  // deleted
 	Bytes int64 // of its content
 
@@ -67,17 +85,17 @@ func (p *Patch) Files(ctx context.Context) ([]PatchFile, error) {
 	skip()
 	err := p.objects.git.records(ctx, sizes, '\n', func(record []byte) (err error) {
 		if next == len(files) {
-			return refuse(p.objects.op, "", "git says how large something else is: %.80q", record)
+			return refuse(p.objects.op, "", "git printed the size of another file: %.80q", record)
 		}
 		if files[next].Bytes, err = strconv.ParseInt(string(record), 10, 64); err != nil {
-			return refuse(p.objects.op, "", "git says %.80q is as large as %.80q", files[next].Path, record)
+			return refuse(p.objects.op, "", "git printed an unknown size of %.80q: %.80q", files[next].Path, record)
 		}
 		next++
 		skip()
 		return nil
 	})
 	if err == nil && next < len(files) {
-		err = refuse(p.objects.op, "", "git does not say how large %.80q is", files[next].Path)
+		err = refuse(p.objects.op, "", "git did not print the size of %.80q", files[next].Path)
 	}
 	return files, err
 }
@@ -107,7 +125,7 @@ func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFi
 		for _, f := range files[:n] {
 			head, rest, _ := strings.Cut(out, "\n")
 			if head != fmt.Sprint(f.Bytes) || int64(len(rest)) < f.Bytes+1 {
-				return refuse(p.objects.op, "", "git gives %.80q for %.80q", head, f.Path)
+				return refuse(p.objects.op, "", "git printed %.80q for %.80q", head, f.Path)
 			}
 			if err := each(f, rest[:f.Bytes]); err != nil {
 				return err
@@ -125,4 +143,99 @@ func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
 		return "", nil
 	}
 	return p.objects.blob(ctx, f.was)
+}
+
+// Filtered is a changed file with an attribute "filter" in the .gitattributes files of the delivered tree. A git with
+// that filter, such as LFS, would store it in another form. Retake runs no filters.
+type Filtered struct {
+	Path   string
+	Filter string
+}
+
+// Filtered lists the changed files that a filter would convert. It skips content that the base has too, under any name.
+func (p *Patch) Filtered(ctx context.Context) ([]Filtered, error) {
+	objects := map[string]string{} // by path
+	var names strings.Builder
+	for _, c := range p.changes {
+		if c.hasContent() && c.mode != modeLink && c.is != c.was {
+			objects[c.path] = c.is
+			names.WriteString(c.path + "\x00")
+		}
+	}
+	if len(objects) == 0 {
+		return nil, nil
+	}
+	all, err := p.task.filters(ctx, p.tree, names.String())
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for _, f := range all {
+		wanted[objects[f.Path]] = true
+	}
+	there, err := p.objects.among(ctx, p.task.rec.BaseSHA, wanted)
+	if err != nil {
+		return nil, err
+	}
+	var left []Filtered
+	for _, f := range all {
+		if !there[objects[f.Path]] {
+			left = append(left, f)
+		}
+	}
+	return left, nil
+}
+
+// filters returns the files of a tree, among NUL-terminated names, that have a filter. A separate git directory
+// without our info/attributes shows git the attributes of the tree.
+func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered, err error) {
+	dir := filepath.Join(t.dir, "attributes")
+	index := filepath.Join(dir, "index")
+	defer func() { err = errors.Join(err, system(t.op, safefile.RemoveAll(dir))) }()
+	config, err := os.ReadFile(filepath.Join(t.gitDir, "config"))
+	if err == nil {
+		err = errors.Join(safefile.RemoveAll(dir), os.MkdirAll(filepath.Join(dir, "refs"), 0o700),
+			safefile.Create(filepath.Join(dir, "HEAD"), 0o600, strings.NewReader("ref: refs/heads/none\n")),
+			safefile.Create(filepath.Join(dir, "config"), 0o600, bytes.NewReader(config)))
+	}
+	if err != nil {
+		return nil, system(t.op, err)
+	}
+	read := t.call("read-tree", tree)
+	read.env = []string{"GIT_INDEX_FILE=" + index}
+	if _, err := t.git.run(ctx, read); err != nil {
+		return nil, err
+	}
+	ask := t.call("check-attr", "--cached", "--stdin", "-z", "filter")
+	ask.dir, ask.gitDir, ask.stdin, ask.unbounded = dir, dir, strings.NewReader(names), true
+	ask.env = []string{read.env[0], "GIT_OBJECT_DIRECTORY=" + filepath.Join(t.gitDir, "objects")}
+	var fields []string
+	err = t.git.records(ctx, ask, 0, func(field []byte) error { // <path> NUL <attribute> NUL <value> NUL
+		if fields = append(fields, string(field)); len(fields) < 3 {
+			return nil
+		}
+		switch value := fields[2]; value {
+		case "unspecified", "unset", "set": // none of them names a filter
+		default:
+			all = append(all, Filtered{fields[0], value})
+		}
+		fields = fields[:0]
+		return nil
+	})
+	return all, err
+}
+
+// among returns the wanted objects that the tree of a commit contains.
+func (o objects) among(ctx context.Context, commit string, wanted map[string]bool) (map[string]bool, error) {
+	there := map[string]bool{}
+	c := o.call("ls-tree", "-r", "-z", commit)
+	c.unbounded, c.base = true, true
+	err := o.git.records(ctx, c, 0, func(record []byte) error { // <mode> <type> <sha> TAB <path>
+		about, _, _ := strings.Cut(string(record), "\t")
+		if sha := about[strings.LastIndexByte(about, ' ')+1:]; wanted[sha] {
+			there[sha] = true
+		}
+		return nil
+	})
+	return there, err
 }

@@ -11,21 +11,21 @@ import (
 	"testing"
 )
 
-// TestPatch: the work of an attempt can be read however it ended, and files of the checkout cannot change that.
+// TestPatch: people can read the work of an attempt regardless of its end, and files of the checkout cannot prevent it.
 func TestPatch(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
 	if patch, err := w.Patch(t.Context(), nonceB); err != nil || patch != "" {
-		t.Fatalf("nothing changed: %q, %v", patch, err)
+		t.Fatalf("without changes: %q, %v", patch, err)
 	}
 	if unchanged, err := w.Unchanged(t.Context(), nonceB); err != nil || !unchanged {
-		t.Errorf("nothing changed: %v, %v", unchanged, err)
+		t.Errorf("without changes: %v, %v", unchanged, err)
 	}
 	put(t, c.Path, "a.txt", "two\n")
 	if unchanged, err := w.Unchanged(t.Context(), nonceB); err != nil || unchanged {
-		t.Errorf("something changed: %v, %v", unchanged, err)
+		t.Errorf("with changes: %v, %v", unchanged, err)
 	}
 	put(t, c.Path, "bin", "\x00\x01")
 	put(t, c.Path, ".retake/attempt.json", "{}")
@@ -93,10 +93,10 @@ func TestCheckSeesWhatWouldBePushed(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if heads := sh(t, o.bare, "branch", "--list"); strings.Contains(heads, "retake") {
-		t.Errorf("pushed all the same: %s", heads)
+		t.Errorf("the push happened despite the error: %s", heads)
 	}
 	q.Check = nil
 	if _, err := w.Deliver(t.Context(), q); err == nil {
-		t.Error("pushed unseen")
+		t.Error("pushed without a check")
 	}
 }

@@ -20,12 +20,12 @@ func wantSound(t *testing.T, dir, when string) {
 		sh(t, r, "--git-dir=.", "fsck", "--no-dangling", "--strict")
 	}
 	if len(repositories) == 0 || len(mirrors) == 0 {
-		t.Errorf("%s: %d repositories and %d mirrors are left", when, len(repositories), len(mirrors))
+		t.Errorf("%s: %d repositories and %d mirrors remain", when, len(repositories), len(mirrors))
 	}
 }
 
-// TestPowerCutKeepsCheckouts: the power is cut right after a checkout was made, when a small fetch has just
-// come, and after a delivery. The files are whole, and the repositories are as git wants them.
+// TestPowerCutKeepsCheckouts cuts the power right after a checkout, after a small fetch, and after a delivery. The
+// files must be complete, and git must accept the repositories.
 func TestPowerCutKeepsCheckouts(t *testing.T) {
 	t.Parallel()
 	disk := powercut.New(t)

@@ -15,8 +15,9 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// A quota gives each checkout a file system of its own in the file tasks/<nonce>/checkout.img, mounted at
-// tasks/<nonce>/checkout. The file's apparent size is the quota. It occupies as much of the disk as was written to it.
+// A quota gives each checkout a separate file system in the file tasks/<nonce>/checkout.img, mounted at
+// tasks/<nonce>/checkout. The file's apparent size is the quota. It occupies only as much of the disk as the written
+// data.
 
 // mountTime bounds creating or mounting a file system. Neither depends on its size.
 const mountTime = time.Minute
@@ -36,8 +37,8 @@ func (w *Workspaces) Quota(nonce string) string {
 	return t.checkout()
 }
 
-// CheckQuota returns an *Error that names what this machine lacks for a quota of so many bytes per checkout. Zero
-// always succeeds.
+// CheckQuota returns an *Error if this machine cannot enforce a quota of that many bytes per checkout. Zero always
+// succeeds.
 func CheckQuota(quota int64) error {
 	if quota == 0 {
 		return nil
@@ -45,11 +46,11 @@ func CheckQuota(quota int64) error {
 	const next = "run the director as root on the host itself, with mount and mkfs.ext4 on the PATH, or set " +
 		"checkout.quota to \"\""
 	if os.Geteuid() != 0 {
-		return refuse("open", next, "checkouts cannot be given a quota: the director does not run as root")
+		return refuse("open", next, "quotas of checkouts need root, and the director runs as another user")
 	}
 	for _, name := range []string{"mkfs.ext4", "mount"} {
 		if _, err := exec.LookPath(name); err != nil {
-			return refuse("open", next, "checkouts cannot be given a quota: %v", err)
+			return refuse("open", next, "quotas of checkouts are unavailable: %v", err)
 		}
 	}
 	return nil
@@ -70,7 +71,8 @@ func mountTool(ctx context.Context, name string, args ...string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Run(); err != nil {
 		return &Error{Kind: Permanent, Op: name, Detail: strings.TrimSpace(err.Error() + ": " +
-			lastLines(said.String())), Next: "see what it says; checkout.quota = \"\" does without", Err: err}
+			essence(said.String())), Err: err, Next: "read its message, or set checkout.quota to \"\" " +
+			"to work without quotas"}
 	}
 	return nil
 }

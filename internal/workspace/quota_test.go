@@ -55,8 +55,8 @@ func fill(t *testing.T, full string) (written int) {
 	return written
 }
 
-// TestQuota: an agent's files end at the quota of its checkout, other checkouts are unaffected, the work is delivered,
-// a restart of the machine loses no files, and a removal leaves none.
+// TestQuota: the quota stops an agent's writes without affecting other checkouts. Delivery still works, files survive a
+// restart of the machine, and a removal is complete.
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -83,7 +83,7 @@ func TestQuota(t *testing.T) {
 		used.Bytes > testQuota {
 		t.Errorf("uses %+v of the disk: %v", used, err)
 	}
-	put(t, checkout(t, w, o, nonceA).Path, "c.txt", "there is room for others")
+	put(t, checkout(t, w, o, nonceA).Path, "c.txt", "other checkouts have room")
 	if err := os.Remove(full); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestQuota(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := checkout(t, w, o, nonceB); again.Reused {
-		t.Error("thrown away, and used again")
+		t.Error("Checkout reused the discarded work tree")
 	}
 	if mounted, err := isMount(c.Path); err != nil || !mounted {
 		t.Errorf("without a quota after Fresh: %v", err)
@@ -111,7 +111,7 @@ func TestQuota(t *testing.T) {
 	removeAll(t, w, dir, nonceA, nonceB)
 }
 
-// removeAll removes tasks and wants no remains of them, mounts included.
+// removeAll removes tasks, and fails if files or mounts remain.
 func removeAll(t *testing.T, w *Workspaces, dir string, nonces ...string) {
 	t.Helper()
 	for _, nonce := range nonces {
@@ -123,11 +123,11 @@ func removeAll(t *testing.T, w *Workspaces, dir string, nonces ...string) {
 		t.Errorf("still mounted: %v", err)
 	}
 	if left, err := os.ReadDir(filepath.Join(dir, "tasks")); err != nil || len(left) > 0 {
-		t.Errorf("left: %v, %v", left, err)
+		t.Errorf("remaining: %v, %v", left, err)
 	}
 }
 
-// TestQuotaNeedsWhatItNeeds: the director reports missing programs at its start.
+// TestQuotaNeedsWhatItNeeds: Open reports missing programs.
 func TestQuotaNeedsWhatItNeeds(t *testing.T) {
 	requireGit(t)
 	git := t.TempDir()

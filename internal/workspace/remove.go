@@ -12,7 +12,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// Remove removes a task's folder with its content. A missing one is fine.
+// Remove removes a task's folder with its content. A missing task is not an error.
 func (w *Workspaces) Remove(ctx context.Context, nonce string) error {
 	t, err := w.tasks.lock(ctx, "remove "+nonce, nonce)
 	if err != nil {
@@ -29,11 +29,11 @@ func (w *Workspaces) Remove(ctx context.Context, nonce string) error {
 // Found lists the nonces of existing tasks, sorted.
 func (w *Workspaces) Found() ([]string, error) {
 	nonces, err := w.tasks.nonces()
-	return nonces, system("look at the checkouts", err)
+	return nonces, system("list checkouts", err)
 }
 
-// Sweep removes the tasks of an earlier process: those in found and not in keep. Callers must determine keep after
-// found, so that a task that another director creates meanwhile is safe. Sweep continues after a failure. removed is
+// Sweep removes the tasks of an earlier process, which are in found but not in keep. Callers must determine keep after
+// found, which protects tasks that another director creates in between. Sweep continues after a failure. removed is
 // valid even with an error, in the order of found.
 func (w *Workspaces) Sweep(ctx context.Context, found, keep []string) (removed []string, err error) {
 	var failures []error

@@ -16,7 +16,7 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 	for _, nonce := range []string{"orphan22", "wanted22", "stubborn"} {
 		checkout(t, before, o, nonce)
 	}
-	// Read-only and closed folders, as module caches and hostile agents make them.
+	// Module caches have read-only folders, and hostile agents create inaccessible ones.
 	closed := filepath.Join(before.tasks.at("", "stubborn").dir, "checkout", "mod", "cache")
 	put(t, closed, "file", "x")
 	if err := errors.Join(os.Chmod(closed, 0), os.Chmod(filepath.Dir(closed), 0o500)); err != nil {
@@ -30,7 +30,7 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, dir, "tasks/another2/x", "begun since")
+	put(t, dir, "tasks/another2/x", "started since")
 	removed, err := after.Sweep(t.Context(), found, []string{"wanted22"})
 	if err != nil || !slices.Equal(removed, []string{"leftover", "orphan22", "stubborn"}) {
 		t.Errorf("removed %q, %v", removed, err)
@@ -41,7 +41,7 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 		left = append(left, e.Name())
 	}
 	if !slices.Equal(left, []string{"another2", "not a nonce", "wanted22"}) {
-		t.Errorf("left: %q", left)
+		t.Errorf("remaining: %q", left)
 	}
 	if found, err = after.Found(); err != nil || !slices.Equal(found, []string{"another2", "wanted22"}) {
 		t.Errorf("found %q, %v", found, err)
@@ -65,7 +65,7 @@ func TestRemoveIsIdempotent(t *testing.T) {
 		entries, _ := os.ReadDir(filepath.Join(w.tasks.dir, sub))
 		for _, e := range entries {
 			if e.Name() != "mirror-acme+widgets" {
-				t.Errorf("%s/%s left behind", sub, e.Name())
+				t.Errorf("%s/%s remains", sub, e.Name())
 			}
 		}
 	}

@@ -22,15 +22,23 @@ type snapshots struct {
 	log    *zap.Logger
 }
 
+// snapshot is the content of a work tree.
+type snapshot struct {
+	tree string
+	left []LeftOut // files that the tree cannot contain; at most maxLeftOut
+	// nested has the .git of each nested repository by its folder; at most maxLeftOut.
+	nested map[string]string
+}
+
 // take writes the content of the checkout as a tree object. base determines which ignored files and which files
 // of agents are tracked. Git sees a staging folder of this package, never the checkout. ErrTooMuch means that
 // the checkout exceeds the limits.
-func (s *snapshots) take(ctx context.Context, t *task, base string) (tree string, err error) {
+func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapshot, err error) {
 	if err := errors.Join(t.removeStaleLocks(), t.clearStage()); err != nil {
-		return "", system(t.op, err)
+		return shot, system(t.op, err)
 	}
 	if err := s.measure(ctx, t); err != nil {
-		return "", err
+		return shot, err
 	}
 	defer func() {
 		if cleanErr := t.clearStage(); cleanErr != nil {
@@ -39,31 +47,39 @@ func (s *snapshots) take(ctx context.Context, t *task, base string) (tree string
 	}()
 	leaveOut, err := s.leaveOut(ctx, t, base)
 	if err != nil {
-		return "", err
+		return shot, err
 	}
-	if err := stageTree(ctx, t.op, t.checkout(), t.stage(), s.copyLimit(t), leaveOut); err != nil {
-		return "", system(t.op, err)
+	shot.left, shot.nested, err = stageTree(ctx, t.op, t.checkout(), t.stage(), s.copyLimit(t), leaveOut)
+	if err != nil {
+		return shot, system(t.op, err)
 	}
 	if _, err := t.git.run(ctx, t.staged("", "read-tree", base)); err != nil {
-		return "", err
+		return shot, err
 	}
-	if err := s.measureWork(ctx, t); err != nil {
-		return "", err
+	folders, err := s.measureWork(ctx, t)
+	if err != nil {
+		return shot, err
 	}
-	// The exclusion keeps a .retake of the base: neither changed nor deleted.
+	// The exclusion keeps a .retake of the base unchanged.
 	if _, err := t.git.run(ctx, t.staged("", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir)); err != nil {
-		return "", err
+		return shot, err
 	}
-	return t.trimmed(ctx, t.staged("", "write-tree"))
+	if shot.tree, err = t.trimmed(ctx, t.staged("", "write-tree")); err != nil || !folders {
+		return shot, err
+	}
+	inside, err := t.inSubmodules(ctx)
+	shot.left = append(shot.left, inside...)
+	return shot, err
 }
 
-// current returns the work tree as a tree, and the conflicts that are left in it.
+// current returns the work tree as a tree, and its remaining conflicts.
 func (s *snapshots) current(ctx context.Context, t *task) (tree string, left []leftover, err error) {
-	if tree, err = s.take(ctx, t, t.rec.known()); err != nil {
+	shot, err := s.take(ctx, t, t.rec.known())
+	if err != nil {
 		return "", nil, err
 	}
-	left, err = t.unresolved(ctx, t.rec.Conflicts, tree)
-	return tree, left, err
+	left, err = t.unresolved(ctx, t.rec.Conflicts, shot.tree)
+	return shot.tree, left, err
 }
 
 // leaveOut returns a function that tells agents' own files from work. Files that the base has are work.
@@ -89,7 +105,7 @@ func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(na
 	}, nil
 }
 
-// copyLimit bounds the bytes that are copied of one checkout, not counting holes.
+// copyLimit bounds the bytes copied from one checkout, except holes.
 type copyLimit struct {
 	bytes int64
 	key   string // of the configuration
@@ -114,38 +130,43 @@ func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	counted := size{limits: s.limits, op: t.op}
 	err := system(t.op, safefile.Walk(ctx, t.checkout(), &counted))
 	if e, ok := errors.AsType[*Error](err); ok && errors.Is(err, ErrTooMuch) {
-		return tooLow(t.op, "the base branch alone is beyond a limit: %s", e.Detail)
+		return tooLow(t.op, "the base branch alone exceeds a limit: %s", e.Detail)
 	}
 	if err == nil && counted.apparent > s.limits.WorkBytes {
-		return tooLow(t.op, "the base branch alone is beyond a limit: its files have %d bytes, more than %d "+
+		return tooLow(t.op, "the base branch alone exceeds a limit: its files have %d bytes, more than %d "+
 			"(checkout.max_work_bytes)", counted.apparent, s.limits.WorkBytes)
 	}
 	return err
 }
 
-// measureWork counts the bytes of the staging folder that git will store. The index holds the base.
-func (s *snapshots) measureWork(ctx context.Context, t *task) error {
+// measureWork counts the bytes of the staging folder that git will store. The index holds the base. folders reports
+// whether the index has the path of a folder, as for a submodule.
+func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err error) {
 	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return system(t.op, err)
+		return false, system(t.op, err)
 	}
 	defer func() { _ = unix.Close(stage) }()
 	var bytes int64
 	c := t.staged("", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	c.unbounded = true
-	return t.git.records(ctx, c, 0, func(name []byte) error {
+	err = t.git.records(ctx, c, 0, func(name []byte) error {
 		var st unix.Stat_t
-		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
-			st.Mode&unix.S_IFMT == unix.S_IFDIR {
-			return nil //nolint:nilerr // deleted, replaced by a folder, or a submodule
+		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return nil //nolint:nilerr // deleted
+		}
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR { // a submodule, or it replaced a file
+			folders = true
+			return nil
 		}
 		if bytes += st.Size; bytes > s.limits.WorkBytes {
-			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: is there "+
-				"something in it that .gitignore should name?",
+			return tooMuch(t.op, "the work has more than %d bytes (checkout.max_work_bytes), with %s: should "+
+				".gitignore exclude some of it?",
 				s.limits.WorkBytes, shortened(name))
 		}
 		return nil
 	})
+	return folders, err
 }
 
 // maxTracked bounds Tracked.

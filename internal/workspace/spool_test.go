@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSpooled: only regular files with a worker's names, in order and up to a size. Links and pipes of an agent are
-// neither followed nor waited for.
+// TestSpooled: only regular files with a worker's names, in order and up to a size. Spooled does not follow an agent's
+// links or wait for its pipes.
 func TestSpooled(t *testing.T) {
 	t.Parallel()
 	w := &Workspaces{tasks: &tasks{dir: t.TempDir()}}
@@ -65,6 +65,6 @@ func TestSpooled(t *testing.T) {
 		}
 	}
 	if err := read(); err == nil {
-		t.Error("a link that leads outside was followed")
+		t.Error("Spooled followed a link out of the checkout")
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// statePlace is a checkout, and the log of the writes of its STATE.json.
+// statePlace returns a checkout, and the log of writes to its STATE.json.
 func statePlace(t *testing.T) (w *Workspaces, dir string, logs *observer.ObservedLogs) {
 	logged, logs := observer.New(zap.WarnLevel)
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -54,7 +54,7 @@ func TestState(t *testing.T) {
 	t.Parallel()
 	w, dir, logs := statePlace(t)
 	if _, ok := stateIn(t, dir); ok {
-		t.Error("there before anybody wrote it")
+		t.Error("the file exists before the first write")
 	}
 	zone := time.FixedZone("x", 3600)
 	s := State{
@@ -89,7 +89,7 @@ func TestState(t *testing.T) {
 	}
 	entries, err := os.ReadDir(filepath.Join(dir, retakeDir))
 	if err != nil || len(entries) != 1 {
-		t.Errorf("%v, %v: want the one file", entries, err)
+		t.Errorf("%v, %v: want only one file", entries, err)
 	}
 	if err := os.RemoveAll(filepath.Join(dir, retakeDir)); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestStateOfAnotherWriter(t *testing.T) {
 	}
 }
 
-// TestStateFollowsNothing: no link of an agent is followed.
+// TestStateFollowsNothing: WriteState never follows an agent's links.
 func TestStateFollowsNothing(t *testing.T) {
 	t.Parallel()
 	outside := t.TempDir()
@@ -183,7 +183,7 @@ func TestStateFollowsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, ok := stateIn(t, dir); !ok {
-				t.Error("not there after writing")
+				t.Error("missing after the write")
 			}
 			if info, err := os.Lstat(filepath.Join(dir, retakeDir, stateFile)); err != nil || !info.Mode().IsRegular() {
 				t.Errorf("%v, %v", info, err)
@@ -194,7 +194,7 @@ func TestStateFollowsNothing(t *testing.T) {
 			entries, _ := os.ReadDir(filepath.Join(dir, "src"))
 			for _, e := range entries {
 				if e.Name() != "a" && strings.Contains(e.Name(), stateFile) {
-					t.Errorf("src/%s was written", e.Name())
+					t.Errorf("WriteState wrote src/%s", e.Name())
 				}
 			}
 		})
@@ -210,7 +210,7 @@ func TestStateWithoutACheckout(t *testing.T) {
 	wantKind(t, w.WriteState("../x", State{}), Permanent, "claim nonce")
 }
 
-// TestStateIsAlwaysWhole: readers among writers see a whole file each time.
+// TestStateIsAlwaysWhole: concurrent readers always see a complete file.
 func TestStateIsAlwaysWhole(t *testing.T) {
 	t.Parallel()
 	w, dir, logs := statePlace(t)
@@ -239,7 +239,7 @@ func TestStateIsAlwaysWhole(t *testing.T) {
 	}
 }
 
-// TestStateIsNotDelivered, and it is not taken into a merge.
+// TestStateIsNotDelivered: deliveries and merges exclude the file.
 func TestStateIsNotDelivered(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "!.retake/\n"})

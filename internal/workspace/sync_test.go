@@ -112,7 +112,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	w := open(t, Options{})
 	c := checkout(t, w, o, nonceB)
 
-	// The agent: a file edited, one new, one removed, one uncommitted in any sense because it is ignored.
+	// The agent edits a file, adds one, removes one, and adds an ignored one, which never becomes part of a commit.
 	put(t, c.Path, "both.txt", lines(map[int]string{1: "agent's"}))
 	put(t, c.Path, "new/by-agent.txt", "agent\n")
 	put(t, c.Path, "build.log", "ignored\n")
@@ -138,7 +138,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	}
 	for _, left := range []string{"stage", "index"} {
 		if _, err := os.Lstat(filepath.Join(w.tasks.at("", nonceB).dir, left)); err == nil {
-			t.Errorf("%s left behind", left)
+			t.Errorf("%s remains", left)
 		}
 	}
 
@@ -156,7 +156,7 @@ func TestSyncKeepsTheAgentsWork(t *testing.T) {
 	}
 	if got := sh(t, w.tasks.at("", nonceB).gitDir, "show", "refs/retake/before/"+head+":both.txt"); got+
 		"\n" != lines(map[int]string{1: "agent's"}) {
-		t.Errorf("kept from before: %s", got)
+		t.Errorf("earlier state: %s", got)
 	}
 	if s := mustSync(t, w, o); !reflect.DeepEqual(s, Synced{From: head, To: head}) {
 		t.Errorf("again: %+v", s)
@@ -192,7 +192,7 @@ func TestSyncConflict(t *testing.T) {
 	if again := checkout(t, w, o, nonceB); again.BaseSHA != c.BaseSHA {
 		t.Errorf("the base moved to %s", again.BaseSHA)
 	}
-	deliver(t, w, o, nonceB) // on the old base it still can
+	deliver(t, w, o, nonceB) // still possible on the old base
 }
 
 func TestConflictOfManyFiles(t *testing.T) {
@@ -206,8 +206,8 @@ func TestConflictOfManyFiles(t *testing.T) {
 	}
 }
 
-// TestSyncFollowsRenames: the agent's edit goes where the base branch moved the file, its new file goes along
-// with the folder.
+// TestSyncFollowsRenames: the agent's edit follows the file that the base branch moved, and its new file follows the
+// folder.
 func TestSyncFollowsRenames(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"old/a.txt": lines(nil), "old/b.txt": lines(map[int]string{0: "b"})})
@@ -224,7 +224,7 @@ func TestSyncFollowsRenames(t *testing.T) {
 	})
 }
 
-// TestSyncAfterTheBranchWasRewritten: dropped commits of the branch do not return as the agent's work.
+// TestSyncAfterTheBranchWasRewritten: dropped commits of the branch do not reappear as the agent's work.
 func TestSyncAfterTheBranchWasRewritten(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -312,7 +312,7 @@ func TestSyncRunsNothingPlanted(t *testing.T) {
 	mustSync(t, w, o)
 	if tr.ran() {
 		said, _ := os.ReadFile(tr.sprung)
-		t.Errorf("something planted ran: %s", said)
+		t.Errorf("a planted program ran: %s", said)
 	}
 	if got, _ := os.ReadFile(filepath.Join(dir, "a.txt")); string(got) != lines(map[int]string{
 		1: "agent's",
@@ -356,6 +356,6 @@ func TestSyncOfNothing(t *testing.T) {
 	wantKind(t, err, Transient)
 	mustSync(t, w, o)
 	if _, err := w.Deliver(t.Context(), request(o, nonceB)); !errors.Is(err, ErrNothingToDeliver) {
-		t.Errorf("the base's changes count as the agent's: %v", err)
+		t.Errorf("the base's changes count as work of the agent: %v", err)
 	}
 }

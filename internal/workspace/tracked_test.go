@@ -12,7 +12,7 @@ import (
 
 var agentState = []string{".opencode", "!.opencode/agents", ".crush", ".aider*"}
 
-// TestStateIsNoDelivery: if an agent left only its own files and ignored ones, the delivery is empty.
+// TestStateIsNoDelivery: if an agent wrote only its state and ignored files, there is nothing to deliver.
 func TestStateIsNoDelivery(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "*.log\n"})
@@ -32,7 +32,7 @@ func TestStateIsNoDelivery(t *testing.T) {
 	}
 }
 
-// TestBranchCarriesTheWorkOnly: no pushed object contains the agent's own files, even if it committed them or wrote
+// TestBranchCarriesTheWorkOnly: pushed objects never contain the agent's state, even if it committed that or wrote
 // ignore files. Files of the base are work even if the globs match them.
 func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	t.Parallel()
@@ -61,7 +61,7 @@ func TestBranchCarriesTheWorkOnly(t *testing.T) {
 		t.Errorf("files: %q, want %q", got, want)
 	}
 	if got := sh(t, o.bare, "log", "--format=%P", "-1", branch); got != c.BaseSHA {
-		t.Errorf("the parent is %s, want the base alone", got)
+		t.Errorf("the parent is %s, want only the base", got)
 	}
 	if got := sh(t, o.bare, "show", branch+":.crush/shared.json"); got != "new" {
 		t.Errorf("a file of the base: %q", got)
@@ -77,11 +77,11 @@ func TestBranchCarriesTheWorkOnly(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(c.Path, ".opencode/opencode.db")); err != nil ||
 		string(got) != "secret session" {
-		t.Errorf("the agent's own file: %q, %v", got, err)
+		t.Errorf("the agent's state: %q, %v", got, err)
 	}
 }
 
-// TestSyncLeavesStateAlone: the agent's own files stay in the checkout and are not merged.
+// TestSyncLeavesStateAlone: the agent's state stays in the checkout and out of the merge.
 func TestSyncLeavesStateAlone(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -118,7 +118,7 @@ func TestTracked(t *testing.T) {
 		!slices.Equal(got, want) {
 		t.Errorf("%q, all: %t, %v; want %q", got, all, err, want)
 	}
-	deliver(t, w, o, nonceB) // nothing is left of the question
+	deliver(t, w, o, nonceB) // works after Tracked changed the index
 }
 
 func TestTrackedSaysWhenItIsCut(t *testing.T) {

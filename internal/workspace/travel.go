@@ -14,8 +14,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// A checkout that travels is a copy of a worker's tree elsewhere. It is published before an attempt and receives the
-// attempt's changes afterwards, never while somebody works in it.
+// A travelling checkout is the director's copy of a tree that its worker has elsewhere. The director publishes it
+// before an attempt and receives the attempt's changes afterwards, so the two trees never change at the same time.
 
 // Publish passes the chunks of a task's work tree to emit. It returns the manifest, and the record that Receive needs
 // where there is no checkout. before, if not nil, describes content that is already stored. Published notes the
@@ -37,8 +37,8 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(t.op, err)
 }
 
-// PublishValidation is Publish for the folder that Validation made. Nothing is received for it. It reads every file,
-// because a worker's claims about its files could have something else validated than is delivered.
+// PublishValidation is Publish for the folder that Validation made. Its files never come back. It reads every file,
+// because a worker could lie about its files and so validate another tree than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {
@@ -74,7 +74,7 @@ func exceeded(op string, err error) error {
 
 // Published notes that a manifest describes a task's work tree.
 func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoint.Digest) error {
-	t, err := w.tasks.open(ctx, "note what was published of "+nonce, nonce)
+	t, err := w.tasks.open(ctx, "record the publication of "+nonce, nonce)
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,9 @@ func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoin
 	return t.save()
 }
 
-// Record returns the record that Receive needs where there is no checkout, or nil if there is no checkout here
-// either. changed means that it belongs to other files than the last published or received ones. It is then only
-// useful together with those of a later Publish.
+// Record returns the record that Receive needs on a machine without the checkout. It returns nil if this machine also
+// lacks the checkout. changed means that the files have changed since the last Publish or Receive. The record is then
+// only useful together with the files of a later Publish.
 func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 	data, err := os.ReadFile(w.tasks.at("read the record", nonce).file())
 	var rec record
@@ -102,7 +102,7 @@ func (w *Workspaces) Record(nonce string) (data json.RawMessage, changed bool) {
 type Sent struct {
 	Root   checkpoint.Digest
 	Record json.RawMessage // from Publish or Record; nil requires an existing checkout
-	// Load loads the manifest. Nil means that the files are not wanted and the work tree is discarded.
+	// Load loads the manifest. Nil means that Receive should discard the work tree without receiving files.
 	Load  func(context.Context) (*checkpoint.Manifest, error)
 	Fetch func(context.Context, checkpoint.Digest) ([]byte, error)
 	// Replace replaces Record where it was stored, and fails if it was removed there. It is called before a
@@ -111,9 +111,9 @@ type Sent struct {
 }
 
 // Receive makes a task's work tree equal to a sent one, unless it already is, or was discarded. With a sent record it
-// restores the checkout and its git directory if there is none here, as on a director that takes over, if the one
-// here is older, as on a director that leads again after another one did, or if it does not descend from the sent
-// one. No worker may be in the checkout. Receive may be repeated after an interruption at any point.
+// restores the checkout and its git directory in three cases. This machine lacks a checkout, as on a takeover. Or its
+// checkout is older, as on a director that leads again after another one. Or its checkout does not descend from the
+// sent one. No worker may be in the checkout. Receive may be repeated after an interruption at any point.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
 	t, err := w.tasks.lock(ctx, "receive "+nonce, nonce)
 	if err != nil {

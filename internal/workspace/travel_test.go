@@ -29,7 +29,7 @@ func (s sentChunks) get(_ context.Context, d checkpoint.Digest) ([]byte, error) 
 	return nil, fmt.Errorf("no chunk %s", d)
 }
 
-// sent returns the chunks of a worker whose folder is dir.
+// sent returns the chunks of a worker that has its checkout in dir.
 func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent {
 	t.Helper()
 	scan := checkpoint.Scanner{Dir: dir, Limits: checkpoint.Unlimited, Emit: s.put}
@@ -50,7 +50,7 @@ func (s sentChunks) sent(t *testing.T, dir string, record json.RawMessage) Sent 
 	}
 }
 
-// unreplaced is for one director.
+// unreplaced is Sent.Replace for a test with one director.
 func unreplaced(context.Context, json.RawMessage) error { return nil }
 
 // published publishes a checkout and returns a worker's copy of it.
@@ -80,7 +80,7 @@ func TestWhatIsSentIsDelivered(t *testing.T) {
 	put(t, c.Path, ".retake/STATE.json", "{}")
 	there, _ := chunks.published(t, w, nonceB)
 	if _, err := os.Lstat(filepath.Join(there, ".retake")); err == nil {
-		t.Error("Retake's own folder travels")
+		t.Error("the manifest contains Retake's folder")
 	}
 	put(t, there, "a.txt", "two\n")
 	put(t, there, "new/b.txt", "new\n")
@@ -106,11 +106,11 @@ func TestWhatIsSentIsDelivered(t *testing.T) {
 		}
 	}
 	if again := checkout(t, w, o, nonceB); !again.Reused {
-		t.Error("the next attempt has another checkout")
+		t.Error("the next attempt did not reuse the checkout")
 	}
 }
 
-// TestReceiveGoesOn: the next Receive finishes an interrupted one.
+// TestReceiveGoesOn: the next Receive completes an interrupted one.
 func TestReceiveGoesOn(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -125,7 +125,7 @@ func TestReceiveGoesOn(t *testing.T) {
 	var n atomic.Int32
 	cut.Fetch = func(ctx context.Context, d checkpoint.Digest) ([]byte, error) {
 		if n.Add(1) > 2 {
-			return nil, errors.New("the bus is away")
+			return nil, errors.New("the bus is down")
 		}
 		return chunks.get(ctx, d)
 	}
@@ -137,14 +137,14 @@ func TestReceiveGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(filepath.Join(c.Path, "d1/half")); err == nil {
-		t.Error("what was not sent is there")
+		t.Error("a file remains that was not sent")
 	}
 	if got, err := os.ReadFile(filepath.Join(c.Path, "d49/f")); err != nil || len(got) != 100_000 {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
 }
 
-// TestReceiveWhereThereIsNoCheckout: a director that takes over has neither checkout nor mirror, and creates both.
+// TestReceiveWhereThereIsNoCheckout: a director that takes over lacks checkout and mirror, and creates both.
 func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -153,7 +153,7 @@ func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
 	there, record := chunks.published(t, first, nonceB)
 	put(t, there, "work.txt", "done\n")
 	sent := chunks.sent(t, there, record)
-	o.change(t, map[string]string{"later.txt": "main goes on"})
+	o.change(t, map[string]string{"later.txt": "main moved"})
 
 	second := open(t, Options{})
 	if err := second.Receive(t.Context(), nonceB,
@@ -181,7 +181,7 @@ func TestReceiveWhereThereIsNoCheckout(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordIsMadeAgain: the bus has all of it.
+// TestDamagedRecordIsMadeAgain: Receive restores it from the bus.
 func TestDamagedRecordIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -228,14 +228,14 @@ func TestRecordWithoutItsFiles(t *testing.T) {
 	checkout(t, w, o, nonceB)
 	shared.keep(t, w)
 	if _, changed := w.Record(nonceB); changed {
-		t.Error("changed before anything was")
+		t.Error("changed without a change")
 	}
-	o.change(t, map[string]string{"later.txt": "main goes on"})
+	o.change(t, map[string]string{"later.txt": "main moved"})
 	if _, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, changed := w.Record(nonceB); !changed {
-		t.Error("a merge is no change")
+		t.Error("a merge does not count as a change")
 	}
 	shared.keep(t, w)
 	if _, changed := w.Record(nonceB); changed {
@@ -245,15 +245,15 @@ func TestRecordWithoutItsFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, changed := w.Record(nonceB); changed {
-		t.Error("there are no files")
+		t.Error("no files were published")
 	}
 	checkout(t, w, o, nonceB)
 	if _, changed := w.Record(nonceB); !changed {
-		t.Error("a work tree that was made anew is no change")
+		t.Error("a recreated work tree does not count as a change")
 	}
 }
 
-// TestReceiveTooMuch: sent files beyond the limits of a checkout are refused and not written.
+// TestReceiveTooMuch: Receive refuses sent files beyond the limits of a checkout without writing them.
 func TestReceiveTooMuch(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -267,7 +267,7 @@ func TestReceiveTooMuch(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Lstat(filepath.Join(c.Path, "1")); err == nil {
-		t.Error("some of it is there")
+		t.Error("some of the files exist")
 	}
 }
 

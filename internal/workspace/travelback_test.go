@@ -52,11 +52,11 @@ func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 	}
 }
 
-// TestDirectorLeadsAgain: its folder is as old as the takeover by another director, which has merged the base branch
-// and pushed since. The other director's state counts, even if the files are to be removed.
+// TestDirectorLeadsAgain: a director leads again after another one that took over, merged the base branch and pushed.
+// The other director's state is valid, even if Receive discards the files.
 func TestDirectorLeadsAgain(t *testing.T) {
 	t.Parallel()
-	for name, files := range map[string]bool{"work goes on": true, "work is thrown away": false} {
+	for name, files := range map[string]bool{"work continues": true, "work is discarded": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -65,7 +65,7 @@ func TestDirectorLeadsAgain(t *testing.T) {
 			put(t, c.Path, "work.txt", "done\n")
 			shared.keep(t, first)
 
-			o.change(t, map[string]string{"later.txt": "main goes on"})
+			o.change(t, map[string]string{"later.txt": "main moved"})
 			shared.receive(t, second, true)
 			if s, err := second.Sync(t.Context(), syncRequest(o), SyncOptions{}); err != nil || !s.Merged {
 				t.Fatalf("%+v, %v", s, err)
@@ -73,7 +73,7 @@ func TestDirectorLeadsAgain(t *testing.T) {
 			d := deliver(t, second, o, nonceB)
 			shared.keep(t, second)
 
-			for range 2 { // the second time nothing is done
+			for range 2 { // the second call has no effect
 				shared.receive(t, first, files)
 			}
 			if pushed, err := first.Pushed(nonceB); err != nil || pushed[branch] != d.SHA {
@@ -93,20 +93,20 @@ func TestDirectorLeadsAgain(t *testing.T) {
 			shared.receive(t, second, true)
 			again := checkout(t, second, o, nonceB)
 			if got, err := os.ReadFile(filepath.Join(again.Path, "later.txt")); err != nil ||
-				string(got) != "main goes on" {
+				string(got) != "main moved" {
 				t.Errorf("%q, %v", got, err)
 			}
 		})
 	}
 }
 
-// TestBegunBeforeAnythingWasSent: this director's own checkout was never published, another director's was.
+// TestBegunBeforeAnythingWasSent: this director never published its checkout, but another director did.
 func TestBegunBeforeAnythingWasSent(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	first, second, shared := open(t, Options{}), open(t, Options{}), &onBus{chunks: sentChunks{}}
 	checkout(t, first, o, nonceB)
-	o.change(t, map[string]string{"later.txt": "main goes on"})
+	o.change(t, map[string]string{"later.txt": "main moved"})
 	put(t, checkout(t, second, o, nonceB).Path, "work.txt", "done\n")
 	shared.keep(t, second)
 	shared.receive(t, first, true)
@@ -126,7 +126,7 @@ func TestMergedBesideWhatWasSent(t *testing.T) {
 	put(t, there, "work.txt", "done\n")
 	sent := shared.chunks.sent(t, there, record)
 	shared.root, shared.record = sent.Root, record
-	o.change(t, map[string]string{"later.txt": "main goes on"})
+	o.change(t, map[string]string{"later.txt": "main moved"})
 	if _, err := w.Sync(t.Context(), syncRequest(o), SyncOptions{}); err != nil {
 		t.Fatal(err)
 	}

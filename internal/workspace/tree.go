@@ -7,6 +7,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -35,19 +37,26 @@ func (chown) Leave(*safefile.Entry) error { return nil }
 
 // stageTree builds the tree that git may see of src at dst. It contains the same files as hard links, or as copies
 // where links are impossible, and the same symbolic links. It leaves out everything named .git, .retake at the top,
-// files that leaveOut names, sockets, pipes and devices. Names are compared without case, so ".GIT" is omitted like
-// ".git". Copies keep holes, and most bounds their data.
-func stageTree(ctx context.Context, op, src, dst string, most copyLimit, leaveOut func(name string) bool) (err error) {
+// files that leaveOut names, sockets, pipes and devices. It also leaves out files and folders with names that git
+// refuses, such as ".GIT", and returns them, with the nested repositories. Copies keep holes, and most bounds their
+// data.
+func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
+	leaveOut func(name string) bool,
+) (refused []LeftOut, nested map[string]string, err error) {
 	if err := os.Mkdir(dst, 0o700); err != nil {
-		return err
+		return nil, nil, err
 	}
 	fd, err := unix.Open(dst, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	s := stager{ctx: ctx, at: fd, leaveOut: leaveOut, left: most.bytes, most: most, op: op, root: os.Geteuid() == 0}
+	s := stager{
+		ctx: ctx, at: fd, leaveOut: leaveOut, left: most.bytes, most: most, op: op, root: os.Geteuid() == 0,
+		nested: map[string]string{},
+	}
 	defer func() { err = errors.Join(err, unix.Close(s.at)) }()
-	return safefile.Walk(ctx, src, &s)
+	err = safefile.Walk(ctx, src, &s)
+	return s.refused, s.nested, err
 }
 
 // stager mirrors a walk through a checkout in the staging folder, which only this package uses.
@@ -59,12 +68,26 @@ type stager struct {
 	most     copyLimit
 	op       string
 	root     bool
+	refused  []LeftOut
+	nested   map[string]string // .git by the folder that contains it, without the top
 }
 
 // Visit puts one entry into the staging folder.
 func (s *stager) Visit(e *safefile.Entry) error {
 	dir := e.IsDir()
-	if strings.EqualFold(e.Name, ".git") || e.Depth == 1 && e.Name == retakeDir || !dir && s.leaveOut(string(e.Path)) {
+	if e.Name == ".git" {
+		if e.Depth > 1 && len(s.nested) < maxLeftOut {
+			s.nested[path.Dir(string(e.Path))] = string(e.Path)
+		}
+		return fs.SkipDir
+	}
+	if e.Depth == 1 && e.Name == retakeDir || !dir && s.leaveOut(string(e.Path)) {
+		return fs.SkipDir
+	}
+	if gitRefuses(e.Name, e.Stat.Mode&unix.S_IFMT == unix.S_IFLNK) {
+		if len(s.refused) < maxLeftOut {
+			s.refused = append(s.refused, LeftOut{Path: string(e.Path)})
+		}
 		return fs.SkipDir
 	}
 	switch e.Stat.Mode & unix.S_IFMT {
@@ -119,7 +142,7 @@ func (s *stager) file(e *safefile.Entry) error {
 	return err
 }
 
-// copy neither follows a link nor waits for the other end of a pipe, and fails if the file changes during the copy.
+// copy does not follow a link or wait for the other end of a pipe. It fails if the file changes during the copy.
 func (s *stager) copy(e *safefile.Entry) (err error) {
 	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -183,4 +206,110 @@ func (s *stager) data(in, out *os.File, size int64) error {
 		at = end
 	}
 	return nil
+}
+
+// LeftOut is a file or folder of a work tree that our commits cannot contain. Ignored files and agents' state do not
+// count.
+type LeftOut struct {
+	Path string
+	Kind LeftKind
+	// Submodule is the path of the submodule with the file, for InSubmodule.
+	Submodule string
+}
+
+// LeftKind is the reason why a commit cannot contain a file.
+type LeftKind int
+
+// The reasons.
+const (
+	RefusedName   LeftKind = iota // git refuses the name
+	InSubmodule                   // the file is in the folder of a submodule
+	NestedHistory                 // the .git of a nested repository whose files the commit contains
+)
+
+// maxLeftOut bounds a list of left out files.
+const maxLeftOut = 1000
+
+// nestedIn lists the nested repositories, by their .git, that contain a new or changed file of changes.
+// Nested repositories in ignored folders do not.
+func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
+	if len(nested) == 0 {
+		return nil
+	}
+	found := map[string]bool{}
+	for _, c := range changes {
+		if c.mode == modeNone {
+			continue
+		}
+		for dir := path.Dir(c.path); dir != "."; dir = path.Dir(dir) {
+			if git, ok := nested[dir]; ok && !found[git] {
+				found[git] = true
+				left = append(left, LeftOut{Path: git, Kind: NestedHistory})
+			}
+		}
+	}
+	return left
+}
+
+// inSubmodules lists the files that the staging folder has in folders of submodules and that no ignore file of the
+// tree excludes. The index holds the tree. It loses its submodules here.
+func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
+	var modules []string // sorted
+	c := t.staged("", "ls-files", "-z", "--cached", "--stage")
+	c.unbounded = true
+	err = t.git.records(ctx, c, 0, func(record []byte) error { // <mode> <sha> <stage> TAB <path>
+		about, name, _ := strings.Cut(string(record), "\t")
+		if strings.HasPrefix(about, modeSubmodule) {
+			modules = append(modules, name)
+		}
+		return nil
+	})
+	if err != nil || len(modules) == 0 {
+		return nil, err
+	}
+	if _, err := t.git.run(ctx, t.staged(strings.Join(modules, "\x00")+"\x00", "update-index", "--force-remove", "-z",
+		"--stdin")); err != nil {
+		return nil, err
+	}
+	// Git has added all other files, so these are in the folders of submodules.
+	err = t.git.records(ctx, t.staged("", "ls-files", "-z", "--others", "--exclude-standard"), 0,
+		func(name []byte) error {
+			i := slices.IndexFunc(modules, func(m string) bool { return strings.HasPrefix(string(name), m+"/") })
+			if i < 0 {
+				return nil
+			}
+			if left = append(left, LeftOut{string(name), InSubmodule, modules[i]}); len(left) == maxLeftOut {
+				return errEnough
+			}
+			return nil
+		})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return left, err
+}
+
+// gitRefuses reports whether git refuses a name because some file system takes it for .git, or a link for .gitmodules.
+func gitRefuses(name string, link bool) bool {
+	for part := range strings.SplitSeq(name, `\`) { // a separator on Windows
+		stem, _, _ := strings.Cut(strings.ToLower(withoutIgnored(part)), ":") // a stream's name follows on NTFS
+		switch stem = strings.TrimRight(stem, " ."); {
+		case stem == ".git", stem == "git~1":
+			return true
+		case link && (stem == ".gitmodules" || strings.HasPrefix(stem, "gitmod~")):
+			return true
+		}
+	}
+	return false
+}
+
+// withoutIgnored removes the characters that HFS+ ignores in a name.
+func withoutIgnored(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+			return -1
+		}
+		return r
+	}, name)
 }

@@ -13,11 +13,11 @@ import (
 
 func nothing(string) bool { return false }
 
-// TestTooManyNames: a file with the maximum number of links is copied only once for further names.
+// TestTooManyNames: if a file has too many links to add one, all further names share one copy.
 func TestTooManyNames(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("-short: it makes 65,000 links")
+		t.Skip("-short: this test creates 65,000 links")
 	}
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	w := open(t, Options{Dir: diskDir(t)})
@@ -33,7 +33,7 @@ func TestTooManyNames(t *testing.T) {
 	tooMuchSays(t, w, o, "a file has too many names")
 }
 
-// TestCopiesAreBounded: without hard links, holes stay holes and do not count, and data ends at the limit.
+// TestCopiesAreBounded: without hard links, holes stay holes and do not count, and copying stops at the limit.
 func TestCopiesAreBounded(t *testing.T) {
 	t.Parallel()
 	src, other := diskDir(t), memoryDir(t)
@@ -57,7 +57,7 @@ func TestCopiesAreBounded(t *testing.T) {
 	put(t, src, "small", "text")
 	most := copyLimit{1 << 20, "checkout.quota"}
 	dst := filepath.Join(other, "one")
-	if err := stageTree(t.Context(), "op", src, dst, most, nothing); err != nil {
+	if _, _, err := stageTree(t.Context(), "op", src, dst, most, nothing); err != nil {
 		t.Fatal(err)
 	}
 	var st unix.Stat_t
@@ -79,14 +79,14 @@ func TestCopiesAreBounded(t *testing.T) {
 		}
 	}
 	put(t, src, "large", strings.Repeat("x", 2<<20))
-	if err := stageTree(t.Context(), "op", src, filepath.Join(other, "two"), most, nothing); !errors.Is(err,
+	if _, _, err := stageTree(t.Context(), "op", src, filepath.Join(other, "two"), most, nothing); !errors.Is(err,
 		ErrTooMuch) || !strings.Contains(err.Error(), "checkout.quota") {
 		t.Errorf("beyond the limit: %v", err)
 	}
 }
 
-// TestBaseBeyondTheLimits is found before an attempt is paid for. The error names the key, and a higher value gives a
-// checkout.
+// TestBaseBeyondTheLimits: Checkout fails before an attempt costs money. The error names the key, and a higher value
+// helps.
 func TestBaseBeyondTheLimits(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{
@@ -124,7 +124,7 @@ func TestBaseBeyondTheLimits(t *testing.T) {
 	}
 }
 
-// diskDir makes a folder on a disk, which limits names and links where memory does not.
+// diskDir creates a folder on a disk, because only disks limit names and links.
 func diskDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "retake-test-")

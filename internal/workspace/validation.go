@@ -11,7 +11,7 @@ import (
 )
 
 // ErrNotValidated is wrapped when a work tree differs from the tree of the validating attempt.
-var ErrNotValidated = errors.New("workspace: not what was validated")
+var ErrNotValidated = errors.New("workspace: work differs from the validated tree")
 
 // validation is the tree that an attempt received to validate.
 type validation struct {
@@ -27,11 +27,11 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 	tree, err = onCheckout(ctx, w, "copy "+nonce, nonce, func(t *task) (string, error) {
 		path = t.validation()
 		if v := t.rec.Validation; v == nil || v.Attempt != attempt {
-			tree, err := w.snapshots.take(ctx, t, t.rec.known())
+			shot, err := w.snapshots.take(ctx, t, t.rec.known())
 			if err != nil {
 				return "", err
 			}
-			t.rec.Validation = &validation{attempt, tree}
+			t.rec.Validation = &validation{attempt, shot.tree}
 			if err := t.save(); err != nil { // before the folder becomes visible
 				return "", err
 			}
@@ -81,14 +81,14 @@ func (w *Workspaces) DropValidation(ctx context.Context, nonce string) error {
 	return system(op, safefile.RemoveAll(t.validation()))
 }
 
-// checkValidated refuses a tree other than the one that an attempt has validated.
+// checkValidated refuses a tree that the attempt has not validated.
 func (r *record) checkValidated(op, attempt, tree string) error {
 	switch v := r.Validation; {
 	case attempt == "", v != nil && v.Attempt == attempt && v.Tree == tree:
 		return nil
 	case v == nil || v.Attempt != attempt:
 		return &Error{
-			Kind: Permanent, Op: op, Detail: "nothing is known of what " + attempt + " has validated",
+			Kind: Permanent, Op: op, Detail: "there is no record of the tree that " + attempt + " validated",
 			Err: ErrNotValidated,
 		}
 	default:

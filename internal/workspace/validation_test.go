@@ -44,11 +44,11 @@ func TestValidationIsWhatIsDelivered(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("the folder still exists: %v", err)
 	}
 }
 
-// TestOnlyTheValidatedIsDelivered: neither later changes of a checkout nor other validations change the delivery.
+// TestOnlyTheValidatedIsDelivered: later changes of a checkout and other validations do not change the delivery.
 func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
@@ -86,14 +86,14 @@ func TestOnlyTheValidatedIsDelivered(t *testing.T) {
 				t.Errorf("%v; want it delivered: %t", err, row.ok)
 			}
 			if !row.ok && sh(t, o.bare, "for-each-ref", "--format=%(refname)", "refs/heads/") != "refs/heads/main" {
-				t.Error("something was pushed")
+				t.Error("Deliver pushed a branch")
 			}
 		})
 	}
 }
 
-// TestValidationOfAnAttemptIsOneTree: a restarted director asks again, and the container may already have the recorded
-// tree.
+// TestValidationOfAnAttemptIsOneTree: a restarted director repeats the call, when the container may already have the
+// recorded tree.
 func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
@@ -104,8 +104,8 @@ func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put(t, path, "b.txt", "whoever ran in it")
-	put(t, c.Path, "b.txt", "somebody merged")
+	put(t, path, "b.txt", "changed by the attempt")
+	put(t, c.Path, "b.txt", "changed by a merge")
 	if _, again, err := w.Validation(t.Context(), nonceB, nonceB+"-2"); err != nil || again != first {
 		t.Errorf("tree %s, then %s, %v", first, again, err)
 	}
@@ -113,10 +113,10 @@ func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
 		t.Errorf("b.txt is %q", got)
 	}
 	if _, next, err := w.Validation(t.Context(), nonceB, nonceB+"-3"); err != nil || next == first {
-		t.Errorf("the next attempt got tree %s, too, %v", next, err)
+		t.Errorf("the next attempt also got tree %s, %v", next, err)
 	}
 	if _, _, err := w.Validation(t.Context(), nonceA, nonceA+"-1"); !errors.Is(err, ErrNoCheckout) {
-		t.Errorf("%v; want no checkout", err)
+		t.Errorf("%v; want ErrNoCheckout", err)
 	}
 }
 

@@ -27,9 +27,8 @@ var vectorKinds = map[string]func(*testing.T, testfiles.Vector) error{
 	"sync_policy": checkSyncPolicy,
 	"state_file":  checkStateFile,
 	"safe_point": func(*testing.T, testfiles.Vector) error {
-		return errLeftOut{"a worker's checkout has no git in it, and the director's own git is never caught in the " +
-			"middle: what a crash " +
-			"interrupts is finished before anything else happens. Programs and bases change between attempts only"}
+		return errLeftOut{"a worker's checkout does not contain a repository. The director finishes an interrupted " +
+			"git operation before the next one. Programs and bases change only between attempts"}
 	},
 }
 
@@ -69,7 +68,7 @@ func checkSyncPolicy(_ *testing.T, v testfiles.Vector) error {
 		return err
 	}
 	if in.Catalog != nil && !*in.Catalog {
-		return errLeftOut{"the catalog belongs to the shared memory of agents, which is not ours"}
+		return errLeftOut{"the catalog belongs to the shared memory of agents, which Retake lacks"}
 	}
 	got := SyncPolicy{MaxCommits: 20, MaxBehind: day}.Reason(in.Commits, time.Duration(in.Seconds)*time.Second)
 	if want.Reason == nil {
@@ -97,11 +96,11 @@ func checkStateFile(t *testing.T, v testfiles.Vector) error {
 	case in["malformed"] == true || in["valid_json"] == false || in["valid"] == false:
 		put(t, c.Path, retakeDir+"/"+stateFile, `{"schema_version":`)
 	default:
-		return errLeftOut{"nothing here reads such an input"}
+		return errLeftOut{"Retake does not read such an input"}
 	}
 	_, missing := in["exists"]
 	if _, err := os.Lstat(path); missing && err == nil {
-		return fmt.Errorf("made before anybody wrote it")
+		return fmt.Errorf("the file exists before the first write")
 	}
 	if err := w.WriteState(nonceB, State{UpdatedAt: authored}); err != nil {
 		return err

@@ -70,12 +70,12 @@ func put(t testing.TB, dir, name, text string) string {
 	return path
 }
 
-// origin is a bare remote with one commit on main, and a clone to change it through.
+// origin is a bare remote with one commit on main, and a clone for changing it.
 type origin struct {
 	bare, clone string
 }
 
-// newOrigin writes by itself what init and clone would: there are some hundred of them.
+// newOrigin writes the repositories directly. Running init and clone would be slow for hundreds of tests.
 func newOrigin(t testing.TB, files map[string]string) origin {
 	t.Helper()
 	requireGit(t)
@@ -112,7 +112,7 @@ func (o origin) importAll(t testing.TB, files map[string]string) {
 	in.WriteString("commit refs/heads/main\ncommitter A <a@example.com> now\ndata 7\nchange\n")
 	for name, text := range files {
 		if strings.ContainsAny(name, "\"\n\\") {
-			t.Fatalf("%q: change can, the first commit cannot", name)
+			t.Fatalf("%q: only change supports such a path", name)
 		}
 		fmt.Fprintf(&in, "M 100644 inline %s\ndata %d\n%s\n", name, len(text), text)
 		put(t, o.clone, name, text)
@@ -200,7 +200,7 @@ func TestCheckoutIsKeptAcrossAttempts(t *testing.T) {
 		t.Errorf("second: %+v, first: %+v", second, first)
 	}
 	if got, _ := os.ReadFile(filepath.Join(second.Path, "a.txt")); string(got) != "changed" {
-		t.Errorf("a.txt: %q, want what the attempt before left", got)
+		t.Errorf("a.txt: %q, want the earlier attempt's version", got)
 	}
 	if other := checkout(t, w, o, nonceB); other.BaseSHA == first.BaseSHA {
 		t.Error("a new task did not fetch")
@@ -216,7 +216,7 @@ func TestCheckoutSurvivesRestartAndHalfMadeOnes(t *testing.T) {
 	if again := checkout(t, open(t, Options{Dir: dir}), o, nonceB); !again.Reused {
 		t.Error("not reused by the next process")
 	}
-	// Without the record it was never complete: made again from nothing.
+	// Without the record, the checkout is incomplete, and Checkout recreates it.
 	if err := os.Remove(filepath.Join(dir, "tasks", nonceB, "task.json")); err != nil {
 		t.Fatal(err)
 	}
@@ -285,13 +285,13 @@ func TestCheckoutBelongsToOwner(t *testing.T) {
 		}
 	}
 	if uid, _ := ownerOf(t, outside); uid != 0 {
-		t.Errorf("a link was followed: what it points to belongs to %d", uid)
+		t.Errorf("the target of a link belongs to %d", uid)
 	}
 	if uid, _ := ownerOf(t, filepath.Join(w.tasks.at("", nonceB).dir, "git")); uid != 0 {
 		t.Errorf("our git directory belongs to %d", uid)
 	}
 	if info, err := os.Lstat(filepath.Join(c.Path, "closed")); err != nil || info.Mode().Perm() != 0 {
-		t.Errorf("mode of the closed folder: %v, %v; want it left alone", info.Mode(), err)
+		t.Errorf("mode of the closed folder: %v, %v; want it unchanged", info.Mode(), err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Globs match files and folders relative to a work tree. A folder includes its content. The last matching glob decides,
-// and one that begins with "!" excludes the path. "**" stands for any number of folders.
+// and a leading "!" excludes the path. "**" stands for any number of folders.
 type Globs []glob
 
 type glob struct {
@@ -49,13 +49,13 @@ func Check(pattern string) error {
 	p := strings.TrimSuffix(strings.TrimPrefix(pattern, "!"), "/")
 	switch {
 	case strings.Trim(p, "*/.") == "":
-		return errors.New("it names everything or nothing")
+		return errors.New("it matches all paths or none")
 	case path.IsAbs(p), strings.HasPrefix(p, "~"):
 		return errors.New("it is not relative to the work tree")
 	case path.Clean(p) != p, p == "..", strings.HasPrefix(p, "../"):
-		return errors.New("it has . or .. or two slashes in it")
+		return errors.New("it contains . or .. or two slashes")
 	case strings.ContainsAny(p, "\x00\n"), !doublestar.ValidatePattern(p):
-		return errors.New("a bracket is open, or a character cannot stand in a path")
+		return errors.New("a bracket is open, or it has a character that paths cannot contain")
 	}
 	return nil
 }

@@ -37,10 +37,10 @@ func TestGlobs(t *testing.T) {
 
 func TestGlobFaults(t *testing.T) {
 	for pattern, want := range map[string]string{
-		"": "names everything or nothing", "*": "names everything or nothing", "**/*": "names everything or nothing",
-		"!**": "names everything or nothing", ".": "names everything",
-		"/etc/x": "not relative to the work tree", "~/x": "not relative to the work tree", "../x": "has . or ..",
-		"a/../b": "has . or ..", "a//b": "has . or ..",
+		"": "matches all paths or none", "*": "matches all paths or none", "**/*": "matches all paths or none",
+		"!**": "matches all paths or none", ".": "matches all paths",
+		"/etc/x": "not relative to the work tree", "~/x": "not relative to the work tree", "../x": "contains . or ..",
+		"a/../b": "contains . or ..", "a//b": "contains . or ..",
 		"a[": "a bracket is open", "a\x00": "a bracket is open",
 	} {
 		if _, err := Compile([]string{".x", pattern}); err == nil || !errors.Is(err, errGlob) ||
@@ -50,7 +50,7 @@ func TestGlobFaults(t *testing.T) {
 	}
 }
 
-// files lists the work.
+// files returns the files that are work.
 func files(t testing.TB, fsys fs.FS, state []string, tracked ...string) []string {
 	t.Helper()
 	globs, err := Compile(state)
@@ -105,7 +105,7 @@ func seenByGit(t *rapid.T, dir, gitDir string) (names []string) {
 	return names
 }
 
-// TestIgnoredAsGitIgnores: of any tree and any .gitignore files, git lists the same files as untracked.
+// TestIgnoredAsGitIgnores: for any tree and .gitignore files, git lists the same files as untracked.
 func TestIgnoredAsGitIgnores(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git: " + err.Error())
@@ -137,7 +137,7 @@ func TestIgnoredAsGitIgnores(t *testing.T) {
 		defer func() { _ = os.RemoveAll(dir) }()
 		for _, f := range rapid.SliceOfN(file, 1, 12).Draw(t, "files") {
 			f = filepath.Join(dir, filepath.FromSlash(f))
-			_ = os.MkdirAll(filepath.Dir(f), 0o755) // a file may be in the way: then there are fewer
+			_ = os.MkdirAll(filepath.Dir(f), 0o755) // fails if a file blocks it, and the tree has fewer files
 			_ = os.WriteFile(f, nil, 0o644)
 		}
 		for _, folder := range []string{"", "a", "a/b"} {

@@ -1,7 +1,9 @@
 #!/bin/bash
-# chart-test.sh: the chart, rendered by helm with its own values and with those in its folder ci/, and taken by a real API server: every field known, nothing that a
-# namespace of the level "restricted" warns of. Also: deploy/kubernetes is what the chart gives; what the directors' account may do is what their program uses, no more; the
-# commands of NOTES.txt do what they say. It brings a cluster without nodes up, and down. Without what build.sh and helm.sh make it says so, and fails only with RETAKE_REQUIRE_KUBE=1.
+# chart-test.sh: helm renders the chart with its default values and with each file in its folder ci/, and a real API
+# server must accept it without unknown fields and without warnings in a namespace of the level "restricted".
+# deploy/kubernetes must equal the rendered chart, the directors' account must have exactly the rights of their program,
+# and the commands of NOTES.txt must work. The script starts and ends a cluster without nodes. Without the programs of
+# build.sh and helm.sh it is skipped with a message, and fails only with RETAKE_REQUIRE_KUBE=1.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/env.sh"
 export KT=$(mktemp -d /tmp/retake-kube-XXXXXX)
@@ -9,10 +11,10 @@ cd "$here/../.."
 why=
 CHECK=1 "$here/build.sh" > /dev/null && CHECK=1 "$here/helm.sh" 2> /dev/null || why="no Kubernetes or no helm is built: make kube-build does it once"
 [ "$(id -u)" = 0 ] || why="it needs root"
-if [ -n "$why" ]; then rmdir "$KT"; echo "the chart's test on a real API server skipped: $why"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit; fi
+if [ -n "$why" ]; then rmdir "$KT"; echo "skipped the chart's test on a real API server: $why"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit; fi
 chart=deploy/helm/retake ns=retake account=system:serviceaccount:retake:retake-director
 t=$(mktemp -d); trap '"$here/down.sh"; rm -rf "$t"' EXIT
-trap 'echo "chart-test: it ended at line $LINENO" >&2' ERR
+trap 'echo "chart-test: failed at line $LINENO" >&2' ERR
 helm() { "$here/helm.sh" "$@"; }
 k() { "$here/run.sh" "$H" kubectl -n $ns "$@"; }
 fail() { echo "chart-test: $1" >&2; exit 1; }
@@ -20,7 +22,7 @@ fail() { echo "chart-test: $1" >&2; exit 1; }
 helm lint --strict --quiet $chart
 "$here/manifests.sh" "$t/made"
 diff -r -x "*.go" deploy/kubernetes "$t/made" || fail "deploy/kubernetes is not what the chart gives: make kube-manifests"
-echo "deploy/kubernetes is what the chart gives"
+echo "deploy/kubernetes equals the rendered chart"
 
 OWNER=$$ LIFE=${LIFE-600} "$here/up.sh" control > /dev/null
 k create namespace $ns > /dev/null
@@ -29,7 +31,7 @@ for values in "" $chart/ci/*-values.yaml; do
   helm template retake $chart -n $ns ${values:+-f $values} > "$t/all.yaml"
   k apply --server-side --dry-run=server --validate=strict -f "$t/all.yaml" > "$t/applied" 2> "$t/said" || { cat "$t/said" >&2; fail "refused with ${values:-its own values}"; }
   grep -i warning "$t/said" && fail "a warning with ${values:-its own values}"
-  echo "$(wc -l < "$t/applied") objects taken with ${values:-its own values}"
+  echo "$(wc -l < "$t/applied") objects accepted with ${values:-the default values}"
 done
 while read -r why sets; do
   helm template retake $chart -n $ns $sets > /dev/null 2> "$t/said" && fail "$sets is not refused"
@@ -43,17 +45,17 @@ replica --set director.replica=3
 nats.url --set nats.enabled=false
 replicas --set nats.replicas=2
 X
-echo "mistakes are refused"
+echo "the chart refuses mistakes"
 
 "$here/run.sh" "$CACHE/helm" install retake $chart -n $ns > "$t/notes"
-k get role retake-director -o go-template='{{range .rules}}{{$r := index .resources 0}}{{range .verbs}}{{.}} {{$r}}{{"\n"}}{{end}}{{end}}' > "$t/granted" # make test: as kubernetes.Needed
-k auth can-i --list --no-headers --as=$account | # beside what everybody may: to ask what he may
+k get role retake-director -o go-template='{{range .rules}}{{$r := index .resources 0}}{{range .verbs}}{{.}} {{$r}}{{"\n"}}{{end}}{{end}}' > "$t/granted" # make test compares it with kubernetes.Needed
+k auth can-i --list --no-headers --as=$account | # includes the right of all users to review their rights
   sed -n 's/^\([a-z]*\)\(\.batch\)\?\(\/[a-z]*\)\? .*\[\([a-z ]*\)\]$/\1\3 \4/p' | while read -r r verbs; do for v in $verbs; do echo "$v $r"; done; done > "$t/may"
 diff <(sort "$t/granted") <(sort "$t/may") || fail "what the directors' account may do (>) is not what its Role says (<)"
 for v in get list create delete; do for r in pods jobs secrets nodes namespaces; do
   "$here/run.sh" "$H" kubectl -n default auth can-i $v $r --as=$account > /dev/null 2>&1 && fail "the directors' account may $v $r elsewhere"
 done; done
-echo "the directors' account may: $(paste -sd, "$t/may")"
+echo "rights of the directors' account: $(paste -sd, "$t/may")"
 
 sed -n '/^NOTES:/,$p' "$t/notes" > "$t/steps"
 go build -o "$t/director" ./cmd/director
@@ -65,10 +67,10 @@ go build -o "$t/director" ./cmd/director
   sed -n 's/^ *kubectl -n retake \(create secret .*\)/\1/p' steps | while read -r line; do k $line --dry-run=server -o name; done > secrets
 )
 [ "$(sort "$t/secrets" | paste -sd' ')" = "secret/retake secret/retake-bus-director secret/retake-bus-server" ] || fail "NOTES.txt makes $(cat "$t/secrets")"
-echo "the commands of NOTES.txt make: $(paste -sd' ' "$t/secrets")"
+echo "the commands of NOTES.txt create: $(paste -sd' ' "$t/secrets")"
 
 "$here/run.sh" "$CACHE/helm" upgrade retake $chart -n $ns -f $chart/ci/hosts-values.yaml > /dev/null
 "$here/run.sh" "$CACHE/helm" uninstall retake -n $ns > /dev/null 2>&1
 left=$(k get deployments,statefulsets,services,configmaps,secrets,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,persistentvolumeclaims -o name | grep -v -e configmap/kube-root-ca.crt -e serviceaccount/default || true)
 [ "$left" = persistentvolumeclaim/retake-shared ] || fail "after helm uninstall there is: $left"
-echo "installed, upgraded, uninstalled: what directors share is left, and nothing else"
+echo "installed, upgraded, uninstalled: only the directors' shared volume remains"

@@ -1,11 +1,12 @@
 #!/bin/bash
-# demo.sh ARGUMENTS OF bin/demo...: the demo on a throw-away cluster with a real node, which is gone afterwards; bin/ has its programs (make build). Without the
-# cluster's binary (build.sh) it says so, and fails only with RETAKE_REQUIRE_KUBE=1.
+# demo.sh ARGUMENTS OF bin/demo...: runs the demo on a throw-away cluster with a real node, with the programs in bin/
+# (make build). Without the cluster's binary (build.sh) it is skipped with a message, and fails only with
+# RETAKE_REQUIRE_KUBE=1.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 bin=$(cd "$here/../.." && pwd)/bin
 if ! CHECK=1 "$here/build.sh" > /dev/null; then
-  echo "the demo on a real Kubernetes is skipped: none is built: make kube-build does it once"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit
+  echo "skipped the demo on a real Kubernetes: run make kube-build once to build it"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit
 fi
 "$here/images.sh" > /dev/null
 own=$(mktemp -d /tmp/retake-kube-demo-XXXXXX); trap 'rm -rf "$own"' EXIT

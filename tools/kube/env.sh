@@ -1,4 +1,5 @@
-# env.sh: sourced by the scripts here: where things are. CACHE is kept between runs, KT is one cluster's and goes with it.
+# env.sh: paths for the scripts in this folder, which source it. CACHE stays between runs. KT belongs to one cluster and
+# is removed with it.
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 export CACHE=${CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/retake/kube} KT=${KT:-/tmp/retake-kube} VERSION=1.36.3
 export IMG=${IMG:-$CACHE/img} H=$CACHE/hyperkube CNIBIN=$CACHE/cni/usr/lib/cni

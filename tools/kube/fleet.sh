@@ -1,10 +1,11 @@
 #!/bin/bash
-# fleet.sh: thousands of attempts on a throw-away cluster whose nodes only say that pods run (kwok). FLEET is how many (2000). Without the cluster's binary (build.sh) it says so.
+# fleet.sh: runs FLEET (2000) attempts on a throw-away cluster with fake nodes, which only report that pods run (kwok).
+# Without the cluster's binary (build.sh) it is skipped with a message.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 FLEET=${FLEET:-2000} kwok=$CACHE/kwok
 if ! CHECK=1 "$here/build.sh" > /dev/null; then
-  echo "a fleet on fake nodes is skipped: no Kubernetes is built: make kube-build does it once"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit
+  echo "skipped the fleet on fake nodes: run make kube-build once to build Kubernetes"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit
 fi
 [ -x "$kwok" ] || GOBIN=$CACHE GOFLAGS=-buildvcs=false nice -n 19 go install sigs.k8s.io/kwok/cmd/kwok@v0.8.0
 export KT=$(mktemp -d /tmp/retake-kube-XXXXXX)

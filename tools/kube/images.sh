@@ -1,6 +1,7 @@
 #!/bin/bash
-# images.sh: what the node needs: the pause image, the tests' image (retake.test/probe:1: the conformance suite's program, also as "worker", which an init
-# container copies), and Debian's CNI plugins, unpacked beside them (no package is installed).
+# images.sh: builds the node's images. These are the pause image and the tests' image retake.test/probe:1, which has the
+# conformance suite's program, also as "worker" for the init container. It also unpacks Debian's CNI plugins into the
+# same folder, without installing a package.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 export CGO_ENABLED=0 GOFLAGS=-buildvcs=false

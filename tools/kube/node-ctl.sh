@@ -1,5 +1,6 @@
 #!/bin/bash
-# node-ctl.sh kill|pause|cont|start : the node's kubelet (its containers go on running): a lost node, and its return
+# node-ctl.sh kill|pause|cont|start: controls the node's kubelet, to simulate a lost node and its return. The containers
+# continue.
 . "$(dirname "$0")/env.sh"; n=$(cat "$KT/ns.pid") || exit 1
 kubelet() { ps -o pid=,args= --ppid "$n" | awk '/ kubelet --config/ {print $1}'; cat "$KT/kubelet.hostpid" 2>/dev/null; }
 case $1 in

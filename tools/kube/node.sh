@@ -1,11 +1,13 @@
-# node.sh: sourced by ns.sh: containerd + kubelet, in the cluster's own mount, PID (and network) namespace.
+# node.sh: starts containerd and the kubelet, in the cluster's mount, PID (and network) namespaces. ns.sh sources it.
 mkdir -p sysctl kubelet containerd/{root,state,opt} cni/net.d pods-log
-# Paths that containerd, CNI and the kubelet write whatever they are told: covered in this mount namespace, so nothing stays on the machine.
+# containerd, CNI and the kubelet write to these paths regardless of their configuration. This mount namespace covers
+# them, so the machine stays unchanged.
 for d in /run/containerd /run/netns /var/lib/cni /etc/cni /var/lib/kubelet /var/log/containers /var/log/pods; do
   [ -d $d ] || { mkdir -p $d; echo $d >> made-dirs; }; mount -t tmpfs tmpfs $d
 done
 mount --bind pods-log /var/log/pods; mount --bind kubelet kubelet; mount --make-rshared kubelet; mount --make-rshared /run/netns
-# The kubelet insists on three sysctls and would change the machine's: show it files that already say what it wants.
+# The kubelet requires values of three sysctls and would change them on the machine. These files show it the required
+# values.
 fake() { echo "$2" > "sysctl/$(basename "$1")"; mount --bind "sysctl/$(basename "$1")" "$1"; }
 fake /proc/sys/vm/overcommit_memory 1; fake /proc/sys/kernel/panic 10; fake /proc/sys/kernel/panic_on_oops 1
 cat > cni/net.d/10-kt.conflist <<X
@@ -36,7 +38,7 @@ state = "$KT/containerd/state"
     bin_dir = "$CNIBIN"
     conf_dir = "$KT/cni/net.d"
 X
-if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then mkdir -p "/sys/fs/cgroup$cgroot" # (v2: not tried on this machine)
+if [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ]; then mkdir -p "/sys/fs/cgroup$cgroot" # v2 is untested
 else # cgroup v1
   for c in memory cpu cpuacct cpuset pids devices freezer blkio systemd; do mkdir -p /sys/fs/cgroup/$c$cgroot; done
   for f in cpuset.cpus cpuset.mems; do cat /sys/fs/cgroup/cpuset/$f > /sys/fs/cgroup/cpuset$cgroot/$f; done

@@ -1,6 +1,7 @@
 #!/bin/bash
-# test.sh ARGUMENTS OF go test...: runs tests that need a real node on a throw-away cluster, which is gone afterwards. Without the binary (build.sh) it says so,
-# and fails only with RETAKE_REQUIRE_KUBE=1. It needs root, containerd and runc (they come with docker.io), openssl, curl, iproute2 and util-linux.
+# test.sh ARGUMENTS OF go test...: runs tests that need a real node on a throw-away cluster. Without the binary
+# (build.sh) it is skipped with a message, and fails only with RETAKE_REQUIRE_KUBE=1. It needs root, containerd and runc
+# (they come with docker.io), openssl, curl, iproute2 and util-linux.
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 export KT=$(mktemp -d /tmp/retake-kube-XXXXXX) FAST=1
@@ -8,7 +9,7 @@ why=
 CHECK=1 "$here/build.sh" > /dev/null || why="no Kubernetes is built: make kube-build does it once"
 [ "$(id -u)" = 0 ] || why="it needs root"
 command -v containerd runc openssl curl ip nsenter > /dev/null || why="it needs containerd, runc, openssl, curl, ip and nsenter"
-if [ -n "$why" ]; then rmdir "$KT"; echo "tests on a real Kubernetes skipped: $why"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit; fi
+if [ -n "$why" ]; then rmdir "$KT"; echo "skipped tests on a real Kubernetes: $why"; [ "${RETAKE_REQUIRE_KUBE-}" != 1 ]; exit; fi
 "$here/images.sh" > /dev/null
 OWNER=$$ LIFE=${LIFE-1800} "$here/up.sh" node
 trap '"$here/down.sh"' EXIT

@@ -1,10 +1,10 @@
 #!/bin/bash
-# up.sh [control|node]: starts a throw-away Kubernetes for tests, as root, in namespaces of its own.
+# up.sh [control|node]: starts a throw-away Kubernetes for tests, as root, in separate namespaces.
 #   control: etcd + kube-apiserver + controller-manager + scheduler (pods stay Pending unless the test plays the kubelet)
-#   node:    those, and a real node: containerd (own root, state, sockets; Docker's is not touched) + kubelet
-# One process (PID in $KT/ns.pid) is the init of its PID namespace: down.sh ends it and everything goes with it.
-# Knobs: KT=dir, NETNS= (empty: use the machine's network instead of an own one), FAST=1 (a lost node shows in 6 s, not 50),
-#        OWNER=pid (bring the cluster down when that process is gone), LIFE=seconds (and after that time anyway)
+#   node:    the same, and a real node: containerd (separate from Docker's, with its own root, state and sockets) + kubelet
+# One process (PID in $KT/ns.pid) is the init of its PID namespace. down.sh ends it and so all others.
+# Variables: KT=dir, NETNS= (empty: use the machine's network instead of a private one), FAST=1 (a lost node shows in
+#        6 s instead of 50), OWNER=pid (end the cluster with that process), LIFE=seconds (end it after that time)
 set -euo pipefail
 . "$(dirname "$0")/env.sh"
 export MODE=${1:-node} NETNS=${NETNS-1}
@@ -20,7 +20,7 @@ openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out pki/sa.key 2>/
 openssl req -x509 -newkey rsa:2048 -nodes -keyout pki/server.key -out pki/server.crt -days 30 -subj /CN=kt \
   -addext 'subjectAltName=IP:127.0.0.1,IP:10.231.8.1,DNS:localhost,DNS:kubernetes.default.svc' -addext basicConstraints=critical,CA:TRUE 2>/dev/null
 kc() { printf 'apiVersion: v1\nkind: Config\nclusters: [{name: kt, cluster: {server: "https://127.0.0.1:%s", certificate-authority: %s/pki/server.crt}}]\nusers: [{name: u, user: {token: %s}}]\ncontexts: [{name: kt, context: {cluster: kt, user: u}}]\ncurrent-context: kt\n' "$API_PORT" "$KT" "$2" > "$1"; }
-kc kubeconfig $A; kc kcm.conf $C; kc sched.conf $S; kc node.conf $N; kc director.conf $D # director.conf: a user without any right, but for what a test grants
+kc kubeconfig $A; kc kcm.conf $C; kc sched.conf $S; kc node.conf $N; kc director.conf $D # director.conf: a user with only the rights that a test grants
 setsid unshare ${NETNS:+--net} --mount --propagation private --pid --fork --kill-child --mount-proc bash "$here/ns.sh" > log/ns.log 2>&1 < /dev/null &
 u=$!; p=; for _ in $(seq 50); do p=$(pgrep -P $u || true); [ -n "$p" ] && break; sleep 0.1; done; echo "$p" > ns.pid
 if [ "${OWNER-}${LIFE-}" ]; then
@@ -30,7 +30,7 @@ t0=${EPOCHREALTIME/./}; since() { echo "$1 after $(( (${EPOCHREALTIME/./} - t0) 
 api() { ${NETNS:+nsenter -t "$p" -n} curl -sf --cacert pki/server.crt -H "Authorization: Bearer $A" "https://127.0.0.1:$API_PORT$1"; }
 ready() { api /api/v1/nodes/localhost | tr -d ' \n' | grep '"type":"Ready","status":"True"' > /dev/null; } # kubelet's printing order
 wait_for() { local n=$1; shift; for _ in $(seq $((n * 5))); do "$@" > /dev/null 2>&1 && return 0; kill -0 "$p" 2>/dev/null || break; sleep 0.2; done
-  echo "not up: $*; the logs are in $KT/log" >&2; KEEP=1 bash "$here/down.sh"; exit 1; }
+  echo "failed to start: $*; the logs are in $KT/log" >&2; KEEP=1 bash "$here/down.sh"; exit 1; }
 wait_for 120 api /readyz; since "apiserver ready"
 wait_for 60 api /api/v1/namespaces/default/serviceaccounts/default; since "controllers at work"
 [ "$MODE" = node ] && { wait_for 120 ready; since "node Ready"; }

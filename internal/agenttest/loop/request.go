@@ -81,8 +81,8 @@ func isHopeless(err error) bool {
 		errors.Is(err, http.ErrSchemeMismatch)
 }
 
-const system = "You are a coding agent. Working directory: %s\nUse the tools to do what you are asked. End with one " +
-	"sentence about what you did."
+const system = "You are a coding agent. Working directory: %s\nUse the tools to do the task. End with one " +
+	"sentence about your changes."
 
 // request asks once.
 func (l *loop) request(ctx context.Context) (answer, error) {

@@ -224,6 +224,6 @@ func TestFile(t *testing.T) {
 		t.Errorf("a file with a hole is written: %v", err)
 	}
 	if _, err := Read(t.TempDir(), nil, nil); err == nil || errors.Is(err, ErrDamaged) { // as a disk that fails
-		t.Errorf("what the system cannot read is damage: %v", err)
+		t.Errorf("a failed read counts as damage: %v", err)
 	}
 }

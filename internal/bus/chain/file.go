@@ -151,8 +151,8 @@ type File struct {
 	Sure    bool // the trailer's digest covers the whole journal, see Chain.Sure
 }
 
-// Read reads a file to its end and hands out its batches and its snapshots, each as soon as its link is verified.
-// Either callback may be nil. It returns a *Damage, an error of a callback, or an error of the system.
+// Read reads a whole file. It passes each batch and snapshot to its callback as soon as the link is verified. Either
+// callback may be nil. It returns a *Damage, an error of a callback, or an error of the system.
 func Read(path string, batch func(Record) error, state func(State) error) (File, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -208,7 +208,7 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 			if want, got := l.End.Head, chain.Head(); want != got || l.End.Batches != n {
 				return out, &Damage{
 					Kind: Broken, Seq: got.Seq + 1,
-					Want: fmt.Sprintf("%d batches to %s, as its last line says", l.End.Batches, want),
+					Want: fmt.Sprintf("%d batches to %s, from its last line", l.End.Batches, want),
 					Got:  fmt.Sprintf("%d to %s", n, got),
 				}
 			}

@@ -22,7 +22,7 @@ func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d *Digest) UnmarshalText(text []byte) error {
 	raw, err := hex.DecodeString(string(text))
 	if err != nil || len(raw) != len(d) {
-		return fmt.Errorf("chain: %q is no digest: want %d hex digits", text, 2*len(d))
+		return fmt.Errorf("chain: %q is not a digest: want %d hex digits", text, 2*len(d))
 	}
 	copy(d[:], raw)
 	return nil
@@ -64,7 +64,7 @@ type Record struct {
 // Chain follows the batches of a journal one by one.
 type Chain struct {
 	head   Head
-	sure   bool // the digest covers the whole journal, not just the rest of one that is older than the chain
+	sure   bool // the digest covers the whole journal, including batches from before the chain
 	linked bool // from here on every batch must name the one before
 }
 

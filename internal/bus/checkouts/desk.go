@@ -132,7 +132,7 @@ func (d *Desk) respond(m *nats.Msg, data []byte, err error) {
 func (d *Desk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
-		d.Shelf.o.Log.Warn("a checkout does not travel at this moment; its worker tries again",
+		d.Shelf.o.Log.Warn("checkout not transferred; its worker tries again",
 			zap.String("worker", d.worker), zap.Error(err))
 	}
 	return r
@@ -185,7 +185,7 @@ func (d *Desk) get(ctx context.Context, name []byte) ([]byte, error) {
 		return nil, err
 	}
 	if _, named := d.names[digest]; !named {
-		return nil, refuse(wire.RefusedNotThere, "%s is no chunk of what the attempt begins with", digest)
+		return nil, refuse(wire.RefusedNotThere, "%s is not a chunk of the attempt's initial checkout", digest)
 	}
 	if d.pace.WaitN(ctx, int(d.names[digest])) != nil {
 		return nil, ctx.Err()
@@ -208,7 +208,7 @@ func (d *Desk) put(ctx context.Context, data []byte) error {
 	case len(data) == 0 || len(data) > checkpoint.ChunkBytes:
 		return refuse(wire.RefusedMalformed, "a chunk of %d bytes: want 1 to %d", len(data), checkpoint.ChunkBytes)
 	case d.store.Bytes()+int64(len(data)) > most:
-		return refuse(wire.RefusedTooMuch, "what was sent of the checkout has more than %d bytes (checkout.max_bytes)",
+		return refuse(wire.RefusedTooMuch, "the sent part of the checkout has more than %d bytes (checkout.max_bytes)",
 			most)
 	}
 	if err := d.Shelf.o.Leads.MayChange(); err != nil {
@@ -258,7 +258,7 @@ func (d *Desk) note(ctx context.Context, r *refusal) {
 		return nil
 	})
 	if err != nil {
-		d.Shelf.o.Log.Debug("why a checkpoint was refused is not kept", zap.String("worker", d.worker), zap.Error(err))
+		d.Shelf.o.Log.Debug("reason for refusing a checkpoint not kept", zap.String("worker", d.worker), zap.Error(err))
 	}
 }
 

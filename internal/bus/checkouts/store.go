@@ -87,7 +87,7 @@ func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (
 			return nil, err
 		}
 		if c.sizes[name] = int64(len(data)); c.sizes[name] < want {
-			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: %d bytes are taken of it, and it has %d",
+			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: %d bytes used, but it has %d",
 				name, want, len(data))}
 		}
 	}
@@ -186,7 +186,7 @@ func (c *Store) change(ctx context.Context,
 			return s, c.failed("write its state", err)
 		}
 	}
-	return State{}, fmt.Errorf("checkouts: checkout of %s: others were first %d times", c.task, changeTries)
+	return State{}, fmt.Errorf("checkouts: checkout of %s: %d writes in a row lost a race", c.task, changeTries)
 }
 
 // Open gives a checkout to an attempt. The attempt may read all contents of the manifest, and these must already be
@@ -258,7 +258,7 @@ func (c *Store) forget(ctx context.Context, s State) {
 		}
 		m, err := c.Load(ctx, root, checkpoint.Unlimited)
 		if err != nil {
-			c.shelf.o.Log.Debug("chunks of a checkout are kept that may be of no use", zap.String("task", c.task),
+			c.shelf.o.Log.Debug("kept chunks of a checkout that may be unused", zap.String("task", c.task),
 				zap.Error(err))
 			return
 		}
@@ -276,7 +276,7 @@ func (c *Store) forget(ctx context.Context, s State) {
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(c.subject(chunkInfix+d.String())))
 		}
 		if err != nil {
-			c.shelf.o.Log.Debug("chunks of a checkout are left that are of no use", zap.String("task", c.task),
+			c.shelf.o.Log.Debug("left unused chunks of a checkout", zap.String("task", c.task),
 				zap.Error(err))
 			return
 		}

@@ -116,7 +116,7 @@ func TestReadAheadIsWhatIsThere(t *testing.T) {
 		t.Errorf("read to %v, %v; want %v", head, err, j.Head())
 	}
 	if w.consumers != 1 || w.got > 0 {
-		t.Errorf("%d consumers, and %d batches were asked for by themselves; want one that has all", w.consumers, w.got)
+		t.Errorf("%d consumers, and %d batches requested individually; want one consumer for all", w.consumers, w.got)
 	}
 	from, err := j.live.before(ctxFor(t), last-aheadFrom+2) // few batches are requested individually
 	if err == nil {
@@ -166,7 +166,7 @@ func TestReadAheadIsAHint(t *testing.T) {
 				return nil
 			}}, err
 		}, 200},
-		"batches are left out": {func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
+		"skipped batches": {func(ctx context.Context, c jetstream.ConsumerConfig) (jetstream.Consumer, error) {
 			made, err := consuming(ctx, stream, c, func(int) error { return nil })
 			return leavesOut{made}, err
 		}, 1},
@@ -214,8 +214,7 @@ func noConsumer(t *testing.T, s jetstream.Stream, name string) {
 	}
 }
 
-// An error of the callback ends the reading at once and leaves no consumer behind. The same holds for the end of the
-// context.
+// An error of the callback, or the end of the context, ends the reading at once and removes the consumer.
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
 	j, enough := begun(t), errors.New("enough")

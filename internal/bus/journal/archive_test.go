@@ -326,7 +326,7 @@ func TestAnInterruptedImportIsNoticed(t *testing.T) {
 	for _, d := range []*director{to, other} {
 		_, _, err = d.read(chain.Head{})
 		if damage, ok := errors.AsType[*chain.Damage](err); !ok || damage.Kind != chain.Cut {
-			t.Errorf("a part of a journal is taken for one: %v", err)
+			t.Errorf("a part of a journal is accepted as a journal: %v", err)
 		}
 	}
 	to.replace()

@@ -94,7 +94,7 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 					k.live.stream, 50, c.ahead, func() { mustDo(t, k.Retire(ctxFor(t), k.now)) },
 				}, k.snapshots.store))
 				if k.state().FirstSeq != 121 {
-					t.Error("nothing was archived meanwhile")
+					t.Error("no batch was archived during the read")
 				}
 			})
 		}

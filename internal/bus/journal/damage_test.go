@@ -289,6 +289,6 @@ func TestAJournalIsReplaced(t *testing.T) {
 		func(chain.State) error { states++; return nil })
 	damage, ok := errors.AsType[*chain.Damage](err)
 	if !ok || damage.Kind != chain.Gap || damage.Seq != damageLate || len(got) != damageLate-1 {
-		t.Errorf("what was set aside has %d batches to the damage: %v", len(got), err)
+		t.Errorf("the journal set aside has %d batches before the damage: %v", len(got), err)
 	}
 }

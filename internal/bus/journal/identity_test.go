@@ -37,7 +37,7 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 				if away {
 					other.reopen()
 				} else if _, _, err := other.read(hot); !errors.Is(err, ErrReplaced) {
-					t.Errorf("what it follows: %v", err)
+					t.Errorf("the journal that it follows: %v", err)
 				}
 				for range 2 {
 					if head := other.mustRead(chain.Head{}, grown); head != one.Head() {
@@ -50,7 +50,7 @@ func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 					t.Errorf("%+v, %v", v, err)
 				}
 				if aside, _ := filepath.Glob(filepath.Join(other.o.Archive.Dir+".*", "*.jsonl.zst")); len(aside) != 1 {
-					t.Errorf("what it had archived of the one before is gone: %q", aside)
+					t.Errorf("the archive of the previous journal is gone: %q", aside)
 				}
 
 				one.more(4)
@@ -142,7 +142,7 @@ func TestAnOldHeadCounts(t *testing.T) {
 	overwrite(t, other.o.Mirror, oldSlots(one.o.stream(), chain.Head{Seq: 3, Digest: chain.Digest{1}}))
 	other.open()
 	if _, _, err := other.read(chain.Head{}); !errors.Is(err, chain.ErrDamaged) {
-		t.Errorf("nobody can tell of which journal an old head is: %v", err)
+		t.Errorf("an old head without a journal is accepted: %v", err)
 	}
 }
 

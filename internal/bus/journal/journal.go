@@ -20,15 +20,15 @@ var (
 	ErrRefused = errors.New("journal: append refused: another director writes this journal")
 	// ErrUnsure means that an append was not acknowledged and that reading it back also failed. The batch may or may
 	// not be stored.
-	ErrUnsure = errors.New("journal: append unsure: neither acknowledged nor readable")
+	ErrUnsure = errors.New("journal: append neither acknowledged nor readable")
 	// ErrSnapshot: one of the kept snapshots cannot be read. Nothing leaves the live journal until SaveSnapshot
 	// has replaced it.
 	ErrSnapshot = errors.New("journal: a snapshot cannot be read")
 	// ErrReplaced: the journal that was being read has been replaced by another, which can be read from its
 	// beginning.
-	ErrReplaced = errors.New("journal: it was replaced by another one")
+	ErrReplaced = errors.New("journal: replaced by another one")
 	// ErrNotEmpty: an import needs an empty journal.
-	ErrNotEmpty = errors.New("journal: it has batches: set it aside first")
+	ErrNotEmpty = errors.New("journal: contains batches, set them aside first")
 )
 
 // Bounds of one try to append. The caller of Append bounds the whole.
@@ -84,7 +84,7 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 			return nil, err
 		}
 		if !found {
-			o.Log.Info("journal.head created: the end of the journal was not known", zap.String("file", o.Mirror))
+			o.Log.Info("journal.head created, because the end of the journal was unknown", zap.String("file", o.Mirror))
 		}
 	}
 	if known.Head.Seq > p.known.Head.Seq {
@@ -158,7 +158,8 @@ func (j *Journal) Append(ctx context.Context, batchID string, expectLast uint64,
 		if found, err := j.BatchID(ctx, expectLast+1); err == nil && found == batchID {
 			return expectLast + 1, nil
 		}
-		return 0, fmt.Errorf("%w: expected last sequence %d, and it was read to %d", ErrRefused, expectLast, prev.Seq)
+		return 0, fmt.Errorf("%w: expected last sequence %d, but the read ended at %d", ErrRefused, expectLast,
+			prev.Seq)
 	}
 	seq, err := j.append(ctx, batchID, prev, data)
 	if err == nil {
@@ -228,9 +229,9 @@ func (j *Journal) Check(ctx context.Context, last uint64) error {
 	info, err := j.live.stream.Info(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return fmt.Errorf("journal: it is gone from the server: %w", err)
+		return fmt.Errorf("journal: missing on the server: %w", err)
 	case err == nil && info.State.LastSeq < last:
-		return fmt.Errorf("journal: it ends at %d, and %d were appended", info.State.LastSeq, last)
+		return fmt.Errorf("journal: truncated: last sequence %d, want at least %d", info.State.LastSeq, last)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func TestAppendTwiceIsOnce(t *testing.T) {
 	}
 }
 
-// lossy is a JetStream whose publishes may be stored without an acknowledgement, or not be stored at all.
+// lossy is a JetStream that may lose a publish or its acknowledgement.
 type lossy struct {
 	jetstream.JetStream
 	publish func(try int, send func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error)
@@ -117,8 +117,8 @@ func TestTimedOutAppendIsReadBack(t *testing.T) {
 			publish:   func(int, send) (*jetstream.PubAck, error) { return nil, nats.ErrTimeout },
 			meanwhile: true, tries: 1, want: ErrRefused,
 		},
-		"server says no room": {publish: noRoom, tries: 1, want: errNoRoom},
-		"nobody has the topic": {publish: func(int, send) (*jetstream.PubAck, error) {
+		"server out of space": {publish: noRoom, tries: 1, want: errNoRoom},
+		"no stream on the subject": {publish: func(int, send) (*jetstream.PubAck, error) {
 			return nil,
 				jetstream.ErrNoStreamResponse
 		}, tries: 3, want: ErrUnsure},
@@ -219,7 +219,7 @@ func TestSnapshotsHaveAnEnvelope(t *testing.T) {
 		t.Errorf("of before there was an envelope: %v %q %v", got, back, err)
 	}
 	if _, _, err := unwrapSnapshot(8, data); err == nil {
-		t.Error("a snapshot with another's name is taken")
+		t.Error("a snapshot with another name is accepted")
 	}
 	for i := range data {
 		for bit := range 8 {

@@ -90,7 +90,7 @@ func TestAnOutageIsNoDamage(t *testing.T) {
 			}
 			aside := filepath.Join(t.TempDir(), "aside.jsonl.zst")
 			if err := j.Replace(short, aside); err == nil {
-				t.Error("what cannot be read for the moment is thrown away")
+				t.Error("data that is temporarily unreadable is thrown away")
 			}
 			if _, err := os.Stat(aside); err == nil {
 				t.Error("half a journal is set aside")
@@ -119,7 +119,7 @@ func TestABatchThatIsMissedForAMomentIsNoDamage(t *testing.T) {
 	}
 	j.live.stream = &purged{Stream: stream, t: t, to: 3}
 	if n, err := read(); n != 0 || err == nil || errors.Is(err, chain.ErrDamaged) {
-		t.Errorf("archived meanwhile: %d batches, %v", n, err)
+		t.Errorf("archived during the read: %d batches, %v", n, err)
 	}
 }
 

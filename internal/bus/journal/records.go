@@ -37,7 +37,7 @@ func (j *Journal) Records(ctx context.Context, after chain.Head, fn func(chain.R
 		switch next := c.Head().Seq + 1; {
 		case next >= first || next > last:
 		case again:
-			return c.Head(), fmt.Errorf("%w: batch %d, and it is not in the archive that is here", errLeft, next)
+			return c.Head(), fmt.Errorf("%w: batch %d, which the local archive lacks", errLeft, next)
 		default:
 			return c.Head(), &chain.Damage{
 				Kind: chain.Gap, Seq: next, Want: fmt.Sprintf("batch %d", next),

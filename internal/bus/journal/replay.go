@@ -54,7 +54,7 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	seq, by, until := j.position.mark().Head.Seq, "journal.head", j.position.current().until
 	if until > seq {
-		seq, by = until, "its import, which was not finished,"
+		seq, by = until, "an unfinished import"
 	}
 	snapshots, err := j.snapshots.list(ctx)
 	if known > seq {
@@ -66,7 +66,7 @@ func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	if err == nil && last < seq {
 		err = &chain.Damage{
 			Kind: chain.Cut, Seq: max(last, known) + 1,
-			Want: fmt.Sprintf("batches to %d, as %s says", seq, by), Got: fmt.Sprintf("%d as the last", last),
+			Want: fmt.Sprintf("batches up to %d, according to %s", seq, by), Got: fmt.Sprintf("%d as the last", last),
 		}
 	}
 	return err

@@ -133,7 +133,7 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 		} else if link.Outage(err) {
 			unread = fmt.Errorf("journal: load snapshot %d: %w", seq, err)
 		}
-		s.log.Warn("snapshot not used, taking what is before it", zap.Uint64("seq", seq), zap.Error(err))
+		s.log.Warn("unusable snapshot, trying the previous one", zap.Uint64("seq", seq), zap.Error(err))
 	}
 	return chain.Head{}, unread // the live journal may begin after it
 }

@@ -64,7 +64,7 @@ func (j *director) idThere() string {
 	return identityIn(s.CachedInfo().Config).id
 }
 
-// After a server was wiped, another director may have begun a new journal there. A director that returns with the old
+// After a server was wiped, another director may have started a new journal there. A director that returns with the old
 // id does not change the new journal.
 func TestAJournalKeepsItsID(t *testing.T) {
 	t.Parallel()
@@ -81,11 +81,11 @@ func TestAJournalKeepsItsID(t *testing.T) {
 		t.Fatal(err)
 	}
 	if id := other.idThere(); id == before || id != other.ID() || id != one.ID() {
-		t.Errorf("the journal is %s by now; it was begun as %s, and the one before was %s", id,
+		t.Errorf("the journal is now %s; it started as %s, and its predecessor was %s", id,
 			other.ID(), before)
 	}
 	if _, _, err := one.read(chain.Head{}); !errors.Is(err, chain.ErrDamaged) {
-		t.Errorf("what it knew is gone: %v", err)
+		t.Errorf("it accepts a new journal: %v", err)
 	}
 	other.mustRead(chain.Head{}, 1)
 }
@@ -97,7 +97,7 @@ func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	done := one.interruptedBy(func() {})
 	mustDo(t, one.again())
 	if done.Load() {
-		t.Error("it is written though nothing is to be changed")
+		t.Error("a read-only journal is written")
 	}
 	one.o.Bytes *= 2
 	mustDo(t, one.again())

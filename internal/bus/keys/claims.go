@@ -93,7 +93,7 @@ func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 }
 
 // ErrOtherKeys reports intact claims that were signed by other keys.
-var ErrOtherKeys = errors.New("keys: claims of other keys than ours")
+var ErrOtherKeys = errors.New("keys: claims signed by other keys")
 
 // Revoked reads the revocations from claims made by WorkersAccount. It returns ErrOtherKeys for claims signed
 // by other keys.

@@ -36,16 +36,16 @@ type Init struct {
 // configText is a format for Sprintf, because package text/template would be linked into the worker. Its
 // arguments in order: address, certificate, key, stream directory, cluster, operator, system account, account
 // directory, accounts.
-const configText = `# NATS for Retake, made by "director bus init". Whoever signs in needs a credential that the director, or whoever has its
-# keys, has signed: there is no password, and nobody comes in without.
+const configText = `# NATS for Retake, made by "director bus init". To sign in, a client needs a
+# credential signed with the director's keys. There are no passwords and no anonymous clients.
 listen: %s
 server_name: retake
 max_payload: 1088KB
 max_connections: 4096
-max_pending: 16MB    # waits for a client that does not read; more: it is disconnected
-write_deadline: "10s" # so is who takes nothing for that long
-# The log goes to standard error, with a line for each refusal: let docker bound it (max-size, max-file), or whoever else keeps it. If it is to be
-# a file, name it with log_file, and bound it with logfile_size_limit.
+max_pending: 16MB    # buffer for a slow client; beyond it the client is disconnected
+write_deadline: "10s" # a client that reads nothing for this time is disconnected
+# The log goes to standard error, with a line for each refusal: limit its size in Docker (max-size, max-file) or
+# wherever it is stored. To log to a file, set log_file, and logfile_size_limit to limit its size.
 authorization { timeout: 2 } # seconds to sign in
 
 tls {
@@ -57,12 +57,12 @@ tls {
 
 jetstream {
   store_dir: %s
-  max_file_store: 256GB # bookkeeping only: each stream has its own bound
-  sync_interval: always # what was acknowledged survives a power cut
+  max_file_store: 256GB # bookkeeping only: each stream has a limit
+  sync_interval: always # acknowledged data survives a power cut
 }
 %s
-# SYS is the server's own account, DIRECTOR has the journal, REPORTS what workers and people report. The director adds WORKERS,
-# and who is shut out there.
+# SYS is the server's account. DIRECTOR has the journal, REPORTS the reports of workers and people. The director adds
+# WORKERS, with its revocations.
 operator: %s
 system_account: %s
 resolver { type: full, dir: %s, allow_delete: false }
@@ -72,8 +72,8 @@ resolver_preload {
 
 // clusterText is a format for Sprintf. Its arguments in order: port, certificate, key, authority, routes.
 const clusterText = `
-# Whoever is a server of this cluster has a certificate that the folder's authority has signed: nobody else gets in here, where every account is
-# open. Each of them is started with a --name of its own.
+# A server joins this cluster with a certificate of the directory's authority. Here every account is open, so no other
+# client may connect. Start each server with a different --name.
 cluster {
   name: retake
   listen: "0.0.0.0:%s"
@@ -129,7 +129,7 @@ func (i Init) Renew(dir string, reconfigure bool) error {
 	server := filepath.Join(dir, DirServer)
 	old, err := tls.LoadX509KeyPair(filepath.Join(server, fileCertificate), filepath.Join(server, fileCertificateKey))
 	if err != nil && len(i.Hosts) == 0 {
-		return fmt.Errorf("keys: %w: say for which hosts the new certificate is to be good", err)
+		return fmt.Errorf("keys: %w: name the hosts of the new certificate with --host", err)
 	}
 	if len(i.Hosts) == 0 {
 		i.Hosts = slices.Clone(old.Leaf.DNSNames)
@@ -202,7 +202,7 @@ func (i *Init) complete(config string) error {
 	for name, form := range settings {
 		m := form.FindStringSubmatch(config)
 		if m == nil {
-			return fmt.Errorf("keys: %s is not where `director bus init` writes it: say --port, --store and "+
+			return fmt.Errorf("keys: %s is not where `director bus init` writes it: pass --port, --store and "+
 				"--server-dir in a new folder, or change the file by hand", name)
 		}
 		found[name] = m[1]

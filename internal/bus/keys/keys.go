@@ -43,7 +43,7 @@ const (
 const oldOperatorSeed = "operator.nk"
 
 // ErrThere reports that the directory already has keys.
-var ErrThere = errors.New("keys: the folder has keys already")
+var ErrThere = errors.New("keys: the directory already has keys")
 
 // Director holds the director's signing keys. Its methods are safe for concurrent use.
 type Director struct {
@@ -195,7 +195,7 @@ func Load(dir string) (*Director, error) {
 func readPrivate(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("keys: %w: want the folder director/ of what `director bus init` made", err)
+		return nil, fmt.Errorf("keys: %w: want the folder director/ that `director bus init` made", err)
 	}
 	if err == nil && info.Mode().Perm()&0o077 != 0 && !lent(info, os.Getegid()) {
 		err = fmt.Errorf("%s: mode %04o, want 0600: others can read a key of the bus: chmod 600 it, or make new keys "+

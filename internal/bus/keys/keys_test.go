@@ -78,7 +78,7 @@ func TestCertificateFitsItsHosts(t *testing.T) {
 	}
 	same, err := Certificate(dir, []string{"nats"})
 	if err != nil || !same.Leaf.Equal(first.Leaf) {
-		t.Errorf("it was made anew: %v", err)
+		t.Errorf("it was created again: %v", err)
 	}
 	if other, err := Certificate(dir, []string{"172.19.0.1"}); err != nil ||
 		other.Leaf.VerifyHostname("172.19.0.1") != nil {

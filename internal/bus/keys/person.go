@@ -32,6 +32,9 @@ type Person struct {
 
 // WritePerson writes a person's credential into dir. It is valid as long as the keys.
 func (d *Director) WritePerson(dir, url, ca, prefix string) error {
+	if !strings.HasPrefix(url, "tls://") {
+		ca = ""
+	}
 	u, err := d.Person(wire.Subjects{Prefix: prefix})
 	if err != nil {
 		return err
@@ -87,7 +90,7 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 		return "", fmt.Errorf("keys: %s: %w", filepath.Join(server, fileReports), err)
 	}
 	if user.Issuer != account.Subject {
-		return "", errors.New("keys: the credential is of other keys than those in the folder")
+		return "", errors.New("keys: the credential does not match the keys in the folder")
 	}
 	account.Revoke(user.Subject)
 	if claims, err = account.Encode(d.operator); err != nil {

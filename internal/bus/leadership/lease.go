@@ -129,7 +129,7 @@ func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			l.log.Warn("the lease cannot be read, trying again", zap.Error(err))
+			l.log.Warn("cannot read the lease, trying again", zap.Error(err))
 			link.Pause(ctx, link.Backoff(failures))
 			failures++
 			continue
@@ -216,7 +216,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	s, err := l.kv.Status(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		l.log.Warn("the server has lost the lease's bucket; it is made again")
+		l.log.Warn("the server lost the lease's bucket; recreating it")
 		return false, link.NoAnswer(l.open(ctx))
 	case err != nil:
 		return false, link.NoAnswer(err)
@@ -225,7 +225,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	case s.Values() > 0: // a deletion mark
 		why := "no director led"
 		if l.seen.Revision != 0 {
-			why = l.theirs.RunID + " on " + l.theirs.Host + " has given the lease back"
+			why = l.theirs.RunID + " on " + l.theirs.Host + " released the lease"
 		}
 		return l.take(ctx, 0, why)
 	}
@@ -360,6 +360,6 @@ func (l *Lease) Release(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		l.log.Warn("the lease was not given back; others wait for its end", zap.Error(err))
+		l.log.Warn("lease not released; other directors wait until it expires", zap.Error(err))
 	}
 }

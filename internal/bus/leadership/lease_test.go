@@ -79,7 +79,7 @@ func TestOneLeadsAndTheOtherStandsBy(t *testing.T) {
 		if err := <-leads; err != nil || !second.Leads() || first.Leads() {
 			t.Errorf("after it was given back: %v", err)
 		}
-		if why := second.Me().Why; !strings.Contains(why, "given the lease back") {
+		if why := second.Me().Why; !strings.Contains(why, "released the lease") {
 			t.Errorf("why: %s", why)
 		}
 	})

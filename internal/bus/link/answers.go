@@ -70,6 +70,18 @@ func Temporary(err error) bool {
 	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
 }
 
+// Error codes of JetStream for a cluster without a leader, from the server's errors.json.
+const (
+	codeClusterUnavailable = 10008
+	codeNotLeader          = 10009
+)
+
+// Electing reports whether the cluster of servers is electing a leader.
+func Electing(err error) bool {
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && (api.ErrorCode == codeClusterUnavailable || api.ErrorCode == codeNotLeader)
+}
+
 // Refused reports whether the server rejected a compare-and-set because another process wrote first.
 func Refused(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)

@@ -53,7 +53,7 @@ func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 	path := filepath.Join(o.Dir, filePort)
 	kept, err := readPort(path)
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		o.Log.Warn("the port is chosen anew: workers that run do not know it", zap.Error(damaged))
+		o.Log.Warn("chose a new port, which running workers do not know", zap.Error(damaged))
 	}
 	known := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -96,7 +96,7 @@ func TestStartSaysWhatToDo(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"no folder":   {Options{}, "needs a folder"},
+		"no folder":   {Options{}, "needs a directory"},
 		"bad prefix":  {Options{Dir: t.TempDir(), Prefix: "a.*"}, "subject prefix"},
 		"bad port":    {Options{Dir: t.TempDir(), Port: 70000}, "port 70000"},
 		"bad address": {Options{Dir: t.TempDir(), ListenHosts: []string{"192.0.2.1"}}, "listen"},

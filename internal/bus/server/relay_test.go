@@ -140,7 +140,7 @@ func TestGate(t *testing.T) {
 		first()
 		for range 2 {
 			if leave := enter("[::ffff:10.0.0.1]:4"); leave == nil {
-				t.Error("the place of one that left")
+				t.Error("no room after a connection left")
 			} else {
 				leave()
 			}
@@ -240,7 +240,7 @@ func TestListenersForOthersSpeakTLS(t *testing.T) {
 	}
 	if _, err := signIn(t, s, host, nats.Secure(&tls.Config{RootCAs: x509.NewCertPool()}),
 		nats.TLSHandshakeFirst()); err == nil {
-		t.Error("a certificate of anybody's is trusted")
+		t.Error("a foreign certificate is trusted")
 	}
 	c, err := net.DialTimeout("tcp", s.address(host), 5*time.Second)
 	if err != nil {

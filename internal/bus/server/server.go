@@ -36,7 +36,7 @@ const (
 	dirAccounts = "accounts" // claims of the accounts, as pushed
 )
 
-// authTimeout is how long a connection may stay without signing in.
+// authTimeout bounds the time that a connection may take to sign in.
 const authTimeout = 2 * time.Second
 
 // Bounds on the bytes that wait for a client that does not read, and on the time. Beyond them the server disconnects
@@ -72,8 +72,8 @@ type Server struct {
 	log   *serverLog
 }
 
-// Start starts the server, then lets clients in. The caller has made sure that no other process uses the
-// folder. Errors say what to do next. ctx bounds the start only.
+// Start starts the server, then lets clients in. The caller has made sure that no other process uses the folder. Errors
+// name the next step. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
 	o.Log = cmp.Or(o.Log, zap.NewNop())
@@ -81,7 +81,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	case wire.CheckPrefix(o.Prefix) != nil:
 		return nil, wire.CheckPrefix(o.Prefix)
 	case o.Dir == "":
-		return nil, errors.New("bus: an embedded server needs a folder to store its streams in")
+		return nil, errors.New("bus: an embedded server needs a directory for its streams")
 	case o.Port < 0 || o.Port > 65535:
 		return nil, fmt.Errorf("bus: port %d: want 0 to 65535", o.Port)
 	}
@@ -105,8 +105,8 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	}
 	var err error
 	if s.keys, err = keys.Load(filepath.Join(dir, keys.DirDirector)); err != nil {
-		return fmt.Errorf("bus: %w (the journal and the reports belong to the keys in %s: what is lost or damaged of "+
-			"them has to come from a backup)", err, dir)
+		return fmt.Errorf("bus: %w (the journal and the reports belong to the keys in %s: restore lost or damaged "+
+			"ones from a backup)", err, dir)
 	}
 	if err := s.startNATS(o); err != nil {
 		return err

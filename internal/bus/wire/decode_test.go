@@ -230,9 +230,9 @@ func TestCheckSender(t *testing.T) {
 			"operator for another", asRole(wrap("worker_error.v1", seedObject), "operator", "alice"), ChannelError,
 			CauseForeignSender,
 		},
-		{"director tells of an exit", asRole(wrap("worker_error.v1", seed), "director", "d"), ChannelError, ""},
+		{"director reports an exit", asRole(wrap("worker_error.v1", seed), "director", "d"), ChannelError, ""},
 		{
-			"director tells of another's exit",
+			"director reports another worker's exit",
 			asRole(wrap("worker_error.v1", seedObject), "director", "d"), ChannelError,
 			CauseForeignSender,
 		},
@@ -349,7 +349,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		_ = CheckSender(e, "w", ChannelError) // must not panic either
+		_ = CheckSender(e, "w", ChannelError) // must also not panic
 		if e.Bare {
 			e.Sender = Sender{Role: RoleOperator, ID: "o"}
 		}

@@ -76,7 +76,9 @@ type SnapshotDirector struct {
 	RunID  string `json:"run_id"`
 	Leader bool   `json:"leader"`
 	Phase  string `json:"phase"`
-	Since  Time   `json:"since"`
+	Since  Time   `json:"since"` // when this director started
+	// when the phase began, or this director if it found the phase; absent if unknown
+	PhaseSince *Time `json:"phase_since,omitempty"`
 
 	// a problem of a running director, as a clause for people
 	Problem    string              `json:"problem,omitempty"`
@@ -89,9 +91,10 @@ type SnapshotDirector struct {
 // SnapshotConfig is the result of the last read of the configuration.
 type SnapshotConfig struct {
 	ReadAt Time   `json:"read_at"`
-	By     string `json:"by"`     // the trigger: start, SIGHUP, a command, or the changed files
-	Digest string `json:"digest"` // of the active configuration
-	Since  Time   `json:"since"`  // when that was read
+	By     string `json:"by"`             // the trigger: start, SIGHUP, a command, or the changed files
+	Digest string `json:"digest"`         // of the active configuration
+	Since  Time   `json:"since"`          // when that was read
+	File   string `json:"file,omitempty"` // its absolute path; empty without a file
 
 	Restart  []string `json:"restart,omitempty"`  // keys with other values in the file, which wait for a restart
 	Problems []string `json:"problems,omitempty"` // why the new configuration was refused
@@ -137,7 +140,7 @@ type SnapshotCooldown struct {
 	Resource string `json:"resource"` // of an incident: incident/ and its key
 	Until    Time   `json:"until"`
 	Why      string `json:"why"`
-	// of an incident: open, half_open, ramp, or told, which does not block tasks
+	// of an incident: open, half_open, ramp, held, or told, which does not block tasks
 	State string `json:"state,omitempty"`
 	// the tasks that caused it (owner/repo#n); for a resource, the tasks whose workers reported the limit
 	Tasks []string `json:"tasks,omitempty"`

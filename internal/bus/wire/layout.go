@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"retake/internal/recovery/circumstances"
 )
 
 // layout describes the wire format of a Go type, with the rules for its values. Decode uses it to read a message in one
@@ -37,6 +39,7 @@ const (
 	shapeFloat
 	shapeTime
 	shapeRaw
+	shapeOwn // a type that reads its JSON itself
 	shapePointer
 	shapeList
 	shapeMap
@@ -66,6 +69,8 @@ func layoutBelow(t reflect.Type, fields []Field, at string) (l layout, used int,
 		l.shape = shapeTime
 	case reflect.TypeFor[json.RawMessage]():
 		l.shape = shapeRaw
+	case reflect.TypeFor[circumstances.Record]():
+		l.shape = shapeOwn
 	}
 	if i := slices.IndexFunc(fields, func(f Field) bool { return f.Path == at }); i >= 0 {
 		l.rule, used = &fields[i], 1

@@ -22,6 +22,7 @@ const (
 	CauseForeignSender  Cause = "foreign_sender"
 	CauseWrongSubject   Cause = "wrong_subject"
 	CauseUnsigned       Cause = "unsigned"
+	CauseNoAttempt      Cause = "no_attempt"
 )
 
 // CauseRow explains one cause to the author of a message.
@@ -48,12 +49,12 @@ func Causes() []CauseRow {
 		{CauseUnknownType, "a `message_type` that is not in the table of messages", "use a type of the table"},
 		{CauseMissingField, "a required field is missing or null", "add the field that the detail names"},
 		{
-			CauseWrongType, "a field has another JSON type than the schema says",
+			CauseWrongType, "the JSON type of a field differs from the schema",
 			"correct the field that the detail names",
 		},
 		{CauseBadValue, "a field is outside its range, or an empty string", "correct the field that the detail names"},
 		{
-			CauseForeignSender, "the body names another worker than the subject",
+			CauseForeignSender, "the body and the subject name different workers",
 			"publish on the subject of the worker that the body names",
 		},
 		{
@@ -63,6 +64,10 @@ func Causes() []CauseRow {
 		{
 			CauseUnsigned, "a report without the signature of its attempt",
 			"only the worker itself reports a result; a person reports a `worker_error` as `operator`, unsigned",
+		},
+		{
+			CauseNoAttempt, "a person's report about a worker without an attempt under way",
+			"use a `WORKER` that `director status` lists",
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"math"
 	"reflect"
 	"strconv"
@@ -111,6 +112,9 @@ func (r *plain) value(l *layout, into reflect.Value) bool {
 		ok := r.skip(0)
 		into.SetBytes(r.data[from:r.at:r.at])
 		return ok
+	case shapeOwn:
+		from := r.at
+		return r.skip(0) && into.Addr().Interface().(json.Unmarshaler).UnmarshalJSON(r.data[from:r.at]) == nil
 	case shapePointer:
 		to := reflect.New(l.elem.of)
 		into.Set(to)

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// agree holds what Decode says of a message against what the slow way says alone.
+// agree compares Decode with the slow reader.
 func agree(t interface{ Fatalf(string, ...any) }, data []byte) (plainly bool) {
 	kept := bytes.Clone(data)
 	quick, plainly := decodePlain(data)
@@ -28,7 +28,7 @@ func agree(t interface{ Fatalf(string, ...any) }, data []byte) (plainly bool) {
 	return plainly
 }
 
-// What every sender of ours writes is read in one pass.
+// The messages of all our senders are read in one pass.
 func TestOrdinaryMessagesArePlain(t *testing.T) {
 	for _, row := range messages {
 		spaced := wrap(row.Type, examples[row.Type])
@@ -59,7 +59,7 @@ func TestOrdinaryMessagesArePlain(t *testing.T) {
 	}
 }
 
-// Whatever else there is, is left to the slow way, or understood as it does.
+// The fast reader leaves all other messages to the slow one, or reads them the same way.
 func TestPlainIsStrict(t *testing.T) {
 	hb, e := wrap("heartbeat.v1", examples["heartbeat.v1"]), wrap("worker_error.v1", examples["worker_error.v1"])
 	for name, c := range map[string]struct{ of, old, new string }{
@@ -74,23 +74,23 @@ func TestPlainIsStrict(t *testing.T) {
 		"an integer with a fraction":  {hb, `"attempt":1`, `"attempt":1.0`},
 		"an integer of many digits":   {hb, `"attempt":1`, `"attempt":9223372036854775808`},
 		"a leading zero":              {hb, `"attempt":1`, `"attempt":01`},
-		"a number that is none":       {hb, `"percent":40`, `"percent":4.`},
+		"an invalid number":           {hb, `"percent":40`, `"percent":4.`},
 		"half a number":               {hb, `"percent":40`, `"percent":-`},
 		"a time in another zone": {
 			hb, `"last_update_at":"2026-11-21T10:00:00.000Z"`,
 			`"last_update_at":"9999-12-31T23:00:00-02:00"`,
 		},
-		"no time":                       {hb, `"last_update_at":"2026-11-21T10:00:00.000Z"`, `"last_update_at":"Z"`},
-		"a lone surrogate":              {e, `"out"`, `"\ud83c"`},
-		"half of another":               {e, `"out"`, `"\ud83c\u0041"`},
-		"an unknown escape":             {e, `"out"`, `"\x"`},
-		"no UTF-8":                      {e, `"out"`, "\"\xff\""},
-		"a line in a text":              {e, `"out"`, "\"a\nb\""},
-		"a comma at the end":            {e, `"headers":{"retry-after":"30"}`, `"headers":{"retry-after":"30",}`},
-		"a comma at the end of a list":  {e, `"./..."]`, `"./...",]`},
-		"null in a list":                {e, `"./..."]`, `null]`},
-		"null in a map":                 {e, `"retry-after":"30"`, `"retry-after":null`},
-		"an unknown field that is none": {e, `"final":true`, `"final":true,"x":{"a":"\u12"}`},
+		"no time":                      {hb, `"last_update_at":"2026-11-21T10:00:00.000Z"`, `"last_update_at":"Z"`},
+		"a lone surrogate":             {e, `"out"`, `"\ud83c"`},
+		"half of another":              {e, `"out"`, `"\ud83c\u0041"`},
+		"an unknown escape":            {e, `"out"`, `"\x"`},
+		"no UTF-8":                     {e, `"out"`, "\"\xff\""},
+		"a line in a text":             {e, `"out"`, "\"a\nb\""},
+		"a comma at the end":           {e, `"headers":{"retry-after":"30"}`, `"headers":{"retry-after":"30",}`},
+		"a comma at the end of a list": {e, `"./..."]`, `"./...",]`},
+		"null in a list":               {e, `"./..."]`, `null]`},
+		"null in a map":                {e, `"retry-after":"30"`, `"retry-after":null`},
+		"an invalid unknown field":     {e, `"final":true`, `"final":true,"x":{"a":"\u12"}`},
 		"nested for ever": {e, `"final":true`, `"final":true,"x":` + strings.Repeat("[", 200) +
 			strings.Repeat("]", 200)},
 		"something after it": {e, "}]}}", "}]}}{}"},
@@ -110,7 +110,7 @@ func TestPlainIsStrict(t *testing.T) {
 	}
 }
 
-// A rule that finds no place in the types would not be looked at.
+// A rule for a field that the types lack would never apply.
 func TestEveryMessageHasItsLayout(t *testing.T) {
 	for _, row := range messages {
 		if _, ok := payloadLayouts[row.Type]; !ok {
@@ -122,7 +122,7 @@ func TestEveryMessageHasItsLayout(t *testing.T) {
 		}
 	}
 	if len(frameLayout.members) == 0 {
-		t.Error("the envelope has none")
+		t.Error("the envelope has no members")
 	}
 }
 

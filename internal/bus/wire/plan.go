@@ -43,6 +43,10 @@ type Plan struct {
 	// the attempt's span, see TraceParent; empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
 	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null: it is in the workdir
+	// docker, kubernetes or process; repeated in the report of a failure
+	Runtime string `json:"runtime,omitempty"`
+	// keys of limits with their default value, such as "stage[1].timeout_seconds"
+	Defaults []string `json:"defaults,omitempty"`
 }
 
 // Rejection is the report of a failed validation-only attempt.
@@ -75,7 +79,9 @@ type PlanBudget struct {
 
 // StagePlan is one stage: an argument vector, no shell. With an agent, Run has placeholders that the worker fills in.
 type StagePlan struct {
-	Name           string            `json:"name"`
+	Name string `json:"name"`
+	// place of the stage in the configuration, from 1; 0 means unknown
+	Number         int               `json:"number,omitempty"`
 	Run            []string          `json:"run"`
 	TimeoutSeconds float64           `json:"timeout_seconds"`
 	Env            map[string]string `json:"env,omitempty"`
@@ -85,9 +91,19 @@ type StagePlan struct {
 	// for an attempt whose verdict asks for another model
 	AlternativeModel string     `json:"alternative_model,omitempty"`
 	Agent            *PlanAgent `json:"agent,omitempty"` // null: Run is a program like any other
+	// PaidAuto, PaidAlways or PaidNever; empty means PaidAuto
+	Paid string `json:"paid,omitempty"`
 	// globs of its log files; "~/" is its HOME, else relative to the work tree
 	LogPaths []string `json:"log_paths,omitempty"`
 }
+
+// Values of StagePlan.Paid. With PaidAuto, a run is a paid call if the stage has an agent or a resource, or if its
+// program gets a lease on a model.
+const (
+	PaidAuto   = "auto"
+	PaidAlways = "always"
+	PaidNever  = "never"
+)
 
 // PlanAgent tells a worker how to start an agent's program and read its output. A file of agents has the same keys.
 type PlanAgent struct {
@@ -102,9 +118,13 @@ type PlanAgent struct {
 	Env  []string `json:"env,omitempty" toml:"env"`
 	Keys []string `json:"keys,omitempty" toml:"keys"` // variables that may hold its key
 	// written below .retake/agent before it starts
-	Files       []PlanFile `json:"files,omitempty" toml:"files"`
-	Exits       []PlanExit `json:"exits,omitempty" toml:"exits"`     // exit codes that mean more than failure
-	PromptBytes int        `json:"prompt_bytes" toml:"prompt_bytes"` // limit of its prompt
+	Files []PlanFile `json:"files,omitempty" toml:"files"`
+	Exits []PlanExit `json:"exits,omitempty" toml:"exits"` // exit codes that mean more than failure
+	// type of the last event of a complete stream, or empty
+	EndsWith string `json:"ends_with,omitempty" toml:"ends_with"`
+	// bounds the time from that event to the exit; 0 means no bound
+	ExitSeconds float64 `json:"exit_seconds,omitempty" toml:"exit_seconds"`
+	PromptBytes int     `json:"prompt_bytes" toml:"prompt_bytes"` // limit of its prompt
 }
 
 // PlanFile is one small file.

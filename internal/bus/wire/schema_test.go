@@ -14,7 +14,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-var update = flag.Bool("update", false, "rewrite what is generated from the types: docs/specs/schemas and the tables "+
+var update = flag.Bool("update", false, "rewrite files generated from the types: docs/specs/schemas and the tables "+
 	"of docs/specs/agent-bus.md")
 
 const schemaDir = "../../../docs/specs/schemas"
@@ -62,7 +62,7 @@ func mapped(t reflect.Type) *jsonschema.Schema {
 	}
 }
 
-// clean drops the required fields that the generator guesses: the rules say which they are.
+// clean drops the generator's guesses of required fields, because the rules list them.
 func clean(n node) {
 	delete(n, "required")
 	for _, child := range children(n) {
@@ -292,7 +292,7 @@ func breakages(t *testing.T, row MessageRow, body string) map[string]string {
 	return all
 }
 
-// plant puts a value at a path (nil: removes it); false if the path's parent is absent.
+// plant sets the value at a path, or removes it if the value is nil. It returns false if the path's parent is absent.
 func plant(n node, path []string, value any) bool {
 	name, each := strings.CutSuffix(path[0], "[]")
 	if len(path) == 1 {

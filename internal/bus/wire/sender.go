@@ -16,7 +16,7 @@ func CheckSize(data []byte) error {
 // worker in the subject, and the channel must carry the message's type.
 func CheckSender(e Envelope, worker string, c Channel) error {
 	if e.Sender.Role == RoleDirector && c != ChannelError { // the director reports exits
-		return malformed(CauseForeignSender, "sender.role: a director publishes nothing on a worker's %s", c)
+		return malformed(CauseForeignSender, "sender.role: a director does not publish on a worker's %s", c)
 	}
 	return checkBody(e, worker, "worker.<id>."+string(c))
 }
@@ -30,7 +30,7 @@ func CheckBudget(e Envelope, worker, operation string) error {
 	return checkBody(e, worker, "budget."+operation+".<id>")
 }
 
-// CheckCheckpoint holds a decoded message against the worker on whose subject it came, and against the attempt's key.
+// CheckCheckpoint checks that the worker that owns the subject sent a decoded message, and signed it with key.
 func CheckCheckpoint(e Envelope, key []byte, worker string) error {
 	if e.Sender.Role != RoleWorker {
 		return malformed(CauseForeignSender, "sender.role: want worker, got %s", brief(string(e.Sender.Role)))

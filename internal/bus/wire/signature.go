@@ -66,7 +66,7 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 	case e.SignedBy(key, worker):
 		return true, nil
 	case e.Signature != "":
-		return false, malformed(CauseUnsigned, "signature: not that of %s for this payload", worker)
+		return false, malformed(CauseUnsigned, "signature: does not match %s and this payload", worker)
 	case isError && (e.Bare || e.Sender.Role == RoleOperator):
 		return false, nil
 	default:

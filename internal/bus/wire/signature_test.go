@@ -117,9 +117,9 @@ func signatures(t *testing.T) []checked {
 	signature := signatureIn(t, good)
 	return append(signaturesOfPersons(t), []checked{
 		{"the worker's own", good, key, signer, true, ""},
-		{"an older secret's key", good, AttemptKey([]byte("another"), signer), signer, false, "not that of"},
-		{"of another attempt, under its key", good, other, "other-1", false, "not that of"},
-		{"for another worker, under this key", good, key, "other-1", false, "not that of"},
+		{"an older secret's key", good, AttemptKey([]byte("another"), signer), signer, false, "does not match"},
+		{"of another attempt, under its key", good, other, "other-1", false, "does not match"},
+		{"for another worker, under this key", good, key, "other-1", false, "does not match"},
 		{
 			"no key at all", encoded(t, Sender{Role: RoleWorker, ID: signer, Key: []byte{}}, someResult()), nil, signer,
 			false, "is missing",
@@ -127,19 +127,19 @@ func signatures(t *testing.T) []checked {
 		{
 			"signed with no key",
 			withMember(t, good, "signature", `"`+signatureText.EncodeToString(signatureOf(t, nil, good))+`"`),
-			nil, signer, false, "not that of",
+			nil, signer, false, "does not match",
 		},
 		{
 			"another number of files", bytes.Replace(good, []byte(`"changed_files":0`), []byte(`"changed_files":1`), 1),
-			key, signer, false, "not that of",
+			key, signer, false, "does not match",
 		},
 		{"an unknown field more", bytes.Replace(good, []byte(`"changed_files":0`), []byte(`"changed_files":0,"x":1`),
-			1), key, signer, false, "not that of"},
+			1), key, signer, false, "does not match"},
 		{"a second payload", append(bytes.TrimSuffix(good, []byte("}")), `,"payload":`+
 			string(mustJSON(t, &WorkerResult{
 				ResultID: "r", AttemptID: signer, IssueNumber: 21, Attempt: 1,
 				Outcome: OutcomeOK,
-			}))+"}"...), key, signer, false, "not that of"},
+			}))+"}"...), key, signer, false, "does not match"},
 		{
 			"a payload in other capitals",
 			append(bytes.TrimSuffix(good, []byte("}")), `,"Payload":{"result_id":"x"}}`...),
@@ -149,11 +149,11 @@ func signatures(t *testing.T) []checked {
 		{
 			"signed twice", withMember(t, good, "signature", signature[:len(signature)-1]+signature[1:]), key, signer,
 			false,
-			"not that of",
+			"does not match",
 		},
 		{
 			"padded", withMember(t, good, "signature", signature[:len(signature)-1]+`="`), key, signer, false,
-			"not that of",
+			"does not match",
 		},
 		{
 			"an error of the worker, unsigned", encoded(t, Sender{Role: RoleWorker, ID: signer}, someError()), key,
@@ -170,14 +170,14 @@ func signaturesOfPersons(t *testing.T) []checked {
 	t.Helper()
 	key, signature := AttemptKey(secret, signer), signatureIn(t, signedResult(t))
 	return []checked{
-		{"a person's word", asOperator(t, someError()), key, signer, false, ""},
-		{"a person's word, bare", mustJSON(t, someError()), key, signer, false, ""},
+		{"a person's report", asOperator(t, someError()), key, signer, false, ""},
+		{"a person's report, bare", mustJSON(t, someError()), key, signer, false, ""},
 		{
 			"a person's success", asOperator(t, someResult()), key, signer, false,
 			"is missing: a worker_result.v1 from a sender of role operator needs one",
 		},
-		{"a person's word with a signature", bytes.Replace(asOperator(t, someError()), []byte(`"seq":1`),
-			[]byte(`"seq":1,"signature":`+signature), 1), key, signer, false, "not that of"},
+		{"a person's report with a signature", bytes.Replace(asOperator(t, someError()), []byte(`"seq":1`),
+			[]byte(`"seq":1,"signature":`+signature), 1), key, signer, false, "does not match"},
 	}
 }
 
@@ -247,7 +247,7 @@ func TestMessageIDsAreTheAttemptsOwn(t *testing.T) {
 	}
 }
 
-// What is cut to fit is signed as it is sent.
+// A report that was cut to fit is signed after the cut.
 func TestWhatWasCutIsSigned(t *testing.T) {
 	key := AttemptKey(secret, signer)
 	e := someError()

@@ -9,7 +9,7 @@ func TestTraceParent(t *testing.T) {
 	const text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01" // the example of W3C Trace Context
 	p, ok := ParseTraceParent(text)
 	if !ok || !p.Sampled || p.String() != text {
-		t.Fatalf("%+v, %v; want what was written", p, ok)
+		t.Fatalf("%+v, %v; want %q", p, ok, text)
 	}
 	if (TraceParent{}).String() != "" {
 		t.Error("no span has a name")

@@ -1,5 +1,7 @@
 package wire
 
+import "retake/internal/recovery/circumstances"
+
 // Stages that a worker or the director reports. A configuration may name others; the wire asks only for a
 // non-empty name.
 const (
@@ -117,6 +119,8 @@ type WorkerError struct {
 	Question          string            `json:"question,omitempty"`
 	FixRounds         int               `json:"fix_rounds,omitempty"`
 	Usage             *Usage            `json:"usage,omitempty"` // of the whole attempt, its last stage included
+	// Circumstances is written by workers. Other reporters omit it.
+	Circumstances *circumstances.Record `json:"circumstances,omitempty"`
 	// Stages lists the stages that ran, including the failed one.
 	Stages []StageResult `json:"stages,omitempty"`
 }

@@ -4,10 +4,10 @@
 // One packed value arrives as files that only an init container mounts. The init container runs our program, which
 // unpacks them and copies itself into a volume that the attempt's container mounts as container.Dir (Unpack). The
 // attempt's container begins with that copy (Enter). It removes variables and input from the disk, makes the input its
-// standard input, and becomes the worker. So neither is in a file, an argument, or the cluster's view of the pod when
-// the worker begins. The input is an unlinked file until it was read (Input).
+// standard input, and becomes the worker. So files, arguments and the cluster's view of the pod contain neither when
+// the worker begins. The input stays in an unlinked file until the worker has read it (Input).
 //
-// It is linked into the worker and does not import clients of engines.
+// The package is linked into the worker and does not import clients of engines.
 package bundle
 
 import (
@@ -26,7 +26,7 @@ import (
 
 // Bundle is the complete input of an attempt.
 type Bundle struct {
-	Env   []string // KEY=VALUE, in addition to those of the image
+	Env   []string // KEY=VALUE, in addition to the image's variables
 	Input []byte   // all of its standard input
 	Files []File   // in container.Dir
 }
@@ -70,13 +70,13 @@ func unpack(dir string) (b Bundle, err error) {
 		return b, fmt.Errorf("bundle: %d bytes", len(all))
 	}
 	if sum := sha256.Sum256(all[sha256.Size:]); !bytes.Equal(sum[:], all[:sha256.Size]) {
-		return b, errors.New("bundle: its parts are of two starts of the attempt")
+		return b, errors.New("bundle: its parts come from two starts of the attempt")
 	}
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input reads a standard input and empties it at the end if it is a file. A process that can open files of other
-// processes, such as a debugger, then finds no content.
+// Input reads a standard input and empties it at the end if it is a file. A process that can open other processes'
+// files, such as a debugger, then finds an empty file.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }
@@ -84,7 +84,7 @@ type input struct{ file *os.File }
 func (i *input) Read(p []byte) (int, error) {
 	n, err := i.file.Read(p)
 	if errors.Is(err, io.EOF) {
-		_ = i.file.Truncate(0) // of a pipe it fails, and there is no need
+		_ = i.file.Truncate(0) // fails harmlessly for a pipe
 	}
 	return n, err
 }

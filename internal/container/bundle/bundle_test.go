@@ -45,7 +45,7 @@ func TestPackAndUnpack(t *testing.T) {
 	}
 }
 
-// Parts of different packings are refused, because the second start of an attempt may have another input.
+// Unpacking refuses parts of different bundles, because the second start of an attempt may have another input.
 func TestPartsOfTwoStarts(t *testing.T) {
 	one, two := packed(t, Bundle{Input: bytes.Repeat([]byte("1"), 1<<20)}),
 		packed(t, Bundle{Input: bytes.Repeat([]byte("2"), 1<<20)})
@@ -60,7 +60,7 @@ func TestPartsOfTwoStarts(t *testing.T) {
 	}
 }
 
-// If the process's file is opened again, an input that was read is empty. A pipe is read as before.
+// Input leaves an empty file for processes that open it again. A pipe works as usual.
 func TestInputIsEmptied(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "input")
 	if err := os.WriteFile(path, []byte("the plan"), 0o600); err != nil {
@@ -75,7 +75,7 @@ func TestInputIsEmptied(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if left, err := os.ReadFile(path); err != nil || len(left) > 0 {
-		t.Errorf("left %q, %v", left, err)
+		t.Errorf("the file contains %q, %v", left, err)
 	}
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -49,7 +49,7 @@ func wantFlood(s harness, exit container.Exit) {
 		s.Errorf("stdout: %d bytes, ends with %q; want the newest 32 KiB", n, exit.Stdout[max(0, n-60):])
 	}
 	if got := string(exit.Stderr); s.Streams && got != "the one line on stderr\n" {
-		s.Errorf("stderr = %q, want its line, however much stdout there was", got)
+		s.Errorf("stderr = %q, want its line despite the flood on stdout", got)
 	}
 }
 
@@ -87,12 +87,12 @@ func inputComesWholeAndEnds(s harness) {
 		}
 	}
 	spec := s.spec("obey") // an unread input delays the start only briefly
-	spec.Stdin = []byte("nobody reads this")
+	spec.Stdin = []byte("an unread input")
 	s.ensure(spec)
 	s.awaitReady(spec)
 	s.ensure(spec)
 	if exit := s.stop(s.Runtime, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
-		s.Errorf("stdout = %q, want that of one start", exit.Stdout)
+		s.Errorf("stdout = %q, want the output of one start", exit.Stdout)
 	}
 }
 
@@ -107,8 +107,8 @@ func environmentAndWorkdir(s harness) {
 	}
 }
 
-// workdirWithoutACheckout: no folder of this machine is mounted, as with a remote engine. The folder belongs to the
-// worker, is empty, and differs between attempts.
+// workdirWithoutACheckout starts attempts without a folder of this machine, as with a remote engine. The folder belongs
+// to the worker, is empty, and differs between attempts.
 func workdirWithoutACheckout(s harness) {
 	for _, readOnly := range []bool{false, true} {
 		for range 2 {
@@ -134,7 +134,7 @@ func ensureTwiceIsOnce(s harness) {
 		s.Errorf("listed as %+v", listed)
 	}
 	if exit := s.stop(s.Runtime, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
-		s.Errorf("stdout = %q, want that of one start", exit.Stdout)
+		s.Errorf("stdout = %q, want the output of one start", exit.Stdout)
 	}
 }
 
@@ -162,7 +162,7 @@ func ensureAtOnce(s harness) {
 	wg.Wait()
 	s.awaitReady(spec)
 	if exit := s.stop(s.Runtime, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
-		s.Errorf("stdout = %q, want that of one start", exit.Stdout)
+		s.Errorf("stdout = %q, want the output of one start", exit.Stdout)
 	}
 }
 
@@ -185,7 +185,7 @@ func badEntrypoint(s harness) {
 		s.Errorf("got %+v, want the reason", exit)
 	}
 	if took := time.Since(began); took > patience {
-		s.Errorf("took %v to stop what never ran", took)
+		s.Errorf("took %v to stop an attempt that never ran", took)
 	}
 }
 
@@ -209,13 +209,13 @@ func stopObeyed(s harness) {
 	began := time.Now()
 	exit := s.stop(s.Runtime, spec.AttemptID, 2*patience)
 	if !exit.Known || exit.ExitCode != 0 || exit.Signal != "" || !exit.Killed {
-		s.Errorf("got %+v, want exit 0, asked for by us", exit)
+		s.Errorf("got %+v, want exit 0 after our SIGTERM", exit)
 	}
 	if took := time.Since(began); took > patience {
 		s.Errorf("took %v of the grace of %v", took, 2*patience)
 	}
 	if !strings.HasSuffix(string(exit.Stdout), "bye\n") {
-		s.Errorf("stdout = %q, want its last words", exit.Stdout)
+		s.Errorf("stdout = %q, want also its last line", exit.Stdout)
 	}
 }
 
@@ -223,7 +223,7 @@ func stopIgnored(s harness) {
 	spec := s.spec("ignore")
 	s.ensure(spec)
 	s.awaitReady(spec)
-	exit := s.stop(s.Runtime, spec.AttemptID, 3*time.Second) // long enough to say no
+	exit := s.stop(s.Runtime, spec.AttemptID, 3*time.Second) // time to record the signal
 	if !exit.Known || exit.Signal != "SIGKILL" || !exit.Killed || exit.OOM {
 		s.Errorf("got %+v, want our SIGKILL", exit)
 	}
@@ -259,15 +259,15 @@ func stopSoon(s harness) {
 func stopAbsent(s harness) {
 	spec := s.spec("exit", "0")
 	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); exit.Known {
-		s.Errorf("never there, yet %+v", exit)
+		s.Errorf("never existed, but got %+v", exit)
 	}
 	s.runSpec(spec)
 	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); exit.Known {
-		s.Errorf("stopped already, yet %+v", exit)
+		s.Errorf("already stopped, but got %+v", exit)
 	}
 }
 
-// A director that gives up waiting must learn the same when it asks again.
+// A second Stop after a timeout must return the complete end.
 func stopCancelledIsResumed(s harness) {
 	spec := s.spec("ignore")
 	s.ensure(spec)
@@ -279,6 +279,6 @@ func stopCancelledIsResumed(s harness) {
 	}
 	exit := s.stop(s.Runtime, spec.AttemptID, 0)
 	if !exit.Killed || exit.Signal != "SIGKILL" || !strings.HasPrefix(string(exit.Stdout), "ready\n") {
-		s.Errorf("got %+v, want the whole story", exit)
+		s.Errorf("got %+v, want the complete end", exit)
 	}
 }

@@ -41,17 +41,17 @@ func outputIsFollowedFromTheBeginning(s harness) {
 	ended := make(chan error, 2)
 	follow := func(p *printed) { go func() { ended <- s.FollowOutput(s.Context(), spec.AttemptID, p.take) }() }
 	follow(&early)
-	eventually(s, "the first line is seen while it runs", func() bool { return early.out() == "ready\n" })
+	eventually(s, "the first line appears while it runs", func() bool { return early.out() == "ready\n" })
 	follow(&late)
-	eventually(s, "a later reader gets it", func() bool { return late.out() == "ready\n" })
+	eventually(s, "a later reader gets the line", func() bool { return late.out() == "ready\n" })
 	gone, cancel := context.WithCancel(s.Context())
 	cancel()
 	if err := s.FollowOutput(gone, spec.AttemptID, new(printed).take); err == nil {
-		s.Error("its context has ended, and it returned as if the attempt had")
+		s.Error("FollowOutput returned nil after the end of its context")
 	}
 	seen := ""
 	_, err := s.Stop(s.Context(), spec.AttemptID, patience, func(container.Exit) error {
-		for range 2 { // before anything is removed, everything was read
+		for range 2 { // both readers finish before the removal
 			if err := <-ended; err != nil {
 				s.Errorf("FollowOutput: %v", err)
 			}
@@ -60,7 +60,7 @@ func outputIsFollowedFromTheBeginning(s harness) {
 		return nil
 	})
 	if want := "ready\nbye\n"; err != nil || seen != want || late.out() != want {
-		s.Errorf("Stop: %v; %q, and later %q; want %q", err, seen, late.out(), want)
+		s.Errorf("Stop: %v, the first reader got %q, the later one %q, want %q", err, seen, late.out(), want)
 	}
 	for _, at := range early.times {
 		if !at.IsZero() && time.Since(at).Abs() > 10*time.Minute {
@@ -68,12 +68,12 @@ func outputIsFollowedFromTheBeginning(s harness) {
 		}
 	}
 	if err := s.FollowOutput(s.Context(), spec.AttemptID,
-		func(container.Printed) { s.Error("it is gone") }); err != nil {
-		s.Errorf("of one that is gone: %v", err)
+		func(container.Printed) { s.Error("output of an absent attempt") }); err != nil {
+		s.Errorf("an absent attempt: %v", err)
 	}
 }
 
-// At least the newest MiB of an attempt's output is kept until the attempt is stopped, in complete lines.
+// The runtime keeps at least the newest MiB of an attempt's output until its stop, in complete lines.
 func outputOfAnEndedAttempt(s harness) {
 	spec := s.spec("flood", fmt.Sprint(floodLines))
 	s.ensure(spec)

@@ -19,10 +19,10 @@ type Capabilities struct {
 	MemoryLimit bool // Spec.Memory holds, is visible inside, and an end by it is reported as OOM
 	Pause       bool // Subject.Freeze works, and a paused attempt can be stopped
 	Confinement bool // a separate user, no capabilities, no new privileges, a private executable /tmp
-	Images      bool // Spec.Image matters: absent ones are refused, any present one will do
+	Images      bool // Spec.Image matters; the runtime refuses absent images and runs any present one
 	Streams     bool // stdout and stderr are separate; otherwise both are stdout
 	Starts      bool // Ensure returns when the first process runs, or fails; otherwise List reports a failure
-	KillsAtOnce bool // a stop with no grace sends no SIGTERM
+	KillsAtOnce bool // a stop without grace does not send a SIGTERM
 }
 
 // Subject is a runtime under test, with operations that bypass it.
@@ -33,10 +33,10 @@ type Subject struct {
 	Spec   func(t testing.TB, fleet string) container.Spec
 	Kill   func(t testing.TB, attemptID string)              // SIGKILL to its first process, from outside
 	Freeze func(t testing.TB, attemptID string)              // pauses it, from outside
-	Exists func(t testing.TB, attemptID string) (exist bool) // asked past the runtime
+	Exists func(t testing.TB, attemptID string) (exist bool) // without using the runtime
 	Fleet  string                                            // unique to this run
 
-	// path of an attempt's checkout on this host; nil: its Checkout
+	// path of an attempt's checkout on this host, by default Spec.Checkout
 	Where func(t testing.TB, spec container.Spec) (workdir string)
 
 	Parallel bool // Open may be called while another value starts an attempt; the tests then wait side by side
@@ -154,7 +154,7 @@ func (s harness) stop(r container.Runtime, attemptID string, grace time.Duration
 		s.Fatalf("Stop: %v", err)
 	}
 	if s.Exists(s, attemptID) {
-		s.Fatalf("Stop returned, and %s is still there", attemptID)
+		s.Fatalf("Stop returned, but %s still exists", attemptID)
 	}
 	return exit
 }

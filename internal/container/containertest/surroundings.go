@@ -26,7 +26,7 @@ func (s harness) watch() <-chan struct{} {
 		err := s.Watch(ctx, func() {
 			select {
 			case changes <- struct{}{}:
-			default: // one that is not read yet is as good
+			default: // an unread call has the same effect
 			}
 		})
 		if !errors.Is(err, context.Canceled) {
@@ -41,7 +41,7 @@ func (s harness) watch() <-chan struct{} {
 	return changes
 }
 
-// awaitChange waits for a call of Watch's after which a condition holds.
+// awaitChange waits until a condition holds after a call of Watch.
 func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() bool) {
 	s.Helper()
 	deadline := time.After(patience)
@@ -52,13 +52,13 @@ func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() boo
 				return
 			}
 		case <-deadline:
-			s.Fatalf("%s was not watched within %v", what, patience)
+			s.Fatalf("Watch did not report %s within %v", what, patience)
 		}
 	}
 }
 
-// On a busy machine, this takes longer than the usual tenth of a second, but not every time. Without the engine's
-// events it would be seen with the next list of containers, half a minute later.
+// On a busy machine, this sometimes takes longer than the usual tenth of a second. Without the engine's events, the
+// next list of containers would show the kill half a minute later.
 const (
 	triesForSpeed = 5
 	soonEnough    = 5 * time.Second
@@ -73,7 +73,7 @@ func killedFromOutside(s harness) {
 		}
 		s.Logf("seen after %v", took)
 	}
-	s.Errorf("seen after %v, and late every time, want %v", took, soonEnough)
+	s.Errorf("seen after %v, late in every try, want %v", took, soonEnough)
 }
 
 // killAndSee returns how long it took until a kill was seen.
@@ -91,7 +91,7 @@ func (s harness) killAndSee(changes <-chan struct{}) (took time.Duration) {
 	took = time.Since(began)
 	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
 	if !exit.Known || exit.Signal != "SIGKILL" || exit.Killed || exit.OOM {
-		s.Errorf("got %+v, want somebody else's SIGKILL", exit)
+		s.Errorf("got %+v, want a SIGKILL from outside", exit)
 	}
 	s.wantStreams(exit, "ready\n", "ready too\n")
 	s.awaitChange(changes, "the removal", func() bool {
@@ -142,7 +142,7 @@ func nothingOutlivesAStop(s harness) {
 			s.Errorf("got %+v", exit)
 		}
 		if held(lock) {
-			s.Errorf("grace %v: a detached process is still there", grace)
+			s.Errorf("grace %v: a detached process remains", grace)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func nothingOutlivesItsWorker(s harness) {
 		s.Errorf("got %+v, want its own end", exit)
 	}
 	if held(lock) {
-		s.Error("a detached process is still there")
+		s.Error("a detached process remains")
 	}
 }
 
@@ -171,15 +171,15 @@ func nothingOutlivesAKilledWorker(s harness) {
 	s.Kill(s, spec.AttemptID)
 	s.awaitState(spec.AttemptID, container.StateExited)
 	if exit := s.stop(s.Runtime, spec.AttemptID, time.Minute); exit.Signal != "SIGKILL" || exit.Killed {
-		s.Errorf("got %+v, want somebody else's SIGKILL", exit)
+		s.Errorf("got %+v, want a SIGKILL from outside", exit)
 	}
 	if held(lock) {
-		s.Error("a detached process is still there")
+		s.Error("a detached process remains")
 	}
 }
 
 func foreignFleetIsInvisible(s harness) {
-	other := s.Fleet + "-other" // begins like ours: a filter by prefix would show it
+	other := s.Fleet + "-other" // a filter by prefix would show it
 	foreign := s.Open(s, other)
 	defer foreign.Close()
 	spec := s.spec("wait")
@@ -239,7 +239,7 @@ func adoptedTails(s harness) {
 		}
 	}
 	if exit := s.stop(heir, spec.AttemptID, patience); string(exit.Stdout) != "ready\nbye\n" {
-		s.Errorf("stdout = %q, want what came before and after", exit.Stdout)
+		s.Errorf("stdout = %q, want the output before and after", exit.Stdout)
 	}
 }
 
@@ -290,31 +290,31 @@ func outOfMemory(s harness) {
 		spec.Memory = smallMemory
 		exit := s.runSpec(spec)
 		if !exit.Known || exit.Signal != "SIGKILL" || exit.Killed {
-			s.Fatalf("got %+v, want a SIGKILL that is not ours", exit)
+			s.Fatalf("got %+v, want a SIGKILL from outside", exit)
 		}
 		if exit.OOM {
 			return
 		}
 		s.Log("missed once")
 	}
-	s.Errorf("%d kills for memory, none was reported as OOM", triesForOOM)
+	s.Errorf("%d kills for memory, but OOM is never set", triesForOOM)
 }
 
-// The first process survives its child: only the flag or the event tells.
+// The first process survives its child, so only the flag or the event shows the kill.
 func childOutOfMemory(s harness) {
 	for range triesForOOM {
 		spec := s.spec("feed", "256")
 		spec.Memory = smallMemory
 		exit := s.runSpec(spec)
 		if exit.ExitCode != 7 || exit.Signal != "" || !strings.Contains(string(exit.Stdout), "signal: killed") {
-			s.Fatalf("got %+v, want a killed child and an exit code of its own", exit)
+			s.Fatalf("got %+v, want a killed child and exit code 7", exit)
 		}
 		if exit.OOM {
 			return
 		}
 		s.Log("missed once")
 	}
-	s.Errorf("%d kills for memory, none was reported as OOM", triesForOOM)
+	s.Errorf("%d kills for memory, but OOM is never set", triesForOOM)
 }
 
 func confinement(s harness) {
@@ -352,16 +352,16 @@ func imageMissing(s harness) {
 		s.Errorf("got %v, want ErrImageMissing naming %s", err, spec.Image)
 	}
 	if s.Exists(s, spec.AttemptID) {
-		s.Error("left a container behind")
+		s.Error("a container remains")
 	}
 }
 
-// If the node pulls the image later, the attempt waits and has the node's message.
+// If the node pulls the image later, the attempt waits and shows the node's message.
 func imageMissingIsSeenLater(s harness) {
 	spec := s.spec("exit", "0")
 	spec.Image = "localhost/" + Name("retake-no-such-image") + ":none"
 	s.ensure(spec)
-	eventually(s, "the image is said to be missing", func() bool {
+	eventually(s, "List reports the missing image", func() bool {
 		status, _ := s.status(spec.AttemptID)
 		return status.State == container.StatePending && strings.Contains(status.Waiting, spec.Image)
 	})

@@ -52,7 +52,7 @@ var clusterEnds = []struct {
 		Cause: container.EndPreempted, Words: "to accommodate a higher priority pod", Signal: "SIGKILL",
 	}},
 	{
-		"evicted by somebody", removed(disrupt("EvictionByEvictionAPI", "Eviction API: evicting")),
+		"evicted through the API", removed(disrupt("EvictionByEvictionAPI", "Eviction API: evicting")),
 		container.Exit{Cause: container.EndEvicted, Words: "Eviction API", Signal: "SIGKILL"},
 	},
 	{"its node was tainted", removed(disrupt("DeletionByTaintManager",
@@ -72,7 +72,7 @@ var clusterEnds = []struct {
 		})
 		f.played[p.UID].signal(9)
 	}, container.Exit{Cause: container.EndEvicted, Words: "Threshold quantity", Signal: "SIGKILL"}},
-	{"it lived too long", func(t testing.TB, f *fake) {
+	{"its deadline passed", func(t testing.TB, f *fake) {
 		f.update(f.only(t), func(p *corev1.Pod) { p.Spec.ActiveDeadlineSeconds = to(int64(1)) })
 	}, container.Exit{
 		Cause: container.EndDeadline, Words: "longer than the specified deadline",
@@ -108,7 +108,7 @@ func TestEndsThatTheClusterMakes(t *testing.T) {
 				exit.Signal != c.want.Signal || !strings.Contains(exit.Words, c.want.Words) {
 				t.Errorf("got %+v, want %+v", exit, c.want)
 			}
-			if !strings.HasPrefix(string(exit.Stdout), "ready\n") { // also of a pod that is gone, with its log
+			if !strings.HasPrefix(string(exit.Stdout), "ready\n") { // even for a removed pod with its log
 				t.Errorf("stdout = %q", exit.Stdout)
 			}
 		})
@@ -124,7 +124,7 @@ func TestPodThatWentUnseen(t *testing.T) {
 		cause        container.EndCause
 	}{
 		{"disrupted", batchv1.JobReasonPodFailurePolicy, container.EndEvicted},
-		{"otherwise", batchv1.JobReasonBackoffLimitExceeded, ""},
+		{"another reason", batchv1.JobReasonBackoffLimitExceeded, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -153,8 +153,8 @@ func TestPodThatWentUnseen(t *testing.T) {
 	}
 }
 
-// Without an answer of the node, Stop fails after a bounded wait. After the node has returned, the next call reports
-// the complete end.
+// If the node does not answer, Stop fails after a bounded wait. After the node's return, the next call reports the
+// complete end.
 func TestLostNode(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -190,7 +190,7 @@ func TestLostNode(t *testing.T) {
 				exit.Cause != container.EndNodeLost || !strings.Contains(exit.Words, "NodeStatusUnknown") {
 				t.Errorf("got %+v, %v", exit, err)
 			}
-			awaitState(t, k, s.AttemptID, container.StateRunning) // no news of its end
+			awaitState(t, k, s.AttemptID, container.StateRunning) // the end is still unknown
 			f.do(func() { f.nodeLost = false })
 			if exit := stoppedAt(t, f, k, s, grace); !exit.Known || !exit.Killed || exit.Signal != "SIGKILL" {
 				t.Errorf("got %+v", exit)
@@ -199,8 +199,8 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// An attempt stays until its end is recorded. The next director reports the same end, even if the last one was killed
-// during the stop.
+// An attempt stays until its end is recorded. The next director reports the same end, even if the previous one was
+// killed during the stop.
 func TestNothingIsRemovedBeforeItIsRecorded(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -251,7 +251,7 @@ func TestJobThatOthersRemove(t *testing.T) {
 	}
 }
 
-// A pod whose Job was removed without it is still stopped.
+// Stop still ends a pod that outlived the removal of its Job.
 func TestOrphanedPod(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

@@ -13,9 +13,9 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod. List says what the
-// pod waits for. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist. Stop removes it, and another
-// Ensure completes it.
+// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod. List has the reason
+// of a pod that waits. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist. Stop removes it, and
+// another Ensure completes it.
 func (k *Kubernetes) Ensure(ctx context.Context, s container.Spec) error {
 	if err := check(s); err != nil {
 		return err
@@ -61,10 +61,10 @@ func (k *Kubernetes) ensure(ctx context.Context, a *attempt, s container.Spec) e
 		if i == partsOf(j) { // an interrupted start created the Job with fewer parts, which stay valid
 			break
 		}
-		// An existing Secret is of an interrupted start. Its input is as good as this one.
+		// An existing Secret comes from an interrupted start, and its input is equally valid.
 		err := k.objects.createSecret(ctx, k.objects.secretOf(s, j, i, data))
 		if err != nil && !apierrors.IsAlreadyExists(err) {
-			return failure("make the secret of "+s.AttemptID, err)
+			return failure("create the secret of "+s.AttemptID, err)
 		}
 	}
 	return nil
@@ -109,7 +109,7 @@ func newObjects(api cluster, o Options) (*objects, error) {
 	return &objects{api, manifests{o.Fleet, o.Owner, o.WorkerImage, o.Grace, template}}, nil
 }
 
-// create creates the Job. If it exists, the answer to an earlier request of ours was lost.
+// create creates the Job. If it exists, an earlier request of ours succeeded but its answer was lost.
 func (o *objects) create(ctx context.Context, s container.Spec, parts int) (*batchv1.Job, error) {
 	crashpoint.Reached("kubernetes/job/before")
 	j, err := o.createJob(ctx, o.jobOf(s, parts))
@@ -119,7 +119,7 @@ func (o *objects) create(ctx context.Context, s container.Spec, parts int) (*bat
 		}
 	}
 	if err != nil {
-		return nil, failure("make job "+jobName(s.AttemptID), err)
+		return nil, failure("create job "+jobName(s.AttemptID), err)
 	}
 	return j, nil
 }
@@ -131,7 +131,7 @@ func (o *objects) lookup(ctx context.Context, attemptID string) (*batchv1.Job, e
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, failure("look for job "+jobName(attemptID), err)
+		return nil, failure("find job "+jobName(attemptID), err)
 	}
 	return j, o.isOurs(j.ObjectMeta, attemptID, "job")
 }
@@ -143,8 +143,8 @@ func (o *objects) isOurs(m metav1.ObjectMeta, attemptID, kind string) error {
 	}
 	return &container.Error{
 		Kind: container.ErrSpec, Doing: kind + " " + m.Name,
-		Cause: refused("", "it exists and is not of fleet %s", o.fleet).Cause,
-		Next:  "remove it, or give each fleet a namespace of its own",
+		Cause: refused("", "it exists outside of fleet %s", o.fleet).Cause,
+		Next:  "remove it, or give each fleet a separate namespace",
 	}
 }
 
@@ -152,7 +152,7 @@ func (o *objects) isOurs(m metav1.ObjectMeta, attemptID, kind string) error {
 func (o *objects) pod(ctx context.Context, attemptID string) (*corev1.Pod, error) {
 	found, _, err := o.pods(ctx, ofAttempt(attemptID))
 	if err != nil {
-		return nil, failure("look for the pod of "+attemptID, err)
+		return nil, failure("find the pod of "+attemptID, err)
 	}
 	for i := range found {
 		if found[i].Annotations[container.LabelAttempt] == attemptID {

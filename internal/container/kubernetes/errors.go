@@ -20,27 +20,27 @@ var failures = []struct {
 	next      string
 }{
 	{isQuota, container.ErrNoRoom, true, "make room in the namespace's quota (kubectl get resourcequota)"},
-	{isRight, container.ErrSpec, false, "grant it to the director's account: kubectl create role, or the chart's; " +
-		"`director doctor` lists all that are missing"},
+	{isRight, container.ErrSpec, false, "grant it to the director's account with kubectl create role or the chart; " +
+		"`director doctor` lists all missing rights"},
 	{
 		apierrors.IsForbidden, container.ErrSpec, false,
-		"a rule of the cluster's forbids it: change kubernetes.pod_template, or the rule",
+		"a rule of the cluster forbids it: change kubernetes.pod_template, or the rule",
 	},
 	{
 		apierrors.IsUnauthorized, container.ErrCluster, true,
-		"the API does not take the credential: renew it (kubernetes.kubeconfig, or the pod's service account)",
+		"the API does not accept the credential: renew it (kubernetes.kubeconfig, or the pod's service account)",
 	},
 	{apierrors.IsInvalid, container.ErrSpec, false, ""},
 	{apierrors.IsBadRequest, container.ErrSpec, false, ""},
 	{apierrors.IsRequestEntityTooLargeError, container.ErrSpec, false, ""},
-	{apierrors.IsNotFound, container.ErrSpec, false, "make the namespace, or set kubernetes.namespace to one " +
-		"that is there"},
+	{apierrors.IsNotFound, container.ErrSpec, false, "create the namespace, or set kubernetes.namespace to an " +
+		"existing one"},
 	{func(err error) bool { return errors.Is(err, context.Canceled) }, container.ErrCluster, true, ""},
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, container.ErrCluster, true, ""},
 }
 
-// failure wraps an error of the API. Callers handle "not found" for objects that may be gone. Elsewhere it is about the
-// namespace.
+// failure wraps an error of the API. Callers handle "not found" for objects that may be gone. Otherwise it means that
+// the namespace is missing.
 func failure(doing string, err error) *container.Error {
 	for _, f := range failures {
 		if f.match(err) {
@@ -49,7 +49,7 @@ func failure(doing string, err error) *container.Error {
 	}
 	e := &container.Error{Kind: container.ErrCluster, Transient: true, Doing: doing, Cause: err}
 	if !answered(err) {
-		e.Next = "does the API answer, and is its address right (kubectl cluster-info)?"
+		e.Next = "check that the API answers and that its address is right (kubectl cluster-info)"
 	}
 	return e
 }
@@ -78,6 +78,6 @@ func refused(doing, format string, args ...any) *container.Error {
 func unconfirmed(attemptID, why string) *container.Error {
 	return &container.Error{
 		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + attemptID, Cause: errors.New(why),
-		Next: "if its node is gone for good, remove it (kubectl delete node)",
+		Next: "if its node will not return, remove the node (kubectl delete node)",
 	}
 }

@@ -73,11 +73,11 @@ func enterBox(order string) error {
 		return err
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fmt.Errorf("own mounts: %w", err)
+		return fmt.Errorf("private mounts: %w", err)
 	}
 	for _, m := range b.Binds {
 		at := filepath.Join(b.Root, m.At)
-		if err := point(m.From, at); err != nil { // possibly in an earlier mount
+		if err := point(m.From, at); err != nil { // possibly inside an earlier mount
 			return err
 		}
 		if err := unix.Mount(m.From, at, "", unix.MS_BIND, ""); err != nil {
@@ -108,7 +108,7 @@ func needBoxes(t *testing.T) {
 	c := exec.Command("/proc/self/exe", "-test.run=^$")
 	c.SysProcAttr = namespaces()
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Skipf("pods are played in namespaces, which this user may not make: %v %s", err, out)
+		t.Skipf("the fake runs pods in namespaces, which this user may not create: %v %s", err, out)
 	}
 }
 

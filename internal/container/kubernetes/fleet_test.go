@@ -19,8 +19,8 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// fleetVariable is the number of attempts in TestFleetOnFakeNodes. tools/kube/fleet.sh sets it beside a cluster whose
-// fake nodes report that pods run.
+// fleetVariable is the number of attempts in TestFleetOnFakeNodes. tools/kube/fleet.sh sets it when it runs a cluster
+// with fake nodes, which only report that pods run.
 const fleetVariable = "RETAKE_TEST_FLEET"
 
 // quietFor is the time during which TestFleetOnFakeNodes observes an idle fleet.
@@ -38,7 +38,7 @@ func (m measured) String() string {
 		func(a, b Right) int { return strings.Compare(a.String(), b.String()) }) {
 		each = append(each, fmt.Sprintf("%s %d", r, m.requests[r]))
 	}
-	return fmt.Sprintf("%.1f s, %.2f s of a processor; requests: %s", m.took.Seconds(), m.cpu.Seconds(),
+	return fmt.Sprintf("%.1f s, %.2f s of processor time; requests: %s", m.took.Seconds(), m.cpu.Seconds(),
 		strings.Join(each, ", "))
 }
 
@@ -113,12 +113,12 @@ func (r *fleetRun) start(count, atOnce int) {
 	close(next)
 	wg.Wait()
 	slices.Sort(each)
-	r.t.Logf("%d starts, %d at a time: a Job is there after %v (median), %v (slowest hundredth), %v (slowest)", count,
+	r.t.Logf("%d starts, %d at a time: a Job exists after %v (median), %v (slowest hundredth), %v (slowest)", count,
 		atOnce, each[count/2], each[count*99/100], each[count-1])
 }
 
-// TestFleetOnFakeNodes measures the director's cost of thousands of attempts: starts, an idle fleet, and starts beside
-// it. It does not read output, which fake nodes lack.
+// TestFleetOnFakeNodes measures the director's cost of thousands of attempts. It covers their starts, an idle fleet,
+// and starts during that. It does not read output, which fake nodes lack.
 func TestFleetOnFakeNodes(t *testing.T) {
 	size, _ := strconv.Atoi(os.Getenv(fleetVariable))
 	if size == 0 {

@@ -20,10 +20,10 @@ import (
 // Options choose the cluster and the fleet in it.
 type Options struct {
 	Fleet string // as in container.Options
-	// Owner is the permanent name of the installation that creates this fleet's attempts. Attempts of others are not
-	// listed, and Open refuses them.
+	// Owner is the permanent name of the installation that creates this fleet's attempts. List omits attempts of
+	// others, and Open refuses them.
 	Owner       string
-	Namespace   string // defaults to the one of the kubeconfig or of the director's pod
+	Namespace   string // defaults to the namespace of the kubeconfig or of the director's pod
 	Kubeconfig  string // path; defaults to the account of the director's pod, or to KUBECONFIG
 	WorkerImage string // image with the program "worker" in its PATH
 	PodTemplate string // path of a file, or empty
@@ -40,14 +40,14 @@ type Options struct {
 // limits bound how long one operation waits.
 type limits struct {
 	operation time.Duration // one request
-	kubelet   time.Duration // from the end of a container to the API's report of it
+	kubelet   time.Duration // from the end of a container to its report by the API
 	confirm   time.Duration // from a deletion to its confirmation
 	streams   time.Duration // from the end of a container to the end of its log
 	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
 	stale     time.Duration // validity of the view without a watch
 	relist    time.Duration // between two lists while the watch works
 	podless   time.Duration // from a Job to the first check why it has no pod, and between two checks
-	poll      time.Duration // between two checks for something that the watch may miss
+	poll      time.Duration // between two checks for changes that the watch may miss
 }
 
 const maxBackoff = 5 * time.Second
@@ -99,7 +99,7 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	case !fleetForm.MatchString(o.Fleet):
 		return nil, refused("open", "fleet %q: want letters, digits, '_', '.', '-'", o.Fleet)
 	case o.WorkerImage == "":
-		return nil, refused("open", "no image with the worker's program: set kubernetes.worker_image")
+		return nil, refused("open", "set kubernetes.worker_image to an image with the worker's program")
 	case o.Grace < time.Second || o.Grace%time.Second != 0:
 		return nil, refused("open", "grace %v: want whole seconds, at least 1", o.Grace)
 	}
@@ -132,8 +132,8 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	return k, nil
 }
 
-// refuseForeign refuses a fleet with attempts of another installation. Each director would remove the other's attempts
-// as unknown workers.
+// refuseForeign refuses a fleet with attempts of another installation. Each director would remove the attempts of the
+// other as unknown workers.
 func (o *objects) refuseForeign(ctx context.Context) error {
 	found, err := o.jobs(ctx, o.ofFleet())
 	if err != nil {
@@ -151,9 +151,9 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 	slices.Sort(foreign)
 	return &container.Error{
 		Kind: container.ErrSpec, Doing: "open",
-		Cause: fmt.Errorf("fleet %s has jobs of another director, or of a data directory that is lost (%s)", o.fleet,
+		Cause: fmt.Errorf("fleet %s has jobs of another director, or of a lost data directory (%s)", o.fleet,
 			strings.Join(foreign, ", ")),
-		Next: "give this director a director.fleet of its own; if no other one runs, remove them: kubectl " +
+		Next: "give this director a unique director.fleet, or, if no other director runs, remove them: kubectl " +
 			"delete jobs -l " + o.ofFleet(),
 	}
 }
@@ -191,8 +191,8 @@ func check(s container.Spec) error {
 	if len(s.Mounts) > 0 {
 		return &container.Error{
 			Kind: container.ErrSpec, Doing: doing,
-			Cause: fmt.Errorf("mount of %s: nodes have no folders of this machine", s.Mounts[0].Source),
-			Next:  "volumes for workers come from kubernetes.pod_template",
+			Cause: fmt.Errorf("mount of %s: nodes lack the folders of this machine", s.Mounts[0].Source),
+			Next:  "define volumes of workers in kubernetes.pod_template",
 		}
 	}
 	if !path.IsAbs(s.Entrypoint[0]) {

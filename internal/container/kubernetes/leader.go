@@ -24,13 +24,13 @@ func (k *Kubernetes) MarkLeader(ctx context.Context, leads bool) error {
 	defer cancel()
 	_, err = k.objects.patchPod(ctx, k.o.Pod, patch)
 	if apierrors.IsNotFound(err) {
-		e := failure("mark the pod of the director that leads", err)
+		e := failure("mark the pod of the leading director", err)
 		e.Next = "this director's pod " + k.o.Pod + " is in another namespace than its attempts: Services do not " +
-			"find the director that leads"
+			"find the leading director"
 		return e
 	}
 	if err != nil {
-		return failure("mark the pod of the director that leads", err)
+		return failure("mark the pod of the leading director", err)
 	}
 	return nil
 }

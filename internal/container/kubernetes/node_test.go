@@ -27,7 +27,7 @@ func onNode(t *testing.T) *node {
 	t.Helper()
 	c, err := kubetest.Find()
 	if err != nil {
-		t.Skipf("%v; make kube-test does", err)
+		t.Skipf("%v; use make kube-test", err)
 	}
 	tools, err := filepath.Abs("../../../tools/kube")
 	if err != nil {

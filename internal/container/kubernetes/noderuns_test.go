@@ -73,8 +73,8 @@ func (c counter) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// The suite needs exactly the rights in Needed. It runs as a user who has only these, and whose other requests are
-// refused.
+// The suite needs exactly the rights in Needed. It runs as a user with only these rights, and the cluster refuses all
+// other requests.
 func TestConformanceOnANode(t *testing.T) {
 	n := onNode(t)
 	n.kubectl(t, role(n.namespace), "apply", "-f", "-")
@@ -89,7 +89,7 @@ func TestConformanceOnANode(t *testing.T) {
 	t.Run("Suite", func(t *testing.T) { containertest.Run(t, n.subject(limited)) })
 	for _, r := range Needed() {
 		if used[r] == 0 {
-			t.Errorf("%s is granted and was not used", r)
+			t.Errorf("%s is granted but unused", r)
 		}
 		delete(used, r)
 	}
@@ -154,7 +154,7 @@ func TestPodThatIsNotAdmitted(t *testing.T) {
 	}
 	n.kubectl(t, "", "label", "namespace", n.namespace, "pod-security.kubernetes.io/enforce=restricted")
 	o.PodTemplate = ""
-	openNode(t, o) // as the restricted level wants it
+	openNode(t, o) // which the restricted level allows
 	o.PodTemplate = templateFile(t, "spec: {volumes: [{name: host, hostPath: {path: /}}]}")
 	if _, err := Open(t.Context(), o); !errors.Is(err, container.ErrSpec) ||
 		!strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
@@ -166,7 +166,7 @@ func (n *node) running(t *testing.T, k *Kubernetes) container.Spec {
 	t.Helper()
 	s := ensured(t, k, n.spec(t, "ignore"))
 	awaitState(t, k, s.AttemptID, container.StateRunning)
-	eventually(t, "it says something", func() bool { return exists(n.checkout(t, s.AttemptID) + "/ready") })
+	eventually(t, "the worker is ready", func() bool { return exists(n.checkout(t, s.AttemptID) + "/ready") })
 	return s
 }
 
@@ -221,7 +221,7 @@ func TestEndsOnANode(t *testing.T) {
 	}
 }
 
-// preemptor is a more important pod that needs more CPU than an attempt leaves.
+// preemptor is a more important pod that needs the CPU of an attempt.
 func preemptor(t *testing.T, n *node) string {
 	t.Helper()
 	cpus := n.kubectl(t, "", "get", "node", "localhost", "-o", "jsonpath={.status.allocatable.cpu}")
@@ -241,7 +241,7 @@ spec:
 `, n.namespace, strings.TrimSpace(cpus))
 }
 
-// A quota or a full node delays the pod of an attempt, and the attempt says which.
+// A quota or a full node delays the pod of an attempt, and the attempt shows the reason.
 func TestWaitingOnANode(t *testing.T) {
 	n := onNode(t)
 	k := openNode(t, n.options("f"))
@@ -256,7 +256,7 @@ func TestWaitingOnANode(t *testing.T) {
 		t.Errorf("got %+v, %v", exit, err)
 	}
 	n.kubectl(t, "", "create", "quota", "q", "--hard=pods=0")
-	time.Sleep(time.Second) // the quota's controller has to have seen it
+	time.Sleep(time.Second) // the quota's controller must notice it first
 	s := ensured(t, k, n.spec(t, "exit", "0"))
 	eventually(t, "exceeded quota", func() bool {
 		return strings.Contains(statusNow(t, k, s.AttemptID).Waiting, "exceeded quota: q")
@@ -273,8 +273,8 @@ func TestWaitingOnANode(t *testing.T) {
 	}
 }
 
-// Without its kubelet, a node confirms no end. After its return, the next call reports the complete end and removes
-// everything.
+// A node without its kubelet cannot confirm an end. After its return, the next call reports the complete end and
+// removes all objects.
 func TestLostNodeOnANode(t *testing.T) {
 	n := onNode(t)
 	o := n.options("f")

@@ -11,7 +11,7 @@ import (
 	"retake/internal/container/bundle"
 )
 
-// A missing beginning is reported, a complete log is passed on unchanged, and a removed log is an error.
+// FollowOutput reports a missing beginning, passes on a complete log unchanged, and fails for a removed log.
 func TestTruncatedLogSaysSo(t *testing.T) {
 	const at = "2026-11-27T02:03:04.5Z "
 	long := strings.Repeat("x", 3*pieceBytes)
@@ -20,9 +20,9 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 		err             error
 	}{
 		{"whole", at + bundle.FirstLine + "\n" + at + "one\n" + at + "two\n", "one\ntwo\n", nil},
-		{"its beginning is gone", at + "one\n" + at + "two\n", truncated + "one\ntwo\n", nil},
+		{"without its beginning", at + "one\n" + at + "two\n", truncated + "one\ntwo\n", nil},
 		{
-			"it begins in the midst of a line", "rest of a line\n" + at + "two\n", truncated + "rest of a line\ntwo\n",
+			"from the middle of a line", "rest of a line\n" + at + "two\n", truncated + "rest of a line\ntwo\n",
 			nil,
 		},
 		{"a long line", at + bundle.FirstLine + "\n" + at + long + "\n" + at + "two\n", long + "\ntwo\n", nil},
@@ -41,7 +41,7 @@ func TestTruncatedLogSaysSo(t *testing.T) {
 			t.Errorf("%s: %.80q, %v, want %.80q, %v", c.name, got.String(), err, c.want, c.err)
 		}
 		if strings.HasSuffix(c.want, "two\n") && last.Format(time.RFC3339Nano) != strings.TrimSpace(at) {
-			t.Errorf("%s: the last line is of %v", c.name, last)
+			t.Errorf("%s: the time of the last line is %v", c.name, last)
 		}
 	}
 	broken := io.MultiReader(strings.NewReader(at+"one\n"), errReader{})

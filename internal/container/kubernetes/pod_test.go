@@ -93,7 +93,7 @@ var templates = []struct{ text, want string }{
 	{"spec: {securityContext: {runAsUser: 0}}", "spec.securityContext.runAsUser"},
 	{"spec: {securityContext: {runAsGroup: 0}}", "spec.securityContext.runAsGroup"},
 	{"spec: {securityContext: {runAsNonRoot: false}}", "spec.securityContext.runAsNonRoot"},
-	{"spec: {containers: [{name: worker}, {name: other}]}", "spec.containers (none but worker"},
+	{"spec: {containers: [{name: worker}, {name: other}]}", "spec.containers (only worker"},
 	{"spec: {initContainers: [{name: retake-files}]}", "spec.initContainers[retake-files]"},
 	{"spec: {volumes: [{name: retake-disk}]}", "spec.volumes"},
 	{"spec: {containers: [{name: worker, image: x}]}", "spec.containers[worker].image"},
@@ -141,7 +141,7 @@ var templates = []struct{ text, want string }{
 	{"kind: Pod", `unknown field "kind"`},
 }
 
-// Conflicting fields of a template are reported by path, all at once. Other fields are accepted.
+// The error names all conflicting fields of a template by path. Other fields are valid.
 func TestTemplateConflicts(t *testing.T) {
 	for _, c := range templates {
 		_, err := readTemplate(templateFile(t, c.text))

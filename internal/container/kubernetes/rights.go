@@ -46,7 +46,7 @@ func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	for _, r := range Needed() {
 		ok, err := s.objects.may(ctx, r.Verb, r.Group, r.Resource, r.Subresource)
 		if err != nil {
-			return nil, failure("ask for our rights", err)
+			return nil, failure("review our rights", err)
 		}
 		if !ok {
 			lacks = append(lacks, r)
@@ -82,8 +82,8 @@ func (s *Seen) Seccomp() corev1.SeccompProfileType {
 // Cannot lists, for people, the promises of a container.Spec that a cluster or this package does not keep.
 func Cannot() []string {
 	return []string{
-		"no limit on processes (containers.pids): it is the kubelets' podPidsLimit",
-		"what workers reach is for NetworkPolicies to keep, which this director does not make",
-		"stdout and stderr of a worker are one",
+		"no limit on processes (containers.pids): only the kubelet's podPidsLimit applies",
+		"no limits on the network: this director does not create NetworkPolicies",
+		"no separate stderr: a cluster merges both streams of a worker",
 	}
 }

@@ -24,7 +24,7 @@ func (a *attempt) status(id string) container.Status {
 	case a.pod == nil && ended(a.job):
 		s.State = container.StateExited
 	case a.pod == nil:
-		s.State, s.Waiting = container.StatePending, cmp.Or(a.words, "its pod is being made")
+		s.State, s.Waiting = container.StatePending, cmp.Or(a.words, "its pod is being created")
 	case a.podGone:
 		s.State = container.StateExited
 	default:
@@ -74,9 +74,9 @@ func waitsFor(p *corev1.Pod) string {
 		return said(reason, message)
 	}
 	if p.Spec.NodeName == "" {
-		return "it is being placed"
+		return "it is being scheduled"
 	}
-	return "it is being made ready on node " + p.Spec.NodeName
+	return "it is being prepared on node " + p.Spec.NodeName
 }
 
 // stuck returns the kubelet's reason why a container of a pod cannot start, unless the kubelet is simply starting it.
@@ -214,7 +214,7 @@ func startError(p *corev1.Pod) string {
 	return ""
 }
 
-// jobExit returns what a Job without its pod says. It is only certain about an end by the cluster.
+// jobExit decodes a Job without its pod. Only an end by the cluster is certain.
 func jobExit(j *batchv1.Job) (x container.Exit) {
 	if j == nil {
 		return x

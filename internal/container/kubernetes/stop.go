@@ -16,14 +16,14 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Stop ends the attempt's pod, determines how it ended, removes its Job with everything, and returns when the API has
-// removed it. A pod that ran is gone when its kubelet has said so. A running pod gets SIGTERM, and SIGKILL after the
-// longer one of grace and Options.Grace. If grace is shorter than Options.Grace, the pod is deleted at once. It still
-// gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent attempt Exit.Known is false.
+// Stop ends the attempt's pod, determines how it ended, removes its Job with all objects, and returns when the API has
+// removed it. A pod that ran is gone after its kubelet has confirmed that. A running pod gets SIGTERM, and SIGKILL
+// after the longer of grace and Options.Grace. If grace is shorter than Options.Grace, the pod is deleted at once. It
+// still gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent attempt Exit.Known is false.
 //
-// Errors: ErrUnconfirmed (transient), with what is known of the end, if the API answers but the pod does not go, mostly
-// because its node does not answer; ErrCluster (transient); ErrSpec if a Job of that name belongs to another fleet. The
-// next call continues with the knowledge of this one.
+// If the API answers but the pod remains, mostly because its node does not answer, the error is ErrUnconfirmed
+// (transient), and Exit has the known part of the end. Other errors are ErrCluster (transient), and ErrSpec if a Job of
+// that name belongs to another fleet. The next call continues with the knowledge of this one.
 func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration,
 	record container.Recorder,
 ) (container.Exit, error) {
@@ -58,7 +58,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 	if err != nil {
 		return container.Exit{}, err
 	}
-	if !found { // removed by others, or never created
+	if !found { // never created, or removed from outside
 		return container.Exit{Stdout: s.logs.seen(s.attempt)}, nil
 	}
 	before, mayRun := s.soFar()
@@ -68,7 +68,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 		}
 	}
 	exit, _ := s.soFar()
-	// A pod that never ran no longer says after its end what it waited for.
+	// After its end, a pod that never ran no longer shows the reason of its wait.
 	if mayRun && !exit.Known && before.Words+before.StartError != "" {
 		exit = before
 	}
@@ -84,7 +84,7 @@ func (s *stopping) stop(ctx context.Context, record container.Recorder) (contain
 	return exit, nil
 }
 
-// lostExit returns what is known of an attempt whose end is unconfirmed.
+// lostExit returns the known part of an unconfirmed end.
 func (s *stopping) lostExit(err error) container.Exit {
 	if !errors.Is(err, container.ErrUnconfirmed) {
 		return container.Exit{}
@@ -101,7 +101,7 @@ func (s *stopping) lostExit(err error) container.Exit {
 	return x
 }
 
-// look asks the API for Job and pod instead of the view.
+// look reads Job and pod from the API instead of the view.
 func (s *stopping) look(ctx context.Context) (found bool, err error) {
 	j, err := s.objects.lookup(ctx, s.id)
 	if err != nil {
@@ -123,8 +123,8 @@ func (s *stopping) look(ctx context.Context) (found bool, err error) {
 	return found, nil
 }
 
-// soFar returns how an attempt ended or what it waits for, and whether any process of it may run. A pod on a node may
-// run before the API says so, up to a second later.
+// soFar returns how an attempt ended or the reason of its wait, and whether its processes may run. A pod on a node may
+// run up to a second before the API reports it.
 func (s *stopping) soFar() (x container.Exit, mayRun bool) {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
@@ -133,8 +133,8 @@ func (s *stopping) soFar() (x container.Exit, mayRun bool) {
 		s.pod.Spec.NodeName != ""
 }
 
-// await waits up to limit until the view satisfies a condition. Since a watch may break, it also asks the API now and
-// then.
+// await waits up to limit until the view satisfies a condition. Since a watch may break, it also asks the API
+// periodically.
 func (s *stopping) await(ctx context.Context, limit time.Duration, condition func() bool) (bool, error) {
 	changes, stop := s.view.subscribe()
 	defer stop()
@@ -168,10 +168,10 @@ func (s *stopping) over() bool {
 	return state != container.StateRunning && state != container.StatePending
 }
 
-// end ends a pod that is on a node, and returns when the API says that its worker does not run.
+// end ends a pod that is on a node, and returns when the API reports that its worker does not run.
 func (s *stopping) end(ctx context.Context) error {
 	s.view.mu.Lock()
-	leaving := s.pod.DeletionTimestamp != nil // it was deleted already
+	leaving := s.pod.DeletionTimestamp != nil
 	s.view.mu.Unlock()
 	if s.grace >= s.objects.grace && !leaving {
 		if err := s.ask(ctx); err != nil {
@@ -185,8 +185,8 @@ func (s *stopping) end(ctx context.Context) error {
 }
 
 // ask makes the kubelet end a pod as if its deadline had passed: SIGTERM, Options.Grace, SIGKILL. Pod, exit code and
-// log then stay until they are read. A deletion would remove them, and a director that is killed meanwhile would lose
-// them. An annotation says that we asked.
+// log then stay until they are read. A deletion would remove them, and a director that is killed before it reads them
+// would lose them. An annotation records our request.
 func (s *stopping) ask(ctx context.Context) error {
 	s.view.mu.Lock()
 	pod := s.pod
@@ -247,7 +247,7 @@ func (s *stopping) notGone(limit time.Duration) string {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
 	p := s.pod
-	text := fmt.Sprintf("pod %s was told to end, and node %s has not confirmed it within %v", p.Name, p.Spec.NodeName,
+	text := fmt.Sprintf("pod %s should have ended, but node %s has not confirmed it within %v", p.Name, p.Spec.NodeName,
 		limit)
 	if _, words := causeOf(p); words != "" {
 		text += " (" + words + ")"
@@ -273,7 +273,7 @@ func (s *stopping) remove(ctx context.Context) error {
 		if err := s.objects.deleteJob(ctx, j.Name, j.UID); err != nil && !apierrors.IsNotFound(err) {
 			return failure("delete job "+j.Name, err)
 		}
-	} else if p != nil { // its Job was deleted without it
+	} else if p != nil { // only its Job was deleted
 		if err := s.objects.deletePod(ctx, p.Name, p.UID, int64(s.objects.grace.Seconds())); err != nil &&
 			!apierrors.IsNotFound(err) {
 			return failure("delete pod "+p.Name, err)
@@ -282,7 +282,7 @@ func (s *stopping) remove(ctx context.Context) error {
 	crashpoint.Reached("kubernetes/remove/after")
 	limit := s.objects.grace + s.limits.confirm
 	for end := time.Now().Add(limit); ; {
-		// The watch is faster, but the API has the last word.
+		// The watch is faster, but the API decides.
 		if _, err := s.await(ctx, min(s.limits.poll, time.Until(end)),
 			func() bool { return s.pod == nil || s.podGone }); err != nil {
 			return err
@@ -295,8 +295,8 @@ func (s *stopping) remove(ctx context.Context) error {
 			s.view.forget(j, p)
 			return nil
 		case !found:
-			// The controller may just be creating a pod. That pod finds neither its Secret nor an owner, and is
-			// collected. So look once more.
+			// The controller may just be creating a pod, which lacks its Secret and owner and is soon collected. So
+			// check again.
 			never = false
 		case time.Now().After(end):
 			return unconfirmed(s.id, s.notGoneAtAll(limit))
@@ -316,7 +316,7 @@ func (s *stopping) notGoneAtAll(limit time.Duration) string {
 	gone := s.pod == nil || s.podGone
 	s.view.mu.Unlock()
 	if gone {
-		return fmt.Sprintf("its job was deleted, and the API has it still after %v", limit)
+		return fmt.Sprintf("its job was deleted, but the API still has it after %v", limit)
 	}
 	return s.notGone(limit)
 }

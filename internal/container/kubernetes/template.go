@@ -31,14 +31,14 @@ func readTemplate(path string) (corev1.PodTemplateSpec, error) {
 	if err := strictly(data, &t); err != nil {
 		return t, &container.Error{
 			Kind: container.ErrSpec, Doing: "pod template " + path, Cause: err,
-			Next: "it has metadata (labels, annotations) and spec, as the template of a Deployment has",
+			Next: "give it metadata (labels, annotations) and spec, like the template of a Deployment",
 		}
 	}
 	if wrong := conflicts(t); len(wrong) > 0 {
 		return t, &container.Error{
 			Kind: container.ErrSpec, Doing: "pod template " + path,
-			Cause: fmt.Errorf("it says otherwise what an attempt needs: %s", strings.Join(wrong, "; ")),
-			Next:  "take these fields out of it",
+			Cause: fmt.Errorf("it conflicts with the needs of an attempt: %s", strings.Join(wrong, "; ")),
+			Next:  "remove these fields",
 		}
 	}
 	return t, nil
@@ -94,7 +94,7 @@ var rules = []struct {
 		func(p parts) bool { return p.spec.TerminationGracePeriodSeconds != nil },
 	},
 	{
-		"spec.automountServiceAccountToken", "false: an agent has no business with the API",
+		"spec.automountServiceAccountToken", "false, because agents must not use the API",
 		func(p parts) bool { return isSet(p.spec.AutomountServiceAccountToken, false) },
 	},
 	{"spec.enableServiceLinks", "false", func(p parts) bool { return isSet(p.spec.EnableServiceLinks, false) }},
@@ -102,7 +102,7 @@ var rules = []struct {
 	{"spec.hostPID", "false", func(p parts) bool { return p.spec.HostPID }},
 	{"spec.hostIPC", "false", func(p parts) bool { return p.spec.HostIPC }},
 	{
-		"spec.shareProcessNamespace", "false: what a worker has started ends with it",
+		"spec.shareProcessNamespace", "false, because a worker's processes end with it",
 		func(p parts) bool { return isSet(p.spec.ShareProcessNamespace, false) },
 	},
 	{
@@ -116,8 +116,8 @@ var rules = []struct {
 	{"spec.securityContext.runAsNonRoot", "true", func(p parts) bool { return isSet(p.pod.RunAsNonRoot, true) }},
 	{"spec.ephemeralContainers", "none", func(p parts) bool { return len(p.spec.EphemeralContainers) > 0 }},
 	{
-		"spec.containers", "none but " + workerName + ": a pod ends with its last one (an init container with " +
-			"restartPolicy Always ends with the worker)",
+		"spec.containers", "only " + workerName + ", because a pod ends with its last container (an init container " +
+			"with restartPolicy Always ends with the worker)",
 		func(p parts) bool {
 			return slices.ContainsFunc(p.spec.Containers, func(c corev1.Container) bool { return c.Name != workerName })
 		},
@@ -138,11 +138,11 @@ var rules = []struct {
 		func(p parts) bool { return p.own.Stdin || p.own.StdinOnce || p.own.TTY },
 	},
 	{
-		ownPath + "lifecycle", "none: the worker is the first and the last of its processes",
+		ownPath + "lifecycle", "none, because the worker is the first and the last process",
 		func(p parts) bool { return p.own.Lifecycle != nil },
 	},
 	{
-		ownPath + "livenessProbe, startupProbe", "none: the director watches over it",
+		ownPath + "livenessProbe, startupProbe", "none, because the director supervises the worker",
 		func(p parts) bool { return p.own.LivenessProbe != nil || p.own.StartupProbe != nil },
 	},
 	{

@@ -27,7 +27,7 @@ type view struct {
 
 	mu       sync.Mutex
 	attempts map[string]*attempt // by attempt id
-	// Jobs and pods that an operation has seen gone since the last list; later events about them are outdated
+	// Jobs and pods that operations found removed since the last list; later events about them are outdated
 	removed map[types.UID]bool
 	waiting map[chan struct{}]bool
 	broken  time.Time // when the watch broke, or zero
@@ -56,8 +56,8 @@ type attempt struct {
 	asked   time.Time    // when words were last determined
 
 	stopping bool  // Stop is running and polls the API
-	killed   bool  // our deletion has ended the pod, or asked it to end, while it ran
-	tail     *tail // newest output that was read here, or nil
+	killed   bool  // we deleted the pod while it ran
+	tail     *tail // newest output that we have read, or nil
 }
 
 // known reports whether the cluster has any object of the attempt.
@@ -90,7 +90,7 @@ func (v *view) acquire(ctx context.Context, attemptID string) (a *attempt, relea
 		if current {
 			break
 		}
-		<-a.turn // the previous holder has dropped this one
+		<-a.turn // the previous holder has dropped this attempt
 	}
 	return a, func(forget bool) {
 		v.change(func() {
@@ -138,7 +138,7 @@ func (v *view) blind() error {
 	if v.broken.IsZero() || time.Since(v.broken) <= v.limits.stale {
 		return nil
 	}
-	return failure("list attempts", fmt.Errorf("%s has not been reached for %v: %w", v.objects.server(),
+	return failure("list attempts", fmt.Errorf("%s has not answered for %v: %w", v.objects.server(),
 		time.Since(v.broken).Round(time.Second), v.why))
 }
 

@@ -18,7 +18,7 @@ func (f *fake) lists() int {
 	return f.asked[Right{"list", "", "pods", ""}]
 }
 
-// After any fault of a watch, the list is soon right again, and only 410 Gone causes a list.
+// After any fault of a watch, the list is soon correct again, and only 410 Gone causes a list request.
 func TestWatchFaults(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -29,17 +29,17 @@ func TestWatchFaults(t *testing.T) {
 		lists int
 	}{
 		{"it ends", func(f *fake) { f.cut = f.watches + 1 }, 0},
-		{"it ends, and the API has forgotten its version", func(f *fake) {
+		{"it ends, and the API forgets its version", func(f *fake) {
 			f.cut = f.watches + 1
 			f.next()
 			forget(f)
 		}, 1},
 		{"it begins late", func(f *fake) { f.cut, f.late = f.watches+1, 300*time.Millisecond }, 0},
-		{"the API is briefly away", func(f *fake) {
+		{"the API is briefly down", func(f *fake) {
 			f.away = true
 			time.AfterFunc(200*time.Millisecond, func() { f.do(func() { f.away = false }) })
 		}, 0},
-		{"the API is away and has forgotten", func(f *fake) {
+		{"the API is down and forgets the version", func(f *fake) {
 			f.away = true
 			f.next()
 			forget(f)
@@ -55,7 +55,7 @@ func TestWatchFaults(t *testing.T) {
 			for range 3 {
 				f.do(func() { c.fault(f) })
 				time.Sleep(50 * time.Millisecond)
-				eventually(t, "it is watched again", func() bool {
+				eventually(t, "the watch resumes", func() bool {
 					k.view.mu.Lock()
 					defer k.view.mu.Unlock()
 					return k.view.broken.IsZero()
@@ -70,7 +70,7 @@ func TestWatchFaults(t *testing.T) {
 	}
 }
 
-// The list after a broken watch contains all changes: one attempt is gone, another has come.
+// The list after a broken watch contains all changes, here an ended attempt and a new one.
 func TestListAfterGone(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -91,7 +91,7 @@ func TestListAfterGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.do(func() { f.removeJob(f.allJobs[jobName(goes.AttemptID)], true) })
-	eventually(t, "one has gone, one has come", func() bool {
+	eventually(t, "one attempt is gone and one is new", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		p := f.only(t)
@@ -106,7 +106,7 @@ func TestListAfterGone(t *testing.T) {
 	awaitState(t, k, goes.AttemptID, "")
 }
 
-// An outdated list is an error, because its users would take the living for dead.
+// An outdated list is an error, because callers would consider live attempts dead.
 func TestStaleListIsAnError(t *testing.T) {
 	t.Parallel()
 	f := newFake(t)
@@ -115,14 +115,14 @@ func TestStaleListIsAnError(t *testing.T) {
 	var err error
 	eventually(t, "an error", func() bool { _, err = k.List(t.Context()); return err != nil })
 	if !errors.Is(err, container.ErrCluster) || !container.Transient(err) ||
-		!strings.Contains(err.Error(), "https://fake has not been reached for") {
+		!strings.Contains(err.Error(), "https://fake has not answered for") {
 		t.Errorf("got %v", err)
 	}
 	f.do(func() { f.away = false })
 	eventually(t, "a list", func() bool { _, err := k.List(t.Context()); return err == nil })
 }
 
-// An idle fleet sends no requests besides the watch.
+// An idle fleet sends only the watch.
 func TestQuietFleetAsksNothing(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -147,8 +147,8 @@ func TestQuietFleetAsksNothing(t *testing.T) {
 	}
 }
 
-// An Ensure that was interrupted between the Job and its Secret leaves a pod that cannot start. The next one completes
-// it, and a Stop removes it.
+// An Ensure that was interrupted between the Job and its Secret leaves a pod that cannot start. The next Ensure
+// completes it, and a Stop removes it.
 func TestEnsureThatWasCutOff(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -178,7 +178,7 @@ func TestEnsureThatWasCutOff(t *testing.T) {
 	}
 }
 
-// A Job whose creation was not confirmed is found by the next Ensure and stays the only one.
+// If the answer to a creation is lost, the next Ensure finds that Job instead of creating another.
 func TestLostAnswer(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -193,7 +193,7 @@ func TestLostAnswer(t *testing.T) {
 	awaitState(t, k, s.AttemptID, container.StateExited)
 	stoppedAt(t, f, k, s, 0)
 	if n := f.asked[Right{"create", "batch", "jobs", ""}]; n != 1 {
-		t.Errorf("%d jobs were made", n)
+		t.Errorf("%d jobs exist", n)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestForeignOwnerIsRefused(t *testing.T) {
 	}
 }
 
-// Input and variables are in no object that the cluster shows, and in no file once the worker runs.
+// The cluster's visible objects never contain input and variables, and files do not contain them once the worker runs.
 func TestInputIsNowhereElse(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

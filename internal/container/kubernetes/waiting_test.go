@@ -81,7 +81,7 @@ func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace tim
 	if s := statusNow(t, k, s.AttemptID); s.State != "" {
 		t.Errorf("listed as %+v", s)
 	}
-	eventually(t, "nothing is left", func() bool {
+	eventually(t, "its objects are gone", func() bool {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		return len(f.allJobs)+len(f.allPods)+len(f.secrets) == 0
@@ -89,7 +89,7 @@ func stoppedAt(t testing.TB, f *fake, k *Kubernetes, s container.Spec, grace tim
 	return exit
 }
 
-// Waiting has the cluster's reason, even if neither Job nor pod has it. The attempt runs when the reason is gone.
+// Waiting has the cluster's reason, even if Job and pod lack it. The attempt runs when the reason is gone.
 func TestWaitingSaysForWhat(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -131,7 +131,7 @@ func TestWaitingSaysForWhat(t *testing.T) {
 	}
 }
 
-// A waiting attempt that is stopped never ran, and its Exit has the reason.
+// If Stop ends a waiting attempt, it never ran, and its Exit has the reason.
 func TestStopWhileItWaits(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -173,7 +173,7 @@ func TestQuotaForJobs(t *testing.T) {
 	}
 }
 
-// Each missing right is named with the next step.
+// Errors name a missing right and the next step.
 func TestMissingRights(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()
@@ -241,16 +241,16 @@ func TestNoRightIsForNothing(t *testing.T) {
 	defer f.mu.Unlock()
 	for _, r := range Needed() {
 		if f.asked[r] == 0 {
-			t.Errorf("%s was not used", r)
+			t.Errorf("%s is unused", r)
 		}
 		delete(f.asked, r)
 	}
 	if len(f.asked) > 0 {
-		t.Errorf("used without being needed: %v", f.asked)
+		t.Errorf("used but not in Needed: %v", f.asked)
 	}
 }
 
-// Each round checks some Jobs without a pod, and all get their turn.
+// Each round checks some Jobs without a pod, and repeated rounds check all of them.
 func TestFewAreAskedForAtOnce(t *testing.T) {
 	v := newView(nil, defaultLimits, zap.NewNop())
 	const all = 25
@@ -268,6 +268,6 @@ func TestFewAreAskedForAtOnce(t *testing.T) {
 		}
 	}
 	if len(seen) != all {
-		t.Errorf("%d of %d were checked", len(seen), all)
+		t.Errorf("checked %d of %d", len(seen), all)
 	}
 }

@@ -48,7 +48,7 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 			}
 		}
 		for id, a := range before {
-			// A pod that was seen during the list is a different one.
+			// A pod that appeared during the list is a different one.
 			if was := pod[id]; was != nil && a.pod != nil && a.pod.UID == was.UID && !there[string(was.UID)] {
 				a.podGone = true
 			}
@@ -61,7 +61,7 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// follow keeps the view current until Close. It watches from the given version. It lists again now and then, and after
+// follow keeps the view current until Close. It watches from the given version. It lists again periodically, and after
 // the API has forgotten that version.
 func (v *view) follow(from string) {
 	wait := backoff.NewExponentialBackOff()
@@ -95,7 +95,7 @@ func (v *view) lost(err error) {
 	defer v.mu.Unlock()
 	if v.broken.IsZero() && v.ctx.Err() == nil {
 		v.broken = time.Now()
-		v.log.Warn("the watch of the pods broke, watching again", zap.Error(err))
+		v.log.Warn("the watch of the pods broke, restarting it", zap.Error(err))
 	}
 	v.why = err
 }
@@ -159,7 +159,7 @@ func (v *view) observe(pod *corev1.Pod, gone bool) {
 	defer cancel()
 	job, err := v.objects.job(ctx, jobName(id))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return // the next list finds out
+		return // the next list has the answer
 	}
 	v.change(func() {
 		a := v.attempts[id]

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// askWhy determines until Close why Jobs have no pod, which a Job does not say. It submits the controller's pod as a
+// askWhy determines until Close why Jobs lack a pod, which a Job does not report. It submits the controller's pod as a
 // dry run, and the API refuses that for the same reason, such as an exhausted quota or a policy of the cluster.
 func (v *view) askWhy() {
 	tick := time.NewTicker(v.limits.podless)
@@ -48,7 +48,7 @@ func (v *view) podless() []podless {
 		}
 		switch {
 		case a.asked.IsZero():
-			a.asked = time.Now() // a new Job gets time first
+			a.asked = time.Now() // gives a new Job time
 		case time.Since(a.asked) >= v.limits.podless:
 			all = append(all, podless{id, a.job, a.asked})
 		}
@@ -72,7 +72,7 @@ func (v *view) askWhyOf(id string, j *batchv1.Job) {
 	switch {
 	case gone:
 	case now.Spec.Suspend != nil && *now.Spec.Suspend:
-		words = "its Job is suspended: whoever holds it, such as a queue of the cluster's, has not let it begin"
+		words = "its Job is suspended, for example by a queue of the cluster"
 	default:
 		if err := v.objects.tryPod(ctx, asPod(now)); err != nil {
 			words = err.Error()

@@ -28,7 +28,7 @@ type Apart struct {
 // File descriptors that the program gets from the supervisor in addition to the worker's streams.
 const (
 	apartOrderFD  = 3
-	apartResultFD = 4 // closed without a word when the worker runs
+	apartResultFD = 4 // closed without data when the worker runs
 )
 
 // apartFlags are the namespaces of a worker.
@@ -36,7 +36,7 @@ const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NE
 
 // failed is the reason why the worker does not run.
 type failed struct {
-	Errno syscall.Errno // of the start; 0: not tried
+	Errno syscall.Errno // of the start, or zero if it was not tried
 	Text  string
 }
 
@@ -62,7 +62,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 		return 0, fmt.Errorf("supervisor: namespaces for the worker: %w", err)
 	}
 	_, _ = orderIn.Close(), resultOut.Close()
-	o.Stdin = nil // is a stream
+	o.Stdin = nil // it has become a stream
 	err = json.NewEncoder(orderOut).Encode(o)
 	_ = orderOut.Close()
 	var f failed
@@ -74,7 +74,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 	if f.Errno != 0 {
 		return 0, f.Errno
 	}
-	return 0, errors.New("supervisor: the worker was not put apart: " + f.Text)
+	return 0, errors.New("supervisor: isolate the worker: " + f.Text)
 }
 
 // BecomeWorker is the program of ApartCommand. It returns only after a failure.
@@ -98,7 +98,7 @@ func BecomeWorker([]string) int {
 	return 1
 }
 
-// enter sets up the namespaces, which exist already.
+// enter sets up the existing namespaces.
 func (a *Apart) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
@@ -111,7 +111,7 @@ func (a *Apart) enter() error {
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 		if err == nil {
 			shown[path] = os.NewFile(uintptr(fd), path)
-		} else if !errors.Is(err, fs.ErrNotExist) { // one that is missing, the start says
+		} else if !errors.Is(err, fs.ErrNotExist) { // the start reports a missing path
 			return fmt.Errorf("open %s: %w", path, err)
 		}
 	}
@@ -126,7 +126,7 @@ func (a *Apart) enter() error {
 		}
 	}
 	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
-		return fmt.Errorf("a /proc of its own: %w", err)
+		return fmt.Errorf("private /proc: %w", err)
 	}
 	return nil
 }
@@ -178,7 +178,7 @@ func become(o Order) error {
 			}
 		}
 	}
-	// A change of the user has forgotten it.
+	// A change of the user resets it.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}

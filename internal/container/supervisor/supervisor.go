@@ -49,7 +49,7 @@ func supervise(dir string) error {
 	}
 	var order Order
 	if err := json.NewDecoder(os.Stdin).Decode(&order); err != nil {
-		return fmt.Errorf("no order came: %w", err)
+		return fmt.Errorf("read order: %w", err)
 	}
 	syscall.Umask(0o022)
 	for _, option := range []int{unix.PR_SET_CHILD_SUBREAPER, unix.PR_SET_NO_NEW_PRIVS} {
@@ -149,7 +149,7 @@ var startCodes = map[error]int{
 // program.
 func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {
-		return fmt.Sprintf("folder to work in: %v", statErr)
+		return fmt.Sprintf("working folder: %v", statErr)
 	}
 	if _, statErr := os.Stat(o.Argv[0]); statErr != nil {
 		return fmt.Sprintf("program: %v", statErr)
@@ -157,8 +157,8 @@ func startError(o Order, err error) string {
 	if errors.Is(err, syscall.EACCES) && o.UID != 0 {
 		for _, path := range []string{o.Workdir, o.Argv[0]} {
 			if closed := closedFolder(o, path); closed != "" {
-				return fmt.Sprintf("%s: user %d may not pass %s (chmod o+x lets others through without "+
-					"letting them look)", path, o.UID, closed)
+				return fmt.Sprintf("%s: user %d may not enter %s (chmod o+x allows that without "+
+					"listing)", path, o.UID, closed)
 			}
 		}
 	}
@@ -238,8 +238,8 @@ func reap(worker int) (exitCode int) {
 	}
 }
 
-// sweep kills leftover processes, like the end of a container's first process, and returns when no child is left. A
-// process that waits in the kernel (disk, network) delays it.
+// sweep kills leftover processes, like the end of a container's first process, and returns after the last child has
+// ended. A process that waits in the kernel (disk, network) delays it.
 func sweep() {
 	for {
 		all, err := procfs.List()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The open file holds the lock, not the process that took it. A query does not take it.
+// The open file holds the lock rather than the process that took it. A query does not take the lock.
 func TestLockIsPassedOn(t *testing.T) {
 	dir := t.TempDir()
 	if held, err := Locked(dir); held || err != nil {
@@ -32,14 +32,14 @@ func TestLockIsPassedOn(t *testing.T) {
 	}
 	lock.Close()
 	if held, err := Locked(dir); !held || err != nil {
-		t.Errorf("passed on and lost: %v, %v", held, err)
+		t.Errorf("lost after it was passed on: %v, %v", held, err)
 	}
 	hold.Close()
 	if err := holder.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	if held, err := Locked(dir); held || err != nil {
-		t.Errorf("held by nobody: %v, %v", held, err)
+		t.Errorf("held without a holder: %v, %v", held, err)
 	}
 }
 

@@ -101,7 +101,7 @@ func contains(t *testing.T, file, text string) {
 	}
 }
 
-// told is a second attempt that has a hint.
+// told returns a second attempt with a hint.
 func told(text string) wire.AttemptFile {
 	return wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{From: "octocat", Text: text}}}
 }
@@ -190,7 +190,7 @@ func goesOn(t *testing.T, issue, script, half string) {
 	if err := errors.Join(put(began, script, 1), attempt(t, issue, second, 1)); err != nil {
 		t.Fatal(err)
 	}
-	contains(t, half, "// Begun in attempt k3v9qx2m-1.")
+	contains(t, half, "// Started in attempt k3v9qx2m-1.")
 }
 
 func TestAcceptanceTestAsksForSomethingNew(t *testing.T) {

@@ -82,7 +82,7 @@ func halves(script, half string) func(round) error {
 			if _, err := os.Stat(filepath.FromSlash(half)); err != nil {
 				return fmt.Errorf("the first half of the work is gone: %w", err)
 			}
-			fmt.Println("going on with", half)
+			fmt.Println("continuing with", half)
 			return put(r, script, 2)
 		}
 		if err := put(r, script, 1); err != nil {

@@ -106,7 +106,7 @@ func (g *Guard) look(write bool) (l State) {
 	}
 	if shared := g.Shared; shared != dir && l.Note == "" { // the journal is elsewhere, but new work needs this disk
 		if use, err := UseOf(shared); err != nil {
-			l.Note = fmt.Sprintf("director.shared_dir is not there: nothing new is begun (%v)", err)
+			l.Note = fmt.Sprintf("director.shared_dir is missing, so no new work starts (%v)", err)
 		} else {
 			l.Note = use.past(watermark, g.SharedKey)
 		}
@@ -135,7 +135,7 @@ func failure(err error) error {
 	case diskfault.Of(err) == diskfault.Full:
 		return fmt.Errorf(disk+"is full: make room (%w)", err)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf(disk+"is read-only: mount it so that it can be written, after looking at the kernel's log "+
+		return fmt.Errorf(disk+"is read-only: mount it read-write again, after reading the kernel's log "+
 			"for the reason (%w)", err)
 	}
 	return fmt.Errorf(disk+"cannot be written: %w", err)
@@ -161,7 +161,7 @@ func (g *Guard) keepReserve(use Use, room bool) bool {
 	}
 	if err != nil {
 		g.noReserve = true
-		g.Log.Warn("no space is reserved for the journal", zap.Error(errors.Join(err, os.Remove(name))))
+		g.Log.Warn("no space reserved for the journal", zap.Error(errors.Join(err, os.Remove(name))))
 	}
 	return err == nil
 }
@@ -169,7 +169,7 @@ func (g *Guard) keepReserve(use Use, room bool) bool {
 // giveUpReserve deletes the reserve to make room for the journal.
 func (g *Guard) giveUpReserve() {
 	if err := os.Remove(filepath.Join(g.Dir, reserveFile)); err == nil {
-		g.Log.Warn("the disk of director.data_dir is full: the space that was reserved for the journal is given up " +
+		g.Log.Warn("disk of director.data_dir full: released the space that was reserved for the journal " +
 			"(director.disk_reserve)")
 	}
 }

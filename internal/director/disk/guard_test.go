@@ -60,11 +60,11 @@ func TestTheDiskOfCheckoutsIsWatched(t *testing.T) {
 	must(t, unix.Fallocate(int(f.Fd()), 0, 0, use[Bytes].Free-4096))
 	must(t, f.Close())
 	if note := d.look(true).Note; !strings.Contains(note, "the disk of director.shared_dir") ||
-		!strings.Contains(note, "nothing new is begun") {
+		!strings.Contains(note, "no new work starts") {
 		t.Errorf("it is full, and it says %q", note)
 	}
 	d.Shared = filepath.Join(disk.Dir, "gone")
-	if note := d.look(true).Note; !strings.Contains(note, "director.shared_dir is not there") {
+	if note := d.look(true).Note; !strings.Contains(note, "director.shared_dir is missing") {
 		t.Errorf("it is gone, and it says %q", note)
 	}
 }

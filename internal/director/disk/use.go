@@ -54,10 +54,10 @@ func (u Use) Percent(kind int) float64 {
 func (u Use) past(watermark float64, of string) string {
 	for kind, what := range [...]string{
 		"%.1f %% of the disk of %s are used",
-		"%.1f %% of the files that the disk of %s can have are used",
+		"%.1f %% of the inodes on the disk of %s are used",
 	} {
 		if k := u[kind]; watermark > 0 && k.Used+k.Free > 0 && u.Room(kind, watermark) <= 0 {
-			return fmt.Sprintf(what+" (director.disk_watermark = %v): nothing new is begun until there is room",
+			return fmt.Sprintf(what+" (director.disk_watermark = %v): no new work starts until space is free",
 				u.Percent(kind), of, watermark)
 		}
 	}

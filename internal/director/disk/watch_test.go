@@ -8,7 +8,7 @@ import (
 
 const gib = int64(1) << 30
 
-// gibs is a disk of so many GiB, with some of them used.
+// gibs returns the use of a disk with the given size, in GiB.
 func gibs(of, used int64) (u Use) {
 	u[0].Used, u[0].Free = used*gib, (of-used)*gib
 	return u
@@ -30,19 +30,19 @@ var watched = map[string][]moment{
 		{100, 50, use{"a": 1, "b": 1}, "", false},
 		{100, 96, use{"a": 2, "b": 46}, "b", true},
 	},
-	"within one look, from far away": {{100, 10, use{"a": 0}, "", false}, {100, 100, use{"a": 90}, "a", true}},
+	"within one interval, from nearly empty": {{100, 10, use{"a": 0}, "", false}, {100, 100, use{"a": 90}, "a", true}},
 	"slowly": {
 		{100, 60, use{"a": 0}, "", false},
 		{100, 80, use{"a": 20}, "", false},
 		{100, 93, use{"a": 33}, "", false},
 		{100, 96, use{"a": 36}, "a", true},
 	},
-	"it was full, and stays so": {
+	"full before, and no growth": {
 		{100, 97, use{"a": 30}, "", false},
 		{100, 97, use{"a": 30}, "", false},
 		{100, 97, use{"a": 30}, "", false},
 	},
-	"it was full, and one goes on": {
+	"full before, and one attempt continues": {
 		{100, 96, use{"a": 30, "b": 20}, "", false},
 		{100, 98, use{"a": 30, "b": 22}, "b", true},
 	},
@@ -55,29 +55,29 @@ var watched = map[string][]moment{
 		{100, 97, use{"a": 3}, "", true},
 		{100, 99, use{"a": 4}, "", true},
 	},
-	"the largest is not who fills it": {
+	"the largest checkout does not grow": {
 		{100, 80, use{"a": 30, "b": 1}, "", false},
 		{100, 96, use{"a": 30, "b": 17}, "b", true},
 	},
-	"who fills it cannot be walked": {
+	"the growing checkout cannot be walked": {
 		{100, 80, use{"a": 1, "b": 1}, "", false},
 		{100, 97, use{"a": 3, "b": -1}, "", true},
 	},
-	"as far as it was walked is enough": {
+	"a partial walk is enough": {
 		{100, 80, use{"a": 1, "b": 1}, "", false},
 		{100, 97, use{"a": 2, "b": -12}, "b", true},
 	},
-	"what it had is not known": {
+	"an unknown earlier size": {
 		{100, 80, use{"b": -1}, "", false},
 		{100, 97, use{"b": 17}, "", true},
 		{100, 99, use{"b": 19}, "b", true},
 	},
-	"what it wrote long ago": {
+	"old data": {
 		{100, 10, use{"a": 0}, "", false},
 		{100, 60, use{"a": 50}, "", false},
 		{100, 97, use{"a": 51}, "", true},
 	},
-	"a new one that is large": {
+	"a large new checkout": {
 		{100, 90, use{"a": 1}, "", false},
 		{100, 97, use{"a": 1, "b": 40}, "", true},
 	},
@@ -87,7 +87,7 @@ var watched = map[string][]moment{
 		{100, 50, use{"a": 20}, "", false},
 		{100, 97, use{"a": 22}, "", true},
 	},
-	"the next one only if it goes on": {
+	"the next one only if the disk keeps filling": {
 		{100, 90, use{"a": 0, "b": 0}, "", false},
 		{100, 97, use{"a": 4, "b": 3}, "a", true},
 		{100, 97, use{"a": 4, "b": 3}, "", false},
@@ -137,7 +137,7 @@ func TestDiskWatchOfFiles(t *testing.T) {
 		}
 	}
 	if looks != 1 {
-		t.Errorf("looked %d times at what had not changed", looks)
+		t.Errorf("measured an unchanged disk %d times", looks)
 	}
 	b, full := at(1_990_000, 900_000)
 	if !full || b.Worker != "a" || !strings.Contains(b.String(), "900000 files") {

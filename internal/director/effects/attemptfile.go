@@ -36,14 +36,14 @@ const summaryBytes = 4 << 10
 
 // actionAdvice tells the next attempt how to differ from the last.
 var actionAdvice = map[recovery.Action]string{
-	recovery.RetryCompact: "The last attempt did not fit the model's context: read and quote about half as much, " +
-		"and only what the change needs.",
+	recovery.RetryCompact: "The last attempt did not fit the model's context: read and quote about half as much, and " +
+		"skip everything that the change does not need.",
 	recovery.RetryAlternative: "Another model is used now, because the last one could not do it.",
 	recovery.Replan:           "The last plan led nowhere: make a new one from scratch before the first edit.",
-	recovery.FixAttempt:       "The work tree holds what was done so far: mend it, don't begin again.",
-	recovery.Revalidate: "The work was good by itself; then the base branch was merged into it, and it is " +
-		"validated again. Only if that fails: change what no longer fits, don't begin again.",
-	recovery.Reprobe: "A tool was not there: check that it can be called before relying on it.",
+	recovery.FixAttempt:       "The work tree has the changes so far: repair them, don't start over.",
+	recovery.Revalidate: "The work passed before the base branch was merged into it, and now it is " +
+		"validated again. Only if that fails: repair the parts that no longer fit, don't start over.",
+	recovery.Reprobe: "A tool was missing: check that it can be called before relying on it.",
 }
 
 // summary returns text for a prompt. It names the changes in this attempt, and quotes people's comments and earlier
@@ -73,9 +73,9 @@ func summary(ref wire.IssueRef, order *fsm.StartOrder, inReview bool, conflicts 
 // checks quoted below, and people may have pushed to its branch.
 func advice(order *fsm.StartOrder, inReview bool) string {
 	if order.Action == recovery.FixAttempt && inReview {
-		return "The work is in a pull request already, and the work tree has what people pushed to its branch: keep " +
-			"that. What its checks or people say " +
-			"against the work stands below: mend that, don't begin again."
+		return "The work is in a pull request already, and the work tree includes commits that people pushed to its " +
+			"branch: keep those. The failed checks and review comments are quoted below: address them, don't " +
+			"start over."
 	}
 	if order.Validate { // no agent reads it
 		return ""
@@ -95,7 +95,7 @@ func conflictText(conflicts []string) string {
 		return ""
 	}
 	var b strings.Builder
-	b.WriteString("Newer changes of others were merged into the work tree. These files wait for a decision; where " +
+	b.WriteString("Newer changes by others were merged into the work tree. These files wait for a decision; where " +
 		"they have conflict markers (<<<<<<<), " +
 		"resolve them, keeping both intentions:\n")
 	for i, line := range conflicts {
@@ -140,7 +140,7 @@ func patterns(failures []fsm.Failure) (lines []string) {
 	for _, f := range slices.Backward(failures) {
 		if n := counts[f.Signature]; n > 1 && !seen[f.Signature] {
 			seen[f.Signature] = true
-			lines = append(lines, fmt.Sprintf("The same failure (%s) came %d times: what was tried against it "+
+			lines = append(lines, fmt.Sprintf("The same failure (%s) occurred %d times: the fixes so far "+
 				"did not help.\n", f.Reason, n))
 		}
 	}

@@ -32,7 +32,7 @@ func TestSummarySaysWhatToMend(t *testing.T) {
 		"fix": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{code}},
 			false, nil,
-			"The work tree holds what was done so far", "pull request",
+			"The work tree has the changes so far", "pull request",
 		},
 		"review": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{review}},
@@ -42,7 +42,7 @@ func TestSummarySaysWhatToMend(t *testing.T) {
 		"answered": {
 			fsm.StartOrder{Action: recovery.FixAttempt, Failures: []fsm.Failure{code}},
 			true, nil,
-			"people pushed to its branch: keep that", "The work tree holds",
+			"people pushed to its branch: keep those", "The work tree has the changes",
 		},
 		"revalidated": {
 			fsm.StartOrder{Action: recovery.Revalidate, Failures: []fsm.Failure{review}},

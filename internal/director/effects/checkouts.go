@@ -285,7 +285,7 @@ func lostSince(at time.Time, none bool, now time.Time) string {
 	}
 	since := "since the last checkpoint at " + at.UTC().Format("2006-01-02 15:04 UTC")
 	if none {
-		since = "since it began at " + at.UTC().Format("2006-01-02 15:04 UTC") + ", for no checkpoint had arrived,"
+		since = "since it began at " + at.UTC().Format("2006-01-02 15:04 UTC") + ", because no checkpoint had arrived,"
 	}
 	return fmt.Sprintf("the work of up to %d %s %s is lost", minutes, unit, since)
 }

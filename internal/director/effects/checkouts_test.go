@@ -16,7 +16,7 @@ func TestLostSince(t *testing.T) {
 		{0, false, "the work of up to 1 minute since the last checkpoint at 2026-11-27 09:58 UTC is lost"},
 		{61 * time.Second, false, "the work of up to 2 minutes since the last checkpoint at 2026-11-27 " +
 			"09:58 UTC is lost"},
-		{5 * time.Minute, true, "the work of up to 5 minutes since it began at 2026-11-27 09:58 UTC, for no " +
+		{5 * time.Minute, true, "the work of up to 5 minutes since it began at 2026-11-27 09:58 UTC, because no " +
 			"checkpoint had arrived, is lost"},
 	} {
 		if got := lostSince(at, c.none, at.Add(c.after)); got != c.want {

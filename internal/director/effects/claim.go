@@ -33,7 +33,7 @@ func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	if errors.Is(err, api.ErrWritesDisabled) {
 		c.Refused(string(e.Task))
-		return notOurs("github.writes = false: it would be claimed now")
+		return notOurs("not claimed, because github.writes is false")
 	}
 	if err != nil {
 		out := failure.Ended(err)

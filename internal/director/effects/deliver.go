@@ -233,7 +233,7 @@ func (d *Delivery) draftNote(behind string, moved bool) string {
 	case behind != "":
 		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."
 	case moved:
-		return "Not validated as it stands: it was merged with what people have pushed to this branch, and the " +
+		return "Not validated after a merge: it now includes commits that people pushed to this branch, and the " +
 			"budget for attempts is used up."
 	}
 	return ""
@@ -343,6 +343,6 @@ func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 func notValidated(err error) *fsm.EffectError {
 	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""
-	f.Text = "it is not what was validated, and the budget for validating it is used up: " + f.Text
+	f.Text = "it differs from the validated work, and the budget for another validation is used up: " + f.Text
 	return f
 }

@@ -100,9 +100,18 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 			text.Until = m.Now()
 		}
 		for _, t := range m.Tasks() {
-			if t.Incident == i.Key && t.State == fsm.Backoff {
+			if t.State == fsm.Backoff && t.Incident == i.Key ||
+				i.Breaker.Held && (t.State == fsm.Backoff || t.State == fsm.Queued) {
 				text.Waiting = append(text.Waiting, string(t.Key))
 			}
+		}
+		if i.Breaker.Held {
+			if len(text.Waiting) == 0 && i.Issue == "" {
+				continue // without a waiting task, health shows it
+			}
+			text.Title = "Retake waits: a program that its stages run is missing"
+			text.Check = []string{fsm.SupplyPrograms}
+			text.Does = "Retake does not claim issues or start attempts until it finds the program."
 		}
 		out[i.Key] = shownIncident{i.Issue, text}
 	}

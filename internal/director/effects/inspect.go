@@ -36,7 +36,7 @@ func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, 
 		defer cancel()
 		known, err := v.Known(ctx, worker)
 		if err != nil { // an unknown value cannot be searched for
-			return &workspace.Error{Kind: workspace.Transient, Op: "look at the work", Detail: err.Error(), Err: err}
+			return &workspace.Error{Kind: workspace.Transient, Op: "examine the work", Detail: err.Error(), Err: err}
 		}
 		err = lookThrough(limited, v.Setup().Pushable.Look(labels, known), p)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
@@ -68,6 +68,20 @@ func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error
 
 // lookThrough passes all files of a patch to a scope.Look.
 func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) error {
+	for _, l := range p.LeftOut {
+		if l.Kind == workspace.NestedHistory {
+			look.Nested(l.Path)
+		} else {
+			look.LeftOut(l.Path, l.Submodule)
+		}
+	}
+	filtered, err := p.Filtered(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range filtered {
+		look.Filtered(f.Path, f.Filter)
+	}
 	files, err := p.Files(ctx)
 	if err != nil {
 		return err

@@ -24,7 +24,7 @@ func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 			t.Errorf("%v: %+v", cause, f)
 		}
 		if _, err := v.Known(t.Context(), ""); !errors.Is(err, cause) {
-			t.Errorf("%v: the audit goes on: %v", cause, err)
+			t.Errorf("%v: the audit continues: %v", cause, err)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (t *IssueTexts) isNews(key string, approved time.Time) bool {
 // sayEdited reports, in the log and on the issue, that the issue was edited after its approval.
 func (t *IssueTexts) sayEdited(ctx context.Context, key string, a approval.Approval) {
 	t.log.Warn("issue edited after it was approved, by people without write access; agents get the approved text "+
-		"until the label is put on anew",
+		"until a person adds the label again",
 		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
 		zap.Time("approved_at", a.At))
 	if err := t.github.Approvals.SayEdited(ctx, key, a); err != nil {
@@ -92,9 +92,9 @@ func shownText(title, body string) (string, string, int) {
 
 func leftOut(passages int) string {
 	if passages == 1 {
-		return "(Retake: 1 hidden passage was left out, which GitHub does not show.)"
+		return "(Retake removed 1 hidden passage, which GitHub does not show.)"
 	}
-	return fmt.Sprintf("(Retake: %d hidden passages were left out, which GitHub does not show.)", passages)
+	return fmt.Sprintf("(Retake removed %d hidden passages, which GitHub does not show.)", passages)
 }
 
 // withShownHints returns the order with hints as people see them on GitHub.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/bus/wire"
@@ -14,6 +15,7 @@ import (
 	"retake/internal/github"
 	"retake/internal/github/ask"
 	"retake/internal/github/pages"
+	"retake/internal/recovery"
 )
 
 // Questions asks people, and keeps the comment of a claim up to date.
@@ -35,6 +37,10 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	if err != nil {
 		return failure.Ended(err)
 	}
+	if persons { // a person does not see how it came about
+		report = new(*report)
+		report.Circumstances = nil
+	}
 	question := q.Escalation(e, report)
 	if persons {
 		AsPersonsWord(&question)
@@ -46,11 +52,17 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	if e.Escalation.Stage != "COMMIT" { // at COMMIT the question itself is about the unsafe work
 		question.Unsafe = kept
 	}
-	err = q.GitHub.People.Escalate(ctx, question)
+	comment, err := q.GitHub.People.Ask(ctx, question)
 	if _, gone := failure.IssueGone(err); gone {
 		q.Gone(ctx, e.Task) // the issue is gone and the claim ends
 	}
-	asked := &fsm.Asked{Title: question.Title, Ask: question.Ask, Reply: question.Reply}
+	asked := &fsm.Asked{
+		Title: question.Title, Ask: question.Ask, Reply: question.Reply, Question: shownQuestion(question),
+		Comment: comment, AgentAsked: !persons && shownQuestion(question) != "",
+	}
+	if question.Alone != question.Ask {
+		asked.Alone = question.Alone
+	}
 	switch {
 	case work == nil:
 	case e.Work == nil || e.Work.PullRequest == 0:
@@ -63,10 +75,26 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
+// mostOfQuestion bounds a question in the journal. Its comment has all of it.
+const mostOfQuestion = 2000
+
+// shownQuestion returns the agent's question for other views than the comment. It is empty if the comment does not
+// show it.
+func shownQuestion(q ask.Escalation) string {
+	if q.Reason != string(recovery.NeedsHuman) {
+		return ""
+	}
+	text := strings.TrimSpace(q.Question)
+	if r := []rune(text); len(r) > mostOfQuestion {
+		text = string(r[:mostOfQuestion-1]) + "…"
+	}
+	return text
+}
+
 // AsPersonsWord marks a question that is based on a person's report. It removes the command and the exit code,
 // which only the worker can have seen.
 func AsPersonsWord(q *ask.Escalation) {
-	q.Command, q.ExitCode = nil, nil
+	q.Command, q.ExitCode, q.TakesReply = nil, nil, false
 	q.Facts = append(q.Facts, reports.PersonsWord)
 }
 

@@ -15,11 +15,14 @@ import (
 	"retake/internal/github/tracker"
 )
 
-func reactionTo(accepted bool) string {
-	if accepted {
-		return tracker.ReactionUnderstood
+func reactionTo(r *fsm.Reply) string {
+	switch {
+	case r.Refused != "":
+		return tracker.ReactionConfused
+	case r.Command == "" && !r.Answers:
+		return tracker.ReactionSeen
 	}
-	return tracker.ReactionConfused
+	return tracker.ReactionUnderstood
 }
 
 // helps lists the commands that help in a state, best first.
@@ -37,11 +40,11 @@ type Replies struct {
 	Setup  func() *inforce.Setup
 }
 
-// Reply acknowledges a command that the machine has decided, and answers in words if necessary.
+// Reply acknowledges a comment that the machine has decided, and answers in words if necessary.
 func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, pollPause(s.Setup), func() error {
 		on := cmp.Or(string(e.Reply.On), string(e.Task))
-		begins := "The label `" + s.Setup().GitHub.Labels.Task + "` begins one."
+		begins := "To start one, add the label `" + s.Setup().GitHub.Labels.Task + "`."
 		if !e.Reply.Known {
 			if others, err := s.isOthers(ctx, on); others || err != nil {
 				return err
@@ -51,8 +54,8 @@ func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 				return err
 			}
 			if outage {
-				begins = "It is about an outage: Retake goes on by itself when that is over, and closes " +
-					"this issue then."
+				begins = "This issue is about an outage. After the outage Retake resumes the waiting tasks " +
+					"and closes this issue."
 			}
 		}
 		if answer := answerTo(e.Reply, on, begins); answer.Kind != "" {
@@ -61,7 +64,7 @@ func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			}
 		}
 		// for an accepted command the reaction is the whole answer
-		return s.GitHub.People.React(ctx, on, e.Reply.Comment, reactionTo(e.Reply.Refused == ""))
+		return s.GitHub.People.React(ctx, on, e.Reply.Comment, reactionTo(e.Reply))
 	})
 }
 
@@ -79,7 +82,7 @@ func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
 		answer.Kind = ask.ReplyHelp
 	case r.Command == fsm.CommandWhy && r.Known:
 		view := ProgressView(&r.View)
-		view.Note = r.Waits.For
+		view.Note = r.Waits.Words()
 		answer.Kind, answer.Task, answer.Until, answer.Can = ask.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
 	case r.Command == fsm.CommandWhy:
 		answer.Kind, answer.Why, answer.Instead = ask.ReplyRefused, "Retake has no task on this issue.", begins
@@ -104,7 +107,15 @@ func (s *Replies) isOthers(ctx context.Context, issue string) (bool, error) {
 
 // Remind repeats that a question is waiting.
 func (s *Replies) Remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-	err := s.GitHub.People.Remind(ctx, ask.RemindRequest{Key: string(e.Task), Nonce: e.Nonce, Block: e.About()})
+	takes, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) bool {
+		return d.Machine().TakesReply(d.Machine().Task(e.Task))
+	})
+	if err != nil {
+		return failure.Ended(err)
+	}
+	err = s.GitHub.People.Remind(ctx, ask.RemindRequest{
+		Key: string(e.Task), Nonce: e.Nonce, Block: e.About(), TakesReply: takes,
+	})
 	if _, gone := failure.IssueGone(err); gone {
 		return fsm.EffectEnded{}
 	}

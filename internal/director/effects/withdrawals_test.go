@@ -14,9 +14,9 @@ func TestWithdrawalEndsWhatIsUnderWay(t *testing.T) {
 	defer doneToo()
 	w.End("acme/widgets#1")
 	if !IsWithdrawn(one) || two.Err() != nil {
-		t.Errorf("ended: %v, %v; want the first alone", context.Cause(one), context.Cause(two))
+		t.Errorf("ended: %v, %v; want only the first", context.Cause(one), context.Cause(two))
 	}
 	if done(); len(w.ends) != 1 {
-		t.Errorf("%d tasks are known, want the one that is at work", len(w.ends))
+		t.Errorf("%d tasks are known, want only the active one", len(w.ends))
 	}
 }

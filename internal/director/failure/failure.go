@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 
 	"retake/internal/bus"
@@ -12,6 +13,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/github/api"
 	"retake/internal/github/approval"
+	"retake/internal/gitwords"
 	"retake/internal/recovery"
 	"retake/internal/secrets/scope"
 	"retake/internal/sys/diskfault"
@@ -22,7 +24,7 @@ import (
 var ErrBus = errors.New("director: agent bus")
 
 // ErrForGood marks failures that keep this process, as started, from ever leading.
-var ErrForGood = errors.New("director: it cannot lead")
+var ErrForGood = errors.New("director: cannot lead")
 
 // OnBus marks an error with ErrBus. Nil stays nil.
 func OnBus(err error) error {
@@ -100,6 +102,8 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 	row := githubFailures[gh.Kind]
 	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
 	f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
+	// A server that lags behind also answers 403, as it answers 401 and 404.
+	f.Doubtful = gh.Kind == api.KindPermanent && gh.Status == http.StatusForbidden
 	if gh.Doubtful || gh.Reserved() { // only spare requests are refused, which must not close the API for all
 		f.Resource = ""
 	}
@@ -110,8 +114,12 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectError {
 	row := workspaceFailures[ws.Kind]
 	f.Reason, f.Transient, f.Resource = row.reason, row.transient, recovery.GitHubGit
+	if ws.Words != "" {
+		f.Reason = recovery.Reason(gitwords.ReasonOf(ws.Words))
+	}
 	// a single wrong answer of a server is indistinguishable
-	f.Doubtful = ws.Kind == workspace.Auth || errors.Is(err, workspace.ErrNotThere)
+	f.Doubtful = ws.Kind == workspace.Auth ||
+		errors.Is(err, workspace.ErrNotThere) && !errors.Is(err, workspace.ErrNoBranch)
 	for _, known := range workspaceCauses {
 		if errors.Is(err, known.err) {
 			f.Reason = known.reason
@@ -163,7 +171,9 @@ var workspaceCauses = []struct {
 	{workspace.ErrLimitTooLow, recovery.InvalidConfig},
 	{workspace.ErrSlow, recovery.Timeout},
 	{workspace.ErrRefused, recovery.PolicyViolation},
+	{workspace.ErrNotPermitted, recovery.PermissionDenied},
 	{workspace.ErrNotThere, recovery.InvalidConfig},
+	{workspace.ErrFormat, recovery.InvalidConfig},
 	{workspace.ErrNotValidated, recovery.Validation},
 	{workspace.ErrLost, recovery.WorkLost},
 	{workspace.ErrNoCheckout, recovery.WorkLost}, // on another machine, or on a disk that is gone
@@ -203,5 +213,5 @@ func IssueGone(err error) (why string, gone bool) {
 	if e.MovedTo != "" {
 		return "the issue was transferred to " + e.MovedTo, true
 	}
-	return "the issue is not there any more", true
+	return "the issue no longer exists", true
 }

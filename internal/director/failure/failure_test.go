@@ -12,6 +12,8 @@ import (
 	"retake/internal/bus"
 	"retake/internal/container"
 	"retake/internal/github/api"
+	"retake/internal/github/gate"
+	"retake/internal/gitwords"
 	"retake/internal/recovery"
 	"retake/internal/workspace"
 )
@@ -38,6 +40,11 @@ var meanings = []struct {
 	{&workspace.Error{Kind: workspace.Permanent}, recovery.CorruptState, false, time.Time{}, recovery.GitHubGit},
 	{
 		&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrRefused}, recovery.PolicyViolation, false,
+		time.Time{},
+		recovery.GitHubGit,
+	},
+	{
+		&workspace.Error{Kind: workspace.Permanent, Err: workspace.ErrNotPermitted}, recovery.PermissionDenied, false,
 		time.Time{},
 		recovery.GitHubGit,
 	},
@@ -92,11 +99,28 @@ var meanings = []struct {
 	{errors.New("nobody knows it"), recovery.Unknown, true, time.Time{}, ""},
 }
 
+// TestRefusedAccountIsOneText: the gate writes the reason and the machine reads it.
+func TestRefusedAccountIsOneText(t *testing.T) {
+	if gate.RefusesAll != recovery.RefusesAll {
+		t.Errorf("%q and %q", gate.RefusesAll, recovery.RefusesAll)
+	}
+}
+
 func TestEveryFailureHasAMeaning(t *testing.T) {
 	for _, c := range meanings {
 		f := Of(c.err)
 		if f.Reason != c.reason || f.Transient != c.transient || !f.Until.Equal(c.until) || f.Resource != c.resource {
 			t.Errorf("%v: got %s of %q, transient %v, until %s", c.err, f.Reason, f.Resource, f.Transient, f.Until)
+		}
+	}
+}
+
+// TestGitsWordsHaveTheTablesReason: an unknown message is quoted without a claim of damage.
+func TestGitsWordsHaveTheTablesReason(t *testing.T) {
+	for _, row := range append(gitwords.Rows, gitwords.Row{Meaning: gitwords.Unknown, Reason: "unknown"}) {
+		f := Of(&workspace.Error{Kind: workspace.Permanent, Detail: "fatal: it failed", Words: row.Meaning})
+		if string(f.Reason) != row.Reason || f.Text != "fatal: it failed" {
+			t.Errorf("%s is %s: %q, want %s", row.Meaning, f.Reason, f.Text, row.Reason)
 		}
 	}
 }
@@ -131,5 +155,17 @@ func TestBusAwayWhileACheckoutIsReceived(t *testing.T) {
 	})
 	if f := Of(lost); f.Transient || !NeverReceived(lost) {
 		t.Errorf("%+v, never received: %v", f, NeverReceived(lost))
+	}
+}
+
+// TestRetryTransientEndsWithItsContext checks that an effect which is cut short does not count as done.
+func TestRetryTransientEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	out := RetryTransient(ctx, func() time.Duration { return time.Hour }, func() error {
+		cancel()
+		return &api.Error{Kind: api.KindTransient}
+	})
+	if out.Failure == nil || !out.Failure.Transient {
+		t.Errorf("failure %+v, want the one of the last try", out.Failure)
 	}
 }

@@ -28,7 +28,7 @@ func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, 
 
 // RetryTransient calls try until it succeeds or fails permanently. Use it for effects that block no other effect of
 // their lane and that are not submitted again. It waits at least pause() between two tries. When ctx ends it
-// returns without a failure.
+// returns the failure of the last try.
 func RetryTransient(ctx context.Context, pause func() time.Duration, try func() error) fsm.EffectEnded {
 	for {
 		err := try()
@@ -42,7 +42,7 @@ func RetryTransient(ctx context.Context, pause func() time.Duration, try func() 
 		select {
 		case <-time.After(max(time.Until(f.Until), pause())):
 		case <-ctx.Done():
-			return fsm.EffectEnded{}
+			return fsm.EffectEnded{Failure: f}
 		}
 	}
 }

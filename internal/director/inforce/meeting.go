@@ -33,7 +33,7 @@ func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*M
 	before := m.LastSettings()
 	if before != nil && before.Prefix != now.Prefix {
 		if workers := liveWorkers(m); len(workers) > 0 {
-			return had, fmt.Errorf("%w: agent_bus.prefix is %q, and workers that run speak on %q (%s): set it back "+
+			return had, fmt.Errorf("%w: agent_bus.prefix is %q, but running workers use %q (%s): set it back "+
 				"until they have finished (director drain --wait), or remove their containers first",
 				failure.ErrForGood, now.Prefix, before.Prefix, strings.Join(workers, ", "))
 		}
@@ -84,7 +84,7 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 		case t.State == fsm.Queued:
 			return "its repository is no longer in github.repositories: the unclaimed issue is dropped"
 		case t.State.Info().Slot || t.State == fsm.Backoff:
-			say("its repository is no longer in github.repositories: this task is completed and delivered, and no " +
+			say("its repository is no longer in github.repositories: Retake completes and delivers this task, and no " +
 				"other task begins there")
 		default:
 			say("its repository is no longer in github.repositories: this task is watched until it ends")

@@ -50,7 +50,7 @@ func New(read config.Config, fileSums map[string]string) (*Setup, error) {
 	s.StateGlobs, state = worktree.Compile(read.Agents.StatePaths(read.Stages))
 	s.Pushable, push = scope.New(scope.Options{
 		Deny: s.Scope.Deny, Allow: s.Scope.Allow, AllowSecrets: s.Scope.AllowSecrets,
-		MaxFileBytes: int64(s.Scope.MaxFileBytes),
+		AllowRaw: s.Scope.AllowRaw, AllowLeftOut: s.Scope.AllowLeftOut, MaxFileBytes: int64(s.Scope.MaxFileBytes),
 	})
 	return s, errors.Join(problems.Err(), stages, state, push)
 }
@@ -68,8 +68,9 @@ func lowered(labels map[string]int) map[string]int {
 func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	var out []wire.StagePlan
 	var faults []error
-	for _, g := range c.Stages {
+	for i, g := range c.Stages {
 		p, err := c.Agents.Expand(g)
+		p.Number = i + 1
 		out, faults = append(out, p), append(faults, err)
 	}
 	return out, errors.Join(faults...)
@@ -93,9 +94,11 @@ func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 		MaxWorkers: s.Director.MaxWorkers, HeartbeatTTL: s.Timeouts.WorkerHeartbeatTTL,
 		Watchdog:     s.Timeouts.WorkerWatchdog,
 		StartTimeout: s.Timeouts.WorkerStart, StopGrace: s.Timeouts.StopGrace, ClaimStale: s.Timeouts.IssueClaimStale,
-		RemindAfter: s.Escalation.RemindAfter, DeliverFor: s.Timeouts.Delivery,
+		RemindAfter: s.Escalation.RemindAfter, PlainAnswers: s.Escalation.PlainAnswers,
+		DeliverFor:      s.Timeouts.Delivery,
 		CleanValidation: s.ValidatesFresh() && len(s.ValidateStages()) > 0, FixRounds: s.Worker.FixAttempts,
-		Policy: s.Policy.With(s.Limits()), HasAlternative: s.AlternativeModel() != "", Models: s.models(),
+		Policy: s.Policy.With(s.Limits()), Callers: s.Callers(), HasAlternative: s.AlternativeModel() != "",
+		Models:        s.models(),
 		MaxStatedWait: s.RateLimits.Model.MaxWait, Classify: s.Classifier.Classify, Classifier: s.Classifier,
 		Retry: outboxRetry, FenceAfter: FenceAfter, CheckoutTravels: s.Workspace.Travels(),
 	}

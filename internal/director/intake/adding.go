@@ -17,7 +17,7 @@ import (
 	"retake/internal/director/loop"
 	"retake/internal/fsm"
 	"retake/internal/github/tracker"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // Adder offers issues on behalf of operators.
@@ -29,10 +29,10 @@ type Adder struct {
 	Unusable *sync.Map // repositories where no new work begins, with the reason
 	// Request offers a command until its decision is in the journal.
 	Request func(ctx context.Context, v fsm.CommentView) (refused string, decided bool)
-	// Story returns the story of an issue's task, if the read model knows it.
-	Story func(ctx context.Context, k fsm.IssueKey) (told story.Story, known bool, err error)
-	Ring  func(repo string) // polls a repository soon
-	// NotWritten and TooBusy are the reasons, for people, why the journal or the owner gives no answer.
+	// Task returns the timeline of an issue, if the read model knows it.
+	Task func(ctx context.Context, k fsm.IssueKey) (told timeline.Task, known bool, err error)
+	Ring func(repo string) // polls a repository soon
+	// NotWritten and TooBusy tell people why the journal or the owner does not answer.
 	NotWritten, TooBusy string
 	Log                 *zap.Logger
 }
@@ -74,7 +74,7 @@ func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 		}
 	}
 	if err := s.GitHub.Offer(ctx, string(key)); err != nil {
-		return http.StatusBadGateway, "the label could not be put on: " + err.Error()
+		return http.StatusBadGateway, "cannot add the label: " + err.Error()
 	}
 	s.Ring(key.Repo())
 	return s.showOffered(ctx, key)
@@ -88,15 +88,15 @@ func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, 
 		left := LookupsPerPoll
 		var v fsm.IssueView
 		if v, err = s.Offers.View(ctx, i, &left); err == nil && len(v.Labels) == 0 {
-			return http.StatusConflict, "the label is on, but the issue is left alone because of who wrote it and " +
-				"who has put the label on: see github.issue_authors and github.trusted_authors"
+			return http.StatusConflict, "the label is added, but the issue is still ignored, because of its " +
+				"author and the person who added the label: see github.issue_authors and github.trusted_authors"
 		}
 		if err == nil {
 			s.Owner.Decided(ctx, fsm.IssuesSeen{Repo: key.Repo(), AskedAt: asked, Issues: []fsm.IssueView{v}})
 		}
 	}
 	if err != nil {
-		s.Log.Info("an issue was offered; the next poll sees it", zap.String("issue", string(key)), zap.Error(err))
+		s.Log.Info("issue offered; the next poll sees it", zap.String("issue", string(key)), zap.Error(err))
 	}
 	return http.StatusOK, ""
 }
@@ -125,12 +125,12 @@ func (s *Adder) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (s
 // doneBefore returns a message if Retake's work on an issue was already accepted, so that it is not repeated by
 // mistake. Otherwise it returns "".
 func (s *Adder) doneBefore(ctx context.Context, key fsm.IssueKey) string {
-	told, known, err := s.Story(ctx, key)
+	told, known, err := s.Task(ctx, key)
 	if err != nil || !known || told.State != fsm.Done.String() { // the read model has forgotten old work
 		return ""
 	}
 	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, say in a comment what, and offer "+
-		"it once more with: director add %s --again", key, cmp.Or(told.Why, "it was handed in"), key)
+		"it once more with: director add %s --again", key, cmp.Or(told.Why, "it was delivered"), key)
 }
 
 // cannotOffer returns the reason not to offer this issue or any issue, or "".
@@ -142,7 +142,7 @@ func (s *Adder) cannotOffer(key fsm.IssueKey, state string) string {
 		return key.Repo() + " is not among github.repositories (" + strings.Join(repositories, ", ") +
 			"): add it there first"
 	case !s.Config.Load().GitHub.Writes:
-		return "github.writes is false: nothing is written to GitHub, labels included"
+		return "github.writes is false, so Retake does not add labels"
 	case unusable:
 		return fmt.Sprint(why)
 	case state != "":
@@ -160,11 +160,11 @@ func (s *Adder) notToOffer(i tracker.Issue) string {
 	case i.State != "open":
 		return i.Key + " is closed: reopen it first"
 	case i.Has(names.Claimed), i.Has(names.Blocked):
-		return fmt.Sprintf("%s carries %q: another director may be at work on it", i.Key, strings.Join(i.Labels, ", "))
+		return fmt.Sprintf("%s carries %q: another director may be working on it", i.Key, strings.Join(i.Labels, ", "))
 	case i.Has(names.Task):
 		return i.Key + " is offered already: it carries " + names.Task
 	case s.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
-		return fmt.Sprintf("%s was written by %s, who is not among github.trusted_authors (github.issue_authors)",
+		return fmt.Sprintf("%s was written by %s, but github.trusted_authors does not list them (github.issue_authors)",
 			i.Key, i.Author)
 	}
 	return ""

@@ -90,12 +90,13 @@ type repoTasks struct {
 	cursor string
 	tasks  map[fsm.IssueKey]fsm.State
 	pulls  map[int]fsm.IssueKey // tasks by the number of their pull request
+	heard  map[int64]bool       // comments without a command that are recorded
 }
 
 func tasksOf(m *fsm.Machine, repo string) repoTasks {
 	h := repoTasks{
 		cursor: m.Cursor(fsm.CommentsOf(repo)), tasks: map[fsm.IssueKey]fsm.State{},
-		pulls: map[int]fsm.IssueKey{},
+		pulls: map[int]fsm.IssueKey{}, heard: m.Heard(),
 	}
 	for _, t := range m.Tasks() {
 		if t.Key.Repo() != repo {
@@ -122,7 +123,7 @@ func (h repoTasks) task(a inbox.Said) (fsm.IssueKey, bool) {
 // vetPlain checks whether the author of a comment without a command may write. It asks GitHub only if the comment
 // could answer a question.
 func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueKey, a *inbox.Said) error {
-	if known.tasks[task] != fsm.Blocked {
+	if known.tasks[task] != fsm.Blocked && !known.heard[a.CommentID] {
 		return nil
 	}
 	return c.GitHub.Vet(ctx, a.Issue, &a.Answer)

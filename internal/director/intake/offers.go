@@ -102,7 +102,7 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 }
 
 // notTrusted ends the reason for an issue that no label can make acceptable.
-const notTrusted = ", who has written it, is not among github.trusted_authors (github.issue_authors)"
+const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
 // explainedPerHour bounds the comments that explain why an issue is ignored, because strangers may open many
 // issues.
@@ -114,13 +114,13 @@ func (o *Offers) sayLeftAlone(ctx context.Context, i tracker.Issue, why string) 
 	if _, told := o.said.LoadOrStore(i.Key, true); told {
 		return
 	}
-	o.Log.Warn("an issue is left alone: nobody with rights has approved it", zap.String("issue", i.Key),
+	o.Log.Warn("issue ignored: no person with write access has approved it", zap.String("issue", i.Key),
 		zap.String("by", i.Author), zap.String("reason", why))
 	if strings.HasSuffix(why, notTrusted) || !o.explained.take(time.Now(), explainedPerHour) {
 		return
 	}
 	if err := o.GitHub.Disapprove(ctx, i.Key, why); err != nil && !errors.Is(err, api.ErrWritesDisabled) {
-		o.Log.Warn("an issue does not say why it is left alone", zap.String("issue", i.Key), zap.Error(err))
+		o.Log.Warn("cannot comment why an issue is ignored", zap.String("issue", i.Key), zap.Error(err))
 	}
 }
 

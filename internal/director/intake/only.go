@@ -91,10 +91,12 @@ func (o *Only) state(m *fsm.Machine) (now onlyState) {
 		switch why := o.absent[k.Fold()]; {
 		case state == 0 && why != "":
 			now.undone = append(now.undone, why)
+		case !over && !busy && m.Aborted() != "" && !state.Info().Slot:
+			now.undone = append(now.undone, fmt.Sprintf("%s is %s, and the policy aborted the run", k, state))
 		case !over || busy:
 			now.open = true
 		case state == fsm.Blocked:
-			now.undone = append(now.undone, fmt.Sprintf("%s waits for an answer of a person", k))
+			now.undone = append(now.undone, fmt.Sprintf("%s waits for a person's answer", k))
 		case !done:
 			now.undone = append(now.undone, fmt.Sprintf("%s is %s", k, state))
 		}

@@ -116,7 +116,7 @@ func (p *poll) run(ctx context.Context) error {
 		if at.over {
 			p.Unusable.Delete(pollsOf(p.repo))
 			p.sayWhatWaits(0)
-			p.Log.Info("a repository is not polled any more: it is not in github.repositories, and its last "+
+			p.Log.Info("stopped polling a repository: it is not in github.repositories, and its last "+
 				"task is over", zap.String("repo", p.repo))
 			return nil
 		}
@@ -158,7 +158,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 	// retry what failed at the start; see Offers
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
-		p.Log.Warn("a repository cannot be used: nothing new is begun there", zap.String("repo", p.repo),
+		p.Log.Warn("a repository cannot be used, so no new work starts there", zap.String("repo", p.repo),
 			zap.Error(err))
 	}
 	if _, is := p.Unusable.Load(p.repo); was && !is {
@@ -246,15 +246,15 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 
 // sayWhatWaits reports the number of issues that wait for lookups of their dependencies.
 func (p *poll) sayWhatWaits(later int) {
-	key := "what issues depend on in " + p.repo
+	key := "dependencies in " + p.repo
 	if later == 0 {
 		p.Unusable.Delete(key)
 		return
 	}
-	why := fmt.Sprintf("%d issues of %s wait until GitHub has said what they depend on: it is asked about %d at a "+
-		"time, and while more than half of the hour's requests are left", later, p.repo, LookupsPerPoll)
+	why := fmt.Sprintf("%d issues of %s wait for a lookup of their dependencies: each poll looks up %d, "+
+		"while more than half of the hour's requests remain", later, p.repo, LookupsPerPoll)
 	if _, said := p.Unusable.Swap(key, why); !said {
-		p.Log.Info("issues wait until GitHub has said what they depend on", zap.String("repo", p.repo),
+		p.Log.Info("issues wait for a lookup of their dependencies", zap.String("repo", p.repo),
 			zap.Int("issues", later))
 	}
 }
@@ -270,14 +270,14 @@ func (p *poll) after(ctx context.Context, err error) time.Duration {
 		p.Unusable.Delete(key)
 		p.Record.Worked(p.repo)
 	case ok && limit.Kind == api.KindRateLimited:
-		p.Log.Info("poll waits for a limit", zap.String("reason", limit.Message), zap.Time("until", limit.Until))
+		p.Log.Info("poll delayed by a rate limit", zap.String("reason", limit.Message), zap.Time("until", limit.Until))
 		wait := max(time.Until(limit.Until), time.Second)
 		p.Record.Failed(CallerPoll, p.repo, err, wait)
 		return wait
 	default:
 		p.Record.Failed(CallerPoll, p.repo, err, usual)
 		if _, said := p.Unusable.Load(p.repo); !said { // otherwise Unusable already has the reason and advice
-			p.Unusable.Store(key, fmt.Sprintf("%s cannot be read, which is tried again every %s: %v", p.repo, usual,
+			p.Unusable.Store(key, fmt.Sprintf("cannot read %s, retrying every %s: %v", p.repo, usual,
 				err))
 		}
 		p.Log.Warn("poll failed", zap.String("repo", p.repo), zap.Error(err))

@@ -22,7 +22,7 @@ func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
 		changed := issue
 		changed.UpdatedAt = time.Unix(101, 0)
 		if p.Hold(changed) {
-			t.Error("held although somebody changed it")
+			t.Error("held although it has changed")
 		}
 		p.Note(issue.Key)
 		time.Sleep(PostponedFor + time.Second)
@@ -78,7 +78,7 @@ func TestPostponedForgetsNothingWhenFull(t *testing.T) {
 		}
 		time.Sleep(PostponedFor / 2)
 		if !p.Lapsed("acme/gadgets") || held("gadgets", 1, 1) != 0 {
-			t.Error("it is held for ever")
+			t.Error("it is held without an end")
 		}
 	})
 }

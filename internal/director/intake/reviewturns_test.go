@@ -52,12 +52,12 @@ func TestReviewWatch(t *testing.T) {
 	now := start.Add(12 * time.Hour)
 	w.note(task[0].key, deliver.PullRequest{Settled: true}, now, poll)
 	if len(w.keep(task, now)) > 0 {
-		t.Error("it is due at once after a look")
+		t.Error("it is due at once after a read")
 	}
 	if w.wake(task[0].key, now); len(w.keep(task, now)) != 1 {
 		t.Error("it changed, and is not due")
 	}
 	if len(w.keep(nil, now)) != 0 || len(w.pulls) != 0 {
-		t.Errorf("%d pull requests of tasks that are gone are kept", len(w.pulls))
+		t.Errorf("%d pull requests of finished tasks remain", len(w.pulls))
 	}
 }

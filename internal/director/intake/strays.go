@@ -46,7 +46,7 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	if back := seen.Add(s.Config.Load().Timeouts.IssueClaimStale); time.Now().Before(back) {
 		s.Log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director "+
-			"journal rebuild` takes the claim up; otherwise it is given back",
+			"journal rebuild` resumes the claim; otherwise Retake releases it",
 			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
 		return fsm.EffectEnded{}
 	}
@@ -71,7 +71,7 @@ func (s *Strays) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 		case errors.Is(err, api.ErrWritesDisabled):
 			return nil
 		case freed:
-			s.Log.Warn("a label without a claim was taken off", zap.String("issue", string(k)), zap.Error(err))
+			s.Log.Warn("removed a label without a claim", zap.String("issue", string(k)), zap.Error(err))
 			return err
 		case err != nil || due.IsZero() || wait > soon:
 			return err

@@ -150,7 +150,7 @@ func (h *Webhooks) count(outcome string, problem error) {
 		return
 	}
 	h.complained = time.Now()
-	h.log.Warn("a webhook was refused", zap.Error(problem),
+	h.log.Warn("refused a webhook", zap.Error(problem),
 		zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
 }
 

@@ -110,10 +110,10 @@ func TestWebhookAnswers(t *testing.T) {
 	}
 	h.lookWith(nil)
 	if got := answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)); got != http.StatusServiceUnavailable {
-		t.Errorf("%d while nobody leads, want 503", got)
+		t.Errorf("%d without a leader, want 503", got)
 	}
 	if h.lookWith(look); answerTo(h, hookOf(t, "issues", "8", labelled, webhookSecret)) != http.StatusAccepted {
-		t.Error("what was refused while nobody led is refused when it comes again")
+		t.Error("a delivery refused without a leader is refused again after a redelivery")
 	}
 	h.secret = func() (string, error) { return "", errors.New("no file") }
 	if got := answerTo(h, hookOf(t, "issues", "9", labelled, "")); got != http.StatusServiceUnavailable {
@@ -126,7 +126,7 @@ func TestWebhookAnswers(t *testing.T) {
 		}
 	}
 	if n := len(logs.All()); n != 1 {
-		t.Errorf("%d lines, want one for all that was refused within a moment", n)
+		t.Errorf("%d lines, want one for all refusals together", n)
 	}
 }
 

@@ -71,8 +71,8 @@ func (g *DiskGuard) Run(ctx context.Context) error {
 func (g *DiskGuard) logChange(last, now disk.State) {
 	switch what := now.Problem(); {
 	case what != "" && last.Problem() == "":
-		g.Log.Warn("nothing new is begun: "+what, zap.Bool("writable", now.Unusable() == nil))
+		g.Log.Warn("no new work starts: "+what, zap.Bool("writable", now.Unusable() == nil))
 	case what == "" && last.Problem() != "":
-		g.Log.Info("the disk of director.data_dir is well again")
+		g.Log.Info("the disk of director.data_dir is usable again")
 	}
 }

@@ -67,7 +67,7 @@ func (d *DiskWatch) Run(ctx context.Context) error {
 		case blame.Worker != "":
 			what := fmt.Sprintf("%s; that is %.1f %% full (director.disk_watermark = %v)", blame,
 				use.Percent(blame.Kind), w.Watermark)
-			d.Log.Warn("an attempt is stopped for the disk", zap.String("issue", string(task)),
+			d.Log.Warn("stopping an attempt: it fills the disk", zap.String("issue", string(task)),
 				zap.String("worker", blame.Worker), zap.String("reason", what))
 			d.Stop(ctx, blame.Worker, what)
 			w.Settled()

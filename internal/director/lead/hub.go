@@ -82,7 +82,7 @@ func (h *Hub) Close(ctx context.Context) error {
 func (h *Hub) Reopen(ctx context.Context) error {
 	if !h.Joined {
 		if err := h.Close(ctx); err != nil && ctx.Err() == nil { // never run two servers on one directory
-			h.Log.Warn("the bus was closed incompletely", zap.Error(err))
+			h.Log.Warn("the bus did not close cleanly", zap.Error(err))
 		}
 	}
 	return failure.Retry(ctx, failure.Pauses(reopenFirst, reopenMost), 0, func() error {

@@ -25,7 +25,7 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		log.Warn("this data directory gets another name, so its earlier containers belong to another director",
+		log.Warn("data directory re-identified: ignoring its earlier containers",
 			zap.Error(damaged))
 	}
 	if errors.Is(err, os.ErrNotExist) {

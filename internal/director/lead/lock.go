@@ -67,13 +67,22 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 	}
 	if err != nil {
 		_ = f.Close()
-		return fmt.Errorf("%w on %s: stop it, or give this one a director.data_dir and a director.fleet of its own",
+		return fmt.Errorf("%w on %s: stop it, or set another director.data_dir and director.fleet here",
 			ErrLocked, dir)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.file = f
 	return nil
+}
+
+// StopFirst rewords a failed Take for a command: the lock's own advice is for a second director. It returns any other
+// error unchanged.
+func StopFirst(err error, dir string) error {
+	if errors.Is(err, ErrLocked) {
+		return fmt.Errorf("%w on %s. Stop it first; its workers continue", ErrLocked, dir)
+	}
+	return err
 }
 
 // Close releases the lock.
@@ -93,13 +102,13 @@ func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)
 	now, err := os.Stat(name) // without l.mu: a hanging disk must not block the other methods
 	if err != nil {           // every director creates one; an empty directory means that the disk was removed
-		return fmt.Errorf("director.data_dir is not the folder that it was: its disk is gone, or somebody has "+
+		return fmt.Errorf("director.data_dir is no longer the same directory: its disk is gone, or somebody "+
 			"removed it (%w)", err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil {
-		return errors.New("director.data_dir is this director's no more: it ends")
+		return errors.New("another director has taken director.data_dir: stopping")
 	}
 	if was, err := l.file.Stat(); err == nil && os.SameFile(was, now) {
 		return nil
@@ -112,7 +121,7 @@ func (l *Lock) Renew(dir string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("director.data_dir is another folder than before, and cannot be locked: does another "+
+		return fmt.Errorf("director.data_dir is a different directory now, and cannot be locked: does another "+
 			"director run on it? (%w)", err)
 	}
 	_ = l.file.Close()

@@ -28,7 +28,7 @@ func (c *Candidate) mark(t *Term) {
 		err := failure.Retry(t.ctx, failure.Pauses(time.Second, time.Minute), 0,
 			func() error { return c.Marker.MarkLeader(t.ctx, true) },
 			func(err error, pause time.Duration) {
-				c.Log.Warn("others do not find the director that leads", zap.Error(err), zap.Duration("in", pause))
+				c.Log.Warn("other directors cannot find the leader", zap.Error(err), zap.Duration("in", pause))
 			})
 		if err == nil {
 			<-t.ctx.Done()

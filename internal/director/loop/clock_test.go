@@ -42,7 +42,7 @@ func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 		c.AtLeast(decided)
 		time.Sleep(time.Second)
 		if at, gap := c.tick(); gap != 0 || at.Sub(decided) != time.Second {
-			t.Errorf("a second later: %s on, gap %s: it stands still", at.Sub(decided), gap)
+			t.Errorf("a second later: %s on, gap %s: it does not advance", at.Sub(decided), gap)
 		}
 	})
 }

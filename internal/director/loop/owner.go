@@ -21,10 +21,10 @@ var (
 	ErrReload = errors.New("director: the journal's state is unknown; reading it again")
 	// ErrAnotherDirector means that another process writes this fleet's journal.
 	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a " +
-		"director.fleet of its own")
+		"separate director.fleet")
 	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context it makes the owner
 	// stop without further decisions.
-	ErrLeaseLost = errors.New("director: it leads no more: its lease is another's, or could not be renewed in time")
+	ErrLeaseLost = errors.New("director: lost the lease: another director holds it, or it could not be renewed in time")
 )
 
 // appendTimeout bounds one append, including all retries and their read-backs.
@@ -213,7 +213,7 @@ func (o *Owner) finish(ctx context.Context) error {
 				return err
 			}
 		case <-late.C:
-			return fmt.Errorf("director: the journal took no append for %s; what is not in it will be decided again",
+			return fmt.Errorf("director: the journal has not accepted an append for %s; lost decisions are made again",
 				appendTimeout)
 		}
 	}

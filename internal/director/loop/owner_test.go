@@ -79,7 +79,7 @@ func TestEndWaitsForTheJournal(t *testing.T) {
 		b.Journal.Answers <- nil
 		b.Journal.Answers <- nil
 		if err := <-b.Ended; err != nil || !acked {
-			t.Errorf("ended with %v, acknowledged: %v; want what was decided before the signal to be durable", err,
+			t.Errorf("ended with %v, acknowledged: %v; want the decisions before the signal to be durable", err,
 				acked)
 		}
 		if p := b.Driver().Machine().Phase(); p != fsm.PhaseShutdown {

@@ -92,7 +92,7 @@ func TestNewestCommentWins(t *testing.T) {
 			r.Submit(fsm.Effect{ID: id, Kind: fsm.DoProgress, Task: "a/b#1"})
 			time.Sleep(100 * time.Millisecond)
 		}
-	}, "begin running", "cut running", "begin backoff", "cut backoff", "begin again", "end again")
+	}, "begin running", "cut running", "begin backoff", "cut backoff", "begin again", "end again", "told again")
 }
 
 func TestDeliveryHasTheLastWordOnTheComment(t *testing.T) {

@@ -59,7 +59,7 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 		pass(ttl - time.Second)
 		if a, at := task.Activity(); task.State != fsm.Running || a.Stage != "CODE" ||
 			o.Clock.Now().Sub(at) != ttl-time.Second {
-			t.Errorf("%s, %+v at %s: a sign of life that waited did not count, or not from when it came", task.State, a,
+			t.Errorf("%s, %+v at %s: a queued sign of life did not count from its arrival", task.State, a,
 				at)
 		}
 		pass(2 * time.Second)

@@ -45,7 +45,7 @@ func Open(ctx context.Context, o Options) (a *Access, err error) {
 	switch {
 	case plain && !c.EgressOpen():
 		return nil, errors.New(
-			`director: containers.egress needs containers, and workers run as plain processes here: give it Docker, or set containers.egress = "all"`)
+			`director: containers.egress needs containers, but workers run as plain processes here: use Docker, or set containers.egress = "all"`)
 	case plain && !o.Config.NeedsProxy():
 		return nil, nil
 	}

@@ -10,18 +10,18 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/director/view"
 	"retake/internal/projection/feed"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // ReadBook builds a book from the journal of a stopped director, up to a time, or of the whole journal if at is
 // zero. It only reads.
-func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.Book, err error) {
+func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *timeline.Book, err error) {
 	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		decides, err := decidesBy(c)
 		if err != nil {
 			return err
 		}
-		book = story.NewBook(decides, story.Limits{})
+		book = timeline.NewBook(decides, timeline.Limits{})
 		return feed.Journal(ctx, b.Journal(), view.Before(book, at))
 	})
 	return book, err
@@ -29,12 +29,12 @@ func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *story.B
 
 // ExportedBook builds a book from a file of `director journal export`, up to a time, or of the whole file if at is
 // zero.
-func ExportedBook(c config.Config, file string, at time.Time) (*story.Book, error) {
+func ExportedBook(c config.Config, file string, at time.Time) (*timeline.Book, error) {
 	decides, err := decidesBy(c)
 	if err != nil {
 		return nil, err
 	}
-	book := story.NewBook(decides, story.Limits{})
+	book := timeline.NewBook(decides, timeline.Limits{})
 	if err := feed.Export(file, view.Before(book, at)); err != nil {
 		return nil, fmt.Errorf("director: %s: %w", file, err)
 	}
@@ -42,7 +42,7 @@ func ExportedBook(c config.Config, file string, at time.Time) (*story.Book, erro
 }
 
 // BookEvents returns the events of a book that a filter selects.
-func BookEvents(b *story.Book, f operator.EventFilter) []story.Event {
+func BookEvents(b *timeline.Book, f operator.EventFilter) []timeline.Event {
 	all, _ := b.Events(f.After, f.Issue)
 	return f.Keep(all)
 }

@@ -18,6 +18,7 @@ import (
 	"retake/internal/config"
 	"retake/internal/director/lead"
 	"retake/internal/director/loop"
+	"retake/internal/director/operator"
 	"retake/internal/director/restore"
 	"retake/internal/safefile"
 )
@@ -55,7 +56,7 @@ func With(ctx context.Context, c config.Config, readOnly bool, use func(context.
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if err != nil {
-		return err
+		return lead.StopFirst(err, c.Director.DataDir)
 	}
 	if o.URL != "" {
 		o.Keys, err = keys.Load(c.AgentBus.Credentials)
@@ -78,7 +79,7 @@ func With(ctx context.Context, c config.Config, readOnly bool, use func(context.
 	}
 	t, err := candidate.Take(ctx)
 	if err != nil {
-		return fmt.Errorf("director: nothing was changed: %w", err)
+		return fmt.Errorf("director: the command made no changes: %w", err)
 	}
 	defer t.Release()
 	return use(t.Context(), b)
@@ -105,19 +106,39 @@ func copyBus(to string, o *bus.Options) error {
 		}
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("director: the journal is read from a copy in %s (TMPDIR), which cannot be made: %w", to, err)
+		return fmt.Errorf("director: cannot copy the journal to %s (TMPDIR) to read it: %w", to, err)
 	}
 	o.Dir, o.Mirror = dir, mirror
 	return nil
 }
 
-// Export writes the journal, with archived batches, and the newest snapshot to a file.
+// Export writes the journal, with archived batches, and the newest snapshot to a file. With an embedded
+// bus it asks the running director first.
 func Export(ctx context.Context, c config.Config, file string) (t chain.Trailer, err error) {
+	if c.AgentBus.URL == "" {
+		t, err = exportRunning(ctx, c.Director.DataDir, file)
+		if !errors.Is(err, operator.ErrNotThere) {
+			return t, err
+		}
+	}
 	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		t, err = b.Journal().Export(ctx, file)
 		return err
 	})
 	return t, err
+}
+
+// exportRunning writes the export of a running director to a file.
+func exportRunning(ctx context.Context, dataDir, file string) (chain.Trailer, error) {
+	err := safefile.Fill(file, 0o600, func(f *os.File) error { return operator.AskExport(ctx, dataDir, f) })
+	if err != nil {
+		return chain.Trailer{}, err
+	}
+	read, err := chain.Read(file, nil, nil)
+	if err != nil {
+		return chain.Trailer{}, errors.Join(fmt.Errorf("director: export: %w", err), os.Remove(file))
+	}
+	return read.Trailer, nil
 }
 
 // Import restores an exported journal. The current journal must be empty, unless aside names a file to which

@@ -4,22 +4,44 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 
 	"retake/internal/bus"
 	"retake/internal/bus/chain"
 	"retake/internal/config"
+	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/projection/feed"
 )
 
-// Verify checks the whole journal without changing it.
+// Verify checks the whole journal without changing it. It asks the running director about an embedded bus.
 func Verify(ctx context.Context, c config.Config) (v bus.Verification, err error) {
-	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
-		if v, err = b.Journal().Verify(ctx); err != nil || len(v.Damages) > 0 {
-			return err
+	if c.AgentBus.URL == "" {
+		v, err = operator.AskVerification(ctx, c.Director.DataDir)
+		if !errors.Is(err, operator.ErrNotThere) {
+			return v, err
 		}
-		return verifyStates(ctx, b.Journal(), &v)
+	}
+	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
+		v, err = VerifyJournal(ctx, b.Journal())
+		return err
 	})
+	return v, err
+}
+
+// verifyTries bounds the retries of a verification. A director may remove snapshots during one.
+const verifyTries = 3
+
+// VerifyJournal checks a journal that was opened for reading.
+func VerifyJournal(ctx context.Context, j *bus.Journal) (v bus.Verification, err error) {
+	for range verifyTries {
+		if v, err = j.Verify(ctx); err == nil && len(v.Damages) == 0 {
+			err = verifyStates(ctx, j, &v)
+		}
+		if err == nil && !slices.ContainsFunc(v.Snapshots, func(s bus.VerifiedSnapshot) bool { return s.Fault != "" }) {
+			break
+		}
+	}
 	return v, err
 }
 

@@ -40,7 +40,7 @@ type RefusedError struct {
 // Error returns the director's explanation.
 func (e *RefusedError) Error() string {
 	return "director: " + cmp.Or(e.Problem,
-		fmt.Sprintf("the director that runs does not answer %s (%d): it stands by, or is older than this program",
+		fmt.Sprintf("the running director does not answer %s (%d): it stands by, or is older than this program",
 			e.asked, e.Status))
 }
 
@@ -105,7 +105,7 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 	case err != nil && q.method == http.MethodGet:
 		return nil, fmt.Errorf("director: no answer to %s: %w", q, err)
 	case err != nil:
-		return nil, fmt.Errorf("director: no answer to %s; it is not known whether it was carried out: %w", q, err)
+		return nil, fmt.Errorf("director: no answer to %s, which may or may not have taken effect: %w", q, err)
 	}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if resp.StatusCode == http.StatusOK || slices.Contains(q.answers, resp.StatusCode) && kind == "application/json" {

@@ -33,7 +33,7 @@ func TestADirectorThatIsSlowIsThere(t *testing.T) {
 		},
 		"tasks": func(ctx context.Context, dir string) error { _, err := AskTasks(ctx, dir); return err },
 		"story": func(ctx context.Context, dir string) error {
-			_, err := AskStory(ctx, dir, issue, time.Time{})
+			_, err := AskTask(ctx, dir, issue, time.Time{})
 			return err
 		},
 		"journal": func(ctx context.Context, dir string) error { return AskJournal(ctx, dir, nil) },
@@ -81,22 +81,22 @@ func TestWhatIsRefusedIsSaid(t *testing.T) {
 			Respond(w, http.StatusBadRequest,
 				Refusal{"at: want a time"})
 		}, true},
-		"director: nothing is known": {func(w http.ResponseWriter) {
+		"director: the journal has no record of the issue": {func(w http.ResponseWriter) {
 			Respond(w, http.StatusNotFound,
-				Refusal{"the journal says nothing"})
+				Refusal{"the journal has no record"})
 		}, true},
 	} {
 		dir := answering(t, c.answer)
-		_, err := AskStory(t.Context(), dir, "acme/widgets#1", time.Time{})
+		_, err := AskTask(t.Context(), dir, "acme/widgets#1", time.Time{})
 		if err == nil || !strings.Contains(err.Error(), says) || errors.Is(err, ErrNotThere) ||
 			errors.Is(err, ErrNotNow) == c.now {
 			t.Errorf("%v; want %q", err, says)
 		}
-		if is := strings.Contains(says, "nothing is known"); errors.Is(err, ErrNoStory) != is {
-			t.Errorf("%v is ErrNoStory: %v, want %v", err, !is, is)
+		if is := strings.Contains(says, "no record of the issue"); errors.Is(err, ErrNoTask) != is {
+			t.Errorf("%v is ErrNoTask: %v, want %v", err, !is, is)
 		}
 		if _, err := SendCommand(t.Context(), dir, fsm.Pause); err == nil {
-			t.Errorf("a pause that was refused (%s) is none", says)
+			t.Errorf("no error for a refused pause (%s)", says)
 		}
 	}
 }

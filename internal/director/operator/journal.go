@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strconv"
 
@@ -40,6 +41,36 @@ func AskJournal(ctx context.Context, dataDir string, take func(data []byte) erro
 		}
 		return nil
 	}
+}
+
+// AskVerification asks the director to verify its journal. That takes as long as reading all of it.
+func AskVerification(ctx context.Context, dataDir string) (v bus.Verification, err error) {
+	resp, err := question{method: http.MethodGet, path: VerificationPath}.send(ctx, dataDir)
+	if err != nil {
+		return v, err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
+		return v, fmt.Errorf("director: the verification broke off: %w", err)
+	}
+	return v, nil
+}
+
+// AskExport copies the director's export of its journal. It returns bus.ErrDamaged if the journal is damaged. The
+// caller must check that the copy is complete.
+func AskExport(ctx context.Context, dataDir string, to io.Writer) error {
+	resp, err := question{method: http.MethodGet, path: ExportPath}.send(ctx, dataDir)
+	if problem, ok := refusedWith(err, http.StatusUnprocessableEntity); ok {
+		return fmt.Errorf("%w: %s", bus.ErrDamaged, problem)
+	}
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if _, err := io.Copy(to, resp.Body); err != nil {
+		return fmt.Errorf("director: the export broke off: %w", err)
+	}
+	return nil
 }
 
 // AskReport asks the director for a stored report.

@@ -15,7 +15,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
 	"retake/internal/output"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // StreamEnd is the last line of a journal that is read over the operator's socket. Without it the stream was
@@ -26,8 +26,15 @@ type StreamEnd struct {
 	Problem string `json:"problem,omitempty"` // why the stream is incomplete
 }
 
-// PhaseStandby is the phase that a standby shows instead of the machine's phase.
-const PhaseStandby = "STANDBY"
+// Phases that a director shows instead of the machine's phase.
+const (
+	PhaseStandby      = "STANDBY"
+	PhaseStarting     = "STARTING"     // no session runs yet, or again; the snapshot's problem has the reason
+	PhaseUnresponsive = "UNRESPONSIVE" // the session does not answer in time
+)
+
+// Decides reports whether a director in this phase answers with the state of its tasks, or stands by.
+func Decides(phase string) bool { return phase != PhaseStarting && phase != PhaseUnresponsive }
 
 // Refusal is the answer to a refused request.
 type Refusal struct {
@@ -69,7 +76,7 @@ type CooldownLift struct {
 // String returns the health as one line for people.
 func (h Health) String() string {
 	if !h.OK {
-		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "it does not say why"), h.Summary())
+		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "no reason given"), h.Summary())
 	}
 	if h.Phase == PhaseStandby && h.Leader != nil {
 		return fmt.Sprintf("healthy, stands by: %s; %s on %s leads", h.Summary(), h.Leader.RunID, h.Leader.Host)
@@ -95,12 +102,19 @@ type OutputLine struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Paths for supervisors, on the operator's socket and at director.http_listen. HealthPath reports whether the
-// director is healthy, like `director health`. LivePath reports whether a restart would help, since a restart does
-// not cure most problems of an unhealthy director.
+// Paths for supervisors, on the operator's socket and at director.http_listen.
 const (
-	HealthPath = "/healthz"
-	LivePath   = "/livez"
+	HealthPath = "/healthz" // for monitoring: the same answer as `director health`
+	// ReadyPath reports whether this director can serve its page, webhooks and proxy, or can take over. A refused
+	// account does not matter here: running workers still need the proxy.
+	ReadyPath = "/readyz"
+	LivePath  = "/livez" // false if a restart would help, which does not cure most problems of an unhealthy director
+)
+
+// Paths for reading the whole journal of a running director.
+const (
+	VerificationPath = "/journal/verification" // a bus.Verification
+	ExportPath       = "/journal/export"       // the file of `director journal export`; 422 if the journal is damaged
 )
 
 // Reading is the result of reading the configuration again, and the answer of /reload.
@@ -166,18 +180,18 @@ func NewRequestID() string { return rand.Text() }
 // ViewTime bounds how long a view waits for the read model.
 const ViewTime = 10 * time.Second
 
-// NoStory returns a message for people that the journal does not know an issue, with advice.
-func NoStory(k fsm.IssueKey) string {
-	return fmt.Sprintf("the journal says nothing of %s: has it the label that offers work? director tasks lists "+
-		"what there is", k)
+// NoTask returns a message for people that the journal does not know an issue, with advice.
+func NoTask(k fsm.IssueKey) string {
+	return fmt.Sprintf("the journal has no record of %s: does it have the task label? director tasks lists "+
+		"all known tasks", k)
 }
 
 // EventFilter selects events.
 type EventFilter struct {
-	Issue  fsm.IssueKey // empty for all issues and the fleet
-	After  story.Place  // zero for the first event
-	Since  time.Time    // zero for the first event
-	Follow bool         // continue with future events
+	Issue  fsm.IssueKey   // empty for all issues and the fleet
+	After  timeline.Place // zero for the first event
+	Since  time.Time      // zero for the first event
+	Follow bool           // continue with future events
 }
 
 // ParseEventFilter parses a query written by EventFilter.query. A malformed value is an error.
@@ -200,7 +214,7 @@ func (f EventFilter) query() string {
 	if f.Issue != "" {
 		q.Set("issue", string(f.Issue))
 	}
-	if f.After != (story.Place{}) {
+	if f.After != (timeline.Place{}) {
 		q.Set("after", f.After.String())
 	}
 	if !f.Since.IsZero() {
@@ -210,7 +224,7 @@ func (f EventFilter) query() string {
 }
 
 // Keep returns the events at or after the filter's Since.
-func (f EventFilter) Keep(all []story.Event) (kept []story.Event) {
+func (f EventFilter) Keep(all []timeline.Event) (kept []timeline.Event) {
 	for _, e := range all {
 		if !e.At.Before(f.Since) {
 			kept = append(kept, e)

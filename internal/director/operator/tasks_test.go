@@ -67,7 +67,7 @@ func TestCommandIsRepeatedUntilItIsAnswered(t *testing.T) {
 	}
 	for id, n := range ids {
 		if len(ids) != 1 || n != 4 || !RequestForm.MatchString(id) {
-			t.Errorf("ids %v, want one that is sent four times", ids)
+			t.Errorf("ids %v, want the same one four times", ids)
 		}
 	}
 }
@@ -82,16 +82,16 @@ func TestCommandIsNotRepeatedAfterAnAnswer(t *testing.T) {
 		"the director has no task": func(w http.ResponseWriter) {
 			Respond(w, http.StatusNotFound, TaskAnswer{Problem: "the director has no task"})
 		},
-		"\"x\" is no command": func(w http.ResponseWriter) {
-			Respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"x" is no command`})
+		"\"x\" is not a command": func(w http.ResponseWriter) {
+			Respond(w, http.StatusBadRequest, TaskAnswer{Problem: `"x" is not a command`})
 		},
 		"older than this program": func(w http.ResponseWriter) {
 			http.Error(w, "404 page not found",
 				http.StatusNotFound)
 		},
-		"ask the one that leads, on": func(w http.ResponseWriter) {
+		"ask the leader, on": func(w http.ResponseWriter) {
 			Respond(w, http.StatusConflict,
-				Refusal{"ask the one that leads, on b"})
+				Refusal{"ask the leader, on b"})
 		},
 	} {
 		tries := 0

@@ -52,12 +52,12 @@ func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err err
 	if class := c.RuntimeClass(); class != "" {
 		holds = append(holds, "pods run in the runtime class "+class)
 	} else {
-		lacks = append(lacks, "pods share their node's kernel, unless its default runtime is another: a "+
-			"runtimeClassName in kubernetes.pod_template, such as gVisor's, stands between")
+		lacks = append(lacks, "pods share their node's kernel, unless its default runtime isolates them: a "+
+			"runtimeClassName in kubernetes.pod_template, such as gVisor's, separates them")
 	}
 	if c.HostUsers() {
-		lacks = append(lacks, "users of a pod are users of its node: hostUsers: false in kubernetes.pod_template "+
-			"gives each pod its own")
+		lacks = append(lacks, "users of a pod are users of its node: set hostUsers to false in "+
+			"kubernetes.pod_template to separate them")
 	}
 	return holds, lacks, nil
 }
@@ -66,7 +66,7 @@ func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err err
 func (*clusterSeen) HasImage(context.Context, string) (bool, error) { return false, nil }
 
 // Pullable returns nil, because the nodes' access is unknown.
-func (*clusterSeen) Pullable(context.Context, string) error { return nil }
+func (*clusterSeen) Pullable(context.Context, string) (bool, error) { return false, nil }
 
 // Gateway returns the address at which pods reach the director.
 func (c *clusterSeen) Gateway(context.Context) (string, error) {

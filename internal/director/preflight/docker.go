@@ -16,7 +16,7 @@ import (
 
 	"retake/internal/config"
 	"retake/internal/container"
-	inside "retake/internal/container/look"
+	inside "retake/internal/container/probe"
 	"retake/internal/director/engine"
 	"retake/internal/director/loop"
 	"retake/internal/doctor"
@@ -57,6 +57,11 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	spec := trialSpec(c, id, dir, binary, nil)
+	for _, m := range c.Containers.ParsedMounts() {
+		if m.Volume && d.p.o.volumes {
+			spec.Mounts = append(spec.Mounts, container.Mount(m))
+		}
+	}
 	return tryIn(ctx, docker, spec, t, doctor.Tried{Reached: map[string]string{}, Network: network}, gateway, gateway)
 }
 
@@ -165,7 +170,7 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 		spec.Env = append(spec.Env, name+"="+c.Containers.Env[name])
 	}
 	for _, m := range c.Containers.ParsedMounts() {
-		if !m.Volume { // a volume would be created
+		if !m.Volume { // a mount would create the volume
 			spec.Mounts = append(spec.Mounts, container.Mount(m))
 		}
 	}
@@ -180,7 +185,10 @@ const lookEvery = 100 * time.Millisecond
 
 // lookFrom runs a trial's container to its end, removes it, and reads its findings.
 func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec) (seen inside.Seen, err error) {
-	err = docker.Ensure(ctx, spec)
+	// The engine completes a create even after the client has disconnected, and that container would remain.
+	starting, started := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+	err = docker.Ensure(starting, spec)
+	started()
 	for live, since := true, time.Now(); live && err == nil; {
 		var list []container.Status
 		if list, err = docker.List(ctx); err != nil {

@@ -42,6 +42,8 @@ type Options struct {
 	Rights       func(context.Context) (map[string]string, error)
 	WorkerBinary string            // defaults to the file "worker" in this program's directory
 	Transport    http.RoundTripper // to GitHub; nil for the network
+
+	volumes bool // trials mount volumes, which creates them
 }
 
 // Connect connects the adapters to the checks of `director doctor`: GitHub through a client that may not write,
@@ -119,7 +121,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	h, err := operator.AskHealth(ctx, dir)
 	switch {
 	case err == nil && !h.OK:
-		return "", fmt.Errorf("one runs with this data_dir, and is not well: %s", h)
+		return "", fmt.Errorf("a director runs with this data_dir, and is unhealthy: %s", h)
 	case err == nil:
 		return h.String(), nil
 	case !errors.Is(err, operator.ErrNotThere):
@@ -130,7 +132,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	_ = lock.Close()
 	switch {
 	case errors.Is(locked, lead.ErrLocked):
-		return "", fmt.Errorf("one runs with this data_dir, and does not answer: %w", err)
+		return "", fmt.Errorf("a director runs with this data_dir, and does not answer: %w", err)
 	case locked != nil:
 		return "", fmt.Errorf("cannot find out whether a director runs, perhaps because another user runs it: %w",
 			locked)

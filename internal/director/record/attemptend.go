@@ -81,7 +81,7 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 // by then the container is gone.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
-	m.Usage, m.ExitCode, m.Output = cmp.Or(end.Usage, m.Usage), cmp.Or(end.ExitCode, m.ExitCode),
+	m.Usage, m.ExitCode, m.Output = cmp.Or(m.Usage, end.Usage), cmp.Or(end.ExitCode, m.ExitCode),
 		cmp.Or(end.Output, m.Output)
 	if len(end.Tried) > 0 {
 		m.Tried = end.Tried

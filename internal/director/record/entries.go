@@ -122,7 +122,7 @@ func (c *Recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	switch f.To {
 	case fsm.Done:
 		s := c.stats[f.Task]
-		s.Signatures = nil
+		s.Signatures, s.Merged = nil, f.On == fsm.OnMerged
 		c.stats[f.Task] = s
 		c.task(at, t)
 	case fsm.Delivering, fsm.InReview, fsm.Released, fsm.Blocked, fsm.Backoff, fsm.Parked, fsm.Running:
@@ -148,7 +148,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	failure := audit.NewFailure(f.Finding, f.Verdict)
 	failure.ErrorID, failure.Assertion, failure.DecidedAt = end.errorID, end.assertion, wire.At(at)
 	c.Out.Classified(at, c.RunID, f.Stage, audit.Classified{
-		Caller: fsm.Caller(f.Stage), Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
+		Caller: f.Failed(), Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
 	})
 	// that work is good, only its merge is tested
 	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate {
@@ -211,7 +211,21 @@ func (c *Recorder) standing(at time.Time, t *fsm.Task) audit.Stats {
 		s.DependsOn = append(s.DependsOn, string(k))
 	}
 	s.Tokens, s.CostUSD, s.CostBudgetUSD = t.Tally.Tokens, t.Tally.CostUSD, c.guards.CostBudgetUSD
+	s.Spent = audit.Spent{PaidCalls: t.Spent.PaidCalls, Tokens: t.Spent.Tokens, CostUSD: t.Spent.CostUSD}
 	return s
+}
+
+// spent records the usage of an attempt that has ended.
+func (c *Recorder) spent(f fsm.UsageCounted) {
+	u, t := projection.Spent(f), c.state.Task(f.Task)
+	if u == (recovery.Usage{}) || t == nil {
+		return
+	}
+	c.attempt(t, t.Attempt, func(m *audit.Meta) {
+		m.Usage = &wire.Usage{
+			Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits),
+		}
+	})
 }
 
 // attempt changes the audit of a task's attempt.

@@ -8,12 +8,12 @@ import (
 
 // Explanations of continue_on_error, for its start and its effect.
 const (
-	ContinuesText = "errors are continued after (recovery.continue_on_error): no failure ends the run, also none " +
+	ContinuesText = "recovery.continue_on_error is set: no failure ends the run, not even a failure " +
 		"that the policy calls fatal, such as a rejected credential; " +
-		"every task that fails is still a question to a person, ERROR_REPORT.md is written at the end in any case, " +
+		"Retake still asks a person about every failed task, ERROR_REPORT.md is written at the end in any case, " +
 		"and the exit code is 1 if a task failed"
-	ContinuedText = "a failure that the policy calls fatal is continued after (recovery.continue_on_error): what " +
-		"follows may fail for the same cause"
+	ContinuedText = "the run continues after a fatal failure (recovery.continue_on_error): later work " +
+		"may fail for the same cause"
 )
 
 // Log writes one line for each fact that an operator would look for.
@@ -27,7 +27,7 @@ func Log(log *zap.Logger, f fsm.Fact) {
 		log.Info("phase", zap.String("from", string(f.From)), zap.String("to", string(f.To)),
 			zap.String("reason", f.Why))
 	case fsm.SettingsChanged:
-		log.Info("decided by another configuration from now on", zap.String("by", f.By),
+		log.Info("configuration changed", zap.String("by", f.By),
 			zap.Strings("changed", f.Keys), zap.String("digest", f.Digest))
 	case fsm.VerdictMade:
 		log.Info("verdict", zap.String("issue", string(f.Task)), zap.Int("attempt", f.Attempt),
@@ -41,7 +41,7 @@ func Log(log *zap.Logger, f fsm.Fact) {
 				zap.String("reason", string(f.Finding.Reason)), zap.String("cause", f.Finding.Cause))
 		}
 	case fsm.CommandTaken:
-		log.Info("command", zap.String("issue", string(f.Task)), zap.String("command", string(f.Command)),
+		log.Info("command", zap.String("issue", string(f.Task)), zap.String("command", f.Typed()),
 			zap.String("by", f.By), zap.String("refused", f.Refused))
 	case fsm.ReportAccepted:
 		log.Info("report", zap.String("issue", string(f.Task)), zap.String("worker", f.Worker),

@@ -27,7 +27,7 @@ func (c *Recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 var judgedEffects = []fsm.EffectKind{fsm.DoStart, fsm.DoStop, fsm.DoDeliver}
 
 // tryAgainWhy is the explanation for a retried effect.
-const tryAgainWhy = "the director tries it again by itself"
+const tryAgainWhy = "the director retries it"
 
 // ownFailure records telemetry about a failure of the director itself in a task's effect.
 func (c *Recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason, cause string, v recovery.Verdict) {

@@ -167,6 +167,7 @@ func (c *Recorder) record(r fsm.Record) {
 			if f.Ended || f.PaidCalls != nil {
 				c.task(r.At, c.state.Task(f.Task))
 			}
+			c.spent(f)
 		case fsm.TallyReset:
 			c.task(r.At, c.state.Task(f.Task))
 		case fsm.TaskQueued:

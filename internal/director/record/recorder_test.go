@@ -95,7 +95,7 @@ func TestAnAttemptKeepsItsCourse(t *testing.T) {
 		}
 	}
 	if _, kept := c.courses.Load(fsm.AttemptID("k3v9qx2m", 1)); kept {
-		t.Error("the course of an ended attempt is kept")
+		t.Error("the course of an ended attempt remains")
 	}
 }
 
@@ -115,6 +115,6 @@ func TestAnEndThatIsReadAgainErasesNothing(t *testing.T) {
 	}
 	two := 2
 	if addEnd(&m, audit.Meta{Stage: "VALIDATE", ExitCode: &two}); m.Stage != "VALIDATE" || *m.ExitCode != 2 {
-		t.Errorf("%+v; want what is known now", m)
+		t.Errorf("%+v; want the latest values", m)
 	}
 }

@@ -3,6 +3,7 @@ package reload
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"time"
 
 	"retake/internal/bus/wire"
@@ -37,8 +38,12 @@ func (r *Reader) State() *wire.SnapshotConfig {
 	if last == nil {
 		return nil
 	}
+	file := r.File
+	if abs, err := filepath.Abs(file); file != "" && err == nil {
+		file = abs
+	}
 	return &wire.SnapshotConfig{
-		ReadAt: wire.At(last.At), By: last.By, Digest: last.Digest, Since: wire.At(last.Since),
+		File: file, ReadAt: wire.At(last.At), By: last.By, Digest: last.Digest, Since: wire.At(last.Since),
 		Restart: last.Restart, Problems: last.Problems,
 	}
 }
@@ -49,7 +54,7 @@ func (r *Reader) Problem() string {
 	if last == nil || len(last.Problems) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the configuration that was read at %s is refused (%s), and that of %s goes on: director "+
+	return fmt.Sprintf("the configuration read at %s is refused (%s), so the one read at %s stays in force: director "+
 		"status shows each problem",
 		last.At.Format(time.RFC3339), countOf(len(last.Problems), "problem"), last.Since.Format(time.RFC3339))
 }

@@ -92,7 +92,7 @@ func (r *Reader) next(next config.Config,
 		return nil, config.Change{}, problems.Err()
 	}
 	if most := r.LongestWatchdog; mixed.Timeouts.WorkerWatchdog > most {
-		return nil, config.Change{}, fmt.Errorf("reload: timeouts.worker_watchdog_seconds: workers' keys are made "+
+		return nil, config.Change{}, fmt.Errorf("reload: timeouts.worker_watchdog_seconds: workers' keys are valid "+
 			"for %s at most, until a restart: want at most %.0f, or restart the director",
 			most, most.Seconds())
 	}
@@ -137,15 +137,15 @@ func (r *Reader) sayReading(read operator.Reading) {
 	log := r.Log.With(zap.String("by", read.By), zap.String("digest", read.Digest))
 	switch {
 	case len(read.Problems) > 0:
-		log.Error("the configuration is refused; what was read before goes on", zap.Strings("problems", read.Problems),
-			zap.Time("since", read.Since))
+		log.Error("the configuration is refused; the previous one stays in force",
+			zap.Strings("problems", read.Problems), zap.Time("since", read.Since))
 	case len(read.Changed)+len(read.Restart) == 0 && read.By == atStart:
 	case len(read.Changed)+len(read.Restart) == 0:
-		log.Info("the configuration was read again; nothing in it has changed")
+		log.Info("the configuration was read again, without changes")
 	default:
 		log.Info("the configuration was read again", zap.Strings("changed", read.Changed))
 		if len(read.Restart) > 0 {
-			log.Warn("keys have other values in the configuration's file, which wait for a restart",
+			log.Warn("some changed keys take effect only after a restart",
 				zap.Strings("keys", read.Restart))
 		}
 	}

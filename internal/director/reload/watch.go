@@ -39,7 +39,7 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 		case <-hangups:
 			r.Reread("SIGHUP")
 		case err := <-w.errors():
-			r.Log.Warn("the watch of the configuration's files has failed, and begins anew", zap.Error(err))
+			r.Log.Warn("watching the configuration's files failed, restarting the watch", zap.Error(err))
 			w.close()
 			w = newFileWatch(r.watchedFiles())
 			r.rereadChanged()
@@ -61,8 +61,8 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 func (r *Reader) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:
-		r.Log.Warn("the configuration's files cannot be watched: they are looked at now and then; send SIGHUP, or "+
-			"use `director reload`, to have a change at once",
+		r.Log.Warn("the configuration's files cannot be watched, only polled: send SIGHUP, or "+
+			"use `director reload`, to apply a change at once",
 			zap.Duration("every", r.Every), zap.Error(now))
 	case now == nil && before != nil:
 		r.Log.Info("the configuration's files are watched again")

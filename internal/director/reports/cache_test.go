@@ -53,11 +53,11 @@ func TestReportsAreReadOnce(t *testing.T) {
 		t.Errorf("%+v, a person's %v, %v; %d read", failure, persons, err, stream.read)
 	}
 	if _, persons, err := c.Failure(t.Context(), "k-1", &fsm.ReportRef{Seq: 3}); err != nil || persons {
-		t.Errorf("the worker's own: a person's %v, %v", persons, err)
+		t.Errorf("the worker's report: from a person %v, %v", persons, err)
 	}
 	c.Drop("k-1")
 	if c.bytes != 0 {
-		t.Errorf("%d bytes are left", c.bytes)
+		t.Errorf("%d bytes remain", c.bytes)
 	}
 	restarted := newCache(stream)
 	restarted.add(late) // the first ones were consumed before

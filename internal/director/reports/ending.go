@@ -11,10 +11,13 @@ import (
 
 	"retake/internal/bus"
 	"retake/internal/bus/wire"
+	"retake/internal/config"
 	"retake/internal/container"
 	"retake/internal/director/failure"
+	"retake/internal/director/internal/witness"
 	"retake/internal/fsm"
 	"retake/internal/recovery"
+	"retake/internal/recovery/circumstances"
 )
 
 // Ending collects the reports of attempts that have ended.
@@ -27,7 +30,8 @@ type Ending struct {
 	Spool interface {
 		Spooled(nonce, attempt string, maxBytes int64) (reports [][]byte, err error)
 	}
-	Log *zap.Logger
+	Config func() config.Config
+	Log    *zap.Logger
 }
 
 // Reports returns all reports of an ended attempt. If none of them ends the attempt, it takes the reports that the
@@ -43,7 +47,7 @@ func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([
 	if stored, err = d.Cache.Of(ctx, e.Worker); err != nil || hasEnd(stored) {
 		return stored, err
 	}
-	if err := d.Bus.Put(ctx, e.Worker, exitReport(e, x)); err != nil {
+	if err := d.Bus.Put(ctx, e.Worker, exitReport(e, x, witness.Exit(d.Config(), x.OOM, isWatchdog(e)))); err != nil {
 		return nil, failure.OnBus(err)
 	}
 	return d.Cache.Of(ctx, e.Worker)
@@ -56,16 +60,16 @@ func (d *Ending) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	// the worker may have started with another agent_bus.max_message_bytes
 	found, err := d.Spool.Spooled(e.Nonce, e.Worker, wire.LongestMessage)
 	if err != nil {
-		log.Warn("a spooled report does not count", zap.Error(err))
+		log.Warn("ignored a spooled report", zap.Error(err))
 	}
 	for _, data := range found {
 		err := d.Bus.TakeSpooled(ctx, e.Worker, data)
 		_, forged := errors.AsType[*wire.Malformed](err)
 		switch {
 		case err == nil:
-			log.Info("took a report from the spool: its worker could not send it")
+			log.Info("read a report from the spool: its worker could not send it")
 		case forged:
-			log.Warn("a spooled report does not count", zap.Error(err))
+			log.Warn("ignored a spooled report", zap.Error(err))
 		default:
 			return failure.OnBus(err)
 		}
@@ -82,8 +86,11 @@ func hasEnd(reports []bus.Report) bool {
 	return slices.ContainsFunc(reports, func(r bus.Report) bool { return Translate(r).Final })
 }
 
+// isWatchdog reports whether the director ended the attempt because it took too long.
+func isWatchdog(e fsm.Effect) bool { return e.Stop != nil && e.Stop.Reason == fsm.StopWatchdog }
+
 // exitReport returns the final report for a worker that wrote none.
-func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
+func exitReport(e fsm.Effect, x container.Exit, happened circumstances.Record) wire.WorkerError {
 	kind := "docker_exit_nonzero"
 	if x.OOM {
 		kind = string(recovery.OOMKilled)
@@ -93,7 +100,7 @@ func exitReport(e fsm.Effect, x container.Exit) wire.WorkerError {
 		Stage: wire.StageStart, Attempt: e.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true,
 		Signal:         x.Signal,
 		Message:        "the container ended without a report of its worker",
-		LastStdoutTail: string(x.Stdout), LastStderrTail: string(x.Stderr),
+		LastStdoutTail: string(x.Stdout), LastStderrTail: string(x.Stderr), Circumstances: &happened,
 	}
 	if x.Known {
 		r.ExitCode = &x.ExitCode

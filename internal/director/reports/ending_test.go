@@ -9,6 +9,7 @@ import (
 	"retake/internal/bus/wire"
 	"retake/internal/container"
 	"retake/internal/fsm"
+	"retake/internal/recovery/circumstances/recorded"
 )
 
 func TestSecondsFromTheWireAreBounded(t *testing.T) {
@@ -24,16 +25,17 @@ func TestSecondsFromTheWireAreBounded(t *testing.T) {
 func TestExitReportIsMarkedAndOrdinary(t *testing.T) {
 	code := 137
 	e := fsm.Effect{Worker: "k3v9qx2m-1", Task: "acme/widgets#21", Attempt: 1}
-	w := exitReport(e, container.Exit{Known: true, ExitCode: code, Signal: "SIGKILL"})
+	w := exitReport(e, container.Exit{Known: true, ExitCode: code, Signal: "SIGKILL"},
+		recorded.Circumstances(t, "exit"))
 	if r := Translate(bus.Report{Worker: "k3v9qx2m-1", Body: &w}); r.Exit {
-		t.Error("anybody's report of that name counts as the director's")
+		t.Error("another sender's report of that name counts as the director's")
 	}
 	r := Translate(bus.Report{Worker: "k3v9qx2m-1", Signed: true, Own: true, Body: &w})
 	if !r.Exit || !r.Final || r.OK || *r.Evidence.ExitCode != code {
 		t.Errorf("got %+v; want a final report of an exit with its code", r)
 	}
 	data, err := wire.Encode(wire.Sender{Role: wire.RoleDirector, ID: "x"}, 1, time.Now(),
-		exitReport(e, container.Exit{}))
+		exitReport(e, container.Exit{}, recorded.Circumstances(t, "exit")))
 	if err == nil {
 		_, err = wire.Decode(data)
 	}

@@ -2,6 +2,9 @@ package reports
 
 import "reflect"
 
+// redactable is a struct that replaces the strings in its unexported fields itself.
+type redactable interface{ Redact(f func(string) string) }
+
 // mapStrings replaces every string s in a struct by f(s): in exported fields, behind pointers, in elements of
 // slices, and in keys and values of maps. It skips interfaces, arrays and byte slices. It copies what pointers,
 // slices and maps refer to, because others may share it. No other goroutine may change the struct.
@@ -14,6 +17,10 @@ func mapValue(v reflect.Value, f func(string) string) {
 			v.SetString(f(s))
 		}
 	case reflect.Struct:
+		if r, ok := v.Addr().Interface().(redactable); ok {
+			r.Redact(f)
+			return
+		}
 		for i := range v.NumField() {
 			if field := v.Field(i); field.CanSet() {
 				mapValue(field, f)

@@ -59,7 +59,7 @@ func TestRedactedAsInItsJSON(t *testing.T) {
 		}
 		var unchanged wire.WorkerError
 		if err := json.Unmarshal(data, &unchanged); err != nil || !reflect.DeepEqual(before, unchanged) {
-			t.Errorf("what it was made of has changed: %+v, %v", before, err)
+			t.Errorf("the original has changed: %+v, %v", before, err)
 		}
 	})
 }

@@ -19,6 +19,10 @@ func Translate(r bus.Report) fsm.Report {
 		out.Ref.ID, out.Final, out.Stage, out.Usage = b.ErrorID, b.IsFinal(), b.Stage, Usage(b.Usage)
 		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
+		out.Issue, out.N, out.Persons = b.IssueNumber, b.Attempt, !r.Own && !r.Signed
+		// our worker signs its reports, and derives the flags
+		said := &out.Evidence.Assertion
+		said.Explicit = !r.Own && (!r.Signed || said.Differs())
 		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {
 			out.Evidence.Known, out.Evidence.KnownCause = recovery.PolicyViolation, b.Message
 		}

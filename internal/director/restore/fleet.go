@@ -64,7 +64,7 @@ func (f *FleetFile) Read() *FleetState {
 func (f *FleetFile) Check() error {
 	if was := f.Read(); was != nil && was.Fleet != f.Fleet && len(was.Unfinished) > 0 {
 		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): "+
-			"set it back until they are, or give fleet %q a director.data_dir of its own",
+			"set it back until they are, or give fleet %q a separate director.data_dir",
 			f.Fleet, was.Fleet, f.Dir, strings.Join(was.Unfinished, ", "), f.Fleet)
 	}
 	return nil

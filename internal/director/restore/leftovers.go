@@ -59,7 +59,7 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 	}
 	kept, err := l.kept(tasks, fresh)
 	if err != nil {
-		return fmt.Errorf("director: which checkouts are kept: %w", err)
+		return fmt.Errorf("director: list the kept checkouts: %w", err)
 	}
 	if len(kept) > 0 {
 		l.Log.Warn("found checkouts from before the journal began: if the journal was lost, stop this "+

@@ -38,7 +38,7 @@ func (r *Restorer) Rebuild(ctx context.Context) (tasks []Rebuilt, aside string, 
 		return nil, "", err
 	}
 	if why == "" {
-		known, why = h.Machine, "the operator said so"
+		known, why = h.Machine, "the operator requested it"
 	}
 	return r.rebuild(ctx, known, why)
 }
@@ -59,8 +59,8 @@ func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	}
 	half := h.rebuild.Unfinished()
 	if n != nil && !half && !damaged && n.over(h, r.Bus().Journal().ID()) {
-		r.Log.Info("a note of a rebuild is removed: that has ended, or the journal that was to be set aside is not "+
-			"there any more", zap.String("reason", n.Why))
+		r.Log.Info("removed the note of a rebuild: the rebuild has ended, or the journal to set aside no "+
+			"longer exists", zap.String("reason", n.Why))
 		err, n = ForgetRebuild(ctx, r.Config, r.Bus()), nil
 	}
 	switch {
@@ -90,7 +90,7 @@ func (r *Restorer) knownBy(n *note, h *State) *fsm.Machine {
 
 // rebuild replaces the journal. All steps that can fail for external reasons come before the first change.
 func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) ([]Rebuilt, string, error) {
-	r.Log.Warn("the journal is rebuilt from GitHub, containers, reports and checkouts", zap.String("reason", why))
+	r.Log.Warn("rebuilding the journal from GitHub, containers, reports and checkouts", zap.String("reason", why))
 	for _, c := range known.Cooldowns() {
 		r.GitHub.API.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
@@ -100,10 +100,10 @@ func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) 
 	RecogniseLabels(r.GitHub, known)
 	found, cursors, err := r.find(ctx, known)
 	if err != nil {
-		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
+		return nil, "", fmt.Errorf("director: rebuild made no changes: %w", err)
 	}
 	if !r.Leads() {
-		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", loop.ErrLeaseLost)
+		return nil, "", fmt.Errorf("director: rebuild made no changes: %w", loop.ErrLeaseLost)
 	}
 	aside := filepath.Join(r.Config.Director.DataDir, "journal.set-aside-"+
 		time.Now().UTC().Format("20060102-150405.000Z")+".jsonl.zst")
@@ -112,12 +112,12 @@ func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) 
 		err = r.writeNote(ctx, n)
 	}
 	if err != nil {
-		return nil, "", fmt.Errorf("director: rebuild: nothing was changed: %w", err)
+		return nil, "", fmt.Errorf("director: rebuild made no changes: %w", err)
 	}
 	if err := r.Bus().Journal().Replace(ctx, aside); err != nil {
 		return nil, "", fmt.Errorf("director: rebuild: %w", err)
 	}
-	r.Log.Info("the old journal is set aside", zap.String("file", aside))
+	r.Log.Info("set the old journal aside", zap.String("file", aside))
 	facts, err := r.writeRebuilt(ctx, fsm.Rebuild(n.ID, known, found, cursors, why), known.Now())
 	if err != nil {
 		return nil, "", fmt.Errorf("director: rebuild: %w", err)
@@ -134,7 +134,7 @@ func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) 
 			zap.String("from", t.Was),
 			zap.String("to", t.Is), zap.String("reason", t.Found), zap.Bool("asks", t.Asks))
 	}
-	r.Log.Warn("the journal is rebuilt", zap.Int("tasks", len(tasks)), zap.String("set_aside", aside))
+	r.Log.Warn("rebuilt the journal", zap.Int("tasks", len(tasks)), zap.String("set_aside", aside))
 	return tasks, aside, nil
 }
 

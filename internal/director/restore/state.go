@@ -120,7 +120,7 @@ func (r *Restorer) read(ctx context.Context) (*State, error) {
 // damaged returns the error for a damaged journal, with advice. So far the director has changed nothing. It must not
 // start from the remaining records, because a missing record may have started work.
 func damaged(err error) error {
-	return fmt.Errorf("director: %w: nothing was changed. Look with `director journal verify`; then bring back an "+
-		"export with `director journal import FILE`, or what GitHub, the containers and the reports still know with "+
+	return fmt.Errorf("director: %w (no changes made): examine it with `director journal verify`, then restore an "+
+		"export with `director journal import FILE`, or rebuild from GitHub, containers and reports with "+
 		"`director journal rebuild`", err)
 }

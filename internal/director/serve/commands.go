@@ -87,7 +87,8 @@ func (s *Commands) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	}
 	for _, name := range l.Resources {
 		if !slices.ContainsFunc(closed, func(c fsm.Cooldown) bool { return c.Resource == name }) {
-			l.Lifted, l.Problem = []wire.SnapshotCooldown{}, name+" is not closed; director cooldown list shows what is"
+			l.Lifted = []wire.SnapshotCooldown{}
+			l.Problem = name + " is not closed; director cooldown list shows the closed ones"
 			operator.Respond(w, http.StatusNotFound, l)
 			return
 		}

@@ -10,6 +10,16 @@ import (
 	"retake/internal/github"
 )
 
+// Refused returns the problem that GitHub refuses the account as a whole, or "".
+func Refused(g *github.Client) string {
+	since, why := g.API.Gate.Refused()
+	if since.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf("GitHub has refused every request of this account since %s: %s",
+		since.UTC().Format(time.RFC3339), why)
+}
+
 // Degraded describes all unusable parts, or returns "". config is a problem of the configuration.
 func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 	var all []string
@@ -26,8 +36,8 @@ func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 			since.UTC().Format(time.RFC3339), why))
 	}
 	if until, why := g.API.Gate.Closed(); !until.IsZero() {
-		all = slices.Insert(all, 0, fmt.Sprintf("GitHub is left alone until %s: %s", until.UTC().Format(time.RFC3339),
-			why))
+		all = slices.Insert(all, 0, fmt.Sprintf("Retake stays off GitHub until %s: %s",
+			until.UTC().Format(time.RFC3339), why))
 	}
 	return strings.Join(all, "; ")
 }

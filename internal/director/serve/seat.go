@@ -15,16 +15,16 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/output"
 	"retake/internal/page"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // Seat shows a session to the page.
 type Seat struct {
-	Status   *Status
-	Stories  *Stories
-	Commands *TaskCommands
-	Outputs  *output.Store
-	Setup    func() *inforce.Setup
+	Status    *Status
+	Timelines *Timelines
+	Commands  *TaskCommands
+	Outputs   *output.Store
+	Setup     func() *inforce.Setup
 }
 
 var _ page.Source = (*Seat)(nil)
@@ -35,36 +35,36 @@ func (s *Seat) Fleet(ctx context.Context) wire.Snapshot {
 }
 
 // Board returns at most so many tasks, and the number of tasks in each column.
-func (s *Seat) Board(ctx context.Context, most int) (rows []story.Story, count map[string]int, err error) {
-	err = s.Stories.View(ctx, func(b *story.Book, now time.Time) {
+func (s *Seat) Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error) {
+	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
 		rows, count = b.Board(now, most)
 		for i := range rows {
-			s.Stories.addFate(b.Machine(), &rows[i])
+			s.Timelines.addFate(b.Machine(), &rows[i])
 		}
 	})
 	return rows, count, err
 }
 
-// Story returns a history from the book. It does not read older stories from the journal, because the page asks often.
+// Task returns a history from the book. It does not read older tasks from the journal, because the page asks often.
 // The command does.
-func (s *Seat) Story(ctx context.Context, k fsm.IssueKey, _ time.Time) (told story.Story, ok bool, err error) {
-	err = s.Stories.View(ctx, func(b *story.Book, now time.Time) {
-		if told, ok = b.Story(k, now); ok {
-			s.Stories.addFate(b.Machine(), &told)
+func (s *Seat) Task(ctx context.Context, k fsm.IssueKey, _ time.Time) (told timeline.Task, ok bool, err error) {
+	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
+		if told, ok = b.Task(k, now); ok {
+			s.Timelines.addFate(b.Machine(), &told)
 		}
 	})
 	return told, ok, err
 }
 
 // Numbers returns the counts since a time.
-func (s *Seat) Numbers(ctx context.Context, since time.Time) (n story.Numbers, err error) {
-	err = s.Stories.View(ctx, func(b *story.Book, _ time.Time) { n = b.Numbers(since) })
+func (s *Seat) Numbers(ctx context.Context, since time.Time) (n timeline.Numbers, err error) {
+	err = s.Timelines.View(ctx, func(b *timeline.Book, _ time.Time) { n = b.Numbers(since) })
 	return n, err
 }
 
 // Next blocks until an event after the given place.
-func (s *Seat) Next(ctx context.Context, after story.Place) (story.Place, error) {
-	return s.Stories.Views.Next(ctx, after)
+func (s *Seat) Next(ctx context.Context, after timeline.Place) (timeline.Place, error) {
+	return s.Timelines.Views.Next(ctx, after)
 }
 
 // Output returns lines of an issue's output.

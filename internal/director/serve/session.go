@@ -11,11 +11,12 @@ import (
 // Session joins the handlers that answer for a session on the operator's socket.
 type Session struct {
 	Status       *Status
-	Stories      *Stories
+	Timelines    *Timelines
 	Commands     *Commands
 	TaskCommands *TaskCommands
 	Bus          *bus.Bus
 	Outputs      *output.Store
+	Whole        *WholeJournal
 	Reload       http.HandlerFunc
 }
 
@@ -24,13 +25,16 @@ func (s Session) Mux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET " + operator.HealthPath:                   s.Status.serveHealth,
+		"GET " + operator.ReadyPath:                    s.Status.live,
 		"GET " + operator.LivePath:                     s.Status.live,
 		"GET /snapshot":                                s.Status.serveSnapshot,
-		"GET /tasks":                                   s.Stories.listTasks,
-		"GET /tasks/{owner}/{repo}/{number}/story":     s.Stories.tellStory,
-		"GET /events":                                  s.Stories.listEvents,
+		"GET /tasks":                                   s.Timelines.listTasks,
+		"GET /tasks/{owner}/{repo}/{number}/story":     s.Timelines.tellTask,
+		"GET /events":                                  s.Timelines.listEvents,
 		"GET /journal":                                 Journal(s.Bus.Journal()),
 		"GET /journal/reports/{seq}":                   Report(s.Bus),
+		"GET " + operator.VerificationPath:             s.Whole.verify,
+		"GET " + operator.ExportPath:                   s.Whole.export,
 		"GET /tasks/{owner}/{repo}/{number}/output":    Output(s.Outputs),
 		"POST /{command}":                              s.Commands.operate,
 		"POST /reload":                                 s.Reload,

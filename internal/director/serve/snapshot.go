@@ -13,7 +13,7 @@ import (
 type seenNow struct {
 	last     uint64 // the journal's last sequence
 	at       time.Time
-	slow     string // why the journal is slow, or empty
+	problem  string // of the machine or its journal, or empty
 	activity map[fsm.IssueKey]seenWorker
 }
 
@@ -25,7 +25,10 @@ type seenWorker struct {
 // ownersView runs on the owner's goroutine. It visits only tasks with a worker.
 func (s *Status) ownersView(d *fsm.Driver) seenNow {
 	m := d.Machine()
-	now := seenNow{last: d.Last(), at: m.Now(), slow: s.slowJournal(), activity: map[fsm.IssueKey]seenWorker{}}
+	now := seenNow{
+		last: d.Last(), at: m.Now(), problem: s.ownersProblem(m),
+		activity: map[fsm.IssueKey]seenWorker{},
+	}
 	for t := range m.Live() {
 		a, at := t.Activity()
 		now.activity[t.Key] = seenWorker{a, at}
@@ -112,7 +115,7 @@ func viewTask(m *fsm.Machine, t *fsm.Task, now time.Time) wire.SnapshotTask {
 		v.Reason = new(string(t.History[n-1].Reason))
 	}
 	waits := m.WaitsAt(t, now)
-	if v.WaitsFor = waits.For; waits.Until.After(now) {
+	if v.WaitsFor = waits.Words(); waits.Until.After(now) {
 		v.NextDeadline = new(wire.At(waits.Until))
 	}
 	return v

@@ -30,6 +30,7 @@ type Socket struct {
 // NewSocket starts serving a socket. The metrics are available at once.
 func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *Socket {
 	o := &Socket{ended: make(chan struct{})}
+	since := wire.At(time.Now())
 	o.Say(errors.New("the director begins"))
 	o.server = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn,
@@ -43,8 +44,9 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 				return
 			}
 			if r.URL.Path == "/snapshot" {
-				operator.Respond(w, http.StatusServiceUnavailable,
-					wire.Snapshot{Director: wire.SnapshotDirector{RunID: runID, Phase: "UNRESPONSIVE"}})
+				operator.Respond(w, http.StatusServiceUnavailable, wire.Snapshot{Director: wire.SnapshotDirector{
+					RunID: runID, Phase: operator.PhaseStarting, Since: since, Problem: *o.problem.Load(),
+				}})
 				return
 			}
 			status := http.StatusServiceUnavailable

@@ -28,7 +28,8 @@ func TestSocketSaysWhyNoSessionRuns(t *testing.T) {
 		h.RunID != "run_1" {
 		t.Errorf("health %+v, %v", h, err)
 	}
-	if got, err := operator.AskSnapshot(t.Context(), dir); err != nil || got.Director.Phase != "UNRESPONSIVE" {
+	if got, err := operator.AskSnapshot(t.Context(), dir); err != nil || got.Director.Phase != operator.PhaseStarting ||
+		got.Director.Since.IsZero() || got.Director.Problem != "the bus is unreachable" {
 		t.Errorf("snapshot %+v, %v", got.Director, err)
 	}
 	if got := probed(s, operator.LivePath); got != "200 yes\n" {

@@ -30,7 +30,7 @@ func (b *Standby) Mux() *http.ServeMux {
 	mux.HandleFunc("GET "+operator.LivePath, func(w http.ResponseWriter, _ *http.Request) {
 		operator.Respond(w, http.StatusOK, operator.Health{RunID: b.RunID, Phase: operator.PhaseStandby})
 	})
-	mux.HandleFunc("GET "+operator.HealthPath, func(w http.ResponseWriter, _ *http.Request) {
+	health := func(w http.ResponseWriter, _ *http.Request) {
 		h := operator.Health{
 			RunID: b.RunID, Phase: operator.PhaseStandby, Tasks: b.Tasks(), Problem: b.problem(),
 			Leader: leadership(b.Leader()),
@@ -40,7 +40,9 @@ func (b *Standby) Mux() *http.ServeMux {
 			status = http.StatusServiceUnavailable
 		}
 		operator.Respond(w, status, h)
-	})
+	}
+	mux.HandleFunc("GET "+operator.HealthPath, health)
+	mux.HandleFunc("GET "+operator.ReadyPath, health) // a standby that cannot lead is not ready
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, _ *http.Request) {
 		var s wire.Snapshot
 		s.Director = wire.SnapshotDirector{

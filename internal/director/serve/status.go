@@ -14,7 +14,7 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/director/view"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // Status answers how a session and its tasks are. Its methods are safe for concurrent use, and a request may outlast
@@ -31,6 +31,7 @@ type Status struct {
 	Leader   func() *bus.Leader                   // this process as leader; nil with an embedded bus
 	Config   func() *wire.SnapshotConfig
 	Degraded func() string            // lists unusable parts, or returns ""
+	Refused  func() string            // why GitHub refuses the account as a whole, or ""
 	Meters   func(map[string]float64) // adds counters of other parts
 }
 
@@ -43,7 +44,7 @@ func (s *Status) Health(ctx context.Context) operator.Health {
 	defer cancel()
 	h, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) operator.Health {
 		h := operator.Health{Phase: string(d.Machine().Phase()), Tasks: len(d.Machine().Tasks())}
-		h.Problem = s.slowJournal()
+		h.Problem = s.ownersProblem(d.Machine())
 		return h
 	})
 	h.RunID, h.Leader = s.RunID, leadership(s.Leader())
@@ -58,13 +59,32 @@ func (s *Status) Health(ctx context.Context) operator.Health {
 const busAway = "the agent bus does not answer, so the director waits for it: look at its server " +
 	"(agent_bus.url), or at the director's log"
 
+// aborted describes a run that the policy aborted, or returns "".
+func aborted(m *fsm.Machine) string {
+	why := m.Aborted()
+	if why == "" {
+		return ""
+	}
+	return "the policy aborted the run, so no attempt begins: " + why + ": fix the cause, then: director resume"
+}
+
+// ownersProblem describes the first problem that the machine or its journal has, or returns "". It runs on the owner's
+// goroutine.
+func (s *Status) ownersProblem(m *fsm.Machine) string {
+	problem := cmp.Or(s.slowJournal(), aborted(m))
+	if missing := m.MissingPrograms(); missing != "" && problem == "" {
+		problem = "a program of the stages is missing, so no attempt begins: " + missing + ". " + fsm.SupplyPrograms
+	}
+	return problem
+}
+
 // slowJournal describes an append that takes too long, or returns "". It runs on the owner's goroutine.
 func (s *Status) slowJournal() string {
 	began := s.Owner.AppendingSince()
 	if began.IsZero() || time.Since(began) < slowAppend {
 		return ""
 	}
-	return fmt.Sprintf("the journal has not taken a decision for %s: look at the disk of its server",
+	return fmt.Sprintf("the journal has not accepted a decision for %s: check the disk of its server",
 		time.Since(began).Round(time.Second))
 }
 
@@ -74,11 +94,11 @@ func (s *Status) unwell(err error, journal string) string {
 	switch {
 	case err != nil:
 		return "the director has been busy with one thing for too long to answer (" + err.Error() +
-			"): look at its log; if it stays like that, restart it"
+			"): read its log; if that persists, restart it"
 	case !s.Bus.Connected():
 		return busAway
 	}
-	return cmp.Or(s.Disk.Now().Problem(), journal)
+	return cmp.Or(s.Disk.Now().Problem(), journal, s.Refused())
 }
 
 // Snapshot returns the state for the bus and the operator.
@@ -95,16 +115,19 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 	if err == nil {
 		soon, cancel := context.WithTimeout(ctx, time.Second)
 		err = s.Views.Read(soon, seen.last,
-			func(b *story.Book) { out = s.pictured(b.Machine(), tasks(b.Machine()), seen) })
+			func(b *timeline.Book) {
+				out = s.pictured(b.Machine(), tasks(b.Machine()), seen)
+				out.Director.PhaseSince = s.phaseSince(b)
+			})
 		cancel()
 		if err != nil { // a long journal is still being read, so use the owner's state
 			out, err = loop.Look(ctx, s.Owner,
 				func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
 		}
 	}
-	out.Director.Problem = seen.slow
+	out.Director.Problem = seen.problem
 	if err != nil { // the lists are empty in that case
-		out.Director.Phase = "UNRESPONSIVE"
+		out.Director.Phase = operator.PhaseUnresponsive
 	}
 	out.Director.RunID, out.Director.Leader, out.Director.Since = s.RunID, true, wire.At(s.Since)
 	out.Director.Only = s.Only
@@ -117,6 +140,19 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 	}
 	s.Meters(out.Meters)
 	return out
+}
+
+// phaseSince returns when the phase began. A pause and a drain survive a restart. Other phases begin again with the
+// director.
+func (s *Status) phaseSince(b *timeline.Book) *wire.Time {
+	at, phase := b.PhaseSince(), b.Machine().Phase()
+	switch {
+	case phase != fsm.PhasePaused && phase != fsm.PhaseDraining && at.Before(s.Since):
+		at = s.Since
+	case at.IsZero():
+		return nil
+	}
+	return new(wire.At(at))
 }
 
 // live answers whether the owner responds. The bus, the disk and GitHub may be away.

@@ -21,10 +21,10 @@ func TestNoTelemetryUnlessConfigured(t *testing.T) {
 	log := zap.NewNop()
 	off, err := Open(config.Default(), "run", log)
 	if off != nil || err != nil {
-		t.Fatalf("%v, %v: nothing is configured", off, err)
+		t.Fatalf("%v, %v without a configuration", off, err)
 	}
 	if off.Parent("k3v9qx2m-1") != "" || off.Log(log) != log || off.Close(t.Context()) != nil {
-		t.Error("what is off does something")
+		t.Error("a disabled exporter does something")
 	}
 }
 
@@ -58,7 +58,7 @@ func TestTelemetryHeaders(t *testing.T) {
 	}
 	spans := collector.Spans()
 	if len(spans) != want || want < 60 || want > 140 {
-		t.Errorf("%d spans of 200, of which %d were sampled, want about half", len(spans), want)
+		t.Errorf("%d spans of 200, %d of them sampled, want about half", len(spans), want)
 	}
 	if x := spans[0]; x.Attributes["k"] != "is ***" || x.Failed != "no ***" || !x.Start.Equal(at) {
 		t.Errorf("%+v", x)

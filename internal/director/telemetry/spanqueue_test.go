@@ -84,11 +84,11 @@ func TestSpansWaitForTheCollector(t *testing.T) {
 			t.Errorf("%d spans came, from %s to %s", len(taken), taken[0], taken[len(taken)-1])
 		}
 		if logs.FilterMessageSnippet("cannot be exported").Len() != 1 {
-			t.Errorf("%v, want one line about a collector that is away", logs.All())
+			t.Errorf("%v, want one line about an unreachable collector", logs.All())
 		}
 		again := logs.FilterMessageSnippet("exported again").All()
 		if len(again) != 1 || again[0].ContextMap()["dropped"] != int64(300) {
-			t.Errorf("%v, want one that counts 300 dropped", again)
+			t.Errorf("%v, want one with a count of 300", again)
 		}
 		must(t, q.Shutdown(t.Context()))
 		put(q, 0, 1) // arrives late, which is fine
@@ -113,7 +113,7 @@ func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 		}
 		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 ||
 			again[0].ContextMap()["dropped"] != int64(100) {
-			t.Errorf("%v, want one that counts 100 dropped", logs.All())
+			t.Errorf("%v, want one with a count of 100", logs.All())
 		}
 		must(t, q.Shutdown(t.Context()))
 	})
@@ -138,7 +138,7 @@ func TestSpansThatAreRefused(t *testing.T) {
 		}
 		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 ||
 			again[0].ContextMap()["dropped"] != int64(3) {
-			t.Errorf("%v, want one that counts 3 dropped", again)
+			t.Errorf("%v, want one with a count of 3", again)
 		}
 		must(t, q.Shutdown(t.Context()))
 	})

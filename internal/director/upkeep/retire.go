@@ -19,7 +19,7 @@ func (u *Upkeep) makeRoom(ctx context.Context, h *restore.State) {
 	if err != nil || !crowded {
 		return // the first append will show the problem
 	}
-	u.Log.Warn("the live journal is more than half full: room is made before anything is appended")
+	u.Log.Warn("live journal more than half full: making room before the next append")
 	if h.Head.Seq > h.Saved {
 		data, err := h.Machine.Snapshot()
 		if err != nil {
@@ -56,11 +56,11 @@ func (u *Upkeep) Verify(ctx context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		u.Unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state needs that, and it cannot be "+
-			"exported; `director journal verify` names all of it")
+		u.Unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state depends on it, but it cannot be "+
+			"exported; `director journal verify` lists all damage")
 		u.Log.Error("the journal is damaged before its snapshot", zap.Error(err))
 	default:
-		u.Log.Info("the journal before its snapshot is as it was written", zap.Uint64("batches", n))
+		u.Log.Info("verified the journal before its snapshot", zap.Uint64("batches", n))
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
 	"retake/internal/projection/feed"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // Model is the read model of a session. Commands, the page and reports all read its book. A goroutine follows the
@@ -37,11 +37,11 @@ type Model struct {
 	decides *fsm.Config    // the next configuration of the machine, or nil if it has not changed
 	more    chan struct{}  // wakes Follow; capacity 1, wakes coalesce
 
-	mu      sync.Mutex    // the owner never takes it
-	book    *story.Book   // nil while the journal's past is being read
-	changed chan struct{} // closed and replaced when the book has grown
-	ended   chan struct{} // closed when Follow returns because the session is over
-	whole   chan struct{} // capacity 1: at most one reader of the whole journal at a time
+	mu      sync.Mutex     // the owner never takes it
+	book    *timeline.Book // nil while the journal's past is being read
+	changed chan struct{}  // closed and replaced when the book has grown
+	ended   chan struct{}  // closed when Follow returns because the session is over
+	whole   chan struct{}  // capacity 1: at most one reader of the whole journal at a time
 }
 
 // queueMost bounds the queue to some minutes of a busy fleet. Batches beyond it are read from the journal.
@@ -109,9 +109,9 @@ func (v *Model) Follow(ctx context.Context) error {
 	defer reading.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var again chan *story.Book // receives a complete book; nil when nothing is missing
+	var again chan *timeline.Book // receives a complete book; nil when nothing is missing
 	readAgain := func(state []byte) {
-		again = make(chan *story.Book, 1)
+		again = make(chan *timeline.Book, 1)
 		into, config := again, v.config
 		reading.Go(func() { v.readAgain(ctx, config, state, into) })
 	}
@@ -122,7 +122,7 @@ func (v *Model) Follow(ctx context.Context) error {
 	case missing == nil:
 		v.state = nil
 	case ctx.Err() == nil:
-		v.log.Warn("what happened before this run cannot be read; explain and events know less", zap.Error(missing))
+		v.log.Warn("cannot read the history before this run; explain and events show less", zap.Error(missing))
 		if !errors.Is(missing, bus.ErrDamaged) { // damage does not heal
 			readAgain(v.state)
 		}
@@ -137,7 +137,7 @@ func (v *Model) Follow(ctx context.Context) error {
 			}
 			next.Configure(v.config)
 			book, again, v.state = next, nil, nil
-			v.log.Info("what happened before this run is read after all")
+			v.log.Info("the history before this run is readable after all")
 		case <-v.more:
 		case <-late:
 		case <-ctx.Done():
@@ -148,8 +148,8 @@ func (v *Model) Follow(ctx context.Context) error {
 
 // load builds the book from the journal before the session. missing is the error that kept part of it out of the
 // book. The book always ends at the machine's state.
-func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book *story.Book, missing, err error) {
-	book = story.NewBook(config, story.DefaultLimits)
+func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book *timeline.Book, missing, err error) {
+	book = timeline.NewBook(config, timeline.DefaultLimits)
 	missing = feed.Journal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > v.begin {
 			return feed.ErrEnough
@@ -162,8 +162,8 @@ func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book
 
 // readAgain retries load until it succeeds, ctx ends, or the journal turns out to be damaged. On success it sends
 // the book to into.
-func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *story.Book) {
-	var book *story.Book
+func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *timeline.Book) {
+	var book *timeline.Book
 	select {
 	case <-time.After(rereadFirst):
 	case <-ctx.Done():
@@ -179,7 +179,7 @@ func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 		book = b
 		return nil
 	}, func(err error, pause time.Duration) {
-		v.log.Debug("what happened before this run still cannot be read", zap.Error(err), zap.Duration("in", pause))
+		v.log.Debug("still cannot read the history before this run", zap.Error(err), zap.Duration("in", pause))
 	})
 	if err == nil {
 		into <- book
@@ -188,7 +188,7 @@ func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 
 // takeQueue adds the queued batches to the book and publishes it. Batches that the queue dropped are read from the
 // journal. If that fails, the book stays behind, and late fires when it is time to retry.
-func (v *Model) takeQueue(ctx context.Context, book *story.Book) (late <-chan time.Time) {
+func (v *Model) takeQueue(ctx context.Context, book *timeline.Book) (late <-chan time.Time) {
 	v.queueMu.Lock()
 	queue, newest, decides := v.queue, v.newest, v.decides
 	v.queue, v.decides = nil, nil
@@ -206,7 +206,7 @@ func (v *Model) takeQueue(ctx context.Context, book *story.Book) (late <-chan ti
 	}
 	v.mu.Unlock()
 	if err := v.catchUp(ctx, book, newest); err != nil && ctx.Err() == nil {
-		v.log.Warn("views are behind the journal, which cannot be read; it is tried again", zap.Error(err),
+		v.log.Warn("cannot read the journal, so views are out of date; retrying", zap.Error(err),
 			zap.Duration("in", rereadFirst))
 		late = time.After(rereadFirst)
 	}
@@ -219,7 +219,7 @@ func (v *Model) takeQueue(ctx context.Context, book *story.Book) (late <-chan ti
 }
 
 // catchUp adds to a book the journal's batches up to sequence to.
-func (v *Model) catchUp(ctx context.Context, book *story.Book, to uint64) error {
+func (v *Model) catchUp(ctx context.Context, book *timeline.Book, to uint64) error {
 	if book.Last().Seq >= to {
 		return nil
 	}
@@ -235,11 +235,11 @@ func (v *Model) catchUp(ctx context.Context, book *story.Book, to uint64) error 
 }
 
 // errViewOver tells the reader to start again with the next session.
-var errViewOver = errors.New("the director reads its journal anew, or another one leads now: ask again")
+var errViewOver = errors.New("director: the journal is being read again, or another director leads: ask again")
 
 // Read calls f with the book once it covers seq. It blocks until then, and returns an error if ctx or the session
 // ends first. f runs under the model's lock.
-func (v *Model) Read(ctx context.Context, seq uint64, f func(*story.Book)) error {
+func (v *Model) Read(ctx context.Context, seq uint64, f func(*timeline.Book)) error {
 	for {
 		v.mu.Lock()
 		if v.book != nil && (v.book.Last().Seq >= seq || seq <= v.begin) {
@@ -261,7 +261,7 @@ func (v *Model) Read(ctx context.Context, seq uint64, f func(*story.Book)) error
 
 // Next blocks until an event after the given place, and returns the newest place. It returns an error if ctx or the
 // session ends first.
-func (v *Model) Next(ctx context.Context, after story.Place) (story.Place, error) {
+func (v *Model) Next(ctx context.Context, after timeline.Place) (timeline.Place, error) {
 	for {
 		v.mu.Lock()
 		changed, last := v.changed, after
@@ -284,22 +284,22 @@ func (v *Model) Next(ctx context.Context, after story.Place) (story.Place, error
 
 // AsOf builds a book of the journal up to a time, or of the whole journal if at is zero. It reads the journal from
 // its beginning. Concurrent calls wait for each other.
-func (v *Model) AsOf(ctx context.Context, at time.Time) (*story.Book, error) {
+func (v *Model) AsOf(ctx context.Context, at time.Time) (*timeline.Book, error) {
 	select {
 	case v.whole <- struct{}{}:
 		defer func() { <-v.whole }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("somebody else has the journal read: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("another request already reads the journal: %w", context.Cause(ctx))
 	}
 	v.mu.Lock()
 	config := v.config
 	v.mu.Unlock()
-	book := story.NewBook(config, story.Limits{})
+	book := timeline.NewBook(config, timeline.Limits{})
 	return book, feed.Journal(ctx, v.journal, Before(book, at))
 }
 
 // Before returns a feed.Take that adds batches to a book up to a time, or all batches if at is zero.
-func Before(book *story.Book, at time.Time) feed.Take {
+func Before(book *timeline.Book, at time.Time) feed.Take {
 	return func(seq uint64, records []fsm.Record) error {
 		if !at.IsZero() && len(records) > 0 && records[0].At.After(at) {
 			return feed.ErrEnough
@@ -312,13 +312,15 @@ func Before(book *story.Book, at time.Time) feed.Take {
 // Events passes past events to each, one list at a time, at least up to sequence seq. If the filter follows, it
 // continues with new events until ctx ends. The list is complete: events that the book has already dropped are read
 // from the journal.
-func (v *Model) Events(ctx context.Context, seq uint64, f operator.EventFilter, each func([]story.Event) error) error {
+func (v *Model) Events(
+	ctx context.Context, seq uint64, f operator.EventFilter, each func([]timeline.Event) error,
+) error {
 	for last := f.After; ; {
-		var all []story.Event
+		var all []timeline.Event
 		var gap bool
 		soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
 		next := last
-		err := v.Read(soon, seq, func(b *story.Book) {
+		err := v.Read(soon, seq, func(b *timeline.Book) {
 			all, gap = b.Events(last, f.Issue)
 			gap = gap && !b.Covers(f.Since)
 			next = b.Last()
@@ -330,7 +332,7 @@ func (v *Model) Events(ctx context.Context, seq uint64, f operator.EventFilter, 
 		if gap {
 			b, err := v.AsOf(ctx, time.Time{})
 			if err != nil {
-				return fmt.Errorf("what happened after %s can only be read from the journal: %w", last, err)
+				return fmt.Errorf("events after %s can only be read from the journal: %w", last, err)
 			}
 			all, _ = b.Events(last, f.Issue)
 			next = b.Last()

@@ -19,7 +19,7 @@ import (
 	"retake/internal/director/loop/looptest"
 	"retake/internal/director/operator"
 	"retake/internal/fsm"
-	"retake/internal/story"
+	"retake/internal/timeline"
 )
 
 // storedBatches is a journal in memory, which a test has fail.
@@ -117,7 +117,7 @@ func (v *viewed) begin() {
 }
 
 // look shows the book.
-func (v *viewed) look(f func(*story.Book)) {
+func (v *viewed) look(f func(*timeline.Book)) {
 	v.t.Helper()
 	synctest.Wait()
 	must(v.t, v.views.Read(v.t.Context(), 0, f))
@@ -134,7 +134,7 @@ func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 		followed := make(chan error, 1)
 		go func() {
 			first := true
-			followed <- v.views.Events(ctx, 0, operator.EventFilter{Follow: true}, func(all []story.Event) error {
+			followed <- v.views.Events(ctx, 0, operator.EventFilter{Follow: true}, func(all []timeline.Event) error {
 				for _, e := range all {
 					titles[e.Text]++
 				}
@@ -147,11 +147,11 @@ func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 			})
 		}()
 		<-busy
-		most := 2 * story.DefaultLimits.News
+		most := 2 * timeline.DefaultLimits.News
 		v.rename(k, most)
-		v.look(func(b *story.Book) {
-			if _, gap := b.Events(story.Place{Seq: 1}, ""); !gap {
-				t.Error("the book remembers everything: this test shows nothing")
+		v.look(func(b *timeline.Book) {
+			if _, gap := b.Events(timeline.Place{Seq: 1}, ""); !gap {
+				t.Error("the book still has all events, so this test proves nothing")
 			}
 		})
 		close(goOn)
@@ -164,12 +164,12 @@ func TestAFollowerThatIsFarBehindMissesNothing(t *testing.T) {
 		}
 		missed := 0
 		for n := range most {
-			if titles[fmt.Sprint("The issue is now called: title ", n)] == 0 {
+			if titles[fmt.Sprint("The issue has a new title: title ", n)] == 0 {
 				missed++
 			}
 		}
-		if again := titles["The issue is now called: title 0"]; missed > 0 || again != 2 {
-			t.Errorf("%d of %d events were not handed out; the one that came again was handed out %d times, want 2",
+		if again := titles["The issue has a new title: title 0"]; missed > 0 || again != 2 {
+			t.Errorf("%d of %d events were not delivered; the repeated event was delivered %d times, want 2",
 				missed, most, again)
 		}
 	})
@@ -190,23 +190,23 @@ func TestWhatTheQueueHasNoRoomForIsReadFromTheJournal(t *testing.T) {
 		}
 		v.views.queueMu.Unlock()
 		v.journal.mu.Lock()
-		v.journal.fails = func(uint64) error { return errors.New("the bus is away") }
+		v.journal.fails = func(uint64) error { return errors.New("the bus is unreachable") }
 		v.journal.mu.Unlock()
 		v.views.mu.Unlock()
-		v.look(func(*story.Book) {})
+		v.look(func(*timeline.Book) {})
 		v.rename(k, 1) // a decision made now must not hide the gap
-		v.look(func(b *story.Book) {
+		v.look(func(b *timeline.Book) {
 			if last := b.Last().Seq; last > 2*queueMost+1 {
-				t.Errorf("the book is at %d, and has not read what is missing", last)
+				t.Errorf("the book is at %d, and has not read the missing part", last)
 			}
 		})
 		v.journal.mu.Lock()
 		v.journal.fails = nil
 		v.journal.mu.Unlock()
 		time.Sleep(2 * rereadFirst)
-		v.look(func(b *story.Book) {
+		v.look(func(b *timeline.Book) {
 			want := len(v.journal.batches)
-			told, _ := b.Story(k, v.at)
+			told, _ := b.Task(k, v.at)
 			if n := len(told.Events) + told.Dropped; b.Last().Seq != uint64(want) || n != want {
 				t.Errorf("the book is at %d and has had %d events, want %d", b.Last().Seq, n, want)
 			}
@@ -228,7 +228,7 @@ func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 				OfTask: fsm.OfTask{Task: gone}, From: fsm.Queued, To: fsm.Forgotten,
 				On: fsm.OnWithdrawn,
 			})
-			why := errors.New("the bus is away")
+			why := errors.New("the bus is unreachable")
 			if !heals {
 				why = bus.ErrDamaged
 			}
@@ -242,11 +242,13 @@ func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 			v.rename(k, 1)
 			check := func(whole bool) {
 				t.Helper()
-				v.look(func(b *story.Book) {
-					told, _ := b.Story(k, v.at)
-					over, _ := b.Story(gone, v.at)
-					all, _ := b.Events(story.Place{}, "")
-					marked := slices.ContainsFunc(all, func(e story.Event) bool { return e.Kind == story.KindMissing })
+				v.look(func(b *timeline.Book) {
+					told, _ := b.Task(k, v.at)
+					over, _ := b.Task(gone, v.at)
+					all, _ := b.Events(timeline.Place{}, "")
+					marked := slices.ContainsFunc(all, func(e timeline.Event) bool {
+						return e.Kind == timeline.KindMissing
+					})
 					if told.State != "Claiming" || told.Title != "title 0" || !over.Over || marked == whole ||
 						b.Last().Seq != uint64(len(v.journal.batches)) {
 						t.Errorf("whole %v: %s %q, over %v, marked %v, at %s", whole, told.State, told.Title, over.Over,
@@ -267,7 +269,7 @@ func TestAJournalThatCannotBeReadAtTheStartIsReadAgain(t *testing.T) {
 			v.journal.mu.Lock()
 			defer v.journal.mu.Unlock()
 			if !heals && v.journal.reads != reads {
-				t.Error("a damaged journal is read again and again")
+				t.Error("a damaged journal is read repeatedly")
 			}
 		})
 	}

@@ -85,5 +85,10 @@ func (h *Hellos) Fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	h.Log.Info("fenced a worker without an attempt", zap.String("worker", e.Worker))
 	h.Control.Send(ctx, e.Worker, wire.Stop{Reason: wire.StopFenced})
 	h.answer(e.Token, nil)
+	if e.Unheard != 0 {
+		if err := h.Bus.Reports().Unheard(ctx, e.Worker, e.Unheard); err != nil {
+			h.Log.Warn("cannot tell the sender of a report", zap.String("worker", e.Worker), zap.Error(err))
+		}
+	}
 	return fsm.EffectEnded{}
 }

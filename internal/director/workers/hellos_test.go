@@ -27,6 +27,6 @@ func TestHelloIsAnsweredByTheMachine(t *testing.T) {
 		if got := h.exchange(t.Context(), "w", wire.Hello{ProtocolVersion: "9.0"}); got != nil {
 			t.Errorf("got %v without an answer", got)
 		}
-		h.waiting.Range(func(token, _ any) bool { t.Errorf("request %d is kept", token); return true })
+		h.waiting.Range(func(token, _ any) bool { t.Errorf("request %d remains", token); return true })
 	})
 }

@@ -25,7 +25,7 @@ func nothingIntoOutage(d decision) string {
 				continue
 			}
 			switch i.Breaker.State(d.p.m.Now()) {
-			case recovery.BreakerOpen:
+			case recovery.BreakerOpen, recovery.BreakerHeld:
 				return fmt.Sprintf("%s is dispatched, %s is open", key, i.Key)
 			case recovery.BreakerHalfOpen:
 				if i.Breaker.Canary != string(key) {
@@ -56,7 +56,7 @@ func canariesTakeTurns(d decision) string {
 				len(t.Outbox) == 0
 			others := slices.ContainsFunc(d.p.m.Incidents(),
 				func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key, t.Next.Validate) })
-			if waits && mayBegin(d.p.m.Tasks(), t) && about(i, t.Key, t.Next.Validate) && !others {
+			if waits && d.mayBegin(d.p.m.Now(), d.p.m.Tasks(), t) && about(i, t.Key, t.Next.Validate) && !others {
 				return fmt.Sprintf("%s failed last in %s and is the canary, and %s waits", i.Breaker.Canary, i.Key,
 					t.Key)
 			}
@@ -86,13 +86,13 @@ func canaryStays(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// about reports whether an incident keeps a task back. A failure of a shared resource concerns all tasks, a
-// deterministic failure concerns no other task, and any other failure concerns its repository. An attempt that only
-// validates uses no model.
+// about reports whether an incident keeps a task back. A failure of a shared resource concerns all tasks, as does a
+// cause that the director sees itself. A deterministic failure concerns no other task, and any other failure concerns
+// its repository. An attempt that only validates uses no model.
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
 	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") ||
 		strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
-	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason]
+	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason] || i.Breaker.Held
 }
 
 // Time and a canary heal only other failures. The machine's own table is under test, so this is a copy.
@@ -119,6 +119,46 @@ func keepsNothingBack(_ record, f fsm.IncidentChanged) string {
 func waitsForNothing(_ record, f fsm.VerdictMade) string {
 	if deterministic[f.Finding.Reason] && f.Verdict.Row == rowIncident {
 		return fmt.Sprintf("%s waits for the end of %s", f.Task, f.Finding.Reason)
+	}
+	return ""
+}
+
+// neverStays: no incident turns a failure that the policy never retries into a wait. Our own policy lets it.
+func neverStays(r record, f fsm.VerdictMade) string {
+	row, ok := policies()[r.set.preset].Row(f.Finding.Reason, r.set.caller(f.Stage))
+	if f.Verdict.Row != rowIncident || r.set.preset == "director" || r.set.preset == userPolicy || !ok {
+		return ""
+	}
+	if len(row.Ladder) == 0 {
+		return fmt.Sprintf("%s waits for the end of an incident, and %s never retries %s", f.Task, r.set.preset,
+			f.Finding.Reason)
+	}
+	return ""
+}
+
+// decidesForCaller checks that a verdict has the configured caller of the stage and a matching row.
+func decidesForCaller(r record, f fsm.VerdictMade) string {
+	caller := r.set.caller(f.Stage)
+	_, of, forOne := strings.Cut(f.Verdict.Row, "@")
+	row, _ := policies()[r.set.preset].Row(f.Finding.Reason, caller)
+	switch {
+	case f.Failed() != caller:
+		return fmt.Sprintf("%s failed in %s of %s, and the verdict is for %s", f.Task, f.Stage, caller, f.Failed())
+	case forOne && of != caller, f.Verdict.Row == r.set.preset+"."+row.On && row.Caller == caller:
+		return fmt.Sprintf("%s failed in %s of %s, and row %s decided", f.Task, f.Stage, caller, f.Verdict.Row)
+	}
+	return ""
+}
+
+// wordCounts checks the explicit word of a report. A person's answer starts the count of attempts again.
+func wordCounts(r record, f fsm.VerdictMade) string {
+	w := r.c.end.word
+	switch {
+	case w == nil || r.c.state != fsm.Stopping || !f.Verdict.Action.Again():
+	case w.Escalate:
+		return fmt.Sprintf("%s wants a person, and %s is chosen", f.Task, f.Verdict.Action)
+	case !w.Retry && r.c.iterations > 0:
+		return fmt.Sprintf("%s wants no retry, and %s follows %d others", f.Task, f.Verdict.Action, r.c.iterations)
 	}
 	return ""
 }
@@ -199,7 +239,7 @@ func fetchHeals(d decision) string {
 
 func othersGoOn(d decision) string {
 	open := d.p.m.Incidents()
-	if len(open) == 0 || d.p.m.Phase() != fsm.PhaseMonitor || len(d.p.m.Cooldowns()) > 0 {
+	if len(open) == 0 || d.p.m.Phase() != fsm.PhaseMonitor || len(d.p.m.Cooldowns()) > 0 || d.p.mustSearch() {
 		return ""
 	}
 	slots, waits := 0, ""
@@ -209,7 +249,7 @@ func othersGoOn(d decision) string {
 		case t.State.Info().Slot || t.State == fsm.Backoff && len(t.Outbox) > 0:
 			slots++
 		case waits == "" && (t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(d.p.m.Now())) &&
-			!slices.ContainsFunc(open, concerned) && mayBegin(d.p.m.Tasks(), t):
+			!slices.ContainsFunc(open, concerned) && d.mayBegin(d.p.m.Now(), d.p.m.Tasks(), t):
 			waits = fmt.Sprintf("%s waits although a slot is free, and none of %d incidents is about it", t.Key,
 				len(open))
 		}

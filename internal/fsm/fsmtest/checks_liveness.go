@@ -83,7 +83,7 @@ func twoWitnesses(d decision) string {
 	return each(d, func(m fsm.Moved) string {
 		if c := d.claim(m.Task); m.On == fsm.OnStillSilent && c != nil && c.state == fsm.Suspect &&
 			d.p.soft.listed[fsm.AttemptID(c.nonce, m.Attempt)].Before(c.since) {
-			return fmt.Sprintf("%s is killed for silence although the runtime was not heard before", m.Task)
+			return fmt.Sprintf("%s is killed for silence although the runtime did not answer before", m.Task)
 		}
 		return ""
 	})

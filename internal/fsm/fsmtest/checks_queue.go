@@ -11,13 +11,37 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// mayBegin reports whether a task can begin: no dependency and no cap prevents it.
-func mayBegin(tasks []*fsm.Task, t *fsm.Task) bool {
-	return len(t.Standing.After) == 0 && (!slices.Contains(t.Standing.Capped, capped) ||
-		!slices.ContainsFunc(tasks, func(o *fsm.Task) bool {
-			return o != t && slices.Contains(o.Standing.Capped, capped) &&
-				(o.State.Info().Slot || o.State == fsm.Backoff && len(o.Outbox) > 0)
-		}))
+// mayBegin reports whether a task can begin: no dependency, no cap and no finished work prevents it.
+func (h *history) mayBegin(at time.Time, tasks []*fsm.Task, t *fsm.Task) bool {
+	return len(t.Standing.After) == 0 && (t.State != fsm.Queued || h.handedIn() && !h.claimsClosed(at)) &&
+		(!slices.Contains(t.Standing.Capped, capped) ||
+			!slices.ContainsFunc(tasks, func(o *fsm.Task) bool {
+				return o != t && slices.Contains(o.Standing.Capped, capped) &&
+					(o.State.Info().Slot || o.State == fsm.Backoff && len(o.Outbox) > 0)
+			}))
+}
+
+// handedIn reports whether so little finished work waits for its first delivery that an issue may be claimed.
+func (h *history) handedIn() bool {
+	waiting := 0
+	for _, c := range h.claims {
+		if c.state == fsm.Delivering && len(c.outbox) > 0 && c.tries == 0 {
+			waiting++
+		}
+	}
+	return waiting < max(2, h.set.cfg.MaxWorkers)
+}
+
+func (h *history) claimsClosed(at time.Time) bool { return h.limits.until[fsm.GitHubClaims].After(at) }
+
+func finishedFirst(r record) string {
+	if r.claimsClosed(r.at) {
+		return string(r.c.key) + " is claimed although claimed issues need the rest of the hour"
+	}
+	if !r.handedIn() {
+		return string(r.c.key) + " is claimed while finished work waits for its delivery"
+	}
+	return ""
 }
 
 // dequeued checks the claims that leave the queue.

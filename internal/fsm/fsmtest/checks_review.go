@@ -90,16 +90,53 @@ func takenOnce(r record, c fsm.CommandTaken) string {
 
 // answeredAsDecided also covers repeated answers.
 func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
-	if e.Reply == nil || p != h.w.directors.lead {
+	if e.Reply == nil || e.Reply.Command == "" || p != h.w.directors.lead {
 		return ""
 	}
 	refused, taken := h.taken[e.Reply.CommandRef]
 	switch {
 	case !taken:
-		return fmt.Sprintf("comment %d on %s is answered before it is taken", e.Reply.Comment, e.Task)
+		return fmt.Sprintf("comment %d on %s is answered before it is recorded", e.Reply.Comment, e.Task)
 	case refused != e.Reply.Refused:
 		return fmt.Sprintf("comment %d on %s was decided with %q, the answer says %q", e.Reply.Comment, e.Task, refused,
 			e.Reply.Refused)
+	}
+	return ""
+}
+
+func heardOnce(r record, f fsm.CommentHeard) string {
+	_, again := r.heard[f.Comment]
+	due := r.set.cfg.PlainAnswers && r.c.question.AgentAsked && f.Comment > r.c.question.Comment
+	switch {
+	case again:
+		return fmt.Sprintf("comment %d on %s is acknowledged a second time", f.Comment, f.Task)
+	case r.c.state != fsm.Blocked:
+		return fmt.Sprintf("comment %d is acknowledged, but %s is %s", f.Comment, f.Task, r.c.state)
+	case f.Answers != due:
+		return fmt.Sprintf("comment %d on %s answers the question: %t, want %t", f.Comment, f.Task, f.Answers, due)
+	}
+	return ""
+}
+
+func acknowledgedAsDecided(h *history, p *process, e fsm.Effect) string {
+	if e.Reply == nil || e.Reply.Command != "" || p != h.w.directors.lead {
+		return ""
+	}
+	if answers, heard := h.heard[e.Reply.Comment]; !heard || answers != e.Reply.Answers {
+		return fmt.Sprintf("comment %d on %s gets another reaction than the journal has", e.Reply.Comment, e.Task)
+	}
+	return ""
+}
+
+func plainAnswerUnblocks(d decision) string {
+	for i, f := range d.facts {
+		h, ok := f.(fsm.CommentHeard)
+		if ok && h.Answers && !slices.ContainsFunc(d.facts[i:], func(f fsm.Fact) bool {
+			m, ok := f.(fsm.Moved)
+			return ok && m.Task == h.Task && m.From == fsm.Blocked
+		}) {
+			return fmt.Sprintf("comment %d answers the question, and %s stays blocked", h.Comment, h.Task)
+		}
 	}
 	return ""
 }
@@ -247,6 +284,29 @@ func failsForGood(r record, d fsm.EffectDeferred) string {
 		return fmt.Sprintf("%s has failed %d times since %s without a question", d.Effect, c.failed+1, c.failing)
 	}
 	return ""
+}
+
+// keptIsSaid: from the third failure of a delivery on, each failure plans the edit that says that the work is kept,
+// until the process has made it.
+func keptIsSaid(d decision, _ fsm.EffectEnded) string {
+	return each(d, func(f fsm.EffectDeferred) string {
+		if !delivers(f.Effect) || f.Tries < deliveryOften || d.p.m.Phase() == fsm.PhaseShutdown {
+			return ""
+		}
+		made := slices.ContainsFunc(d.p.soft.edited, func(edit string) bool {
+			return strings.HasSuffix(edit, "/"+f.Effect)
+		})
+		planned := slices.ContainsFunc(d.effects, func(e fsm.Effect) bool {
+			return e.Kind == fsm.DoProgress && e.Task == f.Task
+		})
+		switch {
+		case made && planned:
+			return fmt.Sprintf("the comment about %s is edited again", f.Effect)
+		case !made && !planned && !d.p.closed():
+			return fmt.Sprintf("%s failed %d times without an edit about the kept work", f.Effect, f.Tries)
+		}
+		return ""
+	})
 }
 
 // pushRefused is git's error for a refused push.

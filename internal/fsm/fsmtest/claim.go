@@ -1,6 +1,7 @@
 package fsmtest
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -59,6 +60,7 @@ type claim struct {
 	unvalidated int               // the last attempt whose merge needs another one to validate it
 	noted       fsm.Reviewed      // of the pull request
 	heads       []string          // commits whose checks, or whose conflict, led to an attempt
+	question    fsm.Asked         // that is on the issue, without an answer
 	reminded    string            // the question that was raised once more
 	granted     bool              // the pending attempt was granted before a person set the meters
 
@@ -72,6 +74,8 @@ type ending struct {
 	stage, provider string          // of the first final report of a failure
 	known           recovery.Reason // by the director
 	uses            string          // the resource that it used
+	// word is the explicit word in the first final report of a failure
+	word *recovery.Assertion
 }
 
 // delivering is a claim's finished work that is not handed in.
@@ -168,6 +172,10 @@ func (c *claim) takePeople(f fsm.Fact) {
 		case f.Command != fsm.CommandWhy && f.Command != fsm.CommandHelp && f.Command != fsm.CommandSnooze:
 			c.kept, c.resumed = false, false
 		}
+	case fsm.CommentHeard:
+		if f.Answers { // its text is a hint, whenever it was recorded
+			c.told, c.resumed = true, false
+		}
 	case fsm.HintsGiven: // the command before has something to say to the agent
 		if c.resumed {
 			c.kept, c.resumed = false, false
@@ -215,6 +223,9 @@ func (c *claim) takeEffect(at time.Time, f fsm.Fact, set settings) {
 	case fsm.EffectDone:
 		if i := slices.Index(c.outbox, f.Effect); i >= 0 {
 			c.outbox = slices.Delete(slices.Clone(c.outbox), i, i+1)
+		}
+		if f.Asked != nil && f.Effect == c.asked {
+			c.question = *f.Asked
 		}
 		if f.Failed == "" && strings.HasPrefix(f.Effect, fsm.AttemptID(c.nonce, c.attempt)+"/stop") {
 			c.confirmed = true
@@ -264,7 +275,7 @@ func ofAttempt(f fsm.VerdictMade) bool { return f.Stage != "RETRY_WAIT" }
 
 func (c *claim) judge(f fsm.VerdictMade, set settings) {
 	v, reason := f.Verdict, f.Finding.Reason
-	c.last, c.reason, c.caller, c.healed, c.by, c.granted = &v, reason, callerOf(f.Stage), false, set, false
+	c.last, c.reason, c.caller, c.healed, c.by, c.granted = &v, reason, set.caller(f.Stage), false, set, false
 	c.resumed = false
 	c.kept = v.Row == "director.deliver" && reason != recovery.PolicyViolation &&
 		reason != recovery.ScopeViolation && reason != recovery.Validation
@@ -292,7 +303,7 @@ func (c *claim) moved(at time.Time, f fsm.Moved, set settings) {
 		c.remindAfter = set.cfg.RemindAfter
 	}
 	if f.From == fsm.Blocked {
-		c.asked = ""
+		c.asked, c.question = "", fsm.Asked{}
 		if f.On == fsm.OnUnblocked && !c.resumed { // an answer without a command says something to the agent
 			c.kept = false
 		}
@@ -311,6 +322,9 @@ func (c *claim) accepts(f fsm.ReportAccepted) {
 	c.mine++
 	if f.Final && !f.OK && !c.end.reported {
 		c.end.reported, c.end.stage, c.end.provider = true, f.Stage, f.Provider
+		if f.Assertion != nil && f.Assertion.Explicit && c.outcome != fsm.OutcomeOK {
+			c.end.word = f.Assertion
+		}
 	}
 	if f.Final && c.outcome == "" {
 		c.outcome = fsm.OutcomeFailed
@@ -319,6 +333,9 @@ func (c *claim) accepts(f fsm.ReportAccepted) {
 		}
 	}
 }
+
+// caller returns the configured caller of a stage, or its default.
+func (s settings) caller(stage string) string { return cmp.Or(s.cfg.Callers[stage], callerOf(stage)) }
 
 // callerOf is the part of the director that a stage belongs to. The machine's own table is under test, so this is a
 // copy.

@@ -17,6 +17,9 @@ func (w *shell) submit(p *process, e fsm.Effect) {
 		w.soft(p, e)
 		return
 	}
+	if e.Kind == fsm.DoDeliver || e.Kind == fsm.DoEscalate || e.Kind == fsm.DoRelease {
+		delete(p.soft.edits, e.Task) // they write the comment themselves
+	}
 	f := &flight{effect: e}
 	p.flight = append(p.flight, f)
 	most := 4
@@ -240,6 +243,10 @@ func (w *shell) soft(p *process, e fsm.Effect) {
 			w.directors.history.answered[e.Reply.CommandRef] = true
 			w.after(w.delay(3), func() { w.directors.offer(p, fsm.EffectEnded{Task: e.Task, Effect: e.ID}, nil) })
 		})
+	case fsm.DoProgress:
+		if e.Progress.State == fsm.Delivering { // nothing depends on other edits
+			w.edit(p, &e)
+		}
 	case fsm.DoReadIssue:
 		w.retryGitHub(p, func() {
 			v := w.hub.view(p, w.hub.issue(e.Task))
@@ -260,6 +267,17 @@ func (w *shell) soft(p *process, e fsm.Effect) {
 			w.after(w.delay(3), func() { w.reclaim(p, w.hub.issue(e.Task)) })
 		}
 	}
+}
+
+// edit edits the comment of a task, unless a later edit or effect cancels it.
+func (w *shell) edit(p *process, e *fsm.Effect) {
+	p.soft.edits[e.Task] = e
+	w.retryGitHub(p, func() {
+		if p.soft.edits[e.Task] == e {
+			delete(p.soft.edits, e.Task)
+			w.directors.offer(p, fsm.EffectEnded{Task: e.Task, Effect: e.ID}, nil)
+		}
+	})
 }
 
 // retryGitHub sends a request to GitHub until it succeeds, for as long as the director lives.

@@ -19,6 +19,7 @@ type issue struct {
 	claims    int    // nonces so far, for the explorer
 	changed   int64  // when, in seconds as GitHub tells it
 	asked     string // the open escalation, if any
+	question  int64  // the comment with it
 	answer    string // a command without a reaction
 	delivered string // the attempt that showed its work last
 	removed   bool   // a person took the blocked label off

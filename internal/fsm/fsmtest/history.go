@@ -26,6 +26,7 @@ type history struct {
 	judged    fsm.IssueKey                 // the task of the last verdict
 	moves     []int                        // by row of the table of transitions
 	saved     int                          // when the last snapshot was made
+	heard     map[int64]bool               // comments without a command, and whether they were answers
 	taken     map[fsm.CommandRef]string    // commands, and why they were refused
 	answered  map[fsm.CommandRef]bool      // commands with an answer on GitHub
 	listens   map[string]int64             // by repository: since when the director reads comments, in seconds
@@ -39,7 +40,8 @@ func newHistory(w *world) *history {
 	return &history{
 		w: w, limits: newLimits(), strikes: map[string][]recovery.Strike{},
 		open: map[string]int{}, taken: map[fsm.CommandRef]string{}, answered: map[fsm.CommandRef]bool{},
-		listens: map[string]int64{}, moves: make([]int, len(fsm.Transitions)), rows: enabled(w.without),
+		heard: map[int64]bool{}, listens: map[string]int64{},
+		moves: make([]int, len(fsm.Transitions)), rows: enabled(w.without),
 	}
 }
 
@@ -66,7 +68,7 @@ func (h *history) of(worker string) (*claim, int) {
 // take changes the twin by a fact.
 func (h *history) take(at time.Time, f fsm.Fact) {
 	for _, i := range h.incidents {
-		if s := i.Breaker.State(at); s == recovery.BreakerOpen || s == recovery.BreakerHalfOpen {
+		if i.Breaker.KeepsBack(at) {
 			h.closed = latest(h.closed, at)
 		}
 	}
@@ -79,6 +81,8 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 		h.listen(f)
 	case fsm.CommandTaken:
 		h.taken[f.CommandRef] = f.Refused
+	case fsm.CommentHeard:
+		h.heard[f.Comment] = f.Answers
 	case fsm.IncidentChanged:
 		h.strike(at, f)
 		h.incidents = slices.DeleteFunc(h.incidents, func(i fsm.Incident) bool { return i.Key == f.Incident.Key })

@@ -107,11 +107,21 @@ var invariants = []Invariant{
 		Name: "CapsAreKept", Says: "at most as many tasks with a capped label hold a slot as the cap allows",
 		fact: onClaim(capsKept),
 	},
+	{
+		Name: "FinishedWorkGoesFirst", Says: "no issue is claimed while as many finished tasks as workers wait for " +
+			"their first delivery, or while claimed issues need the rest of the hour's new content",
+		fact: dequeued(finishedFirst),
+	},
 	{Name: "TheLongestWaiterGoesFirst", Says: "within a repository, the task that waited longest begins, with " +
 		"priority counted as hours", fact: dequeued(longestWaiter)},
 	{
 		Name: "NothingBegunOnAFullDisk", Says: "while the director's disk is full, tasks get no slot",
 		fact: several(on(hostOpen), on(hostOpenForNext)),
+	},
+	{
+		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search for the programs of the " +
+			"configuration that did not miss one",
+		step: programsFirst,
 	},
 	{
 		Name: "NoGitHubCallInCooldown", Says: "while GitHub is closed, effects that use it are not decided",
@@ -188,6 +198,21 @@ var invariants = []Invariant{
 		fact: several(on(keepsNothingBack), on(waitsForNothing)),
 	},
 	{
+		Name: "NeverMeansNever", Says: "incidents postpone a failure that the policy never retries only under a " +
+			"policy with incidents_outrank_never",
+		fact: on(neverStays),
+	},
+	{
+		Name: "StatedCallersDecide", Says: "the rows of the caller that a stage states decide its failures, and the " +
+			"verdict names that caller",
+		fact: on(decidesForCaller),
+	},
+	{
+		Name: "ReportersWordCounts", Says: "the policy grants no attempt after an explicit escalate_to_human " +
+			"= true, and at most one after should_retry = false, until a person answers",
+		fact: onClaim(wordCounts),
+	},
+	{
 		Name: "OnlyAHumanUnblocks", Says: "a blocked task continues only after a person's answer, or when its " +
 			"incident is over",
 		step: humanUnblocks,
@@ -197,6 +222,12 @@ var invariants = []Invariant{
 			"once, none is lost, and the answer states the decision before the cursor passes it",
 		fact:   several(on(answersBeforeCursor), on(takenOnce)),
 		handed: answeredAsDecided, end: everyoneHeard,
+	},
+	{
+		Name: "PlainCommentsCountOnce", Says: "each comment without a command on a blocked task is acknowledged at " +
+			"most once, and answers the question if and only if the agent asked it, the comment is newer, and the " +
+			"configuration allows it",
+		fact: onClaim(heardOnce), handed: acknowledgedAsDecided, step: plainAnswerUnblocks,
 	},
 	{Name: "ReviewsCountOnce", Says: "each commit's failing checks, each commit's conflict and each review begin at " +
 		"most one attempt, and are journaled with it", fact: on(reviewedOnce), step: after(notedBefore)},
@@ -228,6 +259,11 @@ var invariants = []Invariant{
 	{
 		Name: "DeliveriesEnd", Says: "a delivery that keeps failing is given up after its time, without stated waits",
 		fact: onClaim(failsForGood),
+	},
+	{
+		Name: "KeptWorkIsMentioned", Says: "once a delivery has failed three times, each failure plans the edit that " +
+			"says that the work is kept, until it was made; a process makes it once for each delivery",
+		step: after(keptIsSaid),
 	},
 	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the same " +
 		"answer", fact: onClaim(refusedForLong)},
@@ -313,7 +349,7 @@ func questionOnce(h *history, p *process, e fsm.Effect) string {
 	i := h.w.hub.issue(e.Task)
 	for _, open := range []string{i.asked, h.w.hub.losses.half[e.Nonce]} {
 		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
-			return fmt.Sprintf("%s is asked on %s while %s is open", e.ID, i.key, open)
+			return fmt.Sprintf("question %s is put on %s while %s is open", e.ID, i.key, open)
 		}
 	}
 	return ""

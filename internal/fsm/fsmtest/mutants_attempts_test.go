@@ -155,6 +155,18 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
+		"a cancelled edit is forgotten", "fsm/outbox.go",
+		"DoDeliver && d.Tries >= saidAfter", "DoDeliver && d.Tries == saidAfter",
+		[]string{"KeptWorkIsMentioned"},
+		false,
+	},
+	{
+		"each failure of a delivery edits the comment", "fsm/outbox.go",
+		"if !t.soft.kept.made {", "if t.soft.kept.delivery == delivery {",
+		[]string{"KeptWorkIsMentioned"},
+		false,
+	},
+	{
 		"a merge counts as delivered", "fsm/delivery.go",
 		"&& !e.Delivery.Nothing && !e.Delivery.Merged",
 		"&& !e.Delivery.Nothing",

@@ -15,6 +15,16 @@ var sharedMutants = []mutant{
 		stuck,
 		false,
 	},
+	{
+		"claims spend what deliveries need", "fsm/schedule.go", "l.of.queued && !m.mayClaim() ||", "",
+		[]string{"FinishedWorkGoesFirst"},
+		false,
+	},
+	{
+		"claims use up the hour", "fsm/schedule.go", " && !m.closed(GitHubClaims).Until.After(m.now)", "",
+		[]string{"FinishedWorkGoesFirst"},
+		false,
+	},
 	{"a cap lets one more in", "fsm/schedule.go", "if n >= most {", "if n > most {", []string{"CapsAreKept"}, false},
 	{
 		"a priority keeps waiting", "fsm/schedule.go",
@@ -24,8 +34,27 @@ var sharedMutants = []mutant{
 	},
 	{
 		"work starts on a full disk", "fsm/schedule.go",
-		"if !m.slotFree() || m.hostOpensAt().After(m.now) {", "if !m.slotFree() {",
+		"if !m.slotFree() || m.hostOpensAt().After(m.now) || m.mustSearch() {",
+		"if !m.slotFree() || m.mustSearch() {",
 		[]string{"NothingBegunOnAFullDisk"},
+		false,
+	},
+	{
+		"work starts before the search for programs", "fsm/breaker.go",
+		"m.searched != m.cfg.Programs", "m.searched == m.hard.RunID",
+		[]string{"ProgramsComeFirst"},
+		false,
+	},
+	{
+		"work starts without a program", "recovery/breaker.go",
+		"case BreakerOpen, BreakerHeld:", "case BreakerOpen:",
+		[]string{"ProgramsComeFirst", "NothingIntoOutage"},
+		false,
+	},
+	{
+		"a found program does not end the incident", "fsm/breaker.go",
+		"m.updateIncident(i, i.Breaker.Release())", "m.updateIncident(i, i.Breaker)",
+		stuck,
 		false,
 	},
 	{
@@ -178,6 +207,30 @@ var sharedMutants = []mutant{
 		false,
 	},
 	{
+		"an incident outranks never", "fsm/breaker.go",
+		"case m.isFinal(v, f, stage):", "case m == nil:",
+		[]string{"NeverMeansNever", "ReportersWordCounts"},
+		false,
+	},
+	{
+		"a stated caller does not decide", "fsm/verdict.go",
+		"Caller: m.cfg.caller(stage),\n	}, t.AttemptID())", "Caller: callerOf(\"\", stage),\n	}, t.AttemptID())",
+		[]string{"StatedCallersDecide"},
+		false,
+	},
+	{
+		"a verdict forgets the stated caller", "fsm/verdict.go",
+		"Disagrees: t.disagrees(chosen), Caller: m.cfg.Callers[stage],", "Disagrees: t.disagrees(chosen),",
+		[]string{"StatedCallersDecide"},
+		false,
+	},
+	{
+		"a report that wants a person is retried", "fsm/verdict.go",
+		"	if t.State != Stopping {\n		return v", "	if t.State == Stopping {\n		return v",
+		[]string{"ReportersWordCounts"},
+		false,
+	},
+	{
 		"a re-read does not hold a slot", "fsm/task.go",
 		"return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))",
 		"return t.State.Info().Slot",
@@ -257,6 +310,24 @@ var sharedMutants = []mutant{
 		"\t\tt.Until = time.Time{} // once\n",
 		"",
 		[]string{"OneReminder", "EffectIDsAreForEver", endsSomewhere},
+		false,
+	},
+	{
+		"a comment is acknowledged after each poll", "fsm/intake.go",
+		"	before := m.hard.heard(s.Comment)\n", "	var before *heardComment\n",
+		[]string{"PlainCommentsCountOnce"},
+		false,
+	},
+	{
+		"an older comment answers the question", "fsm/intake.go",
+		"s.Comment > q.Comment", "s.Comment > 0",
+		[]string{"PlainCommentsCountOnce"},
+		false,
+	},
+	{
+		"a remark starts an attempt", "fsm/waiting.go",
+		"m.cfg.PlainAnswers && t.Open", "t.Open",
+		[]string{"PlainCommentsCountOnce"},
 		false,
 	},
 	{

@@ -1,6 +1,7 @@
 package fsmtest
 
 import (
+	"strings"
 	"time"
 
 	"retake/internal/fsm"
@@ -13,6 +14,9 @@ type softView struct {
 	heard  map[string]time.Time // by worker: when something of it came last, though it may wait
 	last   time.Time            // when the last step was
 	listed map[string]time.Time // by attempt: the time of the last list with it
+
+	edits  map[fsm.IssueKey]*fsm.Effect // of comments about failing deliveries, under way
+	edited []string                     // ids of edits with a known outcome
 }
 
 // record is a fact that is in the journal, before the twin takes it.
@@ -94,7 +98,9 @@ func each[F fsm.Fact](d decision, check func(F) string) string {
 
 // booted begins the soft knowledge of a process.
 func (h *history) booted(p *process) {
-	p.soft = &softView{heard: map[string]time.Time{}, listed: map[string]time.Time{}}
+	p.soft = &softView{
+		heard: map[string]time.Time{}, listed: map[string]time.Time{}, edits: map[fsm.IssueKey]*fsm.Effect{},
+	}
 	for _, row := range h.rows {
 		if row.boot != nil {
 			h.judge(row, row.boot(h, p))
@@ -160,6 +166,10 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 	case fsm.WorkerSeen:
 		s.heard[b.Worker] = now
 	case fsm.WorkersSeen: // they have arrived
+	case fsm.EffectEnded:
+		if strings.HasPrefix(b.Effect, string(fsm.DoProgress)+"/") {
+			s.edited = append(s.edited, b.Effect)
+		}
 	case fsm.ContainersListed:
 		for _, c := range b.Containers {
 			if c.Running {

@@ -34,7 +34,7 @@ func (w *operator) directorFaults(p *process) {
 	case w.fault(limitReported):
 		resources := [...]string{
 			fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, recovery.ModelDefault,
-			"model.anthropic", recovery.Host,
+			"model.anthropic", recovery.Host, fsm.GitHubClaims,
 		}
 		r := resources[w.choices.pick(limitReported, len(resources))]
 		w.directors.offer(p, fsm.CooldownReported{
@@ -205,6 +205,9 @@ func (w *operator) readSettings(p *process) {
 	w.directors.set = newSettings(1+pick(3), claimStale, preset, limits)
 	cfg := &w.directors.set.cfg
 	cfg.HasAlternative, cfg.Models = pick(2) == 1, [][]string{nil, {"model.anthropic"}}[pick(2)]
+	if limits.MaxRetries%2 == 1 { // another choice would shift recorded choices
+		cfg.Callers = statedCallers[preset]
+	}
 	cfg.RemindAfter, cfg.DeliverFor = remindAfters[pick(len(remindAfters))], deliverFors[pick(len(deliverFors))]
 	cfg.StopGrace = [...]time.Duration{10 * time.Second, 0, 25 * time.Second}[pick(3)]
 	cfg.Watchdog = [...]time.Duration{watchdog, watchdog / 2}[pick(2)]
@@ -215,6 +218,7 @@ func (w *operator) readSettings(p *process) {
 		Keys: []string{"director.max_workers"},
 	}
 	w.directors.kept = append(w.directors.kept, w.directors.set)
+	w.changePrograms(p, before.Programs)
 	read := *cfg
 	w.directors.offer(p, fsm.SettingsRead{SettingsChanged: s, Config: &read}, nil)
 }

@@ -239,11 +239,16 @@ func conflictWithBase() *fsm.EffectError {
 
 // question asks people, and may show them the work so far.
 func (w *hub) question(i *issue, e fsm.Effect) fsm.EffectEnded {
-	w.escalate(i, e)
-	if e.Attempt == 0 || !w.explored && w.choices.pick(atReview, 2) == 0 {
-		return fsm.EffectEnded{}
+	if i.asked != e.ID {
+		w.said++
+		i.question = int64(w.said)
 	}
-	return fsm.EffectEnded{Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}}
+	w.escalate(i, e)
+	asked := &fsm.Asked{Title: "a question", Comment: i.question, AgentAsked: i.question%2 == 0}
+	if e.Attempt == 0 || !w.explored && w.choices.pick(atReview, 2) == 0 {
+		return fsm.EffectEnded{Asked: asked}
+	}
+	return fsm.EffectEnded{Asked: asked, Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}}
 }
 
 // show makes the pull request of a claim's work, or a new head of the open pull request.

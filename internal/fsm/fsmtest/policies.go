@@ -38,6 +38,14 @@ var failureEvidence = []recovery.Evidence{
 		"daemon running?"},
 }
 
+// reporterWords are explicit words of reporters, by the message. The other reports have derived flags.
+var reporterWords = map[string]recovery.Assertion{
+	"exit 2":                                 {Explicit: true, Escalate: true},
+	"Segmentation fault (core dumped)":       {Explicit: true, Transient: true},
+	"API Error: read ECONNRESET":             {Explicit: true},
+	"HTTP 401 Unauthorized: invalid api key": {Explicit: true, Transient: true, Retry: true},
+}
+
 // classifications is the result of the real classifier for each failure and for each reason that the director knows.
 // It is computed once, because the machine is under test and classifying costs more than a hundred steps.
 type classifications struct {
@@ -116,6 +124,13 @@ var policies = sync.OnceValue(func() map[string]*policy.Policy {
 	}
 	return all
 })
+
+// statedCallers are configured callers, by preset and stage.
+var statedCallers = map[string]map[string]string{
+	"director": {"VALIDATE": "review"},
+	"gdd":      {"CODE": "mcp-transport", "VALIDATE": "update-check"},
+	"prp":      {"CODE": "executeBacklog", "VALIDATE": "cleanup"},
+}
 
 // machineConfig is a production configuration with the limits of a small world.
 func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limits policy.Limits) fsm.Config {

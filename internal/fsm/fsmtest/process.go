@@ -32,6 +32,8 @@ type process struct {
 	listening int    // comment reads under way
 	told      uint64 // the decided comments, by id, for the explorer
 
+	found foundPrograms // the last search for programs
+
 	batch *fsm.Batch // under way, for the explorer
 
 	// The driver must keep the order of acknowledgements and effects, each after its number of records.
@@ -103,6 +105,7 @@ func (w *directors) boot() {
 	w.after(w.delay(20), func() { w.shell.listen(p) })
 	w.after(w.delay(40), func() { w.shell.watch(p) })
 	w.after(w.delay(300), func() { w.operator.directorFaults(p) })
+	w.operator.search(p)
 }
 
 // end kills a process. Some effects under way are carried out afterwards, unless the lease has ended: then its shell
@@ -175,6 +178,9 @@ func (w *directors) step(p *process, body fsm.EventBody, tok fsm.Token, acked fu
 	w.history.stepping(p, at, body)
 	if s, ok := body.(fsm.SettingsRead); ok {
 		p.cfg = *s.Config
+	}
+	if s, ok := body.(fsm.ProgramsSearched); ok {
+		p.searching(s)
 	}
 	if err := p.d.Offer(fsm.Event{At: at, Body: body}, tok); err != nil {
 		w.fail("DriverTakesEvents", "%T: %v", body, err)

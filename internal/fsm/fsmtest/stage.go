@@ -142,6 +142,7 @@ const (
 	atCluster // the placement in a cluster
 	nodeLost  // two more faults
 	clusterEnds
+	atPrograms // the search for the stages' programs
 	sites
 
 	faults    = busDrop    // the first of them
@@ -195,6 +196,7 @@ var siteTable = [sites]siteInfo{
 	settingsRead: {"the configuration is read again", 300}, signsWait: {"a sign of life waits to be handed over", 500},
 	atCluster: {"cluster", 0}, nodeLost: {"the node of a worker is lost", 60},
 	clusterEnds: {"the cluster evicts a worker", 40},
+	atPrograms:  {"programs", 0},
 }
 
 // eventQueue is a heap of future events, by time and then by order of entry.

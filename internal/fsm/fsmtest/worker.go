@@ -106,6 +106,7 @@ func (w *workers) failureReport(b *container, final bool) fsm.Report {
 	if b.validates {
 		e.Stage, e.Provider = "VALIDATE", ""
 	}
+	e.Assertion = reporterWords[e.Message]
 	return fsm.Report{Final: final, Stage: e.Stage, Evidence: e}
 }
 

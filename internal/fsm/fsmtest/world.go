@@ -46,7 +46,7 @@ type hub struct {
 	claims    int        // nonces so far
 	works     int        // attempts with an agent so far
 	comments  []*comment // in order of their last edits
-	said      int        // comments so far
+	said      int        // comments so far, including questions
 	pulls     int        // pull requests so far
 	reviews   int        // that request changes, so far
 	withPulls bool       // work is delivered as a pull request
@@ -189,6 +189,7 @@ func (w *world) begin() *world {
 	cfg.HasAlternative = t.pick(atShape, 2) == 1
 	cfg.Models = [][]string{nil, {"model.anthropic"}}[t.pick(atShape, 2)]
 	cfg.RemindAfter = remindAfters[t.pick(atShape, len(remindAfters))]
+	cfg.PlainAnswers = cfg.RemindAfter > 0 // no separate choice, so recorded searches still find the same worlds
 	cfg.DeliverFor = deliverFors[t.pick(atShape, len(deliverFors))]
 	w.hub.withPulls = t.pick(atShape, 3) > 0
 	w.directors.withData = t.pick(atShape, 8) == 7
@@ -208,6 +209,7 @@ func (w *world) begin() *world {
 	}
 	w.order()
 	w.cluster()
+	w.operator.programs()
 	w.directors.boot()
 	w.after(w.delay(10), w.hub.people)
 	if w.choices.pick(atRequest, 4) == 3 {

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"retake/internal/github/gate"
 )
 
 // Answered describes the outcome of one request.
@@ -20,7 +22,7 @@ type Answered struct {
 
 // Budget is one of GitHub's rate limits, as an answer states it.
 type Budget struct {
-	Resource    string // "core" or "graphql", or empty if the answer states nothing
+	Resource    string // "core" or "graphql", or empty for an answer without a limit
 	Left, Limit int
 	Reset       time.Time
 }
@@ -36,13 +38,13 @@ func budgetOf(h http.Header) Budget {
 }
 
 // tell reports the outcome of a request to onAnswer.
-func (t *transport) tell(method string, sent time.Time, a answer, l *limit) {
+func (t *transport) tell(method string, sent time.Time, a answer, l *gate.Limit) {
 	if t.onAnswer == nil {
 		return
 	}
 	told := Answered{Method: method, Status: a.status, Same: a.same, Took: time.Since(sent), Budget: budgetOf(a.header)}
 	if l != nil {
-		if told.Limited = "primary"; l.secondary {
+		if told.Limited = "primary"; l.Secondary {
 			told.Limited = "secondary"
 		}
 	}

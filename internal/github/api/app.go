@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/bradleyfalzon/ghinstallation/v2"
 	tokens "github.com/google/go-github/v60/github"
@@ -24,8 +25,8 @@ type AppOptions struct {
 	Transport      http.RoundTripper
 }
 
-// App is the credential of a GitHub App's installation. Its tokens live for an hour and are replaced when less than a
-// minute is left. Requests for tokens do not pass the gate, because GitHub counts them separately and one per hour
+// App is the credential of a GitHub App's installation. Each token lives for an hour. App replaces it in its last
+// minute. Requests for tokens do not pass the gate, because GitHub counts them separately and one per hour
 // suffices.
 type App struct {
 	api   string // root, without the last slash
@@ -80,6 +81,9 @@ func appRefusal(op string, answer *http.Response, body []byte) *Error {
 		Kind: kindOfStatus(answer.StatusCode), Status: answer.StatusCode, Op: op,
 		Message: cmp.Or(complaintText(readComplaint(body), MessageLimit), answer.Status),
 	}
+	_, limited := readLimit(answer.StatusCode, answer.Header, body, time.Now())
+	e.account = !limited && (e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden ||
+		e.Status == http.StatusNotFound)
 	if e.Status == http.StatusForbidden || e.Status == http.StatusTooManyRequests {
 		e.Kind = KindTransient
 	}

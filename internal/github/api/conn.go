@@ -34,8 +34,10 @@ type Options struct {
 	Transport http.RoundTripper
 	// OnCooldown is called after the gate has closed, on the request's goroutine. It must not block.
 	OnCooldown func(gate.Cooldown)
-	OnAnswer   func(Answered) // called with each answer, on the request's goroutine; must not block
-	Log        *zap.Logger
+	// Owed is the number of comments and pull requests that the claimed issues still need. Nil means none.
+	Owed     func() int
+	OnAnswer func(Answered) // called with each answer, on the request's goroutine; must not block
+	Log      *zap.Logger
 }
 
 // leastBetween is the shortest pause between two writes to GitHub.
@@ -68,7 +70,7 @@ func Open(o Options) (*Conn, error) {
 		Gate: gate.New(gate.Options{
 			Between:    max(o.MinBetweenWrites, cmp.Or(o.LeastBetween, leastBetween)),
 			Concurrent: o.MaxConcurrent, Fallback: o.CooldownDefault,
-			FirstProbe: o.FirstProbe, OnCooldown: o.OnCooldown,
+			FirstProbe: o.FirstProbe, OnCooldown: o.OnCooldown, Owed: o.Owed,
 		}),
 		Log: cmp.Or(o.Log, zap.NewNop()), opts: o,
 		// api.github.com serves it next to its REST calls, a GitHub Enterprise Server next to /api/v3/.
@@ -80,6 +82,7 @@ func Open(o Options) (*Conn, error) {
 			entries: keptAnswers, bytes: keptBytes,
 			size: func(a answer) int { return headerBytes + len(a.body) },
 		},
+		served: served{NewMemory[struct{}](servedMost)},
 	}
 	for l := range c.lanes {
 		api := gh.NewClient(&http.Client{Transport: laneTransport{c.transport, gate.Lane(l)}})
@@ -100,6 +103,12 @@ func (c *Conn) Do(ctx context.Context, l gate.Lane, method, path string, in, out
 	}
 	resp, err := c.lanes[l].Do(ctx, req, out)
 	return resp, Normalize(err)
+}
+
+// Check returns the error of reading a repository's own entry. It shows whether GitHub refuses the account.
+func (c *Conn) Check(ctx context.Context, repo string) error {
+	_, err := c.Do(ctx, gate.Reads, http.MethodGet, "repos/"+repo, nil, nil)
+	return err
 }
 
 // Query sends a request of GraphQL.

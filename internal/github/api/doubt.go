@@ -30,8 +30,8 @@ func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 func Doubted(err *Error, d Doubt) *Error {
 	e := *err
 	e.Kind, e.Doubtful = KindTransient, true
-	e.Message = fmt.Sprintf("%s (said %d times; it counts when GitHub says nothing else for %s)", e.Message, d.times,
-		doubtFor)
+	e.Message = fmt.Sprintf("%s (received %d times; Retake accepts it after %s without another answer)", e.Message,
+		d.times, doubtFor)
 	return &e
 }
 

@@ -46,6 +46,7 @@ type Error struct {
 	Op       string // such as "GET /repos/acme/widgets/issues"; empty if no single request failed
 	Err      error  // cause, if any
 	Doubtful bool   // transient, and about this request alone, not a sign that GitHub is failing
+	account  bool   // GitHub refuses the account as a whole
 }
 
 func (e *Error) Error() string { return "github: " + string(e.Kind) + e.text() }

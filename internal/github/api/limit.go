@@ -32,12 +32,6 @@ const (
 	reserveShare   = 20
 )
 
-// limit is a rate limit stated by one answer. A secondary limit belongs to the credential, so it closes all of REST.
-type limit struct {
-	gate.Limit
-	secondary bool
-}
-
 var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
 // resourceOf returns the budget that an answer counts against, or "" for the core budget of REST.
@@ -51,15 +45,15 @@ func resourceOf(h http.Header) string {
 // readLimit reports whether an answer is a rate limit. It treats 403 and 429 equally. A plain 403 without any sign of a
 // limit means a missing permission. GraphQL can report a limit with status 200. The order of sources is GitHub's order:
 // Retry-After, then the reset if nothing remains, then an unstated time.
-func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bool) {
+func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
-		return limit{Limit: gate.Limit{
+		return gate.Limit{
 			Wait: wait, Stated: stated, Why: "primary limit of GraphQL", Resource: gate.GraphQL,
-		}}, true
+		}, true
 	}
 	if status != http.StatusForbidden && status != http.StatusTooManyRequests {
-		return limit{}, false
+		return gate.Limit{}, false
 	}
 	c := readComplaint(body[:min(len(body), bodyPrefix)])
 	after, hasAfter := retryAfter(h, now)
@@ -67,9 +61,9 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bo
 	saysSecondary := isSecondary(c)
 	saysPrimary := strings.Contains(strings.ToLower(c.Message), "api rate limit exceeded")
 	if status == http.StatusForbidden && !hasAfter && !spent && !saysSecondary && !saysPrimary {
-		return limit{}, false
+		return gate.Limit{}, false
 	}
-	l := limit{secondary: saysSecondary || !spent && !saysPrimary}
+	l := gate.Limit{Secondary: saysSecondary || !spent && !saysPrimary}
 	switch {
 	case hasAfter:
 		l.Wait, l.Stated = after, true
@@ -77,7 +71,7 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (limit, bo
 		l.Wait, l.Stated = untilReset(h, now)
 	}
 	l.Why, l.Resource = "primary limit", resourceOf(h)
-	if l.secondary {
+	if l.Secondary { // it belongs to the credential, so it closes all of REST
 		l.Why, l.Resource = "secondary limit", ""
 	}
 	if m := complaintText(c, 160); m != "" {
@@ -96,7 +90,8 @@ func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 		Stated: ok, Wait: wait, Why: "primary limit: no requests left in this hour", Resource: resourceOf(h),
 	}
 	if left > 0 {
-		l.Why, l.Reserve = fmt.Sprintf("the last %d requests of this hour are kept for questions to people", left), true
+		l.Why = fmt.Sprintf("Retake keeps the last %d requests of this hour for questions to people", left)
+		l.Reserve = true
 	}
 	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
 }

@@ -18,21 +18,21 @@ var limitCases = map[string]struct {
 	want                         time.Duration // 0 if GitHub states no time
 	why                          string        // "": no limit
 }{
-	"429 with seconds":             {429, "30", "", "", secondaryLimit, 30 * time.Second, "secondary"},
-	"403 with seconds":             {403, "30", "", "", secondaryLimit, 30 * time.Second, "secondary"},
-	"a date":                       {429, "@90", "", "", secondaryLimit, 90 * time.Second, "secondary"},
-	"429 with nothing left":        {429, "", "0", "+1200", "", 20 * time.Minute, "primary"},
-	"Retry-After before the reset": {403, "45", "0", "+1200", secondaryLimit, 45 * time.Second, "secondary"},
-	"secondary with nothing left":  {403, "", "0", "+1200", secondaryLimit, 20 * time.Minute, "secondary"},
-	"a reset that does not count":  {403, "", "4000", "+1200", secondaryLimit, 0, "secondary"},
-	"secondary without any header": {403, "", "", "", secondaryLimit, 0, "secondary"},
-	"429 without anything":         {429, "", "", "", "", 0, "secondary"},
-	"an unreadable Retry-After":    {429, "soon", "", "", secondaryLimit, 0, "secondary"},
-	"a negative Retry-After":       {429, "-5", "", "", secondaryLimit, 0, "secondary"},
-	"a Retry-After of zero":        {429, "0", "", "", secondaryLimit, time.Second, "secondary"},
-	"a reset that has just passed": {403, "", "0", "+-60", "", time.Second, "primary"},
-	"an absurd Retry-After":        {429, "1e300", "", "", secondaryLimit, 24 * time.Hour, "secondary"},
-	"403 with nothing left": {
+	"429 with seconds":                {429, "30", "", "", secondaryLimit, 30 * time.Second, "secondary"},
+	"403 with seconds":                {403, "30", "", "", secondaryLimit, 30 * time.Second, "secondary"},
+	"a date":                          {429, "@90", "", "", secondaryLimit, 90 * time.Second, "secondary"},
+	"429 without requests left":       {429, "", "0", "+1200", "", 20 * time.Minute, "primary"},
+	"Retry-After before the reset":    {403, "45", "0", "+1200", secondaryLimit, 45 * time.Second, "secondary"},
+	"secondary without requests left": {403, "", "0", "+1200", secondaryLimit, 20 * time.Minute, "secondary"},
+	"a reset that does not count":     {403, "", "4000", "+1200", secondaryLimit, 0, "secondary"},
+	"secondary without any header":    {403, "", "", "", secondaryLimit, 0, "secondary"},
+	"429 without anything":            {429, "", "", "", "", 0, "secondary"},
+	"an unreadable Retry-After":       {429, "soon", "", "", secondaryLimit, 0, "secondary"},
+	"a negative Retry-After":          {429, "-5", "", "", secondaryLimit, 0, "secondary"},
+	"a Retry-After of zero":           {429, "0", "", "", secondaryLimit, time.Second, "secondary"},
+	"a reset that has just passed":    {403, "", "0", "+-60", "", time.Second, "primary"},
+	"an absurd Retry-After":           {429, "1e300", "", "", secondaryLimit, 24 * time.Hour, "secondary"},
+	"403 without requests left": {
 		403, "", "0", "+1200", `{"message":"API rate limit exceeded for user ID 1."}`, 20 * time.Minute, "primary",
 	},
 	"abuse detection, the older text": {
@@ -45,7 +45,7 @@ var limitCases = map[string]struct {
 	"403 that is a missing permission": {
 		403, "", "4000", "", `{"message":"Resource not accessible by integration"}`, 0, "",
 	},
-	"503 with a Retry-After is no limit": {503, "30", "", "", "", 0, ""},
+	"503 with a Retry-After is not a limit": {503, "30", "", "", "", 0, ""},
 }
 
 func TestReadLimit(t *testing.T) {

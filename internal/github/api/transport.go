@@ -10,7 +10,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -60,6 +59,7 @@ type transport struct {
 	token  func(context.Context) (string, error)
 	gate   *gate.Gate
 	cache  Memory[answer] // by address
+	served served
 	writes bool
 	// onAnswer, if set, receives the outcome of each request.
 	onAnswer func(Answered)
@@ -135,6 +135,9 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 	}
 	if err != nil {
 		t.tell(req.Method, sent, answer{}, nil)
+		if e := Detail(err); e.account && (e.Kind == KindTransient || t.worked()) {
+			return answer{}, t.closedByRefusal(w, sent, e.Detail()+": "+nextAccount)
+		}
 		t.gate.Leave(w, sent, unanswered(req.Context(), err))
 		return answer{}, err
 	}
@@ -144,7 +147,7 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 	}
 	if l, limited := readLimit(ans.status, ans.header, ans.body, now); limited {
 		t.tell(req.Method, sent, ans, &l)
-		until := t.gate.Leave(w, sent, gate.Result{Limit: &l.Limit})
+		until := t.gate.Leave(w, sent, gate.Result{Limit: &l})
 		return answer{}, &Error{
 			Kind: KindRateLimited, Status: ans.status, Until: until, Resource: cmp.Or(l.Resource, w.Resource()),
 			Message: l.Why, Op: op,
@@ -154,6 +157,16 @@ func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, err
 	r := answered(ans, op)
 	if l, spent := spentAfter(ans.header, now); spent {
 		r.Limit = &l
+	}
+	switch t.reach(req.Context(), target, ans) {
+	case ofAccount:
+		return answer{}, t.closedByRefusal(w, sent, accountRefused(op, ans))
+	case undecided:
+		t.gate.Leave(w, sent, r)
+		return answer{}, &Error{
+			Kind: KindTransient, Status: ans.status, Op: op, Doubtful: true,
+			Message: complaintText(readComplaint(ans.body), MessageLimit),
+		}
 	}
 	t.gate.Leave(w, sent, r)
 	return ans, nil
@@ -184,10 +197,7 @@ func isQuery(req *http.Request) bool {
 	return err == nil && string(start) == queryStart
 }
 
-// mutation matches the input of a field in a GraphQL mutation. Every field has exactly one.
-var mutation = regexp.MustCompile(`\(\s*input\s*:`)
-
-// turnOf returns the cost of a request at the gate. Each mutation of GraphQL counts as a change that people see.
+// turnOf returns the cost of a request at the gate. Each mutation of GraphQL counts for itself.
 func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	w := &gate.Request{Lane: t.lane, Write: changes(req), GraphQL: asksGraphQL(req)}
 	switch {
@@ -195,10 +205,15 @@ func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 		if body, err := req.GetBody(); err == nil {
 			text, _ := io.ReadAll(body)
 			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // variables contain text of people and agents
-			w.Content = len(mutation.FindAll(text, -1))
+			w.Changes, w.Content = gate.Mutations(text)
 		}
-	case w.Write && req.Method != http.MethodDelete:
-		w.Content = 1
+	case w.Write:
+		if req.Method != http.MethodDelete {
+			w.Changes = 1
+		}
+		if gate.Creates(req.Method, req.URL.Path) {
+			w.Content = 1
+		}
 	}
 	return w
 }
@@ -264,7 +279,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 	case ans.status < 300 && len(ans.body) > 0 && !json.Valid(ans.body): // a proxy's page
 		return answer{}, &Error{
 			Kind: KindTransient, Status: ans.status, Op: op,
-			Message: "no usable answer: it is no JSON",
+			Message: "no usable answer: not JSON",
 		}
 	case ans.status == http.StatusNotModified && known:
 		// Rate and date headers are new. Headers about the content belong to the cached body.
@@ -318,6 +333,9 @@ func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, mo
 		})
 	}
 	t.accepted()
+	if repo := t.repoOf(target); repo != "" {
+		t.served.Put(repo, struct{}{})
+	}
 	h := ans.header.Clone()
 	for _, name := range hidden {
 		h.Del(name)

@@ -23,7 +23,7 @@ func TestMutationsAreCountedInTheQuery(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := (laneTransport{lane: gate.Claim}).turnOf(r); got.Content != 2 || !got.GraphQL {
-		t.Errorf("it counts as %d changes", got.Content)
+	if got := (laneTransport{lane: gate.Claim}).turnOf(r); got.Changes != 2 || got.Content != 1 || !got.GraphQL {
+		t.Errorf("it counts as %d changes, %d of them new content", got.Changes, got.Content)
 	}
 }

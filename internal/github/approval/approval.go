@@ -106,8 +106,8 @@ func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker
 	case !may && api.KindOf(noHistory) == api.KindTransient:
 		return Approval{}, noHistory
 	case !may:
-		return Approval{}, notApproved("%s has written it without write access, and whether it was edited after it "+
-			"was approved cannot be seen: %s", orGhost(i.Author), api.Detail(noHistory).Message)
+		return Approval{}, notApproved("%s wrote it without write access, and GitHub does not show whether it was "+
+			"edited after its approval: %s", orGhost(i.Author), api.Detail(noHistory).Message)
 	}
 	return Approval{
 		Title: i.Title, Body: i.Body, By: h.Events[at].GetActor().GetLogin(),
@@ -116,8 +116,8 @@ func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker
 }
 
 // approval returns the event that approved an issue, namely the latest labelling by a person with rights. Only people
-// with triage rights can label an issue by another author. An author can open an issue with a template or form that
-// sets labels, so the right of an author is looked up.
+// with triage rights can label an issue by another author. An author can set labels through a template or form, so
+// approval looks up the author's rights.
 func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, h tracker.LabelHistory) (at int,
 	err error,
 ) {
@@ -140,17 +140,17 @@ func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, 
 			return at, nil
 		}
 		if why == "" {
-			why = fmt.Sprintf("%s has opened it with the label %s, as a template or a form lets everybody do, and "+
-				"has no right to label issues here", orGhost(by), h.Labels.Task)
+			why = fmt.Sprintf("%s opened it with the label %s through a template or form, but has no right to "+
+				"label issues here", orGhost(by), h.Labels.Task)
 		}
 	}
 	switch {
 	case why != "":
 		return -1, &NotApproved{Why: why}
 	case time.Since(i.UpdatedAt) < tracker.EventsLag:
-		return -1, api.Transient("GitHub's events do not show yet who has put "+h.Labels.Task+" on "+i.Key, nil)
+		return -1, api.Transient("GitHub's events do not show yet who added "+h.Labels.Task+" to "+i.Key, nil)
 	}
-	return -1, notApproved("GitHub does not show that anybody has put the label %s on it", h.Labels.Task)
+	return -1, notApproved("GitHub does not show who added the label %s", h.Labels.Task)
 }
 
 // orGhost names an account that was deleted as GitHub does.
@@ -168,8 +168,8 @@ type revision struct {
 	text *string
 }
 
-// editorsAsked bounds the editors of one text for which rights are looked up. Apart from the author, write access is
-// necessary to edit it.
+// editorsAsked bounds the lookups of rights for the editors of one text. Only its author and people with write access
+// can edit it.
 const editorsAsked = 20
 
 // standing picks the approved revision of a text from a nonempty list, oldest first. It is the latest one since the
@@ -200,8 +200,7 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 		without = append(without, orGhost(by))
 	}
 	if all[base].text == nil {
-		return "", nil, notApproved("its text as it was approved is not, or not any more, in the history that " +
-			"GitHub shows")
+		return "", nil, notApproved("GitHub's history does not have the approved version of its text")
 	}
 	return *all[base].text, without, nil
 }

@@ -40,6 +40,7 @@ type Escalation struct {
 
 	Title    string // the problem in words; defaults to the reason
 	Ask      string // instructions, in sentences
+	Alone    string // the same instructions for other views than this comment
 	Reply    string // the recommended comment; a person replaces <…> in it
 	Stage    string
 	Reason   string   // of the closed list
@@ -61,19 +62,28 @@ type Escalation struct {
 	Answers     []pages.AnswerLine  // answers from people, oldest first
 	Tried       []string            // other remedies tried, one line each
 	WhyStopped  string
+
+	// TakesReply: a comment without a command is the answer, so Reply is only one of the other ways.
+	TakesReply bool
 }
 
 // Escalate asks a human for help. It writes a comment, adds the blocked label, removes the claimed and task labels, and
 // reads the issue back. A repeated call completes the missing steps. It does not restore a blocked label that a human
 // removed.
 func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
+	_, err := c.Ask(ctx, e)
+	return err
+}
+
+// Ask is Escalate, and returns the id of the comment with the question. It is 0 if the comment was not written.
+func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error) {
 	if err := c.conn.CheckWrites("escalate", e.Key, zap.String("attempt", e.AttemptID),
 		zap.String("reason", e.Reason)); err != nil {
-		return err
+		return 0, err
 	}
 	t, err := c.read.Thread(ctx, gate.Escalation, e.Key)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	m := tracker.Marker{
 		Kind: tracker.MarkBlocked, Fleet: c.read.Fleet, Nonce: e.Nonce,
@@ -81,26 +91,28 @@ func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
 	}
 	created, err := c.write.Post(ctx, gate.Escalation, t, m, c.escalationText(e))
 	if err != nil {
-		return err
+		return 0, err
 	}
+	comment = created
 	if created == 0 {
 		// the login of the remover does not matter: we remove the label only after an answer
 		question := t.OwnComments(m)[0]
+		comment = question.ID
 		unfinished, err := c.write.ReviewedBefore(ctx, gate.Escalation, t, question)
 		if err == nil && !unfinished {
 			answered, err := c.write.LeftAlone(ctx, gate.Escalation, t, c.read.Labels.Blocked, question.At)
 			if err != nil || answered {
-				return err
+				return comment, err
 			}
 		}
 		if err != nil {
-			return err
+			return comment, err
 		}
 	}
 	if err := c.write.MoveLabels(ctx, gate.Escalation, t, c.read.Labels.Blocked); err != nil || created == 0 {
-		return err
+		return comment, err
 	}
-	return c.write.ReadBack(ctx, gate.Escalation, t, created)
+	return comment, c.write.ReadBack(ctx, gate.Escalation, t, created)
 }
 
 // Preview is the comment that Escalate would write, without its marker.
@@ -109,6 +121,9 @@ func (c *Asker) Preview(e Escalation) string { return c.escalationText(e) }
 func (c *Asker) escalationText(e Escalation) string {
 	const excerptLines = 12
 	p := escalationPage{Escalation: e}
+	if e.TakesReply {
+		p.Reply = ""
+	}
 	if p.Question = ""; e.Reason == needsHuman {
 		p.Question = strings.TrimSpace(e.Question)
 	}
@@ -118,10 +133,11 @@ func (c *Asker) escalationText(e Escalation) string {
 	if strings.HasPrefix(e.Cause, "nothing was pushed") {
 		p.Unsafe = ""
 	}
-	output := c.text.Cleaner().Clean(e.Tail) // before any cut, because the redactor cannot recognize half a secret
-	p.Excerpt = plaintext.Excerpt(output, e.Cause, excerptLines)
+	clean := c.text.Cleaner().Clean // before any cut, because the redactor cannot recognize half a secret
+	output, cause := clean(e.Tail), clean(e.Cause)
+	p.Excerpt = plaintext.Excerpt(output, cause, excerptLines)
 	p.Folded = len(strings.Fields(p.Excerpt)) < len(strings.Fields(output))
-	if strings.Contains(p.Question+e.Cause, strings.TrimSpace(p.Excerpt)) {
+	if strings.Contains(clean(p.Question)+cause, strings.TrimSpace(p.Excerpt)) {
 		p.Excerpt = "" // it is shown already
 	}
 	text := c.text.Page("escalation", p)
@@ -146,9 +162,9 @@ type escalationPage struct {
 func (p escalationPage) Invite() string {
 	switch {
 	case strings.Contains(p.Reply, "<"):
-		return "Comment this, with your own words in place of `<…>`:"
+		return "Replace `<…>` with your words, and comment:"
 	case strings.HasPrefix(p.Ask, "Step 1: "): // its last step is this comment
-		return "To copy:"
+		return "Copy:"
 	case p.Reply == resumeComment:
 		return "Then comment:"
 	}
@@ -161,7 +177,7 @@ const resumeComment = command.Start + " " + string(command.Resume)
 // resuming would only repeat the question.
 func (p escalationPage) Others() []command.Row {
 	return slices.DeleteFunc(command.For(command.OnIdle, command.OnWaiting, command.OnTask), func(c command.Row) bool {
-		return c.Name == command.Resume && strings.Contains(p.Reply, "<") ||
+		return c.Name == command.Resume && (p.TakesReply || strings.Contains(p.Reply, "<")) ||
 			strings.HasPrefix(p.Reply+" ", command.Start+" "+string(c.Name)+" ")
 	})
 }
@@ -183,7 +199,7 @@ func (p escalationPage) SameFailure() string {
 	if more := len(p.Alike) - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
-	return fmt.Sprintf("%d issues are held up by the same failure: %s", len(p.Alike), strings.Join(names, ", "))
+	return fmt.Sprintf("The same failure blocks %d issues: %s", len(p.Alike), strings.Join(names, ", "))
 }
 
 // Link is the page of the branch, if that is an address.

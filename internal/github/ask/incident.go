@@ -54,7 +54,7 @@ func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string
 	if err != nil {
 		return "", err
 	}
-	title := cmp.Or(c.text.Cleaner().Title(i.Title), "Retake: something that many tasks need is out")
+	title := cmp.Or(c.text.Cleaner().Title(i.Title), "Retake: a service that many tasks need is down")
 	found, err := c.knownIncident(ctx, p, m, i.Issue)
 	if found == nil && err == nil {
 		found, err = c.findIncident(ctx, p, m)

@@ -18,13 +18,15 @@ type RemindRequest struct {
 	Key, Nonce string
 	Block      string // names the question, as in Escalation
 	Title      string // the reason in words; defaults to the question's title
+	TakesReply bool   // a comment without a command is the answer
 }
 
 // ReminderPage is the data for pages/reminder.md.
 type ReminderPage struct {
 	RemindRequest
-	Asked time.Time
-	Page  string // of the question
+	Asked    time.Time
+	Page     string // of the question
+	Question string // of the agent, as in the page, or empty
 }
 
 // Remind writes one short comment with a link to a question. It skips the comment if the issue is closed or no longer
@@ -50,7 +52,9 @@ func (c *Asker) Remind(ctx context.Context, req RemindRequest) error {
 	if req.Title == "" {
 		req.Title = pages.TitleOf(question.Body)
 	}
-	page := ReminderPage{req, question.At, fmt.Sprintf("%s#issuecomment-%d", t.Issue.URL, question.ID)}
+	page := ReminderPage{
+		req, question.At, fmt.Sprintf("%s#issuecomment-%d", t.Issue.URL, question.ID), pages.QuestionOf(question.Body),
+	}
 	_, err = c.write.Post(ctx, gate.Escalation, t, m, c.text.Page("reminder", page))
 	return err
 }

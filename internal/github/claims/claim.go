@@ -92,7 +92,7 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 		return c.withdraw(ctx, t, m, Result{Outcome: Lost, Winner: holderOf(holder)})
 	}
 	if req.Unblock && c.asksNewer(t, req) { // nothing is undone: the claim and the question are our successor's now
-		return Result{Outcome: NotEligible, Why: "a newer question waits for a human"}, nil
+		return Result{Outcome: NotEligible, Why: "a newer question waits for a person"}, nil
 	}
 	why, err := c.ineligible(ctx, t, req)
 	if err != nil {
@@ -152,7 +152,7 @@ func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker
 	case !ok && len(t.OwnComments(m)) == 0:
 		return Result{}, api.Transient("our claim comment on "+p.Key()+" cannot be read back yet", nil)
 	case !ok:
-		return c.withdraw(ctx, t, m, Result{Outcome: NotEligible, Why: "released while it was being claimed"})
+		return c.withdraw(ctx, t, m, Result{Outcome: NotEligible, Why: "released during the claim"})
 	}
 	if why := c.unclaimable(t.Issue); why != "" {
 		return c.undo(ctx, t, m, why)
@@ -202,7 +202,7 @@ func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marke
 
 // States from which a claim can resume its issue on request.
 const (
-	waitsForHuman = "blocked: waits for a human"
+	waitsForHuman = "blocked: waits for a person"
 	inReview      = "in review"
 )
 
@@ -269,7 +269,7 @@ func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (
 
 // claimRemoved returns the reason for the end of a claim after a person removed its label.
 func (c *Claims) claimRemoved() string {
-	return "the label " + c.read.Labels.Claimed + " was removed while it was being claimed"
+	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }
 
 // tookTaskLabel reports whether we were the last to touch the issue's task label, removing it, after any claim

@@ -14,7 +14,7 @@ import (
 
 // ErrAlive is returned by a reclaim if the claim has shown progress since it was reported stale, or no longer holds the
 // issue.
-var ErrAlive = errors.New("github: the claim is not stale: nothing was changed")
+var ErrAlive = errors.New("github: the claim is not stale")
 
 // ReleaseRequest ends a claim.
 type ReleaseRequest struct {

@@ -38,21 +38,20 @@ func (c *Claims) labelsChanged(ctx context.Context, t tracker.Thread, m tracker.
 	u.offered = h.OfferedBy()
 	c.unsettled.Put(t.Key(), u)
 	why := c.leavesAlone(u)
-	c.conn.Log.Warn("an issue is left alone", zap.String("issue", t.Key()), zap.String("task", m.Nonce),
+	c.conn.Log.Warn("issue skipped", zap.String("issue", t.Key()), zap.String("task", m.Nonce),
 		zap.String("reason", why))
 	return c.undo(ctx, t, m, why)
 }
 
 func labelsChanging(t tracker.Thread) error {
 	return &api.Error{
-		Kind: api.KindTransient, Message: "the labels of " + t.Key() + " have changed while it was being claimed",
+		Kind: api.KindTransient, Message: "the labels of " + t.Key() + " changed during the claim",
 		Doubtful: true,
 	}
 }
 
 func (c *Claims) leavesAlone(u unsettled) string {
-	return fmt.Sprintf("its labels were changed while it was claimed, %d times in a row: it is left alone until the "+
-		"label %s is put on again",
+	return fmt.Sprintf("its labels changed during %d claims in a row: to have Retake claim it, add the label %s again",
 		u.times, c.read.Labels.Task)
 }
 

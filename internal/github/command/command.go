@@ -45,7 +45,7 @@ const (
 	OnWaiting = "on an issue that is blocked or waits"
 	OnTask    = "on an issue that Retake works on, or on its pull request"
 	onPull    = "on Retake's pull request, or on its issue"
-	anywhere  = "on an issue of Retake's, or on its pull request"
+	anywhere  = "on any of Retake's issues and pull requests"
 )
 
 // Row is a command as people read about it.
@@ -65,30 +65,30 @@ type Row struct {
 var All = []Row{
 	{Retry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text " +
 		"to the agent.", OnIdle, nil, false},
-	{Resume, "/agent resume", "Retake continues with fresh budgets. Use this once whatever was " +
-		"missing is there.", OnWaiting, nil, false},
+	{Resume, "/agent resume", "Retake continues with fresh budgets. Use this after you have " +
+		"removed the cause.", OnWaiting, nil, false},
 	{
-		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout: what was changed so far is thrown away.",
+		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout: Retake discards all changes so far.",
 		OnIdle, nil, true,
 	},
-	{Snooze, "/agent snooze 2h", "Retake waits and then tries again by itself. From 1 minute to 30 days: " +
+	{Snooze, "/agent snooze 2h", "Retake waits, then tries again. From 1 minute to 30 days: " +
 		"`30m`, `2h`, `1d`.", OnWaiting, snoozeArgument, false},
 	{
-		Budget, "/agent budget +2", "Retake may make that many more attempts, from 1 to 20, and goes on.", OnTask,
+		Budget, "/agent budget +2", "Retake continues, and may make that many more attempts, from 1 to 20.", OnTask,
 		budgetArgument, false,
 	},
 	{Fix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text " +
 		"to the agent.", onPull, nil, false},
 	{
-		Take, "/agent take", "You take over: Retake stops and names the branch that has the work so far.", OnTask,
+		Take, "/agent take", "You take over: Retake stops and names the branch with the work so far.", OnTask,
 		nil, true,
 	},
 	{Stop, "/agent stop", "Retake stops working on the issue.", OnTask, nil, true},
 	{
-		Why, "/agent why", "Retake answers what it is doing, what it waits for and what was tried.", anywhere, nil,
-		false,
+		Why, "/agent why", "Retake replies with the task's state, the cause of a wait and the attempts so far.",
+		anywhere, nil, false,
 	},
-	{Help, "/agent help", "Retake answers with this list.", anywhere, nil, false},
+	{Help, "/agent help", "Retake replies with this list.", anywhere, nil, false},
 }
 
 // For are the commands that work in some kinds of places.
@@ -178,7 +178,7 @@ func (a *Answer) obey(name, line, below string, mentioned bool) {
 	}
 	rest := strings.TrimSpace(line + "\n" + below)
 	if row.Name == Fix && rest == "" {
-		a.Problem = "`/agent fix` needs a text that says what is to be fixed, for example `/agent fix the header is " +
+		a.Problem = "`/agent fix` needs a text that says what to fix, for example `/agent fix the header is " +
 			"read twice`."
 	}
 	if a.Problem == "" {

@@ -42,7 +42,7 @@ func (c *Deliveries) DeleteBranch(ctx context.Context, repo, branch, sha string)
 		return api.UnlessGone(err)
 	}
 	if now := ref.GetObject().GetSHA(); now != sha {
-		c.conn.Log.Info("the branch has moved and stays", zap.String("to", branch),
+		c.conn.Log.Info("kept a branch that has moved", zap.String("to", branch),
 			zap.String("reason", "it points to "+now))
 		return nil
 	}
@@ -55,6 +55,6 @@ func (c *Deliveries) DeleteBranch(ctx context.Context, repo, branch, sha string)
 		branch); api.IsGone(api.Normalize(again)) {
 		return nil // another client deleted it first
 	}
-	c.conn.Log.Info("the branch stays", zap.String("to", branch), zap.String("reason", api.Detail(err).Message))
+	c.conn.Log.Info("kept a branch", zap.String("to", branch), zap.String("reason", api.Detail(err).Message))
 	return nil
 }

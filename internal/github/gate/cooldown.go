@@ -1,13 +1,20 @@
 package gate
 
 import (
-	"strings"
+	"fmt"
 	"time"
 )
 
+// Refused is the error of a request for a closed resource.
+type Refused struct{ Cooldown }
+
+func (e *Refused) Error() string {
+	return fmt.Sprintf("gate: %s: closed until %s: %s", e.Resource, e.Until.UTC().Format(time.RFC3339), e.Why)
+}
+
 // close closes the resources of a limit. Answers to requests that were under way when a limit without a stated wait
 // was met do not count as further strikes.
-func (g *Gate) close(l Limit, sent time.Time) time.Time {
+func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	now := time.Now()
 	wait := l.Wait
 	if !l.Stated {
@@ -18,6 +25,10 @@ func (g *Gate) close(l Limit, sent time.Time) time.Time {
 		wait = min(g.Fallback<<min(g.strikes-1, 10), max(backoffLimit, g.Fallback))
 	}
 	until := now.Add(wait)
+	if l.Secondary && r.Write {
+		g.strict = now.Add(strictFor)
+		l.Why += fmt.Sprintf("; until %s UTC Retake counts every change as new content", g.strict.UTC().Format("15:04"))
+	}
 	resources := []string{Read, Write}
 	if l.Resource != "" {
 		resources = []string{l.Resource}
@@ -51,9 +62,8 @@ func (g *Gate) shutUntil(c Cooldown) {
 func (g *Gate) Prime(c Cooldown) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	why, away := strings.CutPrefix(c.Why, silent)
-	if now := time.Now(); g.extend(c) && away && c.Resource == API && now.Before(c.Until) {
-		g.silence.prime(now, why)
+	if now := time.Now(); g.extend(c) && c.Resource == API && now.Before(c.Until) {
+		g.silence.prime(now, c.Why)
 	}
 }
 
@@ -69,18 +79,28 @@ func (g *Gate) Lift(resource string) {
 	}
 }
 
-// Away returns since when GitHub has not answered and how the last request failed, or zero while it answers.
-func (g *Gate) Away() (since time.Time, why string) {
+// Refused returns since when and why GitHub has refused the account as a whole, or zero while it accepts the account.
+func (g *Gate) Refused() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.silence.down() {
+	if !g.silence.down() || !g.silence.refused {
 		return time.Time{}, ""
 	}
 	return g.silence.since, g.silence.why
 }
 
-// Closed returns until when and why the whole API is closed for a reason other than silence. It returns zero if it is
-// open, or away.
+// Away returns since when GitHub has not answered and how the last request failed, or zero while it answers.
+func (g *Gate) Away() (since time.Time, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.silence.down() || g.silence.refused {
+		return time.Time{}, ""
+	}
+	return g.silence.since, g.silence.why
+}
+
+// Closed returns until when and why the whole API is closed for a reason other than silence or a refused account. It
+// returns zero if it is open.
 func (g *Gate) Closed() (until time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -92,7 +112,7 @@ func (g *Gate) Closed() (until time.Time, why string) {
 
 // Pace is the state of the gate.
 type Pace struct {
-	ChangesLeft int // within our own hourly limit
+	ChangesLeft int // within the hourly limit on new content
 	Waiting     int // requests waiting for their turn
 }
 
@@ -100,6 +120,7 @@ type Pace struct {
 func (g *Gate) Pace() Pace {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.content.forget(time.Now())
-	return Pace{ChangesLeft: max(contentPerHour-g.content.used, 0), Waiting: len(g.queue)}
+	budget, _ := g.counted(&Request{}, time.Now())
+	budget.hour.forget(time.Now())
+	return Pace{ChangesLeft: max(contentPerHour-budget.hour.used, 0), Waiting: len(g.queue)}
 }

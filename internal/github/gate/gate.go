@@ -4,135 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 )
-
-// Resources that a cooldown can close. GitHub's other budgets are called "github." and the name in its answers.
-const (
-	Read    = "github.read"
-	Write   = "github.write"
-	API     = "github.api" // every request, while GitHub does not answer
-	GraphQL = "github.graphql"
-)
-
-// reserved ends the name of a resource that is closed to everything except escalations. The gate does not report it,
-// because the next answer states it again.
-const reserved = ".reserve"
-
-// CutReserved returns the name of a resource, and whether it is closed only to keep a reserve for escalations.
-func CutReserved(resource string) (name string, isReserve bool) {
-	return strings.CutSuffix(resource, reserved)
-}
-
-// Cooldown is a deadline before which a resource is not used.
-type Cooldown struct {
-	Resource string
-	Until    time.Time
-	Why      string
-}
-
-// Refused is the error of a request for a closed resource.
-type Refused struct{ Cooldown }
-
-func (e *Refused) Error() string {
-	return fmt.Sprintf("gate: %s: closed until %s: %s", e.Resource, e.Until.UTC().Format(time.RFC3339), e.Why)
-}
-
-// GitHub's documented secondary limits, per credential.
-const (
-	pointsPerMinute  = 900
-	graphQLPerMinute = 2000
-	pointsOfRead     = 1
-	pointsOfWrite    = 5
-	contentPerMinute = 80
-	contentPerHour   = 500
-)
-
-// Progress edits leave part of the hour's changes to everything else, and everything else leaves a rest to escalations.
-const (
-	progressPerHour = 400
-	contentReserve  = 20
-)
-
-const (
-	// longestPacing is the longest wait inside the gate. A longer one is a cooldown.
-	longestPacing = time.Minute
-	// backoffLimit bounds waits that GitHub did not state.
-	backoffLimit = 30 * time.Minute
-)
-
-// Lane orders requests that wait at the same time. Lower lanes go first.
-type Lane int
-
-// The lanes, most urgent first.
-const (
-	Escalation Lane = iota
-	Claim
-	Completion
-	Reads
-	Progress
-	Lanes // number of lanes
-)
-
-// Request is one request at the gate. It must not be reused.
-type Request struct {
-	Lane    Lane
-	Write   bool
-	GraphQL bool
-	Content int // things visible to people that it creates or edits
-
-	ticket int
-}
-
-// Resource is Read or Write.
-func (r *Request) Resource() string {
-	if r.Write {
-		return Write
-	}
-	return Read
-}
-
-// resources must all be open for the request.
-func (r *Request) resources() []string {
-	all := []string{API, r.Resource()}
-	if r.GraphQL {
-		all = append(all, GraphQL)
-	}
-	if r.Lane != Escalation {
-		for _, name := range all {
-			all = append(all, name+reserved)
-		}
-	}
-	return all
-}
-
-func (r *Request) cost() int {
-	if r.Write {
-		return pointsOfWrite
-	}
-	return pointsOfRead
-}
-
-// Limit is a rate limit stated by an answer.
-type Limit struct {
-	Stated bool          // GitHub stated the duration; otherwise the gate backs off
-	Wait   time.Duration // from now; only if stated
-	Why    string
-	// Resource is empty for a limit on all of REST, reads and writes.
-	Resource string
-	Reserve  bool // escalations may use the rest of the budget
-}
-
-// Result tells the gate how a request ended.
-type Result struct {
-	Limit   *Limit
-	OK      bool   // the answer refused nothing
-	Failure string // the reason for a missing answer, or empty
-	GivenUp bool   // the caller stopped waiting for the answer
-	Unsent  bool
-}
 
 // Options configure a Gate.
 type Options struct {
@@ -141,6 +15,9 @@ type Options struct {
 	Fallback   time.Duration  // first wait after a limit that states none; at least one second
 	FirstProbe time.Duration  // first pause before GitHub is probed after an outage; default 4 seconds
 	OnCooldown func(Cooldown) // called without locks, on the goroutine of the request; must not block
+	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. It is
+	// called under the gate's lock and must not block.
+	Owed func() int
 }
 
 // Gate lets requests out. It is safe for concurrent use. Each waiting request re-examines the gate whenever changed is
@@ -150,7 +27,7 @@ type Gate struct {
 
 	mu         sync.Mutex // guards everything below
 	shut       map[string]Cooldown
-	queue      []*Request // by lane, then by ticket
+	queue      []*Request // in the order of their turns
 	tickets    int        // issued so far
 	changed    chan struct{}
 	inflight   int
@@ -160,8 +37,9 @@ type Gate struct {
 	strikes    int       // such limits in a row
 	points     window
 	graphQL    window
-	content    window // within an hour
-	burst      window // content within a minute
+	created    contentBudget // new content
+	all        contentBudget // every change
+	strict     time.Time     // until then every change counts as content
 	silence    silence
 	unreported []Cooldown // reported once mu is released
 }
@@ -172,13 +50,16 @@ func New(o Options) *Gate {
 	if o.FirstProbe == 0 {
 		o.FirstProbe = firstProbe
 	}
+	if o.Owed == nil {
+		o.Owed = func() int { return 0 }
+	}
 	if o.OnCooldown == nil {
 		o.OnCooldown = func(Cooldown) {}
 	}
 	return &Gate{
 		Options: o, shut: map[string]Cooldown{}, changed: make(chan struct{}), wroteAt: time.Now(),
 		points: window{span: time.Minute}, graphQL: window{span: time.Minute},
-		content: window{span: time.Hour}, burst: window{span: time.Minute}, silence: silence{first: o.FirstProbe},
+		created: newContentBudget(), all: newContentBudget(), silence: silence{first: o.FirstProbe},
 	}
 }
 
@@ -190,8 +71,7 @@ type ticketKey struct{}
 func (g *Gate) InOneGo(ctx context.Context) context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.tickets++
-	return context.WithValue(ctx, ticketKey{}, g.tickets)
+	return context.WithValue(ctx, ticketKey{}, g.issue())
 }
 
 // Enter waits for the turn of a request. It returns *Refused if a needed resource is closed, or the cause of the
@@ -224,17 +104,23 @@ func (g *Gate) Enter(ctx context.Context, r *Request) error {
 	}
 }
 
+func (g *Gate) issue() ticket {
+	g.tickets++
+	return ticket{time.Now(), g.tickets}
+}
+
 func (g *Gate) enqueue(ctx context.Context, r *Request) {
-	if r.ticket, _ = ctx.Value(ticketKey{}).(int); r.ticket == 0 {
-		g.tickets++
-		r.ticket = g.tickets
+	var held bool
+	if r.ticket, held = ctx.Value(ticketKey{}).(ticket); !held {
+		r.ticket = g.issue()
 	}
-	at := slices.IndexFunc(g.queue, func(o *Request) bool {
-		return o.Lane > r.Lane || o.Lane == r.Lane && o.ticket > r.ticket
+	r.due = r.ticket.at.Add(delays[r.Lane])
+	at, _ := slices.BinarySearchFunc(g.queue, r, func(o, r *Request) int {
+		if r.before(o) {
+			return 1
+		}
+		return -1
 	})
-	if at < 0 {
-		at = len(g.queue)
-	}
 	g.queue = slices.Insert(g.queue, at, r)
 }
 
@@ -275,14 +161,17 @@ func (g *Gate) notify() {
 	g.changed = make(chan struct{})
 }
 
-// Leave ends the turn of a request that was sent at the given time. A limit closes the gate before any other request
-// gets a turn. It returns the limit's deadline, or zero without a limit.
+// Leave ends the turn of a request that was sent at the given time. A limit or a refused account closes the gate before
+// any other request gets a turn. It returns the deadline, or zero if neither closes the gate.
 func (g *Gate) Leave(r *Request, sent time.Time, res Result) (until time.Time) {
 	g.locked(func() {
 		g.noteResult(r, sent, res)
-		if res.Limit != nil {
-			until = g.close(*res.Limit, sent)
-		} else if res.OK {
+		switch {
+		case res.Limit != nil:
+			until = g.close(r, *res.Limit, sent)
+		case res.Refused:
+			until = g.shut[API].Until
+		case res.OK:
 			g.strikes = 0
 		}
 		g.inflight--
@@ -321,16 +210,20 @@ func (g *Gate) refusal(r *Request, now time.Time) error {
 	return &Refused{last}
 }
 
-// overBudget refuses a request that would exceed our own hourly budget of changes for longer than a pause. For
-// escalations the whole budget is used up, so every write is closed.
+// overBudget refuses a request that would exceed the hour's budget of content for longer than a pause. An escalation
+// meets a budget that is used up, so it closes all writes. A claim leaves the rest to claimed issues.
 func (g *Gate) overBudget(r *Request, now time.Time) error {
 	over := g.contentWait(r, now)
 	if over <= longestPacing {
 		return nil
 	}
-	c := Cooldown{Write, now.Add(over), fmt.Sprintf("own limit: %d changes within an hour", contentPerHour)}
+	why := fmt.Sprintf("GitHub allows %d new comments and pull requests an hour", contentPerHour)
+	c := Cooldown{Write, now.Add(over), why}
 	switch r.Lane {
 	case Escalation:
+		g.shutUntil(c)
+	case Claim:
+		c.Resource = Claims
 		g.shutUntil(c)
 	case Progress:
 	default:
@@ -347,8 +240,8 @@ func (g *Gate) admit(r *Request, now time.Time) {
 	g.writing = g.writing || r.Write
 	budget, _ := g.budgetOf(r)
 	budget.take(now, r.cost())
-	g.content.take(now, r.Content)
-	g.burst.take(now, r.Content)
+	g.created.take(now, r.Content)
+	g.all.take(now, r.Changes)
 }
 
 // blocked is the wait of a request that the end of another one will free.
@@ -382,19 +275,4 @@ func (g *Gate) budgetOf(r *Request) (*window, int) {
 		return &g.graphQL, graphQLPerMinute
 	}
 	return &g.points, pointsPerMinute
-}
-
-// contentWait returns how long the limits on content creation delay r.
-func (g *Gate) contentWait(r *Request, now time.Time) time.Duration {
-	if r.Content == 0 {
-		return 0
-	}
-	hourly := contentPerHour - contentReserve
-	switch r.Lane {
-	case Progress:
-		hourly = progressPerHour
-	case Escalation:
-		hourly = contentPerHour
-	}
-	return max(g.content.wait(now, r.Content, hourly), g.burst.wait(now, r.Content, contentPerMinute))
 }

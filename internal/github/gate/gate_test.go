@@ -124,7 +124,7 @@ func TestLanes(t *testing.T) {
 		g.Leave(first, time.Now(), Result{OK: true})
 		wg.Wait()
 		// The second escalation waits for the pause between writes; reads need not wait with it.
-		want := []string{"escalation 1", "read 1", "read 2", "escalation 2", "claim", "completion", "progress"}
+		want := []string{"escalation 1", "read 1", "read 2", "escalation 2", "completion", "claim", "progress"}
 		if !slices.Equal(order, want) {
 			t.Errorf("order = %q, want %q", order, want)
 		}
@@ -210,10 +210,10 @@ func graphQLAMinute(t *testing.T, g *Gate, changes, want int) {
 }
 
 func changesKeptForEscalations(t *testing.T, g *Gate, told *[]Cooldown) {
-	n, err := passAll(t, g, Request{Lane: Claim, Write: true, Content: 1}, 1000)
+	n, err := passAll(t, g, Request{Lane: Completion, Write: true, Content: 1}, 1000)
 	refused, ok := errors.AsType[*Refused](err)
 	if n != contentPerHour-contentReserve || !ok || len(*told) > 0 {
-		t.Fatalf("claims: %d passed, then %v; reported %+v", n, err, *told)
+		t.Fatalf("completions: %d passed, then %v; reported %+v", n, err, *told)
 	}
 	if name, isReserve := CutReserved(refused.Resource); name != Write || !isReserve {
 		t.Errorf("closed: %s", refused.Resource)

@@ -1,6 +1,9 @@
 package gate
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // After DownAfter requests in a row without an answer, GitHub counts as away. After a pause one request probes it. Each
 // failed probe doubles the pause, up to probeLimit times the first.
@@ -13,30 +16,45 @@ const (
 // silent begins the reason of a cooldown of API while GitHub does not answer. Journals contain it.
 const silent = "GitHub does not answer: "
 
-// silence counts requests that GitHub leaves unanswered.
+// RefusesAll begins the reason of a cooldown of API while GitHub refuses the account as a whole. Journals contain it.
+// Package recovery has the same text for the machine.
+const RefusesAll = "GitHub refuses every request of this account: "
+
+// silence counts requests that GitHub leaves unanswered. A refused account closes the API
+// at once.
 type silence struct {
 	first    time.Duration // pause
 	failures int           // in a row
 	since    time.Time     // of the first failure
 	why      string
+	refused  bool // since the last success, GitHub has refused the account
 	shutAt   time.Time
 	probe    *Request // under way
 }
 
 func (o *silence) down() bool { return o.failures >= DownAfter }
 
-// failed counts a request without an answer and returns the length of the pause. It returns 0 below DownAfter, and for
-// a request sent before the last pause began.
-func (o *silence) failed(now, sent time.Time, why string) time.Duration {
+// reason returns the reason of a cooldown.
+func (o *silence) reason() string {
+	if o.refused {
+		return RefusesAll + o.why
+	}
+	return silent + o.why
+}
+
+// failed counts a failed request and returns the length of the pause. It returns 0 below DownAfter, and for a request
+// sent before the last pause began.
+func (o *silence) failed(now, sent time.Time, res Result) time.Duration {
 	if !o.shutAt.IsZero() && !sent.After(o.shutAt) {
 		return 0
 	}
 	if o.failures == 0 {
 		o.since = now
 	}
-	o.failures++
-	o.why = why
-	if !o.down() {
+	if o.failures++; res.Refused {
+		o.failures, o.refused = max(o.failures, DownAfter), true
+	}
+	if o.why = res.Failure; !o.down() {
 		return 0
 	}
 	return o.pause(now)
@@ -47,10 +65,15 @@ func (o *silence) pause(now time.Time) time.Duration {
 	return min(o.first<<min(o.failures-DownAfter, 10), probeLimit*o.first)
 }
 
-// prime makes the next request a probe, because GitHub was down according to the journal.
-func (o *silence) prime(now time.Time, why string) {
+// prime makes the next request a probe, because GitHub was down, or refused the account, according to the journal.
+func (o *silence) prime(now time.Time, reason string) {
+	why, away := strings.CutPrefix(reason, silent)
+	why, refused := strings.CutPrefix(why, RefusesAll)
+	if !away && !refused {
+		return
+	}
 	if !o.down() {
-		o.failures, o.since, o.why = DownAfter, now, why
+		o.failures, o.since, o.why, o.refused = DownAfter, now, why, refused
 	}
 }
 
@@ -66,11 +89,11 @@ func (g *Gate) noteResult(r *Request, sent time.Time, res Result) {
 	case res.GivenUp: // GitHub may or may not answer, so the next probe waits as well
 		pause = o.pause(now)
 	case res.Failure == "":
-		o.failures = 0
+		o.failures, o.refused = 0, false
 	default:
-		pause = o.failed(now, sent, res.Failure)
+		pause = o.failed(now, sent, res)
 	}
 	if pause > 0 {
-		g.shutUntil(Cooldown{API, now.Add(pause), silent + o.why})
+		g.shutUntil(Cooldown{API, now.Add(pause), o.reason()})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	limits "retake/internal/github/gate"
 )
 
 // The secondary limits that GitHub documents for one credential.
@@ -44,8 +46,8 @@ func spend(all []spent, now time.Time, span time.Duration, n, limit int) ([]spen
 	return append(kept, spent{now, n}), true
 }
 
-// secondary returns the secondary limit that a request hits, or "". Without Options.Limits there are no limits. All
-// POST, PUT and PATCH requests count as content, more than GitHub documents. s.mu is held.
+// secondary returns the secondary limit that a request hits, or "". Without Options.Limits there are no limits. s.mu is
+// held.
 func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 	if !s.opts.Limits {
 		return ""
@@ -69,9 +71,9 @@ func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 	} else {
 		count(&b.spent.rest, time.Minute, points, restPoints, "points")
 	}
-	if write && r.Method != http.MethodDelete {
-		count(&b.spent.minute, time.Minute, 1, contentByMinute, "content of a minute")
-		count(&b.spent.hour, time.Hour, 1, contentByHour, "content of an hour")
+	if content := contentOf(r); content > 0 {
+		count(&b.spent.minute, time.Minute, content, contentByMinute, "content of a minute")
+		count(&b.spent.hour, time.Hour, content, contentByHour, "content of an hour")
 	}
 	if which != "" {
 		s.throttled++
@@ -79,16 +81,35 @@ func (s *gate) secondary(b *budget, r *http.Request) (which string) {
 	return which
 }
 
+// contentOf returns how much new content a request creates.
+func contentOf(r *http.Request) int {
+	if r.URL.Path == GraphQLPath {
+		query, _ := queryOf(r)
+		_, content := limits.Mutations([]byte(query))
+		return content
+	}
+	if limits.Creates(r.Method, r.URL.Path) {
+		return 1
+	}
+	return 0
+}
+
 // isQuery reports whether a request is a GraphQL query and not a mutation.
 func isQuery(r *http.Request) bool {
+	query, ok := queryOf(r)
+	return ok && !strings.HasPrefix(strings.TrimSpace(query), "mutation")
+}
+
+// queryOf returns the text of a GraphQL request. It returns false for other requests. The body can be read again.
+func queryOf(r *http.Request) (query string, ok bool) {
 	if r.URL.Path != GraphQLPath {
-		return false
+		return "", false
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody))
 	r.Body = io.NopCloser(io.MultiReader(bytes.NewReader(body), r.Body))
 	var asked struct{ Query string }
-	return err == nil && json.Unmarshal(body, &asked) == nil && !strings.HasPrefix(strings.TrimSpace(asked.Query),
-		"mutation")
+	ok = err == nil && json.Unmarshal(body, &asked) == nil
+	return asked.Query, ok
 }
 
 // Throttled counts the requests that were refused because of a secondary limit that is enforced.

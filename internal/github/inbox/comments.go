@@ -111,7 +111,7 @@ func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, 
 		if s.Command != command.None {
 			if !c.read.KnowsRight(p, r.Author) {
 				if asked++; asked > rightsPerCall {
-					c.conn.Log.Warn("many people give commands at once: the rest is read later",
+					c.conn.Log.Warn("many people give commands at once, reading the rest later",
 						zap.String("repo", p.FullName()), zap.Int64("comment", r.ID))
 					out.Cursor = next.String()
 					return out, nil
@@ -155,7 +155,7 @@ func parseHeard(cursor string) (heard, error) {
 			return heard{at.UTC(), parts[1:]}, nil
 		}
 	}
-	return heard{}, api.Permanent("cursor %q: want what an earlier look at the comments returned, or nothing",
+	return heard{}, api.Permanent("cursor %q: want the cursor of an earlier poll, or an empty one",
 		prose.Clip(cursor, 60))
 }
 

@@ -67,7 +67,7 @@ func (c *Inbox) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 	}
 	since, err := time.Parse(time.RFC3339, cursor)
 	if err != nil {
-		return Page{}, api.Permanent("cursor %q: want what an earlier poll returned, or nothing", cursor)
+		return Page{}, api.Permanent("cursor %q: want the cursor of an earlier poll, or an empty one", cursor)
 	}
 	return c.pollSince(ctx, p, since.UTC())
 }

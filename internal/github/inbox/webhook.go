@@ -13,8 +13,8 @@ import (
 )
 
 // ErrSignature means that a webhook has no signature, or that it does not match the body and our secret.
-var ErrSignature = errors.New("github: webhook: the signature is not the body's: is the secret the one that " +
-	"GitHub was told?")
+var ErrSignature = errors.New("github: webhook: the signature does not match the body: " +
+	"set the same secret here and on GitHub")
 
 // OpenWebhook checks the signature of a webhook in constant time, and then reads it. It uses the HMAC with SHA-256, not
 // the older one with SHA-1. It returns ErrSignature or an error of ReadWebhook.
@@ -89,7 +89,7 @@ func ReadWebhook(event string, body []byte) (Notice, error) {
 	}
 	n.Issue, n.SHA = read(h)
 	if n.Repo == "" || n.Issue < 1 && n.SHA == "" {
-		return Notice{}, fmt.Errorf("github: webhook %s names no repository, or nothing in it", event)
+		return Notice{}, fmt.Errorf("github: webhook %s lacks a repository, or an issue or commit in it", event)
 	}
 	n.Matters = true
 	return n, nil

@@ -15,17 +15,20 @@ import (
 type Cleaner struct {
 	*redact.Redactor
 	known   *leak.Finder
+	host    hostPaths
 	message bool // output may become a commit message
 }
 
-// Clean removes escape sequences, secrets and invisible characters. Call it before any cut, because half a secret
-// matches no pattern.
+// Clean removes escape sequences, secrets, invisible characters and directories of this machine. Call it before any
+// cut, because half a secret matches no pattern.
 func (r Cleaner) Clean(text string) string {
-	return r.Cut(prose.Visible(prose.Printable(r.known.Mask(text))))
+	return r.mask(prose.Visible(prose.Printable(r.known.Mask(text))))
 }
 
+func (r Cleaner) mask(text string) string { return r.Cut(r.host.hide(text)) }
+
 // style returns the Cleaner's style of prose.
-func (r Cleaner) style() prose.Style { return prose.Style{Message: r.message, Mask: r.Cut} }
+func (r Cleaner) style() prose.Style { return prose.Style{Message: r.message, Mask: r.mask} }
 
 // line is untrusted text as one line of markdown, at most limit characters.
 func (r Cleaner) line(text string, limit int) string {
@@ -106,6 +109,7 @@ func (c *Text) current() *redactorOf {
 	r := Cleaner{
 		Redactor: leak.Redactor(values...),
 		known:    leak.New(append(slices.Clone(c.known), leak.Value{Text: token})...),
+		host:     c.host,
 	}
 	made := &redactorOf{token: token, Cleaner: r, comments: c.templates(r)}
 	r.message = true
@@ -130,5 +134,10 @@ func (c *Text) Secrets() *redact.Redactor {
 	return c.Cleaner().Redactor
 }
 
-// Redact masks the configured secrets, the current token, and text with the form of a secret.
-func (c *Text) Redact(text string) string { return c.Cleaner().Clean(text) }
+// Redact masks the configured secrets, the current token, and text with the form of a secret. It keeps the directories
+// of this machine, because logs and audits stay here.
+func (c *Text) Redact(text string) string {
+	r := c.Cleaner()
+	r.host = nil
+	return r.Clean(text)
+}

@@ -30,6 +30,7 @@ type Options struct {
 	Fleet, TaskLabel, BlockedLabel string
 	Secrets                        []string     // values to mask, in addition to texts with the form of a secret
 	Known                          []leak.Value // values never shown in any encoding
+	HostPaths                      []HostPath
 }
 
 // Text writes what people read on GitHub.
@@ -38,6 +39,7 @@ type Text struct {
 	fleet, taskLabel, blockedLabel string
 	secrets                        []string
 	known                          []leak.Value
+	host                           hostPaths
 	redacts                        atomic.Pointer[redactorOf]
 }
 
@@ -45,7 +47,7 @@ type Text struct {
 func New(conn *api.Conn, o Options) *Text {
 	return &Text{
 		conn: conn, fleet: o.Fleet, taskLabel: o.TaskLabel, blockedLabel: o.BlockedLabel,
-		secrets: o.Secrets, known: o.Known,
+		secrets: o.Secrets, known: o.Known, host: newHostPaths(o.HostPaths),
 	}
 }
 

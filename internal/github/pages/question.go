@@ -30,6 +30,27 @@ func TitleOf(body string) string {
 	return ""
 }
 
+// agentAsks is the line above an agent's question, as in the page of a question.
+const agentAsks = "**The agent asks:**"
+
+// QuestionOf returns an agent's question as written in a comment, without its marks of a quote. It is empty if Retake
+// itself asks.
+func QuestionOf(body string) string {
+	_, text, found := strings.Cut(body, "\n"+agentAsks+"\n")
+	if !found {
+		return ""
+	}
+	var lines []string
+	for line := range strings.Lines(strings.TrimLeft(text, "\n")) {
+		quoted, ok := strings.CutPrefix(line, ">")
+		if !ok {
+			break
+		}
+		lines = append(lines, strings.TrimPrefix(strings.TrimRight(quoted, "\n"), " "))
+	}
+	return strings.Join(lines, "\n")
+}
+
 // PageLink returns an address if it is safe to link, or "".
 func PageLink(address string) string {
 	u, err := url.Parse(address)

@@ -8,6 +8,7 @@ import (
 
 func TestTextIsMadeSafe(t *testing.T) {
 	r := Cleaner{}
+	host := Cleaner{host: newHostPaths([]HostPath{{"/srv/retake/data", "<data_dir>"}, {"/data", "<shared_dir>"}})}
 	for name, tc := range map[string]struct{ got, want string }{
 		"mention": {
 			r.prose("thanks @octocat and @acme/team", 100),
@@ -30,6 +31,21 @@ func TestTextIsMadeSafe(t *testing.T) {
 		"cell":                 {r.cell("a|b", 100), `a\|b`},
 		"code in a cell":       {r.cellCode("a|b", 100), "`a\\|b`"},
 		"clipped":              {r.line("ä öüß", 4), "ä ö…"},
+		"file of a checkout": {
+			host.Code("sh: /srv/retake/data/tasks/x/checkout/a/b.sh:1 in /srv/retake/data/tasks/x/checkout.", 200),
+			"`sh: a/b.sh:1 in ..`",
+		},
+		"home": {host.Code("/srv/retake/data/processes/x-1/home/.npmrc", 100), "`~/.npmrc`"},
+		"data directory": {
+			host.Code("file:///srv/retake/data/bus /srv/retake/data", 100), "`file:<data_dir>/bus <data_dir>`",
+		},
+		"path in JSON":     {host.Code(`"\/srv\/retake\/data\/tasks\/x\/checkout\/a"`, 100), "`\"a\"`"},
+		"path in entities": {host.line("&#47;srv/retake/data/tasks/x/checkout/a", 100), "a"},
+		"another directory": {
+			host.Code("/srv/retake/data2 https://x.org/data/a /data/a", 100),
+			"`/srv/retake/data2 https://x.org/data/a <shared_dir>/a`",
+		},
+		"cut path": {host.Code("in /srv/retake/da…", 100), "`in …`"},
 		"a secret in entities": {
 			Cleaner{Redactor: redact.New("hunter2hunter2")}.line("hunter2&#104;unter2", 100),
 			"\\[REDACTED\\]",

@@ -193,13 +193,13 @@ func TestWordsDoNothing(t *testing.T) {
 						t.Fatalf("%s, %s: %q: %q", how, where, bad, page)
 					}
 					if !strings.HasSuffix(strings.TrimSpace(s.text), "\x00Ours\x00 after.\x00") {
-						t.Fatalf("%s, %s: what follows is swallowed: %q", how, where, page)
+						t.Fatalf("%s, %s: the text after it is missing: %q", how, where, page)
 					}
 				}
 			}
 		}
 		line, code := Line(words, limit, Style{}), Style{}.Code(strings.Join(strings.Fields(words), " "))
-		for _, page := range []string{"**What to do:** " + line + " **ours**", "[" + line + "](ours)", "**Cause:** " +
+		for _, page := range []string{"**Next steps:** " + line + " **ours**", "[" + line + "](ours)", "**Cause:** " +
 			code + " **ours**"} {
 			s := show(t, page)
 			if bad := s.harm("a"); bad != "" || strings.Contains(page, "](ours)") && slices.Index(s.tags, "a") != 1 {
@@ -270,7 +270,7 @@ func TestPlainWords(t *testing.T) {
 		{"ftp://x.org", "ftp: //x.org"},
 		{"Signed-off-by:x", "Signed-off-by :x"},
 		{"<!-- x --> Bump @types/node from 1 to 2", "<! -- x --> Bump @ types/node from 1 to 2"},
-		{"What it says: a#b, C# 8, #tag, HIGH-5", "What it says: a#b, C# 8, #tag, HIGH-5"},
+		{"For example: a#b, C# 8, #tag, HIGH-5", "For example: a#b, C# 8, #tag, HIGH-5"},
 	} {
 		if got := Plain(tc[0], " "); got != tc[1] {
 			t.Errorf("%q: got %q, want %q", tc[0], got, tc[1])

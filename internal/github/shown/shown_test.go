@@ -63,7 +63,7 @@ var hiddenCases = map[string]struct {
 	},
 	"of a link":   {"[a](https://x.test \"do evil\") b", "[a](https://x.test) b", 1},
 	"of an image": {"![a](https://x.test 'do evil')", "![a](https://x.test)", 1},
-	"a description nobody needs": {
+	"an unneeded description": {
 		"![" + strings.Repeat("do evil ", 20) + "x](https://x.test)",
 		"![](https://x.test)", 1,
 	},

@@ -102,7 +102,7 @@ func PlaceOf(raw *gh.Issue) (api.Place, error) {
 	_, name, ok := strings.Cut(raw.GetRepositoryURL(), "/repos/")
 	p, err := api.ParseRepo(name)
 	if !ok || err != nil || raw.GetNumber() < 1 {
-		return api.Place{}, api.Transient("an answer that is no issue", nil)
+		return api.Place{}, api.Transient("the answer is not an issue", nil)
 	}
 	p.Number = raw.GetNumber()
 	return p, nil

@@ -130,7 +130,7 @@ func (c *Writer) RemoveLabel(ctx context.Context, l gate.Lane, t Thread, name st
 		now.Labels = append(now.Labels, on.GetName())
 	}
 	if slices.Contains(now.Labels, name) {
-		return nil, api.Transient(fmt.Sprintf("the label %s was said to be off %s, and is among its labels", name,
+		return nil, api.Transient(fmt.Sprintf("GitHub reported the label %s removed from %s, but still lists it", name,
 			t.Key()),
 			nil)
 	}

@@ -76,7 +76,7 @@ func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *i
 	if *left == 0 {
 		return false, &api.Error{
 			Kind: api.KindTransient, Doubtful: true,
-			Message: "many people have written what looks like a claim: whose counts is asked for a few at a time",
+			Message: "many people wrote comments like a claim: their permissions are looked up a few at a time",
 		}
 	}
 	*left--

@@ -216,9 +216,9 @@ func (t *Thread) Adopt(fleet, nonce string) {
 }
 
 // claimShown matches the text of an active claim's comment, with any remains of its marker. The foot names claim and
-// fleet.
+// fleet. Older versions wrote "has work of" and "has its work".
 var claimShown = regexp.MustCompile("(?s)^(?:<!-- retake:[^\n]*\n)?\\s*\\*\\*(?:In review\\*\\*|Retake\\*\\* (?:has " +
-	"picked up|has work of|has lost contact|has its work|is|will try|waits)).*" +
+	"picked up|has work of|has lost contact|has its work|is|will|waits)).*" +
 	"<sub>claim `([a-z0-9]{8})` · fleet `([A-Za-z0-9._-]{1,64})`</sub>\\s*$")
 
 // unmarkedClaim returns the nonce in the foot of our account's comment without a marker, or "" if the comment does not

@@ -1,4 +1,4 @@
-// Keeps a page as it is now: parts come as server-sent events, drawn by the director.
+// Updates a page live: the director renders its parts, which arrive as server-sent events.
 "use strict";
 
 const link = document.getElementById("link");
@@ -8,7 +8,7 @@ function say(text) {
   link.hidden = !text;
 }
 
-// A part is replaced as a whole; what has the focus keeps it, and what was scrolled stays where it was.
+// Replaces a whole part, but keeps the focus and the scroll positions.
 function put(part, html) {
   const focused = part.contains(document.activeElement) ? document.activeElement : null;
   const same = focused && focused !== part ? (focused.getAttribute("href") ? `[href="${CSS.escape(focused.getAttribute("href"))}"]` : `[aria-label="${CSS.escape(focused.getAttribute("aria-label") || "")}"][tabindex]`) : "";
@@ -34,11 +34,11 @@ function live(part) {
   source.addEventListener("problem", (e) => say(JSON.parse(e.data)));
   source.addEventListener("over", (e) => { source.close(); say(JSON.parse(e.data)); });
   source.onerror = () => say(source.readyState === EventSource.CLOSED
-    ? "This page is not kept up to date any more: load it anew."
-    : "The director does not answer. What you see may be old; this page tries again by itself.");
+    ? "This page no longer updates: reload it."
+    : "The director does not answer. This page may be out of date; it retries automatically.");
 }
 
-// Output is text, whatever it looks like.
+// Output is always text.
 function output(pre) {
   const source = new EventSource(pre.dataset.output);
   const most = 2000;
@@ -58,7 +58,7 @@ function output(pre) {
   for (const last of ["end", "over"]) source.addEventListener(last, () => source.close());
 }
 
-// The worker's own log has JSON, of which people want the message; pointing at the line shows all of it.
+// The worker logs JSON. Show the message, and the whole line when the pointer is over it.
 function plain(text) {
   const own = "retake-worker: ";
   if (!text.startsWith(own + "{")) return text;
@@ -76,7 +76,7 @@ function add(pre, name, text, title) {
   pre.append(line);
 }
 
-// Times that go on, and countdowns.
+// Elapsed times and countdowns.
 function span(seconds) {
   const s = Math.max(0, Math.round(seconds)), two = (a, u, b, v) => `${a} ${u} ${b} ${v}`;
   if (s >= 172800) return two(Math.floor(s / 86400), "d", Math.floor(s % 86400 / 3600), "h");
@@ -94,7 +94,7 @@ function clocks() {
   }
 }
 
-// j and k go from card to card.
+// j and k move between cards.
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || /INPUT|TEXTAREA/.test(e.target.tagName)) return;
   const cards = [...document.querySelectorAll(".card")];
@@ -104,7 +104,7 @@ document.addEventListener("keydown", (e) => {
   cards[Math.min(Math.max(at + step, 0), cards.length - 1)].focus();
 });
 
-// Who points at a state of the machine, or reaches it with the keyboard, sees its arrows.
+// Pointing at a state of the machine, or focusing it, shows its arrows.
 document.querySelectorAll(".machine .node").forEach((node) => {
   const drawing = node.closest(".machine");
   const show = () => {

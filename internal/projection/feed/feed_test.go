@@ -51,13 +51,13 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 		"one":                       {n: 1, taken: 1},
 		"damaged after some":        {n: 333, end: broken, taken: 333, want: broken},
 		"one is of a newer version": {n: 500, bad: 123, taken: 122, want: ErrUndecoded, mention: "at 123"},
-		"the first of two errors is told": {
+		"the first of two errors is returned": {
 			n: 124, bad: 123, end: broken, taken: 122, want: ErrUndecoded,
 			mention: "at 123",
 		},
-		"it is enough":                      {n: 500, stop: 77, with: ErrEnough, taken: 76},
-		"enough before one that is damaged": {n: 80, end: broken, stop: 77, with: ErrEnough, taken: 76},
-		"refused":                           {n: 500, stop: 77, with: refused, taken: 76, want: refused},
+		"it is enough":                  {n: 500, stop: 77, with: ErrEnough, taken: 76},
+		"enough before a damaged batch": {n: 80, end: broken, stop: 77, with: ErrEnough, taken: 76},
+		"refused":                       {n: 500, stop: 77, with: refused, taken: 76, want: refused},
 	} {
 		taken := uint64(0)
 		err := Batches(t.Context(), handedOut(c.n, c.bad, c.end), func(seq uint64, records []fsm.Record) error {
@@ -124,7 +124,7 @@ func TestReadingWaitsForWhoTakes(t *testing.T) {
 			})
 		}, func(uint64, []fsm.Record) error { <-hold; return nil })
 		if err != nil || read == 0 || most > 40 {
-			t.Errorf("%d batches were read, %d of them large, while nobody took any: %v", read, most, err)
+			t.Errorf("%d batches were read, %d of them large, before the first was taken: %v", read, most, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -129,6 +130,9 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	q := &classification{c: c, e: clean(e)}
 	f, _ := q.decide()
+	if said := e.Assertion; said.Explicit && said.Escalate && strings.TrimSpace(e.Question+q.e.Message) != "" {
+		f.Cause = cmp.Or(e.Question, q.e.Message) // the message asks the question
+	}
 	return q.finish(f)
 }
 
@@ -261,7 +265,7 @@ func (q *classification) quote() string {
 // failure.
 var usageHead = regexp.MustCompile(`(?i)^(?:usage|flags|options|global flags|available commands|commands):`)
 
-// lastTold returns the last informative line. It skips a program's usage text and stack frames.
+// lastTold returns the last informative line. It skips a program's usage text, stack frames and parting words.
 func lastTold(lines []string) string {
 	blank := true // all lines so far
 	for i, l := range lines {
@@ -273,13 +277,21 @@ func lastTold(lines []string) string {
 		}
 		blank = blank && strings.TrimSpace(l) == ""
 	}
+	last := ""
 	for _, l := range slices.Backward(lines) {
-		if strings.TrimRight(l, " \t\r\n") != "" && !frame(l) {
-			return strings.TrimSpace(l)
+		if strings.TrimRight(l, " \t\r\n") == "" || frame(l) {
+			continue
+		}
+		if last = strings.TrimSpace(l); !parting.MatchString(last) {
+			return last
 		}
 	}
-	return ""
+	return last
 }
+
+// parting matches last lines that follow every error of tar and Node.js.
+var parting = regexp.MustCompile(`^(?:tar: (?:Error is not recoverable: exiting now|` +
+	`Exiting with failure status due to previous errors)|Node\.js v\d+\.\d+\.\d+)$`)
 
 const longestHead = "available commands:" + "  " // each s may be a long one
 

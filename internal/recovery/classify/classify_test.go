@@ -30,22 +30,22 @@ var classifyOrderCases = []struct {
 	want  recovery.Reason
 	cause string // contained
 }{
-	{"the runtime's word beats text", recovery.Evidence{
+	{"the runtime's evidence outranks text", recovery.Evidence{
 		Known: recovery.WorkerLost, KnownCause: "container is gone",
 		Stderr: limitText,
 	}, recovery.WorkerLost, "container is gone"},
 	{
-		"an unknown Known is no evidence",
+		"an unknown Known does not count",
 		recovery.Evidence{Known: "odd", Stderr: limitText},
 		recovery.RateLimited,
 		"429",
 	},
-	{"a question beats an exit code", recovery.Evidence{
+	{"a question outranks an exit code", recovery.Evidence{
 		Question: "Which of the two formats?\nA or B",
 		ExitCode: exit(1),
 	}, recovery.NeedsHuman, "Which of the two formats? A or B"},
 	{
-		"memory evidence beats text",
+		"memory evidence outranks text",
 		recovery.Evidence{OOM: true, ExitCode: exit(137), Stderr: limitText},
 		recovery.OOMKilled, "memory limit",
 	},
@@ -69,7 +69,7 @@ var classifyOrderCases = []struct {
 		Message:    "prompt is too long: 214000 tokens > 200000",
 	}, recovery.ContextOverflow, "214000"},
 	{
-		"500 is a matter of the provider whatever was retried",
+		"500 is the provider's failure despite retries of another",
 		recovery.Evidence{HTTPStatus: 503, Stderr: "connection refused"},
 		recovery.Overloaded, "",
 	},
@@ -82,7 +82,7 @@ var classifyOrderCases = []struct {
 		Assertion: recovery.Assertion{ErrorType: "missing_prereq"},
 	}, recovery.ToolNotFound, ""},
 	{
-		"a worker's deadline, whatever failed on the way",
+		"a worker's deadline, despite earlier failures",
 		recovery.Evidence{
 			Stage: "VALIDATE", Message: "VALIDATE took longer than 900 s",
 			Stdout:    "--- FAIL: TestX (0.00s)\nconnection refused",
@@ -98,22 +98,22 @@ var classifyOrderCases = []struct {
 		},
 		recovery.RateLimited, "429",
 	},
-	{"our own word as an assertion", recovery.Evidence{
+	{"a reason of Retake as an assertion", recovery.Evidence{
 		ExitCode:  exit(3),
 		Assertion: recovery.Assertion{ErrorType: "context_overflow"},
 	}, recovery.ContextOverflow, ""},
-	{"an assertion that nobody knows", recovery.Evidence{
+	{"an unknown assertion", recovery.Evidence{
 		ExitCode:  exit(3),
 		Assertion: recovery.Assertion{ErrorType: "gremlins"},
 	}, recovery.Unknown, "exit code 3"},
 	{"exit 124 is timeout(1)", recovery.Evidence{ExitCode: exit(124)}, recovery.Timeout, "exit code 124"},
 	{
-		"what was retried until the deadline is the cause",
+		"a failure that was retried until the deadline is the cause",
 		recovery.Evidence{ExitCode: exit(124), Stderr: limitText},
 		recovery.RateLimited, "429",
 	},
-	{"exit 125 is docker's", recovery.Evidence{ExitCode: exit(125)}, recovery.DockerDaemon, "exit code 125"},
-	{"exit 127 is the shell's", recovery.Evidence{ExitCode: exit(127)}, recovery.ToolNotFound, "exit code 127"},
+	{"exit 125 comes from docker", recovery.Evidence{ExitCode: exit(125)}, recovery.DockerDaemon, "exit code 125"},
+	{"exit 127 comes from the shell", recovery.Evidence{ExitCode: exit(127)}, recovery.ToolNotFound, "exit code 127"},
 	{
 		"exit 125 whose text knows better",
 		recovery.Evidence{ExitCode: exit(125), Stderr: "docker: Error response from daemon: invalid mount config " +
@@ -140,7 +140,7 @@ var classifyOrderCases = []struct {
 		"exit code 41",
 	},
 	{
-		"a command that somebody had to end",
+		"a command that was killed at its deadline",
 		recovery.Evidence{Unended: true, Stdout: "> build"},
 		recovery.Timeout,
 		"> build",
@@ -151,7 +151,7 @@ var classifyOrderCases = []struct {
 	}, recovery.NetworkTransient, "waiting for network"},
 	{"another 4xx", recovery.Evidence{HTTPStatus: 418}, recovery.Validation, "HTTP 418"},
 	{"another 5xx", recovery.Evidence{HTTPStatus: 599}, recovery.Overloaded, "HTTP 599"},
-	{"no failure of the server", recovery.Evidence{HTTPStatus: 304}, recovery.Unknown, ""},
+	{"a status without a failure", recovery.Evidence{HTTPStatus: 301}, recovery.Unknown, ""},
 	{
 		"404 of a tool",
 		recovery.Evidence{HTTPStatus: 404, Message: "tool not found"},
@@ -166,12 +166,12 @@ var classifyOrderCases = []struct {
 		Tool: "gemini_headless.sh", ExitCode: exit(13),
 		Stderr: "401 unauthorized",
 	}, recovery.Timeout, "exit code 13"},
-	{"a wrapper's general failure says nothing", recovery.Evidence{
+	{"a wrapper's general failure has no meaning", recovery.Evidence{
 		Tool: "run_codex.sh", ExitCode: exit(12),
 		Stderr: "401 unauthorized",
 	}, recovery.AuthError, "401"},
 	{"a silent check", recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(1)}, recovery.TestsFailed, "no output"},
-	{"a check in its own words", recovery.Evidence{
+	{"a check with an unusual message", recovery.Evidence{
 		Stage: "VALIDATE", ExitCode: exit(3), Stdout: "checking layout",
 		Stderr: "the header is not green enough",
 	}, recovery.Validation, "not green enough"},
@@ -189,11 +189,11 @@ var classifyOrderCases = []struct {
 		recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(137), Stderr: "layout: 3 of 9"},
 		recovery.Validation, "3 of 9",
 	},
-	{"a check whose network is away", recovery.Evidence{
+	{"a check without a network", recovery.Evidence{
 		Stage: "VALIDATE", ExitCode: exit(1),
 		Stderr: "curl: (6) Could not resolve host: api.internal.test",
 	}, recovery.NetworkPermanent, "resolve host"},
-	{"a check that says by the way what it lacks", recovery.Evidence{
+	{"a check that mentions a missing file", recovery.Evidence{
 		Stage: "VALIDATE", ExitCode: exit(2),
 		Stderr: "warning: widget not found\nlayout refused",
 	}, recovery.Validation, "layout refused"},
@@ -234,7 +234,7 @@ var classifyOrderCases = []struct {
 	},
 	{"a silent agent", recovery.Evidence{Stage: "CODE", ExitCode: exit(1)}, recovery.Unknown, "exit code 1"},
 	{"exit 0 is not success", recovery.Evidence{ExitCode: exit(0)}, recovery.NoProgress, "changed nothing"},
-	{"nothing at all", recovery.Evidence{}, recovery.Unknown, "nothing in the evidence"},
+	{"nothing at all", recovery.Evidence{}, recovery.Unknown, "the evidence does not explain"},
 }
 
 // TestClassifyOrder shows which evidence decides.
@@ -307,7 +307,7 @@ func TestNewClassifierRefuses(t *testing.T) {
 	good := "[[rule]]\nid='x'\nreason='timeout'\nband='failure'\nany=['zzz']\nwhy='w'\nexamples=['zzz']\n"
 	for _, tc := range []struct{ name, doc, says string }{
 		{"no TOML", "[[rule", "document 1: 1:6: not TOML"},
-		{"a key that nobody reads", good + "prio=3\n", "prio"},
+		{"an unknown key", good + "prio=3\n", "prio"},
 		{"the same id twice", good + good, "twice"},
 		{"an unknown reason", strings.Replace(good, "timeout", "tired", 1), "tired"},
 		{"an unknown band", strings.Replace(good, "failure", "brass", 1), "brass"},
@@ -324,11 +324,12 @@ func TestNewClassifierRefuses(t *testing.T) {
 			strings.Replace(good, "examples=['zzz']", "examples=['--- FAIL: zzz']", 1), "go.test",
 		},
 		{
-			"a rule that takes another's examples", strings.Replace(good, "['zzz']", "['bad credentials', 'zzz']", 1),
+			"a rule that matches the examples of another rule",
+			strings.Replace(good, "['zzz']", "['bad credentials', 'zzz']", 1),
 			`built-in: rule "auth.credentials": example`,
 		},
 		{
-			"whose rule takes them", strings.Replace(good, "['zzz']", "['bad credentials', 'zzz']", 1),
+			"the rule that matches them", strings.Replace(good, "['zzz']", "['bad credentials', 'zzz']", 1),
 			`by rule "x" of document 1`,
 		},
 		{"an empty beginning of advice", "[chatter]\nbegins=['']\n", "chatter.begins[0]"},
@@ -392,7 +393,7 @@ func TestEveryReasonIsReachable(t *testing.T) {
 			t.Errorf("known %s is read as %+v", a.Reason, known)
 		}
 		if !seen[a.Reason] {
-			t.Logf("%s has no rule of its own", a.Reason)
+			t.Logf("no rule leads to %s", a.Reason)
 		}
 	}
 }

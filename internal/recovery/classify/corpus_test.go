@@ -187,9 +187,9 @@ func TestRetryOrNot(t *testing.T) {
 		got, _ := recovery.Describe(c.Classify(evidenceOf(l)).Reason)
 		files.count(l.File, got.Retryable == want.Retryable)
 		if want.Retryable {
-			worse.count("tried again, of what should be", got.Retryable)
+			worse.count("retried, of all retryable failures", got.Retryable)
 		} else {
-			worse.count("not tried again, of what should not be", !got.Retryable)
+			worse.count("not retried, of all other failures", !got.Retryable)
 		}
 	}
 	files.log(t, "retry or not, ")

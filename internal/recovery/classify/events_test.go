@@ -29,7 +29,7 @@ var eventsQuoteCases = []struct {
 			`{"type":"result","subtype":"success","is_error":false,"result":"All is well.\nNo change was made."}`), 0,
 		recovery.NoProgress, "No change was made.", 0,
 	},
-	{"no event says how it ended", jsonLines(started, quoted), 1, recovery.Unknown, "exit code 1", 0},
+	{"no event reports the end", jsonLines(started, quoted), 1, recovery.Unknown, "exit code 1", 0},
 	{
 		"a limit", jsonLines(started, quoted,
 			`{"type":"result","is_error":true,"result":"Limit reached · resets 3pm (Europe/Warsaw)"}`), 1,
@@ -47,7 +47,7 @@ var eventsQuoteCases = []struct {
 			`{"type":"result","subtype":"error_max_turns","is_error":true,"modelUsage":{"m":{"contextWindow":200000}}}`), 1, recovery.NeedsHuman, "error_max_turns", 0,
 	},
 	{
-		"only its subtype says what",
+		"only the subtype has a meaning",
 		jsonLines(started,
 			`{"type":"result","subtype":"error_during_execution","is_error":true,"x":"context window exceeded"}`),
 		1, recovery.Unknown, "error_during_execution", 0,
@@ -63,7 +63,7 @@ var eventsQuoteCases = []struct {
 	{"gemini's failed tool", jsonLines(`{"type":"init"}`,
 		`{"type":"tool_result","tool_id":"1","status":"error","error":{"type":"x","message":"HTTP 401 Unauthorized"}}`, `{"type":"result","status":"success","stats":{}}`), 0, recovery.NoProgress, "", 0},
 	{
-		"gemini's failed tool, and nothing after it",
+		"gemini's failed tool as the last event",
 		jsonLines(`{"type":"tool_result","status":"error","error":{"message":"HTTP 401 Unauthorized"}}`), 1,
 		recovery.Unknown, "", 0,
 	},
@@ -170,10 +170,10 @@ var eventsQuoteCases = []struct {
 		recovery.AuthError, "", 0,
 	},
 	{
-		"an error in a form that is not known", `{"type":"error","error":{"why":["connection refused"]}}`, 1,
+		"an error in an unknown form", `{"type":"error","error":{"why":["connection refused"]}}`, 1,
 		recovery.NetworkTransient, "", 0,
 	},
-	{"an object with words behind it", `{"type":"x"}gh: Bad credentials (HTTP 401)`, 1, recovery.AuthError, "", 0},
+	{"an object followed by text", `{"type":"x"}gh: Bad credentials (HTTP 401)`, 1, recovery.AuthError, "", 0},
 }
 
 // TestEventsQuote ignores quotes in an agent's events, but reads its error event, and treats other JSON as text.

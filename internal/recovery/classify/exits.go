@@ -2,10 +2,12 @@ package classify
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
+	"retake/internal/agent"
 	"retake/internal/recovery"
 	"retake/internal/recovery/plaintext"
 )
@@ -50,6 +52,9 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 			(row.Reason == recovery.Unknown || !slices.Contains(readable, row.Reason)) {
 			continue
 		}
+		if wrapper && row.Reason == recovery.InvalidConfig && q.tooLarge() {
+			continue
+		}
 		cause := fmt.Sprintf("exit code %d: %s", code, row.Why)
 		if quote := q.quote(); quote != "" {
 			cause = quote + " (" + cause + ")"
@@ -58,6 +63,13 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 			true
 	}
 	return recovery.Finding{}, false
+}
+
+// tooLarge reports whether the text says that the prompt is too large. Wrappers refuse such an input with the code for
+// a missing one.
+func (q *classification) tooLarge() bool {
+	f := q.c.decide(recovery.Evidence{Message: q.e.Message, Stdout: q.e.Stdout, Stderr: q.e.Stderr})
+	return f.Reason == recovery.ContextOverflow && f.Confidence >= 0.5
 }
 
 // assertion uses the worker's assertion as a last resort.
@@ -106,6 +118,54 @@ func (q *classification) check() (recovery.Finding, bool) {
 	return f, q.commandFailed() && !likeTests
 }
 
+// verdict reads a failed check's general words about its tests. They precede words of a provider, which the tested
+// program may print.
+func (q *classification) verdict() (recovery.Finding, bool) {
+	if q.e.Stage != "VALIDATE" || !q.commandFailed() {
+		return recovery.Finding{}, false
+	}
+	prose := tierOf(tierProse)
+	m, ok := q.text().best(prose, &q.text().places, []recovery.Reason{recovery.TestsFailed})
+	return m.finding(prose.confidence), ok
+}
+
+// gateCodes maps the documented exit codes of checks to reasons.
+var gateCodes = map[int]recovery.Reason{90: recovery.ScopeViolation, 91: recovery.ContractViolation}
+
+// gate reads the statement of a failed check: a JSON object in its last line, or a documented exit code.
+func (q *classification) gate() (recovery.Finding, bool) {
+	if !q.commandFailed() {
+		return recovery.Finding{}, false
+	}
+	for _, text := range []string{q.e.Stdout, q.e.Stderr} {
+		var said struct {
+			ErrorType string `json:"error_type"`
+			Message   string `json:"message"`
+			Escalate  bool   `json:"escalate_to_human"`
+		}
+		line := strings.TrimSpace(plaintext.LastLine(text))
+		if !strings.HasPrefix(line, "{") || json.Unmarshal([]byte(line), &said) != nil {
+			continue
+		}
+		r, ok := recovery.ReasonOf(said.ErrorType)
+		if said.Escalate {
+			r, ok = recovery.NeedsHuman, strings.TrimSpace(said.Message) != ""
+		}
+		if ok && r != recovery.Unknown {
+			return recovery.Finding{Reason: r, Cause: said.Message, Rule: "gate", Confidence: 0.95}, true
+		}
+	}
+	if q.e.ExitCode != nil {
+		if r, ok := gateCodes[*q.e.ExitCode]; ok {
+			cause := fmt.Sprintf("exit code %d of the check", *q.e.ExitCode)
+			return recovery.Finding{
+				Reason: r, Cause: cmp.Or(q.quote(), cause), Rule: "gate.exit", Confidence: 0.9,
+			}, true
+		}
+	}
+	return recovery.Finding{}, false
+}
+
 // answer reads the answer of an agent that calls its work a success: the model may have refused it, or asked.
 func (q *classification) answer() (recovery.Finding, bool) {
 	if q.failure(); q.agent.Answer == "" {
@@ -126,8 +186,10 @@ func (q *classification) hung() bool {
 func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 	e, quote := q.e, q.quote()
 	switch {
-	case q.failure().Message != "": // agents exit with 0, too, when they failed
+	case q.failure().Message != "": // agents may exit with 0 after a failure
 		return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "event"}, true
+	case e.ExitCode != nil && *e.ExitCode == 0 && unexplained(&e):
+		return recovery.Finding{Reason: recovery.Unknown, Cause: e.Message, Rule: "exit.0"}, true
 	case e.ExitCode != nil && *e.ExitCode == 0 && e.Signal == "":
 		return recovery.Finding{
 			Reason: recovery.NoProgress, Cause: cmp.Or(plaintext.LastLine(q.agent.Answer), quote),
@@ -142,7 +204,13 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 		return recovery.Finding{Reason: recovery.AgentCrash, Cause: quote, Rule: "stack", Confidence: 0.3}, true
 	}
 	if quote == "" && e.ExitCode != nil {
-		quote = fmt.Sprintf("exit code %d and nothing that says why", *e.ExitCode)
+		quote = fmt.Sprintf("exit code %d without an explanation", *e.ExitCode)
 	}
 	return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "none"}, true
+}
+
+// unexplained reports whether an agent ended in the middle of its work or without a word.
+func unexplained(e *recovery.Evidence) bool {
+	return strings.Contains(e.Message, agent.Incomplete) || strings.Contains(e.Message, agent.Silent) ||
+		strings.Contains(e.Message, agent.ChangedNothing) && strings.TrimSpace(e.Stdout+e.Stderr) == ""
 }

@@ -19,7 +19,7 @@ func TestKinds(t *testing.T) {
 		"go test that fails": recovery.TestsFailed, "npm test": recovery.TestsFailed, "pytest": recovery.TestsFailed,
 		"events of claude-code":         recovery.RateLimited,
 		"words, and a provider's error": recovery.Overloaded, "a build's log with times": recovery.DiskFull,
-		"nothing that a rule knows": recovery.Unknown, recoverytest.Adverse: recovery.Unknown,
+		"no line that a rule matches": recovery.Unknown, recoverytest.Adverse: recovery.Unknown,
 	}
 	for i := range recoverytest.Kinds {
 		k := &recoverytest.Kinds[i]
@@ -50,7 +50,7 @@ func TestBenchClassification(t *testing.T) {
 		return bench.Figure{
 			Section: "classification", What: fmt.Sprintf("%d KiB: %s", len(text)>>10, what), Unit: "µs", Goal: goal,
 			Value:  tell(fastest(runs, func() { c.Classify(e) })),
-			Beside: tell(fastest(2, func() { twin.byTwin() })), Of: "each rule by itself",
+			Beside: tell(fastest(2, func() { twin.byTwin() })), Of: "one rule after another",
 		}
 	}
 	for _, size := range []struct {
@@ -60,7 +60,7 @@ func TestBenchClassification(t *testing.T) {
 		bench.Record(t, measure("a tail of everything", recoverytest.Tail(size.bytes),
 			bench.Goal{AtMost: size.most, Limit: "by the profile a quarter is the signature, a sixth each are the " +
 				"search for literals, lines that were wrapped, and expressions, the rest is memory; a processor on " +
-				"which the former way took 90 µs reaches the goal, on one where it took 337 this is 0.18 of it"}))
+				"which the previous code took 90 µs reaches the goal, one on which it took 337 µs needs 0.18 of that"}))
 		var all []bench.Figure
 		for i := range recoverytest.Kinds {
 			k := &recoverytest.Kinds[i]

@@ -87,7 +87,8 @@ func TestWarningsNeverDecide(t *testing.T) {
 			}
 			if got := c.Classify(recovery.Evidence{Stderr: f.line(2, wrong) + "\n" + e}); got.Reason != want.Reason &&
 				want.Reason != recovery.Unknown {
-				t.Errorf("%s: %q beside an unlevelled %q is read as %s by %s", f.name, wrong, e, got.Reason, got.Rule)
+				t.Errorf("%s: %q next to %q without a level is read as %s by %s",
+					f.name, wrong, e, got.Reason, got.Rule)
 			}
 		}
 	}

@@ -23,7 +23,7 @@ func TestNothingDone(t *testing.T) {
 		"The code already handles this.\nAPI Error: 529 Overloaded":    recovery.Overloaded,
 		"No change is needed.\nThe model stream was cut: fetch failed": recovery.NetworkTransient,
 
-		"":      recovery.NoProgress,
+		"":      recovery.Unknown,
 		"Done.": recovery.NoProgress,
 		"No change is needed: the function already handles " +
 			"connection refused.": recovery.NoProgress,
@@ -59,6 +59,23 @@ func TestExplanationOfAFailure(t *testing.T) {
 	} {
 		if f := newClassifier(t).Classify(e); f.Reason == recovery.NoProgress {
 			t.Errorf("%s by %s", f.Reason, f.Rule)
+		}
+	}
+}
+
+// TestRefusedHistory reads a session whose history the provider refuses. A new attempt has a new session.
+func TestRefusedHistory(t *testing.T) {
+	const text = "API Error: 400 messages.3.content.16: `thinking` or `redacted_thinking` blocks in the latest " +
+		"assistant message cannot be modified."
+	for _, e := range []recovery.Evidence{
+		{Stage: "CODE", ExitCode: new(1), Stdout: text},
+		{
+			Stage: "CODE", ExitCode: new(1), HTTPStatus: 400,
+			Stdout: `{"type":"result","is_error":true,"api_error_status":400,"result":"` + text + `"}`,
+		},
+	} {
+		if f := newClassifier(t).Classify(e); f.Reason != recovery.AgentCrash {
+			t.Errorf("%+v is read as %s by %s", e, f.Reason, f.Rule)
 		}
 	}
 }

@@ -89,7 +89,7 @@ func TestProviderErrorRanks(t *testing.T) {
 			"type":    "invalid_request_error",
 			"message": "Your credit balance is too low",
 		}, recovery.QuotaExhausted},
-		"text narrows what is like": {
+		"text narrows the meaning of a status": {
 			map[string]any{"type": "permission_error", "message": "API rate limit exceeded"},
 			recovery.RateLimited,
 		},

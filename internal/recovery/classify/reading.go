@@ -14,7 +14,7 @@ import (
 
 // maxPlaces is the number of lines per rule that are matched with its expression. Together with maxLine it bounds the
 // cost of an expression for any text. It takes the first lines in tiers where the first match decides, and the last
-// lines in the others.
+// lines in all other tiers.
 const maxPlaces = 8
 
 // place is an occurrence of a rule's literal: the line, and the end of the literal in it.
@@ -95,7 +95,7 @@ func (rd *reading) keep(n int) {
 	hits, retry := rd.hits, rd.retry
 	rd.hits, rd.retry = rd.hits[:0], false
 	c, line, level := rd.c, rd.lines[n], rd.levels[n]
-	if len(hits) == 0 || frame(line) {
+	if len(hits) == 0 || frame(line) || loglines.Lists(line) {
 		return
 	}
 	to, weak := &rd.places, &rd.places
@@ -113,7 +113,8 @@ func (rd *reading) keep(n int) {
 	help := describesOption(line)
 	for _, h := range hits {
 		r := &c.rules[h.rule]
-		if !r.isFor(rd.e) || help && r.Tier != tierProse {
+		if !r.isFor(rd.e) || help && r.Tier != tierProse || rd.isMention(r, line) ||
+			r.inNames(line, int(h.end)) {
 			continue
 		}
 		in := weak
@@ -169,6 +170,9 @@ func describesOption(line string) bool {
 // isFor reports whether r counts for evidence of this stage and exit code.
 func (r *rule) isFor(e *recovery.Evidence) bool {
 	return (len(r.Stages) == 0 || e.Stage == "" || slices.Contains(r.Stages, e.Stage)) &&
+		(len(r.Tools) == 0 || e.Tool == "" || slices.ContainsFunc(r.Tools, func(name string) bool {
+			return strings.HasPrefix(strings.ToLower(e.Tool), name)
+		})) &&
 		(r.Exit == nil || e.ExitCode == nil || *e.ExitCode == *r.Exit)
 }
 

@@ -13,7 +13,7 @@ var classifyRootCauseCases = []struct {
 	cause string
 }{
 	{
-		"the first compiler error, not the cascade nor FAIL",
+		"the first compiler error, instead of its cascade or FAIL",
 		recovery.Evidence{Stage: "VALIDATE", Stderr: "# demo/widgets\n# [demo/widgets]\nvet: ./widget.go:7:2: " +
 			"undefined: foo\n", Stdout: "FAIL\tdemo/widgets [build failed]\nFAIL\n"},
 		recovery.BuildFailed, "",
@@ -31,13 +31,13 @@ var classifyRootCauseCases = []struct {
 		recovery.TestsFailed, "--- FAIL: TestLimit (0.00s) a_test.go:9: got 429 rate limit exceeded, want 200",
 	},
 	{
-		"the terminal error, not what was retried before",
+		"the terminal error, not an earlier retry",
 		recovery.Evidence{Stderr: "429 Too Many Requests, retrying in 2s\n429 Too Many Requests, retrying in 4s\n" +
 			"Error: Incorrect API key provided\n"},
 		recovery.AuthError, "Error: Incorrect API key provided",
 	},
 	{
-		"what was retried, when nothing came after it",
+		"the retried error, if no other follows",
 		recovery.Evidence{Stderr: "ECONNREFUSED, retrying in 2s\nECONNREFUSED, retrying in 4s\n"},
 		recovery.NetworkTransient, "ECONNREFUSED, retrying in 4s",
 	},
@@ -53,7 +53,7 @@ var classifyRootCauseCases = []struct {
 		recovery.Overloaded, "Error: Overloaded",
 	},
 	{
-		"bytes that are no text",
+		"invalid UTF-8",
 		recovery.Evidence{Stderr: "\xff\xfe\x00bad \xc3credentials: Bad cred\x00entials\xf0\x9f"},
 		recovery.AuthError, "?bad ?credentials: Bad credentials?",
 	},
@@ -93,7 +93,7 @@ var classifyRootCauseCases = []struct {
 		recovery.AuthError, "[API Error: 401 Incorrect API key provided]",
 	},
 	{
-		"a retry event is no failure",
+		"a retry event does not count as a failure",
 		recovery.Evidence{
 			ExitCode: exit(1),
 			Stdout: `{"type":"system","subtype":"api_retry","error_status":429,"error":"rate_limit"}` + "\n" +
@@ -108,24 +108,24 @@ var classifyRootCauseCases = []struct {
 		recovery.AuthError, "Error: Incorrect API key provided",
 	},
 	{
-		"a shell's missing program, not what broke for want of it",
+		"a shell's missing program, not the consequence",
 		recovery.Evidence{ExitCode: exit(127), Stderr: "bash: line 1: rsync: command not found\nrsync error: " +
 			"connection reset by peer\n"},
 		recovery.ToolNotFound, "bash: line 1: rsync: command not found",
 	},
 	{
-		".NET's inner exception is no option of a program's help",
+		".NET's inner exception differs from an option in a program's help",
 		recovery.Evidence{Stderr: "HttpRequestException: The SSL connection could not be established, see inner " +
 			"exception.\n ---> AuthenticationException: The remote certificate is invalid\n"},
 		recovery.NetworkPermanent, "---> AuthenticationException: The remote certificate is invalid",
 	},
 	{
-		"what only follows from a failure",
+		"a consequence of the failure",
 		recovery.Evidence{Stderr: "bot@host: Permission denied (publickey).\nlost connection\n"},
 		recovery.AuthError, "bot@host: Permission denied (publickey).",
 	},
 	{
-		"a warning's place is no failed build",
+		"a warning's position does not mean a failed build",
 		recovery.Evidence{Stderr: "warning: unused variable: `x`\n --> src/lib.rs:3:9\ntest result: FAILED. 1 " +
 			"passed; 1 failed; 0 ignored\n"},
 		recovery.TestsFailed, "",
@@ -136,17 +136,17 @@ var classifyRootCauseCases = []struct {
 		recovery.NoProgress, "",
 	},
 	{
-		"a list in an error is no option of a program's help",
+		"a list in an error differs from options in a program's help",
 		recovery.Evidence{Stderr: "ERROR: could not fetch resource:\n - Quota 'CPUS' exceeded.  Limit: 24.0\n"},
 		recovery.QuotaExhausted, "",
 	},
 	{
-		"a warning, when nothing else speaks",
+		"a warning, without other evidence",
 		recovery.Evidence{Stderr: "warning: something: permission denied\n"},
 		recovery.PermissionDenied, "warning: something: permission denied",
 	},
 	{
-		"a program's help names everything that could go wrong",
+		"a program's help mentions many failures",
 		recovery.Evidence{ExitCode: exit(1), Stderr: "  --retries   how often to retry when rate limited  " +
 			"[number]\n  -h, --help  Show help  [boolean]\n"},
 		recovery.InvalidConfig, "",
@@ -169,12 +169,12 @@ var classifyRootCauseCases = []struct {
 		recovery.QuotaExhausted, "Insufficient credits",
 	},
 	{
-		"Google says which quota",
+		"Google names the quota",
 		recovery.Evidence{Stdout: `{"error":{"code":429,"message":"You exceeded your current quota","details":[{"violations":[{"quotaId":"GenerateRequestsPerMinutePerProject"}]},{"retryDelay":"41s"}]}}`},
 		recovery.RateLimited, "You exceeded your current quota",
 	},
 	{
-		"JSON that is no event",
+		"JSON without an event",
 		recovery.Evidence{ExitCode: exit(1), Stdout: "{\n  \"a\": [\n", Stderr: "Bad credentials"},
 		recovery.AuthError, "Bad credentials",
 	},

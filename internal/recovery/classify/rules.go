@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"retake/internal/gitwords"
 	"retake/internal/recovery"
 	"retake/internal/tomlfile"
 )
@@ -74,9 +75,11 @@ type rule struct {
 	Reason   recovery.Reason `toml:"reason"`
 	Tier     evidenceTier    `toml:"band"`
 	Any      []string        `toml:"any"`
+	Git      []string        `toml:"git"`
 	Match    string          `toml:"match"`
 	Unless   []string        `toml:"unless"`
 	Stages   []string        `toml:"stages"`
+	Tools    []string        `toml:"tools"`
 	Exit     *int            `toml:"exit"`
 	Next     bool            `toml:"next"`
 	Claim    bool            `toml:"claim"`
@@ -132,6 +135,7 @@ func parseRules(name string, data []byte) *ruleFile {
 	f.file.Decode("", f.file.Values, f)
 	for i := range f.Rules {
 		f.Rules[i].doc, f.Rules[i].path = f, tomlfile.Element("rule", i)
+		f.Rules[i].readGit()
 	}
 	f.Rules = append(f.Rules, f.providerRules()...)
 	var ids []string
@@ -175,6 +179,22 @@ func (f *ruleFile) err() error {
 // fault records a problem with a key of the rule.
 func (r *rule) fault(key, format string, args ...any) {
 	r.doc.file.Fault(r.path+"."+key, format, args...)
+}
+
+// readGit adds plain texts of package gitwords to the rule.
+func (r *rule) readGit() {
+	for i, name := range r.Git {
+		at := tomlfile.Element("git", i)
+		j := slices.IndexFunc(gitwords.Rows, func(w gitwords.Row) bool { return string(w.Meaning) == name })
+		switch {
+		case j < 0 || len(gitwords.Rows[j].Plain) == 0:
+			r.fault(at, "%q: want a meaning with plain texts", name)
+		case gitwords.Rows[j].Reason != string(r.Reason) || r.Match != "":
+			r.fault(at, "%q has the reason %s, want the same one and no match", name, gitwords.Rows[j].Reason)
+		default:
+			r.Any = append(r.Any, gitwords.Rows[j].Plain...)
+		}
+	}
 }
 
 // compile checks r and prepares its expression.

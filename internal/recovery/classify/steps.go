@@ -41,7 +41,11 @@ var vagueSteps = []string{"text crash", "retries and advice", "text guess", "lin
 // failed.
 func stepsForCommands() []step {
 	all := slices.DeleteFunc(stepsFor(tiers[:]), func(s step) bool { return slices.Contains(vagueSteps, s.name) })
-	return slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
+	all = slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
+	missing := slices.IndexFunc(all, func(s step) bool { return s.name == "exit 127" })
+	all = slices.Insert(all, missing, step{name: "verdict", judge: (*classification).verdict})
+	deadline := slices.IndexFunc(all, func(s step) bool { return s.name == "deadline" })
+	return slices.Insert(all, deadline+1, step{name: "gate", judge: (*classification).gate})
 }
 
 // stepsFor places the tiers between certain facts and assertions. The exit code and announced retries rank between

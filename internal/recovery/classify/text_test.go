@@ -40,7 +40,7 @@ var textLayerCases = []struct {
 		"HTTP 529 overloaded",
 	},
 	{
-		"what was tried again until it was over", "2026-11-22T10:00:01Z WARN retrying after error attempt=2 " +
+		"an error that was retried until the end", "2026-11-22T10:00:01Z WARN retrying after error attempt=2 " +
 			"status=429\n2026-11-22T10:00:10Z ERROR agent loop ended", recovery.RateLimited,
 		"agent loop ended (after: retrying after error attempt=2 status=429)",
 	},

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"retake/internal/recovery"
+	"retake/internal/recovery/loglines"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/recovery/recoverytest"
 	"retake/internal/testfiles"
@@ -41,6 +42,9 @@ func twinOf(rd *reading) *twin {
 			t.frames++
 			continue
 		}
+		if loglines.Lists(line) {
+			continue
+		}
 		hits, retries := t.hitsOn(line)
 		retries = retries && !slices.ContainsFunc(c.verdicts,
 			func(v string) bool { return strings.Contains(strings.ToLower(line), v) })
@@ -57,7 +61,8 @@ func twinOf(rd *reading) *twin {
 		}
 		for _, h := range hits {
 			r := &c.rules[h.rule]
-			if !r.isFor(rd.e) || describesOption(line) && r.Tier != tierProse {
+			if !r.isFor(rd.e) || describesOption(line) && r.Tier != tierProse ||
+				rd.isMention(r, line) || inNamesOnly(r, line, h.ends) {
 				continue
 			}
 			if first := tierOf(r.Tier).first; first {
@@ -72,7 +77,16 @@ func twinOf(rd *reading) *twin {
 	return t
 }
 
-type twinHit struct{ rule, end, length int }
+type twinHit struct {
+	rule, end, length int
+	ends              []int // of all literals of the rule on the line
+}
+
+// inNamesOnly is inNames, but takes all literals as given.
+func inNamesOnly(r *rule, line string, ends []int) bool {
+	return !tierOf(r.Tier).first && !slices.Contains(ofNames, r.Reason) &&
+		!slices.ContainsFunc(ends, func(end int) bool { return !inName(line, end) })
+}
 
 // hitsOn finds the literals of each rule; retries: and one of chatter.
 func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
@@ -82,6 +96,7 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 		}
 		return r
 	}, line)
+	ends := map[int][]int{}
 	for i := range t.c.rules {
 		for _, l := range t.c.rules[i].Any {
 			for from := 0; ; {
@@ -89,7 +104,8 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 				if at < 0 {
 					break
 				}
-				hits = append(hits, twinHit{i, from + at + len(l), len(l)})
+				hits = append(hits, twinHit{rule: i, end: from + at + len(l), length: len(l)})
+				ends[i] = append(ends[i], from+at+len(l))
 				from += at + 1
 			}
 		}
@@ -99,6 +115,9 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	})
 	// adjacent hits count as a single place
 	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule })
+	for i := range hits {
+		hits[i].ends = ends[hits[i].rule]
+	}
 	return hits, slices.ContainsFunc(t.c.chatter, func(l string) bool { return strings.Contains(lower, l) })
 }
 

@@ -48,7 +48,7 @@ var retryAfterCases = []struct {
 		HTTPStatus: 429, At: tenOClock,
 		Headers: map[string]string{"retry-after": "Sat, 21 Nov 2026 09:00:00 GMT"},
 	}, 0},
-	{"a reset with nothing left", recovery.Evidence{
+	{"a reset with a remainder of 0", recovery.Evidence{
 		HTTPStatus: 403, At: tenOClock,
 		Headers: map[string]string{"x-ratelimit-remaining": "0", "x-ratelimit-reset": threeHoursLater},
 	}, 3 * time.Hour},

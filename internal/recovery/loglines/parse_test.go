@@ -57,7 +57,7 @@ func TestParse(t *testing.T) {
 		"2026-11-22 02:03", "2026-11-22T02:03:01Zx: y",
 	} {
 		if message, level, ok := Parse(line); ok || message != line || level != None {
-			t.Errorf("%q: %q, level %d: want no log line", line, message, level)
+			t.Errorf("%q was parsed as a log line: %q, level %d", line, message, level)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func sameAsTwins(t *testing.T, line string) {
 		t.Errorf("%q: its clock ends at %d, want %d", line, got, want)
 	}
 	if got, want := isPlace(line), twinPlace.MatchString(line); got != want {
-		t.Errorf("%q begins with a place: %v, want %v", line, got, want)
+		t.Errorf("%q begins with a position: %v, want %v", line, got, want)
 	}
 	all := []form{statedLevel, serilog, apache, klog, ruby, python, syslog, syslog5424, plainLevel}
 	for _, f := range append(all, behindTime...) {

@@ -229,9 +229,9 @@ func (s *segment) bondOf(line, next string, open jsonState) bond {
 	bare := strings.TrimLeft(next, " ")
 	indented := len(bare) < len(next)
 	switch {
-	case open.inString, open.depth > 0:
+	case (open.inString || open.depth > 0) && !Lists(bare):
 		return readsOn
-	case bare[0] == '\t', beginAlike(line, bare), strings.HasPrefix(strings.TrimLeft(line, " "), `File "`) &&
+	case bare[0] == '\t', beginAlike(line, bare), Lists(line), Lists(bare), strings.HasPrefix(strings.TrimLeft(line, " "), `File "`) &&
 		strings.Contains(line, ", in "):
 		return apart
 	}
@@ -333,12 +333,7 @@ var starts = []string{
 }
 
 // startsBy are the starts by their first bytes.
-var startsBy = func() (by [256][]string) {
-	for _, s := range starts {
-		by[s[0]] = append(by[s[0]], s)
-	}
-	return by
-}()
+var startsBy = byFirst(starts)
 
 // beginAlike reports whether two lines have the same first word.
 func beginAlike(line, next string) bool {

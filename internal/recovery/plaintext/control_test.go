@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithoutControl removes everything that a terminal interprets.
+// TestWithoutControl removes all sequences that a terminal interprets.
 func TestWithoutControl(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing to do", "a\tb\nc", "a\tb\nc"},
@@ -19,13 +19,13 @@ func TestWithoutControl(t *testing.T) {
 		{"C1", "\u009b31mred\u009b0m\u009d0;title\u009c.", "red."},
 		{"a letter that looks like C1 at first", "¬ «é»", "¬ «é»"},
 		{"overwritten", "10%\r20%\rdone\r\n", "done\n"},
-		{"a return, and nothing after it", "done\r", "done"},
+		{"a return at the end", "done\r", "done"},
 		{"line ends of Windows", "a\r\nb\r\r\nc", "a\nb\nc"},
 		{"backspaces", "N\bNO\bO -\b\\\b|\b", "NO "},
 		{"backspaces stop at the row's beginning", "a\n\b\bé\b\bb", "a\nb"},
 		{"the cursor in place of blanks", "two\x1b[1Cwords", "two words"},
 		{"the cursor in place of line ends", "one\x1b[2;1Htwo\x1b[1Ethree", "one\ntwo\nthree"},
-		{"a row written anew", "\x1b[2K\x1b[1Gspin\x1b[2K\x1b[1Gdone", "done"},
+		{"an overwritten row", "\x1b[2K\x1b[1Gspin\x1b[2K\x1b[1Gdone", "done"},
 		{"cut off", "a\x1b", "a"},
 		{"cut off in a sequence", "a\x1b[31", "a"},
 		{"only control", "\x1b]0;t\a\x1b[?25l\x1b[2J\x1b[H\x1bPx\x1b\\\r", ""},

@@ -217,7 +217,7 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 		bounded := !about.Again || g.IterationBudget > 0 || g.MaxRetries >= 0 && !about.Free ||
 			g.MaxConsecutiveErrors > 0 && (!about.Free || g.WaitsAreErrors)
 		if !bounded {
-			say(Endless, string(rung.Action)+" is unlimited, and no guard bounds it; the engine stops it after "+
+			say(Endless, string(rung.Action)+" is unlimited without a guard; the engine stops it after "+
 				strconv.Itoa(engineCap)+" attempts")
 		}
 	}

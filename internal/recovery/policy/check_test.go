@@ -70,7 +70,7 @@ iteration_budget = 0
 [[row]]
 on = "rate_limited"
 ladder = [{ action = "wait_reset", times = "unlimited" }]`, []string{
-		"own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine stops it after " +
+		"own.rate_limited: endless: wait_reset is unlimited without a guard; the engine stops it after " +
 			"100 attempts",
 	}},
 	{"a word that others decide", `base = "director"
@@ -83,7 +83,7 @@ on = "timeout"
 on = "unknown"`, []string{
 		"own.mine: unreachable: all its reasons are decided by own.timeout, own.unknown",
 	}},
-	{"a word of our own takes its reasons out of the base's rows", `base = "director"
+	{"an operator's word removes its reasons from the base's rows", `base = "director"
 [[row]]
 on = "mine"
 reasons = ["timeout", "unknown"]

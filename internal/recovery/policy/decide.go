@@ -171,8 +171,11 @@ func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int
 		return
 	}
 	wait := stated
-	if wait == 0 {
+	switch {
+	case wait == 0:
 		wait = r.Wait.afterSteps(step)
+	case wait == recovery.Now && step > 1: // it was not true the first time
+		wait = r.Wait.afterSteps(step - 1)
 	}
 	v.Delay, v.DelayMin, v.DelayMax = wait, wait, wait
 	if r.Wait.Backoff {

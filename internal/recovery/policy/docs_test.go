@@ -53,7 +53,7 @@ func TestSpecificationsExamplePolicy(t *testing.T) {
 			leave = "left out"
 		}
 		if !strings.Contains(section, "| `"+string(r.bound)+"` | `"+r.key+"` | "+leave+" |") {
-			t.Errorf("the specification does not say what is done about %s", r.bound)
+			t.Errorf("the specification lacks the row about %s", r.bound)
 		}
 	}
 }

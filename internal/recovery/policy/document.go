@@ -146,14 +146,15 @@ func parsePolicy(file string, base *Policy, data []byte) (*Policy, []Fault, erro
 		About             string  `toml:"about"`
 		UsesConfigBackoff bool    `toml:"configured_backoff"`
 		ContinueOnError   bool    `toml:"continue_on_error"`
+		OutranksNever     bool    `toml:"incidents_outrank_never"`
 		Backoff           Backoff `toml:"backoff"`
 		Guards            Guards  `toml:"guards"`
 		Rows              []any   `toml:"row"`
-	}{"", p.about, p.usesConfigBackoff, p.continueOnError, Backoff(p.backoff), p.guards, nil}
+	}{"", p.about, p.usesConfigBackoff, p.continueOnError, p.outranksNever, Backoff(p.backoff), p.guards, nil}
 	top.decode(&form)
 	top.checkGuards()
 	p.about, p.usesConfigBackoff, p.continueOnError = form.About, form.UsesConfigBackoff, form.ContinueOnError
-	p.backoff, p.guards = recovery.Backoff(form.Backoff), form.Guards
+	p.backoff, p.guards, p.outranksNever = recovery.Backoff(form.Backoff), form.Guards, form.OutranksNever
 	p.explicitKeys, p.backoffLine, p.empty = slices.Clone(p.explicitKeys), 0, len(d.Values) == 0
 	if d.Has(string(BoundBackoff)) {
 		p.explicitKeys, p.backoffLine = append(p.explicitKeys, BoundBackoff), d.line("backoff")

@@ -39,7 +39,7 @@ on = "network_transient"
 	}
 	want := []string{
 		`line 1: base: unknown value "directr" (did you mean "director"?)`,
-		`line 2: colour: unknown key, want one of base, about, configured_backoff, continue_on_error, backoff, guards, row`,
+		`line 2: colour: unknown key, want one of base, about, configured_backoff, continue_on_error, incidents_outrank_never, backoff, guards, row`,
 		`line 5: guards.max_retries: got a text, want a whole number`,
 		`line 6: guards.on_paid_call_budget: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort`,
 		`line 12: row "network_transient", rung 2: action: unknown value "retyr" (did you mean "retry"?)`,
@@ -122,9 +122,9 @@ own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, go
 		{"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", nil, ``},
 		{
 			"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", limits,
-			`own.toml: line 1: own.rate_limited: endless: wait_reset is unlimited, and no guard bounds it; the engine stops it after 100 attempts`,
+			`own.toml: line 1: own.rate_limited: endless: wait_reset is unlimited without a guard; the engine stops it after 100 attempts`,
 		},
-		{"[[row]]\non = \"timeout\"\ncaller = \"nobody knows it\"\nthen = \"skip\"", nil, ``},
+		{"[[row]]\non = \"timeout\"\ncaller = \"an unknown caller\"\nthen = \"skip\"", nil, ``},
 	} {
 		_, faults, err := Review("./conf/own.toml", preset(t, "director"), []byte(tc.doc), tc.limits)
 		var got []string

@@ -49,12 +49,13 @@ var guardAsks = map[string]string{
 		"at zero; or raise recovery.cost_budget_usd.",
 }
 
-// GuardThatAsks returns the guard with this question, or "".
-func GuardThatAsks(ask string) string {
-	for _, guard := range []string{GuardBudget, GuardIterations, GuardPaidCalls, GuardCost} {
-		if guardAsks[guard] == ask {
-			return guard
-		}
+// TopicOf returns the topic of the question that a policy's verdict asks. It is empty if the failure is the topic.
+func TopicOf(v recovery.Verdict) recovery.Topic {
+	switch {
+	case guardAsks[v.Veto] != "":
+		return recovery.Topic(v.Veto)
+	case v.Ask != "":
+		return recovery.TopicPolicy
 	}
 	return ""
 }
@@ -120,7 +121,7 @@ func (p *Policy) veto(v *recovery.Verdict, s *state,
 	case !again:
 		return "", "", ""
 	case facts.BudgetLeft != nil && *facts.BudgetLeft <= 0:
-		return GuardBudget, g.OnIterations, "nothing is left of the budget"
+		return GuardBudget, g.OnIterations, "the budget is used up"
 	}
 	return p.forbids(s, v.Charges != "")
 }

@@ -31,7 +31,7 @@ var guardsVetoCases = []struct {
 		recovery.Escalate, "max_retries", "director.max_retries = 3 used up over all causes",
 	},
 	{
-		"a wait for a limit is no retry", recovery.RateLimited,
+		"a wait for a limit does not count as a retry", recovery.RateLimited,
 		recovery.Tally{Redispatches: 3},
 		DecisionInput{},
 		recovery.WaitReset, "", "rate_limited: no reset is stated: wait 1m",
@@ -83,7 +83,7 @@ var guardsVetoCases = []struct {
 		recovery.RestartWorker, "", "",
 	},
 	{
-		"a wait is no error", recovery.RateLimited,
+		"a wait does not count as an error", recovery.RateLimited,
 		recovery.Tally{Consecutive: 5},
 		DecisionInput{},
 		recovery.WaitReset, "", "",
@@ -93,7 +93,7 @@ var guardsVetoCases = []struct {
 		recovery.Tally{},
 		DecisionInput{BudgetLeft: new(0)},
 		recovery.Escalate,
-		"budget", "nothing is left",
+		"budget", "the budget is used up",
 	},
 	{
 		"the last of another budget", recovery.WorkerLost,
@@ -109,7 +109,7 @@ var guardsVetoCases = []struct {
 		"engine", "100 attempts",
 	},
 	{
-		"an end needs no guard", recovery.AuthError,
+		"guards do not veto an end", recovery.AuthError,
 		recovery.Tally{Redispatches: 9, PaidCalls: 9, CostUSD: 9},
 		DecisionInput{},
 		recovery.Escalate, "", "the same again fails the same way",

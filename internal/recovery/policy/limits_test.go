@@ -50,19 +50,19 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 		`[backoff] is not used: [retry] of the configuration applies (to use [backoff], remove it there, or set configured_backoff = false here)`,
 	},
 	{
-		"what a preset states holds over what nobody has set", "dispatch",
+		"a preset overrides a default", "dispatch",
 		func(l Limits) Limits { l.Assumed = allBounds; return l },
 		Guards{MaxRetries: recovery.Unlimited, IterationBudget: 50, PaidCallBudget: 10},
 		5 * time.Second, "",
 	},
 	{
-		"what is set holds over a preset, without a word", "dispatch",
+		"the configuration overrides a preset without a message", "dispatch",
 		func(l Limits) Limits { l.Assumed = allBounds[1:3]; return l },
 		Guards{MaxRetries: 3, IterationBudget: 50, PaidCallBudget: 12},
 		5 * time.Second, "",
 	},
 	{
-		"a preset's backoff holds over one that nobody has set", "reviewcat", func(l Limits) Limits {
+		"a preset's backoff overrides the default backoff", "reviewcat", func(l Limits) Limits {
 			l.Backoff.Initial, l.Assumed = time.Minute, allBounds
 			return l
 		},
@@ -70,7 +70,7 @@ guards.max_consecutive_errors = 8 is not used: recovery.max_consecutive_errors =
 		time.Second, "",
 	},
 	{
-		"a backoff that is set holds over a preset's", "reviewcat", func(l Limits) Limits {
+		"the configured backoff overrides a preset's backoff", "reviewcat", func(l Limits) Limits {
 			l.Backoff.Initial, l.Assumed = time.Minute, allBounds[:5]
 			return l
 		},

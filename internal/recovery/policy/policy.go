@@ -40,9 +40,9 @@ type Rung struct {
 
 // Wait sets the waits of wait_reset and cooldown, and the treatment of stated waits for other actions.
 type Wait struct {
-	Default time.Duration // first wait without a stated wait; doubles each time; 0 means a minute
+	Default time.Duration // first wait without a stated wait, doubled each time; 0 means a minute
 	Cap     time.Duration // limit on unstated waits; 0 means an hour
-	// longest stated wait to obey; for longer waits the rung counts as absent; 0 means unlimited
+	// longest stated wait to obey, or 0 for no limit; a longer wait removes the rung
 	Longest time.Duration
 	Backoff bool // the backoff's first step is added to the wait
 }
@@ -90,6 +90,7 @@ type Policy struct {
 	callers           []string  // that any row names; the first is "", any
 	index             [][]int16 // by caller, by place in Reasons: the row; -1: none
 	continueOnError   bool      // errors are continued after
+	outranksNever     bool      // an incident postpones even failures that no row retries
 	explicitKeys      []Bound   // bounds that the operator's document sets, and that are in force
 	presetKeys        []Bound   // bounds set by the preset and not by the configuration
 	empty             bool      // the document is empty
@@ -101,6 +102,9 @@ func (p *Policy) Name() string { return p.name }
 
 // Table returns all rows in the document's order. The caller may modify the result.
 func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
+
+// Callers returns the callers that rows name, in the order of the rows.
+func (p *Policy) Callers() []string { return slices.Clone(p.callers[1:]) }
 
 // Guards returns what bounds all rows together.
 func (p *Policy) Guards() Guards { return p.guards }
@@ -117,6 +121,24 @@ func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
 		return *row, true
 	}
 	return Row{}, false
+}
+
+// Never reports whether the policy forbids another attempt after this failure, even after an incident.
+func (p *Policy) Never(r recovery.Reason, caller string) bool {
+	if p.outranksNever {
+		return false
+	}
+	row := p.row(r, caller)
+	for range maxHops {
+		if row == nil || slices.ContainsFunc(row.Ladder, func(g Rung) bool { return g.Action.Again() }) {
+			return false
+		}
+		if row.Becomes == "" {
+			return true
+		}
+		row = p.row(row.Becomes, caller)
+	}
+	return false
 }
 
 // row returns nil only if the policy lacks rows for both r and Unknown.

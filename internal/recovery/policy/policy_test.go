@@ -138,7 +138,7 @@ func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tall
 		return
 	}
 	if v.Veto != "" || v.Fatal || facts.BudgetLeft != nil && *facts.BudgetLeft <= 0 {
-		t.Fatalf("an attempt all the same: %+v", v)
+		t.Fatalf("the verdict leads to an attempt: %+v", v)
 	}
 	g := p.guards
 	if g.PaidCallBudget > 0 && tally.PaidCalls >= int64(g.PaidCallBudget) || g.CostBudgetUSD > 0 &&
@@ -159,7 +159,7 @@ func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tall
 		t.Fatalf("waits %s, past the caps of %+v and %+v", v.DelayMax, b, row.Wait)
 	}
 	if row.Wait.Longest > 0 && v.Action.About().Same && v.DelayMin < f.RetryAfter {
-		t.Fatalf("waits %s, was told %s", v.DelayMin, f.RetryAfter)
+		t.Fatalf("waits %s, less than the stated %s", v.DelayMin, f.RetryAfter)
 	}
 }
 
@@ -295,7 +295,7 @@ func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
 			t.Errorf("%s: %+v", a.Reason, f)
 		}
 		if a.Class == recovery.Transient && !f.Retry {
-			t.Errorf("%s: transient, and never retried", a.Reason)
+			t.Errorf("%s is transient, but the policy does not retry it", a.Reason)
 		}
 	}
 	if f := recovery.Assert(recovery.TestsFailed); f != (recovery.Assertion{

@@ -124,7 +124,7 @@ func TestDecideWaits(t *testing.T) {
 		{"nothing stated: a minute", recovery.RateLimited, 0, 0, recovery.WaitReset, time.Minute},
 		{"nothing stated again: doubled", recovery.RateLimited, 2, 0, recovery.WaitReset, 4 * time.Minute},
 		{"nothing stated for long: an hour at most", recovery.RateLimited, 19, 0, recovery.WaitReset, time.Hour},
-		{"a negative wait is none", recovery.RateLimited, 0, -time.Hour, recovery.WaitReset, time.Minute},
+		{"a negative wait does not count", recovery.RateLimited, 0, -time.Hour, recovery.WaitReset, time.Minute},
 		{"a reset too far away", recovery.RateLimited, 0, 7 * time.Hour, recovery.Escalate, 0},
 		{"a stated quota", recovery.QuotaExhausted, 0, 3 * time.Hour, recovery.WaitReset, 3 * time.Hour},
 		{"backoff doubles", recovery.NetworkTransient, 2, 0, recovery.Retry, 4 * time.Second},
@@ -137,7 +137,7 @@ func TestDecideWaits(t *testing.T) {
 			4 * time.Second,
 		},
 		{"a Retry-After of hours: a human is sooner", recovery.Overloaded, 0, 2 * time.Hour, recovery.Escalate, 0},
-		{"a row that looks at no stated wait", recovery.AgentCrash, 0, 2 * time.Hour, recovery.Retry, time.Second},
+		{"a row that ignores stated waits", recovery.AgentCrash, 0, 2 * time.Hour, recovery.Retry, time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := recovery.Finding{Reason: tc.reason}
@@ -195,14 +195,14 @@ var whyCases = []struct {
 		"timeout: a deadline ended the work; the policy allows no retry",
 	},
 	{"gdd", recovery.RateLimited, DecisionInput{}, 2, "rate_limited: no reset is stated: wait 2m"},
-	{"cortex", recovery.Validation, DecisionInput{}, 1, "validation: skip, for there is no other model"},
-	{"cortex", recovery.Validation, DecisionInput{}, 3, "validation: skip, for there is no other model"},
+	{"cortex", recovery.Validation, DecisionInput{}, 1, "validation: skip, because there is no other model"},
+	{"cortex", recovery.Validation, DecisionInput{}, 3, "validation: skip, because there is no other model"},
 	{"cortex", recovery.Validation, DecisionInput{}, 4, "validation: skipped 3 times already"},
 	{
 		"cortex", recovery.Validation,
 		DecisionInput{HasAlternative: true},
 		5,
-		"validation: skip, for 3 more attempts did not help",
+		"validation: skip, because 3 more attempts did not help",
 	},
 	{"reviewcat", recovery.Timeout, DecisionInput{}, 2, "timeout: 2 of 3"},
 	{

@@ -47,11 +47,11 @@ func Span(d time.Duration) string {
 func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	switch {
 	case !g.Action.Again() && at.before == 1:
-		return fmt.Sprintf("%s: %s, for another attempt did not help", r, g.Action)
+		return fmt.Sprintf("%s: %s, because another attempt did not help", r, g.Action)
 	case !g.Action.Again() && at.before > 1:
-		return fmt.Sprintf("%s: %s, for %d more attempts did not help", r, g.Action, at.before)
+		return fmt.Sprintf("%s: %s, because %d more attempts did not help", r, g.Action, at.before)
 	case !g.Action.Again() && len(g.When) > 0:
-		return fmt.Sprintf("%s: %s, for %s", r, g.Action, cmp.Or(conditionWords[g.When[0]], string(g.When[0])))
+		return fmt.Sprintf("%s: %s, because %s", r, g.Action, cmp.Or(conditionWords[g.When[0]], string(g.When[0])))
 	case !g.Action.Again():
 		return fmt.Sprintf("%s: %s", r, g.Action)
 	case at.total < 0:
@@ -110,7 +110,7 @@ func (r *Row) describeWait(v *recovery.Verdict, f recovery.Finding) string {
 	case f.RetryAfter <= 0:
 		return line + "no reset is stated: wait " + Span(v.Delay)
 	case r.Wait.Longest <= 0:
-		return line + "wait " + Span(v.Delay) + ", whatever reset is stated"
+		return line + "wait " + Span(v.Delay) + ", regardless of a stated reset"
 	}
 	return line + "wait " + Span(v.Delay) + " for the reset"
 }

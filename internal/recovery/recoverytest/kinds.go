@@ -124,14 +124,14 @@ var Kinds = []Kind{
 				fmt.Sprintf("%s INFO  builder: step %d of 400 is done\n", at, i),
 				fmt.Sprintf("%s DEBUG cache: key sha256:%064x is not cached yet\n", at, i),
 				fmt.Sprintf("%s INFO  builder: copied %d files into layer %d\n", at, i*3, i%40),
-				fmt.Sprintf("%s WARN  fetcher: mirror %d answers slowly, the next one is taken\n", at, i%5),
+				fmt.Sprintf("%s WARN  fetcher: mirror %d answers slowly, trying another mirror\n", at, i%5),
 			)
 		},
 		"2026-11-22T02:59:59.120Z ERROR builder: cannot write layer 17: write /var/lib/build/layer.tar: no space " +
 			"left on device\n",
 	},
 	{
-		"nothing that a rule knows",
+		"no line that a rule matches",
 		func(i int) string {
 			return rotate(i,
 				fmt.Sprintf("Item %d was moved from shelf %d to shelf %d, and its label was printed again.\n", i, i%31,
@@ -151,9 +151,9 @@ var Kinds = []Kind{
 					"of them made up\n", i),
 				fmt.Sprintf("tests of the model and its tokens: case %d of the problem list, with an odd file in "+
 					"x%d.go: and y.c: fine\n", i, i),
-				fmt.Sprintf("reset the counter before retry %d, wait until it is available, and note what the "+
-					"request says\n", i),
-				fmt.Sprintf("about permission model %d: memory, disk and network are as they were, and no "+
+				fmt.Sprintf("reset the counter before retry %d, wait until it is available, and note the text of "+
+					"the request\n", i),
+				fmt.Sprintf("about permission model %d: memory, disk and network are unchanged, while the "+
 					"key is in use\n", i),
 			)
 		},

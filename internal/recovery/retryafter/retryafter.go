@@ -1,6 +1,9 @@
 package retryafter
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"retake/internal/recovery"
@@ -41,12 +44,22 @@ func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
 	return 0
 }
 
+// saysNow reports whether the headers have Retry-After: 0.
+func saysNow(headers map[string]string) bool {
+	return slices.ContainsFunc(slices.Sorted(maps.Keys(headers)), func(name string) bool {
+		return strings.EqualFold(name, "retry-after") && strings.TrimSpace(headers[name]) == "0"
+	})
+}
+
 // fromHeaders reads the wait from the headers of a refused request. A reset counts if the failure is a limit and the
 // remaining number is unknown.
 func fromHeaders(headers map[string]string, limits bool, at time.Time) time.Duration {
 	l, _ := ReadLimit(headers, at)
 	if l.RetryAfter == 0 && limits && l.Remaining == nil {
-		return until(l.ResetAt, at)
+		l.RetryAfter = until(l.ResetAt, at)
+	}
+	if l.RetryAfter == 0 && saysNow(headers) {
+		return recovery.Now
 	}
 	return l.RetryAfter
 }

@@ -70,8 +70,8 @@ var signatureIgnoresWhatVariesCases = []struct{ name, a, b string }{
 	{"micro", "took 837µs", "took 1.2ms"},
 	{"counts", "3 of 12 failed", "5 of 14 failed"},
 	{"colours and blank lines", "\x1b[31merror\x1b[0m:  boom\n\n", "error: boom"},
-	{"what follows the first 500 characters", strings.Repeat("x", 600) + "A", strings.Repeat("x", 600) + "B"},
-	{"what follows the first 100 lines", strings.Repeat("\n", 100) + "A", strings.Repeat("\n", 100) + "B"},
+	{"text after the first 500 characters", strings.Repeat("x", 600) + "A", strings.Repeat("x", 600) + "B"},
+	{"text after the first 100 lines", strings.Repeat("\n", 100) + "A", strings.Repeat("\n", 100) + "B"},
 }
 
 func TestSignatureIgnoresWhatVaries(t *testing.T) {

@@ -43,7 +43,7 @@ func TestFoundHoweverWritten(t *testing.T) {
 					t.Fatalf("masked: %q", masked)
 				}
 				if !strings.HasPrefix(masked, before) || !strings.HasSuffix(masked, text[:500]) {
-					t.Fatal("Mask took more")
+					t.Fatal("Mask removed more")
 				}
 			})
 		})
@@ -83,7 +83,7 @@ func TestEveryValue(t *testing.T) {
 	}
 	var none *Finder
 	if none.Find(text) != nil || none.Mask(text) != text || New().Mask(text) != text {
-		t.Error("found without values")
+		t.Error("a Finder without values found something")
 	}
 }
 

@@ -91,7 +91,7 @@ func TestMeasureRecall(t *testing.T) {
 	}
 }
 
-// ordinary is output without a secret.
+// ordinary is output without secrets.
 type ordinaryText struct{ name, text string }
 
 // printedBy runs a command in the root of the repository and returns its output.
@@ -145,12 +145,12 @@ func ordinaryTexts(t testing.TB) (out []ordinaryText) {
 		{"cargo", cargoLog()},
 		{"maven", mavenLog()},
 		{"docker build", dockerLog()},
-		{"golden stories and sessions", filesOf(t, "internal/story/testdata/*", "internal/fsm/testdata/*/*")},
+		{"golden stories and sessions", filesOf(t, "internal/timeline/testdata/*", "internal/fsm/testdata/*/*")},
 		{"documents of this repository", filesOf(t, "docs/*.md", "docs/decisions/*.md", "README.md", "CHANGELOG.md")},
 	}
 	dir := os.Getenv("RETAKE_TESTDATA")
 	if dir == "" {
-		t.Log("RETAKE_TESTDATA is not set: the corpus is not measured")
+		t.Log("measuring without the corpus, because RETAKE_TESTDATA is not set")
 		return out
 	}
 	var b strings.Builder
@@ -170,7 +170,7 @@ func ordinaryTexts(t testing.TB) (out []ordinaryText) {
 	return append(out, ordinaryText{"the corpus: failures of 60 programs", b.String()})
 }
 
-// TestMeasureOrdinary measures how much of ordinary output is hidden by mistake.
+// TestMeasureOrdinary measures the amount of ordinary output that is hidden by mistake.
 func TestMeasureOrdinary(t *testing.T) {
 	var size float64
 	hidden := 0
@@ -187,16 +187,16 @@ func TestMeasureOrdinary(t *testing.T) {
 		size, hidden = size+mb, hidden+n
 		t.Logf("| %s | %.2f MB | %d |", o.name, mb, n)
 	}
-	t.Logf("%d hidden in %.1f MB: %.2f for each MB", hidden, size, float64(hidden)/size)
+	t.Logf("%d hidden in %.1f MB: %.2f per MB", hidden, size, float64(hidden)/size)
 	if float64(hidden)/size > mostFalse {
-		t.Errorf("%.2f false for each MB, want less than %.0f", float64(hidden)/size, mostFalse)
+		t.Errorf("%.2f false per MB, want less than %.0f", float64(hidden)/size, mostFalse)
 	}
 }
 
 // TestMeasureSpeed measures the throughput for ordinary output on an idle machine.
 func TestMeasureSpeed(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
-		t.Skip("measures times, which whatever else runs here changes; set RETAKE_MEASURE=1")
+		t.Skip("measuring times needs an idle machine; set RETAKE_MEASURE=1")
 	}
 	var b strings.Builder
 	for _, o := range ordinaryTexts(t) {
@@ -204,7 +204,7 @@ func TestMeasureSpeed(t *testing.T) {
 	}
 	text := b.String()
 	r := New("a-model-key-0123456789", "another-secret-value", "https://proxy.example.com:3128")
-	Text(text[:1<<20]) // patterns are compiled when they are needed first
+	Text(text[:1<<20]) // compiles the patterns
 	for name, pass := range map[string]func(){
 		"Text":   func() { r.Text(text) },
 		"Writer": func() { w := r.NewWriter(io.Discard); _, _ = io.WriteString(w, text); w.Flush() },

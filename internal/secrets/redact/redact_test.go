@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Secrets are put together here, so that no scanner takes this file for a leak.
+// The test assembles the secrets, so that scanners do not report this file as a leak.
 var (
 	githubToken = "ghp" + "_" + strings.Repeat("aB3d", 9)
 	finePat     = "github" + "_pat_" + strings.Repeat("11ABCDE_", 8)
@@ -69,33 +69,33 @@ var samples = map[string]struct{ in, gone string }{
 	"private key, one line":        {strings.ReplaceAll(keyBlock, "\n", `\n`), "MIIEow"},
 	"pgp key": {"-----BEGIN PGP " + "PRIVATE KEY BLOCK-----\n" + keyBody + "-----END PGP " +
 		"PRIVATE KEY BLOCK-----", "MIIEow"},
-	"private key, end cut":        {keyBlock[:90], "MIIEow"},
-	"password in a url":           {"postgres://app:hunter2@db:5432/x", "hunter2"},
-	"password with @ in a url":    {"https://app:hun@ter2@db/x", "ter2"},
-	"password of nobody in a url": {"redis://:hunter2@db", "hunter2"},
-	"token in a url":              {"https://0123456789abcdef0123@github.com/a/b", "0123456789abcdef"},
-	"short token in a url":        {"https://hunter2@github.com/a/b", "hunter2"},
-	"authorization header":        {"Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"},
-	"authorization, short":        {"Authorization: Bearer abc.def", "abc.def"},
-	"authorization in curl":       {`curl -H "authorization: token abc123" https://x`, "abc123"},
-	"authorization in json":       {`{"Authorization": "Bearer abc123"}`, "abc123"},
-	"x-api-key":                   {"x-api-key: abc-123", "abc-123"},
-	"cookie":                      {"Set-Cookie: session=abc123; Path=/", "abc123"},
-	"cookie and a number":         {"Cookie: session=abc123; max_tokens=5", "abc123"},
-	"bearer alone":                {"sent bearer abcdefghijklmnop", "abcdefghijklmnop"},
-	"environment":                 {"DB_PASSWORD=hunter2", "hunter2"},
-	"environment, with more":      {"MY_TOKEN=abcdefgh rest", "abcdefgh"},
-	"environment, quoted":         {`export MY_SECRET="two words"`, "two words"},
-	"environment, exported":       {"declare -x NPM_TOKEN='abc'", "abc"},
-	"environment, spaced":         {"API_KEY = abc", "abc"},
-	"yaml":                        {"  AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMI", "wJalrXUtnFEMI"},
-	"json":                        {`"password": "hunter2"`, "hunter2"},
-	"json, escaped":               {`{\"client_secret\": \"hunter2hunter2hunter2\"}`, "hunter2"},
-	"flag":                        {"login --password hunter2 now", "hunter2"},
-	"flag with =":                 {"login --api-key=hunter2", "hunter2"},
-	"query":                       {"GET https://x/y?access_token=hunter2&z=1", "hunter2"},
-	"query, signature":            {"GET https://x/y?a=1&sig=hunter2", "hunter2"},
-	"lower case, long":            {"token: abcdef0123456789abcdef", "abcdef0123456789"},
+	"private key, end cut":             {keyBlock[:90], "MIIEow"},
+	"password in a url":                {"postgres://app:hunter2@db:5432/x", "hunter2"},
+	"password with @ in a url":         {"https://app:hun@ter2@db/x", "ter2"},
+	"password without a user in a url": {"redis://:hunter2@db", "hunter2"},
+	"token in a url":                   {"https://0123456789abcdef0123@github.com/a/b", "0123456789abcdef"},
+	"short token in a url":             {"https://hunter2@github.com/a/b", "hunter2"},
+	"authorization header":             {"Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"},
+	"authorization, short":             {"Authorization: Bearer abc.def", "abc.def"},
+	"authorization in curl":            {`curl -H "authorization: token abc123" https://x`, "abc123"},
+	"authorization in json":            {`{"Authorization": "Bearer abc123"}`, "abc123"},
+	"x-api-key":                        {"x-api-key: abc-123", "abc-123"},
+	"cookie":                           {"Set-Cookie: session=abc123; Path=/", "abc123"},
+	"cookie and a number":              {"Cookie: session=abc123; max_tokens=5", "abc123"},
+	"bearer only":                      {"sent bearer abcdefghijklmnop", "abcdefghijklmnop"},
+	"environment":                      {"DB_PASSWORD=hunter2", "hunter2"},
+	"environment, with more":           {"MY_TOKEN=abcdefgh rest", "abcdefgh"},
+	"environment, quoted":              {`export MY_SECRET="two words"`, "two words"},
+	"environment, exported":            {"declare -x NPM_TOKEN='abc'", "abc"},
+	"environment, spaced":              {"API_KEY = abc", "abc"},
+	"yaml":                             {"  AWS_SECRET_ACCESS_KEY: wJalrXUtnFEMI", "wJalrXUtnFEMI"},
+	"json":                             {`"password": "hunter2"`, "hunter2"},
+	"json, escaped":                    {`{\"client_secret\": \"hunter2hunter2hunter2\"}`, "hunter2"},
+	"flag":                             {"login --password hunter2 now", "hunter2"},
+	"flag with =":                      {"login --api-key=hunter2", "hunter2"},
+	"query":                            {"GET https://x/y?access_token=hunter2&z=1", "hunter2"},
+	"query, signature":                 {"GET https://x/y?a=1&sig=hunter2", "hunter2"},
+	"lower case, long":                 {"token: abcdef0123456789abcdef", "abcdef0123456789"},
 }
 
 func init() { // its base64 has no padding to cut, so use another value
@@ -105,7 +105,7 @@ func init() { // its base64 has no padding to cut, so use another value
 	}{base64.RawStdEncoding.EncodeToString([]byte(`quo"te<d>\value`)), "cXVv"}
 }
 
-// TestEveryUserFindsAll: whichever way text takes, every sample is redacted, and redacting it again is safe.
+// TestEveryUserFindsAll redacts every sample in all ways, and redacts the result again, which must be safe.
 func TestEveryUserFindsAll(t *testing.T) {
 	r := New(known...)
 	stream := func(in string) string {
@@ -119,7 +119,7 @@ func TestEveryUserFindsAll(t *testing.T) {
 		line, _ := json.Marshal(map[string]any{"msg": in, "n": 1})
 		var back map[string]any
 		if err := json.Unmarshal([]byte(r.JSON(string(line))), &back); err != nil || back["n"] != 1.0 {
-			t.Errorf("%q is no JSON any more: %v", r.JSON(string(line)), err)
+			t.Errorf("%q is not JSON: %v", r.JSON(string(line)), err)
 		}
 		s, _ := back["msg"].(string)
 		return s
@@ -214,7 +214,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestWriterWhateverThePieces splits a stream in any way, and expects the same output without secrets.
+// TestWriterWhateverThePieces splits a stream at random, and expects the same output without secrets.
 func TestWriterWhateverThePieces(t *testing.T) {
 	const secret = "s3cr3t-value-0123456789"
 	r := New(secret)

@@ -15,9 +15,11 @@ import (
 
 // Options come from the configuration.
 type Options struct {
-	Deny         []string            // globs of paths that no patch changes
-	Allow        map[string][]string // by label of the issue: globs of paths that it may change despite Deny
-	AllowSecrets []string            // globs of files that are not searched for secrets
+	Deny         []string            // globs of paths that patches must not change
+	Allow        map[string][]string // by label of the issue: globs of paths that a patch may change despite Deny
+	AllowSecrets []string            // globs of files without a search for secrets
+	AllowRaw     []string            // globs of files that may be pushed without their filter
+	AllowLeftOut []string            // globs of files in submodules, and of nested .git, that may be left out
 	MaxFileBytes int64
 }
 
@@ -26,6 +28,8 @@ type Rules struct {
 	deny    []denied
 	allow   []allowed // in the order of their labels
 	unread  worktree.Globs
+	raw     worktree.Globs
+	leftOut worktree.Globs
 	maxFile int64
 }
 
@@ -60,9 +64,19 @@ func New(o Options) (*Rules, error) {
 		r.allow = append(r.allow, allowed{label, globs})
 	}
 	slices.SortFunc(r.allow, func(a, b allowed) int { return strings.Compare(a.label, b.label) })
-	var err error
-	if r.unread, err = worktree.Compile(o.AllowSecrets); err != nil {
-		return nil, fmt.Errorf("scope.allow_secrets: %w", err)
+	for _, list := range []struct {
+		key   string
+		globs []string
+		to    *worktree.Globs
+	}{
+		{"scope.allow_secrets", o.AllowSecrets, &r.unread},
+		{"scope.allow_raw", o.AllowRaw, &r.raw},
+		{"scope.allow_left_out", o.AllowLeftOut, &r.leftOut},
+	} {
+		var err error
+		if *list.to, err = worktree.Compile(list.globs); err != nil {
+			return nil, fmt.Errorf("%s: %w", list.key, err)
+		}
 	}
 	return r, nil
 }
@@ -79,7 +93,7 @@ func (r *Rules) deniedBy(name string, labels []string) string {
 	return r.deny[i].glob
 }
 
-// has ignores case, as GitHub does.
+// has ignores case, like GitHub.
 func has(labels []string, label string) bool {
 	return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
 }
@@ -97,19 +111,20 @@ func (r *Rules) labelFor(name string) string {
 // File is one path that a patch changes.
 type File struct {
 	Path  string
-	Link  bool  // a symbolic link: its content is its target
+	Link  bool  // a symbolic link; its content is the target
 	Gone  bool  // deleted
 	Bytes int64 // of its content
 }
 
-// Look checks one patch: call File for each path, Content if File asks for it, and then Err.
+// Look checks one patch: call LeftOut, Nested and Filtered for such paths, File for each path, Content if File asks
+// for it, and then Err.
 type Look struct {
 	rules   *Rules
 	labels  []string
 	known   *leak.Finder // values that the director knows
 	names   []string
 	found   []finding
-	secrets map[string]bool // none of them is ever shown
+	secrets map[string]bool // never shown
 }
 
 // finding is one reason not to push.
@@ -149,8 +164,9 @@ func (l *Look) File(f File) (wantContent bool) {
 	return true
 }
 
-// Content takes a file's content. base returns the content on the base branch. Secrets in it do not count as new. Known
-// values of the director are also searched in binary files and in AllowSecrets, because they are never test data.
+// Content takes a file's content. base returns the content on the base branch. Secrets in it do not count as new.
+// Content also searches binary files and AllowSecrets for known values of the director, because those are never test
+// data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
@@ -177,6 +193,47 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 		}
 	}
 	return nil
+}
+
+// Nested takes the .git of a nested repository whose files the patch contains.
+func (l *Look) Nested(name string) {
+	l.names = append(l.names, name)
+	if l.rules.leftOut.Match(name) {
+		return
+	}
+	l.find(finding{
+		recovery.PolicyViolation, name, 0,
+		"a nested repository, which a delivery would turn into plain files",
+		"remove it, or name it in scope.allow_left_out",
+	})
+}
+
+// LeftOut takes a file that the patch cannot contain: it is in the folder of a submodule, or git refuses its name
+// (then submodule is empty).
+func (l *Look) LeftOut(name, submodule string) {
+	l.names = append(l.names, name)
+	switch {
+	case submodule == "":
+		l.find(finding{recovery.PolicyViolation, name, 0, "a name that git refuses", "rename or remove it"})
+	case !l.rules.leftOut.Match(name):
+		l.find(finding{
+			recovery.PolicyViolation, name, 0,
+			"a file in the submodule " + submodule + ", which a delivery cannot contain",
+			"remove it, or name it in scope.allow_left_out",
+		})
+	}
+}
+
+// Filtered takes a file of the patch that a filter of .gitattributes would store in another form.
+func (l *Look) Filtered(name, filter string) {
+	if l.rules.raw.Match(name) {
+		return
+	}
+	l.find(finding{
+		recovery.PolicyViolation, name, 0,
+		"a raw file, but .gitattributes says filter=" + filter + ", and Retake runs no filters",
+		"leave it out, or name it in scope.allow_raw",
+	})
 }
 
 func (l *Look) secret(name string, s secret) {
@@ -211,7 +268,7 @@ func (l *Look) Err(ctx context.Context) error {
 	return l.violation()
 }
 
-// searchNames searches the names of the files, a piece at a time: there may be many.
+// searchNames searches the names of the files in pieces, because there may be many.
 func (l *Look) searchNames(ctx context.Context) error {
 	for names := l.names; len(names) > 0; {
 		n, size := 0, 0
@@ -219,7 +276,7 @@ func (l *Look) searchNames(ctx context.Context) error {
 			size += len(names[n])
 			n++
 		}
-		lines := strings.Join(names[:n], "\n") // a name with a line break in it is shown in part
+		lines := strings.Join(names[:n], "\n") // a message shows only a part of a name with a line break
 		found, err := l.search(ctx, "", lines)
 		if err != nil {
 			return err
@@ -238,10 +295,10 @@ type Violation struct {
 	Text   string
 }
 
-// Error is the text, for people. It never holds a secret.
+// Error returns the text for people. It never contains a secret.
 func (v *Violation) Error() string { return v.Text }
 
-// mostShown fit into a comment.
+// mostShown findings fit into a comment.
 const mostShown = 4
 
 func (l *Look) violation() *Violation {
@@ -290,8 +347,8 @@ func TooLong(after string) *Violation {
 		" (deliver it in smaller parts, or leave generated files out)"}
 }
 
-// leaves reports whether a link leads out of the tree, or could: over another link, "a/.." is anywhere. It also rejects
-// links into git's own folder.
+// leaves reports whether a link may lead out of the tree. If "a" is a link, "a/.." can be anywhere. It also rejects
+// links into git's folder.
 func leaves(name, target string) bool {
 	parts := strings.Split(target, "/")
 	up := 0
@@ -304,5 +361,5 @@ func leaves(name, target string) bool {
 		slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, ".git") })
 }
 
-// isBinary as git sees it: a NUL among the first bytes.
+// isBinary reports whether a text is binary to git, which is a NUL among the first bytes.
 func isBinary(text string) bool { return strings.Contains(text[:min(len(text), 8000)], "\x00") }

@@ -15,7 +15,7 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// The fake secrets are assembled here, so that no file contains them literally.
+// The test assembles the fake secrets, so that files never contain them literally.
 var (
 	awsKey     = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 	githubPAT  = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
@@ -42,7 +42,7 @@ func rules(t testing.TB, o Options) *Rules {
 	return r
 }
 
-// look checks a patch of one file.
+// look checks a patch with one file.
 func look(t testing.TB, r *Rules, f File, text, base string, labels ...string) error {
 	t.Helper()
 	l := r.Look(labels, known)
@@ -73,19 +73,19 @@ var whatMayNotLeaveCases = []struct {
 		name: "a private key", file: File{Path: "id"}, text: "\n" + privateKey, reason: recovery.PolicyViolation,
 		says: []string{"id:2", "private-key"},
 	},
-	{name: "a comment allows nothing", file: File{Path: "a.sh"}, text: "T=" + githubPAT + " # gitleaks" +
+	{name: "a comment has no effect", file: File{Path: "a.sh"}, text: "T=" + githubPAT + " # gitleaks" +
 		":allow\n", reason: recovery.PolicyViolation},
 	{
-		name: "nor does a name of the file", file: File{Path: "node_modules/x/go.sum"}, text: "T=" + githubPAT + "\n",
+		name: "a file name has no effect", file: File{Path: "node_modules/x/go.sum"}, text: "T=" + githubPAT + "\n",
 		reason: recovery.PolicyViolation,
 	},
 	{
-		name: "a lock file is no guess", file: File{Path: "go.sum"},
+		name: "a lock file is excluded from guesses", file: File{Path: "go.sum"},
 		text: "github.com/99designs/keyring v1.2.1 h1:tYLp1ULvO7i3fI5vE21ReQuj99QFSs7lGm0xWyJo87o=\n",
 	},
-	{name: "it was there before", file: File{Path: "a.env"}, text: "new line\nK=" + awsKey + "\n", base: "K=" +
+	{name: "already on the base branch", file: File{Path: "a.env"}, text: "new line\nK=" + awsKey + "\n", base: "K=" +
 		awsKey + "\n"},
-	{name: "another one was", file: File{Path: "a.env"}, text: "K=" + awsKey + "\n", base: "K=" +
+	{name: "a different one on the base branch", file: File{Path: "a.env"}, text: "K=" + awsKey + "\n", base: "K=" +
 		strings.Replace(awsKey, "Q3", "R4", 1) + "\n", reason: recovery.PolicyViolation},
 	{name: "test data", file: File{Path: "testdata/a.env"}, text: "K=" + awsKey + "\n"},
 	{
@@ -113,18 +113,19 @@ var whatMayNotLeaveCases = []struct {
 	},
 	{name: "an allowed workflow with a secret", file: File{Path: ".github/workflows/x.yml"}, text: "T: " +
 		githubPAT, labels: []string{"ci-ok"}, reason: recovery.PolicyViolation},
-	{name: "as large as may be", file: File{Path: "a", Bytes: 1000}},
+	{name: "the maximum size", file: File{Path: "a", Bytes: 1000}},
 	{
 		name: "too large", file: File{Path: "a", Bytes: 1001}, reason: recovery.PolicyViolation,
 		says: []string{"a: 1001 bytes", "scope.max_file_bytes = 1000"},
 	},
 	{name: "a link", file: File{Path: "a/b/l", Link: true}, text: "../../c"},
-	{name: "a link beside", file: File{Path: "l", Link: true}, text: "./c/d"},
+	{name: "a link to a sibling", file: File{Path: "l", Link: true}, text: "./c/d"},
 	{
 		name: "a link to the system", file: File{Path: "l", Link: true}, text: "/etc/passwd",
 		reason: recovery.PolicyViolation, says: []string{"l: a symbolic link that leaves the tree"},
 	},
-	{name: "a link above", file: File{Path: "a/l", Link: true}, text: "../../x", reason: recovery.PolicyViolation},
+	{name: "a link to a " +
+		"parent", file: File{Path: "a/l", Link: true}, text: "../../x", reason: recovery.PolicyViolation},
 	{
 		name: "a link over another one", file: File{Path: "a/b/l", Link: true}, text: "c/../x",
 		reason: recovery.PolicyViolation,
@@ -138,31 +139,31 @@ var whatMayNotLeaveCases = []struct {
 		reason: recovery.PolicyViolation,
 	},
 	{
-		name: "the director's own, in base64", file: File{Path: "a"}, text: "one\n" +
+		name: "a known value in base64", file: File{Path: "a"}, text: "one\n" +
 			base64.StdEncoding.EncodeToString([]byte(ownSecret)), reason: recovery.PolicyViolation,
 		says: []string{"a:2: Retake's own API_KEY, base64"},
 	},
 	{
-		name: "the director's own, in a binary file", file: File{Path: "a.bin"}, text: "\x00" + ownSecret,
+		name: "a known value in a binary file", file: File{Path: "a.bin"}, text: "\x00" + ownSecret,
 		reason: recovery.PolicyViolation, says: []string{"a.bin:1: Retake's own API_KEY (remove it)"},
 	},
 	{
-		name: "the director's own, in test data", file: File{Path: "testdata/a"}, text: ownSecret,
+		name: "a known value in test data", file: File{Path: "testdata/a"}, text: ownSecret,
 		reason: recovery.PolicyViolation,
 	},
 	{
-		name: "the director's own, a link", file: File{Path: "l", Link: true}, text: url.PathEscape(ownSecret),
+		name: "a known value as a link", file: File{Path: "l", Link: true}, text: url.PathEscape(ownSecret),
 		reason: recovery.PolicyViolation,
 	},
 	{
-		name: "the director's own, a name", file: File{Path: "the director's/own/value"},
+		name: "a known value as a file name", file: File{Path: "the director's/own/value"},
 		reason: recovery.PolicyViolation, says: []string{"[REDACTED]: Retake's own"},
 	},
 	{
-		name: "the director's own, there before", file: File{Path: "a"}, text: "x\n" + ownSecret + "\n" + ownSecret,
+		name: "a known value on the base branch", file: File{Path: "a"}, text: "x\n" + ownSecret + "\n" + ownSecret,
 		base: ownSecret,
 	},
-	{name: "the director's own, now in another encoding", file: File{Path: "a"}, text: ownSecret +
+	{name: "a known value in a new encoding", file: File{Path: "a"}, text: ownSecret +
 		hex.EncodeToString([]byte(ownSecret)), base: ownSecret, reason: recovery.PolicyViolation},
 	{name: "binary", file: File{Path: "a.bin"}, text: "\x00" + githubPAT},
 }
@@ -191,7 +192,7 @@ func TestWhatMayNotLeave(t *testing.T) {
 				"MIIEpAIBAAKCAQEA",
 			} {
 				if strings.Contains(v.Text, s) {
-					t.Error("a secret is shown")
+					t.Error("the error contains a secret")
 				}
 			}
 		})
@@ -222,11 +223,41 @@ func TestDenyTakesBack(t *testing.T) {
 	}
 }
 
+// TestFilesThatAPushChanges finds files that a push leaves out or stores raw, unless a setting names them. Settings
+// cannot permit a refused name, and the text hides a secret in a name.
+func TestFilesThatAPushChanges(t *testing.T) {
+	r := rules(t, Options{AllowRaw: []string{"ok/"}, AllowLeftOut: []string{"w/out/"}, MaxFileBytes: 1})
+	fine := r.Look(nil, known)
+	fine.LeftOut("w/out/a.o", "w")
+	fine.Nested("w/out/.git")
+	fine.Filtered("ok/a.bin", "lfs")
+	if err := fine.Err(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for want, found := range map[string]func(l *Look){
+		"w/a.c: a file in the submodule w,":         func(l *Look) { l.LeftOut("w/a.c", "w") },
+		"w/out/git~1: a name that git refuses":      func(l *Look) { l.LeftOut("w/out/git~1", "") },
+		"sub/.git: a nested repository, ":           func(l *Look) { l.Nested("sub/.git") },
+		"a.bin: a raw file, but .gitattributes say": func(l *Look) { l.Filtered("a.bin", "lfs") },
+		"rule github-pat":                           func(l *Look) { l.LeftOut("w/out/"+githubPAT, "w") },
+	} {
+		l := r.Look(nil, known)
+		found(l)
+		err := l.Err(t.Context())
+		if v, ok := errors.AsType[*Violation](err); !ok || v.Reason != recovery.PolicyViolation ||
+			!strings.Contains(v.Text, want) || strings.Contains(v.Text, githubPAT) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
 func TestBadGlobs(t *testing.T) {
 	for key, o := range map[string]Options{
-		"scope.deny":          {Deny: []string{"/x"}},
-		"scope.allow":         {Allow: map[string][]string{"ok": {"[a"}}},
-		"scope.allow_secrets": {AllowSecrets: []string{"**"}},
+		"scope.deny":           {Deny: []string{"/x"}},
+		"scope.allow":          {Allow: map[string][]string{"ok": {"[a"}}},
+		"scope.allow_secrets":  {AllowSecrets: []string{"**"}},
+		"scope.allow_raw":      {AllowRaw: []string{"**"}},
+		"scope.allow_left_out": {AllowLeftOut: []string{"../x"}},
 	} {
 		if _, err := New(o); err == nil || !strings.HasPrefix(err.Error(), key+": ") {
 			t.Errorf("%s: %v", key, err)
@@ -237,7 +268,7 @@ func TestBadGlobs(t *testing.T) {
 // TestPieces finds a secret once, with its line, across any split of the text.
 func TestPieces(t *testing.T) {
 	r := rules(t, options)
-	for _, filler := range []string{"some line of text\n", "no end of the line "} {
+	for _, filler := range []string{"some line of text\n", "text without line breaks "} {
 		for _, before := range []int{
 			0, pieceBytes - overlapBytes, pieceBytes - 20, pieceBytes,
 			2*pieceBytes - overlapBytes - 10,
@@ -253,7 +284,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestSearchEnds: the context ends a search of a text that is all findings.
+// TestSearchEnds: the context ends a search of a text with only findings.
 func TestSearchEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The point at which this process ends, and how often it is passed before.
+// The point at which this process ends, and the number of times that it passes the point before.
 var (
 	wanted, nth = read(os.Getenv(Variable))
 	passed      atomic.Int64
@@ -25,7 +25,7 @@ func read(text string) (name string, nth int64) {
 		n, err = 1, nil
 	}
 	if name != "" && (err != nil || n < 1 || !slices.Contains(Points, name)) {
-		fmt.Fprintf(os.Stderr, "%s=%s: want one of crashpoint.Points, and #n behind it for the n-th time\n", Variable,
+		fmt.Fprintf(os.Stderr, "%s=%s: want one of crashpoint.Points, optionally with #n for the n-th time\n", Variable,
 			text)
 		os.Exit(2)
 	}

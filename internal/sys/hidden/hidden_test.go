@@ -44,7 +44,7 @@ func TestAProcessShowsNoVariables(t *testing.T) {
 	said := make([]byte, 100)
 	n, _ := out.Read(said)
 	if got := string(said[:n]); got != "<nil> hunter2 0 0 0\n" {
-		t.Errorf("it says %q", got)
+		t.Errorf("output %q", got)
 	}
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", cmd.Process.Pid))
 	if err == nil && len(bytes.Trim(environ, "\x00")) > 0 {
@@ -65,10 +65,10 @@ func TestVariablesAreFoundByThisProcessOnly(t *testing.T) {
 	t.Cleanup(func() { clear(taken) })
 	if got, ok := Lookup("TEST_MODEL_KEY"); !ok || got != "hunter2" || Getenv("TEST_MODEL_KEY") != got ||
 		Getenv("TEST_PLAIN") != "plain" {
-		t.Errorf("Lookup says %q", got)
+		t.Errorf("Lookup returned %q", got)
 	}
 	if !slices.Contains(Environ(), "TEST_MODEL_KEY=hunter2") || !slices.Contains(Environ(), "TEST_PLAIN=plain") {
-		t.Error("Environ leaves it out")
+		t.Error("Environ omits a variable")
 	}
 	out, err := exec.Command("/usr/bin/env").Output()
 	if err != nil || bytes.Contains(out, []byte("hunter2")) || !bytes.Contains(out, []byte("TEST_PLAIN=plain")) {

@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process hides this process's memory and initial variables, once. Later calls return the same result. The variables
-// stay readable for itself: Go has copied them.
+// Process hides this process's memory and initial variables, once. Later calls return the same result. The process
+// itself can still read the variables, because Go has copied them.
 var Process = sync.OnceValue(hide)
 
 func hide() error {
-	// First: once the process is not dumpable, its own memory is root's file.
+	// This comes first, because a process that is not dumpable cannot open its memory without root.
 	err := eraseVariables()
 	if e := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != nil {
 		err = errors.Join(err, fmt.Errorf("hidden: prctl PR_SET_DUMPABLE: %w", e))
 	}
 	if e := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); e != nil {
-		err = errors.Join(err, fmt.Errorf("hidden: no limit on core dumps: %w", e))
+		err = errors.Join(err, fmt.Errorf("hidden: disable core dumps: %w", e))
 	}
 	return err
 }
@@ -39,12 +39,12 @@ func eraseVariables() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("hidden: the variables stay readable in /proc/%d/environ: %w", os.Getpid(), err)
+		return fmt.Errorf("hidden: variables are still readable in /proc/%d/environ: %w", os.Getpid(), err)
 	}
 	return nil
 }
 
-// Fields of /proc/<pid>/stat, counted from the one behind the name: see proc_pid_stat(5), 50 and 51.
+// Fields of /proc/<pid>/stat, counted from the field after the name, see proc_pid_stat(5), 50 and 51.
 const statEnvStart, statEnvEnd = 47, 48
 
 func variablesAt() (from, to int64, err error) {

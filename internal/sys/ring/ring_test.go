@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The dumb twin: keep everything, cut at the end.
+// A simple model keeps all bytes and cuts at the end.
 func TestTailKeepsTheNewestBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 40).Draw(t, "limit")
@@ -36,11 +36,11 @@ func TestTailStartsAtARune(t *testing.T) {
 		limit    int
 		in, want string
 	}{
-		{"nothing lost keeps a broken start", 8, "\x80\x80ab", "\x80\x80ab"},
+		{"without a loss, a broken start stays", 8, "\x80\x80ab", "\x80\x80ab"},
 		{"cut within two bytes", 7, "xxé234567", "234567"},
 		{"cut within four bytes", 8, "x\U0001F60012345", "12345"},
 		{"a whole rune stays", 7, "xé23456", "é23456"},
-		{"not UTF-8 is left alone", 8, strings.Repeat("\x80", 12), strings.Repeat("\x80", 8)},
+		{"other bytes than UTF-8 stay", 8, strings.Repeat("\x80", 12), strings.Repeat("\x80", 8)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := New(c.limit)

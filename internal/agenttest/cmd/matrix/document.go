@@ -42,6 +42,9 @@ tools, and the seconds. Further requests without a success are retries of the ag
 ended after its time limit. For some cases several reasons are correct. A run that survives a failure counts as right.
 The cases are a regression test of the rules, so these figures measure the agents.
 
+The last event of a stream shows that the stream is complete ([agents](agents.md)). crush and opencode-go print text
+without such an event.
+
 `
 
 // document is the page.

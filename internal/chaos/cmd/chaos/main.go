@@ -48,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if f.NArg() > 0 || o.Rounds < 1 {
-		fmt.Fprintln(stderr, "chaos: want --rounds of at least 1, and no arguments: see --help")
+		fmt.Fprintln(stderr, "chaos: want --rounds of at least 1 without arguments: see --help")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -82,7 +82,7 @@ func inside([]string) int {
 		return fail(err)
 	}
 	if len(left) > 0 {
-		return fail(fmt.Errorf("%v is there", left))
+		return fail(fmt.Errorf("the folder has %v", left))
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(".", &st); err != nil {
@@ -141,7 +141,7 @@ func flood(args []string) int {
 	return emit([]byte(b.String()))
 }
 
-// wait reports that it is ready and sleeps without end. As PID 1 without a handler it does not even see a SIGTERM.
+// wait reports that it is ready and sleeps forever. As PID 1 without a handler it does not even see a SIGTERM.
 func wait([]string) int {
 	fmt.Fprintln(os.Stderr, "ready too")
 	ready()
@@ -237,7 +237,7 @@ func readOnce(args []string) int {
 	return 0
 }
 
-// input prints what comes through the standard input, as length and digest.
+// input prints the length and the digest of the standard input.
 func input([]string) int {
 	data, err := io.ReadAll(os.Stdin)
 	if err != nil {
@@ -247,7 +247,7 @@ func input([]string) int {
 	return 0
 }
 
-// lateInput is ready when the first of the input is there, and reads it once there is a file "go".
+// lateInput is ready when the first byte of the input arrives. It reads the input after the file "go" appears.
 func lateInput([]string) int {
 	for waiting := 0; waiting == 0; time.Sleep(10 * time.Millisecond) {
 		var err error

@@ -23,7 +23,7 @@ const (
 )
 
 // ErrNone means that no such cluster runs.
-var ErrNone = errors.New("no cluster was started: tools/kube/run.sh runs a command beside one, and sets " + Variable)
+var ErrNone = errors.New("no cluster is running: tools/kube/run.sh runs a command with a cluster, and sets " + Variable)
 
 // Address is the address of this machine in the cluster's network. Pods reach its listeners.
 const Address = "10.231.8.1"
@@ -74,12 +74,12 @@ func (c Cluster) FirstProcess(podUID string) (pid int, err error) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range all {
 		groups, _ := os.ReadFile(filepath.Join(dir, "cgroup"))
-		status, _ := os.ReadFile(filepath.Join(dir, "status")) // has ids in all namespaces, the innermost last
+		status, _ := os.ReadFile(filepath.Join(dir, "status")) // lists the ids in all namespaces, the innermost last
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
 		if podUID != "" && bytes.Contains(groups, []byte("pod"+podUID)) && bytes.Contains(status, []byte("\t1\n")) &&
 			len(command) > 0 && !bytes.HasPrefix(command, []byte(sandbox)) {
 			return strconv.Atoi(filepath.Base(dir))
 		}
 	}
-	return 0, fmt.Errorf("no first process of pod %q was found", podUID)
+	return 0, fmt.Errorf("find the first process of pod %q", podUID)
 }

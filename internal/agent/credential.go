@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+
+	"retake/internal/bus/wire"
+)
+
+// keyOwners maps the beginning of a variable's name to the provider whose credential it holds. Other variables
+// may hold any credential.
+var keyOwners = []struct{ prefix, provider string }{
+	{"ANTHROPIC_", "anthropic"},
+	{"CLAUDE_CODE_", "anthropic"},
+	{"OPENAI_", "openai"},
+	{"CODEX_", "openai"},
+	{"GEMINI_", "google"},
+	{"GOOGLE_", "google"},
+	{"OPENROUTER_", "openrouter"},
+	{"OPENCODE_", "opencode"},
+	{"DASHSCOPE_", "dashscope"},
+	{"CLINE_", "cline"},
+	{"CONTINUE_", "continue"},
+	{"AWS_", "bedrock"},
+	{"COPILOT_GITHUB_", "github"},
+	{"GITHUB_", "github"},
+	{"GH_", "github"},
+}
+
+// keyOwner returns the provider whose credential a variable holds, or "" if the name does not tell.
+func keyOwner(name string) string {
+	for _, row := range keyOwners {
+		if strings.HasPrefix(name, row.prefix) {
+			return row.provider
+		}
+	}
+	return ""
+}
+
+// KeysOf returns the variables that hold credentials of a provider, or all variables if no name tells.
+func KeysOf(provider string, variables []string) []string {
+	own := slices.DeleteFunc(slices.Clone(variables), func(name string) bool { return keyOwner(name) != provider })
+	if provider == "" || len(own) == 0 {
+		return variables
+	}
+	return own
+}
+
+// Credential returns the provider of an agent's stage, and the variables that may hold its key. The agent got the
+// variables in set. A single variable decides the provider, unless the stage or the model names it.
+func Credential(s wire.StagePlan, model string, set []string) (provider string, variables []string) {
+	provider = Provider(s, model)
+	if len(set) == 1 {
+		if provider == "" || provider == s.Agent.Provider && s.Resource == "" {
+			provider = keyOwner(set[0])
+		}
+		return provider, set
+	}
+	if variables = set; len(variables) == 0 {
+		variables = s.Agent.Keys
+	}
+	return provider, KeysOf(provider, variables)
+}
+
+// gooseSays begins the line in which goose names its provider.
+const gooseSays = `(?m)^starting session \| provider: `
+
+// refusers maps exceptions of the providers' SDKs and of LiteLLM, and the first line of goose, to the provider that
+// answered.
+var refusers = []struct {
+	provider string
+	says     *regexp.Regexp
+}{
+	{"anthropic", regexp.MustCompile(`\banthropic\.[A-Z][A-Za-z]+Error\b|\bAnthropicException\b|` +
+		gooseSays + `anthropic `)},
+	{"openai", regexp.MustCompile(`\bopenai\.[A-Z][A-Za-z]+Error\b[^\n]*\bplatform\.openai\.com\b|` +
+		`\bOpenAIException\b|` + gooseSays + `openai `)},
+	{"google", regexp.MustCompile(`\bgoogle\.genai\.errors\.[A-Z][A-Za-z]+Error\b|\bGeminiException\b|` +
+		gooseSays + `google `)},
+	{"openrouter", regexp.MustCompile(`\bOpenrouterException\b|` + gooseSays + `openrouter `)},
+}
+
+// Refuser returns the provider that an exception in a program's output names, or "" if several or none are named. The
+// SDK of OpenAI serves other providers too, so its exceptions count only with OpenAI's address.
+func Refuser(text string) string {
+	found := ""
+	for _, r := range refusers {
+		if r.says.MatchString(text) {
+			if found != "" {
+				return ""
+			}
+			found = r.provider
+		}
+	}
+	return found
+}

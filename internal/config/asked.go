@@ -1,0 +1,50 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// LoadToAsk is Load for questions to a running director. It accepts problems, but not about the data directory: the
+// question would reach another director. Then it returns an error.
+func LoadToAsk(path string, env []string, overrides map[string]string) (c Config, p Problems, err error) {
+	l, p := loadFile(path, env, overrides)
+	if l.doc == nil {
+		return *l.c, p, p.Err() // the file cannot be read
+	}
+	if !l.knowsDataDir() {
+		return *l.c, p, fmt.Errorf("%w\nWithout a valid director.data_dir, the command could reach another director",
+			p.Err())
+	}
+	return *l.c, p, nil
+}
+
+// Readable returns the problem of a file that cannot be read, or nil. Its contents may be wrong.
+func Readable(path string) error {
+	l, p := loadFile(path, nil, nil)
+	if l.doc != nil {
+		return nil
+	}
+	return errors.New(p.String())
+}
+
+// knowsDataDir reports whether the data directory is certain: set validly, or by default in a file without it.
+func (l *loader) knowsDataDir() bool {
+	_, set := l.set[dataDirKey]
+	switch {
+	case l.bad[dataDirKey]:
+		return false
+	case set || l.doc.Values != nil:
+		return true
+	}
+	return !bytes.Contains(l.data, []byte("data_dir")) // the file ends with its first syntax error
+}
+
+// salvage takes the data directory from the part of the file before a syntax error.
+func (l *loader) salvage() {
+	section, _ := l.doc.Before["director"].(map[string]any)
+	if dir, ok := section["data_dir"].(string); ok && l.doc.Values == nil {
+		l.value(dataDirKey, l.rows[dataDirKey], dir)
+	}
+}

@@ -1,0 +1,120 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// A relative path in a file begins at the file's folder. Before that rule it began at the working directory, so for
+// one release settlePaths also looks there. Paths of variables and flags begin at the working directory, as a shell
+// completes them.
+
+// twoFolders are the present and the former location of a folder of state, if both have contents.
+type twoFolders struct{ key, beside, here string }
+
+// settlePaths makes the relative paths of the file absolute, unless its folder is the working directory.
+func (l *loader) settlePaths() {
+	base, here, same := baseOf(l.name)
+	if same {
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.rows)) {
+		at, set := l.set[key]
+		path, isPath := l.rows[key].to.(*string)
+		if !l.rows[key].path || !isPath || *path == "" || filepath.IsAbs(*path) || l.bad[key] ||
+			set && at.rank != rankFile {
+			continue
+		}
+		l.settlePath(key, path, filepath.Join(base, *path), filepath.Join(here, *path))
+	}
+}
+
+// settlePath sets one path to its location at the file, or to the former location if only that exists.
+func (l *loader) settlePath(key string, path *string, beside, here string) {
+	exists := present
+	if stateFolders[key] {
+		exists = occupied
+	}
+	*path = beside
+	if !exists(here) || ofAnother(key, here) {
+		return
+	}
+	if exists(beside) {
+		if stateFolders[key] {
+			l.c.doubled = append(l.c.doubled, twoFolders{key, beside, here})
+		}
+		return
+	}
+	*path = here
+	l.c.moved = append(l.c.moved, fmt.Sprintf("%s: using %s in the working directory. The next release ignores "+
+		"the working directory and uses %s, next to the configuration. Move it, or write its absolute path",
+		key, here, beside))
+	l.c.InWorkingDir = l.c.InWorkingDir || key == dataDirKey
+}
+
+const dataDirKey = "director.data_dir"
+
+// stateFolders are the keys of the folders with a director's state.
+var stateFolders = map[string]bool{dataDirKey: true, "director.shared_dir": true}
+
+// baseOf returns the folder where a file's relative paths begin, and the working directory. Without a
+// file, and for Template, which replaces LocalFile, both are the working directory.
+func baseOf(name string) (base, here string, same bool) {
+	here, err := os.Getwd()
+	if err != nil || name == "" || name == Template {
+		return here, here, true
+	}
+	if base, err = filepath.Abs(filepath.Dir(name)); err != nil || base == here {
+		return here, here, true
+	}
+	one, err := os.Stat(base)
+	two, err2 := os.Stat(here)
+	return base, here, err == nil && err2 == nil && os.SameFile(one, two)
+}
+
+// ofAnother reports whether a folder of state belongs to the configuration of the working directory.
+func ofAnother(key, dir string) bool {
+	if !stateFolders[key] || !present(LocalFile) {
+		return false
+	}
+	other, _ := Load(LocalFile, nil, nil)
+	abs, err := filepath.Abs(other.Director.DataDir)
+	if key != dataDirKey {
+		abs, err = filepath.Abs(other.SharedDir())
+	}
+	return err == nil && abs == dir
+}
+
+func present(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// occupied reports whether a folder holds anything. A folder that cannot be read counts: it may hold a journal.
+func occupied(dir string) bool {
+	f, err := os.Open(dir)
+	if err != nil {
+		return !errors.Is(err, fs.ErrNotExist)
+	}
+	defer func() { _ = f.Close() }()
+	names, _ := f.Readdirnames(1)
+	return len(names) > 0
+}
+
+// Moved warns of each path that Load found only at the former location.
+func (c Config) Moved() []string { return c.moved }
+
+// startProblems returns the folders of state that a start would have to guess.
+func (c Config) startProblems() (p Problems) {
+	for _, d := range c.doubled {
+		p = append(p, Problem{Where: "run", Key: d.key, Text: fmt.Sprintf("%s and %s both exist, and the director "+
+			"cannot know which one holds its state: write the absolute path of the right one, or move the other away",
+			d.beside, d.here)})
+	}
+	return p
+}

@@ -1,0 +1,72 @@
+// Package witness makes the records of failures that only the director knows: an attempt whose worker wrote no report,
+// and work of the director itself. Workers record theirs.
+package witness
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"retake/internal/config"
+	"retake/internal/recovery/circumstances"
+	"retake/internal/recovery/policy"
+)
+
+// onWire is the director's half of a circumstances.Record.
+type onWire struct {
+	Stage       string               `json:"stage,omitempty"`
+	Provider    string               `json:"provider,omitempty"`
+	Refused     bool                 `json:"refused,omitempty"`
+	Credentials []string             `json:"credentials,omitempty"`
+	Runtime     string               `json:"runtime,omitempty"`
+	Limit       *circumstances.Limit `json:"limit,omitempty"`
+}
+
+// Own returns the circumstances of a failure of the director itself. If anyone refused, it was GitHub. It is not named
+// for a server other than github.com, because its tokens are made elsewhere.
+func Own(c config.Config) circumstances.Record {
+	w := onWire{Refused: true, Runtime: c.Containers.Runtime}
+	w.Credentials = []string{cmp.Or(c.GitHub.TokenEnv, "github.token_file")}
+	if c.GitHub.TokenFile != "" {
+		w.Credentials = []string{"github.token_file"}
+	}
+	if strings.Contains(c.GitHub.APIURL, "//api.github.com/") {
+		w.Provider = "github"
+	}
+	return w.record()
+}
+
+// Exit returns the circumstances of an attempt whose worker wrote no report. The runtime knows whether the attempt was
+// out of memory, and the director whether it took too long.
+func Exit(c config.Config, outOfMemory, tooLong bool) circumstances.Record {
+	w := onWire{Runtime: c.Containers.Runtime}
+	switch {
+	case outOfMemory:
+		w.Limit = &circumstances.Limit{Setting: "containers.memory", Value: c.Containers.Memory}
+	case tooLong:
+		w.Limit = &circumstances.Limit{
+			Setting: "timeouts.worker_watchdog_seconds", Value: policy.Span(c.Timeouts.WorkerWatchdog),
+		}
+	default:
+		return w.record()
+	}
+	w.Limit.SetBy = circumstances.Configuration
+	if slices.Contains(c.DefaultLimits(), w.Limit.Setting) {
+		w.Limit.SetBy = circumstances.Default
+	}
+	return w.record()
+}
+
+// record encodes and decodes w, because only JSON makes a record.
+func (w onWire) record() (out circumstances.Record) {
+	data, err := json.Marshal(w)
+	if err == nil {
+		err = json.Unmarshal(data, &out)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("witness: record %+v: %v", w, err)) // strings always encode
+	}
+	return out
+}

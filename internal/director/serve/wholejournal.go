@@ -1,0 +1,84 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"go.uber.org/zap"
+
+	"retake/internal/bus"
+	"retake/internal/director/operator"
+)
+
+// WholeJournal answers the requests that read the whole journal. It opens the journal a second time, for reading only,
+// so it does not slow the owner down. It serves one request at a time. Its methods are safe for concurrent use.
+type WholeJournal struct {
+	Bus    *bus.Bus
+	Verify func(context.Context, *bus.Journal) (bus.Verification, error)
+	Log    *zap.Logger
+
+	busy sync.Mutex
+}
+
+// with opens the journal for use, and refuses the request if that fails or another request reads the journal.
+func (j *WholeJournal) with(w http.ResponseWriter, r *http.Request, use func(*bus.Journal) error) {
+	if !j.busy.TryLock() {
+		operator.Refuse(w, http.StatusServiceUnavailable, "another command is reading the whole journal: try again")
+		return
+	}
+	defer j.busy.Unlock()
+	found, err := bus.FindJournal(r.Context(), j.Bus)
+	if err == nil {
+		err = errors.Join(use(found), found.Close())
+	}
+	switch {
+	case errors.Is(err, bus.ErrDamaged):
+		operator.Refuse(w, http.StatusUnprocessableEntity, err.Error())
+	case err != nil:
+		operator.Refuse(w, http.StatusServiceUnavailable, err.Error())
+	}
+}
+
+// verify answers with every damage of the journal.
+func (j *WholeJournal) verify(w http.ResponseWriter, r *http.Request) {
+	j.with(w, r, func(found *bus.Journal) error {
+		v, err := j.Verify(r.Context(), found)
+		if err == nil {
+			operator.Respond(w, http.StatusOK, v)
+		}
+		return err
+	})
+}
+
+// export answers with the file of `director journal export`. It writes the file to TMPDIR first, so that a damaged
+// journal is refused before the answer begins.
+func (j *WholeJournal) export(w http.ResponseWriter, r *http.Request) {
+	j.with(w, r, func(found *bus.Journal) (err error) {
+		dir, err := os.MkdirTemp("", "retake-export-")
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if err := os.RemoveAll(dir); err != nil {
+				j.Log.Warn("the copy of an export was not removed", zap.String("dir", dir), zap.Error(err))
+			}
+		}()
+		file := filepath.Join(dir, "journal.jsonl.zst")
+		if _, err := found.Export(r.Context(), file); err != nil {
+			return err
+		}
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		w.Header().Set("Content-Type", "application/zstd")
+		_, _ = io.Copy(w, f) // the reader may be gone
+		return nil
+	})
+}

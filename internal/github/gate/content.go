@@ -1,0 +1,113 @@
+package gate
+
+import (
+	"path"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// GitHub's documented limits on new content, per credential.
+const (
+	contentPerMinute = 80
+	contentPerHour   = 500
+)
+
+// Progress edits leave part of the hour to everything else, and everything else leaves a rest to escalations.
+const (
+	progressPerHour = 400
+	contentReserve  = 20
+)
+
+// strictFor is the time for which every change counts as content after GitHub has limited a write that our count
+// allowed.
+const strictFor = time.Hour
+
+// creating lists the requests that create content. The source for REST is GitHub's description
+// (github/rest-api-description), which warns of "creating content too quickly" at each of them. The mutations are their
+// counterparts in GraphQL, as far as there are any.
+var creating = []struct{ method, path, mutation string }{
+	{"POST", "/repos/*/*/issues", "createIssue"},
+	{"POST", "/repos/*/*/issues/*/comments", "addComment"},
+	{"POST", "/repos/*/*/issues/*/dependencies/blocked_by", "addBlockedBy"},
+	{"DELETE", "/repos/*/*/issues/*/dependencies/blocked_by/*", "removeBlockedBy"},
+	{"POST", "/repos/*/*/issues/*/issue-field-values", ""},
+	{"PUT", "/repos/*/*/issues/*/issue-field-values", ""},
+	{"DELETE", "/repos/*/*/issues/*/issue-field-values/*", ""},
+	{"POST", "/repos/*/*/issues/*/sub_issues", "addSubIssue"},
+	{"DELETE", "/repos/*/*/issues/*/sub_issue", "removeSubIssue"},
+	{"POST", "/repos/*/*/pulls", "createPullRequest"},
+	{"PUT", "/repos/*/*/pulls/*/merge", "mergePullRequest"},
+	{"POST", "/repos/*/*/pulls/*/requested_reviewers", "requestReviews"},
+}
+
+// Creates reports whether a REST request creates content. The path may have a prefix, as on GitHub Enterprise Server.
+func Creates(method, urlPath string) bool {
+	at := strings.Index(urlPath, "/repos/")
+	if at < 0 {
+		return false
+	}
+	for _, c := range creating {
+		if match, _ := path.Match(c.path, urlPath[at:]); match && c.method == method {
+			return true
+		}
+	}
+	return false
+}
+
+var creatingMutation = func() *regexp.Regexp {
+	var names []string
+	for _, c := range creating {
+		if c.mutation != "" {
+			names = append(names, c.mutation)
+		}
+	}
+	return regexp.MustCompile(`\b(` + strings.Join(names, "|") + `)\s*\(`)
+}()
+
+// mutation matches the input of a field in a GraphQL mutation. Every field has exactly one.
+var mutation = regexp.MustCompile(`\(\s*input\s*:`)
+
+// Mutations returns how many changes the text of a GraphQL mutation makes, and how many of them create content.
+func Mutations(text []byte) (changes, content int) {
+	return len(mutation.FindAll(text, -1)), len(creatingMutation.FindAll(text, -1))
+}
+
+// contentBudget counts content within an hour and within a minute.
+type contentBudget struct{ hour, minute window }
+
+func newContentBudget() contentBudget {
+	return contentBudget{window{span: time.Hour}, window{span: time.Minute}}
+}
+
+func (b *contentBudget) take(now time.Time, n int) {
+	b.hour.take(now, n)
+	b.minute.take(now, n)
+}
+
+// counted returns the budget in force, and the request's cost in it.
+func (g *Gate) counted(r *Request, now time.Time) (*contentBudget, int) {
+	if now.Before(g.strict) {
+		return &g.all, r.Changes
+	}
+	return &g.created, r.Content
+}
+
+// contentWait returns how long the limits on content creation delay r. Claims leave to claimed issues what these still
+// have to write.
+func (g *Gate) contentWait(r *Request, now time.Time) time.Duration {
+	budget, n := g.counted(r, now)
+	if n == 0 {
+		return 0
+	}
+	hourly := contentPerHour - contentReserve
+	switch r.Lane {
+	case Progress:
+		hourly = progressPerHour
+	case Escalation:
+		hourly = contentPerHour
+	case Claim:
+		hourly -= min(g.Owed(), hourly/2)
+	}
+	return max(budget.hour.wait(now, n, hourly), budget.minute.wait(now, n, contentPerMinute))
+}

@@ -1,0 +1,146 @@
+package gate
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+// Resources that a cooldown can close. GitHub's other budgets are called "github." and the name in its answers.
+const (
+	Read    = "github.read"
+	Write   = "github.write"
+	API     = "github.api" // every request, while GitHub does not answer or refuses the account
+	GraphQL = "github.graphql"
+	// Claims is closed while the claimed issues need the rest of the hour's new content.
+	Claims = "github.claims"
+)
+
+// reserved ends the name of a resource that is closed to everything except escalations. The gate does not report it,
+// because the next answer states it again.
+const reserved = ".reserve"
+
+// CutReserved returns the name of a resource, and whether it is closed only to keep a reserve for escalations.
+func CutReserved(resource string) (name string, isReserve bool) {
+	return strings.CutSuffix(resource, reserved)
+}
+
+// Cooldown is a deadline before which a resource is not used.
+type Cooldown struct {
+	Resource string
+	Until    time.Time
+	Why      string
+}
+
+// GitHub's documented secondary limits, per credential.
+const (
+	pointsPerMinute  = 900
+	graphQLPerMinute = 2000
+	pointsOfRead     = 1
+	pointsOfWrite    = 5
+)
+
+const (
+	// longestPacing is the longest wait inside the gate. A longer one is a cooldown.
+	longestPacing = time.Minute
+	// backoffLimit bounds waits that GitHub did not state.
+	backoffLimit = 30 * time.Minute
+)
+
+// Lane is the class of a request. Requests leave in the order of their age, and each lane has a head start or a delay.
+// Finished work therefore leaves before new claims, and every lane has its turn eventually.
+type Lane int
+
+// The lanes, most urgent first.
+const (
+	Escalation Lane = iota
+	Completion
+	Claim
+	Reads
+	Progress
+	Lanes // number of lanes
+)
+
+// delays are added to the time at which a request began to wait. The delay of claims is longer than 40 workers take to
+// claim one issue each at the default pause between writes. With a shorter delay, waiting claims would grow older than
+// finished work and pass it.
+var delays = [Lanes]time.Duration{
+	Escalation: -time.Hour, Completion: 0, Claim: 15 * time.Minute, Reads: 15 * time.Minute, Progress: 20 * time.Minute,
+}
+
+// Request is one request at the gate. It must not be reused.
+type Request struct {
+	Lane    Lane
+	Write   bool
+	GraphQL bool
+	Changes int // things visible to people that it creates or edits
+	Content int // new content among these changes; Creates has the rules
+
+	ticket ticket
+	due    time.Time // orders the queue, with the ticket
+}
+
+// ticket is the age of an operation of one or more requests.
+type ticket struct {
+	at time.Time
+	n  int
+}
+
+// before reports whether r has its turn before o.
+func (r *Request) before(o *Request) bool {
+	return cmp.Or(r.due.Compare(o.due), cmp.Compare(r.Lane, o.Lane), cmp.Compare(r.ticket.n, o.ticket.n)) < 0
+}
+
+// Resource is Read or Write.
+func (r *Request) Resource() string {
+	if r.Write {
+		return Write
+	}
+	return Read
+}
+
+// resources must all be open for the request.
+func (r *Request) resources() []string {
+	all := []string{API, r.Resource()}
+	if r.Lane == Claim && r.Content > 0 {
+		all = append(all, Claims)
+	}
+	if r.GraphQL {
+		all = append(all, GraphQL)
+	}
+	if r.Lane != Escalation {
+		for _, name := range all {
+			all = append(all, name+reserved)
+		}
+	}
+	return all
+}
+
+func (r *Request) cost() int {
+	if r.Write {
+		return pointsOfWrite
+	}
+	return pointsOfRead
+}
+
+// Limit is a rate limit stated by an answer.
+type Limit struct {
+	Stated bool          // GitHub stated the duration; otherwise the gate backs off
+	Wait   time.Duration // from now; only if stated
+	Why    string
+	// Resource is empty for a limit on all of REST, reads and writes.
+	Resource string
+	Reserve  bool // escalations may use the rest of the budget
+	// Secondary means one of GitHub's secondary limits. Their use is not in the answers.
+	Secondary bool
+}
+
+// Result tells the gate how a request ended.
+type Result struct {
+	Limit   *Limit
+	OK      bool   // the answer refused nothing
+	Failure string // the reason for a missing answer or for a refusal of the account, or empty
+	Refused bool   // GitHub refuses the account; Failure has the reason
+	GivenUp bool   // the caller stopped waiting for the answer
+	Unsent  bool
+}

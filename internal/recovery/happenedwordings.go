@@ -1,0 +1,83 @@
+package recovery
+
+// happenedWordings are about circumstances that change the cause of a failure, or its remedy.
+var happenedWordings = []wording{
+	{
+		NetworkPermanent, isWebPage, "{command} got a web page instead of an answer",
+		"A sign-in page, a proxy or a wrong address answered. Correct the address that {command} uses, or sign the " +
+			"workers' network in.", onceDone,
+	},
+	{
+		NetworkPermanent, inAgent, "{agent} cannot reach a host",
+		"Correct the address, the DNS entry or the certificate that the cause names.", onceDone,
+	},
+	{
+		ToolNotFound, isOwn, "{program}, the program of CODE, is missing",
+		"Install {program} {home}, or correct the CODE stage in " + inConfig + " ({holds stage.run}).", onceDone,
+	},
+	{
+		ToolNotFound, isProcess, "{program} is missing on the director's machine",
+		"Install {program} on the director's machine, or correct the stage's command (`stage.run`: " +
+			"{holds stage.run}) in " + inConfig + ".", onceDone,
+	},
+	{
+		ToolNotFound, isServer, "{agent} lacks the MCP server {program}",
+		"Register {program}, an MCP server, in the settings of {agent} {home}, or correct the CODE stage in " +
+			inConfig + " ({holds stage.agent}).", onceDone,
+	},
+	{
+		ToolNotFound, isModule, "{command} lacks the module {program}",
+		"Add {program} to the repository, install it {home}, or correct the stage's command (`stage.run`: " +
+			"{holds stage.run}) in " + inConfig + ".", onceDone,
+	},
+	{
+		ToolNotFound, isForbidden, "{program} lacks a permission to be executed",
+		"Make {program} executable, or ask the agent for that with `/agent retry`. Or correct the stage's command " +
+			"(`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
+	},
+	{
+		PolicyViolation, isScope, "the work is done, but the token may not change workflows",
+		"Grant the director's token the permission for workflows (scope `workflow`, or `Workflows` of a fine-grained " +
+			"token), and restart the director with it.", onceDone,
+	},
+	{
+		OOMKilled, isProcess, "the work runs out of memory",
+		"Plain processes share the memory of the director's machine. Add memory, lower `director.max_workers` in " +
+			inConfig + " ({holds director.max_workers}), or make the issue smaller.", onceDone,
+	},
+	{
+		DiskFull, isDocker, "a disk is full",
+		"Free space on the director's machine. `docker system df` shows the space that images and containers use.",
+		onceDone,
+	},
+	{
+		DiskFull, isProcess, "a disk is full",
+		"Free space on the director's machine.", onceDone,
+	},
+	{
+		Timeout, isWatchdog, "the attempt takes too long",
+		"Raise `timeouts.worker_watchdog_seconds`[, now {limit},] in " + inConfig +
+			" ({holds timeouts.worker_watchdog_seconds}), or make the issue smaller.", onceDone,
+	},
+	{
+		Timeout, isOwnLimit, "{command} reports a timeout",
+		"Retake did not end it: the program has a limit. The cause shows the slow part. Repair it, or raise the " +
+			"program's limit.", onceDone,
+	},
+	{
+		WorkerLost, isProcess, "the worker keeps disappearing",
+		"Find out why the worker's process ended. The director's machine may be short of memory.", goOn,
+	},
+	{
+		AgentCrash, isRepeated, "{agent} crashes every time",
+		"Read the crash[ {below}], and use another version of the agent {home}.", onceDone,
+	},
+	{
+		Unknown, isRepeated, "{agent} fails every time",
+		"Read the cause, and any output[ {below}]. Correct the agent, or give it other instructions.", yourWord,
+	},
+	{
+		Unknown, isQuoted, "{agent} failed",
+		"Read the cause, and any output[ {below}]. If the failure looks temporary, let Retake continue.", goOn,
+	},
+}

@@ -1,0 +1,36 @@
+// Package pdeathsig starts programs that die with this one, regardless of how it ends.
+//
+// Linux ends such a program when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), even if the process
+// continues. Go ends a thread with the goroutine that locked it, as the probe for namespaces does. So each program gets
+// a thread that stays until the program has ended.
+package pdeathsig
+
+import (
+	"errors"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Start is cmd.Start for a program that gets SIGKILL when this one ends. Other fields of SysProcAttr stay unchanged.
+func Start(cmd *exec.Cmd) error {
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &syscall.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		for errors.Is(unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+		} // a caller of cmd.Wait still gets the result
+	}()
+	return <-started
+}

@@ -1,0 +1,22 @@
+// Package timeline is the read model. It tells the history and the current state of every issue, as the journal
+// recorded them.
+//
+//	journal, archived and live ──▶ Book.Apply ──▶ Book ──┬─▶ Task   director explain, a task's page
+//	each durable batch ───────────▶                      ├─▶ Event   director events, the page's news
+//	                                                     └─▶ Rows    director tasks, the board
+//
+// A Book applies the facts to its own machine. All task data for people comes from a Book. The director bases no
+// decision on it.
+//
+// # Invariants
+//
+//   - The same records give the same book, no matter when and by whom they are read.
+//   - An event's place in the journal identifies it permanently (ID).
+//   - The size of a book is bounded, see Limits. Dropped events are still in the journal, and another book can be
+//     built from it.
+//   - Texts are kept as journaled. Code that displays one must escape it for its medium.
+//
+// # Clock
+//
+// Times come from the records. Callers pass the current time if a question depends on it.
+package timeline

@@ -1,0 +1,43 @@
+package worker
+
+import (
+	"slices"
+	"time"
+
+	"retake/internal/recovery/classify"
+)
+
+// sameMoment is the time within which two streams count as written together, because nothing orders them.
+const sameMoment = 200 * time.Millisecond
+
+// lastWords returns the stream with the latest output. If both ended in the same moment, it returns both.
+func (e exit) lastWords() []string {
+	switch d := e.outAt.Sub(e.errAt); {
+	case d > sameMoment:
+		return []string{e.stdout.text(tailBytes)}
+	case d < -sameMoment:
+		return []string{e.stderr.text(tailBytes)}
+	}
+	return []string{e.stdout.text(tailBytes), e.stderr.text(tailBytes)}
+}
+
+// maxQuote bounds a quoted line, in bytes.
+const maxQuote = 300
+
+// stoppedAtLimit returns why a program with exit code 0 did not finish its work: its last words state a rate limit or
+// a quota. It returns "" for other words.
+func stoppedAtLimit(words ...string) string {
+	if !slices.ContainsFunc(words, classify.HintsAtLimit) {
+		return ""
+	}
+	c, err := classifier()
+	if err != nil {
+		return ""
+	}
+	for _, text := range words {
+		if line, ok := c.StatedLimit(text); ok {
+			return "it returned exit code 0, but stopped at a limit: " + firstBytes(line, maxQuote)
+		}
+	}
+	return ""
+}

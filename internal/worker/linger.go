@@ -1,0 +1,85 @@
+package worker
+
+import (
+	"sync"
+	"time"
+)
+
+// linger notices an agent that has reported its result but does not exit. Such a process would keep its stage busy
+// until the time limit.
+type linger struct {
+	bound time.Duration // between the stream's last event and the exit; 0 means none
+	over  chan struct{} // closed when the bound has passed
+
+	mu      sync.Mutex
+	last    time.Time // output of any kind
+	streams map[*streamTap]streamState
+	timer   *time.Timer
+	expired bool
+}
+
+type streamState struct {
+	atEnd bool // complete so far
+	ended bool // has a result, and the agent has not resumed
+}
+
+func newLinger(bound time.Duration) *linger {
+	return &linger{bound: bound, over: make(chan struct{}), streams: map[*streamTap]streamState{}}
+}
+
+// wrote restarts the countdown if a stream is at its end, and otherwise cancels it. A nil tap stands for a stream
+// without events.
+func (l *linger) wrote(t *streamTap) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.last = time.Now(); t != nil {
+		l.streams[t] = streamState{t.reader.AtEnd(), t.reader.Ended()}
+	}
+	if l.bound <= 0 {
+		return
+	}
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	if l.any(func(s streamState) bool { return s.atEnd }) {
+		l.timer = time.AfterFunc(l.bound, l.expire)
+	}
+}
+
+// any reports whether one of the streams is in a state. l.mu is held.
+func (l *linger) any(in func(streamState) bool) bool {
+	for _, s := range l.streams {
+		if in(s) {
+			return true
+		}
+	}
+	return false
+}
+
+// expire ends the wait, unless there was output while the timer fired.
+func (l *linger) expire() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.expired && l.any(func(s streamState) bool { return s.atEnd }) && time.Since(l.last) >= l.bound {
+		l.expired = true
+		close(l.over)
+	}
+}
+
+// stop cancels the countdown after the agent has exited. It reports whether the agent had reported its result.
+func (l *linger) stop() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timer != nil {
+		l.timer.Stop()
+	}
+	return l.any(func(s streamState) bool { return s.ended })
+}
+
+// activity notes the output of a stream without events.
+type activity struct{ linger *linger }
+
+func (a activity) Write(p []byte) (int, error) {
+	a.linger.wrote(nil)
+	return len(p), nil
+}
