@@ -6,7 +6,7 @@
 //
 // The director is a separate process with a measurable memory, on the stand-in GitHub, with real git and
 // a real bus. The workers are of two kinds. The suite plays some of them, so it has their plans and can act as a
-// thief of a credential. The others are real workers in containers, with the program in folder agent as their agent.
+// thief of a credential. The others are real workers in containers, with the program in directory agent as their agent.
 //
 // Each attack is one row of a table: the actions of the hostile agent, the defence that must hold, and the result
 // before the director had that defence. During every attack on the bus an honest worker runs. Its welcome, its

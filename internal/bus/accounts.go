@@ -20,7 +20,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// Files in the bus's folder.
+// Files in the bus's directory.
 const (
 	fileWorkers   = "workers.json" // credentials, as this director knows them: the bus may be away
 	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, should the bus lose it

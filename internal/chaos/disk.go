@@ -14,9 +14,9 @@ const diskBytes = 1 << 30
 
 // disk is the place of director.data_dir: a separate file system, if this machine allows one.
 type disk struct {
-	dir   string // where it is mounted, or an ordinary folder
-	image string // file that holds it, or "" for a folder
-	why   string // why it is a folder
+	dir   string // where it is mounted, or an ordinary directory
+	image string // file that holds it, or "" for a directory
+	why   string // why it is a directory
 }
 
 func openDisk(dir string) (*disk, error) {

@@ -144,7 +144,7 @@ func (d *disk) copy(ctx context.Context) error {
 	return errors.Join(os.Rename(fresh, d.image), d.mount())
 }
 
-// killBelow ends plain processes that a director has started in a folder, supervisors first.
+// killBelow ends plain processes that a director has started in a directory, supervisors first.
 func killBelow(dir string) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

@@ -29,7 +29,7 @@ func needsRebuild(w *world) string {
 	return ""
 }
 
-// damages are possible damages of the files of the journal's stream. They get the folder of the stream, and one of
+// damages are possible damages of the files of the journal's stream. They get the directory of the stream, and one of
 // its blocks.
 var damages = []struct {
 	name string
@@ -103,7 +103,7 @@ func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return "", orNot(err, w.nats.Start)
 }
 
-// journalFiles finds the folder of the journal's stream, and its last block, if any.
+// journalFiles finds the directory of the journal's stream, and its last block, if any.
 func (w *world) journalFiles() (stream, block string, err error) {
 	err = filepath.WalkDir(w.disk.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, "JOURNAL") &&

@@ -29,7 +29,7 @@ const (
 // nats is a NATS server to join, in a separate process.
 type nats struct {
 	*testbed.Process
-	keys  string // folder that `director bus init` would make
+	keys  string // directory that `director bus init` would make
 	store string
 	port  int
 	hosts []string

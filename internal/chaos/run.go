@@ -25,8 +25,8 @@ type Options struct {
 	// no rounds: the director is killed at every crash point; Director must be built with the tag crashpoints
 	Crash    bool
 	Director string // program; by default the director in Programs
-	Programs string // folder of director and worker; by default this program's own
-	Keep     string // folder for the logs of every world, if any
+	Programs string // directory of director and worker; by default this program's own
+	Keep     string // directory for the logs of every world, if any
 	Out      io.Writer
 }
 

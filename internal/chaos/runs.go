@@ -32,7 +32,7 @@ type runLine struct {
 	PID     int       `json:"pid"`
 }
 
-// runsFile is the file's name, in a folder that all agents of a world share.
+// runsFile is the file's name, in a directory that all agents of a world share.
 const runsFile = "runs.jsonl"
 
 // write adds a line. It is one write at the end of the file: lines of several agents do not mix.

@@ -37,7 +37,7 @@ type world struct {
 	github   *testbed.GitHub
 	proxy    *proxy
 	director *testbed.Process
-	programs string // folder of the worker
+	programs string // directory of the worker
 
 	directorBinary string
 	rebuilds       bool // it is configured to rebuild a damaged journal
@@ -180,7 +180,7 @@ func (w *world) openGitHub(ctx context.Context) (err error) {
 	return err
 }
 
-// containers is the section of that name: workers share the folder of the agents' file.
+// containers is the section of that name: workers share the directory of the agents' file.
 func (w *world) containers() string {
 	text := w.host.Settings() + fmt.Sprintf("mounts = [%q]\n", w.runs()+":"+w.runs()+":rw")
 	if w.runtime == testbed.RuntimeDocker {

@@ -22,7 +22,7 @@
 // transient error, and keeps the streams and the sent signals for the next call.
 //
 // A runtime lists, stops and watches only its fleet. Docker uses the label retake.fleet, processes use the record in
-// their folder. "Gone" includes all processes that the worker has started.
+// their directory. "Gone" includes all processes that the worker has started.
 //
 // The package imports its own subpackages, crashpoint, diskfault, procfs, publicaddr, ring and safefile. It never
 // imports another adapter or a part of the core. The director knows the purpose of an attempt and the meaning of its
@@ -33,7 +33,7 @@
 // They are for development without Docker. They lack a container's confinement (CannotConfine lists the gaps). Only the
 // director's files and other processes are hidden (supervisor.Apart), unless Options.SameUser disables that. Each
 // worker has a supervisor (package supervisor), which replaces the engine, outlives the director, and keeps its state
-// in a folder below Options.Dir:
+// in a directory below Options.Dir:
 //
 //	<attempt id>/attempt.json   fleet and task, written last, before the start
 //	            /lock           held by the supervisor while a process of the attempt may live

@@ -5,9 +5,9 @@ import (
 	"path/filepath"
 )
 
-// SharesFiles reports whether two mounts share files under any names. It follows links and compares folders by inode.
-// It takes a path that this machine lacks literally, because the engine may be on another machine. It does not detect a
-// part of a folder that the host mounts elsewhere.
+// SharesFiles reports whether two mounts share files under any names. It follows links and compares directories by
+// inode. It takes a path that this machine lacks literally, because the engine may be on another machine. It does not
+// detect a part of a directory that the host mounts elsewhere.
 func (m Mount) SharesFiles(other Mount) bool {
 	if m.Volume || other.Volume {
 		return m.Volume == other.Volume && m.Source == other.Source

@@ -24,12 +24,12 @@ type Options struct {
 	Owner   string
 	Network string      // for Docker: name of the workers' network
 	OCI     string      // for Docker: runtime of attempts, or empty for the default
-	Dir     string      // for processes: absolute path of a persistent folder for their records
+	Dir     string      // for processes: absolute path of a persistent directory for their records
 	Log     *zap.Logger // may be nil
 
 	SameUser bool // for processes: allow this process's user, with all its rights
-	// Hide, for processes without SameUser, lists folders and files that workers must not see, except their own parts.
-	// Missing paths are ignored.
+	// Hide, for processes without SameUser, lists directories and files that workers must not see, except their own
+	// parts. Missing paths are ignored.
 	Hide []string
 }
 

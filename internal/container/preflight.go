@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// MissingPrograms returns the names that plain processes cannot find in path, a list of folders. An empty path means
-// the default of common images.
+// MissingPrograms returns the names that plain processes cannot find in path, a list of directories. An empty path
+// means the default of common images.
 func MissingPrograms(path string, names []string) (missing []string) {
 	if path == "" {
 		path = imagePath

@@ -22,8 +22,8 @@ import (
 // Processes runs attempts as plain processes of this machine, for development. It is safe for concurrent use.
 // Operations on the same attempt wait for each other.
 //
-// Each attempt has a folder in Options.Dir with the files of package supervisor, recordFile, and folders that belong to
-// the worker's user. retakeDir stands for Dir. homeDir and tmpDir are removed with the attempt.
+// Each attempt has a directory in Options.Dir with the files of package supervisor, recordFile, and directories that
+// belong to the worker's user. retakeDir stands for Dir. homeDir and tmpDir are removed with the attempt.
 type Processes struct {
 	fleet  string
 	dir    string
@@ -35,24 +35,24 @@ type Processes struct {
 	attempts keyedLock
 }
 
-// Names in an attempt's folder, in addition to the supervisor's files.
+// Names in an attempt's directory, in addition to the supervisor's files.
 const (
-	recordFile = "attempt.json" // written last, so an interrupted Ensure leaves a folder without it
+	recordFile = "attempt.json" // written last, so an interrupted Ensure leaves a directory without it
 	retakeDir  = "retake"
 	homeDir    = "home"
 	tmpDir     = "tmp"
 	workDir    = "work" // if this machine has no checkout
 )
 
-// record identifies the attempt of a folder.
+// record identifies the attempt of a directory.
 type record struct {
 	AttemptID string `json:"attempt_id"`
 	Fleet     string `json:"fleet"`
 	Task      string `json:"task"`
 }
 
-// OpenProcesses opens o.Dir and creates it if necessary. Error: ErrSpec if the folder or this system is unsuitable, or
-// if workers cannot be isolated from the director although o.SameUser is false.
+// OpenProcesses opens o.Dir and creates it if necessary. Error: ErrSpec if the directory or this system is unsuitable,
+// or if workers cannot be isolated from the director although o.SameUser is false.
 func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 	if err := CanKeepApart(); err != nil && !o.SameUser {
 		return nil, err
@@ -60,7 +60,7 @@ func OpenProcesses(_ context.Context, o Options) (*Processes, error) {
 	return readProcesses(o)
 }
 
-// readProcesses opens the folder, including leftovers of an earlier run, even if workers cannot be started.
+// readProcesses opens the directory, including leftovers of an earlier run, even if workers cannot be started.
 func readProcesses(o Options) (*Processes, error) {
 	if !fleetName.MatchString(o.Fleet) || !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "fleet %q, folder %q: want a fleet of letters, digits, '_', '.', '-', and an "+
@@ -83,7 +83,7 @@ func readProcesses(o Options) (*Processes, error) {
 		if err := p.mend(dir); err != nil {
 			return nil, hostFailure("read about "+filepath.Base(dir), err)
 		}
-		// An interrupted Ensure or Stop leaves a folder without a record.
+		// An interrupted Ensure or Stop leaves a directory without a record.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
 			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
 				p.log.Warn("cannot remove folder of a process", zap.String("path", dir), zap.Error(err))
@@ -93,7 +93,7 @@ func readProcesses(o Options) (*Processes, error) {
 	return p, nil
 }
 
-// mend sets damaged files of an attempt's folder aside. It recreates the record, because later calls must find the
+// mend sets damaged files of an attempt's directory aside. It recreates the record, because later calls must find the
 // worker.
 func (p *Processes) mend(dir string) error {
 	var r record
@@ -113,7 +113,7 @@ func (p *Processes) mend(dir string) error {
 	return errors.Join(err, more)
 }
 
-// folderMode lets the workers' user traverse the folder without listing it.
+// folderMode lets the workers' user traverse the directory without listing it.
 func (p *Processes) folderMode() fs.FileMode {
 	if os.Geteuid() == 0 {
 		return 0o711
@@ -132,7 +132,7 @@ func (p *Processes) EnsureNetwork(context.Context) (gateway string, err error) {
 	return "127.0.0.1", nil
 }
 
-// Workdir returns the real path of a spec's checkout, or a folder of the attempt.
+// Workdir returns the real path of a spec's checkout, or a directory of the attempt.
 func (p *Processes) Workdir(s Spec) string {
 	if s.Checkout == "" {
 		return filepath.Join(p.dir, s.AttemptID, workDir)
@@ -146,7 +146,7 @@ func (p *Processes) Close() error { return nil }
 // Adopt does nothing, because the supervisor writes the streams to files.
 func (p *Processes) Adopt(context.Context, string) error { return nil }
 
-// process is the state of an attempt in its folder.
+// process is the state of an attempt in its directory.
 type process struct {
 	record
 	dir        string
@@ -155,7 +155,7 @@ type process struct {
 	ended      *supervisor.Ended
 }
 
-// lookup reads an attempt's folder. Error: ErrSpec if it belongs to another fleet.
+// lookup reads an attempt's directory. Error: ErrSpec if it belongs to another fleet.
 func (p *Processes) lookup(attemptID string) (*process, bool, error) {
 	if !attemptName.MatchString(attemptID) {
 		return nil, false, nil

@@ -65,8 +65,8 @@ func tryNamespaces() error {
 	return <-result
 }
 
-// keptApart returns the isolation of a worker, or nil without one. The worker still sees its checkout, its folders and
-// its mounts within hidden folders.
+// keptApart returns the isolation of a worker, or nil without one. The worker still sees its checkout, its directories
+// and its mounts within hidden directories.
 func (p *Processes) keptApart(own []string, spec Spec) *supervisor.Apart {
 	if !p.apart {
 		return nil

@@ -25,8 +25,8 @@ import (
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Ensure starts the attempt's worker unless it was started. The package comment describes what happens to an existing
-// one. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own folder, and the worker's arguments have its real
-// path.
+// one. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own directory, and the worker's arguments have its
+// real path.
 func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	if err := checkProcess(spec); err != nil {
 		return err
@@ -82,7 +82,7 @@ func checkProcessMount(m Mount) error {
 	return nil
 }
 
-// start creates the folder and starts the supervisor. The lock excludes other starts until the last process of the
+// start creates the directory and starts the supervisor. The lock excludes other starts until the last process of the
 // attempt has ended.
 func (p *Processes) start(ctx context.Context, spec Spec) error {
 	dir := filepath.Join(p.dir, spec.AttemptID)
@@ -134,8 +134,8 @@ func startOutcome(dir string, spec Spec) error {
 	return nil
 }
 
-// lock takes the folder's lock, unless another process has just started the worker. A supervisor whose worker failed to
-// start soon releases the lock.
+// lock takes the directory's lock, unless another process has just started the worker. A supervisor whose worker failed
+// to start soon releases the lock.
 func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.File, running bool, err error) {
 	doing := "start " + spec.AttemptID
 	locked := false
@@ -203,8 +203,8 @@ func copyFiles(dir string, spec Spec) error {
 	return nil
 }
 
-// chownTree gives a folder and its content to the worker's user, the folder last. So processes of that user cannot
-// enter it earlier to plant links.
+// chownTree gives a directory and its content to the worker's user, the directory last. So processes of that user
+// cannot enter it earlier to plant links.
 func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -215,7 +215,7 @@ func chownTree(dir string, uid, gid int) error {
 	return errors.Join(err, os.Lchown(dir, uid, gid))
 }
 
-// truePath translates a path in Dir to the attempt's folder.
+// truePath translates a path in Dir to the attempt's directory.
 func truePath(dir, p string) string {
 	if !within(p, Dir) {
 		return p
@@ -224,7 +224,7 @@ func truePath(dir, p string) string {
 }
 
 // launch starts the supervisor in a new session and passes lock and order to it. Its program is not the copy in the
-// folder, which the worker's user can change.
+// directory, which the worker's user can change.
 func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File, err error) {
 	doing := "start " + spec.AttemptID
 	order, err := json.Marshal(p.newOrder(dir, spec))
@@ -255,7 +255,7 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 		}
 		return nil, e
 	}
-	go func() { _ = cmd.Wait() }() // avoids a zombie; the folder has the result
+	go func() { _ = cmd.Wait() }() // avoids a zombie; the directory has the result
 	return ready, nil
 }
 

@@ -22,8 +22,8 @@ import (
 // milliseconds unless it is frozen.
 const sweepLimit = 2 * time.Second
 
-// Stop ends the attempt's worker and all its processes, determines how it ended, removes its folder, and returns after
-// the last process has ended. A running worker gets SIGTERM to end its stages, grace if positive, and then all
+// Stop ends the attempt's worker and all its processes, determines how it ended, removes its directory, and returns
+// after the last process has ended. A running worker gets SIGTERM to end its stages, grace if positive, and then all
 // processes get SIGKILL. A frozen worker is killed at once. For an absent attempt Exit.Known is false. Errors: ErrHost
 // (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. The next call remembers the
 // sent signals.
@@ -168,7 +168,7 @@ func (p *Processes) tails(here *process) (stdout, stderr []byte) {
 	return tail(supervisor.StdoutFile), tail(supervisor.StderrFile)
 }
 
-// removeUnrecorded removes the folder of an interrupted Ensure.
+// removeUnrecorded removes the directory of an interrupted Ensure.
 func (p *Processes) removeUnrecorded(attemptID string) error {
 	dir := filepath.Join(p.dir, attemptID)
 	if _, err := os.Lstat(dir); !attemptName.MatchString(attemptID) || errors.Is(err, fs.ErrNotExist) {
@@ -182,7 +182,7 @@ func (p *Processes) removeUnrecorded(attemptID string) error {
 	return p.remove(dir)
 }
 
-// remove removes the record first, so that a half removed folder is not an attempt.
+// remove removes the record first, so that a half removed directory is not an attempt.
 func (p *Processes) remove(dir string) error {
 	if err := os.Remove(filepath.Join(dir, recordFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return hostFailure("remove "+dir, err)

@@ -40,10 +40,10 @@ type binaryFile struct {
 // program is the worker's program for containers.
 type program struct {
 	path   string // on this process's host
-	volume string // empty if the program is copied into a folder of the container
+	volume string // empty if the program is copied into a directory of the container
 }
 
-// of returns the program of a spec. A spec with files gets a folder with program and files instead of a volume.
+// of returns the program of a spec. A spec with files gets a directory with program and files instead of a volume.
 func (s *programs) of(spec Spec) (program, error) {
 	if len(spec.Files) > 0 {
 		return program{}, nil

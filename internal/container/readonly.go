@@ -17,14 +17,14 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// scratch are folders that programs expect to be writable in any image. They are in memory, within the container's
+// scratch are directories that programs expect to be writable in any image. They are in memory, within the container's
 // limit.
 var scratch = []string{"/tmp", "/var/tmp", "/run"}
 
-// writable returns the writable folders of a container with a read-only root, in addition to its checkout and mounts.
-// They are folders in memory, and anonymous volumes that are removed with the container. Dir is a volume if the spec
-// has files, because the daemon copies files only into volumes. The home is a volume because it starts with the image's
-// content.
+// writable returns the writable directories of a container with a read-only root, in addition to its checkout and
+// mounts. They are directories in memory, and anonymous volumes that are removed with the container. Dir is a volume if
+// the spec has files, because the daemon copies files only into volumes. The home is a volume because it starts with
+// the image's content.
 func writable(spec Spec, home string, p program) (memory map[string]string, volumes []mount.Mount) {
 	taken := []string{spec.Workdir}
 	for _, m := range spec.Mounts {
@@ -49,7 +49,7 @@ func writable(spec Spec, home string, p program) (memory map[string]string, volu
 	return memory, volumes
 }
 
-// homes are the home folders of users in images.
+// homes are the home directories of users in images.
 type homes struct {
 	*engine
 	mu    sync.Mutex

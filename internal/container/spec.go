@@ -43,7 +43,7 @@ type Spec struct {
 	WorkerBinary string   // static executable on this host, copied to WorkerPath; implements supervisor.Command
 	Env          []string // optional; KEY=VALUE
 	Mounts       []Mount  // optional
-	Scratch      []string // optional; world-writable folders in the container's memory, empty at first
+	Scratch      []string // optional; world-writable directories in the container's memory, empty at first
 	// ReadOnly makes the image's files immutable, except mounts, Scratch, /tmp, /var/tmp, /run, the home, and Dir with
 	// Files.
 	ReadOnly bool
@@ -59,7 +59,7 @@ type Spec struct {
 
 // File is copied into Dir before the container starts.
 type File struct {
-	Name string // without a folder
+	Name string // without a directory
 	Data []byte
 }
 

@@ -30,7 +30,7 @@ type Options struct {
 	// For tests.
 	fleet    string        // a new name by default
 	limit    time.Duration // zero: runLimit
-	programs string        // folder of director, worker and agent; by default this program's own
+	programs string        // directory of director, worker and agent; by default this program's own
 	director string        // program of the director; by default the program in programs
 }
 

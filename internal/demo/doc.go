@@ -21,7 +21,7 @@
 //   - The final report comes from the original sources: labels, comments and branches on the stand-in, its log of
 //     requests, the journal, the engine's events. Only the lines of progress and the live view rely on the director.
 //   - Everything has a fleet name made for the run, and is removed at any end of the run: containers, network, image,
-//     processes, folders. Only Go's build cache stays and makes the next run quick. A demo also removes the remains of
+//     processes, directories. Only Go's build cache stays and makes the next run quick. A demo also removes the remains of
 //     killed demos.
 //
 // It imports the sources of its report (the journal, messages, the director's state, the runtimes) and the stand-in.

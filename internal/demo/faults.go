@@ -8,7 +8,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// inCheckouts reports whether a file is in a checkout on this machine, as the pattern of their folders has them.
+// inCheckouts reports whether a file is in a checkout on this machine, as the pattern of their directories has them.
 func inCheckouts(folders, file string) (bool, error) {
 	found, err := filepath.Glob(filepath.Join(folders, filepath.FromSlash(file)))
 	return len(found) > 0, err

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// removeLeftovers removes what demos have left that were killed before they could clean up. A run's folder
+// removeLeftovers removes what demos have left that were killed before they could clean up. A run's directory
 // names its fleet, and its lock is free exactly if its process is gone.
 func removeLeftovers(ctx context.Context, n *progressLog) error {
 	dirs, err := filepath.Glob(filepath.Join(os.TempDir(), dirPrefix+"demo-*"))

@@ -19,7 +19,7 @@ var agentProgram = testbed.Program{File: "demo-agent", Source: "./internal/demo/
 type toolchain struct {
 	version string
 	root    string
-	mounts  []string // more folders that it needs, at the same path
+	mounts  []string // more directories that it needs, at the same path
 }
 
 func findToolchain(ctx context.Context) (toolchain, error) {
@@ -40,7 +40,7 @@ func findToolchain(ctx context.Context) (toolchain, error) {
 	return t, err
 }
 
-// linkedFolders returns the folders outside of root that links in it lead to: distributions keep sources elsewhere.
+// linkedFolders returns the directories outside of root that links in it lead to: distributions keep sources elsewhere.
 func linkedFolders(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

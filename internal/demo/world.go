@@ -36,7 +36,7 @@ type world struct {
 	otlp             string // collector of traces, if any
 }
 
-// dirPrefix begins the name of a run's folder; its fleet follows.
+// dirPrefix begins the name of a run's directory; its fleet follows.
 const dirPrefix = "retake-"
 
 func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
@@ -127,7 +127,8 @@ func (s *world) start(ctx context.Context, programs string) error {
 	return s.writeConfig()
 }
 
-// makeDir makes the run's folder, and locks it for the life of this process. The lock file names the runtime to clear.
+// makeDir makes the run's directory, and locks it for the life of this process. The lock file names the runtime to
+// clear.
 func makeDir(fleet, runtime string) (string, *os.File, error) {
 	unlocked, err := os.MkdirTemp("", "new-"+dirPrefix)
 	if err != nil {
@@ -146,7 +147,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	}
 	dir := filepath.Join(os.TempDir(), dirPrefix+fleet)
 	if err == nil {
-		err = os.Rename(unlocked, dir) // removeLeftovers sees locked folders only
+		err = os.Rename(unlocked, dir) // removeLeftovers sees locked directories only
 	}
 	if err != nil {
 		return "", nil, errors.Join(fmt.Errorf("demo: %w", err), os.RemoveAll(unlocked))

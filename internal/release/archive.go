@@ -17,7 +17,7 @@ type file struct {
 	data []byte
 }
 
-// pack creates an archive of files in one folder, sorted by name, without owners, and with one timestamp.
+// pack creates an archive of files in one directory, sorted by name, without owners, and with one timestamp.
 func pack(folder string, at time.Time, files []file) ([]byte, error) {
 	files = slices.SortedFunc(slices.Values(files), func(a, b file) int { return strings.Compare(a.name, b.name) })
 	var out bytes.Buffer

@@ -1,9 +1,9 @@
 // Command release builds the release: an archive of static programs for each architecture, an inventory of their
 // contents (CycloneDX), the licences, and checksums. The same commit and the same Go give the same bytes, in any
-// folder, at any time:
+// directory, at any time:
 //
 //	make release          into dist/
-//	make release-check    twice, in two folders, without a common cache, and compares
+//	make release-check    twice, in two directories, without a common cache, and compares
 //
 // The programs know their commit (director version). Timestamps come from the commit or SOURCE_DATE_EPOCH.
 //
@@ -40,7 +40,7 @@ func main() {
 // release describes one release.
 type release struct {
 	root, out string
-	programs  []string // folders in cmd
+	programs  []string // directories in cmd
 	archs     []string // of linux
 
 	version string
@@ -157,7 +157,7 @@ func (r *release) checksums(names []string) error {
 	return os.WriteFile(filepath.Join(r.out, "SHA256SUMS"), sums.Bytes(), 0o644)
 }
 
-// run runs a program in the sources' folder.
+// run runs a program in the sources' directory.
 func (r *release) run(env []string, name string, args ...string) (string, error) {
 	cmd := exec.Command(name, args...)
 	cmd.Dir, cmd.Env = r.root, append(os.Environ(), env...)

@@ -27,7 +27,7 @@ type dependency struct {
 	}
 }
 
-// notices returns the licences of everything linked into the programs: one per module, and one per folder with
+// notices returns the licences of everything linked into the programs: one per module, and one per directory with
 // different conditions.
 func (r *release) notices(env []string) ([]byte, error) {
 	args := []string{"list", "-deps", "-json=Dir,Standard,Module"}
@@ -75,7 +75,7 @@ func (r *release) notices(env []string) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// collect reads the legal files of a package's folder and its parents, up to the root of the module.
+// collect reads the legal files of a package's directory and its parents, up to the root of the module.
 func collect(found map[string]map[string]string, module, root, dir string) error {
 	if found[module] == nil {
 		found[module] = map[string]string{}

@@ -25,7 +25,7 @@ func (f *files) problem(format string, args ...any) {
 	}
 }
 
-// read reads the three parts from the folder other if it has them, and otherwise from our folder.
+// read reads the three parts from the directory other if it has them, and otherwise from our directory.
 func read(own, other string) (*files, error) {
 	fields, err := known(own)
 	if err != nil {
@@ -71,7 +71,7 @@ func read(own, other string) (*files, error) {
 	return f, nil
 }
 
-// each passes every file below a folder to take, which returns false for an unknown file.
+// each passes every file below a directory to take, which returns false for an unknown file.
 func (f *files) each(dir string, take func(path string) bool) {
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !take(path) {

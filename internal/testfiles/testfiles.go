@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Variable names the folder that replaces the project's own test data.
+// Variable names the directory that replaces the project's own test data.
 const Variable = "RETAKE_TESTDATA"
 
 // Vector is one expectation that follows from a founding document.
@@ -85,7 +85,7 @@ func Try(t *testing.T, name string, check func(*testing.T)) bool {
 	})
 }
 
-// data returns the test data, from the project or from the folder in Variable.
+// data returns the test data, from the project or from the directory in Variable.
 func data(t testing.TB) *files {
 	t.Helper()
 	f, err := load()
@@ -103,7 +103,7 @@ var load = sync.OnceValues(func() (*files, error) {
 	return read(own, os.Getenv(Variable))
 })
 
-// ownFolder finds the project's test data from the folder of the tested package.
+// ownFolder finds the project's test data from the directory of the tested package.
 func ownFolder() (string, error) {
 	dir, err := os.Getwd()
 	for ; err == nil; dir = filepath.Dir(dir) {

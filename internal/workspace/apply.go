@@ -64,7 +64,7 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 // treeUpdate writes changes into a checkout. The tree is untrusted, so treeUpdate resolves paths inside of it and never
 // follows links.
 type treeUpdate struct {
-	task    *task    // its staging folder has the new files
+	task    *task    // its staging directory has the new files
 	root    *os.Root // the checkout
 	changes []change
 	deleted map[string]bool // paths that the second tree lacks
@@ -110,9 +110,9 @@ func (u *treeUpdate) checkBlocked() error {
 	return system(u.task.op, err)
 }
 
-// blocked lists the paths where untracked content blocks an update. Either a file would replace a folder with ignored
-// files, or a folder would replace an ignored file or link. An ignored file does not block another file, because it can
-// be regenerated.
+// blocked lists the paths where untracked content blocks an update. Either a file would replace a directory with
+// ignored files, or a directory would replace an ignored file or link. An ignored file does not block another file,
+// because it can be regenerated.
 func (u *treeUpdate) blocked() ([]string, error) {
 	var paths []string
 	for _, c := range u.changes {
@@ -136,7 +136,7 @@ func (u *treeUpdate) blocked() ([]string, error) {
 	return paths, nil
 }
 
-// replacedParent returns the first parent of the path that is not a folder, such as a link to one, or "".
+// replacedParent returns the first parent of the path that is not a directory, such as a link to one, or "".
 func (u *treeUpdate) replacedParent(name string) (string, error) {
 	for i, r := range name {
 		if r != '/' {
@@ -155,7 +155,7 @@ func (u *treeUpdate) replacedParent(name string) (string, error) {
 	return "", nil
 }
 
-// replaceable reports whether the file or folder at the path may be replaced.
+// replaceable reports whether the file or directory at the path may be replaced.
 func (u *treeUpdate) replaceable(c change) (bool, error) {
 	info, err := u.root.Lstat(c.path)
 	switch {
@@ -196,10 +196,10 @@ func (u *treeUpdate) apply() error {
 	return nil
 }
 
-// remove removes a file and then empty parents. A submodule's folder stays while it has content.
+// remove removes a file and then empty parents. A submodule's directory stays while it has content.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
-		return err // the file is gone, since another file replaced its folder
+		return err // the file is gone, since another file replaced its directory
 	}
 	for ; name != "."; name = path.Dir(name) {
 		err := u.root.Remove(name)
@@ -252,7 +252,7 @@ func (u *treeUpdate) put(c change) error {
 }
 
 func (u *treeUpdate) copy(staged string, c change) error {
-	in, err := os.Open(staged) // git wrote it, in our own folder
+	in, err := os.Open(staged) // git wrote it, in our own directory
 	if err != nil {
 		return err
 	}

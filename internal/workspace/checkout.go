@@ -34,8 +34,8 @@ type Checkout struct {
 }
 
 const (
-	// infoExclude is anchored, because a folder of this name further down belongs to the repository. An ignore
-	// file of the tree outranks this one, so snapshots leave the folder out in their own way. This line is for
+	// infoExclude is anchored, because a directory of this name further down belongs to the repository. An ignore
+	// file of the tree outranks this one, so snapshots leave the directory out in their own way. This line is for
 	// agents that run git status.
 	infoExclude = "/" + retakeDir + "/\n"
 	// infoAttributes outranks every .gitattributes: no conversion, no filter. It says "!" instead of "-" because
@@ -44,9 +44,9 @@ const (
 )
 
 // Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the same
-// task has left a checkout, Checkout returns that one. It then only corrects the owner of files and the .retake folder,
-// and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair. The next call starts
-// again.
+// task has left a checkout, Checkout returns that one. It then only corrects the owner of files and the .retake
+// directory, and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair. The next call
+// starts again.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)

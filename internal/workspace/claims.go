@@ -48,7 +48,7 @@ func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	return last, nil
 }
 
-// Branches lists the branches below a folder of a remote, sorted. The folder of "retake/21-a1" is "retake".
+// Branches lists the branches below a directory of a remote, sorted. The directory of "retake/21-a1" is "retake".
 func (w *Workspaces) Branches(ctx context.Context, remoteURL, folder string) ([]string, error) {
 	op := "list branches"
 	r, err := parseRemote(op, remoteURL)

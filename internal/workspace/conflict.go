@@ -91,7 +91,7 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 		return merge{}, err
 	}
 	c := o.call("merge-tree", "--write-tree", "-z", "--name-only", "--messages", labelOurs, label)
-	// A folder that the base branch renamed takes the agent's new files along, instead of asking a person.
+	// A directory that the base branch renamed takes the agent's new files along, instead of asking a person.
 	c.config = [][2]string{{"merge.directoryRenames", "true"}, {"merge.conflictStyle", "merge"}}
 	out, clean, err := o.try(ctx, c)
 	tree, rest, _ := strings.Cut(out, "\x00")

@@ -3,7 +3,7 @@
 // and never anything from a repository or an agent.
 //
 //	<dir>/mirrors/<owner>/<repo>.git   objects of one repository, fetched before each new checkout, never pruned
-//	<dir>/tasks/<nonce>/checkout       the work tree, the only folder that a worker sees, and untrusted afterwards
+//	<dir>/tasks/<nonce>/checkout       the work tree, the only directory that a worker sees, and untrusted afterwards
 //	<dir>/tasks/<nonce>/checkout.img   its file system, if there are quotas
 //	<dir>/tasks/<nonce>/git            the task's git directory, which borrows the mirror's objects
 //	<dir>/tasks/<nonce>/task.json      base commit, pushed branches, conflicts (written last, to mark completion)
@@ -13,11 +13,12 @@
 //
 // # Invariants
 //
-// Git never reads a checkout that a worker has touched. Snapshots link the files into a private staging folder without
-// anything named .git, and commit that folder. They never link folders or the targets of symbolic links. So git never
-// reads hooks, filters, fsmonitor programs and nested repositories of the agent. A nested repository becomes plain
-// files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check gets the files that
-// a commit cannot contain: in folders of submodules, with names that git refuses, and the .git of nested repositories.
+// Git never reads a checkout that a worker has touched. Snapshots link the files into a private staging directory
+// without anything named .git, and commit that directory. They never link directories or the targets of symbolic links.
+// So git never reads hooks, filters, fsmonitor programs and nested repositories of the agent. A nested repository
+// becomes plain files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check gets the files
+// that a commit cannot contain: in directories of submodules, with names that git refuses, and the .git of nested
+// repositories.
 //
 // A checkout is measured before anything in it is read after a worker had it. A checkout that exceeds Limits is
 // ErrTooMuch and stays unchanged. A base that exceeds them is ErrLimitTooLow, before a worker gets it. Walks use
@@ -27,15 +28,15 @@
 // Commits contain the exact bytes of the work tree. Converting attributes (text, eol, ident, filter,
 // working-tree-encoding) are off for checkout and commit alike, so the delivered bytes are the validated ones.
 // Patch.Filtered lists files that a filter would convert.
-// Large-file pointers stay pointers, and submodules stay empty folders. Symbolic links are stored as links. Commits
+// Large-file pointers stay pointers, and submodules stay empty directories. Symbolic links are stored as links. Commits
 // omit ignored files. They also omit .retake/ and the state of agents (StatePaths), regardless of ignore files, unless
 // the base has the file.
 //
 // DeliverRequest.Check sees the very objects that are pushed.
 //
-// A validating attempt gets the tree that Deliver would commit, written by git from its objects into a separate folder.
-// The folder excludes all other files of the checkout. The record names the tree first, and Deliver of the validated
-// work delivers that tree or fails.
+// A validating attempt gets the tree that Deliver would commit, written by git from its objects into a separate
+// directory. The directory excludes all other files of the checkout. The record names the tree first, and Deliver of
+// the validated work delivers that tree or fails.
 //
 // A delivered branch only moves forward. A further delivery is a child of the branch's head, and of the base if that
 // was merged since. Other people's commits are never overwritten: Join merges them into the work first, and a push
@@ -54,7 +55,7 @@
 // The caller guarantees that no worker runs in a checkout during Checkout, Sync, Mergeable, Join, Deliver, Patch,
 // Unchanged, Fresh and Remove (its container is confirmed gone), and that no task needs a new checkout during Sweep.
 // Drift and WriteState are safe with a running worker. Locks are flock(2), and git inherits them. If the director is
-// killed while git runs, the next director waits for that git before it touches the same folder, and may then remove
+// killed while git runs, the next director waits for that git before it touches the same directory, and may then remove
 // leftover lock files.
 //
 // The package imports checkpoint, redact, ring, safefile and worktree, but never another adapter. The director decides

@@ -30,9 +30,9 @@ var ErrSlow = errors.New("workspace: git was slow")
 // Limits bound the content of an agent's checkout and the resources that our git may spend on it. Zero means the
 // default.
 type Limits struct {
-	Files     int           // files, links and folders; 500,000
-	Entries   int           // entries of one folder; 100,000
-	Depth     int           // nesting of folders; 200
+	Files     int           // files, links and directories; 500,000
+	Entries   int           // entries of one directory; 100,000
+	Depth     int           // nesting of directories; 200
 	PathBytes int           // length of a path relative to the checkout; 1024, at most 4000, which is git's maximum
 	Bytes     int64         // total of all files, apparent or on disk, whichever is more; 20 GiB
 	WorkBytes int64         // total of the files that git would store, without ignored files and agents' state; 4 GiB
@@ -85,7 +85,7 @@ func (s *size) Visit(e *safefile.Entry) error {
 		own = e.Stat.Size
 	}
 	s.apparent += own
-	s.used += e.Stat.Blocks * 512 // including folders, since a million names take megabytes
+	s.used += e.Stat.Blocks * 512 // including directories, since a million names take megabytes
 	over := s.limits.tree().Check(checkpoint.Seen{
 		Files: s.files, InFolder: s.entries[e.Depth-1], Depth: e.Depth, Path: e.Path, Size: own,
 		IsFile: mode == unix.S_IFREG, Apparent: s.apparent, Used: s.used,
@@ -101,7 +101,7 @@ func (l Limits) tree() checkpoint.Limits {
 	return checkpoint.Limits{Files: l.Files, Entries: l.Entries, Depth: l.Depth, PathBytes: l.PathBytes, Bytes: l.Bytes}
 }
 
-// Leave resets the count for the next folder at this depth.
+// Leave resets the count for the next directory at this depth.
 func (s *size) Leave(e *safefile.Entry) error {
 	if len(s.entries) > e.Depth {
 		s.entries[e.Depth] = 0

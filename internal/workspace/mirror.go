@@ -88,7 +88,7 @@ func (s *remotes) missing(ctx context.Context, o objects, branch string, r remot
 	return err
 }
 
-// mirrors keeps the objects of one repository per folder below <dir>/mirrors.
+// mirrors keeps the objects of one repository per directory below <dir>/mirrors.
 type mirrors struct {
 	dir     string // the data directory
 	remotes *remotes
@@ -150,7 +150,7 @@ func (m *mirrors) fetchAs(ctx context.Context, mirror objects, format, branch st
 	if err := mirror.init(ctx, format); err != nil {
 		return "", err
 	}
-	// The branch name is in hex so that no two names conflict as file and folder.
+	// The branch name is in hex so that no two names conflict as file and directory.
 	ref := "refs/retake/base/" + hex.EncodeToString([]byte(branch))
 	if err := m.remotes.fetch(ctx, mirror, r, "--force", "--", r.url, "+refs/heads/"+branch+":"+ref); err != nil {
 		return "", err
@@ -163,7 +163,7 @@ func (m *mirrors) lend(ctx context.Context, o objects, repo, format string) erro
 	if err := o.init(ctx, format); err != nil {
 		return err
 	}
-	// Relative to the objects folder, so that the data directory can be moved.
+	// Relative to the objects directory, so that the data directory can be moved.
 	alternates, err := filepath.Rel(filepath.Join(o.gitDir, "objects"), filepath.Join(m.path(repo), "objects"))
 	for _, f := range []struct{ name, text string }{
 		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
@@ -199,7 +199,7 @@ func (m *mirrors) renewOnce(ctx context.Context, op string, rec *record, r remot
 	return err
 }
 
-// renew fetches a mirror into a new folder and replaces the damaged one with it. The remote still has its objects.
+// renew fetches a mirror into a new directory and replaces the damaged one with it. The remote still has its objects.
 func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string, r remote,
 	why error,
 ) (string, error) {
@@ -219,7 +219,7 @@ func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string
 	return sha, err
 }
 
-// replaceDir moves a folder over another one. A crash leaves one of them in place, or neither.
+// replaceDir moves a directory over another one. A crash leaves one of them in place, or neither.
 func replaceDir(fresh, dir string) error {
 	old := dir + ".old"
 	if err := safefile.RemoveAll(old); err != nil {

@@ -87,7 +87,7 @@ func (o objects) init(ctx context.Context, format string) error {
 	return err
 }
 
-// removeStaleLocks removes lock files of a killed git. The folder's own lock guarantees that no git is running
+// removeStaleLocks removes lock files of a killed git. The directory's own lock guarantees that no git is running
 // in it.
 func (o objects) removeStaleLocks() error {
 	return filepath.WalkDir(o.gitDir, func(path string, d fs.DirEntry, err error) error {

@@ -91,7 +91,7 @@ func (t *task) unmount() error {
 	return err
 }
 
-// isMount reports whether a folder is a mount point. A missing folder is not.
+// isMount reports whether a directory is a mount point. A missing directory is not.
 func isMount(dir string) (bool, error) {
 	var in, around unix.Stat_t
 	if err := unix.Lstat(dir, &in); errors.Is(err, unix.ENOENT) {

@@ -26,12 +26,12 @@ type snapshots struct {
 type snapshot struct {
 	tree string
 	left []LeftOut // files that the tree cannot contain; at most maxLeftOut
-	// nested has the .git of each nested repository by its folder; at most maxLeftOut.
+	// nested has the .git of each nested repository by its directory; at most maxLeftOut.
 	nested map[string]string
 }
 
 // take writes the content of the checkout as a tree object. base determines which ignored files and which files
-// of agents are tracked. Git sees a staging folder of this package, never the checkout. ErrTooMuch means that
+// of agents are tracked. Git sees a staging directory of this package, never the checkout. ErrTooMuch means that
 // the checkout exceeds the limits.
 func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapshot, err error) {
 	if err := errors.Join(t.removeStaleLocks(), t.clearStage()); err != nil {
@@ -139,8 +139,8 @@ func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	return err
 }
 
-// measureWork counts the bytes of the staging folder that git will store. The index holds the base. folders reports
-// whether the index has the path of a folder, as for a submodule.
+// measureWork counts the bytes of the staging directory that git will store. The index holds the base. directories
+// reports whether the index has the path of a directory, as for a submodule.
 func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err error) {
 	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

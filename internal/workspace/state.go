@@ -102,8 +102,8 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	return replaceState(dir, append(data, '\n'))
 }
 
-// openRetakeDir opens the checkout's .retake. It first replaces it unless it is a folder. The result refers to the same
-// folder even if an agent moves it.
+// openRetakeDir opens the checkout's .retake. It first replaces it unless it is a directory. The result refers to the
+// same folder even if an agent moves it.
 func (t *task) openRetakeDir() (*os.Root, error) {
 	checkout, err := os.OpenRoot(t.checkout())
 	if err != nil {
@@ -147,7 +147,7 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. A folder with that name is renamed.
+// replaceState writes STATE.json. A directory with that name is renamed.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// task is the folder of one claim during one operation: its git directory, its work tree and its record.
+// task is the directory of one claim during one operation: its git directory, its work tree and its record.
 type task struct {
 	objects
 	nonce string
@@ -65,20 +65,20 @@ func (t *task) inTree(dir, index string, args ...string) call {
 	return c
 }
 
-// staged returns a call that uses the staging folder as its work tree.
+// staged returns a call that uses the staging directory as its work tree.
 func (t *task) staged(stdin string, args ...string) call {
 	c := t.inTree(t.stage(), t.index(), args...)
 	c.dir, c.stdin = t.stage(), strings.NewReader(stdin)
 	return c
 }
 
-// clearStage prepares for a new staging folder. It removes the old one and stale locks.
+// clearStage prepares for a new staging directory. It removes the old one and stale locks.
 func (t *task) clearStage() error {
 	return errors.Join(safefile.RemoveAll(t.stage()), safefile.RemoveAll(t.index()),
 		safefile.RemoveAll(t.index()+".lock"))
 }
 
-// stageFiles creates a staging folder that holds only the given files of a tree. Reading the tree refuses paths
+// stageFiles creates a staging directory that holds only the given files of a tree. Reading the tree refuses paths
 // that git never writes to a work tree. The caller clears the stage.
 func (t *task) stageFiles(ctx context.Context, tree string, names []string) error {
 	if err := errors.Join(t.removeStaleLocks(), t.clearStage(), os.Mkdir(t.stage(), 0o700)); err != nil {
@@ -108,7 +108,7 @@ func (t *task) removeCheckout() error {
 	return errors.Join(t.unmount(), safefile.RemoveAll(t.checkout()), safefile.RemoveAll(t.image()))
 }
 
-// tasks is the folder <dir>/tasks, with one lock per task.
+// tasks is the directory <dir>/tasks, with one lock per task.
 type tasks struct {
 	dir   string // the data directory
 	git   *program
@@ -146,7 +146,7 @@ func (s *tasks) open(ctx context.Context, op, nonce string) (*task, error) {
 	return t, err
 }
 
-// nonces lists the tasks that have a folder or a lock file, sorted. Other names in there are ignored.
+// nonces lists the tasks that have a directory or a lock file, sorted. Other names in there are ignored.
 func (s *tasks) nonces() ([]string, error) {
 	var all []string
 	for _, from := range []struct{ dir, prefix string }{{"tasks", ""}, {"locks", "task-"}} {

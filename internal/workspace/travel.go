@@ -37,7 +37,7 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(t.op, err)
 }
 
-// PublishValidation is Publish for the folder that Validation made. Its files never come back. It reads every file,
+// PublishValidation is Publish for the directory that Validation made. Its files never come back. It reads every file,
 // because a worker could lie about its files and so validate another tree than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,

@@ -37,7 +37,7 @@ func (chown) Leave(*safefile.Entry) error { return nil }
 
 // stageTree builds the tree that git may see of src at dst. It contains the same files as hard links, or as copies
 // where links are impossible, and the same symbolic links. It leaves out everything named .git, .retake at the top,
-// files that leaveOut names, sockets, pipes and devices. It also leaves out files and folders with names that git
+// files that leaveOut names, sockets, pipes and devices. It also leaves out files and directories with names that git
 // refuses, such as ".GIT", and returns them, with the nested repositories. Copies keep holes, and most bounds their
 // data.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
@@ -59,20 +59,20 @@ func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 	return s.refused, s.nested, err
 }
 
-// stager mirrors a walk through a checkout in the staging folder, which only this package uses.
+// stager mirrors a walk through a checkout in the staging directory, which only this package uses.
 type stager struct {
 	ctx      context.Context // of the walk
-	at       int             // descriptor of the corresponding folder there
+	at       int             // descriptor of the corresponding directory there
 	leaveOut func(name string) bool
 	left     int64 // bytes that may be copied
 	most     copyLimit
 	op       string
 	root     bool
 	refused  []LeftOut
-	nested   map[string]string // .git by the folder that contains it, without the top
+	nested   map[string]string // .git by the directory that contains it, without the top
 }
 
-// Visit puts one entry into the staging folder.
+// Visit puts one entry into the staging directory.
 func (s *stager) Visit(e *safefile.Entry) error {
 	dir := e.IsDir()
 	if e.Name == ".git" {
@@ -208,7 +208,7 @@ func (s *stager) data(in, out *os.File, size int64) error {
 	return nil
 }
 
-// LeftOut is a file or folder of a work tree that our commits cannot contain. Ignored files and agents' state do not
+// LeftOut is a file or directory of a work tree that our commits cannot contain. Ignored files and agents' state do not
 // count.
 type LeftOut struct {
 	Path string
@@ -223,7 +223,7 @@ type LeftKind int
 // The reasons.
 const (
 	RefusedName   LeftKind = iota // git refuses the name
-	InSubmodule                   // the file is in the folder of a submodule
+	InSubmodule                   // the file is in the directory of a submodule
 	NestedHistory                 // the .git of a nested repository whose files the commit contains
 )
 
@@ -231,7 +231,7 @@ const (
 const maxLeftOut = 1000
 
 // nestedIn lists the nested repositories, by their .git, that contain a new or changed file of changes.
-// Nested repositories in ignored folders do not.
+// Nested repositories in ignored directories do not.
 func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	if len(nested) == 0 {
 		return nil
@@ -251,8 +251,8 @@ func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	return left
 }
 
-// inSubmodules lists the files that the staging folder has in folders of submodules and that no ignore file of the
-// tree excludes. The index holds the tree. It loses its submodules here.
+// inSubmodules lists the files that the staging directory has in directories of submodules and that no ignore file of
+// the tree excludes. The index holds the tree. It loses its submodules here.
 func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 	var modules []string // sorted
 	c := t.staged("", "ls-files", "-z", "--cached", "--stage")
@@ -271,7 +271,7 @@ func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 		"--stdin")); err != nil {
 		return nil, err
 	}
-	// Git has added all other files, so these are in the folders of submodules.
+	// Git has added all other files, so these are in the directories of submodules.
 	err = t.git.records(ctx, t.staged("", "ls-files", "-z", "--others", "--exclude-standard"), 0,
 		func(name []byte) error {
 			i := slices.IndexFunc(modules, func(m string) bool { return strings.HasPrefix(string(name), m+"/") })

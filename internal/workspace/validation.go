@@ -19,10 +19,10 @@ type validation struct {
 	Tree    string `json:"tree"`
 }
 
-// Validation writes the tree that Deliver would commit into a separate folder, which an attempt may change freely. The
-// folder has the files of that tree with current times, without ignored files and agents' own files. tree identifies it
-// for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No worker may be in
-// the checkout, or in the folder of an earlier attempt.
+// Validation writes the tree that Deliver would commit into a separate directory, which an attempt may change freely.
+// The folder has the files of that tree with current times, without ignored files and agents' own files. tree
+// identifies it for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No
+// worker may be in the checkout, or in the directory of an earlier attempt.
 func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (path, tree string, err error) {
 	tree, err = onCheckout(ctx, w, "copy "+nonce, nonce, func(t *task) (string, error) {
 		path = t.validation()
@@ -32,7 +32,7 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 				return "", err
 			}
 			t.rec.Validation = &validation{attempt, shot.tree}
-			if err := t.save(); err != nil { // before the folder becomes visible
+			if err := t.save(); err != nil { // before the directory becomes visible
 				return "", err
 			}
 		}
@@ -64,7 +64,7 @@ func (t *task) writeValidation(ctx context.Context, tree string) error {
 	return errors.Join(makeRetakeDir(dir), safefile.RemoveAll(index))
 }
 
-// DropValidation removes the folder that Validation made, if it exists. The validated tree stays on record.
+// DropValidation removes the directory that Validation made, if it exists. The validated tree stays on record.
 func (w *Workspaces) DropValidation(ctx context.Context, nonce string) error {
 	op := "drop the copy of " + nonce
 	t, err := w.tasks.find(op, nonce)

@@ -24,7 +24,7 @@ type Options struct {
 	Dir string
 	// Owner of the checkouts. Nil means the director's own user; any other owner needs root.
 	Owner *Owner
-	// Passable lets other users traverse the folders of tasks but not list them, for workers that are plain
+	// Passable lets other users traverse the directories of tasks but not list them, for workers that are plain
 	// processes of Owner.
 	Passable bool
 	// StatePaths are globs (see package worktree) of files that agents write for their own use. Commits contain
@@ -41,7 +41,7 @@ type Options struct {
 	Log *zap.Logger
 }
 
-// Workspaces is the folder of all tasks. Its methods are safe for concurrent use.
+// Workspaces is the directory of all tasks. Its methods are safe for concurrent use.
 type Workspaces struct {
 	tasks     *tasks
 	trees     *workTrees
@@ -53,13 +53,13 @@ type Workspaces struct {
 	stateMu sync.Mutex // serializes writes of STATE.json files
 }
 
-// passable allows others to traverse a folder but not to list it.
+// passable allows others to traverse a directory but not to list it.
 const passable = 0o711
 
 // LeaveOut replaces the globs of Options.StatePaths for later operations.
 func (w *Workspaces) LeaveOut(state worktree.Globs) { w.snapshots.state.Store(&state) }
 
-// Open creates the folders and finds git. It does not remove tasks.
+// Open creates the directories and finds git. It does not remove tasks.
 func Open(o Options) (*Workspaces, error) {
 	log, limits := cmp.Or(o.Log, zap.NewNop()), o.Limits.orDefaults()
 	if o.Dir == "" {

@@ -22,7 +22,7 @@ type workTrees struct {
 	log      *zap.Logger
 }
 
-// create creates the folder of a new checkout, with its own file system if there is a quota.
+// create creates the directory of a new checkout, with its own file system if there is a quota.
 func (s *workTrees) create(ctx context.Context, t *task) error {
 	if err := os.Mkdir(t.checkout(), 0o755); err != nil || s.quota == 0 {
 		return err
@@ -59,12 +59,12 @@ func (s *workTrees) ensureMounted(ctx context.Context, t *task) error {
 	return system(t.op, t.mount(ctx))
 }
 
-// handOver prepares a work tree for a worker: .retake is a real folder, and the worker's user owns everything.
+// handOver prepares a work tree for a worker: .retake is a real directory, and the worker's user owns everything.
 func (s *workTrees) handOver(ctx context.Context, t *task) error {
 	if err := makeRetakeDir(t.checkout()); err != nil {
 		return err
 	}
-	if s.passable { // git's folder stays private
+	if s.passable { // git's directory stays private
 		if err := errors.Join(os.Chmod(t.gitDir, 0o700), os.Chmod(t.dir, passable)); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func (s *workTrees) handOver(ctx context.Context, t *task) error {
 	return s.giveAway(ctx, t.checkout())
 }
 
-// giveAway makes the worker's user the owner of a folder. Without root, Open has checked that it is the owner
+// giveAway makes the worker's user the owner of a directory. Without root, Open has checked that it is the owner
 // already.
 func (s *workTrees) giveAway(ctx context.Context, dir string) error {
 	if s.owner == nil || os.Geteuid() != 0 {
@@ -81,7 +81,7 @@ func (s *workTrees) giveAway(ctx context.Context, dir string) error {
 	return chownTree(ctx, dir, *s.owner)
 }
 
-// retakeDir is the folder for files of director and worker in a checkout. It is never committed.
+// retakeDir is the directory for files of director and worker in a checkout. It is never committed.
 const retakeDir = worktree.OwnFolder
 
 func makeRetakeDir(checkout string) error {

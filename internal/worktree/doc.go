@@ -4,8 +4,8 @@
 // work tree name it (Globs). Files that match the .gitignore files of the tree are ignored. The package reads those
 // itself, like git, because workers have no git.
 //
-// Invariants: a tracked file is work, even if it matches. .git, at any depth, and Retake's own folder are never work.
-// Files skips unreadable folders and never follows symbolic links.
+// Invariants: a tracked file is work, even if it matches. .git, at any depth, and Retake's own directory are never
+// work. Files skips unreadable directories and never follows symbolic links.
 //
 // Clock: none. Only Files does I/O, on the file system in its argument. Imports: the standard library and doublestar.
 package worktree

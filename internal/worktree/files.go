@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// OwnFolder is Retake's own folder at the top of a work tree.
+// OwnFolder is Retake's own directory at the top of a work tree.
 const OwnFolder = ".retake"
 
 // ignoreName is git's name for files with ignore rules. maxIgnore bounds the bytes read from such a file.
@@ -33,7 +33,7 @@ type walk struct {
 // folder walks a folder. ignores are the ignore files of the folders around it. If out is true, the folder is ignored,
 // and only tracked files in it are work.
 func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
-	entries, _ := fs.ReadDir(w.fsys, dir) // unreadable folders are skipped
+	entries, _ := fs.ReadDir(w.fsys, dir) // unreadable directories are skipped
 	prefix := dir + "/"
 	if dir == "." {
 		prefix = ""
@@ -72,8 +72,8 @@ func (w *walk) tracksIn(prefix string) bool {
 	return i < len(w.tracked) && strings.HasPrefix(w.tracked[i], prefix)
 }
 
-// rules reads the .gitignore file among the entries of a folder, if it is a regular file, because git does not follow a
-// symbolic link here.
+// rules reads the .gitignore file among the entries of a directory, if it is a regular file, because git does not
+// follow a symbolic link here.
 func (w *walk) rules(prefix string, entries []fs.DirEntry) []ignoreRule {
 	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ignoreName && e.Type().IsRegular() })
 	if i < 0 {

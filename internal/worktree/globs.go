@@ -9,8 +9,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// Globs match files and folders relative to a work tree. A folder includes its content. The last matching glob decides,
-// and a leading "!" excludes the path. "**" stands for any number of folders.
+// Globs match files and directories relative to a work tree. A directory includes its content. The last matching glob
+// decides, and a leading "!" excludes the path. "**" stands for any number of directories.
 type Globs []glob
 
 type glob struct {

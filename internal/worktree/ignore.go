@@ -9,7 +9,7 @@ import (
 
 // ignoreRule is one line of a .gitignore file.
 type ignoreRule struct {
-	pattern string // for a path relative to the file's folder
+	pattern string // for a path relative to the file's directory
 	literal string // the prefix of every match
 	base    bool   // pattern applies to a path's last part
 	except  bool   // it began with "!"
@@ -49,7 +49,7 @@ func trimBlanks(line string) string {
 	return trimmed
 }
 
-// ignoreFile is a .gitignore file in its folder.
+// ignoreFile is a .gitignore file in its directory.
 type ignoreFile struct {
 	folder string // empty or ending in a slash
 	rules  []ignoreRule

@@ -41,7 +41,7 @@ type input struct {
 	Command string `json:"command"`
 }
 
-// tools work below one folder.
+// tools work below one directory.
 type tools struct {
 	dir  string
 	root *os.Root
@@ -83,7 +83,7 @@ func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage
 	return "", fmt.Errorf("there is no tool %q", name)
 }
 
-// local makes a path one below the folder; the root refuses what leads out of it.
+// local makes a path one below the directory; the root refuses what leads out of it.
 func (t *tools) local(path string) string {
 	if rel, err := filepath.Rel(t.dir, path); filepath.IsAbs(path) && err == nil {
 		return rel

@@ -91,7 +91,7 @@ const (
 	reportName = "report.jsonl"
 )
 
-// Run runs the agent on one case, in a new folder below dir.
+// Run runs the agent on one case, in a new directory below dir.
 func Run(ctx context.Context, o Options, c *agenttest.Case, dir string) (Result, error) {
 	r := Result{Case: c}
 	row, err := o.Table.Lookup(o.Agent)

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// onCheckout are attacks on the folder that it is in.
+// onCheckout are attacks on the directory that it is in.
 var onCheckout = map[string]func(args []string) (string, error){
 	"sparse":  sparse,
 	"fill":    fill,
@@ -83,7 +83,7 @@ func fill(args []string) (string, error) {
 	return fmt.Sprintf("wrote %d MB: %s", n>>20, end), f.Close()
 }
 
-// many FILES DEPTH makes empty files in one folder, below as many folders of 250 letters.
+// many FILES DEPTH makes empty files in one directory, below as many directories of 250 letters.
 func many(args []string) (string, error) {
 	back, err := os.Open(".")
 	if err != nil {
@@ -105,7 +105,7 @@ func many(args []string) (string, error) {
 	return "", back.Chdir()
 }
 
-// nested FOLDERS makes folders, each in the one before.
+// nested FOLDERS makes directories, each in the one before.
 func nested(args []string) (string, error) {
 	for i := range count(args[0]) {
 		if err := errors.Join(syscall.Mkdir("d", 0o755), syscall.Chdir("d")); err != nil {
@@ -211,7 +211,7 @@ func setxattr(path, name string, value []byte) error {
 	return nil
 }
 
-// git MARK makes git run programs for every user in the folder. Each would write MARK.
+// git MARK makes git run programs for every user in the directory. Each would write MARK.
 func git(args []string) (string, error) {
 	mark := args[0]
 	run := "touch " + mark
@@ -291,7 +291,7 @@ func swap(args []string) (string, error) {
 	return fmt.Sprintf("%d swaps", n), nil
 }
 
-// grow SECONDS makes files and folders all the while.
+// grow SECONDS makes files and directories all the while.
 func grow(args []string) (string, error) {
 	end, n := time.Now().Add(time.Duration(count(args[0]))*time.Second), 0
 	for time.Now().Before(end) {

@@ -17,7 +17,7 @@ import (
 var onHost = map[string]func(args []string) (string, error){"root": root, "beside": beside, "files": files}
 
 // root writes to the root file system, to its own program and the worker's program program. Paths are world-writable
-// files in such folders: only a read-only root protects them.
+// files in such directories: only a read-only root protects them.
 func root(paths []string) (string, error) {
 	var out strings.Builder
 	readonly, others := 0, 0
@@ -125,7 +125,7 @@ func files(args []string) (string, error) {
 			for _, way := range touch(path, d) {
 				fmt.Fprintf(&out, "through: %s %s\n", way, path)
 			}
-			return nil // an unlisted folder is not a finding
+			return nil // an unlisted directory is not a finding
 		})
 		if err != nil {
 			fmt.Fprintln(&out, err)
@@ -135,7 +135,7 @@ func files(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// touch reports the possible access to a file or folder.
+// touch reports the possible access to a file or directory.
 func touch(path string, d fs.DirEntry) (ways []string) {
 	if d.IsDir() {
 		if os.WriteFile(filepath.Join(path, "planted"), []byte("x"), 0o644) == nil {

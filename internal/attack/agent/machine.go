@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// onMachine are attacks on the surroundings: the first process, the kernel, the bus, the worker's folder and socket.
+// onMachine are attacks on the surroundings: the first process, the kernel, the bus, the worker's directory and socket.
 // Lines that begin with "through:" report successes.
 var onMachine = map[string]func(args []string) (string, error){
 	"firstprocess": firstProcess,

@@ -1,5 +1,5 @@
 // Command agent is a hostile coding agent. As a stage it asks the suite at ATTACK_AT for its orders, reports its
-// findings there, and ends as ordered. With arguments it does one thing to its folder, as user -uid.
+// findings there, and ends as ordered. With arguments it does one thing to its directory, as user -uid.
 package main
 
 import (

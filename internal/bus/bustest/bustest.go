@@ -21,7 +21,7 @@ import (
 // Server is a server that directors join.
 type Server struct {
 	URL  string
-	Keys string // the folder that `director bus init` makes
+	Keys string // the directory that `director bus init` makes
 
 	Options natsd.Options // as running
 

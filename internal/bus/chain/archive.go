@@ -17,7 +17,7 @@ import (
 // journal does.
 const segmentExt = ".jsonl.zst"
 
-// Segment is an archived part of the journal: a File in the archive's folder.
+// Segment is an archived part of the journal: a File in the archive's directory.
 type Segment struct {
 	Path        string
 	First, Last uint64 // sequences from the file name
@@ -30,8 +30,8 @@ func SegmentPath(dir string, first, last uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%012d-%012d%s", first, last, segmentExt))
 }
 
-// Segments lists the segments in an archive's folder in the order of the journal. It ignores other files, and returns
-// an empty list for a missing folder.
+// Segments lists the segments in an archive's directory in the order of the journal. It ignores other files, and
+// returns an empty list for a missing directory.
 func Segments(dir string) ([]Segment, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// earlierAccounts are the folders of the accounts that the server had before they had keys: of the journal with
+// earlierAccounts are the directories of the accounts that the server had before they had keys: of the journal with
 // its snapshots, and of reports and dead letters.
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
@@ -22,7 +22,7 @@ var earlierAccounts = []string{"DIRECTOR", "BUS"}
 // start continues it. If both accounts have a stream, an earlier version has run again since. Its stream is then the
 // current one, and the other one is kept next to the bus's streams.
 func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
-	store := filepath.Join(dir, dirStreams, "jetstream") // the second one is NATS's own folder within
+	store := filepath.Join(dir, dirStreams, "jetstream") // the second one is NATS's own directory within
 	aside := filepath.Join(dir, "streams-before-"+time.Now().UTC().Format("20060102-150405Z"))
 	for i, account := range []string{t.Director, t.Reports} {
 		from := filepath.Join(store, earlierAccounts[i])
@@ -50,7 +50,7 @@ func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
 	return nil
 }
 
-// replaceStream moves a stream's folder. An existing folder at the target is moved into aside.
+// replaceStream moves a stream's directory. An existing directory at the target is moved into aside.
 func replaceStream(from, to, aside string, log *zap.Logger) error {
 	switch _, err := os.Lstat(to); {
 	case errors.Is(err, fs.ErrNotExist):

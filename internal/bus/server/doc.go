@@ -9,7 +9,7 @@
 // Package keys describes them. Workers are not in the account of any stream, and only the director is in the account of
 // the journal. A publisher may put any subject into a message's reply field, and a stream sends its acknowledgement
 // there. If the journal were in the same account, a worker or a person could append to it that way. The server reads
-// the accounts from claims in its folder. The director pushes those of WORKERS.
+// the accounts from claims in its directory. The director pushes those of WORKERS.
 //
 // # Listening
 //
@@ -26,8 +26,8 @@
 //
 // # Failure policy
 //
-// Errors at the start are permanent and name the next step. Only one process at a time may use the folder. The lock on
-// director.data_dir enforces this.
+// Errors at the start are permanent and name the next step. Only one process at a time may use the directory. The lock
+// on director.data_dir enforces this.
 //
 // # Imports
 //

@@ -28,7 +28,7 @@ const (
 	readyTimeout = 20 * time.Second
 )
 
-// Files and folders in the bus's folder, in addition to the streams.
+// Files and directories in the bus's directory, in addition to the streams.
 const (
 	filePort    = "port.json"
 	dirKeys     = "keys"
@@ -72,8 +72,8 @@ type Server struct {
 	log   *serverLog
 }
 
-// Start starts the server, then lets clients in. The caller has made sure that no other process uses the folder. Errors
-// name the next step. ctx bounds the start only.
+// Start starts the server, then lets clients in. The caller has made sure that no other process uses the directory.
+// Errors name the next step. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
 	o.Log = cmp.Or(o.Log, zap.NewNop())
@@ -213,7 +213,7 @@ func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&
 // Keys returns the keys that the server trusts.
 func (s *Server) Keys() *keys.Director { return s.keys }
 
-// Dir is the folder of the bus.
+// Dir is the directory of the bus.
 func (s *Server) Dir() string { return s.dir }
 
 // URL is the server's address for a worker that reaches this machine as host.

@@ -68,7 +68,7 @@ type PlanCheckout struct {
 // CheckoutLimits bound a checkout. They come from the configuration.
 type CheckoutLimits struct {
 	Files     int   `json:"files"`
-	Entries   int   `json:"entries"` // in one folder
+	Entries   int   `json:"entries"` // in one directory
 	Depth     int   `json:"depth"`
 	PathBytes int   `json:"path_bytes"`
 	Bytes     int64 `json:"bytes"`

@@ -33,7 +33,7 @@ type Bundle struct {
 
 // File is a file of a bundle.
 type File struct {
-	Name string // without a folder
+	Name string // without a directory
 	Data []byte
 }
 
@@ -53,7 +53,7 @@ func Pack(b Bundle) ([][]byte, error) {
 // PartName is the name of a part's file.
 func PartName(i int) string { return "part-" + strconv.Itoa(i) }
 
-// unpack reads the parts in a folder.
+// unpack reads the parts in a directory.
 func unpack(dir string) (b Bundle, err error) {
 	var all []byte
 	for i := 0; ; i++ {

@@ -14,7 +14,7 @@ import (
 )
 
 // EnterCommand is the first argument with which our program executes the attempt's program. The others are DIR PROGRAM
-// ARGUMENT…, where DIR is the unpacked folder.
+// ARGUMENT…, where DIR is the unpacked directory.
 const EnterCommand = "enter"
 
 // EnterMain is the program of EnterCommand. It returns only after a failure, with a shell's exit code.

@@ -13,7 +13,7 @@ import (
 // UnpackCommand is the first argument that makes our program unpack: FROM TO FOLDER…
 const UnpackCommand = "unpack"
 
-// Names in the unpacked folder.
+// Names in the unpacked directory.
 const (
 	Dir       = "retake" // becomes container.Dir
 	Program   = "worker" // our own program
@@ -24,7 +24,7 @@ const (
 	NotStarted = "retake: not started: "
 )
 
-// UnpackMain is the program of UnpackCommand. It also creates the further folders, writable for all users.
+// UnpackMain is the program of UnpackCommand. It also creates the further directories, writable for all users.
 func UnpackMain(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", UnpackCommand, "FROM TO FOLDER…")

@@ -107,8 +107,8 @@ func environmentAndWorkdir(s harness) {
 	}
 }
 
-// workdirWithoutACheckout starts attempts without a folder of this machine, as with a remote engine. The folder belongs
-// to the worker, is empty, and differs between attempts.
+// workdirWithoutACheckout starts attempts without a directory of this machine, as with a remote engine. The directory
+// belongs to the worker, is empty, and differs between attempts.
 func workdirWithoutACheckout(s harness) {
 	for _, readOnly := range []bool{false, true} {
 		for range 2 {

@@ -48,7 +48,7 @@
 // Files, variables and standard input are one bundle (package bundle) in the attempt's Secrets, which only an init
 // container mounts. It unpacks them into memory, with a copy of our program. The Workdir is an empty volume.
 // Spec.Checkout and Spec.WorkerBinary are unused and Spec.Mounts are errors, because nodes lack the files of this
-// machine. With a read-only root file system, HOME is the empty folder /home/retake unless Spec.Env has another,
+// machine. With a read-only root file system, HOME is the empty directory /home/retake unless Spec.Env has another,
 // because the homes of an image's users are unknown here. Root file system, capabilities, user, privileges and system
 // calls comply with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids). The kubelet's
 // podPidsLimit does.

@@ -41,10 +41,10 @@ const leastLife = 8 * 24 * time.Hour
 
 func to[T any](v T) *T { return &v }
 
-// place is a folder of a volume that is mounted for the attempt.
+// place is a directory of a volume that is mounted for the attempt.
 type place struct{ volume, folder, at string }
 
-// places returns the folders that a worker can write to.
+// places returns the directories that a worker can write to.
 func places(s container.Spec) []place {
 	all := []place{{diskVolume, "checkout", s.Workdir}, {memoryVolume, "tmp", "/tmp"}}
 	if s.ReadOnly {
@@ -56,7 +56,7 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	for _, p := range all { // the first wins, since checkout and scratch folders may equal ours
+	for _, p := range all { // the first wins, since checkout and scratch directories may equal ours
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))
 		if !there {

@@ -21,7 +21,7 @@ const ApartCommand = "apart"
 // Apart describes the parts of this machine that a worker does not see. The worker always has a separate process
 // namespace, which ends all its processes with it.
 type Apart struct {
-	Hide []string // folders and files; missing ones are skipped
+	Hide []string // directories and files; missing ones are skipped
 	Show []string // exceptions, which stay visible
 }
 
@@ -133,7 +133,7 @@ func (a *Apart) enter() error {
 
 func lies(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }
 
-// hide mounts an empty, traversable folder or an empty file over a path.
+// hide mounts an empty, traversable directory or an empty file over a path.
 func hide(path string) error {
 	info, err := os.Stat(path)
 	switch {

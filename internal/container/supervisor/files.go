@@ -15,7 +15,7 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// Command is the first argument that turns the worker's program into a supervisor. The second one is the folder.
+// Command is the first argument that turns the worker's program into a supervisor. The second one is the directory.
 const Command = "supervise"
 
 // Marker is the variable that every process of an attempt inherits, unless it removes it.
@@ -25,7 +25,7 @@ const Marker = "RETAKE_ATTEMPT_ID"
 // first record.
 const LockFD = 3
 
-// Names in the folder.
+// Names in the directory.
 const (
 	LockFile    = "lock"
 	StdoutFile  = "stdout"         // the newest part; the previous one is StdoutFile + Older
@@ -92,7 +92,7 @@ func read[T any](path string) (*T, error) {
 	return v, json.Unmarshal(data, v)
 }
 
-// WriteFile atomically writes v as JSON into the folder.
+// WriteFile atomically writes v as JSON into the directory.
 func WriteFile(dir, name string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -112,8 +112,8 @@ func Forget(dir string) error {
 	return nil
 }
 
-// Lock takes the folder's lock, which belongs to the open file and not to the process. ours is false if a supervisor,
-// or a process that starts one, holds it. Closing the file releases the lock unless it was passed on.
+// Lock takes the directory's lock, which belongs to the open file and not to the process. ours is false if a
+// supervisor, or a process that starts one, holds it. Closing the file releases the lock unless it was passed on.
 func Lock(dir string) (file *os.File, ours bool, err error) {
 	file, err = os.OpenFile(filepath.Join(dir, LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -130,7 +130,7 @@ func Lock(dir string) (file *os.File, ours bool, err error) {
 	return nil, false, err
 }
 
-// Locked reports whether the folder's lock is held, without taking it.
+// Locked reports whether the directory's lock is held, without taking it.
 func Locked(dir string) (bool, error) {
 	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {

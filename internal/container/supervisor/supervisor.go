@@ -22,7 +22,8 @@ import (
 // unrelated process stays open longer.
 const streamLimit = 5 * time.Second
 
-// Main is the whole program. args follow Command. The exit code is 0 if the folder has the worker's end or start error.
+// Main is the whole program. args follow Command. The exit code is 0 if the directory has the worker's end or start
+// error.
 func Main(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintf(os.Stderr, "want: %s FOLDER (for the director's use: it starts workers as plain processes)\n",
@@ -145,7 +146,7 @@ var startCodes = map[error]int{
 	syscall.ELOOP: 126, syscall.ENAMETOOLONG: 126, syscall.EISDIR: 126,
 }
 
-// startError names the wrong path, since the system's error is the same for an inaccessible folder and a missing
+// startError names the wrong path, since the system's error is the same for an inaccessible directory and a missing
 // program.
 func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {

@@ -43,7 +43,7 @@ func Variable(name, value string) bool {
 	return likely.MatchString(name) && len(value) >= window && random(value)
 }
 
-// place is a path of a file or folder.
+// place is a path of a file or directory.
 var place = regexp.MustCompile(`^(~|\.{1,2})?(/[A-Za-z0-9._@-]+)+/?$`)
 
 // isNoWord reports whether a value is long, or mixes at least two of letters, digits and other characters.

@@ -208,7 +208,7 @@ func (l *Look) Nested(name string) {
 	})
 }
 
-// LeftOut takes a file that the patch cannot contain: it is in the folder of a submodule, or git refuses its name
+// LeftOut takes a file that the patch cannot contain: it is in the directory of a submodule, or git refuses its name
 // (then submodule is empty).
 func (l *Look) LeftOut(name, submodule string) {
 	l.names = append(l.names, name)
@@ -348,7 +348,7 @@ func TooLong(after string) *Violation {
 }
 
 // leaves reports whether a link may lead out of the tree. If "a" is a link, "a/.." can be anywhere. It also rejects
-// links into git's folder.
+// links into git's directory.
 func leaves(name, target string) bool {
 	parts := strings.Split(target, "/")
 	up := 0
