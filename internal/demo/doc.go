@@ -20,9 +20,9 @@
 //
 //   - The final report comes from the original sources: labels, comments and branches on the stand-in, its log of
 //     requests, the journal, the engine's events. Only the lines of progress and the live view rely on the director.
-//   - Everything has a fleet name made for the run, and is removed at any end of the run: containers, network, image,
-//     processes, directories. Only Go's build cache stays and makes the next run quick. A demo also removes the remains of
-//     killed demos.
+//   - Everything bears a fleet name made for the run and is removed when the run ends, however it ends: containers,
+//     network, image, processes and directories. Only Go's build cache stays, to make the next run quick. A demo also
+//     removes the remains of killed demos.
 //
 // It imports the sources of its report (the journal, messages, the director's state, the runtimes) and the stand-in.
 // Only cmd/demo imports it, so the director does not link them.

@@ -61,7 +61,7 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 	return all, err
 }
 
-// treeUpdate writes changes into a checkout. The tree is untrusted, so treeUpdate resolves paths inside of it and never
+// treeUpdate writes changes into a checkout. The tree is untrusted, so treeUpdate resolves paths inside it and never
 // follows links.
 type treeUpdate struct {
 	task    *task    // its staging directory has the new files
@@ -70,7 +70,7 @@ type treeUpdate struct {
 	deleted map[string]bool // paths that the second tree lacks
 }
 
-// openUpdate prepares to turn the work tree into the result of a merge. The new files are staged.
+// openUpdate prepares to turn the work tree into the result of a merge, and stages the new files.
 func openUpdate(ctx context.Context, t *task, m merge) (*treeUpdate, error) {
 	changes, err := t.changes(ctx, m.Ours, m.Merged)
 	if err != nil {
@@ -101,7 +101,7 @@ func openUpdate(ctx context.Context, t *task, m merge) (*treeUpdate, error) {
 
 func (u *treeUpdate) close() error { return errors.Join(u.root.Close(), u.task.clearStage()) }
 
-// checkBlocked returns ErrMergeConflict if a path is blocked.
+// checkBlocked returns ErrMergeConflict if untracked content blocks any path of the update.
 func (u *treeUpdate) checkBlocked() error {
 	paths, err := u.blocked()
 	if err == nil && len(paths) > 0 {
@@ -196,7 +196,7 @@ func (u *treeUpdate) apply() error {
 	return nil
 }
 
-// remove removes a file and then empty parents. A submodule's directory stays while it has content.
+// remove removes a file, then the parents that this leaves empty. A submodule's directory stays while it has content.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
 		return err // the file is gone, since another file replaced its directory

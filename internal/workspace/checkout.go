@@ -16,7 +16,7 @@ type Request struct {
 	RemoteURL  string // http(s):// or an absolute path, without credentials
 	BaseBranch string // checked with the configuration
 	Task       string // issue key
-	// Attempt is the attempt that the checkout is prepared for, or zero. It is recorded for a director that has
+	// Attempt is the attempt that the checkout is prepared for, or zero. The record keeps it for a director that has
 	// lost its journal.
 	Attempt int
 }
@@ -34,19 +34,19 @@ type Checkout struct {
 }
 
 const (
-	// infoExclude is anchored, because a directory of this name further down belongs to the repository. An ignore
-	// file of the tree outranks this one, so snapshots leave the directory out in their own way. This line is for
-	// agents that run git status.
+	// infoExclude is anchored, because a directory of this name further down belongs to the repository. It only keeps
+	// the output of git status clean for agents. Snapshots exclude the directory themselves, because a .gitignore in
+	// the tree outranks info/exclude.
 	infoExclude = "/" + retakeDir + "/\n"
-	// infoAttributes outranks every .gitattributes: no conversion, no filter. It says "!" instead of "-" because
-	// git rejects a false encoding.
+	// infoAttributes outranks every .gitattributes and turns off conversions and filters. The encoding has "!" instead
+	// of "-" because git rejects an encoding of false.
 	infoAttributes = "* -text -eol -ident -filter !working-tree-encoding\n"
 )
 
-// Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the same
-// task has left a checkout, Checkout returns that one. It then only corrects the owner of files and the .retake
-// directory, and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair. The next call
-// starts again.
+// Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the task
+// left a checkout, Checkout returns that one: it only corrects the owner of files and the .retake directory, and
+// finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair, and that the next call
+// creates a new one.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
 	r, err := q.check(op)
@@ -97,7 +97,7 @@ func (w *Workspaces) checkoutOnce(ctx context.Context, op string, q Request, r r
 	return Checkout{Path: t.checkout(), BaseSHA: t.rec.BaseSHA, Reused: reused}, nil
 }
 
-// reuse checks the checkout of an earlier attempt.
+// reuse prepares the checkout of an earlier attempt for another one.
 func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 	if err := t.rec.belongs(t.op, q); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 	if t.rec.Remote == q.RemoteURL {
 		return nil
 	}
-	t.rec.Remote = q.RemoteURL // the record is of an earlier version, or the server moved
+	t.rec.Remote = q.RemoteURL // an earlier version wrote the record, or the server moved
 	return t.save()
 }
 
@@ -152,7 +152,7 @@ func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remo
 	return nil
 }
 
-// Fresh discards a task's work tree, so that the next Checkout begins at the then current base branch. Pushed commits
+// Fresh discards a task's work tree, so that the next Checkout starts from the base branch of that time. Pushed commits
 // stay known, and a later delivery is a child of them. A missing checkout is not an error. No worker may be running in
 // the checkout.
 func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
@@ -168,7 +168,7 @@ func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
 	if err != nil && !t.rec.Fresh {
 		return err
 	}
-	// The record comes first, so that a half removed work tree does not count as a checkout.
+	// Save the record first, so that a half-removed work tree does not count as a checkout.
 	t.rec.discard()
 	if err := errors.Join(t.save(), t.removeCheckout(), t.clearStage()); err != nil {
 		return system(t.op, err)

@@ -13,7 +13,7 @@ import (
 type Claim struct {
 	Nonce, Repo string
 	Task        string // issue key; empty in records of older versions
-	Attempt     int    // the last attempt of the checkout, or zero
+	Attempt     int    // the last attempt that used the checkout, or zero
 }
 
 // Claims lists the claims that have a checkout, by nonce. Checkouts with unreadable records are omitted.
@@ -48,7 +48,7 @@ func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	return last, nil
 }
 
-// Branches lists the branches below a directory of a remote, sorted. The directory of "retake/21-a1" is "retake".
+// Branches returns the sorted names of a remote's branches below a folder, which is "retake" for "retake/21-a1".
 func (w *Workspaces) Branches(ctx context.Context, remoteURL, folder string) ([]string, error) {
 	op := "list branches"
 	r, err := parseRemote(op, remoteURL)

@@ -76,7 +76,7 @@ func leftovers(tree, out string) []leftover {
 	return all
 }
 
-// merge merges two commits. It returns Merged and Conflicts.
+// merge merges two commits and sets only Merged and Conflicts in its result.
 func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, error) {
 	if !o.git.merges {
 		return merge{}, &Error{
@@ -91,7 +91,7 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 		return merge{}, err
 	}
 	c := o.call("merge-tree", "--write-tree", "-z", "--name-only", "--messages", labelOurs, label)
-	// A directory that the base branch renamed takes the agent's new files along, instead of asking a person.
+	// If the base branch renamed a directory, the agent's new files move with it, without a person's help.
 	c.config = [][2]string{{"merge.directoryRenames", "true"}, {"merge.conflictStyle", "merge"}}
 	out, clean, err := o.try(ctx, c)
 	tree, rest, _ := strings.Cut(out, "\x00")
@@ -110,7 +110,7 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 	return m, o.describe(ctx, m.Conflicts)
 }
 
-// describe finds the files with conflict markers, and adds a note about each of the others.
+// describe finds the files with conflict markers and adds a note to each file without them.
 func (o objects) describe(ctx context.Context, files []leftover) error {
 	for i := range files {
 		l := &files[i]
@@ -157,7 +157,7 @@ func (o objects) unresolved(ctx context.Context, files []leftover, tree string) 
 	return left, nil
 }
 
-// markers are the lines of one conflict, in order.
+// markers match the three marker lines of a conflict, in order.
 var markers = []func(line string) bool{
 	func(line string) bool { return strings.HasPrefix(line, "<<<<<<< ") },
 	func(line string) bool { return line == "=======" },
@@ -199,7 +199,7 @@ func markersLeft(op string, files []string) error {
 	}
 }
 
-// mostConflicts bounds the names in an error, for readability.
+// mostConflicts bounds the number of names in an error.
 const mostConflicts = 10
 
 // listed formats names for people.

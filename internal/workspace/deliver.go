@@ -25,19 +25,19 @@ type DeliverRequest struct {
 	RemoteURL  string
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
-	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The new commit is a
-	// child of the branch, and of the base if that was merged since. Empty means a first delivery.
+	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The new commit's parents are
+	// the branch's head, and the base if it was merged since. Empty means a first delivery.
 	Onto    string
 	Message string // of the commit
-	// Unfinished allows conflict markers of a merge in the work, to show it to people in its current state.
+	// Unfinished allows conflict markers in the work, so that people can see it in its current state.
 	Unfinished bool
-	// Shown is a commit that people can already see, or empty. A work tree equal to it is nothing to deliver.
+	// Shown is a commit that people can already see, or empty. If the work tree equals it, there is nothing to deliver.
 	Shown string
-	// Validated is the attempt that validated the work. Any other tree than the result of Validation is
-	// ErrNotValidated. Empty allows any tree.
+	// Validated is the attempt that validated the work. Deliver returns ErrNotValidated unless the tree equals the
+	// result of Validation. Empty allows any tree.
 	Validated string
-	// AuthoredAt is the author and committer date in whole seconds, UTC. The same time, message and tree give the
-	// same SHA.
+	// AuthoredAt is the author and committer date in whole seconds, UTC. The same time, message, tree and parents give
+	// the same SHA.
 	AuthoredAt time.Time
 	// Check inspects the content before the push. If it fails, Deliver returns its error without a push.
 	Check func(ctx context.Context, p *Patch) error
@@ -50,14 +50,14 @@ type Delivery struct {
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes it. A repetition has the same result, even
+// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it has the same result, even
 // after a crash. An existing branch of the wanted name that we did not push stays unchanged. ErrNothingToDeliver means
 // that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches, and files that match
 // StatePaths. ErrMergeConflict means that the work has conflict markers of a merge and is not Unfinished.
 //
 // With Onto the branch only moves forward, so Deliver never overwrites commits. If people have pushed to it since Join,
-// Deliver fails with ErrBranchMoved, transient. Check gets the changes that the branch lacks. If the branch already has
-// all of the work, Deliver does not push.
+// Deliver fails with ErrBranchMoved, which is transient. Check gets the changes that the branch lacks. If the branch
+// already has all of the work, Deliver does not push.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
@@ -153,7 +153,7 @@ func (d *delivery) commit(ctx context.Context, parents ...string) (string, error
 // pushTries bounds the pushes that may lose a race for the name of the branch.
 const pushTries = 3
 
-// first pushes the tree as one commit on top of the base to a free branch, and returns that branch.
+// first pushes the tree to a free branch, as one commit on top of the base, and returns that branch.
 func (d *delivery) first(ctx context.Context) (branch, sha string, err error) {
 	t := d.task
 	if err := d.check(ctx, d.changes); err != nil {
@@ -227,8 +227,9 @@ func (d *delivery) onto(ctx context.Context) (sha string, err error) {
 	return sha, err
 }
 
-// top returns the parent of a further delivery, and the branch's head. To avoid overwriting commits, it requires that
-// we pushed the head, that the work contains it, or that the caller knows it. It recreates a deleted branch.
+// top returns the parent of a further delivery, and the branch's head. It fails with ErrBranchMoved unless we pushed
+// the head, the work contains it, or the caller named it in Onto. For a deleted branch, which the push recreates, the
+// head is "".
 func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	rec, branch := &d.task.rec, d.q.Branch
 	there, err = d.mirrors.head(ctx, rec.Repo, branch, d.remote)
@@ -243,7 +244,7 @@ func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	return there, there, nil
 }
 
-// unseen returns the changes that a push on top of parent would add. They differ from both the base and the branch.
+// unseen returns the changes against the base that parent does not have yet.
 func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) {
 	onTop, err := d.task.changes(ctx, parent, d.tree)
 	if err != nil {
@@ -256,8 +257,8 @@ func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) 
 	return slices.DeleteFunc(slices.Clone(d.changes), func(c change) bool { return !fresh[c.path] }), nil
 }
 
-// push records a commit as ours and pushes it to a branch that is at expect. Empty means that the branch does not
-// exist.
+// push records a commit as ours and pushes it to a branch, which must be at expect, or must not exist if expect is
+// empty.
 func (d *delivery) push(ctx context.Context, op, branch, sha, expect string) error {
 	t := d.task
 	if t.rec.push(branch, sha) {
@@ -301,7 +302,8 @@ func cleanMessage(m string) string {
 	return m + "\n"
 }
 
-// choose picks the first name that is free or ours, or that already has the commit (then expect equals sha).
+// choose picks the first name that is free or ours, or already at sha on the remote. expect is the branch's current
+// head.
 func choose(names []string, heads map[string]string, pushed map[string][]string,
 	sha string,
 ) (name, expect string, ok bool) {

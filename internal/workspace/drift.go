@@ -11,12 +11,12 @@ import (
 type Drift struct {
 	HeadSHA string // the current base branch
 	Commits int    // commits of the branch that the base lacks
-	// Behind is the age of the oldest of those commits on the branch's first-parent line, by its committer date.
-	// It is zero if Commits is, and if that date is in the future.
+	// Behind is the age of the oldest of those commits on the branch's first-parent line, by its committer date. It is
+	// zero if Commits is zero or that date is in the future.
 	Behind time.Duration
 }
 
-// SyncPolicy is the tolerated drift.
+// SyncPolicy is the drift that is tolerated.
 type SyncPolicy struct {
 	MaxCommits int
 	MaxBehind  time.Duration
@@ -25,7 +25,7 @@ type SyncPolicy struct {
 // BehindMain is the reason for synchronizing a checkout that has drifted too far.
 const BehindMain = "behind_main"
 
-// Reason returns why such a drift requires synchronizing, or "". The policy's own values are still fine.
+// Reason returns why the drift requires a Sync, or "". Drift equal to the policy's values is still tolerated.
 func (p SyncPolicy) Reason(commits int, behind time.Duration) string {
 	if commits > p.MaxCommits || behind > p.MaxBehind {
 		return BehindMain

@@ -22,7 +22,7 @@ var ErrDiskFull = errors.New("workspace: disk full")
 // ErrDiskFails is wrapped when a disk cannot be written or read.
 var ErrDiskFails = errors.New("workspace: disk fails")
 
-// ErrRefused is wrapped when the remote's rules refuse a push, such as a hook, a protected branch or a secret scan.
+// ErrRefused is wrapped when a rule of the remote refuses a push, such as a hook, a protected branch or a secret scan.
 var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 
 // ErrNotPermitted is an ErrRefused because the token lacks a permission.
@@ -71,7 +71,7 @@ const (
 type Error struct {
 	Kind   Kind
 	Op     string // the operation, such as "fetch acme/widgets"
-	Detail string // the observation; of git the last lines of output, at most 2 KiB, credentials masked
+	Detail string // the observation, or the end of git's output, at most 2 KiB, with credentials masked
 	Next   string // a person's next step, or empty
 	Err    error  // a cause from this package or the system, or nil
 	// Words classifies git's message. It is empty if git did not fail.

@@ -30,9 +30,9 @@ const (
 	mergeGitMajor, mergeGitMinor = 2, 38
 
 	tailBytes   = 8 << 10 // kept of git's output
-	detailBytes = 2 << 10 // of that in an error
+	detailBytes = 2 << 10 // of it quoted in an error
 	detailLines = 12
-	headLines   = 4 // of these from the beginning, where a server names its rule
+	headLines   = 4 // of those from the beginning, where a server names its rule
 	headBytes   = 512
 
 	versionTimeout = 10 * time.Second // for `git --version` at Open
@@ -49,7 +49,7 @@ type program struct {
 	log    *zap.Logger
 }
 
-// call is one run of git.
+// call describes one run of git.
 type call struct {
 	op      string      // for errors
 	dir     string      // working directory, never in a checkout that a worker has touched
@@ -61,18 +61,18 @@ type call struct {
 	lock    *fileLock // inherited by git
 	secrets []string  // masked in git's messages
 	asks    bool      // exit code 1 is an answer; run returns the output and errNo
-	most    int       // bytes of the answer to keep; zero keeps all, and fails beyond maxAnswer
+	most    int       // bytes of output to keep; zero means all, failing beyond maxAnswer
 	remote  bool      // talks to a server, so its limits do not concern the agent's work
-	base    bool      // reads only objects that no agent made
+	base    bool      // does not read objects made by an agent
 	// unbounded output is processed record by record and not kept
 	unbounded bool
 }
 
-// errNo is git's negative answer to a call that asks.
+// errNo is returned when git answers no, by exit code 1, to a call with asks.
 var errNo = errors.New("workspace: git answered no")
 
-// passedOn are the director's variables that git may see. They locate programs, temporary files, proxies and
-// certificates.
+// passedOn are the director's environment variables that git may see. They locate programs, temporary files, proxies
+// and certificates.
 var passedOn = []string{
 	"PATH", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy",
 	"all_proxy",
@@ -108,7 +108,7 @@ var baseConfig = [][2]string{
 	{"core.bigFileThreshold", "128m"},
 	{"pack.threads", "2"},
 	{"pack.windowMemory", "256m"},
-	// A dead connection ends after a minute below 1 kB/s.
+	// Give up on a connection after a minute below 1 kB/s.
 	{"http.lowSpeedLimit", "1000"},
 	{"http.lowSpeedTime", "60"},
 }
@@ -214,7 +214,7 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 }
 
 // records runs git and passes its output to each, in records that end in end. A record is valid only during the call.
-// After each has failed it is not called again, and git ends with a broken pipe.
+// If each fails, it is not called again, and git ends with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)

@@ -61,7 +61,7 @@ func (p *program) bound(pid int, c call) error {
 			value := min(l.value, now.Max)
 			err = unix.Prlimit(pid, l.resource, &unix.Rlimit{Cur: value, Max: min(l.value+l.more, now.Max)}, nil)
 		}
-		if err != nil && !errors.Is(err, unix.ESRCH) { // it may have exited
+		if err != nil && !errors.Is(err, unix.ESRCH) { // git may have exited
 			return err
 		}
 	}
@@ -127,7 +127,7 @@ func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	return ""
 }
 
-// largest is the maximum size of a file that git may write.
+// largest returns the maximum size of a file that git may write.
 func (p *program) largest(c call) int64 {
 	if c.remote || c.base {
 		return max(p.limits.WorkBytes+maxAnswer, p.limits.Bytes)

@@ -15,16 +15,16 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrTooMuch is wrapped when a checkout, or the commit made from it, exceeds Limits. Error.Detail names the
-// limit. Limits on names and sizes are checked before any file's content is read.
+// ErrTooMuch is wrapped when a checkout, or the commit made from it, exceeds Limits. Error.Detail names the limit.
+// Names and sizes are checked before the content of any file is read.
 var ErrTooMuch = errors.New("workspace: more than the limits allow")
 
 // ErrLimitTooLow is wrapped when Limits are too low for data that no agent made, such as the base or its fetch.
 // Error.Detail names the limit.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
-// ErrSlow is wrapped, transient, when git exceeded its time without using much of the processor, because
-// something else keeps the machine busy.
+// ErrSlow is wrapped, as transient, when git exceeded its time but used little processor time, so other load delayed
+// it.
 var ErrSlow = errors.New("workspace: git was slow")
 
 // Limits bound the content of an agent's checkout and the resources that our git may spend on it. Zero means the
@@ -35,8 +35,8 @@ type Limits struct {
 	Depth     int           // nesting of directories; 200
 	PathBytes int           // length of a path relative to the checkout; 1024, at most 4000, which is git's maximum
 	Bytes     int64         // total of all files, apparent or on disk, whichever is more; 20 GiB
-	WorkBytes int64         // total of the files that git would store, without ignored files and agents' state; 4 GiB
-	GitTime   time.Duration // run time of a local git, which may use twice that of a processor; 5 minutes
+	WorkBytes int64         // total of files that git would store, so not ignored files and agents' state; 4 GiB
+	GitTime   time.Duration // wall time of a local git, which may use twice as much processor time; 5 minutes
 	GitMemory int64         // address space of a git process; 4 GiB
 }
 
@@ -120,7 +120,7 @@ type Usage struct {
 }
 
 // Used returns the disk usage of a task's checkout. A worker may be running in it. A checkout with a quota counts as
-// one file that includes blocks of deleted files. A missing checkout has size 0.
+// one file that includes the blocks of deleted files. A missing checkout has size 0.
 func (w *Workspaces) Used(ctx context.Context, nonce string) (Usage, error) {
 	t, err := w.tasks.find("measure "+nonce, nonce)
 	if err != nil {

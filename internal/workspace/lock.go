@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// lockPoll is the interval between two tries of a busy lock. It is much shorter than a fetch, and much longer than a
+// lockPoll is the interval between two tries of a busy lock. It is much shorter than a fetch and much longer than one
 // try.
 const lockPoll = 20 * time.Millisecond
 

@@ -12,9 +12,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// repairs recreates repositories that git calls damaged: it refetches mirrors, and rebuilds a task's git directory
-// around the same work tree. This loses only the earlier states that Sync kept, because the git directory has the only
-// copy of them.
+// repairs recreates repositories that git reports as damaged. It refetches mirrors and rebuilds a task's git directory
+// around the same work tree. Only the earlier states that Sync kept are lost, because only the git directory had them.
 type repairs struct {
 	tasks   *tasks
 	mirrors *mirrors
@@ -43,7 +42,7 @@ func lost(op string, why error) error {
 	return &Error{Kind: Permanent, Op: op, Detail: "the work so far is lost: " + why.Error(), Err: ErrLost}
 }
 
-// mend recreates a task's repositories.
+// mend recreates a task's repositories. It returns why if the record does not name the remote.
 func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	t, err := s.tasks.lock(ctx, op, nonce)
 	if err != nil {
@@ -52,7 +51,7 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	defer t.lock.unlock()
 	err = t.load()
 	switch {
-	// There is no checkout yet, or its record is of an earlier version.
+	// There is no checkout yet, or an earlier version wrote its record.
 	case t.rec.Remote == "" && (err == nil || errors.Is(err, ErrNoCheckout)):
 		return why
 	case err != nil && !t.rec.Fresh:
@@ -70,7 +69,8 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	return s.rebuild(ctx, t, r, why)
 }
 
-// rebuild replaces a task's git directory by a new one, with those commits of the record that the remote has.
+// rebuild replaces a task's git directory with a new one, which has the commits of the record that the remote still
+// has.
 func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) error {
 	fresh := t.objects
 	fresh.gitDir = t.gitDir + ".new"

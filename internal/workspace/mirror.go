@@ -49,8 +49,8 @@ func (s *remotes) fetch(ctx context.Context, o objects, r remote, args ...string
 	return err
 }
 
-// obtain reports whether a git directory has a commit, fetching it if necessary. Only an answer of the server counts as
-// a refusal, so an outage has no effect.
+// obtain reports whether a git directory has a commit, fetching it if necessary. Only an answer of the server means
+// that the commit is missing, so an outage is an error.
 func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (bool, error) {
 	there, err := o.hasTree(ctx, sha)
 	if there || err != nil {
@@ -69,7 +69,7 @@ func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (
 // missing adds to the error about a missing branch whether the repository is empty, or which branch is its default.
 func (s *remotes) missing(ctx context.Context, o objects, branch string, r remote, err error) error {
 	e, ok := errors.AsType[*Error](err)
-	if !ok || e.Next != nextBranch { // the repository is missing
+	if !ok || e.Next != nextBranch { // the repository itself is missing
 		return err
 	}
 	found := Error{Kind: e.Kind, Op: e.Op, Err: ErrNoBranch}
@@ -126,7 +126,7 @@ func (m *mirrors) head(ctx context.Context, repo, branch string, r remote) (sha 
 	return sha, err
 }
 
-// fetch updates a mirror. A server with another object format than a mirror without a commit decides the format.
+// fetch updates a mirror. A mirror without commits adopts the object format of the server.
 func (m *mirrors) fetch(ctx context.Context, mirror objects, branch string, r remote) (sha string, err error) {
 	sha, err = m.fetchAs(ctx, mirror, "", branch, r)
 	switch {
@@ -163,7 +163,7 @@ func (m *mirrors) lend(ctx context.Context, o objects, repo, format string) erro
 	if err := o.init(ctx, format); err != nil {
 		return err
 	}
-	// Relative to the objects directory, so that the data directory can be moved.
+	// The path is relative to the objects directory, so that the data directory can be moved.
 	alternates, err := filepath.Rel(filepath.Join(o.gitDir, "objects"), filepath.Join(m.path(repo), "objects"))
 	for _, f := range []struct{ name, text string }{
 		{"objects/info/alternates", filepath.ToSlash(alternates) + "\n"},
@@ -185,7 +185,7 @@ func (m *mirrors) lend(ctx context.Context, o objects, repo, format string) erro
 // damaged. One refetch serves all of them.
 const renewEvery = 10 * time.Minute
 
-// renewOnce refetches the mirror unless that has just happened.
+// renewOnce refetches the mirror unless that happened within renewEvery.
 func (m *mirrors) renewOnce(ctx context.Context, op string, rec *record, r remote, why error) error {
 	lock, err := m.lock(ctx, rec.Repo)
 	if err != nil {
@@ -219,7 +219,7 @@ func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string
 	return sha, err
 }
 
-// replaceDir moves a directory over another one. A crash leaves one of them in place, or neither.
+// replaceDir moves a directory over another one. After a crash either of them may be in place, or neither.
 func replaceDir(fresh, dir string) error {
 	old := dir + ".old"
 	if err := safefile.RemoveAll(old); err != nil {

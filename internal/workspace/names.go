@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	// Nonces consist of a-z and 2-7. Any digit is accepted, because the customary example k3v9qx2m has a 9.
+	// Real nonces contain only a-z and 2-7. Other digits are accepted because the customary example k3v9qx2m has a 9.
 	nonceForm = regexp.MustCompile(`^[a-z0-9]{8}$`)
 	// Owners of managed users contain underscores. The names "." and ".." are refused elsewhere.
 	repoForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
@@ -47,7 +47,7 @@ func parseRemote(op, raw string) (remote, error) {
 	const next = "want http:// or https:// without credentials in it, or an absolute path"
 	u, err := url.Parse(raw)
 	if err != nil {
-		return remote{}, refuse(op, next, "remote URL cannot be read") // err would quote its credentials
+		return remote{}, refuse(op, next, "remote URL cannot be read") // err would quote the credentials in it
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return remote{}, refuse(op, next, "remote URL %.120q", redact.Text(raw))
@@ -55,8 +55,8 @@ func parseRemote(op, raw string) (remote, error) {
 	return remote{url: raw, scheme: u.Scheme, origin: u.Scheme + "://" + u.Host + "/"}, nil
 }
 
-// config returns git's configuration for this remote: its only transport, and the credentials as a header for its
-// origin.
+// config returns git's configuration for this remote, which allows only its transport and sends the credentials as a
+// header to its origin only. secrets are the values to mask in git's output.
 func (r remote) config(user, token string) (config [][2]string, secrets []string) {
 	config = [][2]string{{"protocol." + r.scheme + ".allow", "always"}}
 	if r.origin == "" || token == "" {

@@ -87,8 +87,7 @@ func (o objects) init(ctx context.Context, format string) error {
 	return err
 }
 
-// removeStaleLocks removes lock files of a killed git. The directory's own lock guarantees that no git is running
-// in it.
+// removeStaleLocks removes lock files of a killed git. The caller's lock guarantees that no git is running there.
 func (o objects) removeStaleLocks() error {
 	return filepath.WalkDir(o.gitDir, func(path string, d fs.DirEntry, err error) error {
 		switch {

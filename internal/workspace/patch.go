@@ -16,8 +16,8 @@ import (
 // patchBytes bounds a patch, which is for people to read.
 const patchBytes = 1 << 20
 
-// Patch returns the changes of a task's work tree against the base of its checkout as a unified diff, delivered or
-// not. Binary files are only named, and the diff is cut after 1 MiB. No worker may be in the checkout.
+// Patch returns the difference between a task's work tree and the base of its checkout as a unified diff, whether
+// delivered or not. It only names binary files, and cuts the diff after 1 MiB. No worker may be in the checkout.
 func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	return onCheckout(ctx, w, "patch "+nonce, nonce, func(t *task) (string, error) {
 		shot, err := w.snapshots.take(ctx, t, t.rec.known())
@@ -106,7 +106,7 @@ const (
 	maxHead    = 32      // bytes around a file: its size in digits, and two line breaks
 )
 
-// Read reads the contents of some of Files, in order.
+// Read passes the contents of files, which are a subset of Files, to each in order.
 func (p *Patch) Read(ctx context.Context, files []PatchFile, each func(f PatchFile, content string) error) error {
 	for len(files) > 0 {
 		n, size := 0, int64(0)
@@ -186,8 +186,8 @@ func (p *Patch) Filtered(ctx context.Context) ([]Filtered, error) {
 	return left, nil
 }
 
-// filters returns the files of a tree, among NUL-terminated names, that have a filter. A separate git directory
-// without our info/attributes shows git the attributes of the tree.
+// filters returns the files of a tree that have a filter. names is NUL-terminated and lists the files to check. A
+// separate git directory without our info/attributes shows git the attributes of the tree.
 func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered, err error) {
 	dir := filepath.Join(t.dir, "attributes")
 	index := filepath.Join(dir, "index")
@@ -215,7 +215,7 @@ func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered,
 			return nil
 		}
 		switch value := fields[2]; value {
-		case "unspecified", "unset", "set": // none of them names a filter
+		case "unspecified", "unset", "set": // not names of filters
 		default:
 			all = append(all, Filtered{fields[0], value})
 		}
@@ -225,7 +225,7 @@ func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered,
 	return all, err
 }
 
-// among returns the wanted objects that the tree of a commit contains.
+// among returns which of the wanted objects the tree of a commit contains.
 func (o objects) among(ctx context.Context, commit string, wanted map[string]bool) (map[string]bool, error) {
 	there := map[string]bool{}
 	c := o.call("ls-tree", "-r", "-z", commit)

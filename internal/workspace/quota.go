@@ -19,7 +19,7 @@ import (
 // tasks/<nonce>/checkout. The file's apparent size is the quota. It occupies only as much of the disk as the written
 // data.
 
-// mountTime bounds creating or mounting a file system. Neither depends on its size.
+// mountTime bounds creating or mounting a file system. Neither takes longer for a larger one.
 const mountTime = time.Minute
 
 // Quota returns the mount point of a checkout's own file system, or "".
@@ -77,8 +77,8 @@ func mountTool(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
-// unmount unmounts a checkout's own file system, if any. A process with an open file there keeps it until the
-// file is closed.
+// unmount unmounts a checkout's own file system, if any. A process with an open file on it keeps the file system in
+// existence until the file is closed.
 func (t *task) unmount() error {
 	mounted, err := isMount(t.checkout())
 	if err != nil || !mounted {

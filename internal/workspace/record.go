@@ -11,7 +11,8 @@ import (
 
 const recordVersion = 1
 
-// record is the content of task.json: the facts about a checkout that must be known without reading it.
+// record is the content of task.json. It holds everything about a checkout that must be known without reading the
+// checkout.
 type record struct {
 	Version    int    `json:"version"`
 	Nonce      string `json:"nonce"`
@@ -24,14 +25,14 @@ type record struct {
 	// both.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
-	// Pushed lists, by branch, the commits that we may have pushed. They are noted before the push and tell our
-	// branch from another one of the same name.
+	// Pushed lists, by branch, the commits that we may have pushed. They are recorded before the push, to tell our
+	// branch from someone else's of the same name.
 	Pushed map[string][]string `json:"pushed,omitempty"`
 	// Tips is, by branch, the newest commit whose content the work tree contains: our last push, or the commit that
 	// Join merged.
 	Tips map[string]string `json:"tips,omitempty"`
-	// Known is the tree of the last merge that contained people's commits. Together with the base it determines
-	// which ignored files are tracked. Empty means that the base alone does.
+	// Known is the tree of the last merge that contained people's commits. Ignored files in it count as tracked. If it
+	// is empty, ignored files of the base do.
 	Known string `json:"known,omitempty"`
 	// Conflicts are the files in which merges left conflicts.
 	Conflicts []leftover `json:"conflicts,omitempty"`
@@ -43,8 +44,8 @@ type record struct {
 	Manifest *checkpoint.Digest `json:"manifest,omitempty"`
 	// Changed says that a merge or a new checkout has changed the work tree since Manifest.
 	Changed bool `json:"changed,omitempty"`
-	// Remade counts how often a director with other storage has restored the checkout. The record with the
-	// higher count is the newer one.
+	// Remade counts how often a director with other storage has restored the checkout. Of two records, the one with the
+	// higher count is newer.
 	Remade int `json:"remade,omitempty"`
 	// Merge is a merge whose changes may be in the work tree already, at least in part. workTrees.settle finishes
 	// it.
@@ -87,7 +88,7 @@ func (r *record) push(branch, sha string) bool {
 	return true
 }
 
-// discard removes the data about the work tree, which is gone.
+// discard marks the work tree as discarded and clears the data about it.
 func (r *record) discard() { r.Fresh, r.Merge, r.Conflicts, r.Known = true, nil, nil, "" }
 
 // belongs refuses a request for another repository or base branch.

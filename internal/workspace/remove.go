@@ -19,7 +19,7 @@ func (w *Workspaces) Remove(ctx context.Context, nonce string) error {
 		return err
 	}
 	defer t.lock.unlockAndRemove()
-	// The record goes first, so that a half removed task does not count as a checkout.
+	// Remove the record first, so that a half-removed task does not count as a checkout.
 	if err := os.Remove(t.file()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return system(t.op, err)
 	}
@@ -32,9 +32,9 @@ func (w *Workspaces) Found() ([]string, error) {
 	return nonces, system("list checkouts", err)
 }
 
-// Sweep removes the tasks of an earlier process, which are in found but not in keep. Callers must determine keep after
-// found, which protects tasks that another director creates in between. Sweep continues after a failure. removed is
-// valid even with an error, in the order of found.
+// Sweep removes the tasks in found that are not in keep, which are leftovers of an earlier process. Callers must
+// determine keep after found, so that tasks that another director creates in between survive. Sweep continues after a
+// failure. removed is in the order of found, and is valid even with an error.
 func (w *Workspaces) Sweep(ctx context.Context, found, keep []string) (removed []string, err error) {
 	var failures []error
 	for _, nonce := range found {

@@ -18,7 +18,7 @@ import (
 // snapshots turns untrusted work trees into tree objects, within limits.
 type snapshots struct {
 	limits Limits
-	state  atomic.Pointer[worktree.Globs] // files that agents write for their own use
+	state  atomic.Pointer[worktree.Globs] // files that agents write for themselves
 	log    *zap.Logger
 }
 
@@ -26,7 +26,7 @@ type snapshots struct {
 type snapshot struct {
 	tree string
 	left []LeftOut // files that the tree cannot contain; at most maxLeftOut
-	// nested has the .git of each nested repository by its directory; at most maxLeftOut.
+	// nested maps the directory of each nested repository to its .git, for at most maxLeftOut of them.
 	nested map[string]string
 }
 
@@ -60,7 +60,7 @@ func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapsh
 	if err != nil {
 		return shot, err
 	}
-	// The exclusion keeps a .retake of the base unchanged.
+	// With this exclusion, a .retake that the base has stays unchanged.
 	if _, err := t.git.run(ctx, t.staged("", "add", "--all", "--", ".", ":(exclude,top)"+retakeDir)); err != nil {
 		return shot, err
 	}
@@ -72,7 +72,7 @@ func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapsh
 	return shot, err
 }
 
-// current returns the work tree as a tree, and its remaining conflicts.
+// current returns the work tree as a tree object, and its remaining conflicts.
 func (s *snapshots) current(ctx context.Context, t *task) (tree string, left []leftover, err error) {
 	shot, err := s.take(ctx, t, t.rec.known())
 	if err != nil {
@@ -111,7 +111,7 @@ type copyLimit struct {
 	key   string // of the configuration
 }
 
-// copyLimit is the capacity of the checkout's own file system, if any. Files on it cannot be linked.
+// copyLimit returns the capacity of the checkout's own file system, if any, because its files cannot be hard-linked.
 func (s *snapshots) copyLimit(t *task) copyLimit {
 	if info, err := os.Lstat(t.image()); err == nil && info.Size() < s.limits.Bytes {
 		return copyLimit{info.Size(), "checkout.quota"}
@@ -124,8 +124,8 @@ func (s *snapshots) measure(ctx context.Context, t *task) error {
 	return system(t.op, safefile.Walk(ctx, t.checkout(), &size{limits: s.limits, op: t.op}))
 }
 
-// measureBase measures a new checkout. It contains only the base, so a clean checkout would not help against an
-// exceeded limit.
+// measureBase measures a new checkout. It contains only the base, so an exceeded limit is ErrLimitTooLow: the agent is
+// not at fault.
 func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	counted := size{limits: s.limits, op: t.op}
 	err := system(t.op, safefile.Walk(ctx, t.checkout(), &counted))
@@ -139,8 +139,8 @@ func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	return err
 }
 
-// measureWork counts the bytes of the staging directory that git will store. The index holds the base. directories
-// reports whether the index has the path of a directory, as for a submodule.
+// measureWork counts the bytes of the staging directory that git will store. The index holds the base. folders reports
+// whether a path of the index is a directory, as for a submodule.
 func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err error) {
 	stage, err := unix.Open(t.stage(), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -172,9 +172,9 @@ func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err
 // maxTracked bounds Tracked.
 const maxTracked = 2000
 
-// Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore of
-// the base matches them. A worker has no git and cannot find out. All is false if the list was cut at maxTracked.
-// The worker may then take work for state. No worker may be in the checkout.
+// Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore of the
+// base matches them. A worker has no git to find them itself. all is false if the list was cut at maxTracked, in which
+// case the worker may mistake work for state. No worker may be in the checkout.
 func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, all bool, err error) {
 	names, err = onCheckout(ctx, w, "list "+nonce, nonce, func(t *task) ([]string, error) {
 		return w.snapshots.tracked(ctx, t)

@@ -63,7 +63,7 @@ type WorkerState struct {
 
 // WriteState replaces the task's STATE.json as a whole. The last writer wins. It preserves created_at of the existing
 // file. If that is missing or malformed, it uses UpdatedAt. A worker may be running in the checkout. WriteState
-// replaces obstacles that the worker creates, and never follows links. ErrNoCheckout means that there is no checkout.
+// replaces obstacles that the worker creates, without following links. ErrNoCheckout means that there is no checkout.
 func (w *Workspaces) WriteState(nonce string, s State) error {
 	op := "write state " + nonce
 	err := w.writeState(op, nonce, s)
@@ -103,7 +103,7 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 }
 
 // openRetakeDir opens the checkout's .retake. It first replaces it unless it is a directory. The result refers to the
-// same folder even if an agent moves it.
+// same directory even if an agent moves it.
 func (t *task) openRetakeDir() (*os.Root, error) {
 	checkout, err := os.OpenRoot(t.checkout())
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 // SyncOptions are the options of Sync for conflicts.
 type SyncOptions struct {
 	// KeepConflicts leaves git's conflict markers in the files for the next attempt to resolve, and still moves the
-	// base. Deliver refuses the work until they are resolved. Otherwise a conflict is an error and the work tree
-	// stays unchanged.
+	// base. Deliver refuses the work until they are resolved. Without KeepConflicts, a conflict is an error and the
+	// work tree stays unchanged.
 	KeepConflicts bool
 }
 
 // Synced is the result of Sync or Join.
 type Synced struct {
-	// From and To are the old and new base. For Join they are the commit of the branch that the work contained
-	// before, and now.
+	// From and To are the old and new base. For Join they are the commits of the branch that the work contained before
+	// and contains now.
 	From, To string
 	// Merged is false if the base was current, or if conflict markers of an earlier merge remain.
 	Merged bool
@@ -28,7 +28,7 @@ type Synced struct {
 	Left []string
 }
 
-// waiting adds the files with conflicts.
+// waiting returns s with the given conflicts added to Conflicts and Left.
 func (s Synced) waiting(files []leftover) Synced {
 	for _, l := range files {
 		s.Conflicts = append(s.Conflicts, l.name())
@@ -72,7 +72,7 @@ func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced
 	})
 }
 
-// Mergeable reports whether the task's work merges cleanly with the current base branch of the remote. It has no
+// Mergeable returns nil if the task's work merges cleanly with the current base branch of the remote. It has no
 // effects. A conflict is ErrMergeConflict, with the names of the files in its text. No worker may be running in the
 // checkout.
 func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
@@ -121,9 +121,9 @@ func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 	})
 }
 
-// mergeBase merges the base branch at a commit with the work tree, in objects only. To is empty if there is nothing to
-// merge or conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's base as their
-// only parent regardless of their history, so git merges a rewritten base branch by content.
+// mergeBase merges the base branch at the commit to with the work tree, without touching files. m.To is empty if there
+// is nothing to merge or conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's
+// base as their only parent regardless of their history, so git merges a rewritten base branch by content.
 func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge, left []leftover, err error) {
 	ours, left, err := s.current(ctx, t)
 	base := t.rec.BaseSHA
@@ -150,10 +150,10 @@ func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge,
 	return m, left, err
 }
 
-// Join merges what people pushed to one of our branches, and the base branch as far as they merged it, into the
-// task's work tree, like Sync with KeepConflicts. From is the commit of the branch that the work contained, or empty
-// if unknown. To is the current one, which is DeliverRequest.Onto of the next delivery. Without a record of the
-// branch, as after a push by another director, all of it is merged. ErrNotThere means that the branch is gone.
+// Join merges what people pushed to one of our branches, and the base branch as far as they merged it, into the task's
+// work tree, like Sync with KeepConflicts. From is the commit of the branch that the work contained, or empty if
+// unknown. To is the current one, which is DeliverRequest.Onto of the next delivery. If the branch is not on record, as
+// after a push by another director, Join merges all of it. ErrNotThere means that the branch is gone.
 func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced, error) {
 	return onFetched(ctx, w, "join "+q.Nonce, q, func(t *task, base string) (Synced, error) {
 		r, err := parseRemote(t.op, q.RemoteURL)

@@ -14,7 +14,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// task is the directory of one claim during one operation: its git directory, its work tree and its record.
+// task is one claim's directory, with its git directory, work tree and record, during one operation.
 type task struct {
 	objects
 	nonce string
@@ -29,8 +29,8 @@ func (t *task) index() string      { return filepath.Join(t.dir, "index") }
 func (t *task) validation() string { return filepath.Join(t.dir, "validation") }
 func (t *task) file() string       { return filepath.Join(t.dir, "task.json") }
 
-// load reads the record. ErrNoCheckout means that it is missing, or that the checkout was discarded; the record
-// is loaded in the latter case.
+// load reads the record. It returns ErrNoCheckout if the record is missing. For a discarded checkout it loads the
+// record and also returns ErrNoCheckout.
 func (t *task) load() error {
 	data, err := os.ReadFile(t.file())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,7 +146,7 @@ func (s *tasks) open(ctx context.Context, op, nonce string) (*task, error) {
 	return t, err
 }
 
-// nonces lists the tasks that have a directory or a lock file, sorted. Other names in there are ignored.
+// nonces lists the tasks that have a directory or a lock file, sorted. It ignores other names.
 func (s *tasks) nonces() ([]string, error) {
 	var all []string
 	for _, from := range []struct{ dir, prefix string }{{"tasks", ""}, {"locks", "task-"}} {
@@ -164,8 +164,8 @@ func (s *tasks) nonces() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// onCheckout runs an operation on the open checkout of a task. Damaged repositories are repaired and the
-// operation is repeated once.
+// onCheckout runs an operation on the open checkout of a task. If a repository is damaged, it is repaired and the
+// operation repeated once.
 func onCheckout[T any](ctx context.Context, w *Workspaces, op, nonce string, do func(t *task) (T, error)) (T, error) {
 	return mended(ctx, w.repairs, op, nonce, func() (none T, err error) {
 		t, err := w.tasks.open(ctx, op, nonce)

@@ -14,12 +14,13 @@ import (
 	"retake/internal/safefile"
 )
 
-// A travelling checkout is the director's copy of a tree that its worker has elsewhere. The director publishes it
-// before an attempt and receives the attempt's changes afterwards, so the two trees never change at the same time.
+// A travelling checkout is the director's copy of a tree that a worker on another machine works on. The director
+// publishes it before an attempt and receives the attempt's changes afterwards, so the two trees never change at the
+// same time.
 
 // Publish passes the chunks of a task's work tree to emit. It returns the manifest, and the record that Receive needs
-// where there is no checkout. before, if not nil, describes content that is already stored. Published notes the
-// success. No worker may be in the checkout.
+// on a machine without the checkout. before, if not nil, describes content that is already stored. Once everything is
+// stored, call Published. No worker may be in the checkout.
 func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoint.Tree,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, json.RawMessage, error) {
@@ -38,7 +39,7 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 }
 
 // PublishValidation is Publish for the directory that Validation made. Its files never come back. It reads every file,
-// because a worker could lie about its files and so validate another tree than the delivered one.
+// because a worker could lie about its files and so validate a tree other than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {
@@ -72,7 +73,7 @@ func exceeded(op string, err error) error {
 	return err
 }
 
-// Published notes that a manifest describes a task's work tree.
+// Published records that a manifest describes a task's work tree.
 func (w *Workspaces) Published(ctx context.Context, nonce string, root checkpoint.Digest) error {
 	t, err := w.tasks.open(ctx, "record the publication of "+nonce, nonce)
 	if err != nil {
@@ -110,10 +111,10 @@ type Sent struct {
 	Replace func(context.Context, json.RawMessage) error
 }
 
-// Receive makes a task's work tree equal to a sent one, unless it already is, or was discarded. With a sent record it
-// restores the checkout and its git directory in three cases. This machine lacks a checkout, as on a takeover. Or its
-// checkout is older, as on a director that leads again after another one. Or its checkout does not descend from the
-// sent one. No worker may be in the checkout. Receive may be repeated after an interruption at any point.
+// Receive makes a task's work tree equal to a sent one, unless it already is or was discarded. With a sent record, it
+// also restores the checkout and its git directory if this machine lacks a checkout (after a takeover), has an older
+// checkout (another director led in between), or has a checkout that does not descend from the sent one. No worker may
+// be in the checkout. Receive may be repeated after an interruption at any point.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
 	t, err := w.tasks.lock(ctx, "receive "+nonce, nonce)
 	if err != nil {
@@ -123,10 +124,10 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	err = t.load()
 	rec := &t.rec
 	same := rec.Manifest != nil && *rec.Manifest == sent.Root
-	// otherwise it was created or merged independently of the sent one
+	// If it is not usable, it was created or merged independently of the sent one.
 	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed)
 	switch {
-	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // the state here is unknown
+	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // the local state is unknown
 		return err
 	case sent.Record != nil && (newer(sent.Record, rec.Remade) || !usable && !rec.Fresh):
 		return w.restore(ctx, t, sent)
@@ -145,7 +146,8 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	return t.save()
 }
 
-// newer reports whether a record's checkout was restored more often. An unreadable record is not newer.
+// newer reports whether the checkout of a record was restored more than remade times. An unreadable record is not
+// newer.
 func newer(data json.RawMessage, remade int) bool {
 	var rec record
 	return json.Unmarshal(data, &rec) == nil && rec.Remade > remade

@@ -16,8 +16,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// chown gives everything to an owner, including links but not their targets. It skips files that already belong to
-// the owner, so a reused tree costs one stat per file.
+// chown is a visitor that changes the owner of everything, including links but not their targets. It skips files that
+// already have the owner, so a reused tree costs one stat per file.
 type chown Owner
 
 func chownTree(ctx context.Context, dir string, o Owner) error {
@@ -38,8 +38,8 @@ func (chown) Leave(*safefile.Entry) error { return nil }
 // stageTree builds the tree that git may see of src at dst. It contains the same files as hard links, or as copies
 // where links are impossible, and the same symbolic links. It leaves out everything named .git, .retake at the top,
 // files that leaveOut names, sockets, pipes and devices. It also leaves out files and directories with names that git
-// refuses, such as ".GIT", and returns them, with the nested repositories. Copies keep holes, and most bounds their
-// data.
+// refuses, such as ".GIT", and returns them along with the nested repositories. Copies keep holes, and most bounds the
+// bytes copied.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 	leaveOut func(name string) bool,
 ) (refused []LeftOut, nested map[string]string, err error) {
@@ -62,7 +62,7 @@ func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 // stager mirrors a walk through a checkout in the staging directory, which only this package uses.
 type stager struct {
 	ctx      context.Context // of the walk
-	at       int             // descriptor of the corresponding directory there
+	at       int             // descriptor of the corresponding staging directory
 	leaveOut func(name string) bool
 	left     int64 // bytes that may be copied
 	most     copyLimit
@@ -133,7 +133,7 @@ func (s *stager) file(e *safefile.Entry) error {
 		}
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
-	if errors.Is(err, unix.EMLINK) { // copying each further name would multiply the file
+	if errors.Is(err, unix.EMLINK) { // a copy for each further name would multiply the file
 		return tooMuch(s.op, "a file has too many names: %d, and one of them is %s", e.Stat.Nlink, shortened(e.Path))
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
@@ -142,7 +142,8 @@ func (s *stager) file(e *safefile.Entry) error {
 	return err
 }
 
-// copy does not follow a link or wait for the other end of a pipe. It fails if the file changes during the copy.
+// copy copies a regular file. It does not follow a link or wait for the other end of a pipe, and fails if the file
+// changes during the copy.
 func (s *stager) copy(e *safefile.Entry) (err error) {
 	fd, err := unix.Openat(e.Dir, e.Name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -208,7 +209,7 @@ func (s *stager) data(in, out *os.File, size int64) error {
 	return nil
 }
 
-// LeftOut is a file or directory of a work tree that our commits cannot contain. Ignored files and agents' state do not
+// LeftOut is a file or directory of a work tree that a commit cannot contain. Ignored files and agents' state do not
 // count.
 type LeftOut struct {
 	Path string
@@ -230,8 +231,8 @@ const (
 // maxLeftOut bounds a list of left out files.
 const maxLeftOut = 1000
 
-// nestedIn lists the nested repositories, by their .git, that contain a new or changed file of changes.
-// Nested repositories in ignored directories do not.
+// nestedIn lists the nested repositories, by their .git, that contain one of the changed files. Nested repositories in
+// ignored directories never do.
 func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	if len(nested) == 0 {
 		return nil
@@ -252,7 +253,7 @@ func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 }
 
 // inSubmodules lists the files that the staging directory has in directories of submodules and that no ignore file of
-// the tree excludes. The index holds the tree. It loses its submodules here.
+// the tree excludes. The index holds the tree, and inSubmodules removes the submodules from it.
 func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 	var modules []string // sorted
 	c := t.staged("", "ls-files", "-z", "--cached", "--stage")
@@ -291,8 +292,8 @@ func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 
 // gitRefuses reports whether git refuses a name because some file system takes it for .git, or a link for .gitmodules.
 func gitRefuses(name string, link bool) bool {
-	for part := range strings.SplitSeq(name, `\`) { // a separator on Windows
-		stem, _, _ := strings.Cut(strings.ToLower(withoutIgnored(part)), ":") // a stream's name follows on NTFS
+	for part := range strings.SplitSeq(name, `\`) { // Windows separates paths with it
+		stem, _, _ := strings.Cut(strings.ToLower(withoutIgnored(part)), ":") // NTFS ends the name at a colon
 		switch stem = strings.TrimRight(stem, " ."); {
 		case stem == ".git", stem == "git~1":
 			return true

@@ -19,10 +19,10 @@ type validation struct {
 	Tree    string `json:"tree"`
 }
 
-// Validation writes the tree that Deliver would commit into a separate directory, which an attempt may change freely.
-// The folder has the files of that tree with current times, without ignored files and agents' own files. tree
-// identifies it for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No
-// worker may be in the checkout, or in the directory of an earlier attempt.
+// Validation writes the tree that Deliver would commit into a separate directory that an attempt may change freely. The
+// directory has the files of that tree with current times, without ignored files and agents' own files. tree identifies
+// it for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No worker may be
+// in the checkout, or in the directory of an earlier attempt.
 func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (path, tree string, err error) {
 	tree, err = onCheckout(ctx, w, "copy "+nonce, nonce, func(t *task) (string, error) {
 		path = t.validation()

@@ -20,11 +20,11 @@ type Owner struct{ UID, GID int }
 
 // Options of Open.
 type Options struct {
-	// Dir is the director's data directory, created if missing. It holds everything of this package.
+	// Dir is the director's data directory, created if missing. This package keeps everything there.
 	Dir string
 	// Owner of the checkouts. Nil means the director's own user; any other owner needs root.
 	Owner *Owner
-	// Passable lets other users traverse the directories of tasks but not list them, for workers that are plain
+	// Passable lets other users traverse the directories of tasks without listing them, for workers that run as plain
 	// processes of Owner.
 	Passable bool
 	// StatePaths are globs (see package worktree) of files that agents write for their own use. Commits contain
@@ -41,7 +41,7 @@ type Options struct {
 	Log *zap.Logger
 }
 
-// Workspaces is the directory of all tasks. Its methods are safe for concurrent use.
+// Workspaces manages the checkouts of all tasks. Its methods are safe for concurrent use.
 type Workspaces struct {
 	tasks     *tasks
 	trees     *workTrees
@@ -53,7 +53,7 @@ type Workspaces struct {
 	stateMu sync.Mutex // serializes writes of STATE.json files
 }
 
-// passable allows others to traverse a directory but not to list it.
+// passable lets other users traverse a directory but not list it.
 const passable = 0o711
 
 // LeaveOut replaces the globs of Options.StatePaths for later operations.

@@ -92,7 +92,7 @@ func makeRetakeDir(checkout string) error {
 	return errors.Join(ensureRetakeDir(root), root.Close())
 }
 
-// ensureRetakeDir replaces anything else of that name, such as a link that an agent made.
+// ensureRetakeDir makes .retake a directory, replacing anything else of that name, such as a link that an agent made.
 func ensureRetakeDir(checkout *os.Root) error {
 	info, err := checkout.Lstat(retakeDir)
 	if err == nil && info.IsDir() {
