@@ -13,7 +13,7 @@ import (
 // fact's apply reads only the fact and the state, so replaying a journal reproduces its writer's state.
 func (m *agenda) Apply(at time.Time, f Fact) {
 	m.apply(at, f)
-	m.dirty = m.dirty[:0] // nothing is emitted by a replay
+	m.dirty = m.dirty[:0] // a replay does not emit effects
 }
 
 // Replay applies the records of a batch.
@@ -160,7 +160,7 @@ func (f Moved) apply(m *agenda, t *Task) {
 	}
 	switch f.On {
 	case OnIncidentOver, OnUnblocked, OnSnoozed, OnDeliverAgain:
-		// after the last one the attempt may be claimed for a second time
+		// after OnDeliverAgain the same attempt may be claimed again, and its effects need new ids
 		t.Answers++
 	}
 	t.Resumed = t.Resumed || (f.From == Blocked || f.From == InReview) && (f.To == Backoff || f.To == Parked)
@@ -305,14 +305,14 @@ func (f WorkPushed) apply(_ *agenda, t *Task) {
 func (f EffectPlanned) apply(_ *agenda, t *Task) {
 	t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
 	if f.Effect.Kind == DoRemind {
-		t.Until = time.Time{} // once
+		t.Until = time.Time{} // remind only once
 	}
 }
 
 func (f EffectDone) apply(_ *agenda, t *Task) {
 	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
 	if len(t.Outbox) == 0 {
-		t.Outbox = nil // it is large, and mostly empty
+		t.Outbox = nil // release the backing array: it is large, and most outboxes stay empty
 	}
 	if f.Asked != nil && t.State == Blocked {
 		t.Open = &OpenQuestion{Comment: f.Asked.Comment, AgentAsked: f.Asked.AgentAsked}
@@ -377,7 +377,7 @@ func (m *agenda) index(t *Task) {
 		}
 		slot, finished, owes = t.holdsSlot(), t.awaitsHandIn(), t.owesContent()
 		if t.soft.inFlight == "" && len(t.Outbox) > 0 && !t.Outbox[0].NotBefore.After(m.now) {
-			m.dirty = append(m.dirty, t) // its timer is gone with the deadline
+			m.dirty = append(m.dirty, t) // its deadline has passed, so a timer cannot emit the effect
 		}
 	}
 	m.timers.move(t, t.timer, timer)

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// started takes the outcome of a start.
+// started handles the outcome of a start.
 func (m *attempts) started(t *Task, f *EffectError) {
 	switch {
 	case f != nil:

@@ -9,17 +9,17 @@ import (
 	"retake/internal/recovery"
 )
 
-// Incident is one outage, seen or suspected through many tasks. While its breaker is open nothing is dispatched
-// into it; then one task is the canary, and when that one does well the others follow, a few more every minute.
-// An incident of a deterministic failure is only listed. It does not hold tasks back, unless the director itself sees
-// its cause.
+// Incident is one outage, observed or suspected through several tasks. While its breaker is open, the director does not
+// start affected tasks. Then a single task starts as the canary. If it does well, the others follow, a few more every
+// minute. An incident of a deterministic failure is only listed. It does not hold tasks back, unless the director
+// itself saw its cause.
 type Incident struct {
 	// the resource and the reason, or the repository and the failures' signature
 	Key    string          `json:"key"`
 	Repo   string          `json:"repo,omitempty"` // the only one affected; empty means all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // of the last failure
-	// Life is the longest that an attempt lived before it failed like that: a canary that lives twice as long
+	// Life is the longest time that an attempt lived before it failed in this way. A canary that lives twice as long
 	// does well.
 	Life    time.Duration    `json:"life"`
 	Issue   IssueKey         `json:"issue,omitempty"` // the issue that shows the incident to people
@@ -100,7 +100,8 @@ func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	return m.underIncident(t, f, stage, v, Incident{Key: key, Breaker: b}, canary)
 }
 
-// underIncident is a verdict in the light of the failure's incident, which has counted it already.
+// underIncident adjusts a verdict to the failure's incident, which has already counted the failure. It also returns the
+// incident's key, or "" if the end of the incident must not unblock the task.
 func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v recovery.Verdict, i Incident,
 	canary bool,
 ) (recovery.Verdict, string) {
@@ -109,7 +110,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	case b.Told:
 		return v, key
 	case m.isFinal(v, f, stage):
-		return v, "" // the incident holds others back, and its end must not try this one again
+		return v, "" // other tasks still wait, but the end of the incident must not retry this one
 	case v.Veto != "", m.usedUp(t) != "":
 		// a used-up budget stays used up, and the end of an incident must not unblock the task
 		return v, ""
@@ -146,7 +147,7 @@ func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
-	// one that keeps something back is never forgotten: there are only a few
+	// never forget an incident that holds tasks back; there are only a few
 	for _, old := range slices.Clone(m.hard.Incidents) {
 		state := old.Breaker.State(m.now)
 		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
@@ -186,8 +187,8 @@ func (m *memory) incidentIssue(t *Task) IssueKey {
 	return ""
 }
 
-// resumeBlocked resumes tasks that failed alike and were blocked before the incident was recognised. Only an
-// incident with their cause does that, or a human.
+// resumeBlocked resumes the tasks that failed in the same way and were blocked before the incident was recognised.
+// After too many incidents, only a human resumes a task.
 func (m *recorder) resumeBlocked(i Incident) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		if t.State == Blocked && t.Incident == i.Key && t.IncidentWaits < maxIncidentWaits && !t.plans(DoEscalate) &&

@@ -19,7 +19,7 @@ const (
 	CommandFresh  Command = "fresh"  // another attempt, on a new checkout
 	CommandFix    Command = "fix"    // another attempt at the work in review
 	CommandSnooze Command = "snooze" // put off
-	CommandBudget Command = "budget" // so many more attempts
+	CommandBudget Command = "budget" // grant a number of further attempts
 	CommandStop   Command = "stop"   // give the issue up
 	CommandTake   Command = "take"   // a person takes over
 	CommandAdd    Command = "add"    // operator only: offer the issue; the shell adds the label
@@ -46,7 +46,7 @@ func (f CommandTaken) Typed() string {
 	return string(f.Command)
 }
 
-// takenCommand is a command that was decided, and why it was not carried out.
+// takenCommand is a decided command. Refused is empty for a command that was carried out.
 type takenCommand struct {
 	CommandRef
 	Refused string `json:"refused,omitempty"`
@@ -84,7 +84,7 @@ func (m *memory) Requested(id string) (refused string, decided bool) {
 // are read again.
 const maxCommands = 500
 
-// maxRequests bounds how many requests of the operator are remembered. One is repeated within a minute.
+// maxRequests bounds how many requests of the operator are remembered. A sender repeats a request within a minute.
 const maxRequests = 100
 
 // commandRow is one command, the states in which it acts, and its action. A command without an action only asks
@@ -158,9 +158,9 @@ func CommentsOf(repo string) string { return repo + " comments" }
 // commentSeen decides about one comment. It returns false if the comment cannot be judged yet and must be read
 // again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
-	s.At = s.At.Round(0).UTC() // as the journal has it, so that it is known again
+	s.At = s.At.Round(0).UTC() // as in the journal, so that a repeated comment is recognized
 	if s.operators() {
-		s.At = time.Time{} // the request's id is its name
+		s.At = time.Time{} // the id alone identifies the request
 	}
 	t := m.Task(s.Task)
 	if s.Command == "" {
@@ -174,7 +174,7 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	switch {
 	case !s.operators() && m.githubBlocked(DoReply):
 		return false
-	case before != nil: // this process, or one before, may not have come to answer it
+	case before != nil: // the process that decided may have ended before it answered
 		return m.answered(t, s, before.Refused)
 	case do.does != nil && t.busy():
 		return false
@@ -222,7 +222,7 @@ func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
 	return false
 }
 
-// replied takes the outcome of a reply.
+// replied marks the answer of the given reply effect as done.
 func (m *Machine) replied(effect string) {
 	for i, a := range m.answers {
 		m.answers[i].over = a.over || a.effect == effect
@@ -372,7 +372,7 @@ func (m *recorder) unpause(to Phase, why string) {
 	}
 }
 
-// defaultPhase is the phase when the operator has commanded none.
+// defaultPhase returns the phase that applies without a command of the operator.
 func (m *memory) defaultPhase() Phase {
 	if m.githubOpensAt().After(m.now) {
 		return PhaseCooldown

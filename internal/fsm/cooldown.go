@@ -9,13 +9,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// A limit on these resources of GitHub closes all of GitHub. A limit on another one, such as "github.graphql", closes
-// only the requests that use it, which the gate decides.
+// A limit on these resources of GitHub closes all of GitHub. A limit on another one, such as "github.graphql", only
+// affects the requests that use it. The gate handles that.
 const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
-	GitHubAPI   = recovery.GitHubAPI // it does not answer
-	// GitHubClaims is closed while the claimed issues need the rest of the hour's new content.
+	GitHubAPI   = recovery.GitHubAPI // closed while GitHub does not answer
+	// GitHubClaims is closed while the claimed issues need the rest of the hour's quota for new content.
 	GitHubClaims = "github.claims"
 )
 
@@ -117,7 +117,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	free := later(closed, day.until) // up to here the wait is not counted
+	free := later(closed, day.until) // the wait before this time is not counted
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
 		to, by, charge, s.AloneUntil = alone, []Stated{s.Stated}, max(0, alone.Sub(free)), alone
@@ -142,12 +142,14 @@ func (m *recorder) isNews(was, is time.Time) bool {
 	return is.Sub(was) >= max(time.Second, was.Sub(m.now)/20)
 }
 
-// counts reports whether a statement is evidence still: within the cap that it may have led to, or right after it.
+// counts reports whether a statement is still evidence. Its deadline must be in the future, and its age at most twice
+// MaxStatedWait. That covers the cap that it may have caused and some time after it.
 func (m *recorder) counts(s Statement) bool {
 	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
 }
 
-// secondOf returns the latest statement of another task that still counts.
+// secondOf returns another task's statement about the same resource that still counts. If there are several, it returns
+// the one with the latest deadline.
 func (m *recorder) secondOf(s Statement) (second Statement, ok bool) {
 	for _, o := range m.hard.Statements {
 		if o.Resource == s.Resource && o.Task.fold() != s.Task.fold() && m.counts(o) && o.Until.After(second.Until) {
@@ -185,7 +187,7 @@ func (m *recorder) mayState(k IssueKey) bool {
 type aloneDay struct {
 	from  time.Time
 	alone time.Duration
-	until time.Time // something is closed on that word up to here
+	until time.Time // the last deadline that only this task stated
 }
 
 // dayOf sums up a task's statements since its day began. A new day begins now if the last one is over.
@@ -242,27 +244,28 @@ func (m *memory) closed(resource string) Cooldown {
 
 func ofGitHub(resource string) bool { return strings.HasPrefix(resource, "github.") }
 
-// closesGitHub reports whether a limit stops intake, re-reads and writes: everything needs the resource.
+// closesGitHub reports whether a limit on the resource stops intake, re-reads and writes, because all of them need it.
 func closesGitHub(resource string) bool {
 	return slices.Contains([]string{GitHubRead, GitHubWrite, GitHubAPI, recovery.GitHubGit}, resource)
 }
 
-// githubOpensAt is when GitHub may be used again.
+// githubOpensAt returns when GitHub may be used again.
 func (m *memory) githubOpensAt() time.Time { return m.opens(closesGitHub).Until }
 
-// hostOpensAt is when this machine can take on something new: its disk may be full, or fail.
+// hostOpensAt returns when this machine can start new work again. Until then its disk may be full or failing.
 func (m *memory) hostOpensAt() time.Time { return m.closed(recovery.Host).Until }
 
-// modelOpensAt is when the models that the stages use may be used again.
+// modelOpensAt returns when the models that the stages use may be used again.
 func (m *memory) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }
 
-// usesModel reports whether attempts wait for a model.
+// usesModel reports whether attempts wait for the resource because it is one of their models. Without configured
+// models, every model counts.
 func (m *memory) usesModel(r string) bool {
 	return r == recovery.ModelDefault || slices.Contains(m.cfg.Models, r) || len(m.cfg.Models) == 0 &&
 		strings.HasPrefix(r, recovery.ModelPrefix)
 }
 
-// opens is the cooldown of some resources that lasts longest.
+// opens returns the cooldown with the latest deadline among the resources for which of returns true.
 func (m *memory) opens(of func(resource string) bool) (last Cooldown) {
 	for _, c := range m.hard.Cooldowns {
 		if of(c.Resource) && c.Until.After(last.Until) {

@@ -23,9 +23,9 @@ const (
 	workChanged = "the work differs from the validated work, and is to be validated again"
 )
 
-// validateAgain lets another attempt validate the work, because the base branch was merged into it or because
-// it differs from the validated work. The delivery asked for this only because there was budget. The operator
-// may have lowered the budget since.
+// validateAgain lets another attempt validate the work, because the base branch was merged into it or because it
+// differs from the validated work. There was a budget for this when the delivery began, but the operator may have
+// lowered it since.
 func (m *attempts) validateAgain(t *Task, row, why string) {
 	if m.blockUsedUp(t) {
 		return
@@ -41,15 +41,15 @@ func (m *attempts) validateAgain(t *Task, row, why string) {
 	m.move(t, OnRetry, why, m.now)
 }
 
-// delivered reports whether the effect was a delivery that has delivered something.
+// delivered reports whether the effect was a delivery that published work.
 func (e *EffectEnded) delivered() bool {
 	return e.Failure == nil && e.Delivery != nil && !e.Delivery.Nothing && !e.Delivery.Merged && !e.Delivery.Changed
 }
 
-// deliveryEnded takes the outcome of a delivery.
+// deliveryEnded handles the outcome of a delivery.
 func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 	switch {
-	case e.Claim != nil && !e.Claim.Ours: // nothing was shown
+	case e.Claim != nil && !e.Claim.Ours: // nothing was published
 		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
 	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// ErrStopped: the driver was stopped, because the journal and the machine may differ. The shell reloads.
+// ErrStopped means that the driver was stopped because the journal and the machine may differ. The shell must reload.
 var ErrStopped = errors.New("fsm: driver stopped")
 
 // Token stands for an input to acknowledge once its decision is durable. Zero means no acknowledgement.
@@ -17,7 +17,7 @@ type Token uint64
 // message.
 type Batch struct {
 	ID      string // unique; a retry of the same append carries the same ID
-	After   uint64 // the journal's last sequence must be this
+	After   uint64 // the append must fail unless this is the journal's last sequence
 	Records []Record
 	Data    []byte // the records as JSON Lines; nil if Encode returns no data
 }
@@ -33,8 +33,8 @@ type Ready struct {
 // separate batch.
 const batchBytes = 256 << 10
 
-// Driver makes a machine durable: decided at once, seen only after the append. It does no I/O: the shell appends
-// what Ready returns, and confirms it with Appended.
+// Driver makes a machine durable. The machine decides at once, but its effects become visible only after the append.
+// The driver does not do I/O. The shell appends the batch that Ready returns, and confirms it with Appended.
 type Driver struct {
 	// Encode encodes a decision as a line of the journal. The simulator replaces it because its journal keeps records
 	// in memory.
@@ -42,10 +42,10 @@ type Driver struct {
 
 	m        *Machine
 	writer   string     // names this process in batch ids
-	last     uint64     // the journal's last sequence, as far as we know
+	last     uint64     // the journal's last sequence, as far as this process knows
 	records  []decision // not durable yet
-	inFlight int        // of them, in the batch under way
-	ready    Ready      // waits for nothing
+	inFlight int        // number of records in the batch under way
+	ready    Ready      // work that does not wait for an append
 	stopped  bool
 }
 
@@ -67,8 +67,8 @@ func (d *Driver) Machine() *Machine { return d.m }
 // Last returns the journal's last sequence that is known to be ours.
 func (d *Driver) Last() uint64 { return d.last }
 
-// Offer decides about an event. The token is handed out by Ready once the decision is durable; so are the
-// effects. After any error the driver is stopped.
+// Offer decides about an event. Ready hands out the token and the effects once the decision is durable. After any error
+// the driver is stopped.
 func (d *Driver) Offer(e Event, ack Token) error {
 	if d.stopped {
 		return ErrStopped
@@ -121,7 +121,7 @@ func (d *Driver) batch() *Batch {
 	return b
 }
 
-// Appended says that the batch under way is in the journal at seq.
+// Appended confirms that the batch under way is in the journal at seq.
 func (d *Driver) Appended(seq uint64) {
 	if d.stopped || d.inFlight == 0 {
 		return

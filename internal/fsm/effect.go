@@ -17,13 +17,13 @@ type EffectKind string
 // not depend on them.
 const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
-	DoRecheck  EffectKind = "recheck"  // read the issue again: is it still ours?
+	DoRecheck  EffectKind = "recheck"  // read the issue again to see whether it is still ours
 	DoStart    EffectKind = "start"    // checkout, credential, container
 	DoStop     EffectKind = "stop"     // end the container, confirm it gone, read its last reports
 	DoDeliver  EffectKind = "deliver"  // commit, push, pull request, labels
 	DoEscalate EffectKind = "escalate" // comment and agent-blocked
 	DoRelease  EffectKind = "release"  // remove our labels and post a comment
-	DoRemind   EffectKind = "remind"   // say once more that a question waits
+	DoRemind   EffectKind = "remind"   // remind people of an unanswered question
 
 	DoWelcome     EffectKind = "welcome"      // answer a hello
 	DoRefuse      EffectKind = "refuse"       // answer a hello: incompatible
@@ -32,9 +32,9 @@ const (
 	DoRemove      EffectKind = "remove"       // remove a container that no task knows
 	DoReadIssue   EffectKind = "read_issue"   // read one issue now instead of waiting for the next poll
 	DoProgress    EffectKind = "progress"     // edit the task's one comment
-	DoReadAnswers EffectKind = "read_answers" // read what people answered to a question
+	DoReadAnswers EffectKind = "read_answers" // read people's answers to a question
 	DoReadReview  EffectKind = "read_review"  // read the pull request now instead of waiting for the next poll
-	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer if that needs words
+	DoReply       EffectKind = "reply"        // acknowledge a person's command, and answer it in words if necessary
 	DoReclaim     EffectKind = "reclaim"      // inspect a claim that no task knows; release it if it is stale
 	DoTidy        EffectKind = "tidy"         // remove Retake labels that people added to the task's label
 	DoPause       EffectKind = "pause"        // tell a worker to stop at its next stage boundary
@@ -66,10 +66,10 @@ func (e Effect) About() string { return e.Worker + afterAnswers(e.Answers) }
 // readAnswers fills in Answers of an effect that was read from the journal.
 func (e *Effect) readAnswers() {
 	_, n, _ := strings.Cut(e.ID, ".")
-	e.Answers, _ = strconv.Atoi(n) // nothing: none
+	e.Answers, _ = strconv.Atoi(n) // 0 if the id has no number
 }
 
-// Effect is something to do in the world. ID is derived from the facts, so the same effect keeps the same id
+// Effect is an action for the shell to carry out. ID is derived from the facts, so the same effect keeps the same id
 // across restarts and replays.
 type Effect struct {
 	ID      string     `json:"id"`
@@ -78,7 +78,7 @@ type Effect struct {
 	Nonce   string     `json:"nonce,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
 	At      time.Time  `json:"at,omitzero"`      // when it was planned
-	Worker  string     `json:"worker,omitempty"` // attempt id; may be unknown to every task in a soft effect
+	Worker  string     `json:"worker,omitempty"` // attempt id; the worker of a soft effect may not belong to any task
 	// Answers is Task.Answers when a durable effect was planned. The journal stores it as part of the id.
 	Answers int `json:"-"`
 
@@ -90,7 +90,7 @@ type Effect struct {
 	Deliver *DeliverOrder  `json:"deliver,omitempty"`
 	Work    *DeliverResult `json:"work,omitempty"` // the claim's earlier push, or nil
 
-	Failures []Failure `json:"failures,omitempty"` // of a delivery, the earlier failures
+	Failures []Failure `json:"failures,omitempty"` // the earlier failures; only for a delivery
 
 	Token    uint64        `json:"-"` // of the hello that Welcome, Refuse and Fence answer
 	Unheard  uint64        `json:"-"` // sequence of a person's report about a worker without an attempt, or 0
@@ -102,7 +102,7 @@ type Effect struct {
 // StartOrder describes how to run the attempt.
 type StartOrder struct {
 	Action recovery.Action `json:"action,omitempty"` // empty for the first attempt
-	// Alternative: use the other model. A verdict asked for it, and it holds until a human answers.
+	// Alternative selects the other model, as a verdict asked. It applies until a human answers.
 	Alternative bool `json:"alternative,omitempty"`
 	Fresh       bool `json:"fresh,omitempty"` // the checkout restarts from the base branch
 	// Validate limits the attempt to VALIDATE, in a clean container, on the work to be delivered.
@@ -158,13 +158,13 @@ type Escalation struct {
 // ReleaseNote explains why a claim was given up.
 type ReleaseNote struct {
 	Why string `json:"why"`
-	// Restore: the issue is offered again. Otherwise all our labels are removed.
+	// Restore offers the issue again. Otherwise all our labels are removed.
 	Restore bool `json:"restore,omitempty"`
-	// Reclaim: the issue is offered again because the claim led nowhere, and a comment tells other directors.
+	// Reclaim offers the issue again because the claim led nowhere. A comment tells other directors.
 	Reclaim bool   `json:"reclaim,omitempty"`
 	Merged  bool   `json:"merged,omitempty"` // the pull request was merged, so no comment is needed
 	By      string `json:"by,omitempty"`     // the person who merged it, if known
-	Taken   string `json:"taken,omitempty"`  // by whom: the work is pushed for them
+	Taken   string `json:"taken,omitempty"`  // the person who takes over; the work is pushed for them
 }
 
 // Reply is the answer to a person's command.
@@ -186,7 +186,7 @@ type ProgressView struct {
 	At      time.Time
 	History []Failure
 	Why     string
-	Until   time.Time // Parked: until when
+	Until   time.Time // the end of the wait; only in Parked
 	// Validates reports that the current or the next attempt only validates the work.
 	Validates bool
 	// Incident is the issue about the outage that the task waits for, if any.
@@ -201,7 +201,7 @@ func effectID(kind EffectKind, attempt string, answers int) string {
 	return attempt + "/" + string(kind) + afterAnswers(answers)
 }
 
-// afterAnswers returns the part of a name for the number of earlier answers.
+// afterAnswers returns the suffix of a name for the number of earlier answers. It is empty for 0.
 func afterAnswers(n int) string {
 	if n == 0 {
 		return ""

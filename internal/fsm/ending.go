@@ -20,7 +20,7 @@ func (m *attempts) stopped(t *Task, result *StopResult) {
 	for _, r := range g.Reports {
 		var known *recovery.Finding
 		if r.Exit {
-			// the director was killed after the container had been removed: the runtime no longer knows
+			// the director was killed after it had removed the container, so the runtime no longer knows the exit code
 			if g.ExitCode == nil {
 				g.ExitCode, g.Signal, g.OOM = r.Evidence.ExitCode, r.Evidence.Signal, g.OOM || r.Evidence.OOM
 			}
@@ -131,7 +131,7 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 		e.KnownCause = fmt.Sprintf("the worker ended with exit code %d without a report", *g.ExitCode)
 	}
 	f := m.cfg.Classify(e)
-	if g.Lost != "" { // it has a time in it, which must not make another failure of the same one
+	if g.Lost != "" { // append it after Classify, because its time would make equal failures look different
 		f.Cause += ": " + g.Lost
 	}
 	return &f

@@ -21,13 +21,14 @@ type EventBody interface {
 	step(m *Machine)
 }
 
-// Booted is offered once, after replay and before anything else: this process begins to count.
+// Booted marks the start of this process. It is offered once, after the replay and before any other event.
 type Booted struct {
 	RunID    string    `json:"run_id"`
 	Settings *Settings `json:"settings,omitempty"`
 }
 
-// SettingsRead says that the configuration was read again and is another one. Config replaces the machine's as a whole.
+// SettingsRead reports that the configuration was read again and has changed. Config replaces the machine's whole
+// configuration.
 type SettingsRead struct {
 	SettingsChanged
 	Config *Config `json:"-"` // the journal has the resulting decisions, so a replay does not need it
@@ -36,8 +37,8 @@ type SettingsRead struct {
 // Tick reports that time has passed. Any other event at the same time leads to the same decisions.
 type Tick struct{}
 
-// DirectorResumed says that the director itself was suspended, or cut off from the bus, for Gap: silence in that
-// time counts against no worker.
+// DirectorResumed reports that the director itself was suspended, or cut off from the bus, for Gap. Silence during that
+// time does not count against any worker.
 type DirectorResumed struct {
 	Gap time.Duration `json:"gap"`
 }
@@ -89,7 +90,7 @@ type CommentView struct {
 	On      IssueKey      `json:"on,omitempty"` // the task's pull request, if the comment is there and not on the issue
 	By      string        `json:"by"`
 	Text    string        `json:"text,omitempty"`    // without the command
-	Command Command       `json:"command,omitempty"` // empty: none
+	Command Command       `json:"command,omitempty"` // empty without a command
 	For     time.Duration `json:"for,omitempty"`     // snooze
 	Amount  int           `json:"amount,omitempty"`  // budget
 }
@@ -102,7 +103,7 @@ type ReviewSeen struct {
 	State   string    `json:"state"` // open, merged or closed
 	By      string    `json:"by,omitempty"`
 	Head    string    `json:"head"`
-	// IssueClosed: the issue was closed although the pull request may be open.
+	// IssueClosed means that the issue was closed. The pull request may still be open.
 	IssueClosed bool `json:"issue_closed,omitempty"`
 	// Conflict means that it cannot be merged with the base branch. Settled means that all checks of Head have
 	// finished.
@@ -132,7 +133,7 @@ type IncidentShown struct {
 	Issue IssueKey `json:"issue,omitempty"`
 }
 
-// BudgetEdited says that an operator set how many paid calls a task has used.
+// BudgetEdited reports that an operator set the number of paid calls that a task has used.
 type BudgetEdited struct {
 	Task      IssueKey `json:"task"`
 	PaidCalls int64    `json:"paid_calls"`
@@ -158,7 +159,7 @@ type IssueView struct {
 	Labels []Label `json:"labels,omitempty"`
 	// UpdatedAt is GitHub's time of the last change, in seconds.
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
-	// Standing is of an issue that is offered.
+	// Standing is set only for an issue that is offered.
 	Standing Standing `json:"standing,omitzero"`
 	// Nonce is fresh. If this view starts a claim, the claim uses it.
 	Nonce string `json:"nonce,omitempty"`
@@ -191,7 +192,7 @@ type WorkersSeen struct {
 // rest follows in further steps.
 const atOnce = 400
 
-// InParts splits signs of life into events that the journal can take. Offer them one after the other, all with
+// InParts splits signs of life into events small enough for the journal. The shell must offer them in order, all with
 // the same time.
 func InParts(all []Sign) (parts []WorkersSeen) {
 	for part := range slices.Chunk(all, atOnce) {
@@ -203,7 +204,7 @@ func InParts(all []Sign) (parts []WorkersSeen) {
 	return parts
 }
 
-// Sign is a sign of life, and when it came.
+// Sign is a sign of life with its time of arrival.
 type Sign struct {
 	WorkerSeen
 	At time.Time
@@ -230,7 +231,7 @@ type Report struct {
 	// Exit marks the report that the director made itself, because the container ended without one.
 	Exit     bool              `json:"exit,omitempty"`
 	Usage    *recovery.Usage   `json:"usage,omitempty"` // of the whole attempt so far; nil if not reported
-	Evidence recovery.Evidence `json:"-"`               // stays in the stream; Ref says where
+	Evidence recovery.Evidence `json:"-"`               // stays in the stream, where Ref points
 	// Classified is an earlier finding on Evidence, or nil if it was not classified before.
 	Classified *Classified `json:"-"`
 	// Issue and N are the issue and the attempt that the report names, or 0.
@@ -260,10 +261,10 @@ type Container struct {
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// CooldownReported says that a resource must not be used until a deadline: the director saw a limit itself.
+// CooldownReported reports that a resource must not be used until a deadline, because the director itself saw a limit.
 type CooldownReported Cooldown
 
-// LimitReported says that a worker hit a limit on a resource until a deadline, while its attempt continues.
+// LimitReported reports that a worker hit a limit on a resource until a deadline, while its attempt continues.
 type LimitReported struct {
 	Worker   string    `json:"worker"`
 	Resource string    `json:"resource"`
@@ -271,7 +272,7 @@ type LimitReported struct {
 	Text     string    `json:"text"`
 }
 
-// LiftCommanded: an operator opens a resource that is closed.
+// LiftCommanded is an operator's command to open a closed resource.
 type LiftCommanded struct {
 	Resource string `json:"resource"`
 }
@@ -305,19 +306,18 @@ type Asked struct {
 type EffectError struct {
 	Reason recovery.Reason `json:"reason"`
 	Text   string          `json:"text"`
-	// Transient: the same effect may succeed later. Until, if set, is when (a rate limit): such a wait does not
-	// count as a try.
+	// Transient means that the same effect may succeed later. Until is the end of a rate limit, or zero. Waiting
+	// for it does not count as a try.
 	Transient bool      `json:"transient,omitempty"`
-	Resource  string    `json:"resource,omitempty"` // that failed or refused, where the director knows it
+	Resource  string    `json:"resource,omitempty"` // the resource that failed or refused, or empty
 	Until     time.Time `json:"until,omitzero"`
 	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed until then; GitHubWrite if empty
-	// Doubtful: a single wrong answer of a server would look the same, so the failure counts only if it
-	// persists.
+	// Doubtful marks a failure that a single wrong answer of a server would explain. It counts only if it persists.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
-// ClaimResult is the outcome of Claim and Recheck, and of a delivery that found the issue closed before
-// anything was shown.
+// ClaimResult is the outcome of Claim and Recheck. It is also the outcome of a delivery that found the issue closed
+// before it published anything.
 type ClaimResult struct {
 	Ours  bool   `json:"ours"`
 	Why   string `json:"why,omitempty"` // if not ours
@@ -327,10 +327,10 @@ type ClaimResult struct {
 // StopResult is the outcome of Stop. The container is confirmed gone, or else the attempt is fenced. Other reports of
 // its worker never count.
 type StopResult struct {
-	// Fenced: the container's end cannot be confirmed. Its worker was shut out of the bus, and that was
+	// Fenced means that the container's end cannot be confirmed. Its worker was shut out of the bus, and that was
 	// confirmed before Reports were read.
 	Fenced   bool     `json:"fenced,omitempty"`
-	Cause    EndCause `json:"cause,omitempty"`     // why the runtime ended it, if it said
+	Cause    EndCause `json:"cause,omitempty"`     // why the runtime ended it, if known
 	Words    string   `json:"words,omitempty"`     // the runtime's text on Cause, or on why it cannot confirm the end
 	ExitCode *int     `json:"exit_code,omitempty"` // nil if there was no container
 	OOM      bool     `json:"oom,omitempty"`

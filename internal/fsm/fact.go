@@ -8,14 +8,14 @@ import (
 
 // Fact is one decided change of hard state. It carries every value that Apply needs.
 type Fact interface {
-	// apply reads when the fact was decided from m.now; t is the task that a taskFact is about.
+	// apply changes the state. The fact was decided at m.now, and t is the task of a taskFact.
 	apply(m *agenda, t *Task)
 }
 
 // taskFact changes one task. It has no effect if the task does not exist.
 type taskFact interface{ task() IssueKey }
 
-// OfTask makes a fact one about a task.
+// OfTask is embedded in facts that change one task.
 type OfTask struct {
 	Task IssueKey `json:"task"`
 }
@@ -25,7 +25,7 @@ func (f OfTask) task() IssueKey { return f.Task }
 // RunBegan marks the start of a process in the journal.
 type RunBegan struct {
 	RunID    string    `json:"run_id"`
-	Settings *Settings `json:"settings,omitempty"` // old journals do not say
+	Settings *Settings `json:"settings,omitempty"` // absent in old journals
 }
 
 // SettingsChanged records that a running director read its configuration again. Later decisions use it. Running
@@ -58,7 +58,7 @@ type CooldownLifted struct {
 	Tasks    []IssueKey `json:"tasks,omitempty"` // tasks in Backoff because of it, which continue now
 }
 
-// LimitStated is a worker's statement about a limit, in the form that counts from now on.
+// LimitStated records a worker's statement about a limit. It replaces the task's last statement about that resource.
 type LimitStated Statement
 
 // IncidentChanged is the new state of an incident.
@@ -85,7 +85,7 @@ type StateKept struct {
 
 // TaskRebuilt is a task that was reconstructed after the journal was lost or damaged.
 type TaskRebuilt struct {
-	Row     string `json:"row"` // of RebuildRows
+	Row     string `json:"row"` // the name of a row of RebuildRows
 	Rebuilt Task   `json:"rebuilt"`
 }
 
@@ -97,7 +97,7 @@ type RebuildWritten struct {
 	Of   int    `json:"of"`
 }
 
-// TaskRenamed: the issue's title or address has changed.
+// TaskRenamed records that the issue's title or address has changed.
 type TaskRenamed struct {
 	OfTask
 	Title string `json:"title"`
@@ -110,7 +110,7 @@ type StandingChanged struct {
 	Standing Standing `json:"standing"`
 }
 
-// Moved is a transition of the table.
+// Moved records a transition from the table.
 type Moved struct {
 	OfTask
 	Attempt int       `json:"attempt,omitempty"`
@@ -118,7 +118,7 @@ type Moved struct {
 	To      State     `json:"to"`
 	On      Trigger   `json:"on"`
 	Why     string    `json:"why,omitempty"`
-	Until   time.Time `json:"until,omitzero"` // To's own deadline
+	Until   time.Time `json:"until,omitzero"` // the deadline of the new state
 }
 
 // AttemptBegan numbers the attempt. The verdict that granted it has charged the tally, and the move to Starting
@@ -144,13 +144,12 @@ type ContainerStarted struct {
 	WatchdogAt time.Time `json:"watchdog_at"`
 }
 
-// LabelsConfirmed: our labels are on the issue; older views of it don't count.
+// LabelsConfirmed records that our labels are on the issue. Older views of the issue no longer count.
 type LabelsConfirmed struct {
 	OfTask
 }
 
-// ReportAccepted is a report that counts. For a failure it holds the finding. The evidence stays where Ref
-// says.
+// ReportAccepted is a report that counts. For a failure it holds the finding. The evidence stays where Ref points.
 type ReportAccepted struct {
 	OfTask
 	Worker string    `json:"worker"`
@@ -175,7 +174,7 @@ type WorkerAnswered struct {
 	Welcome bool   `json:"welcome,omitempty"` // it is welcomed; otherwise its attempt is over or unknown
 }
 
-// WatchdogMoved: the time in which the director was paused does not count.
+// WatchdogMoved extends the attempt's time limit by the time for which the director was paused.
 type WatchdogMoved struct {
 	OfTask
 	At time.Time `json:"at"`
@@ -221,11 +220,11 @@ type VerdictMade struct {
 	// Incident is the key under which the failure counts together with other tasks' failures. It is empty if
 	// the failure concerns only this task.
 	Incident string `json:"incident,omitempty"`
-	// Validate: the next attempt only validates the work, in a clean container.
+	// Validate means that the next attempt only validates the work, in a clean container.
 	Validate bool `json:"validate,omitempty"`
-	// Deliver: the work is done. After an answer it is delivered without another attempt.
+	// Deliver means that the work is done. After an answer it is delivered without another attempt.
 	Deliver bool `json:"deliver,omitempty"`
-	// Disagrees: the reporter's explicit word contradicts the policy's choice.
+	// Disagrees means that the reporter's explicit word contradicts the policy's choice.
 	Disagrees bool `json:"disagrees,omitempty"`
 	// Caller is the configured caller of the stage. It is empty for the default, and in old journals.
 	Caller string `json:"caller,omitempty"`
@@ -247,7 +246,7 @@ type UsageCounted struct {
 type TallyReset struct {
 	OfTask
 	By string `json:"by"`
-	// Redispatches are taken as used already: the human granted less than the configuration does.
+	// Redispatches count as already used, because the human granted fewer than the configuration does.
 	Redispatches int `json:"redispatches,omitempty"`
 	// Next is the kind of attempt that the human wants next.
 	Next Next `json:"next,omitzero"`
@@ -271,7 +270,7 @@ type CommentHeard struct {
 	Answers bool `json:"answers,omitempty"`
 }
 
-// ReviewNoted: this much of the review of the task's pull request is acted upon now.
+// ReviewNoted records how much of the pull request's review has been handled.
 type ReviewNoted struct {
 	OfTask
 	Reviewed Reviewed `json:"reviewed"`
@@ -296,8 +295,8 @@ type EffectPlanned struct {
 
 func (f EffectPlanned) task() IssueKey { return f.Effect.Task }
 
-// EffectDone ends it, with the reason if it ended without having been carried out: a permanent failure, or something
-// else that made it pointless.
+// EffectDone removes an effect from its task's outbox. Failed is empty if the effect was carried out. Otherwise it
+// explains the permanent failure, or why the effect has become pointless.
 type EffectDone struct {
 	OfTask
 	Effect string `json:"effect"`
@@ -308,7 +307,7 @@ type EffectDone struct {
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
-// EffectDeferred: it failed and is tried again.
+// EffectDeferred records that an effect failed and will be tried again.
 type EffectDeferred struct {
 	OfTask
 	Effect string    `json:"effect"`
@@ -320,7 +319,7 @@ type EffectDeferred struct {
 	Since time.Time `json:"since,omitzero"`
 	// Refused is the number of tries that were refused permanently. It is absent in old journals.
 	Refused int `json:"refused,omitempty"`
-	// Failing: in the way in which it fails now. Old journals do not say.
+	// Failing counts the failures of the current kind. It is absent in old journals.
 	Failing Failing `json:"failing,omitzero"`
 	// Reason is the reason of the failure. It is empty in old journals, and if only the wait has changed.
 	Reason recovery.Reason `json:"reason,omitempty"`

@@ -72,7 +72,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		}
 	case t.State == Delivering: // the delivery changes the issue, so another view follows
 	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
-		return false // an effect is at work on the issue; the next view shows the changes that its outcome does not
+		return false // an effect is changing the issue; the next view shows any other changes
 	case t.State == InReview:
 		if !m.reviewedIssueSeen(t, v) {
 			return false
@@ -220,7 +220,7 @@ func (s *hardState) heard(comment int64) *heardComment {
 	return &s.Heard[i]
 }
 
-// Heard returns the ids of the recorded comments without a command. The acknowledgements of the last may be pending.
+// Heard returns the ids of the recorded comments without a command. The last ones may not be acknowledged yet.
 func (m *recorder) Heard() map[int64]bool {
 	ids := map[int64]bool{}
 	for _, h := range m.hard.Heard {

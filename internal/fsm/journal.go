@@ -64,8 +64,8 @@ func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
 	return r, line, err
 }
 
-// line is the record as encoding/json would write it, byte for byte, and a line feed. Each fact is written
-// once, where encoding/json would write it, check it, and copy it at each level.
+// line returns the record as encoding/json would write it, byte for byte, and a line feed. It writes each fact once,
+// whereas encoding/json would also check and copy it at each level.
 func (r Record) line() ([]byte, error) {
 	at, err := r.At.MarshalJSON()
 	if err != nil {
@@ -110,7 +110,7 @@ func writeFacts(w *bytes.Buffer, list []Fact) error {
 	return nil
 }
 
-// kinds are the words of the table of facts, by type.
+// kinds maps the types of facts to their kinds.
 var kinds = func() map[reflect.Type]string {
 	all := map[reflect.Type]string{}
 	for _, row := range facts {
@@ -124,18 +124,18 @@ var kinds = func() map[reflect.Type]string {
 // KindOf returns the name of a fact's kind in the journal, or an empty string for an unknown kind.
 func KindOf(f Fact) string { return kinds[reflect.TypeOf(f)] }
 
-// BatchReader reads batches of the journal back. It is for one goroutine; the zero one is ready.
+// BatchReader reads batches of the journal. It is not safe for concurrent use. The zero value is ready to use.
 type BatchReader struct {
 	plain plainjson.Reader
-	facts []Fact // of the record under way
-	room  []any  // for a fact of each kind, by its row
+	facts []Fact // of the current record
+	room  []any  // for a fact of each kind, by index in facts
 	slow  int    // records that encoding/json had to read
 }
 
-// ReadBatch reads the records of a batch back. An unknown kind of fact is an error: skipping it would lose state.
+// ReadBatch reads the records of a batch. An unknown kind of fact is an error, since skipping it would lose state.
 func ReadBatch(data []byte) ([]Record, error) { return new(BatchReader).Read(data) }
 
-// Read reads the records of a batch back, as ReadBatch does. The bodies of their causes are parts of the data.
+// Read reads the records of a batch, as ReadBatch does. The bodies of their causes alias data.
 func (b *BatchReader) Read(data []byte) ([]Record, error) {
 	out := make([]Record, 0, bytes.Count(data, []byte("\n"))+1)
 	for line := range bytes.Lines(data) {
@@ -209,7 +209,7 @@ func (b *BatchReader) fact() (f Fact, ok bool) {
 	return f, ok && p.Literal("}")
 }
 
-// rowOf has the rows of facts by kind.
+// rowOf maps the kinds of facts to their rows in facts.
 var rowOf = func() map[string]int {
 	rows := make(map[string]int, len(facts))
 	for i, r := range facts {
@@ -218,7 +218,7 @@ var rowOf = func() map[string]int {
 	return rows
 }()
 
-// plainOf reads a fact as a T. The room keeps a T, so that a fact is allocated once.
+// plainOf returns a reader of facts of type T. It reuses the T in room, so that each fact costs one allocation.
 func plainOf[T Fact](how *plainjson.Type, complete func(*T)) func(*plainjson.Reader, *any) (Fact, bool) {
 	return func(p *plainjson.Reader, room *any) (Fact, bool) {
 		f, ok := (*room).(*T)
@@ -302,14 +302,14 @@ var facts = []factRow{
 
 func kindOf[T Fact](kind string) factRow { return kindWith(kind, func(*T) {}) }
 
-// kindWith is a kind with fields that the journal leaves out. complete fills them in.
+// kindWith returns the row of a kind with fields that the journal leaves out. complete fills them in.
 func kindWith[T Fact](kind string, complete func(*T)) factRow {
 	row := legacy(kind, complete)
 	row.of = reflect.TypeFor[T]()
 	return row
 }
 
-// legacy reads a kind as T; complete adds what only the kind said.
+// legacy returns the row of a kind that is read as T. complete sets the fields that the kind implies.
 func legacy[T Fact](kind string, complete func(*T)) factRow {
 	how := plainjson.TypeFor[T]()
 	return factRow{kind: kind, how: how, plain: plainOf(how, complete), read: func(b []byte) (Fact, error) {

@@ -18,7 +18,7 @@ func (t *Task) watched() bool {
 	return t.State == Running || t.State == Suspect || t.State == Starting && !t.UpAt.IsZero()
 }
 
-// deadline is the earliest deadline of a task, or zero.
+// deadline returns the earliest deadline of a task, or zero.
 func (m *agenda) deadline(t *Task) (at time.Time) {
 	if t.watched() {
 		at = sooner(at, m.silenceDeadline(t))
@@ -41,7 +41,7 @@ func (m *agenda) deadline(t *Task) (at time.Time) {
 	return at
 }
 
-// silenceDeadline is when a watched task's worker has been silent for too long.
+// silenceDeadline returns when a watched task's worker has been silent for too long.
 func (m *agenda) silenceDeadline(t *Task) time.Time {
 	switch t.State {
 	case Running:
@@ -100,7 +100,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 		m.stop(t, OnWatchdog, EndingSet{Outcome: OutcomeFailed, Known: recovery.Timeout, Cause: fmt.Sprintf(
 			"the attempt ran longer than timeouts.worker_watchdog_seconds (%s)", m.cfg.Watchdog)}, m.cfg.StopGrace)
 	case !passed(m.now, m.silenceDeadline(t)):
-		// Backoff that is due, or an effect that may be tried again: both happen at the end of the step.
+		// A due Backoff and an effect that may be tried again are handled at the end of the step.
 	case t.State == Starting:
 		m.stop(t, OnNoHello, EndingSet{
 			Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Resource: recovery.Host,
@@ -109,7 +109,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 				m.cfg.StartTimeout),
 		}, 0)
 	case t.State == Running:
-		// The second deadline is one heartbeat interval at the tightest configuration that is allowed.
+		// The second wait is at least one heartbeat interval in every valid configuration.
 		m.move(t, OnSilent, fmt.Sprintf("no heartbeat for %s", m.cfg.HeartbeatTTL), m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
 	case t.soft.listedAt.Before(t.Since):
@@ -150,14 +150,14 @@ func (h Hello) step(m *Machine) {
 
 func (h WorkerSeen) step(m *Machine) { m.seen(h, m.now) }
 
-// No deadline is decided between two of them.
+// All signs count before any deadline is decided.
 func (h WorkersSeen) step(m *Machine) {
 	for _, s := range h.Signs {
 		m.seen(s.WorkerSeen, s.At)
 	}
 }
 
-// seen takes a sign of life that came at a time.
+// seen handles a sign of life that arrived at the given time.
 func (m *Machine) seen(h WorkerSeen, at time.Time) {
 	t, current := m.Worker(h.Worker)
 	if !current {
@@ -184,7 +184,7 @@ func (a Activity) After(before Activity) Activity {
 
 func (m *Machine) sawWorker(t *Task, at time.Time) {
 	t.soft.seenAt = later(t.soft.seenAt, sooner(at, m.now))
-	if t.Waits != nil { // it speaks, so it runs
+	if t.Waits != nil { // it sends messages, so it runs
 		m.runs(t)
 	}
 	if t.soft.upAt.IsZero() {
@@ -306,7 +306,7 @@ func (m *recorder) unknownWorker(worker string) bool {
 	return answer
 }
 
-// fenceUnknown tells a worker without an attempt to end, now and then.
+// fenceUnknown tells a worker without an attempt to end, unless a recent message did.
 func (m *recorder) fenceUnknown(worker string, token uint64) {
 	if m.unknownWorker(worker) {
 		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})

@@ -20,12 +20,12 @@ type Config struct {
 	PendingTimeout time.Duration
 	// FenceAfter bounds the time for which the director tries to confirm an attempt's end. Then it fences the attempt.
 	FenceAfter time.Duration
-	// CheckoutTravels: attempts that begin from now on fetch their checkout and send back their changes.
-	// Otherwise they work on the director's checkout.
+	// CheckoutTravels makes future attempts fetch their checkout and send back their changes. Otherwise they work on
+	// the director's checkout.
 	CheckoutTravels bool
 	ClaimStale      time.Duration // a claim without progress is given back; 0 means never
 	PlainAnswers    bool          // a comment without a command answers a question that the agent wrote
-	RemindAfter     time.Duration // a question without an answer is raised once more; 0 means never
+	RemindAfter     time.Duration // people are reminded of an unanswered question after it; 0 means never
 	DeliverFor      time.Duration // bounds the retries of a failing delivery; 0 means no limit
 	// Caps bound how many tasks with a label hold a slot, by the label in lower case. With a cap of 0 no such
 	// task begins.
@@ -36,16 +36,16 @@ type Config struct {
 	// Only lists the issues that this run takes from the queue. Others wait there. Existing claims continue in any
 	// case. An empty list means all issues.
 	Only []IssueKey
-	// CleanValidation: work is delivered only after a separate attempt without an agent has validated it.
+	// CleanValidation delivers work only after a separate attempt without an agent has validated it.
 	CleanValidation bool
-	FixRounds       int // of CODE, the first included, that a clean container may refuse; ≥ 1
+	FixRounds       int // runs of CODE, including the first, that a clean container may refuse; ≥ 1
 	Policy          *policy.Policy
 	// Callers replace the default callers, by the name of the stage.
 	Callers map[string]string
-	// HasAlternative: another model is configured for the stages.
+	// HasAlternative means that another model is configured for the stages.
 	HasAlternative bool
-	// Models are the resources that the stages use ("model.anthropic"); while one is closed no attempt begins.
-	// If empty, attempts wait for any closed model.
+	// Models are the resources that the stages use, such as "model.anthropic". Attempts wait while one of them is
+	// closed. If the list is empty, attempts wait for any closed model.
 	Models []string
 	// MaxStatedWait bounds the time for which one task alone may close resources for others, in total per day. With
 	// zero, one task alone cannot close a resource.
@@ -67,7 +67,7 @@ type Config struct {
 type Machine struct {
 	attempts
 
-	answers []answer // that this process gives
+	answers []answer // given by this process
 }
 
 // attempts decides how attempts begin, end, and are judged.
@@ -83,7 +83,7 @@ type agenda struct {
 	owes              int       // tasks that still need a comment or a pull request, see Owed
 	dirty             []*Task   // may have something to emit
 	began             time.Time // when Booted was decided
-	grace             time.Time // no silence counts before it
+	grace             time.Time // silence before it does not count
 	githubClosed      bool      // effects may be held back by GitHub's cooldown
 	dispatchableSince time.Time // since then no pause, drain, cooldown, incident or restart kept tasks waiting
 	searched          string    // the last Config.Programs with a search

@@ -16,7 +16,7 @@ type memory struct {
 	hard   hardState
 	tasks  map[IssueKey]*Task // by folded key
 	nonces map[string]*Task
-	slots  slots     // hold one of director.max_workers
+	slots  slots     // tasks that hold one of director.max_workers
 	now    time.Time // of the last event; never behind decided
 }
 
@@ -93,7 +93,7 @@ type hardState struct {
 	Decided  time.Time `json:"decided"` // when the last fact was
 	RunID    string    `json:"run_id"`
 	Settings *Settings `json:"settings,omitempty"` // of the last run
-	// since there was no task, newest last, at most maxLabelNames
+	// sets of names used since the task list was last empty, newest last, at most maxLabelNames
 	LabelNames []LabelNames `json:"label_names,omitempty"`
 	Phase      Phase        `json:"phase"`
 	// Paused or Draining if the operator wants that, regardless of the current phase
@@ -101,7 +101,7 @@ type hardState struct {
 	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
 	// Aborted explains why the policy aborted the run, until the operator resumes or pauses.
 	Aborted string `json:"aborted,omitempty"`
-	// given back without progress, newest last, at most maxStale
+	// issues with a claim that went stale, newest last, at most maxStale
 	StaleClaims []IssueKey     `json:"stale,omitempty"`
 	Commands    []takenCommand `json:"commands,omitempty"` // of people; newest last, at most maxCommands
 	Heard       []heardComment `json:"heard,omitempty"`    // without a command; newest last, at most maxCommands
@@ -115,8 +115,8 @@ type hardState struct {
 	Tasks      []*Task      `json:"tasks"`     // in order of arrival
 }
 
-// Snapshot returns the whole hard state. Equal states give equal bytes, whether they were lived or replayed. It
-// matches the journal only while the Driver is Idle; before that, it holds decisions that may still be refused.
+// Snapshot returns the whole hard state. Equal states give equal bytes, whether decided or replayed. It matches the
+// journal only while the Driver is Idle. Before that, it holds decisions that may still be refused.
 func (m *memory) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
 // Restore loads a snapshot into a new machine.
@@ -141,7 +141,7 @@ func (m *Machine) Restore(data []byte) error {
 
 var howState = plainjson.TypeFor[hardState]()
 
-// readState reads a snapshot. One written by this version is read in a single pass.
+// readState reads a snapshot. A snapshot of this version takes a single pass.
 func readState(data []byte) (hardState, error) {
 	var plain plainjson.Reader
 	plain.Reset(data)

@@ -22,8 +22,8 @@ const saidAfter = 3
 // on the issue.
 const releaseTries = 10
 
-// minRetryWait is the least wait before a failed effect is tried again: jitter may draw 0, and a stated reset
-// may be past.
+// minRetryWait is the shortest wait before a failed effect is retried. Jitter may draw 0, and a stated reset may be in
+// the past.
 const minRetryWait = 100 * time.Millisecond
 
 // At most one durable effect of a task is in flight. The outcome of any other effect is stale and ignored.
@@ -108,7 +108,7 @@ var patience = []struct {
 }{
 	{"doubtful", "", func(f *EffectError) bool { return f.Doubtful }, func(*Config) time.Duration { return doubtFor }},
 	{"start", DoStart, nil, func(*Config) time.Duration { return startFor }},
-	{ // until then the director could not ask a person
+	{ // until GitHub answers, the director cannot ask a person
 		"delivery_github", DoDeliver, func(f *EffectError) bool { return f.Resource == recovery.GitHubAPI },
 		func(c *Config) time.Duration { return 4 * c.DeliverFor },
 	},
@@ -174,7 +174,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	if !f.Transient {
 		d.Refused++
 	}
-	// no stated reset, or a past one: the clocks differ, and asking at once would not help
+	// Without a stated reset, back off. If the reset is past, the clocks differ, and asking at once would not help.
 	if !f.Until.After(m.now) {
 		d.Tries++
 		d.Since, d.Failing = p.Since, m.failingNow(p, f)
@@ -200,7 +200,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	m.record(d)
 }
 
-// planKeptEdit makes the edit due that says that the work is kept, unless this process has made it.
+// planKeptEdit schedules the edit that says that the work is kept, unless this process has already made it.
 func (t *Task) planKeptEdit(delivery, why string) {
 	if t.soft.kept.delivery != delivery {
 		t.soft.kept = keptEdit{delivery: delivery}
@@ -211,15 +211,15 @@ func (t *Task) planKeptEdit(delivery, why string) {
 	}
 }
 
-// edited takes the outcome of an edit of the comment.
+// edited handles the outcome of an edit of the comment.
 func (t *Task) edited(e EffectEnded) {
 	if t != nil && t.soft.kept.edit == e.Effect && (e.Failure == nil || !e.Failure.Transient) {
 		t.soft.kept.made = true
 	}
 }
 
-// isOutage reports whether a server did not answer or reported an internal failure. Such a failure passes
-// without action, and the task is not to blame.
+// isOutage reports whether a server did not answer or reported an internal failure. The task is not to blame, and a
+// retry may succeed.
 func (f *EffectError) isOutage() bool {
 	return f.Transient && f.Reason == recovery.NetworkTransient &&
 		(f.Resource == recovery.GitHubAPI || f.Resource == recovery.GitHubGit)

@@ -44,7 +44,7 @@ func (p placed) compare(o placed) int {
 		cmp.Compare(p.seq, o.seq))
 }
 
-// move takes a task from the place that it had to another one.
+// move changes a task's position in the queue.
 func (q *queue) move(t *Task, from, to place) {
 	if from == to {
 		return
@@ -112,7 +112,7 @@ func (q *queue) first() (*Task, time.Time) {
 	return p.t, p.at()
 }
 
-// all are the tasks in order.
+// all iterates over the tasks in order.
 func (q *queue) all() iter.Seq[*Task] {
 	return func(yield func(*Task) bool) {
 		for _, part := range q.parts {
@@ -137,8 +137,8 @@ type waiterList struct {
 	queue
 }
 
-// alike is the key that the tasks of one list share in addition to the rank. An incident, a closed model or a cap
-// concerns either all of them or not a single one.
+// alike is the key that the tasks of one list share in addition to the rank. An incident, a closed model or a cap holds
+// back either all of them or none.
 type alike struct {
 	repo    string
 	queued  bool   // the next step is a claim of a queued issue
@@ -223,7 +223,7 @@ func (s *slots) move(t *Task, holds bool) {
 	s.label(t, by)
 }
 
-// label counts the labels of a task that holds a slot.
+// label adds by to the counts of a task's capped labels.
 func (s *slots) label(t *Task, by int) {
 	for _, label := range t.Standing.Capped {
 		count(s.byLabel, label, by)

@@ -37,18 +37,19 @@ type FoundTask struct {
 	// checkouts). It counts that claim, or without one the claim that the journal knows. Zero if nothing shows
 	// an attempt.
 	Attempt int `json:"attempt,omitempty"`
-	// Live is the attempt whose container lives, or 0. Reported: attempt Attempt has sent its final report.
+	// Live is the attempt with a live container, or 0. Reported means that the attempt numbered Attempt sent its final
+	// report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
 	// Branch is the highest attempt number in the name of a branch, counting all claims of the issue, or 0.
 	Branch int `json:"branch,omitempty"`
-	// Checkout: the claim's work tree is there.
+	// Checkout means that the claim's work tree exists.
 	Checkout bool `json:"checkout,omitempty"`
-	// Question is the claim's latest question, as Effect.About names it, if there is any. Landed: its label was
-	// set.
+	// Question is the name of the claim's latest question, as in Effect.About, or empty. Landed means that its label
+	// was set.
 	Question string `json:"question,omitempty"`
 	Landed   bool   `json:"landed,omitempty"`
-	// Answered: since the question the blocked label was removed and our claim was restored. Later events do
+	// Answered means that since the question the blocked label was removed and our claim was restored. Later events do
 	// not matter.
 	Answered bool `json:"answered,omitempty"`
 	// Work is the pull request that carries our marker. Its number is 0 without a pull request. Reviewed is the
@@ -62,11 +63,11 @@ type FoundTask struct {
 	Known *Task `json:"-"`
 }
 
-// rebuiltPerEvent bounds how many tasks one event has, and with it the size of a journal record.
+// rebuiltPerEvent bounds how many tasks one event contains, and with it the size of a journal record.
 const rebuiltPerEvent = 20
 
-// Rebuild makes the events that rebuild the state under the given id. known is the state from the sound part of
-// the journal, or nil. found must also contain the tasks that only the journal knows.
+// Rebuild returns the events that rebuild the state under the given id. known is the state from the sound part of the
+// journal, or nil. found must also contain the tasks that only the journal knows.
 func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor, why string) []Rebuilt {
 	first := Rebuilt{Why: why, Cursors: cursors}
 	if known != nil {
@@ -211,7 +212,7 @@ func (b Rebuilt) step(m *Machine) {
 	m.record(RebuildWritten{ID: b.ID, Part: b.Part, Of: b.Of})
 }
 
-// rebuilt finds the row that fits, and makes the task.
+// rebuilt finds the matching row and builds the task.
 func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	row := RebuildRows[slices.IndexFunc(RebuildRows, func(r RebuildRow) bool { return r.when(f) })]
 	t := f.base(m)
@@ -262,7 +263,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 	t.Attempt += began
 	t.Next, t.Ending, t.Outbox, t.Used, t.LabelsAt, t.Resumed, t.Validates, t.LeavesValidation = Next{}, Ending{}, nil,
 		recovery.Usage{}, time.Time{}, false, false, false
-	// a listed container has started, and a runtime that may not confirm an end mounts no checkout
+	// A listed container has started. An attempt that can be fenced does not mount the director's checkout.
 	if t.Waits = nil; began > 0 {
 		t.Travels = m.cfg.CheckoutTravels
 	}
@@ -271,7 +272,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 		t.Reviewed.Change = max(t.Reviewed.Change, f.Reviewed.Change)
 	}
 	t.Spent = *t.Spent.Max(&f.Spent)
-	if f.Question != "" && answers >= t.Answers { // every answer has brought new chances
+	if f.Question != "" && answers >= t.Answers { // every answer resets the meters
 		began, anew = t.Attempt-asked, true
 		t.Tally, t.Answers = t.Tally.Answered(), answers
 		if f.Landed { // and answered, unless the row claims otherwise
@@ -282,7 +283,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 		t.Tally = t.Tally.Use(f.Used)
 	}
 	if anew {
-		began-- // the first was granted by no verdict
+		began-- // the first attempt does not need a verdict
 	}
 	began = max(0, min(began, m.cfg.Policy.Guards().MaxRetries-t.Tally.Redispatches))
 	t.Tally.Redispatches, t.Tally.Granted, t.Tally.Iterations = t.Tally.Redispatches+began, t.Tally.Granted+
@@ -329,7 +330,7 @@ func (t *Task) blockedAgain(m *Machine, f *FoundTask) {
 	}
 }
 
-// Question is the name of the question that the task asks, or would ask, about its last attempt, as FoundTask has it.
+// Question returns the name of the question that the task asks, or would ask, about its last attempt, as in FoundTask.
 func (t *Task) Question() string {
 	return t.AttemptID() + afterAnswers(t.Answers)
 }
@@ -382,7 +383,7 @@ func (f *FoundTask) inReview() bool {
 // delivers returns the pull request's number, or 0.
 func (f *FoundTask) delivers() int { return f.Work.PullRequest }
 
-// Story is one line about a rebuilt task, for people.
+// Story returns one line about a rebuilt task, for people.
 func (f TaskRebuilt) Story() string {
 	i := slices.IndexFunc(RebuildRows, func(r RebuildRow) bool { return r.Name == f.Row })
 	if i < 0 {

@@ -32,8 +32,8 @@ func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)
-	// There is no comment before a claim is won. Done and Released get separate comments. The other states are
-	// too short.
+	// There is no comment before a claim is won. Done and Released get separate comments. The other states do not last
+	// long enough.
 	if on != OnSeenAgain { // the comment still says Running
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 		t.soft.kept = keptEdit{}

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// dispatch fills free slots: tasks that wait for their next attempt first, in order, then the queue, see before.
+// dispatch fills free slots. Tasks that wait for their next attempt come first, then the queue, in the order of before.
 func (m *Machine) dispatch() {
 	for t := m.nextReady(); t != nil; t = m.nextReady() {
 		kind := DoRecheck
@@ -113,7 +113,7 @@ type Standing struct {
 // Bounds of a standing. The first is a year.
 const (
 	maxPriority = 8760
-	// more than the director reads, a hundred from each of GitHub's two lists and the issues that a text names
+	// The director reads fewer: a hundred from each of GitHub's two lists, and the issues that a text names.
 	maxAfter = 250
 )
 
@@ -121,7 +121,7 @@ func (s Standing) equal(o Standing) bool {
 	return s.Priority == o.Priority && slices.Equal(s.Capped, o.Capped) && slices.Equal(s.After, o.After)
 }
 
-// bounded is the standing as the journal may have it.
+// bounded returns the standing within the bounds of the journal.
 func (s Standing) bounded() Standing {
 	s.Priority = min(max(s.Priority, -maxPriority), maxPriority)
 	s.Capped, s.After = slices.Clip(s.Capped[:min(len(s.Capped), maxAfter)]),

@@ -30,18 +30,18 @@ const maxLabelNames = 8
 // LastSettings returns the settings of the last run, or nil if the journal has no settings.
 func (m *memory) LastSettings() *Settings { return m.hard.Settings }
 
-// EarlierLabels are the sets of names that the labels have had since there was no task, the last run's included.
+// EarlierLabels returns the label names used since the task list was last empty, including the last run.
 func (m *memory) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
 
-// RecallLabels adds sets of names from elsewhere, as older than the machine's sets. A rebuild calls it before the first
-// decision.
+// RecallLabels adds sets of names from elsewhere. They count as older than the machine's sets. A rebuild calls it
+// before the first decision.
 func (m *agenda) RecallLabels(older []LabelNames) {
 	names := slices.DeleteFunc(slices.Clone(older),
 		func(l LabelNames) bool { return slices.Contains(m.hard.LabelNames, l) })
 	m.hard.LabelNames = lastNames(append(names, m.hard.LabelNames...))
 }
 
-// lastNames are the newest sets, as many as are remembered.
+// lastNames returns the newest maxLabelNames sets.
 func lastNames(all []LabelNames) []LabelNames { return all[max(0, len(all)-maxLabelNames):] }
 
 // Covers reports whether issues of a repository are still worked on. Tasks under way in any other repository
@@ -73,7 +73,7 @@ func (m *Machine) dropUncovered(before, now *Settings) {
 // Configure replaces the configuration for later decisions. Earlier decisions stand.
 func (m *Machine) Configure(cfg Config) {
 	m.cfg = cfg
-	m.revisitAll() // deadlines follow from it
+	m.revisitAll() // deadlines depend on the configuration
 }
 
 // Reading the configuration again does not decide anything. No attempt is stopped, restarted or charged because

@@ -44,11 +44,11 @@ type StateInfo struct {
 	State State
 	Name  string
 	Label Label
-	// Slot: the task counts against director.max_workers.
+	// Slot means that the task counts against director.max_workers.
 	Slot bool
-	// Live: the current attempt may have a worker whose messages count.
+	// Live means that the current attempt may have a worker whose messages count.
 	Live bool
-	// Final: the claim is over; the task leaves memory once its outbox is empty.
+	// Final means that the claim is over. The task leaves memory once its outbox is empty.
 	Final bool
 	Means string
 }
@@ -206,7 +206,7 @@ var begun = []State{Starting, Running, Suspect}
 // idle are the states of a claim without an attempt under way.
 var idle = []State{Backoff, Parked, InReview, Blocked}
 
-// Transitions is the whole life of a task. A transition outside the table never happens.
+// Transitions is the table of all transitions of a task. Others never happen.
 var Transitions = []Transition{
 	{
 		From: []State{Queued}, On: OnDispatch, To: Claiming,

@@ -28,13 +28,13 @@ func (k IssueKey) Number() int {
 // fold returns the canonical spelling of an issue.
 func (k IssueKey) fold() IssueKey { return IssueKey(strings.ToLower(string(k))) }
 
-// Fold is the form by which two spellings of one issue are the same, for maps.
+// Fold returns the canonical spelling of the key, for use as a map key.
 func (k IssueKey) Fold() IssueKey { return k.fold() }
 
 // Same reports whether two keys name one issue, however they are spelled.
 func (k IssueKey) Same(as IssueKey) bool { return k.fold() == as.fold() }
 
-// valid: a repository with owner, and a number.
+// valid reports whether the key has an owner, a repository and a positive number.
 func (k IssueKey) valid() bool {
 	owner, name, ok := strings.Cut(k.Repo(), "/")
 	return ok && owner != "" && name != "" && k.Number() > 0
@@ -82,7 +82,7 @@ type Task struct {
 	WatchdogAt time.Time `json:"watchdog_at,omitzero"`
 	// UpAt is when the start of the current attempt's container was confirmed. It is zero before that.
 	UpAt time.Time `json:"up_at,omitzero"`
-	// Validates: the current or last attempt validates the work in a clean container, and has no agent.
+	// Validates means that the current or last attempt validates the work in a clean container, without an agent.
 	Validates bool `json:"validates,omitempty"`
 	// LeavesValidation means that its plan ends before VALIDATE. Another attempt runs that stage.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
@@ -91,13 +91,14 @@ type Task struct {
 	// Waits describes the wait of the current attempt's container before it runs. It is nil if the container runs or
 	// was not started.
 	Waits *Placement `json:"waits,omitempty"`
-	// Alternative: since a human last answered, a verdict asked for the other model.
+	// Alternative means that a verdict has asked for the other model since a human last answered.
 	Alternative bool `json:"alternative,omitempty"`
 	// LabelsAt is when our last change of labels was confirmed. Earlier views of the issue are stale.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
 	// Answers counts the changes of the task's course by a human, the end of an incident, or a repeated delivery.
 	Answers int `json:"answers,omitempty"`
-	// Resumed: the task was blocked or in review, so the claim's labels must be put back before the next attempt.
+	// Resumed means that the task was blocked or in review, so the claim's labels must be restored before the next
+	// attempt.
 	Resumed bool `json:"resumed,omitempty"`
 
 	// Commanded names the operator and their last command. The task's comment shows it, because an operator's
@@ -128,7 +129,7 @@ type Task struct {
 
 	Next    Next           `json:"next"`
 	Tally   recovery.Tally `json:"tally"`
-	Used    recovery.Usage `json:"used,omitzero"` // by the current attempt, when it last paid; not in Tally yet
+	Used    recovery.Usage `json:"used,omitzero"` // by the current attempt at its last payment; not in Tally yet
 	Ending  Ending         `json:"ending"`
 	Reports []string       `json:"reports,omitempty"` // "<attempt>/<report id>", newest last, at most maxReports
 	History []Failure      `json:"history,omitempty"` // newest last, at most maxHistory
@@ -141,7 +142,7 @@ type Task struct {
 	ready turn
 	slot  bool
 
-	finished, owes bool // counted in the fields of these names of the machine
+	finished, owes bool // counted in the machine's fields of the same names
 }
 
 // Bounds on a task's memory. Agents and humans see five failures. A worker sends one final report and a few notices.
@@ -177,9 +178,9 @@ type Next struct {
 	Charges recovery.Cause  `json:"charges,omitempty"`
 	Reason  recovery.Reason `json:"reason,omitempty"`
 	Fresh   bool            `json:"fresh,omitempty"` // on a checkout that begins at the base branch
-	// Validate: it only validates the work, in a clean container.
+	// Validate means that the attempt only validates the work, in a clean container.
 	Validate bool `json:"validate,omitempty"`
-	// Deliver: there is no attempt. The work is done, and is handed in once more.
+	// Deliver means that the finished work is delivered again, without an attempt.
 	Deliver bool `json:"deliver,omitempty"`
 }
 
@@ -203,7 +204,7 @@ type Ending struct {
 	// to people.
 	Known      recovery.Reason `json:"known,omitempty"`
 	KnownCause string          `json:"known_cause,omitempty"`
-	Resource   string          `json:"resource,omitempty"`  // that it used then
+	Resource   string          `json:"resource,omitempty"`  // the resource that it used then
 	Withdrawn  string          `json:"withdrawn,omitempty"` // the reason, if the task was withdrawn
 	Taken      string          `json:"taken,omitempty"`     // by whom, if a person takes over
 	// Fenced explains why the end could not be confirmed. It is empty if the container is gone or still being stopped.
@@ -273,12 +274,12 @@ type soft struct {
 	Activity
 }
 
-// keptEdit is the edit of the comment that says that finished work is kept, although its delivery fails. The next try
+// keptEdit is the edit of the comment which says that finished work is kept although its delivery fails. The next try
 // of the delivery cancels a waiting edit, so each failure plans the edit again until it was made.
 type keptEdit struct {
 	delivery string // id of the failing effect
 	edit     string // id of the edit that was planned last
-	made     bool   // or refused for good
+	made     bool   // or permanently refused
 }
 
 // Activity is a worker's last report about itself.
@@ -321,7 +322,7 @@ func (t *Task) readEffects() {
 	}
 }
 
-// shown is the state that people read: work that waits to be handed in once more is not tried again.
+// shown returns the state that people see. Work that waits for another delivery counts as Delivering.
 func (t *Task) shown() State {
 	if t.State == Backoff && t.Next.Deliver {
 		return Delivering
@@ -329,8 +330,8 @@ func (t *Task) shown() State {
 	return t.State
 }
 
-// holdsSlot reports whether the task counts against director.max_workers: by its state, or because it is being re-read
-// in order to start.
+// holdsSlot reports whether the task counts against director.max_workers, because of its state or because its issue is
+// being re-read before a start.
 func (t *Task) holdsSlot() bool {
 	return t.State.Info().Slot || t.State == Backoff && (t.plans(DoClaim) || t.plans(DoRecheck))
 }

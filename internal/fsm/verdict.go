@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// callers name the part of the director that a stage belongs to: rows of a policy may be for one caller only.
-// The other stages have a caller in common. The configuration can give a stage another caller.
+// callers maps stages to the part of the director that they belong to. A row of a policy may apply to one caller only.
+// Stages that are not listed share a caller. The configuration can give a stage another caller.
 var callers = map[string]string{
 	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
 	"PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review",
@@ -34,9 +34,9 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident,
 		Validate: m.stillToValidate(t, f, v), Disagrees: t.disagrees(chosen), Caller: m.cfg.Callers[stage],
 	})
-	switch r := t.cooledResource(f, stage, v); { // no other task shall run into the same limit
+	switch r := t.cooledResource(f, stage, v); { // keep other tasks from running into the same limit
 	case r == "":
-	case t.Ending.Finding != nil && !t.Ending.certain(): // so the worker says
+	case t.Ending.Finding != nil && !t.Ending.certain(): // the limit is only a worker's statement
 		m.limitStated(t, r, m.now.Add(v.Delay), f.Cause)
 	default:
 		m.coolDown(Cooldown{Resource: r, Until: m.now.Add(v.Delay), Why: f.Cause})
@@ -59,7 +59,7 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 // abortsRun begins the reason for a phase that an abort has caused, in the journal.
 const abortsRun = "the policy aborts the run: "
 
-// Aborted explains why the policy aborted the run, or returns "". Only the operator ends that: with resume.
+// Aborted explains why the policy aborted the run, or returns "". It applies until the operator resumes or pauses.
 func (m *memory) Aborted() string { return m.hard.Aborted }
 
 // judge returns the policy's verdict on a failure, unless a budget or a fix round decides first. It ignores incidents.
@@ -68,7 +68,7 @@ func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Ver
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
 		Caller: m.cfg.caller(stage),
 	}, t.AttemptID())
-	// the task's own budget: it does not reset
+	// the task's budget is used up, and time does not refill it
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted {
 		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
 	}
@@ -236,7 +236,7 @@ func (m *attempts) blockOverspent(t *Task) bool {
 		return false
 	}
 	g := m.cfg.Policy.Guards()
-	g.IterationBudget = 0 // that of the attempt is granted
+	g.IterationBudget = 0 // the attempt's iteration is already granted
 	budget := g.UsedUp(t.Tally)
 	if budget != "" {
 		why := fmt.Sprintf("the configuration was changed, and the task's %d paid calls and %.2f USD use its budget up",

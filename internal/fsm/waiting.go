@@ -128,7 +128,7 @@ const RenewAccount = "Make the token or the App's installation valid again. The 
 const SupplyPrograms = "Install it there, or correct the stage's command in the configuration. The director searches " +
 	"again every minute and after a reload, and then continues without a command."
 
-// keyList names issues, the first of many.
+// keyList names the first issues of the list.
 func keyList(keys []IssueKey) string {
 	const named = 10
 	var names []string
