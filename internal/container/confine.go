@@ -35,8 +35,8 @@ type Egress struct {
 // LabelFence marks the containers that install rules. Its value is the fleet.
 const LabelFence = "retake.fence"
 
-// fenceAge is the time for which we trust that installed rules are still present. It bounds the time for which the
-// workers' network stays open after a flush of the host's nftables, while an attempt starts or workers run.
+// fenceAge is the time for which we trust that installed rules are still present. So after a flush of the host's
+// nftables, the workers' network stays open for at most that long while attempts start or workers run.
 const fenceAge = time.Minute
 
 // deadResolver is the name server of confined workers, an unused address in their own network. The daemon's resolver
@@ -69,7 +69,7 @@ type fenceState struct {
 // Confine limits what workers reach, from now on. It installs rules in the kernel of the daemon's host now, and renews
 // them at each start of an attempt. Access to the daemon is the only required privilege, because a short-lived
 // container in the host's network installs the rules. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an
-// error attempts do not start if e is closed, and start without rules otherwise.
+// error, attempts do not start if e.Closed, and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
 	f := d.firewall
 	f.mu.Lock()
@@ -101,15 +101,15 @@ func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) er
 	return err
 }
 
-// Warm renews the rules ahead of an Ensure, which would have to wait for them after a while without attempts. That
-// Ensure reports errors.
+// Warm renews the rules ahead of an Ensure, which would otherwise have to wait for them after a pause. The Ensure
+// reports any error.
 func (d *Docker) Warm(ctx context.Context) {
 	if err := d.firewall.ensure(ctx); err != nil {
 		d.log.Debug("the firewall is not up yet", zap.Error(err))
 	}
 }
 
-// keep checks the rules until Close. Relays may return with other addresses, and a host's firewall may be reloaded
+// keep checks the rules until Close. Relays may come back with other addresses, and the host's firewall may be reloaded
 // while workers run.
 func (f *firewall) keep() {
 	for {

@@ -17,9 +17,10 @@ import (
 // limits bound how long one operation waits for the daemon.
 type limits struct {
 	ping time.Duration // at open, while a person waits
-	// list, network, and the parts of Ensure and Stop; starts took 0.3 s in measurements, busy hosts need more
+	// list, network, and the parts of Ensure and Stop; a start took 0.3 s in measurements, and takes longer on a busy
+	// host
 	operation time.Duration
-	input     time.Duration // for the daemon's confirmation that it passed on the whole input, which may not come
+	input     time.Duration // for the daemon's confirmation that it forwarded the whole input, which may never come
 	pull      time.Duration // of a large image over a slow line
 	confirm   time.Duration // from SIGKILL to "does not run", and from removal to 404
 	streams   time.Duration // from the end of a container to the end of its streams

@@ -29,14 +29,14 @@ type engine struct {
 	limits limits
 }
 
-// Host is the address of the daemon.
+// Host returns the address of the daemon.
 func (e *engine) Host() string { return e.api.DaemonHost() }
 
 // Cannot lists the limits of a Spec that the daemon cannot enforce. An ordinary daemon enforces all of them.
 func (e *engine) Cannot() []string { return e.cannot }
 
 // inspect asks the daemon for the limits that it cannot enforce and checks that it has the configured runtime. Without
-// a configured runtime the daemon need not answer.
+// a configured runtime it tolerates a daemon that does not answer.
 func (e *engine) inspect(ctx context.Context) error {
 	info, err := e.api.Info(ctx)
 	switch {
@@ -166,7 +166,8 @@ func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accept
 	case cerrdefs.IsConflict(err), cerrdefs.IsNotFound(err):
 		return false, nil
 	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
-		// For example the process ended between the daemon's check and its kill. The caller's wait finds out.
+		// The process may have ended between the daemon's check and its kill. The caller waits for the end and so
+		// notices.
 		e.log.Warn("signal was not delivered", zap.String("worker", attemptID), zap.String("signal", name),
 			zap.Error(err))
 		return false, nil

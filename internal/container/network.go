@@ -138,8 +138,8 @@ func (n *workerNetwork) list(ctx context.Context) ([]network.Summary, error) {
 	return all, nil
 }
 
-// choose picks one of the networks of our name. A process keeps its network, or replaces it by one with the same
-// gateway. At first it takes the network with workers of this fleet, or else the oldest bridge. Nil means that the
+// choose picks one of the networks of our name. A process keeps its network, or replaces it with another that has the
+// same gateway. At first it takes the network with workers of this fleet, or else the oldest bridge. Nil means that the
 // network must be created.
 func (n *workerNetwork) choose(ctx context.Context, all []network.Summary) (*network.Summary, error) {
 	find := func(is func(network.Summary) bool) *network.Summary {

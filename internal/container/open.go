@@ -54,11 +54,11 @@ var (
 	_ Runtime = (*Processes)(nil)
 )
 
-// Open opens the runtime that o.Runtime names. "auto" is deprecated and means "docker", because plain processes must be
-// configured explicitly. One warning lists the limitations of the runtime.
+// Open opens the runtime that o.Runtime names, and logs one warning that lists its limitations. "auto" is deprecated
+// and means "docker", because plain processes must be configured explicitly.
 //
-// Workers of the other runtime must not continue unnoticed while their successors run. So Open ends remaining processes
-// before it returns Docker, and refuses "process" while containers of the fleet run.
+// Workers of the other runtime must not continue unnoticed while their successors run. Open therefore ends leftover
+// processes before it returns Docker, and refuses "process" while containers of the fleet run.
 func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
 		return nil, refused("open", "folder for processes %q: want an absolute path", o.Dir)
@@ -94,8 +94,8 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 	return docker, nil
 }
 
-// LeaveMachine excludes that workers of the fleet still run on this machine before its attempts run elsewhere. Like
-// Open, it refuses running containers and ends plain processes.
+// LeaveMachine ensures that all workers of the fleet on this machine have ended, before its attempts run elsewhere.
+// Like Open, it refuses running containers and ends plain processes.
 func LeaveMachine(ctx context.Context, o Options) error {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	return errors.Join(refuseContainers(ctx, o), endProcesses(ctx, o))

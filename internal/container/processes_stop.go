@@ -25,8 +25,8 @@ const sweepLimit = 2 * time.Second
 // Stop ends the attempt's worker and all its processes, determines how it ended, removes its directory, and returns
 // after the last process has ended. A running worker gets SIGTERM to end its stages, grace if positive, and then all
 // processes get SIGKILL. A frozen worker is killed at once. For an absent attempt Exit.Known is false. Errors: ErrHost
-// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. The next call remembers the
-// sent signals.
+// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. The next call takes the sent
+// signals into account.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
@@ -61,7 +61,7 @@ func (p *Processes) stop(ctx context.Context, sent *sentSignals, attemptID strin
 		return Exit{}, err
 	}
 	exit := here.ending().exit(*sent)
-	if here.lost() { // its supervisor died with it, so the exit code is unknown
+	if here.lost() { // the worker died with its supervisor, so the exit code is unknown
 		exit = Exit{Killed: sent.kill}
 	}
 	exit.Stdout, exit.Stderr = p.tails(here)

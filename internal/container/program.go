@@ -17,7 +17,7 @@ import (
 // labels that a container asks for. A volume of the same name with another label is therefore not the filled one.
 const labelMade = "retake.made"
 
-// leavePatience bounds the removal of volumes at Close. The next process finds remaining volumes.
+// leavePatience bounds the removal of volumes at Close. The next process removes leftover volumes.
 const leavePatience = 2 * time.Second
 
 // programs manages the volumes with the worker's program, one per version and process. All containers of a process
@@ -26,7 +26,7 @@ const leavePatience = 2 * time.Second
 type programs struct {
 	*engine
 	mu     sync.Mutex
-	names  map[binaryFile]string // of their volumes
+	names  map[binaryFile]string // names of the volumes
 	filled map[string]string     // by volume name, its labelMade when it was complete
 }
 
@@ -71,8 +71,8 @@ func (s *programs) of(spec Spec) (program, error) {
 // prefix begins the names of the fleet's volumes.
 func (s *programs) prefix() string { return "retake-worker-" + s.fleet + "-" }
 
-// mount mounts the program at WorkerPath. NoCopy keeps out the Dir of the image, and read-only keeps workers from
-// filling the disk there.
+// mount mounts the program at WorkerPath. NoCopy excludes the content of Dir in the image, and a read-only mount keeps
+// workers from filling the disk there.
 func (p program) mount(fleet string, readOnly bool) mount.Mount {
 	return mount.Mount{
 		Type: mount.TypeVolume, Source: p.volume, Target: Dir, ReadOnly: readOnly,

@@ -25,8 +25,8 @@ import (
 // The bridge table is needed without br_netfilter, where the inet table does not see packets between workers.
 //
 // Fleets may share a network without knowing each other's doors. Each fleet marks packets to its doors in chains that
-// come first. It never drops marked packets. So doors are open for all fleets, and the strictest fleet decides about
-// all other packets.
+// come first. No fleet drops marked packets. So the doors of each fleet are open to all fleets, and the strictest fleet
+// decides about all other packets.
 type rules struct {
 	fleet       string
 	bridge      string         // interface
@@ -48,7 +48,7 @@ func (r rules) tables(bridge string) [2]*nftables.Table {
 
 // batches returns alternative batches of messages that replace the rules atomically, the best first, for kernels with
 // fewer features. The bridge table recognizes bridges by name (nft_meta_bridge) or by addresses, which misses packets
-// without an address of the network. Rejected programs learn that at once (nft_reject) or time out.
+// without an address of the network. A rejected program gets an error at once (nft_reject) or times out.
 func (r rules) batches() (all [][]byte, err error) {
 	for _, no := range []expr.Any{&expr.Reject{
 		Type: unix.NFT_REJECT_ICMPX_UNREACH,
@@ -62,7 +62,7 @@ func (r rules) batches() (all [][]byte, err error) {
 	return all, err
 }
 
-// removal returns the messages that remove a network's tables, which need not exist.
+// removal returns the messages that remove a network's tables, if they exist.
 func (r rules) removal() ([]byte, error) { return encode(r.empty) }
 
 // empty removes the tables, whether or not they exist.

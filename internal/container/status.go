@@ -55,7 +55,7 @@ type Exit struct {
 	Words string   // the runtime's message about Cause
 }
 
-// EndCause is the reason of a runtime that places attempts for ending an attempt.
+// EndCause is why a runtime such as Kubernetes ended an attempt by itself or refused to start it.
 type EndCause string
 
 // The causes.
@@ -80,7 +80,7 @@ func SignalName(exitCode int) string { return signals[exitCode-128] }
 // sentSignals are the signals that we sent to the worker while it lived.
 type sentSignals struct{ term, kill bool }
 
-// ending is the result of an ended container or process.
+// ending describes an ended container or process, as the runtime reports it.
 type ending struct {
 	state      State
 	exitCode   int

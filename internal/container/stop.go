@@ -15,8 +15,9 @@ import (
 // pollEvery is the interval of checks whether something is gone.
 const pollEvery = 20 * time.Millisecond
 
-// Recorder records how an attempt ended before its last trace is removed. Otherwise a kill right after the removal
-// would lose the result. If it fails, Stop fails without removing anything and can be called again. It may be nil.
+// Recorder records how an attempt ended, before Stop removes its last trace. Otherwise the result would be lost if the
+// director was killed right after the removal. If it fails, Stop fails without removing the attempt and can be called
+// again. It may be nil.
 type Recorder func(Exit) error
 
 // Keep calls r unless it is nil.
@@ -104,7 +105,7 @@ func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.Ins
 	}
 	a.sent.kill = a.sent.kill || accepted
 	if now, err := e.api.ContainerInspect(ctx, info.ID); err == nil && now.State != nil && now.State.Paused {
-		// Frozen processes die once they thaw. Newer daemons thaw them after a kill.
+		// Frozen processes die once they thaw. Newer daemons thaw them automatically after a kill.
 		if err := e.api.ContainerUnpause(ctx, info.ID); err != nil {
 			e.log.Debug("unpause after the kill", zap.String("worker", attemptID), zap.Error(err))
 		}
@@ -129,7 +130,7 @@ func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer
 	if state == StateExited && !exit.OOM {
 		exit.OOM = d.ooms.happened(ctx, info, exit)
 	}
-	if state == StateCreated { // without output, and its streams never end
+	if state == StateCreated { // it has no output, and its streams never end
 		return exit, nil
 	}
 	var err error

@@ -78,7 +78,7 @@ func (s *streamReaders) follow(ctx context.Context, a *attemptState, id string) 
 	})
 }
 
-// read starts a goroutine that owns source until the source, the attempt or the process ends.
+// read starts a goroutine that reads source until the source, the attempt or this process ends.
 func (s *streamReaders) read(a *attemptState, id string, source io.Reader, closeSource func()) error {
 	reading, cancel := context.WithCancel(s.background.ctx)
 	streams := &streams{

@@ -50,7 +50,7 @@ func (d *Docker) Watch(ctx context.Context, changed func()) error {
 	}
 }
 
-// watchOnce is one connection, which always ends with an error.
+// watchOnce watches over one connection, which always ends with an error.
 func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 	changed func(),
 ) (seen time.Time, connected bool, err error) {

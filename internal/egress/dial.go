@@ -13,18 +13,19 @@ import (
 	"retake/internal/sys/publicaddr"
 )
 
-// deniedError is a host that an attempt does not get.
+// deniedError reports a host that an attempt may not reach.
 type deniedError struct{ host, why string }
 
 func (e *deniedError) Error() string { return "egress denied: " + e.host + ": " + e.why }
 
-// Why a host is denied.
+// Reasons for denying a host.
 const (
 	notListed = "containers.egress does not list it"
 	notPublic = "its name has no public address"
 )
 
-// dialAllowed connects the attempt of a context with a host that it may reach.
+// dialAllowed connects to a host for the attempt in ctx. It returns a *deniedError, and remembers the host for Denied,
+// if the attempt may not reach it.
 func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := p.dial(ctx, network, address, p.allows)
 	if d, ok := errors.AsType[*deniedError](err); ok {
@@ -34,7 +35,8 @@ func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// dial looks a host up, and connects with one of its addresses that is public, or a door.
+// dial looks up a host that allows accepts, and connects to one of its addresses that is public or a door. An IP
+// address as the host must be a door.
 func (p *Proxy) dial(ctx context.Context, network, address string,
 	allows func(host string, port uint16) bool,
 ) (net.Conn, error) {
@@ -78,7 +80,7 @@ func (p *Proxy) dial(ctx context.Context, network, address string,
 	return nil, last
 }
 
-// shown leaves the usual port out.
+// shown formats a host for people and omits the usual ports.
 func shown(host string, port uint16) string {
 	if port == 443 || port == 80 {
 		return host
@@ -86,7 +88,7 @@ func shown(host string, port uint16) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(port)))
 }
 
-// allows reports whether a name is one of Hosts, at a port.
+// allows reports whether Hosts includes the host with this port.
 func (p *Proxy) allows(host string, port uint16) bool {
 	return slices.ContainsFunc(p.o.Hosts, func(one string) bool {
 		name, at, given := strings.Cut(one, ":")

@@ -25,22 +25,22 @@ import (
 // Bounds of a proxy.
 const (
 	mostConnections = 1024 // of workers, in all
-	// connections and requests of one attempt at a time: package managers open some dozens
+	// concurrent connections and requests of one attempt; package managers open dozens
 	mostOfGuest = 64
 	mostDenied  = 32               // hosts remembered for an attempt
 	mostGuests  = 256              // finished attempts with remembered denied hosts
 	headLimit   = 10 * time.Second // for the head of a request
-	headBytes   = 64 << 10         // of it: keys of providers are some hundred
+	headBytes   = 64 << 10         // of a request's head; keys of providers have some hundred
 	dialLimit   = 10 * time.Second // to look a name up and to connect
-	idleLimit   = 15 * time.Minute // without a byte in a tunnel: models think for minutes
+	idleLimit   = 15 * time.Minute // without a byte in a tunnel, because models think for minutes
 )
 
 // Options of a proxy.
 type Options struct {
-	Hosts  []string         // allowed: a name, "*." and a name, either with ":" and a port; without one: 80 and 443
+	Hosts  []string         // allowed "name" or "*.name", with an optional ":port"; defaults to 80 and 443
 	Doors  []netip.AddrPort // allowed although they are not public
-	Keys   map[string]Key   // by the name of the variable that holds one
-	Secret []byte           // of the tokens; the same for the life of a fleet's workers
+	Keys   map[string]Key   // by the name of the variable with the key
+	Secret []byte           // for the tokens; must not change while workers of the fleet run
 	Log    *zap.Logger
 	Lookup func(ctx context.Context, host string) ([]netip.Addr, error)                   // default: system resolver
 	Dial   func(ctx context.Context, network string, to netip.AddrPort) (net.Conn, error) // default: net.Dialer
@@ -48,21 +48,21 @@ type Options struct {
 	TLS *tls.Config
 }
 
-// Proxy serves workers. Safe for concurrent use.
+// Proxy serves workers. Its methods are safe for concurrent use.
 type Proxy struct {
 	o       Options
 	server  *http.Server
 	forward *httputil.ReverseProxy
-	onward  *httputil.ReverseProxy // with keys
+	onward  *httputil.ReverseProxy // for requests with keys
 	serving sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
 	guests map[string]*guest // by attempt
-	over   []string          // attempts that are dismissed, the oldest first
+	over   []string          // dismissed attempts, oldest first
 }
 
-// guest is an attempt, held by Proxy.mu.
+// guest is the state of an attempt, guarded by Proxy.mu.
 type guest struct {
 	admitted bool
 	open     map[io.Closer]struct{}
@@ -163,11 +163,11 @@ func (p *Proxy) Dismiss(attempt string) {
 
 func (g *guest) close() {
 	for c := range g.open {
-		_ = c.Close() // its user gets the error
+		_ = c.Close() // the connection's user gets the error
 	}
 }
 
-// Denied are the hosts that an attempt asked for and did not get, the first ones.
+// Denied returns the first hosts, up to mostDenied, that an attempt requested but may not reach.
 func (p *Proxy) Denied(attempt string) []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -177,7 +177,7 @@ func (p *Proxy) Denied(attempt string) []string {
 	return nil
 }
 
-// deny remembers one.
+// deny logs a denied host and remembers it, once per attempt.
 func (p *Proxy) deny(attempt, host, why string) {
 	host = host[:min(len(host), 255)]
 	p.mu.Lock()
@@ -228,12 +228,12 @@ func (p *Proxy) enter(attempt string, c io.Closer) (leave func(), ok bool) {
 	}, true
 }
 
-// ends is a context that can be closed.
+// ends makes the cancel function of a context an io.Closer.
 type ends struct{ end context.CancelFunc }
 
 func (e *ends) Close() error { e.end(); return nil }
 
-// ServeHTTP is for http.Server.
+// ServeHTTP implements http.Handler for CONNECT, plain forwarding, and requests that need a key.
 func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodConnect && r.URL.Host == "" {
 		p.serveKeys(w, r)
@@ -265,7 +265,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// attemptKey carries the attempt to where its host is dialled.
+// attemptKey is the context key of the attempt for which a host is dialled.
 type attemptKey struct{}
 
 // tunnel copies data between a worker and a host until one side closes, or both are idle for too long.

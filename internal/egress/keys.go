@@ -13,9 +13,9 @@ import (
 	"strings"
 )
 
-// Key is a provider's key that workers use and do not have.
+// Key is a provider's API key, which workers use without seeing it.
 type Key struct {
-	Host  string // name, or name and port; without one: 443
+	Host  string // name with an optional port, which defaults to 443
 	Value string
 }
 
@@ -48,7 +48,7 @@ var keyHeaders = []struct{ name, before string }{
 // keyParameter is Google's alternative to a header.
 const keyParameter = "key"
 
-// presented is the placeholder that a request came with.
+// presented returns the placeholder in a request's headers or query.
 func presented(r *http.Request) string {
 	for _, h := range keyHeaders {
 		if text, ok := strings.CutPrefix(r.Header.Get(h.name), h.before); ok &&
@@ -59,7 +59,7 @@ func presented(r *http.Request) string {
 	return r.URL.Query().Get(keyParameter)
 }
 
-// serveKeys passes a request on to the provider of a key, if who sends it is an attempt under way.
+// serveKeys forwards a request to the provider of a key, if its placeholder belongs to a running attempt.
 func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	attempt, ok := p.holder(presented(r))
@@ -83,7 +83,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	p.onward.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// withKey makes of a worker's request the one to the provider.
+// withKey rewrites a worker's request for the provider, replacing the placeholder with the key.
 func (p *Proxy) withKey(r *httputil.ProxyRequest) {
 	name, rest, _ := strings.Cut(strings.TrimPrefix(r.In.URL.EscapedPath(), "/"), "/")
 	key, placeholder := p.o.Keys[name], presented(r.In)
@@ -103,7 +103,7 @@ func (p *Proxy) withKey(r *httputil.ProxyRequest) {
 	}
 }
 
-// dialKeyHost connects with a provider only.
+// dialKeyHost connects to hosts in Keys only.
 func (p *Proxy) dialKeyHost(ctx context.Context, network, address string) (net.Conn, error) {
 	return p.dial(ctx, network, address, func(host string, port uint16) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(p.o.Keys)), func(k Key) bool {

@@ -22,7 +22,7 @@ var measured struct {
 	busy float64
 }
 
-// Busy reports how many times longer than on an idle machine work takes now: at least 1, at most 20.
+// Busy returns how many times longer work takes now than on an idle machine, from 1 to 20.
 func Busy() float64 {
 	measured.Lock()
 	defer measured.Unlock()

@@ -6,6 +6,6 @@
 //
 // # Invariants
 //
-//   - The clock never runs faster than the wall clock, and never slower than 1/limit of it.
+//   - The clock runs at between 1/limit and the full speed of the wall clock.
 //   - Nothing outlives its caller: a deadline's goroutine ends with its context, and there is no background sampling.
 package patience

@@ -16,14 +16,14 @@ type T interface {
 // pollEvery is the interval at which Wait checks its condition.
 const pollEvery = 5 * time.Millisecond
 
-// A deadline's clock measures the machine fifty times, at intervals within these bounds.
+// A deadline measures the machine's speed fifty times, at intervals within these bounds.
 const (
 	shortestStep = 10 * time.Millisecond
 	longestStep  = 500 * time.Millisecond
 )
 
-// For returns d as it has to be at the machine's present speed. Use it where only a duration can be passed; WithTimeout
-// also follows what changes later.
+// For returns d scaled to the machine's present speed. Use it where only a duration can be passed. WithTimeout also
+// adapts to later changes.
 func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
 
 // WithTimeout returns a context that ends after d of an idle machine, with context.DeadlineExceeded as its cause. It
@@ -57,7 +57,7 @@ func spend(ctx context.Context, d time.Duration) bool {
 			return false
 		case <-time.After(next):
 		}
-		// A timer that fires late counts once: the process was waiting for a CPU.
+		// Subtract one step even if the timer fired late, because the process was waiting for a CPU.
 		left -= max(time.Duration(float64(next)/Busy()), 1)
 	}
 	return true

@@ -41,13 +41,13 @@ func main() {
 type release struct {
 	root, out string
 	programs  []string // directories in cmd
-	archs     []string // of linux
+	archs     []string // Linux architectures
 
 	version string
 	at      time.Time
 }
 
-// besides lists the files that are packed with the programs.
+// besides lists the other files in an archive.
 var besides = []string{
 	"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml",
 	"deploy/retake-director.service",

@@ -1,6 +1,6 @@
 // Package safefile creates, replaces, rotates and removes files atomically. After a crash or a power cut at any time, a
 // reader sees either the old content or the new. Load sets aside files that are damaged nevertheless. The director and
-// the worker write all their files through this package, and a linter enforces it.
+// the worker write all their files through this package, as a linter enforces.
 //
 // Some directories belong to agents. Files in them are named relative to an os.Root, so no symbolic link leads a write
 // outside, and a link at the temporary file's path is never followed. Tail reads only regular files there. Walk and

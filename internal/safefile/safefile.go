@@ -161,7 +161,7 @@ func Rename(from, to string) error {
 	if filepath.Dir(from) == filepath.Dir(to) {
 		return SyncDir(filepath.Dir(to))
 	}
-	// the target first, so that a power cut never loses both names
+	// sync the target first, so that a power cut never loses both names
 	return errors.Join(SyncDir(filepath.Dir(to)), SyncDir(filepath.Dir(from)))
 }
 

@@ -1,6 +1,6 @@
-// Package testbed provides the surroundings of a director that is demonstrated, attacked or measured from outside:
-// programs that can be killed and started again, workers in containers or plain processes, a stand-in for GitHub, and
-// a NATS server to join. Package demo and package chaos add their scenarios and faults.
+// Package testbed provides the environment for a director that is demonstrated, attacked or measured from outside. It
+// has programs that can be killed and restarted, workers in containers or plain processes, a stand-in for GitHub, and a
+// NATS server to join. Package demo and package chaos add their scenarios and faults.
 //
 //	Process  director, NATS            started, signalled, killed
 //	Host     Docker, Processes         workers seen from beside the director: listed, harmed, cleared away
@@ -8,7 +8,7 @@
 //
 // # Invariants
 //
-//   - Everything belongs to a fleet, whose name is made for one run. Clear removes everything, and its error names
-//     the rest.
+//   - Everything belongs to a fleet with a unique name for the run. Clear removes everything, and its error lists the
+//     objects that remain.
 //   - No process outlives this one, and a director gets only the stand-in's token.
 package testbed

@@ -59,7 +59,7 @@ func (d *Docker) Install(ctx context.Context, agent string) (string, error) {
 	return AgentPath, d.Import(ctx, &tar.Header{Name: strings.TrimPrefix(AgentPath, "/"), Mode: 0o755}, data)
 }
 
-// Import builds an image of one file and of more empty entries.
+// Import builds an image of one file and further entries without content.
 func (d *Docker) Import(ctx context.Context, file *tar.Header, data []byte, more ...*tar.Header) error {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -215,7 +215,7 @@ func (d *Docker) Clear(ctx context.Context) error {
 	for _, n := range networks {
 		note(d.API.NetworkRemove(ctx, n.ID))
 	}
-	if d.Worker != "" { // a director may have installed a firewall
+	if d.Worker != "" { // the director may have installed a firewall
 		note(d.runtime(ctx, func(r *container.Docker) error { return r.RemoveRules(ctx, d.Image, d.Worker) }))
 	}
 	_, err = d.API.ImageRemove(ctx, d.Image, image.RemoveOptions{Force: true, PruneChildren: true})

@@ -30,7 +30,7 @@ const (
 	LabelReview  = "agent-review"
 )
 
-// Labels lists all of them.
+// Labels lists the director's labels.
 var Labels = []string{LabelTask, LabelClaimed, LabelBlocked, LabelReview}
 
 // OurLabels returns the director's labels on an issue.
@@ -155,7 +155,7 @@ func Marker(c githubtest.Comment) string {
 	return runOf.ReplaceAllString(marker, "")
 }
 
-// The beginnings of the director's comments.
+// The markers with which the director's comments begin.
 const (
 	MarkClaim    = "<!-- retake:claim "
 	MarkBlocked  = "<!-- retake:blocked "

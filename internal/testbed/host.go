@@ -12,7 +12,7 @@ const (
 	RuntimeProcess = "process"
 )
 
-// Worker is a running worker, or a worker with a container.
+// Worker is a worker that runs or has a container.
 type Worker struct {
 	Attempt, Task string
 	Lives         bool
@@ -42,7 +42,7 @@ type Host interface {
 	// Networks lists the networks with the fleet's name.
 	Networks(ctx context.Context) ([]string, error)
 
-	// Clear removes the objects of the fleet. Its error names the rest.
+	// Clear removes the objects of the fleet. Its error lists the objects that remain.
 	Clear(ctx context.Context) error
 	Close() error
 }

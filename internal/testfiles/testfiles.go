@@ -23,7 +23,7 @@ type Vector struct {
 	Note     string          `json:"note"`
 	Basis    string          `json:"basis"`
 	Source   string          `json:"source"`
-	Binding  bool            `json:"binding"` // the document itself states it
+	Binding  bool            `json:"binding"` // the document itself states the expectation
 }
 
 // Line is one labelled output of a real program.

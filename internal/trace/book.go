@@ -11,10 +11,10 @@ import (
 	"retake/internal/projection"
 )
 
-// Book follows a journal. It keeps open spans of unfinished tasks, and belongs to one goroutine.
+// Book turns a journal into spans. It keeps the open spans of unfinished tasks, and belongs to one goroutine.
 type Book struct {
 	fleet string
-	tasks map[fsm.IssueKey]*task // by projection.Fold
+	tasks map[fsm.IssueKey]*task // keyed by projection.Fold of the issue
 	done  func(at time.Time, s Span)
 }
 
@@ -43,8 +43,8 @@ type effect struct {
 	open bool // its parent exists
 }
 
-// NewBook returns an empty book. It calls done with each span that has ended and the time of the record that ended it,
-// each parent behind its children.
+// NewBook returns an empty book. It calls done with each ended span and the time of the record that ended it, and
+// passes children before their parents.
 func NewBook(fleet string, done func(at time.Time, s Span)) *Book {
 	return &Book{fleet: fleet, tasks: map[fsm.IssueKey]*task{}, done: done}
 }
@@ -89,7 +89,7 @@ func (b *Book) Restore(_ uint64, snapshot []byte) error {
 	return nil
 }
 
-// meet adds a task in its middle, at a time. Known tasks do not change.
+// meet adds a task with an unknown beginning, in its state at that time. Known tasks do not change.
 func (b *Book) meet(at time.Time, k *fsm.Task) {
 	if t := b.tasks[projection.Fold(k.Key)]; t != nil && t.nonce == k.Nonce {
 		return
@@ -104,7 +104,7 @@ func (b *Book) meet(at time.Time, k *fsm.Task) {
 	t.enter(at, k.State)
 }
 
-// touched are the tasks that a record is about.
+// touched returns the tasks that a record is about.
 func (b *Book) touched(r fsm.Record) (out []*task) {
 	for _, f := range r.Facts {
 		if t := b.tasks[projection.Fold(fsm.About(f))]; t != nil && !slices.Contains(out, t) {
@@ -130,8 +130,7 @@ func (b *Book) follow(at time.Time, f fsm.Fact) {
 	}
 }
 
-// begin opens a task's trace. An earlier task of the same issue that has no end is forgotten: the journal does
-// not have it.
+// begin opens a task's trace. It drops an unfinished earlier task of the same issue, because the journal lacks its end.
 func (b *Book) begin(at time.Time, key fsm.IssueKey, nonce, title, url string) *task {
 	t := &task{key: key, nonce: nonce, root: Span{Context: Of(b.fleet, nonce), Name: "task", Start: at}}
 	t.root.add(KeyIssue, string(key))
@@ -332,13 +331,13 @@ func (b *Book) endAttempt(at time.Time, t *task) {
 }
 
 func (b *Book) end(at time.Time, s *Span) {
-	if s.End = at; at.Before(s.Start) { // not of one clock: a rebuild
+	if s.End = at; at.Before(s.Start) { // a rebuild mixes the times of two clocks
 		s.End = s.Start
 	}
 	b.done(at, *s)
 }
 
-// timed makes a time part of an id. The same time may come more than once: one record can move a task twice.
+// timed returns a time in the form for span ids. It adds a counter, because one record can move a task twice.
 func (t *task) timed(at time.Time) string {
 	if t.same++; !at.Equal(t.at) {
 		t.at, t.same = at, 0

@@ -1,5 +1,4 @@
-// Package trace makes the spans of tasks out of the facts of the journal: one trace for each task, from the
-// queue to its end.
+// Package trace turns the facts of the journal into one trace for each task, from the queue to its end.
 //
 //	task
 //	├─ queued · claim · backoff · parked · delivery · review · blocked    one for each visit to the state
@@ -13,9 +12,9 @@
 //
 // # Invariants
 //
-//   - It is pure: facts in, spans out. A Book folds the journal and hands out each span once it has ended.
-//   - Ids are made of the fleet, the nonce of the claim, ids of attempts and effects, and the times of facts. Reading
-//     the same journal again, after a restart or on another machine, gives the same spans with the same ids.
+//   - The package is pure. A Book folds the journal's facts and emits each span once it has ended.
+//   - Ids are derived from the fleet, the nonce of the claim, ids of attempts and effects, and the times of facts.
+//     Reading the same journal again, after a restart or on another machine, gives the same spans with the same ids.
 //   - Records may be missing. A span with an unknown start is omitted. Only the task's span starts at the first known
 //     record, with an attribute that says this.
 //

@@ -9,13 +9,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// judged adds an event for the verdict.
+// judged emits a span for the verdict, and marks the attempt or state as failed.
 func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	parent, failed := &t.root, t.phase
 	if t.attempt != nil {
 		parent, failed = t.attempt, t.attempt
 	}
-	// that work is valid, and is tested again after a merge
+	// With Revalidate the work is valid and only tested again after a merge.
 	if failed != nil && f.Verdict.Action != recovery.Revalidate {
 		failed.Failed = oneLine(string(f.Finding.Reason), f.Finding.Cause)
 	}
@@ -41,7 +41,7 @@ func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	b.done(at, s)
 }
 
-// oneLine is a short text for a span that failed.
+// oneLine returns the first line of "head: text", for a span that failed.
 func oneLine(head, text string) string {
 	if head != "" && text != "" {
 		text = head + ": " + text

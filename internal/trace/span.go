@@ -10,14 +10,14 @@ import (
 	"retake/internal/fsm"
 )
 
-// Span is one stretch of time in a task's life. It is over.
+// Span is a completed period of a task's life.
 type Span struct {
 	Context wire.TraceParent // the span itself; Sampled is not set
 	Parent  [8]byte          // zero means the task's span
 	Name    string           // one of a bounded set
 	Start   time.Time
 	End     time.Time // Start or later
-	// Attributes are about all of it, Events about moments in it.
+	// Attributes describe the whole span, and Events describe moments in it.
 	Attributes []Attribute
 	Events     []Event
 	Failed     string // on one line; empty for a success
@@ -27,7 +27,7 @@ type Span struct {
 	Report uint64
 }
 
-// Attribute is one thing known of a span. Value is a string, a bool, an int64, a float64 or a []string.
+// Attribute describes a span or an event. Value is a string, a bool, an int64, a float64 or a []string.
 type Attribute struct {
 	Key   string
 	Value any
@@ -111,7 +111,7 @@ func within(t time.Time, s Span) time.Time {
 	return t
 }
 
-// add says something of a span; a later word replaces an earlier one. Empty values are ignored.
+// add sets an attribute, replacing an earlier value. It ignores empty values and a nil span.
 func (s *Span) add(key string, value any) {
 	if s == nil || value == "" || value == false {
 		return

@@ -16,8 +16,9 @@ const (
 	maxIgnore  = 1 << 20
 )
 
-// Files calls visit for every file that is work, and returns its first error. Files that match state are not work,
-// unless they are tracked. tracked needs only the tracked paths that match state or a .gitignore file.
+// Files calls visit for every file that is work, and returns its first error. Files that match state are not work
+// unless they are tracked. tracked must include the tracked paths that match state or a .gitignore file, and may omit
+// all others.
 func Files(fsys fs.FS, state Globs, tracked []string, visit func(name string, d fs.DirEntry) error) error {
 	w := walk{fsys, state, slices.Sorted(slices.Values(tracked)), visit}
 	return w.folder(".", nil, false)
@@ -30,8 +31,8 @@ type walk struct {
 	visit   func(name string, d fs.DirEntry) error
 }
 
-// folder walks a folder. ignores are the ignore files of the folders around it. If out is true, the folder is ignored,
-// and only tracked files in it are work.
+// folder walks the directory dir. ignores are the ignore files of its parents. If out is true, the directory is
+// ignored, and only tracked files in it are work.
 func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
 	entries, _ := fs.ReadDir(w.fsys, dir) // unreadable directories are skipped
 	prefix := dir + "/"
@@ -72,8 +73,8 @@ func (w *walk) tracksIn(prefix string) bool {
 	return i < len(w.tracked) && strings.HasPrefix(w.tracked[i], prefix)
 }
 
-// rules reads the .gitignore file among the entries of a directory, if it is a regular file, because git does not
-// follow a symbolic link here.
+// rules reads the .gitignore file among the entries of a directory, if it is a regular file. Git does not follow a
+// symbolic link here either, so rules ignores one.
 func (w *walk) rules(prefix string, entries []fs.DirEntry) []ignoreRule {
 	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ignoreName && e.Type().IsRegular() })
 	if i < 0 {

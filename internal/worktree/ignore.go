@@ -27,7 +27,7 @@ func parseIgnore(text string) (rules []ignoreRule) {
 		line, r.except = strings.CutPrefix(line, "!")
 		line, r.folders = strings.CutSuffix(line, "/")
 		r.base = !strings.Contains(line, "/")
-		// Git gives braces no meaning, and its "a/**" matches the content of a, but not a.
+		// To git, braces are ordinary characters, and "a/**" matches the content of a, but not a itself.
 		r.pattern = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(strings.TrimPrefix(line, "/"))
 		if strings.HasSuffix(r.pattern, "/**") {
 			r.pattern += "/*"

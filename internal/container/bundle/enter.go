@@ -17,7 +17,7 @@ import (
 // ARGUMENT…, where DIR is the unpacked directory.
 const EnterCommand = "enter"
 
-// EnterMain is the program of EnterCommand. It returns only after a failure, with a shell's exit code.
+// EnterMain implements EnterCommand. It returns only after a failure, with the exit code that a shell would use.
 func EnterMain(args []string, stdout, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", EnterCommand, "DIR PROGRAM ARGUMENT…")

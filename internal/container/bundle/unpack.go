@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// UnpackCommand is the first argument that makes our program unpack: FROM TO FOLDER…
+// UnpackCommand is the first argument with which our program unpacks a bundle. The others are FROM TO FOLDER…, see
+// Unpack.
 const UnpackCommand = "unpack"
 
 // Names in the unpacked directory.
@@ -45,7 +46,7 @@ func Unpack(from, to string, folders []string) error {
 		if err := os.Mkdir(dir, 0o777|fs.ModeSticky); err != nil {
 			return err
 		}
-		if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil { // Mkdir passes no sticky bit on
+		if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil { // Mkdir ignores the sticky bit
 			return err
 		}
 	}

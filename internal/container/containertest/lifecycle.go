@@ -29,7 +29,7 @@ func streamsComeAsOne(s harness) {
 	s.wantStreams(exit, "to stdout\n", "to stderr\n")
 }
 
-// wantStreams wants a line of each stream. Merged streams have no defined order.
+// wantStreams checks for a line on each stream. If the runtime merges the streams, their order is undefined.
 func (s harness) wantStreams(exit container.Exit, stdout, stderr string) {
 	s.Helper()
 	got := string(exit.Stdout)

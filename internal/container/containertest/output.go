@@ -10,7 +10,7 @@ import (
 	"retake/internal/container"
 )
 
-// printed is the data of an Output so far, by stream.
+// printed collects the data of FollowOutput by stream.
 type printed struct {
 	mu             sync.Mutex
 	stdout, stderr strings.Builder
@@ -33,7 +33,7 @@ func (p *printed) out() string {
 	return p.stdout.String()
 }
 
-// A later reader gets the same output as one from the beginning, and both get the end.
+// A reader that starts late gets the same output as a reader from the beginning, and both get the end.
 func outputIsFollowedFromTheBeginning(s harness) {
 	spec := s.spec("obey")
 	s.ensure(spec)

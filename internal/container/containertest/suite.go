@@ -15,8 +15,8 @@ import (
 
 // Capabilities are a runtime's promises beyond running, stopping and listing.
 type Capabilities struct {
-	Adoption    bool // attempts outlive the runtime's value; a new one lists and stops them, tails included
-	MemoryLimit bool // Spec.Memory holds, is visible inside, and an end by it is reported as OOM
+	Adoption    bool // attempts outlive the Runtime; a new Runtime lists and stops them, and has their tails
+	MemoryLimit bool // Spec.Memory is enforced and visible inside, and a kill for memory is reported as OOM
 	Pause       bool // Subject.Freeze works, and a paused attempt can be stopped
 	Confinement bool // a separate user, no capabilities, no new privileges, a private executable /tmp
 	Images      bool // Spec.Image matters; the runtime refuses absent images and runs any present one
@@ -28,7 +28,7 @@ type Capabilities struct {
 // Subject is a runtime under test, with operations that bypass it.
 type Subject struct {
 	Capabilities
-	Open func(t testing.TB, fleet string) container.Runtime // opens another value; the caller closes it
+	Open func(t testing.TB, fleet string) container.Runtime // opens another Runtime, which the caller closes
 	// valid, with a Checkout on this host that Spec.User can write; the suite sets the rest
 	Spec   func(t testing.TB, fleet string) container.Spec
 	Kill   func(t testing.TB, attemptID string)              // SIGKILL to its first process, from outside
@@ -39,7 +39,7 @@ type Subject struct {
 	// path of an attempt's checkout on this host, by default Spec.Checkout
 	Where func(t testing.TB, spec container.Spec) (workdir string)
 
-	Parallel bool // Open may be called while another value starts an attempt; the tests then wait side by side
+	Parallel bool // several Runtimes may be open and start attempts at once, so the tests run in parallel
 }
 
 // patience bounds every wait for an expected event. A busy machine with two cores needs up to tens of seconds.
@@ -52,7 +52,7 @@ type harness struct {
 	testing.TB
 }
 
-// Run runs the suite. Tests share no attempts and remove theirs.
+// Run runs the suite. Each test has separate attempts and removes them.
 func Run(t *testing.T, s Subject) {
 	for _, c := range []struct {
 		name     string

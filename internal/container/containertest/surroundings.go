@@ -16,7 +16,7 @@ import (
 	"retake/internal/container"
 )
 
-// watch runs Watch for the test's length, and returns its calls.
+// watch runs Watch until the end of the test, and returns a channel that receives its calls.
 func (s harness) watch() <-chan struct{} {
 	s.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -26,7 +26,7 @@ func (s harness) watch() <-chan struct{} {
 		err := s.Watch(ctx, func() {
 			select {
 			case changes <- struct{}{}:
-			default: // an unread call has the same effect
+			default: // an earlier call is still unread and has the same effect
 			}
 		})
 		if !errors.Is(err, context.Canceled) {
@@ -101,8 +101,8 @@ func (s harness) killAndSee(changes <-chan struct{}) (took time.Duration) {
 	return took
 }
 
-// awaitHeld waits until a process that the worker has detached holds its lock, and returns the file, which may
-// be gone with the attempt.
+// awaitHeld waits until a process that the worker has detached holds its lock. It returns the open lock file, which
+// remains usable if the attempt's directory is removed.
 func (s harness) awaitHeld(spec container.Spec) (lock *os.File) {
 	s.Helper()
 	eventually(s, "the detached process holds its lock", func() bool {
@@ -280,8 +280,8 @@ func memoryLimitIsVisible(s harness) {
 	}
 }
 
-// triesForOOM: a runtime may miss an out-of-memory kill, because the kernel's report can get lost (measured on Docker:
-// 1 in 20). Four misses in a row are a fault.
+// triesForOOM bounds the tries to detect an out-of-memory kill. A runtime may miss a kill, because the kernel's report
+// can get lost (1 in 20 in measurements on Docker). Missing all of them is a fault.
 const triesForOOM = 4
 
 func outOfMemory(s harness) {

@@ -40,12 +40,12 @@ func init() {
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, batchv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			panic(err) // a mistake in these packages
+			panic(err) // a programming error in these packages
 		}
 	}
 }
 
-// Requests per second, and in a burst. The API has its own fairness, and these limits contain our mistakes.
+// Requests per second, and in a burst. The API enforces fairness itself. These limits contain faults of this package.
 const (
 	requestRate  = 50
 	requestBurst = 100

@@ -62,10 +62,11 @@
 //
 // # Clock
 //
-// No decision compares the cluster's clock with ours.
+// Decisions never compare the cluster's clock with the local one.
 //
 // # Failure policy
 //
-// As in package container. An API that does not answer and unclassified errors are ErrCluster (transient). A missing
-// right or a policy is ErrSpec with its name. A quota for Jobs is ErrNoRoom (transient).
+// It is the same as in package container. ErrCluster (transient) covers an API that does not answer, and unclassified
+// errors. A missing right, or a policy that refuses the Job, is ErrSpec with its name. An exhausted quota for Jobs is
+// ErrNoRoom (transient).
 package kubernetes

@@ -109,7 +109,7 @@ func newObjects(api cluster, o Options) (*objects, error) {
 	return &objects{api, manifests{o.Fleet, o.Owner, o.WorkerImage, o.Grace, template}}, nil
 }
 
-// create creates the Job. If it exists, an earlier request of ours succeeded but its answer was lost.
+// create creates the Job. If the Job exists, an earlier request created it but the answer was lost.
 func (o *objects) create(ctx context.Context, s container.Spec, parts int) (*batchv1.Job, error) {
 	crashpoint.Reached("kubernetes/job/before")
 	j, err := o.createJob(ctx, o.jobOf(s, parts))

@@ -46,7 +46,7 @@ type limits struct {
 	backoff   time.Duration // first wait before watching again; doubles to maxBackoff
 	stale     time.Duration // validity of the view without a watch
 	relist    time.Duration // between two lists while the watch works
-	podless   time.Duration // from a Job to the first check why it has no pod, and between two checks
+	podless   time.Duration // until the first check why a Job lacks a pod, and between two checks
 	poll      time.Duration // between two checks for changes that the watch may miss
 }
 
@@ -158,7 +158,7 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 	}
 }
 
-// tryRoom submits the sample's pod as a dry run. A lack of room is only logged.
+// tryRoom submits the sample's pod as a dry run. If only room is lacking, it logs that.
 func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	if k.o.Sample.Image == "" {
 		return nil

@@ -259,7 +259,7 @@ func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 	}
 }
 
-// pieceBytes bounds the pieces of a long line.
+// pieceBytes is the maximum size of the pieces that a long line is split into.
 const pieceBytes = 16 << 10
 
 // readStamped reads a log whose lines begin with their times. One of the first lines is ours, unless the node has

@@ -56,7 +56,7 @@ func places(s container.Spec) []place {
 	}
 	seen := map[string]bool{}
 	kept := all[:0]
-	for _, p := range all { // the first wins, since checkout and scratch directories may equal ours
+	for _, p := range all { // the first wins, since checkout and scratch directories may coincide with these
 		there := seen[p.at] || p.folder == "home" && (p.at == "/" || within(p.at, container.Dir) ||
 			within(p.at, s.Workdir))
 		if !there {
@@ -96,7 +96,8 @@ func (m *manifests) jobOf(s container.Spec, parts int) *batchv1.Job {
 		// The other policy would start a second pod while a lost node may still run the first.
 		PodReplacementPolicy:    to(batchv1.Failed),
 		TTLSecondsAfterFinished: to(int32(keptFor.Seconds())),
-		// This does not cause retries. It lets the Job show later, without its pod, that the cluster ended it.
+		// This does not cause retries. It makes the Job show that the cluster ended the pod, even after the pod is
+		// gone.
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionFailJob,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{

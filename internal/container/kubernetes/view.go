@@ -187,7 +187,8 @@ func (v *view) saw(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// drop forgets an attempt without objects, unless an operation is running. That operation drops it then.
+// drop forgets an attempt without objects. During an operation it does nothing, because the operation drops the attempt
+// at its end.
 func (v *view) drop(id string, a *attempt) {
 	if a.known() || v.attempts[id] != a {
 		return

@@ -103,7 +103,7 @@ func (v *view) lost(err error) {
 // errListAgain ends a watch that cannot continue or has lasted long enough.
 var errListAgain = errors.New("kubernetes: list again")
 
-// watchOnce is one watch. It returns no error if the API ended the watch, which is normal.
+// watchOnce watches until an error, or until the API ends the watch. An end by the API is normal, so it returns nil.
 func (v *view) watchOnce(from *string, until time.Time) (connected bool, err error) {
 	if *from == "" || !time.Now().Before(until) {
 		return false, errListAgain

@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// askWhy determines until Close why Jobs lack a pod, which a Job does not report. It submits the controller's pod as a
-// dry run, and the API refuses that for the same reason, such as an exhausted quota or a policy of the cluster.
+// askWhy determines, until Close, why Jobs lack a pod, because a Job does not report it. It submits the pod of the Job
+// as a dry run, which the API refuses for the same reason, such as an exhausted quota or a policy of the cluster.
 func (v *view) askWhy() {
 	tick := time.NewTicker(v.limits.podless)
 	defer tick.Stop()

@@ -66,7 +66,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 	err = json.NewEncoder(orderOut).Encode(o)
 	_ = orderOut.Close()
 	var f failed
-	// it runs, or died by a signal, as workers may
+	// no message means that the worker runs, or was killed by a signal
 	if decodeErr := json.NewDecoder(resultIn).Decode(&f); decodeErr != nil {
 		return worker, err
 	}
@@ -98,7 +98,7 @@ func BecomeWorker([]string) int {
 	return 1
 }
 
-// enter sets up the existing namespaces.
+// enter hides the paths in Hide, except Show, and mounts a new /proc, in the namespaces that the process already has.
 func (a *Apart) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
@@ -178,7 +178,7 @@ func become(o Order) error {
 			}
 		}
 	}
-	// A change of the user resets it.
+	// A change of the user resets the death signal.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}

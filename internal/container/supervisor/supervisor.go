@@ -22,8 +22,8 @@ import (
 // unrelated process stays open longer.
 const streamLimit = 5 * time.Second
 
-// Main is the whole program. args follow Command. The exit code is 0 if the directory has the worker's end or start
-// error.
+// Main runs a supervisor. args are the arguments after Command. The exit code is 0 if the worker's end or start error
+// is recorded.
 func Main(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintf(os.Stderr, "want: %s FOLDER (for the director's use: it starts workers as plain processes)\n",
@@ -67,7 +67,7 @@ func supervise(dir string) error {
 		return signalReady()
 	}
 	if err := errors.Join(s.recordStarted(worker), signalReady()); err != nil {
-		// Without the record the worker would be lost.
+		// A worker without the record could not be found again.
 		_ = syscall.Kill(worker, syscall.SIGKILL)
 		return errors.Join(err, s.await(worker))
 	}

@@ -44,7 +44,7 @@ type Event struct {
 	Attributes map[string]any `json:"attributes,omitempty"`
 }
 
-// Collector takes traces over HTTP in protobuf. The zero value is ready.
+// Collector accepts traces as protobuf over HTTP. The zero value is ready.
 type Collector struct {
 	mu      sync.Mutex
 	spans   []Span
@@ -52,7 +52,7 @@ type Collector struct {
 	refuse  int
 }
 
-// ServeHTTP takes one request.
+// ServeHTTP accepts one export request.
 func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

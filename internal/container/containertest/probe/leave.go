@@ -20,8 +20,8 @@ func detach(args []string) int { return leave([]string{}, true, args[0]) }
 // mark WHAT does the same, but its child keeps the environment.
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
-// session starts a child that keeps only the session, and another that also keeps the environment. It waits forever for
-// the lock of the first child.
+// session starts a child that keeps only the session, and another that also keeps the environment. Then it waits
+// forever for the lock of the first child.
 func session([]string) int {
 	if code := leave([]string{}, false, "leave"); code != 0 {
 		return code
@@ -94,8 +94,8 @@ func env([]string) int {
 	return 0
 }
 
-// reach tries addresses at once, each "tcp HOST:PORT" or "udp HOST:PORT" of a server that sends a word, and prints for
-// each whether it was reached.
+// reach tries all addresses concurrently and prints whether each was reached. An address is "tcp HOST:PORT" or "udp
+// HOST:PORT" of a server that runs answer.
 func reach(args []string) int {
 	said := make([]string, len(args))
 	var all sync.WaitGroup
@@ -113,7 +113,7 @@ func reach(args []string) int {
 	return emit([]byte(strings.Join(said, "\n") + "\n"))
 }
 
-// word gets a word from an address. Over UDP only an answer proves that it was reached.
+// word exchanges a byte with an address. Over UDP, only an answer proves that the address was reached.
 func word(network, address string) error {
 	c, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
@@ -130,7 +130,7 @@ func word(network, address string) error {
 	return err
 }
 
-// answer sends a word to every client of a port, over TCP and UDP.
+// answer PORT replies to every client of a port, over TCP and UDP.
 func answer(args []string) int {
 	l, err := net.Listen("tcp", ":"+args[0])
 	if err != nil {

@@ -194,7 +194,7 @@ func feed(args []string) int {
 
 func status([]string) int { return cat("/proc/self/status") }
 
-// limits prints the memory limit, by cgroup v2 or v1.
+// limits prints the memory limit from cgroup v2 or v1.
 func limits([]string) int {
 	if cat("/sys/fs/cgroup/memory.max") == 0 {
 		return 0
@@ -274,7 +274,7 @@ func writable(args []string) int {
 	return 0
 }
 
-// writeFile FILE TEXT
+// writeFile FILE TEXT writes a file.
 func writeFile(args []string) int {
 	if err := os.WriteFile(args[0], []byte(args[1]), 0o600); err != nil {
 		return fail(err)

@@ -1,4 +1,4 @@
-// Package kubetest accesses the throw-away cluster of one node that tools/kube starts, as its administrator. It also
+// Package kubetest accesses the disposable single-node cluster that tools/kube starts, as its administrator. It also
 // finds the processes of pods, which run on this machine. Tests and the demo use it.
 package kubetest
 
@@ -22,7 +22,7 @@ const (
 	programVariable = "H"
 )
 
-// ErrNone means that no such cluster runs.
+// ErrNone means that no test cluster is running.
 var ErrNone = errors.New("no cluster is running: tools/kube/run.sh runs a command with a cluster, and sets " + Variable)
 
 // Address is the address of this machine in the cluster's network. Pods reach its listeners.
