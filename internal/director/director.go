@@ -51,8 +51,8 @@ type Options struct {
 	// WebhookSecret returns the secret of GitHub's webhooks, and is called for each webhook. Nil disables webhooks.
 	WebhookSecret func() (string, error)
 	Version       string // version of this program, for people
-	// Read reads the configuration again, including the command line's settings. Nil disables reloading. ConfigFile
-	// is the file that it reads, and is watched. Each value from Hangups triggers a reload.
+	// Read reads the configuration again, including the command line's settings. Nil disables reloading. ConfigFile is
+	// the file that it reads, which the director watches. Each value from Hangups triggers a reload.
 	Read         func() (config.Config, config.Problems)
 	ConfigFile   string
 	Hangups      <-chan struct{}
@@ -84,7 +84,7 @@ type Options struct {
 	decides       func(*fsm.Config) // may change the machine's configuration last; may be nil
 }
 
-// daemon holds what outlives a session: the adapters.
+// daemon holds the adapters and everything else that outlives a session.
 type daemon struct {
 	config        config.Config // as of the start; for keys that can change at run time, use setup
 	watchdog      time.Duration // as of the start; workers' keys outlive it
@@ -97,7 +97,7 @@ type daemon struct {
 	wholeEvery    time.Duration
 	commentsEvery time.Duration
 	programsEvery time.Duration
-	searches      bool // for programs of the stages; false with a played runtime
+	searches      bool // search for the programs of the stages; false with a runtime from the options
 	decides       func(*fsm.Config)
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64
@@ -124,7 +124,7 @@ type daemon struct {
 	offences     loop.Bell           // rung for each offence of a worker
 	reread       loop.Bell           // rung after the machine has another configuration
 	repositories *intake.Repositories
-	// remembers the configuration's first contact with the tasks; written before a session's goroutines start
+	// the settings of an earlier run and its attempts; written before a session's goroutines start
 	meeting *inforce.Meeting
 	// unusable parts with the reason: repositories, the archive, issues that wait for lookups
 	unusable  sync.Map
@@ -141,7 +141,7 @@ type daemon struct {
 	disk      *disk.Guard                // watches the disk of the data directory
 	only      *intake.Only               // nil if the run takes all issues
 	network   *network.Access            // the workers' access to the network
-	aborted   string                     // why the policy stopped the run; belongs to the owner while a session lives
+	aborted   string                     // why the policy stopped the run; only the owner uses it during a session
 }
 
 // ErrTasksFailed means that the run ended normally after its policy had aborted it, or after tasks failed under

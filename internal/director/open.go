@@ -50,7 +50,7 @@ func (d *daemon) take(ctx context.Context, serves bool) error {
 	return err
 }
 
-// open creates the adapters, and reports all missing prerequisites at once. With serves it answers queries.
+// open creates the adapters, and reports all missing prerequisites at once. If serves is set, it also answers queries.
 func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	d := newDaemon(o)
 	defer func() {
@@ -181,7 +181,7 @@ func limits(c config.Checkout) workspace.Limits {
 	}
 }
 
-// If another director may lead, one with an unwritable disk gives up after leadsOnBadDisk.
+// leadsOnBadDisk bounds how long a director with an unwritable disk keeps leading, if another director may lead.
 const leadsOnBadDisk = time.Minute
 
 func (d *daemon) newDiskGuard(badFor time.Duration) *disk.Guard {
@@ -207,7 +207,7 @@ func (d *daemon) image() string {
 	return d.config.Containers.Image
 }
 
-// gitAuth passes GitHub's token to git. GitHub accepts any user name with a token.
+// gitAuth returns a function that passes GitHub's token to git. GitHub accepts any user name with a token.
 func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, err error) {
 	return func(ctx context.Context) (string, string, error) {
 		token, err := o.Token(ctx)
@@ -215,8 +215,8 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
-// A worker's credential outlasts the maximum life of its attempt by workerLifeAfter. The watchdog does not
-// count pauses.
+// workerLifeAfter is the time by which a worker's credential outlasts the maximum life of its attempt. The watchdog
+// does not count pauses.
 const workerLifeAfter = 24 * time.Hour
 
 // ownerOfAttempts returns the permanent owner name of our attempts. Normally it is the name of the data directory.

@@ -114,7 +114,7 @@ func (d *daemon) routes() []serve.Route {
 	return all
 }
 
-// openPage creates the page, or returns nil without director.http_listen.
+// openPage creates the page, or returns nil if director.http_listen is empty.
 func (d *daemon) openPage() (*page.Page, error) {
 	if d.config.Director.HTTPListen == "" {
 		return nil, nil

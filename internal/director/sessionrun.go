@@ -275,8 +275,8 @@ func (s *session) searchPrograms(ctx context.Context) error {
 	}).Run(ctx)
 }
 
-// pollsOf returns the polls of the repositories, followed by the operator's socket and the webhooks. These two ring
-// the polls' bells, which must all exist before.
+// pollsOf returns the polls of the repositories, followed by the operator's socket and the webhooks. These two ring the
+// polls' bells, so all bells must exist before they start.
 func (s *session) pollsOf(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
 		all = append(all, s.polls.Add(repo))

@@ -50,8 +50,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escal
 	return text
 }
 
-// whyStopped returns the reason for the question in one sentence. If waiting or an answer is likely to help, it
-// gives the policy's reason: the same failure need not recur. Otherwise it repeats the title.
+// whyStopped returns one sentence with the reason for the question. It gives the policy's reason if waiting or an
+// answer is likely to help, because the failure then need not recur. Otherwise it repeats the title.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -87,11 +87,11 @@ func answerLines(said []fsm.Hint) (lines []pages.AnswerLine) {
 	return lines
 }
 
-// wording words a question with the setup in force.
+// wording composes questions from the setup in force.
 type wording struct{ *inforce.Setup }
 
-// happened returns the circumstances of the failure behind a question. Workers record failures of stages, and the
-// director its own failures. Other reporters omit the record.
+// happened returns the circumstances of the failure behind a question. Workers record the failures of their stages, and
+// the director adds its own. The record is empty for a report from anyone else.
 func (in wording) happened(q *fsm.Escalation, report *wire.WorkerError) circumstances.Record {
 	if q.Stale || report == nil {
 		return witness.Own(in.Config)
@@ -105,7 +105,7 @@ func (in wording) happened(q *fsm.Escalation, report *wire.WorkerError) circumst
 	return *report.Circumstances
 }
 
-// words returns the words of a question. A question from the operator's policy replaces the sentence of the table.
+// words returns the text of a question. A question from the operator's policy replaces the default one.
 func (in wording) words(e fsm.Effect, report *wire.WorkerError, happened circumstances.Record,
 	file string,
 ) recovery.Words {
@@ -116,7 +116,7 @@ func (in wording) words(e fsm.Effect, report *wire.WorkerError, happened circums
 		Repeated: repeated(q.Tried),
 	}
 	if file != "" {
-		c.File = filepath.Base(file) // only the name: the comment is public, and the path is not for everyone
+		c.File = filepath.Base(file) // the comment is public, so it must not show the path
 	}
 	if e.Work != nil {
 		c.Pull = e.Work.PullRequest

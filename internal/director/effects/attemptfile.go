@@ -77,7 +77,7 @@ func advice(order *fsm.StartOrder, inReview bool) string {
 			"branch: keep those. The failed checks and review comments are quoted below: address them, don't " +
 			"start over."
 	}
-	if order.Validate { // no agent reads it
+	if order.Validate { // a validation does not run an agent
 		return ""
 	}
 	return actionAdvice[order.Action]

@@ -134,8 +134,8 @@ func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error 
 	return c.Workspace.Published(ctx, nonce, m.Root)
 }
 
-// Mounted removes the stored copy of a checkout that used to travel and is now mounted: from here on it changes
-// locally.
+// Mounted removes the stored copy of a checkout that used to travel and is now mounted. The copy is obsolete, because a
+// mounted checkout changes locally.
 func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
 	_, there, err := c.Bus.Checkouts().State(ctx, nonce)
 	if err == nil && there {
@@ -251,7 +251,7 @@ func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	return err
 }
 
-// HeldBack returns, in words for people, why a worker's checkout was refused. It returns "" if the checkout was
+// HeldBack returns a message for people about why a worker's checkout was refused. It returns "" if the checkout was
 // accepted or does not travel.
 func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
@@ -276,7 +276,7 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince words the loss. none means that this attempt has sent no checkpoint.
+// lostSince describes the loss for people. none means that this attempt has not sent a checkpoint.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

@@ -225,7 +225,7 @@ func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	return fmt.Sprintf("%d commits behind `%s`", drift.Commits, d.Origin.BaseBranch), nil
 }
 
-// draftNote gives the reason not to take the work as validated, or returns "" for validated work.
+// draftNote returns why the work does not count as validated, or "" for validated work.
 func (d *Delivery) draftNote(behind string, moved bool) string {
 	switch {
 	case len(d.Setup().ValidateStages()) == 0:

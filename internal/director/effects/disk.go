@@ -27,9 +27,9 @@ type Disk struct {
 const diskWait = 10 * time.Second
 
 // Await returns an executor that retries failures of the host until its disk recovers. While the disk of the data
-// directory cannot be written, it may cause any failure, so the effect is retried without charge. Otherwise another
-// disk is full, such as the container engine's disk. A start is then retried for some time before it counts as a
-// failed attempt. A file fault counts against the task.
+// directory cannot be written, it may cause any failure, so the effect is retried without charge. If another disk is
+// full, such as the disk of the container engine, a start is retried for some time before it counts as a failed
+// attempt. A damaged file counts against the task.
 func (d *Disk) Await(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)
@@ -50,8 +50,8 @@ func (d *Disk) Await(run loop.Executor) loop.Executor {
 	}
 }
 
-// nearlyNothing is the percentage of a quota at or below which the remainder counts as used up: the file that did
-// not fit may have been large.
+// nearlyNothing is the remaining percentage at or below which a quota counts as used up. The file that did not fit may
+// have been larger than the remainder.
 const nearlyNothing = 5
 
 // QuotaUsedUp returns a message for people if a task has used up the quota of its checkout. It returns "" if it has

@@ -107,7 +107,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 		}
 		if i.Breaker.Held {
 			if len(text.Waiting) == 0 && i.Issue == "" {
-				continue // without a waiting task, health shows it
+				continue // health shows the outage, and it does not hold a task back
 			}
 			text.Title = "Retake waits: a program that its stages run is missing"
 			text.Check = []string{fsm.SupplyPrograms}

@@ -59,7 +59,7 @@ func (t *IssueTexts) Forget(k fsm.IssueKey) {
 	delete(t.edited, string(k))
 }
 
-// isNews reports whether edits after this approval were not reported before.
+// isNews reports whether the edits after this approval are still unreported, and marks them as reported.
 func (t *IssueTexts) isNews(key string, approved time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

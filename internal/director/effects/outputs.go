@@ -31,7 +31,8 @@ func (o *Outputs) Begin(task fsm.IssueKey, worker string, attempt int) {
 	o.Store.Begin(o.recording(task, worker, attempt))
 }
 
-// Resume expects the output of unfinished tasks, and finishes the output of containers that are not in the list.
+// Resume prepares to receive the output of unfinished tasks. It finishes the stored output of containers that are not
+// in the list.
 func (o *Outputs) Resume(m *fsm.Machine, list []container.Status) {
 	for _, t := range m.Tasks() {
 		if !t.State.Info().Final {
@@ -64,8 +65,8 @@ func (o *Outputs) recording(task fsm.IssueKey, worker string, attempt int) outpu
 	}
 }
 
-// outputTime bounds how long the end of an attempt waits for its last output. A fenced attempt may keep printing out of
-// reach, so its output only gets lostOutput.
+// outputTime bounds how long the end of an attempt waits for its last output. The director cannot reach a fenced
+// attempt, which may keep printing, so it waits only lostOutput for that attempt.
 const (
 	outputTime = 20 * time.Second
 	lostOutput = time.Second

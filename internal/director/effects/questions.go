@@ -18,7 +18,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Questions asks people, and keeps the comment of a claim up to date.
+// Questions posts questions to people, and keeps the comments of claims up to date.
 type Questions struct {
 	Setup      func() *inforce.Setup
 	ConfigFile string // its base name appears in the advice; may be empty
@@ -37,7 +37,7 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	if err != nil {
 		return failure.Ended(err)
 	}
-	if persons { // a person does not see how it came about
+	if persons { // a person cannot have observed the circumstances
 		report = new(*report)
 		report.Circumstances = nil
 	}
@@ -75,11 +75,11 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
-// mostOfQuestion bounds a question in the journal. Its comment has all of it.
+// mostOfQuestion bounds a question in the journal. The comment contains the full text.
 const mostOfQuestion = 2000
 
-// shownQuestion returns the agent's question for other views than the comment. It is empty if the comment does not
-// show it.
+// shownQuestion returns the agent's question for views other than the comment. It returns "" if the comment does not
+// show the question.
 func shownQuestion(q ask.Escalation) string {
 	if q.Reason != string(recovery.NeedsHuman) {
 		return ""

@@ -25,7 +25,7 @@ type Remains struct {
 	Log         *zap.Logger
 }
 
-// Remove ends a container of this fleet without a task.
+// Remove stops and removes a container of this fleet that does not belong to a task.
 func (r *Remains) Remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	_, err := r.Runtime.Stop(ctx, e.Worker, 0, nil)
 	if err == nil {

@@ -18,8 +18,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// Starter starts attempts: it prepares the checkout as the last attempt left it, a separate bus credential, a plan, and
-// a container.
+// Starter starts attempts. It restores the checkout to the state after the last attempt, and creates a bus credential,
+// a plan and a container.
 type Starter struct {
 	Setup       func() *inforce.Setup
 	Texts       *IssueTexts

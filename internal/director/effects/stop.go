@@ -101,8 +101,8 @@ func (s *Stopper) ask(ctx context.Context, e fsm.Effect) {
 // end ends the container, and fences the attempt if the runtime cannot confirm the end.
 func (s *Stopper) end(ctx context.Context, e fsm.Effect) (exit container.Exit, fenced bool, err error) {
 	exit, err = s.Runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		// Before the container is removed, so that a crash in between cannot change the verdict. The checkout comes
-		// first, because it may hold unsent reports.
+		// Do this before the container is removed, so that a crash in between cannot change the verdict. The checkout
+		// comes first, because it may hold unsent reports.
 		if err := s.Travel.TakeBack(ctx, e); err != nil {
 			return err
 		}
@@ -130,8 +130,7 @@ func unmarked(x container.Exit) container.Exit {
 	return x
 }
 
-// shutOut closes the worker's ways to the bus, the network and the models. A fence has revoked its credential
-// already.
+// shutOut cuts the worker off from the bus, the network and the models. A fence has already revoked its credential.
 func (s *Stopper) shutOut(ctx context.Context, e fsm.Effect, fenced bool) {
 	if !fenced {
 		s.Credentials.Revoke(ctx, e.Worker)

@@ -18,10 +18,10 @@ import (
 	"retake/internal/workspace"
 )
 
-// pushUnfinished pushes unfinished work for people who answer a question or continue the work. kept gives the reason
-// for work that stays on this machine. Both results are empty without work. The branch of a pull request is never
-// touched, because it holds finished work. That work is returned, and if the checkout has more, the rest goes to a
-// branch of a second name.
+// pushUnfinished pushes unfinished work for people who answer a question or continue the work. kept is the reason for
+// work that stays on this machine. Without any work, both results are empty. The branch of a pull request holds
+// finished work, so pushUnfinished returns that work unchanged. If the checkout has more, the rest goes to a second
+// branch.
 func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
 	if e.Attempt == 0 || d.Setup().GitHub.Delivery == DeliverNone || !d.Setup().GitHub.Writes {
 		return nil, ""

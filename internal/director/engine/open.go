@@ -17,8 +17,8 @@ import (
 	"retake/internal/director/failure"
 )
 
-// How long a start waits for the container engine. When the machine boots, a director that has used the engine
-// before may start first. On the first start a short wait reveals a mistake soon.
+// Limits on how long a start waits for the container engine. When the machine boots, a director that has used the
+// engine before may start ahead of it. On the very first start, a short wait reveals a configuration mistake sooner.
 const (
 	enginePatience      = 2 * time.Minute
 	firstEnginePatience = 10 * time.Second
@@ -32,7 +32,8 @@ type Engine struct {
 	Log    *zap.Logger
 }
 
-// Open opens the runtime, and ensures that it has the workers' image. owner is the permanent name on attempts.
+// Open opens the runtime, and ensures that it has the workers' image. owner is the permanent name that marks our
+// attempts.
 func (e *Engine) Open(ctx context.Context, owner string) (r container.Runtime, err error) {
 	if err := e.Await(ctx, func() (err error) { r, err = e.open(ctx, owner); return err }); err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectEr
 	if ws.Words != "" {
 		f.Reason = recovery.Reason(gitwords.ReasonOf(ws.Words))
 	}
-	// a single wrong answer of a server is indistinguishable
+	// a lagging server may give the same answer once
 	f.Doubtful = ws.Kind == workspace.Auth ||
 		errors.Is(err, workspace.ErrNotThere) && !errors.Is(err, workspace.ErrNoBranch)
 	for _, known := range workspaceCauses {
@@ -160,7 +160,7 @@ var githubFailures = map[api.Kind]meaning{
 	api.KindUnauthorized: {recovery.AuthError, false},
 }
 
-// workspaceCauses are more specific than the error's kind.
+// workspaceCauses maps causes of workspace errors that are more specific than the error's kind.
 var workspaceCauses = []struct {
 	err    error
 	reason recovery.Reason

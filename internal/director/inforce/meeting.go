@@ -20,7 +20,8 @@ func (s *Setup) Settings(image string) *fsm.Settings {
 	}
 }
 
-// Meeting remembers the settings of an earlier run, and its attempts when the current configuration met them.
+// Meeting holds the settings of an earlier run, and the attempts that existed when the current configuration was first
+// checked against the tasks.
 type Meeting struct {
 	before   *fsm.Settings
 	attempts map[fsm.IssueKey]string
@@ -73,8 +74,8 @@ func liveWorkers(m *fsm.Machine) (workers []string) {
 	return workers
 }
 
-// fateOf describes the effect of the current configuration on a task, or returns "" without one. before is nil if
-// the last run did not record its settings.
+// fateOf describes the effect of the current configuration on a task, or returns "" if it has no effect. before is nil
+// if the last run did not record its settings.
 func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	var fate []string
 	say := func(format string, args ...any) { fate = append(fate, fmt.Sprintf(format, args...)) }

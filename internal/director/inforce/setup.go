@@ -76,9 +76,8 @@ func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	return out, errors.Join(faults...)
 }
 
-// FenceAfter bounds the wait for the end of an attempt that its runtime cannot confirm. A
-// node that restarted or was briefly unreachable confirms the end in that time. Until then the attempt holds a
-// slot.
+// FenceAfter bounds the wait for the end of an attempt that its runtime cannot confirm. A node that restarted or was
+// briefly unreachable confirms the end in that time. Until then the attempt holds a slot.
 const FenceAfter = time.Minute
 
 // outboxRetry paces failed effects. An outage of hours must not cost thousands of calls.
@@ -108,7 +107,7 @@ func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 	return cfg
 }
 
-// SyncPolicy returns when a checkout is too far behind its base branch.
+// SyncPolicy returns the limits beyond which a checkout is too far behind its base branch.
 func (s *Setup) SyncPolicy() workspace.SyncPolicy {
 	return workspace.SyncPolicy{MaxCommits: s.SyncMain.MaxCommitsBehind, MaxBehind: s.SyncMain.MaxBehind}
 }

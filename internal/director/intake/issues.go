@@ -37,7 +37,7 @@ func (s *Issues) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// Gone sends the machine that an issue no longer exists. It equals a closed issue.
+// Gone tells the machine that an issue no longer exists. The machine treats it like a closed issue.
 func (s *Issues) Gone(ctx context.Context, k fsm.IssueKey) {
 	s.Owner.Send(ctx, fsm.IssuesSeen{
 		Repo: k.Repo(), AskedAt: s.Owner.Clock.Now(), Issues: []fsm.IssueView{{Key: k}},

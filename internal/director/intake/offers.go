@@ -104,7 +104,7 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 // notTrusted ends the reason for an issue that no label can make acceptable.
 const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
-// explainedPerHour bounds the comments that explain why an issue is ignored, because strangers may open many
+// explainedPerHour bounds the comments that explain why an issue is ignored, because untrusted authors may open many
 // issues.
 const explainedPerHour = 20
 

@@ -47,7 +47,7 @@ func (o *Only) Issues() []fsm.IssueKey {
 	return o.keys
 }
 
-// Names returns the issues in words for people.
+// Names returns the issues as text for people.
 func (o *Only) Names() (all []string) {
 	for _, k := range o.Issues() {
 		all = append(all, string(k))

@@ -30,8 +30,8 @@ const (
 	maxPostponed = 1000
 )
 
-// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, it holds back all fresh
-// issues of the repository instead of the one.
+// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, it holds back all fresh issues
+// of the repository instead of the single one.
 func NewPostponed(keep time.Duration, fresh func(tracker.Issue) bool) *Postponed {
 	return &Postponed{keep: keep, fresh: fresh, last: map[string]postponement{}, full: map[string]time.Time{}}
 }

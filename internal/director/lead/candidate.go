@@ -75,8 +75,8 @@ func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 	}
 }
 
-// stand blocks until this process leads. On a joined bus another director may lead. Then this one stands by. stand
-// returns a nil term when ctx ends.
+// stand blocks until this process leads. On a joined bus, it stands by while another director leads. It returns a nil
+// term when ctx ends.
 func (c *Candidate) stand(ctx context.Context) (*Term, error) {
 	t := newTerm(ctx)
 	if !c.Joined {

@@ -40,8 +40,8 @@ const (
 	reopenMost  = 5 * time.Second
 )
 
-// Hub holds the bus, which is another one after each failure of an embedded server. Its methods are safe for
-// concurrent use, except that only one goroutine may open and close the bus.
+// Hub holds the current bus. A new bus replaces it whenever a failed embedded server is reopened. Its methods are safe
+// for concurrent use, except that only one goroutine may open and close the bus.
 type Hub struct {
 	Joined  bool // the server runs in another process
 	Connect func(context.Context) (*bus.Bus, error)

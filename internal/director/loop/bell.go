@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// RingRest is the pause between a ring and the wake-up. Further rings in it coalesce, and a source may lag behind.
+// RingRest is the pause between a ring and the wake-up. It lets further rings coalesce, and gives a source that lags
+// behind time to catch up.
 const RingRest = time.Second
 
 // Bell wakes one loop. Rings coalesce until the loop wakes.

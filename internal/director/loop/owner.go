@@ -159,8 +159,8 @@ func (o *Owner) Run(ctx context.Context) error {
 	return o.err
 }
 
-// ended returns Run's result to callers of Look. Another goroutine may report it before Run's caller does, so it
-// must say as much as Run's own error.
+// ended returns Run's result to callers of Look. One of them may report it before Run's caller does, so it must be as
+// detailed as Run's own error.
 func (o *Owner) ended() error { return cmp.Or(o.err, ErrReload) }
 
 func (o *Owner) run(ctx context.Context) error {

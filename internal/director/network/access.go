@@ -82,7 +82,7 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 		}
 	}
 	none := "localhost,127.0.0.1," + a.url.Hostname()
-	for _, v := range before { // set for a proxy of the user
+	for _, v := range before { // a proxy of the user may have its own exceptions
 		if name, hosts, _ := strings.Cut(v, "="); strings.EqualFold(name, "NO_PROXY") && hosts != "" {
 			none += "," + hosts
 		}

@@ -23,9 +23,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// With opens only the journal, passes it to use, and closes it. It locks the data directory against
-// directors, except to read a joined bus. If readOnly is set, it reads a copy of an embedded bus, because a server
-// writes to the files it serves. On a joined bus, everything but reading takes the lease.
+// With opens only the journal, passes it to use, and closes it. It locks the data directory against directors, except
+// to read a joined bus. If readOnly is set, it reads a copy of an embedded bus, because a server writes to the files it
+// serves. On a joined bus, everything but reading takes the lease.
 func With(ctx context.Context, c config.Config, readOnly bool, use func(context.Context, *bus.Bus) error) (err error) {
 	if c.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)

@@ -19,7 +19,7 @@ import (
 	"retake/internal/whatif"
 )
 
-// WhatIf asks how other settings would have decided the events of a journal.
+// WhatIf describes a replay of a journal's events under other settings.
 type WhatIf struct {
 	Config config.Config // configuration of the journal's owner
 	Export string        // a file of `director journal export` to read instead of the journal
@@ -91,7 +91,7 @@ func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take feed
 	report func(seq uint64) (bus.StoredReport, error),
 ) (*whatif.Report, error) {
 	o := whatif.Options{Since: q.Since, Only: q.Only}
-	var failed error // an unreadable report is not a missing one
+	var failed error // a report exists but could not be read
 	if q.Reread {
 		o.Read = func(ref fsm.ReportRef) whatif.Reread {
 			if report == nil || failed != nil {

@@ -108,7 +108,7 @@ const (
 	// ReadyPath reports whether this director can serve its page, webhooks and proxy, or can take over. A refused
 	// account does not matter here: running workers still need the proxy.
 	ReadyPath = "/readyz"
-	LivePath  = "/livez" // false if a restart would help, which does not cure most problems of an unhealthy director
+	LivePath  = "/livez" // fails only if a restart would help; most other problems of a director need something else
 )
 
 // Paths for reading the whole journal of a running director.
@@ -128,7 +128,7 @@ type Reading struct {
 	// force.
 	Problems []string  `json:"problems,omitempty"`
 	Since    time.Time `json:"since"` // when the configuration in force was read
-	// the change is not in the journal yet, and holds once the director decides again
+	// the change is not in the journal yet, and takes effect once the director decides again
 	Pending bool `json:"pending,omitempty"`
 }
 
@@ -155,7 +155,7 @@ type TaskAnswer struct {
 	WaitsFor string `json:"waits_for,omitempty"` // in words for people
 	Until    string `json:"until,omitempty"`     // RFC 3339, if known
 	Problem  string `json:"problem,omitempty"`
-	// undecided because an effect is running on the issue; ask again with the same ID
+	// not decided yet, because an effect is running on the issue; ask again with the same ID
 	Busy bool `json:"busy,omitempty"`
 }
 

@@ -30,7 +30,7 @@ func OfferIssue(ctx context.Context, dataDir string, key fsm.IssueKey, by string
 	return repeat(ctx, dataDir, http.MethodPut, page.TaskPath(key), TaskCommand{By: by, Again: again})
 }
 
-// repeat sends a request until it is answered. If no director listens at the first try, that is the answer.
+// repeat sends a request until it is answered. If no director listens at the first try, repeat returns that error.
 func repeat(ctx context.Context, dataDir, method, path string, c TaskCommand) (a TaskAnswer, err error) {
 	c.ID = cmp.Or(c.ID, NewRequestID())
 	q := question{method: method, path: path, body: c, answers: []int{

@@ -30,7 +30,7 @@ func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
 	return &clusterSeen{seen, p}, nil
 }
 
-// Missing returns the missing rights in words for people.
+// Missing describes the missing rights for people.
 func (c *clusterSeen) Missing(ctx context.Context) (lacks []string, err error) {
 	rights, err := c.Seen.Missing(ctx)
 	for _, r := range rights {
@@ -73,7 +73,7 @@ func (c *clusterSeen) Gateway(context.Context) (string, error) {
 	return c.p.o.Config.Kubernetes.Address, nil
 }
 
-// Confine returns an error, because it cannot be tried from here.
+// Confine returns an error, because only the cluster's NetworkPolicies can restrict the network.
 func (*clusterSeen) Confine(context.Context) error {
 	return errors.New("only NetworkPolicies of the cluster can enforce it")
 }

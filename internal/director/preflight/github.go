@@ -38,7 +38,7 @@ func (g githubSeen) Account(ctx context.Context) (doctor.Account, error) {
 	return a, err
 }
 
-// Repository returns GitHub's facts about a repository.
+// Repository returns GitHub's information about a repository.
 func (g githubSeen) Repository(ctx context.Context, name string) (doctor.Repository, error) {
 	about, err := g.About(ctx, name)
 	return doctor.Repository(about), err

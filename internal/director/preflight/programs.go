@@ -43,7 +43,7 @@ func ProgramsOf(c config.Config) string {
 		c.StagePrograms(),
 	})
 	if err != nil {
-		panic(err) // the values are texts
+		panic(err) // strings always encode
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
@@ -109,7 +109,7 @@ func placeOf(c config.Config) string {
 	return "in the image " + c.Containers.Image
 }
 
-// missing returns the programs that attempts would not find.
+// missing returns the programs that are missing where attempts run.
 func (p preflight) missing(ctx context.Context, names []string) ([]string, error) {
 	c := p.o.Config
 	if len(names) == 0 {

@@ -20,7 +20,7 @@ type attemptEnd struct {
 }
 
 // Ended records an ended attempt: its container's output, the results of its stages, and its changes. The record is on
-// disk before the verdict, in case the process ends in between. patch must have no secrets.
+// disk before the verdict, in case the process ends in between. patch must not contain secrets.
 func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, patch string,
 	printed *audit.StoredOutput,
 ) {
@@ -35,8 +35,8 @@ func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, pa
 	})
 }
 
-// reportedEnd collects the facts about the end of an attempt from its reports and the runtime. A stage's exit code
-// takes precedence over that of the container.
+// reportedEnd collects the details of the end of an attempt from its reports and the runtime. A stage's exit code takes
+// precedence over that of the container.
 func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit.Output, meta audit.Meta,
 	end attemptEnd,
 ) {
@@ -77,7 +77,7 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 	return out, meta, end
 }
 
-// addEnd adds facts about an attempt's end. It keeps better information, because an interrupted stop runs again and
+// addEnd adds details of an attempt's end. It keeps better ones from before, because an interrupted stop runs again and
 // by then the container is gone.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM

@@ -70,7 +70,7 @@ func (c *Recorder) began(at time.Time, f fsm.AttemptBegan) {
 	})
 }
 
-// forget removes the facts about a finished attempt.
+// forget removes the data about a finished attempt.
 func (c *Recorder) forget(attempt string) {
 	c.ends.Delete(attempt)
 	c.courses.Delete(attempt)
@@ -150,7 +150,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.Out.Classified(at, c.RunID, f.Stage, audit.Classified{
 		Caller: f.Failed(), Issue: string(f.Task), Attempt: f.Attempt, AttemptID: id, Failure: *failure,
 	})
-	// that work is good, only its merge is tested
+	// a revalidation tests only the merge, so the attempt's work is good
 	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) {
 			m.Outcome, m.Stage, m.Failure = audit.OutcomeFailed, f.Stage, failure

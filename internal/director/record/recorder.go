@@ -102,7 +102,7 @@ func (c *Recorder) follow(now *inforce.Setup) {
 	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()
 }
 
-// readStats reads from a task's stats.json what only people and earlier processes know.
+// readStats reads the values in a task's stats.json that only people and earlier processes know.
 func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	path, err := audit.StatsPath(c.Dir, string(k))
 	if err != nil {

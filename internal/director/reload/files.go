@@ -30,13 +30,13 @@ func (r *Reader) configFiles(of ...config.Config) (files []string) {
 	return files
 }
 
-// readFiles reads the configuration, and records the checksum of its files before the reading.
+// readFiles reads the configuration, and records the checksum of its files from before that.
 func (r *Reader) readFiles() (next config.Config, problems config.Problems) {
 	for known := false; !known; {
 		r.sum = sumOf(r.files)
 		next, problems = r.Again()
 		files := r.configFiles(r.InForce.Load().Read, next)
-		known = slices.Equal(files, r.files) // otherwise it names files that were not summed
+		known = slices.Equal(files, r.files) // otherwise the checksum does not cover all files
 		r.files = files
 	}
 	return next, problems

@@ -1,6 +1,5 @@
 // Package reload rereads the configuration of a running director: on request, on a hangup, and when a file of the
-// configuration changes. The director ignores a refused
-// configuration.
+// configuration changes. The director ignores a refused configuration.
 package reload
 
 import (

@@ -135,8 +135,7 @@ func (w *fileWatch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// rest returns true after a moment without changes, or after changes for too long. It returns
-// false if ctx ends.
+// rest returns true after a moment without changes, or after changes for too long. It returns false if ctx ends.
 func (w *fileWatch) rest(ctx context.Context) bool {
 	most := time.NewTimer(fileMost)
 	defer most.Stop()

@@ -10,6 +10,6 @@
 // # Signatures
 //
 // The bus checks a worker's signature twice: before it stores a report, and when it reads the report from the stream.
-// The second check must stay. Operators publish on the same subjects, permissions of NATS cover subjects but not
-// headers, and so no mark in a stored message proves that the relay has seen it.
+// The second check must stay. Operators publish on the same subjects, and NATS permissions cover subjects but not
+// headers. A mark in a stored message would therefore not prove that the relay has seen it.
 package reports

@@ -114,7 +114,7 @@ func exitReport(e fsm.Effect, x container.Exit, happened circumstances.Record) w
 	return r
 }
 
-// ClusterSays returns, for people, the cluster's explanation of an end.
+// ClusterSays returns a message for people with the cluster's explanation of an end.
 func ClusterSays(x container.Exit) string {
 	return fmt.Sprintf("the cluster on the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
 }

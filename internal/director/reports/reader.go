@@ -13,7 +13,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Reader makes events of stored reports. It adds facts that only the director has, and classifies the evidence.
+// Reader turns stored reports into events. It adds details that only the director knows, and classifies the evidence.
 type Reader struct {
 	Setup   func() *inforce.Setup
 	Secrets func() *redact.Redactor
@@ -61,8 +61,8 @@ func (d *Reader) Read(ctx context.Context, r bus.Report) fsm.Report {
 	return out
 }
 
-// tooMuch says, for people, which limit of its checkout a failed attempt exceeded. It returns "" if it exceeded no
-// limit.
+// tooMuch returns a message for people about the limit of its checkout that a failed attempt exceeded. It returns "" if
+// the attempt exceeded no limit.
 func (d *Reader) tooMuch(ctx context.Context, r bus.Report, found recovery.Finding) (cause string) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && d.Setup().Workspace.Travels() {
 		cause = d.HeldBack(ctx, r.Worker)

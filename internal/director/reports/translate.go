@@ -20,7 +20,7 @@ func Translate(r bus.Report) fsm.Report {
 		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
 		out.Issue, out.N, out.Persons = b.IssueNumber, b.Attempt, !r.Own && !r.Signed
-		// our worker signs its reports, and derives the flags
+		// our worker signs its reports and derives the flags, so they are explicit only if they differ
 		said := &out.Evidence.Assertion
 		said.Explicit = !r.Own && (!r.Signed || said.Differs())
 		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {
@@ -45,7 +45,7 @@ func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 			ErrorType: b.ErrorType, Transient: b.IsTransient, Retry: b.ShouldRetry, Escalate: b.EscalateToHuman,
 		},
 	}
-	// A worker reports this from the kernel's count. Without such an exit it is only a claim.
+	// A worker reports this from the kernel's count. Without a matching exit it is only an assertion.
 	e.OOM = b.ErrorType == string(recovery.OOMKilled) &&
 		(b.Signal == "SIGKILL" || b.ExitCode != nil && *b.ExitCode == 137)
 	if e.OOM {

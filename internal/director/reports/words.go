@@ -17,7 +17,7 @@ func OutputTail(e *wire.WorkerError) string {
 	return e.LastStdoutTail + e.LastStderrTail
 }
 
-// Observations returns the facts about a failure that its cause leaves out.
+// Observations returns further details about a failure, without its cause.
 func Observations(e *wire.WorkerError) []string {
 	var out []string
 	if e.Tool != "" {

@@ -125,7 +125,7 @@ func (r *Restorer) find(ctx context.Context,
 				return nil, nil, err
 			}
 			labels := r.Config.GitHub.Labels
-			// no answer has had an effect so far
+			// true if no answer to the question has taken effect yet
 			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) &&
 				!g.Has(labels.Review)
 			if waits && (asked.IsZero() || g.AskedAt.Before(asked)) {

@@ -22,7 +22,7 @@ import (
 // name, so another fleet would not find them.
 const fleetFile = "fleet.json"
 
-// FleetFile records facts that must survive a change of the fleet or the loss of the journal.
+// FleetFile stores the data that must survive a change of the fleet or the loss of the journal.
 type FleetFile struct {
 	Dir    string         // the data directory
 	Fleet  string         // as configured
@@ -70,7 +70,7 @@ func (f *FleetFile) Check() error {
 	return nil
 }
 
-// Of returns the content for a machine.
+// Of returns the content of the file for a machine.
 func (f *FleetFile) Of(m *fsm.Machine) FleetState {
 	labels := slices.DeleteFunc(m.EarlierLabels(), func(l fsm.LabelNames) bool { return l == f.Labels })
 	now := FleetState{Fleet: f.Fleet, Labels: append(labels, f.Labels)}
@@ -94,7 +94,7 @@ func (f *FleetFile) Keep(now FleetState) {
 	}
 }
 
-// RecogniseLabels makes GitHub labels count that tasks got under earlier names.
+// RecogniseLabels makes the GitHub client accept the earlier names of our labels that tasks may still carry.
 func RecogniseLabels(g *github.Client, m *fsm.Machine) {
 	var earlier []tracker.Labels
 	for _, l := range m.EarlierLabels() {

@@ -43,9 +43,9 @@ func (r *Restorer) Rebuild(ctx context.Context) (tasks []Rebuilt, aside string, 
 	return r.rebuild(ctx, known, why)
 }
 
-// unsound returns why the journal must not be continued, and the known state. why is "" if the journal is sound. h
-// and found are the results of loadState. changed reports that this or another director has
-// already changed something, so the rebuild must be completed.
+// unsound returns why the journal must not be continued, and the known state. why is "" if the journal is sound. h and
+// found are the results of read. changed reports that this or another director has already changed something, so the
+// rebuild must be completed.
 func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	known *fsm.Machine, why string, changed bool, err error,
 ) {

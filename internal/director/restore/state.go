@@ -49,7 +49,7 @@ type Restorer struct {
 	problem  atomic.Pointer[string]
 }
 
-// State is a machine with the state that the journal has.
+// State is a machine in the state that the journal describes.
 type State struct {
 	Machine *fsm.Machine
 	Saved   uint64 // sequence of the snapshot it was restored from
@@ -78,9 +78,9 @@ func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
 	return err
 }
 
-// Load returns the state that the journal has. A followed state is only brought up to date. If the journal is damaged
-// or its rebuild was interrupted, Load rebuilds it if the configuration allows this. Otherwise the error gives
-// advice.
+// Load returns the state that the journal describes. It only reads the end of the journal if Follow has kept the state
+// current. If the journal is damaged or its rebuild was interrupted, Load rebuilds it if the configuration allows this.
+// Otherwise the error gives advice.
 func (r *Restorer) Load(ctx context.Context) (*State, error) {
 	h, err := r.followed, error(nil)
 	if r.followed = nil; h != nil && h.ReadOn(ctx, r.Bus().Journal()) != nil {

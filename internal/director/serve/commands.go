@@ -14,7 +14,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Commands carries out what operators command about the whole fleet. Its methods are safe for concurrent use.
+// Commands carries out operators' commands for the whole fleet. Its methods are safe for concurrent use.
 type Commands struct {
 	Owner  *loop.Owner
 	Health func(context.Context) operator.Health

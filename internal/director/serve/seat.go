@@ -34,7 +34,7 @@ func (s *Seat) Fleet(ctx context.Context) wire.Snapshot {
 	return s.Status.SnapshotOf(ctx, func(m *fsm.Machine) []*fsm.Task { return slices.Collect(m.Live()) })
 }
 
-// Board returns at most so many tasks, and the number of tasks in each column.
+// Board returns at most that many tasks, and the number of tasks in each column.
 func (s *Seat) Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
 		rows, count = b.Board(now, most)
@@ -45,8 +45,8 @@ func (s *Seat) Board(ctx context.Context, most int) (rows []timeline.Task, count
 	return rows, count, err
 }
 
-// Task returns a history from the book. It does not read older tasks from the journal, because the page asks often.
-// The command does.
+// Task returns a history from the book. The page asks often, so unlike the command it does not read older tasks from
+// the journal.
 func (s *Seat) Task(ctx context.Context, k fsm.IssueKey, _ time.Time) (told timeline.Task, ok bool, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
 		if told, ok = b.Task(k, now); ok {

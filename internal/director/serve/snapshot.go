@@ -8,8 +8,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// seenNow holds the owner's own knowledge: the journal's position, and the workers' activity. The read model has the
-// rest.
+// seenNow holds the state that only the owner knows: the journal's position, and the workers' activity. The read model
+// has the rest.
 type seenNow struct {
 	last     uint64 // the journal's last sequence
 	at       time.Time

@@ -17,8 +17,8 @@ import (
 	"retake/internal/timeline"
 )
 
-// Status answers how a session and its tasks are. Its methods are safe for concurrent use, and a request may outlast
-// the session.
+// Status answers queries about the state of a session and its tasks. Its methods are safe for concurrent use, and a
+// request may outlast the session.
 type Status struct {
 	RunID    string
 	Since    time.Time // when the director started
@@ -38,7 +38,7 @@ type Status struct {
 // slowAppend is the duration of an append beyond which the director is unhealthy.
 const slowAppend = 5 * time.Second
 
-// Health returns the state of the director, and its problem if it has a problem.
+// Health returns the state of the director, and its problem if any.
 func (s *Status) Health(ctx context.Context) operator.Health {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -155,7 +155,7 @@ func (s *Status) phaseSince(b *timeline.Book) *wire.Time {
 	return new(wire.At(at))
 }
 
-// live answers whether the owner responds. The bus, the disk and GitHub may be away.
+// live reports whether the owner responds. It does not depend on the bus, the disk or GitHub.
 func (s *Status) live(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

@@ -17,7 +17,7 @@ import (
 	"retake/internal/github/command"
 )
 
-// TaskCommands carries out what operators command about one task. Its methods are safe for concurrent use.
+// TaskCommands carries out operators' commands about one task. Its methods are safe for concurrent use.
 type TaskCommands struct {
 	Owner        *loop.Owner
 	Repositories []string // as configured
@@ -50,7 +50,7 @@ func (s *TaskCommands) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 	return fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), err == nil && n > 0
 }
 
-// requester returns who asks: the user of the socket, and the person on whose behalf, if given.
+// requester names the user of the socket, and the person the request is made for, if given.
 func requester(r *http.Request, whom string) string {
 	by := PeerOf(r.Context()) + " (operator)"
 	if whom != "" {
@@ -98,8 +98,7 @@ func (s *TaskCommands) putTask(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// commandView parses a command with the grammar of commands in comments. It returns a problem as a
-// sentence.
+// commandView parses a command with the grammar of commands in comments. It returns a problem as a sentence.
 func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
 	if name == "release" { // the machine's name for the effect of stop on a claim
@@ -128,9 +127,9 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 	}, a.Problem
 }
 
-// Do makes the machine decide a command, and returns when the decision is in the journal. The status is
-// 200 if the command was carried out, 409 with the machine's reason if not, 404 without such a task, and 400 for an
-// invalid command. by is recorded and shown on GitHub.
+// Do makes the machine decide a command, and returns when the decision is in the journal. The status is 200 if the
+// command was carried out, 409 with the machine's reason if not, 404 for an unknown task, and 400 for an invalid
+// command. by is recorded and shown on GitHub.
 func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
 	by string,
 ) (status int, a operator.TaskAnswer) {
@@ -169,8 +168,8 @@ func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.Task
 	return http.StatusConflict, a
 }
 
-// tasksOwn reports whether a command concerns a task, even if the command itself has ended that task. It spells the
-// issue like the task.
+// tasksOwn reports whether a command concerns a known task, even if the command itself has ended that task. It sets
+// v.Task to the task's spelling of the issue.
 func (s *TaskCommands) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
 	key, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) fsm.IssueKey {
 		if t := d.Machine().Task(v.Task); t != nil {

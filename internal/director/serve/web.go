@@ -36,8 +36,8 @@ func Loopback(address string) bool {
 }
 
 // ByLocalName protects an address of this machine against DNS rebinding. The Host of a request must be a name of this
-// machine. Any other name belongs to a foreign site that
-// resolves to this machine. A browser would let that site read local answers.
+// machine. Any other name belongs to a foreign site that resolves to this machine. A browser would let that site read
+// local answers.
 func ByLocalName(address string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if Loopback(address) && !page.LocalName(r.Host) {
@@ -70,8 +70,7 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	return &Web{listener: netutil.LimitListener(listener, webConns)}, nil
 }
 
-// Serve starts answering, once for all sessions. The routes must be ready to answer. A nil Web does
-// nothing.
+// Serve starts answering, once for all sessions. The routes must be ready to answer. A nil Web does nothing.
 func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	if w == nil {
 		return

@@ -16,7 +16,7 @@ import (
 
 const (
 	// tracedAgain is the part at the journal's end that a new process exports again, because the previous process may
-	// not have sent it. Their IDs are stable, so duplicates do no harm.
+	// not have sent it. Span IDs are stable, so duplicates do no harm.
 	tracedAgain = time.Minute
 	// recordsMost bounds the follower's queue. The follower only falls behind while it reads a long journal.
 	recordsMost = 65_536

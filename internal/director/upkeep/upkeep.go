@@ -95,8 +95,7 @@ type savedState struct {
 	data []byte // nil if no snapshot is due
 }
 
-// stateToSave runs on the owner's goroutine. It returns an empty state while the journal has
-// not stored all decisions.
+// stateToSave runs on the owner's goroutine. It returns an empty state while the journal has not stored all decisions.
 func (u *Upkeep) stateToSave(d *fsm.Driver, now bool) savedState {
 	last := d.Last()
 	due := last >= u.saved+snapshotEvery || last > u.saved && (now || time.Since(u.savedAt) >= snapshotAfter)

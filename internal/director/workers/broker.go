@@ -29,7 +29,7 @@ type Broker struct {
 
 var _ bus.BudgetHandler = (*Broker)(nil)
 
-// NewBroker returns a broker for a session of the given run. The cooldowns of the owner's machine are in force.
+// NewBroker returns a broker for a session of the given run. It starts with the cooldowns of the owner's machine.
 func NewBroker(ctx context.Context, owner *loop.Owner, runID string, l budget.Limits, log *zap.Logger) *Broker {
 	b := &Broker{ctx: ctx, owner: owner, log: log, pool: budget.New(runID, l)}
 	b.pool.Expire(b.now())

@@ -1,8 +1,8 @@
 // Package workers holds the director's side of its conversation with running workers: heartbeats, hellos, control
-// messages, leases on models, and warnings. Package reports has the reports that end attempts.
+// messages, leases on models, and warnings. Package reports reads the reports that end attempts.
 //
-// Messages to a worker are hints, and the runtime enforces. A hint of the runtime only triggers a read of its list,
-// and only the list counts.
+// Messages to a worker are hints, and the runtime enforces decisions. An event from the runtime only triggers a read of
+// its list of containers, and only that list counts.
 package workers
 
 import (

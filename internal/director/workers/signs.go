@@ -13,12 +13,12 @@ import (
 	"retake/internal/metrics"
 )
 
-// Signs brings the machine the signs of life of workers.
+// Signs passes the heartbeats and progress of workers to the machine.
 type Signs struct {
 	Bus     *bus.Bus
 	Owner   *loop.Owner
 	Metrics *metrics.Metrics
-	List    *List // the second witness of a silent worker
+	List    *List // asked when a worker is silent
 	Log     *zap.Logger
 }
 

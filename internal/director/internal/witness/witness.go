@@ -1,5 +1,5 @@
-// Package witness makes the records of failures that only the director knows: an attempt whose worker wrote no report,
-// and work of the director itself. Workers record theirs.
+// Package witness makes the records of failures that only the director knows. These are attempts without a report of
+// their worker, and failures of the director itself. Workers make the other records.
 package witness
 
 import (
@@ -24,8 +24,8 @@ type onWire struct {
 	Limit       *circumstances.Limit `json:"limit,omitempty"`
 }
 
-// Own returns the circumstances of a failure of the director itself. If anyone refused, it was GitHub. It is not named
-// for a server other than github.com, because its tokens are made elsewhere.
+// Own returns the circumstances of a failure of the director itself. Only GitHub can have refused something. The record
+// names GitHub as the provider only for github.com, because tokens of other servers are made elsewhere.
 func Own(c config.Config) circumstances.Record {
 	w := onWire{Refused: true, Runtime: c.Containers.Runtime}
 	w.Credentials = []string{cmp.Or(c.GitHub.TokenEnv, "github.token_file")}
@@ -38,8 +38,8 @@ func Own(c config.Config) circumstances.Record {
 	return w.record()
 }
 
-// Exit returns the circumstances of an attempt whose worker wrote no report. The runtime knows whether the attempt was
-// out of memory, and the director whether it took too long.
+// Exit returns the circumstances of an attempt without a report of its worker. The runtime knows whether the
+// attempt was out of memory, and the director whether it took too long.
 func Exit(c config.Config, outOfMemory, tooLong bool) circumstances.Record {
 	w := onWire{Runtime: c.Containers.Runtime}
 	switch {
@@ -59,7 +59,7 @@ func Exit(c config.Config, outOfMemory, tooLong bool) circumstances.Record {
 	return w.record()
 }
 
-// record encodes and decodes w, because only JSON makes a record.
+// record encodes and decodes w, because a Record can only be made from JSON.
 func (w onWire) record() (out circumstances.Record) {
 	data, err := json.Marshal(w)
 	if err == nil {

@@ -1,4 +1,4 @@
-// Package looptest runs an owner on a journal that a test answers for.
+// Package looptest runs an owner on a fake journal whose appends the test answers.
 package looptest
 
 import (
@@ -18,7 +18,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Journal takes an append when a test answers it.
+// Journal is a fake journal. An append blocks until the test sends its answer.
 type Journal struct {
 	Answers chan error // one for each append; nil accepts it
 
@@ -48,14 +48,14 @@ func (j *Journal) Append(ctx context.Context, _ string, after uint64, _ []byte) 
 	return j.seq, nil
 }
 
-// Head is behind the last append.
+// Head returns the journal's end after the last append.
 func (j *Journal) Head() bus.Head {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return bus.Head{Seq: j.seq}
 }
 
-// Config is the configuration of a machine's decisions.
+// Config returns a configuration for a machine.
 func Config() fsm.Config {
 	policy, err := policy.Preset("director")
 	if err != nil {
@@ -78,7 +78,7 @@ type Harness struct {
 	Ended   chan error
 }
 
-// Start starts an owner with a machine that has started. The owner runs until ctx ends.
+// Start starts an owner with a machine that has booted. The owner runs until ctx ends.
 func Start(ctx context.Context, t *testing.T) *Harness {
 	h := &Harness{Journal: NewJournal(), Effects: make(chan fsm.Effect, 16), Ended: make(chan error, 1)}
 	m := fsm.New(Config())
@@ -89,7 +89,7 @@ func Start(ctx context.Context, t *testing.T) *Harness {
 	return h
 }
 
-// Eligible is an issue that may be claimed.
+// Eligible returns the event for one issue that may be claimed.
 func Eligible(n int) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: "acme/widgets", Issues: []fsm.IssueView{{
 		Key: fsm.IssueKey(fmt.Sprintf("acme/widgets#%d", n)), Open: true, Labels: []fsm.Label{fsm.LabelTask},
