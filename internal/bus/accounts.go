@@ -22,20 +22,20 @@ import (
 
 // Files in the bus's directory.
 const (
-	fileWorkers   = "workers.json" // credentials, as this director knows them: the bus may be away
-	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, should the bus lose it
-	attemptBytes  = 32             // of that: as much as SHA-256 yields
+	fileWorkers   = "workers.json" // credentials known to this director, for when the bus is unreachable
+	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, in case the bus loses it
+	attemptBytes  = 32             // length of the secret, which is that of a SHA-256 sum
 	maxClaims     = 1 << 20        // bytes; NATS neither reads nor sends longer claims
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
-	unknownLife   = 8 * 24 * time.Hour // of a credential, at most: the watchdog's bound in the configuration, and a day
+	unknownLife   = 8 * 24 * time.Hour // longest life of a credential: the watchdog's limit and a day
 	lookEvery     = 30 * time.Second   // interval between reads of the state shared by directors
 )
 
-// Files of earlier versions. Their content moves to the bucket, and then they are removed.
+// Files of earlier versions, which are removed once their content is in the bucket.
 const (
 	oldFileWorkers = "workers.jwt"  // claims of the workers' account
-	oldFileLongest = "longest-life" // of a credential, as time.Duration has it
+	oldFileLongest = "longest-life" // of a credential, in the format of time.Duration
 )
 
 // workersAccount keeps the claims of the workers' account and pushes them to the server. One goroutine (run) pushes,
@@ -53,7 +53,7 @@ type workersAccount struct {
 
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
-	wake    chan struct{} // room for one
+	wake    chan struct{} // has room for one token
 
 	writing sync.Mutex // held while writing the file; acquired before mu
 	written uint64     // changes in the file
@@ -61,13 +61,13 @@ type workersAccount struct {
 	mu        sync.Mutex
 	shared    jetstream.KeyValue
 	secret    []byte // of the fleet, the source of all users' and attempts' keys, or nil until it is known
-	unwritten bool   // the copy of secret, since its disk failed
+	unwritten bool   // the copy of secret could not be written, because its disk failed
 	known     *credentials
 	shut      map[string]bool  // public keys of users that this process has revoked since it last issued for them
 	told      map[string]bool  // offences covered by a report, by fleet and worker
 	next      *push            // carries the revocations made since the last push began
-	changes   uint64           // of known so far
-	pushed    uint64           // of them, at the server
+	changes   uint64           // made to known so far
+	pushed    uint64           // number of changes that the server has
 	revision  uint64           // of the bucket, at the server
 	claims    map[string]int64 // at the server, or nil if unknown
 }
@@ -93,8 +93,8 @@ func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*work
 	return a, errors.Join(a.readCopy(), a.readFiles())
 }
 
-// establish creates the bucket if it is missing, and tells the server of the workers' account. Until then,
-// neither a worker nor the gatekeeper can sign in.
+// establish creates the bucket if it is missing, and registers the workers' account with the server. Workers and the
+// gatekeeper cannot sign in before that.
 func (a *workersAccount) establish(ctx context.Context) error {
 	shared, err := openShared(ctx, a.js, a.replicas)
 	if err != nil {
@@ -116,9 +116,9 @@ func (a *workersAccount) establish(ctx context.Context) error {
 	return nil
 }
 
-// start begins to keep the server up to date, in a goroutine.
+// start starts a goroutine that keeps the server up to date.
 func (a *workersAccount) start(ctx context.Context) error {
-	for _, old := range [...]string{oldFileWorkers, oldFileLongest} { // it is in the bucket
+	for _, old := range [...]string{oldFileWorkers, oldFileLongest} { // the bucket has their content
 		if err := os.Remove(a.file(old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -217,8 +217,8 @@ func (a *workersAccount) readFiles() error {
 	for name, read := range map[string]func([]byte) (*credentials, error){
 		fileWorkers: decodeCredentials,
 		oldFileWorkers: func(data []byte) (*credentials, error) {
-			// no server has accepted it and it cannot be read, so all credentials are revoked, including those
-			// of running workers
+			// No server has accepted a file of that size, and it cannot be read. So revoke all credentials, even of
+			// running workers.
 			if len(data) > maxClaims {
 				return &credentials{All: time.Now().Unix()}, nil
 			}

@@ -57,8 +57,8 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// OpenJournal opens only the journal, without workers and reports, for commands that inspect, export or import it.
-// With readOnly it makes no changes, so a director may be running, and the journal must exist.
+// OpenJournal opens only the journal, without workers and reports, for commands that inspect, export or import it. With
+// readOnly it only reads, so the journal must exist, and a director may be running.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	b := newBus(o)
 	err := b.options.check()
@@ -83,7 +83,7 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	return b, nil
 }
 
-// FindJournal opens a second reader of the journal, while a director writes it. The caller closes the reader.
+// FindJournal opens another reader of the journal, while a director writes the journal. The caller closes the reader.
 func FindJournal(ctx context.Context, b *Bus) (*Journal, error) {
 	j, err := journal.Find(ctx, b.journalOptions())
 	if err != nil {
@@ -177,7 +177,7 @@ func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error
 	return b.reports.stored(ctx, seq)
 }
 
-// fresh makes a user for each connection.
+// fresh returns a function that makes a new user for each connection.
 func fresh(make func() (keys.User, error)) func() (token, seed string, err error) {
 	return func() (string, string, error) {
 		u, err := make()
@@ -185,7 +185,7 @@ func fresh(make func() (keys.User, error)) func() (token, seed string, err error
 	}
 }
 
-// signIn opens a connection with a user made for it.
+// signIn opens a connection. make creates a user for each connection attempt.
 func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats.Conn, error) {
 	options := append(link.Options(b.log), nats.Name("retake director "+b.options.Fleet), link.SignIn(fresh(make)))
 	options = append(options, more...)

@@ -25,7 +25,7 @@ type ClientOptions struct {
 	RunID           string // the director's run, from the plan
 	MaxMessageBytes int    // of one message; default 65536. Tails of reports are cut to fit
 	TraceParent     string // header of every message, see wire.TraceParent; empty to omit
-	// called after a reconnect, to say hello again and then send spooled reports; may block
+	// OnReconnect is called after a reconnect, to send the hello again and then the spooled reports. It may block.
 	OnReconnect func()
 	InProcess   nats.InProcessConnProvider // replaces URL with a connection without a socket
 }
@@ -39,8 +39,8 @@ type Client struct {
 	nc       *nats.Conn
 }
 
-// Dial connects once. The caller retries, because the server may not be up yet, or may not know the workers'
-// account yet. Once connected, the client reconnects without limit. It does not log; its owner does.
+// Dial connects once. The caller retries, because the server may not be up yet, or may not know the workers' account
+// yet. Once connected, the client reconnects without limit. Logging is up to the caller.
 func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err
@@ -90,8 +90,8 @@ func (c *Client) Close() {
 // Connected reports whether the bus is usable at this moment.
 func (c *Client) Connected() bool { return c.nc.IsConnected() }
 
-// Reconnects returns the number of reconnects so far, including a current attempt. Messages sent after this call use
-// that connection or a later one. The count changes before OnReconnect is called.
+// Reconnects returns the number of reconnects so far, including one in progress. Messages sent after this call use that
+// connection or a later one. The count changes before OnReconnect is called.
 func (c *Client) Reconnects() uint64 {
 	away := !c.nc.IsConnected() // checked first, so that a concurrent reconnect is counted twice rather than missed
 	n := c.nc.Stats().Reconnects
@@ -101,8 +101,8 @@ func (c *Client) Reconnects() uint64 {
 	return n
 }
 
-// Hello says hello and returns the director's answer, a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer
-// means that there was no answer in time (5 s, if ctx has no deadline) or that no director listens.
+// Hello sends a hello and returns the director's answer, a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer means
+// that there was no answer in time (5 s, if ctx has no deadline) or that no director listens.
 func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
 	p, err := c.request(ctx, c.subjects.Worker(c.options.WorkerID, wire.ChannelHello), h)
 	if err != nil {

@@ -54,7 +54,7 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(link.AnswerTimeout)
 }
 
-// refusalsWaiting bounds the refusals that wait to be counted. Only a flood exceeds it, and a flood is noticed
+// refusalsWaiting bounds the refusals that wait to be counted. Only a flood exceeds the bound, and it is detected even
 // without the excess.
 const refusalsWaiting = 1024
 
@@ -117,7 +117,7 @@ func (c *connections) take(m *nats.Msg) {
 	}
 }
 
-// number remembers which worker a connection belongs to.
+// number records which worker a numbered connection belongs to, until it disconnects.
 func (c *connections) number(n uint64, worker, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

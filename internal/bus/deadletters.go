@@ -24,8 +24,9 @@ const (
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// HeaderAnswer of a person's report names the subject, below _INBOX., to which the director answers if the report has
-// no effect. The stream answers on the reply subject at once, and does not keep it.
+// HeaderAnswer is a header of a person's report. It names the subject, below _INBOX., to which the director answers if
+// the report has no effect. The reply subject cannot serve for this, because the stream answers there at once and does
+// not store it.
 const HeaderAnswer = "Retake-Answer"
 
 // Limits of the letters kept per cause and per sender. Letters beyond them are only counted. One faulty worker must
@@ -114,7 +115,8 @@ func (d *deadLetters) forget(sender string) {
 	delete(d.senders, sender)
 }
 
-// letter makes the message. m is nil if there is no room; then the origin is only counted.
+// letter returns the dead letter for a message. Without room for another one, it only counts the message and returns
+// nil.
 func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject string, data []byte) *nats.Msg {
 	if !d.hasRoom(sender, time.Now()) || !d.limits[reason.Cause].Allow() {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// class is a kind of message from workers. Each class of each worker has separate subscriptions and a separate,
-// bounded backlog. Nothing waits behind messages of another worker or another class.
+// class is a kind of message from workers. Each class of each worker has separate subscriptions and a separate, bounded
+// backlog. A message never waits behind messages of another worker or another class.
 type class int
 
 const (
@@ -219,7 +219,7 @@ func (i *intake) serveBy(ctx context.Context, c class, h *handler) error {
 	return nil
 }
 
-// open subscribes a class for every admitted worker, or for none if it returns an error.
+// open subscribes to a class for all admitted workers. If it returns an error, it has undone all subscriptions.
 func (i *intake) open(c class, h *handler) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -269,7 +269,7 @@ func (i *intake) within(g *gate, c class, m *nats.Msg) bool {
 	if g.shut.Load() {
 		return false
 	}
-	if c == classCheckout { // requests wait for their turn in checkoutDesk, and the number that waits is bounded
+	if c == classCheckout { // requests wait for their turn in checkoutDesk, and their number is bounded
 		return true
 	}
 	g.mu.Lock()
@@ -332,8 +332,8 @@ func (i *intake) cutOff(g *gate, what string) {
 	})
 }
 
-// takeReport checks a worker's report, stores it under an id of the director's choice, and answers as a stream
-// would. It does not answer if the report cannot be stored now: the worker then sends it again.
+// takeReport checks a worker's report, stores it under an id of the director's choice, and answers as a stream would.
+// If the report cannot be stored now, it does not answer, so the worker sends the report again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
 	id, err := b.reports.read(g.worker, m)

@@ -22,13 +22,13 @@ import (
 
 // Errors that a caller can handle.
 var (
-	// ErrNoAnswer: the other side did not answer in time, or does not listen. Transient.
+	// ErrNoAnswer means that the other side did not answer in time, or does not listen. It is transient.
 	ErrNoAnswer = link.ErrNoAnswer
-	// ErrRejected: the director will never accept the report. Permanent.
+	// ErrRejected means that the director will never accept the report. It is permanent.
 	ErrRejected = errors.New("bus: report rejected")
 )
 
-// The journal, as the callers of this package see it.
+// Names of package journal for the callers of this package.
 type (
 	Journal      = journal.Journal
 	Verification = journal.Verification
@@ -39,7 +39,7 @@ type (
 	Head             = chain.Head
 )
 
-// Checkouts, as the callers of this package see them.
+// Names of package checkouts for the callers of this package.
 type (
 	CheckoutRules = checkouts.Rules
 	CheckoutStore = checkouts.Store
@@ -47,7 +47,7 @@ type (
 	OpenCheckout  = checkouts.Opened
 )
 
-// The lease, as the callers of this package see it.
+// Names of package leadership for the callers of this package.
 type (
 	Lease        = leadership.Lease
 	Leader       = leadership.Leader
@@ -98,8 +98,8 @@ type Options struct {
 	WorkerLife   time.Duration // validity of a worker's credential; default 48 h
 	Prefix       string        // of every subject; default wire.DefaultPrefix
 	Fleet        string        // names streams; default "default"
-	// reports whether this process alone may change the journal and create the fleet's secret now; nil means
-	// always
+	// Leads reports whether this process alone may change the journal and create the fleet's secret now. Nil means
+	// always.
 	Leads           link.Leads
 	RunID           string // name of this run in the director's envelopes
 	Replicas        int    // of streams; default 1

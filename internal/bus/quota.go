@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of one worker. The rates far exceed a normal worker's use (a heartbeat every few seconds, one report, a
-// lease for each start of an agent), so a worker does not reach them by accident.
+// Limits of one worker. They far exceed normal use (a heartbeat every few seconds, one report, a lease for each start
+// of an agent), so a worker does not reach them by accident.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300
@@ -22,8 +22,8 @@ const (
 	reportBytes       = 2 << 20 // of all reports of one attempt
 )
 
-// offenceFactor times the burst is the amount for which a worker is cut off. Between the burst and that amount,
-// its messages are dropped.
+// offenceFactor times the burst is the amount at which a worker is cut off. Messages beyond the burst but below that
+// amount are dropped.
 const offenceFactor = 2
 
 // Offence reports that a worker exceeded its quota by far. The worker has been cut off.
@@ -82,8 +82,8 @@ func (q *quota) mayReport(size int) (may bool, offence string) {
 	return false, offence
 }
 
-// refusal counts a message or subscription that the server refused. A correct worker causes none. offence is as
-// in take.
+// refusal counts a message or subscription that the server refused. A correct worker never causes a refusal. offence is
+// as in take.
 func (q *quota) refusal(now time.Time) (offence string) {
 	if q.refusals.take(now, 1) == farOver {
 		offence = fmt.Sprintf("tried %d times %s to use a subject without permission", q.refusals.sum,

@@ -28,7 +28,8 @@ const (
 	reportsAhead     = 512
 	reportBytesAhead = 8 << 20
 	reportAckWait    = 5 * time.Second
-	// heartbeat of the server on an empty stream, because a restarted server has forgotten the request
+	// pullBeat is the interval of the server's heartbeats on an idle request. A missing heartbeat reveals a restarted
+	// server, which has forgotten the request.
 	pullBeat = time.Second
 )
 
@@ -230,7 +231,7 @@ func (r *Reports) Workers(ctx context.Context) ([]string, error) {
 			all = append(all, worker)
 		}
 	}
-	// attempt 10 comes after 9
+	// shorter first, so that attempt 10 comes after attempt 9
 	slices.SortFunc(all, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
 	return slices.Compact(all), nil
 }

@@ -21,7 +21,7 @@ const (
 	keyWorkers    = "workers" // credentials
 	keySecret     = "secret." // followed by the fleet; the source of users' and attempts' keys
 	sharedTries   = 16        // tries of a compare-and-set that others win
-	everybody     = "*"       // in place of a user's public key, as in NATS
+	everybody     = "*"       // stands for all users' public keys, as in NATS
 	maxRevoked    = 8192      // individual revocations; their claims must fit in a message of 1 MiB
 	keptOnSummary = maxRevoked / 2
 	sparedBySum   = 10 * time.Minute // other directors may not know credentials issued more recently
@@ -32,7 +32,7 @@ const (
 type credentials struct {
 	Longest time.Duration `json:"longest"`       // longest life of any credential so far
 	All     int64         `json:"all,omitempty"` // all credentials issued up to then are revoked
-	// public key of a user → its credentials issued up to then are revoked
+	// Revoked maps a user's public key to a time. All of the user's credentials issued up to then are revoked.
 	Revoked  map[string]int64   `json:"revoked"`
 	Live     map[string]int64   `json:"live"`     // public key of a user → latest time of issue
 	Offences map[string]Offence `json:"offences"` // not covered by a report yet; by fleet and worker
@@ -65,9 +65,9 @@ func (c *credentials) prune(now time.Time) {
 	maps.DeleteFunc(c.Offences, func(_ string, o Offence) bool { return o.At.Unix() < old })
 }
 
-// summarise replaces revocations that are too many for one message. First it revokes everything issued before
-// the oldest credential in use. If that is not enough, it also revokes credentials in use that are older than
-// the newest half of the revocations. It returns the number of these.
+// summarise replaces revocations that are too many for one message. First it revokes everything issued before the
+// oldest credential in use. If that is not enough, it also revokes credentials in use that are older than the newest
+// half of the revocations, and returns their number.
 func (c *credentials) summarise(now time.Time) (cutOff int) {
 	c.prune(now)
 	if len(c.Revoked) <= maxRevoked {

@@ -24,7 +24,7 @@ const consumerName = "director"
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
-	reportsPerWorker = 1000 // per subject, so that one faulty worker cannot displace the reports of others
+	reportsPerWorker = 1000 // per subject, so that one faulty worker cannot displace other workers' reports
 	journalBytes     = 4 << 30
 	deadAge          = 14 * 24 * time.Hour
 	deadBytes        = 64 << 20
@@ -87,8 +87,8 @@ const (
 )
 
 // ensureAtStart repeats ensure while the server starts or its cluster elects a leader. Any other error is permanent and
-// ends the start. Callers must pass a ctx without a deadline. Otherwise the first request would wait until then if its
-// answer is lost with a server.
+// ends the start. Callers must pass a ctx without a deadline. Otherwise a first request whose answer is lost with a
+// server would wait until the deadline.
 func ensureAtStart(ctx context.Context, b *Bus) error {
 	tooLate := time.After(startTimeout)
 	for {
@@ -138,7 +138,7 @@ func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
 	return leadership.New(ctx, bucket, o, b.log)
 }
 
-// journalOptions describe the journal to package journal.
+// journalOptions returns the options for package journal.
 func (b *Bus) journalOptions() journal.Options {
 	return journal.Options{
 		JS: b.ownJS, Suffix: b.options.suffix(), Subject: b.subjects.Journal(), Fleet: b.options.Fleet,

@@ -74,7 +74,7 @@ func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat),
 	}
 }
 
-// newest keeps the last message of each subject until it is taken. The subject with the longest wait is served first.
+// newest keeps the last message of each subject until next returns it. The subject that has waited longest is first.
 type newest struct {
 	mu    sync.Mutex
 	order []string

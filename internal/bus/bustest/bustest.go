@@ -1,5 +1,5 @@
-// Package bustest runs a NATS server to join in the process of a test, with keys and configuration as `director
-// bus init` makes them.
+// Package bustest runs a NATS server for directors to join, inside the process of a test. Its keys and configuration
+// are like the output of `director bus init`.
 package bustest
 
 import (
@@ -54,7 +54,7 @@ func New(t testing.TB, dir string) *Server {
 // Credentials is the value of agent_bus.credentials for a director.
 func (s *Server) Credentials() string { return filepath.Join(s.Keys, keys.DirDirector) }
 
-// Start runs it again after Stop, on the same port and files.
+// Start restarts the server after Stop, with the same port and files.
 func (s *Server) Start() {
 	s.t.Helper()
 	s.Options = natsd.Options{}
@@ -92,7 +92,7 @@ func (s *Server) Director() *keys.Director {
 	return k
 }
 
-// Stop ends it; its files stay.
+// Stop stops the server and keeps its files.
 func (s *Server) Stop() {
 	s.nats.Shutdown()
 	s.nats.WaitForShutdown()

@@ -13,8 +13,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// segmentExt ends the name of a segment, which is <first>-<last> with leading zeros, so that names sort as the
-// journal does.
+// segmentExt ends the name of a segment. The rest is <first>-<last> with leading zeros, so that names sort in the order
+// of the journal.
 const segmentExt = ".jsonl.zst"
 
 // Segment is an archived part of the journal: a File in the archive's directory.
@@ -58,7 +58,8 @@ func Segments(dir string) ([]Segment, error) {
 	return all, nil
 }
 
-// Expire removes the segments that were archived before a time, from the oldest on: never one from the middle.
+// Expire removes the segments that were archived before a time. It starts with the oldest and stops at the first one to
+// keep, so it never leaves a gap.
 func Expire(dir string, before time.Time) error {
 	all, err := Segments(dir)
 	if err != nil {

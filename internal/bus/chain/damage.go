@@ -13,9 +13,9 @@ type Kind string
 
 // The kinds of damage.
 const (
-	Cut    Kind = "cut"    // it ends before a batch that it is known to have had
+	Cut    Kind = "cut"    // it ends before a batch that must have existed
 	Gap    Kind = "gap"    // a batch in the middle is missing
-	Fork   Kind = "fork"   // another batch stands where a known one was
+	Fork   Kind = "fork"   // a batch differs from the known batch
 	Broken Kind = "broken" // a batch cannot be read, or does not follow from the one before
 )
 

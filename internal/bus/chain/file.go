@@ -34,7 +34,7 @@ type Source struct {
 	Journal string `json:"journal,omitempty"` // its id, or empty for a journal from before ids existed
 }
 
-// before is the head that the file follows.
+// before returns the head that the file's first batch follows.
 func (h Header) before() Head { return Head{Seq: h.First - 1, Digest: h.Prev} }
 
 // Trailer is the last line of a file.
@@ -119,7 +119,7 @@ func create(path string, of Source, after Head, lax bool, fill func(*Writer) err
 	})
 }
 
-// Add writes the next batch. One that does not follow is an error, a *Damage.
+// Add writes the next batch. It returns a *Damage if the batch does not follow the previous one.
 func (w *Writer) Add(r Record) error {
 	if err := w.chain.Add(r); err != nil {
 		if !w.lax {
@@ -163,7 +163,7 @@ func Read(path string, batch func(Record) error, state func(State) error) (File,
 	return out, Located(err, filepath.Base(path))
 }
 
-// systems reports an error of the system while reading, which is not evidence of damage.
+// systems reports whether err is an error of the system while reading, which is not evidence of damage.
 func systems(err error) bool {
 	_, ok := errors.AsType[*fs.PathError](err)
 	return ok

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// HeaderPrev is the header of a batch that has the digest before it, in hex.
+// HeaderPrev is the header of a batch with the digest of all earlier batches, in hex.
 const HeaderPrev = "Retake-Prev"
 
 // Digest is the digest of a journal up to a batch. Zero means unknown, or before the first batch.
@@ -15,10 +15,10 @@ type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }
 
-// MarshalText is the hex form.
+// MarshalText encodes the digest in hex.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads the hex form.
+// UnmarshalText decodes hex.
 func (d *Digest) UnmarshalText(text []byte) error {
 	raw, err := hex.DecodeString(string(text))
 	if err != nil || len(raw) != len(d) {
@@ -40,7 +40,7 @@ func (h Head) Known() bool { return h.Seq == 0 || h.Digest != Digest{} }
 
 func (h Head) String() string { return fmt.Sprintf("%d (%.8s)", h.Seq, h.Digest) }
 
-// Next is the head after one more batch.
+// Next returns the head after one more batch.
 func (h Head) Next(id string, data []byte) Head {
 	sum := sha256.New()
 	sum.Write(h.Digest[:])
@@ -65,7 +65,7 @@ type Record struct {
 type Chain struct {
 	head   Head
 	sure   bool // the digest covers the whole journal, including batches from before the chain
-	linked bool // from here on every batch must name the one before
+	linked bool // from now on, every batch must have the digest before it
 }
 
 // Follow begins after a head. If the head has a known digest, it was written with a chain, so all later batches must
@@ -74,8 +74,8 @@ func Follow(from Head) *Chain {
 	return &Chain{head: from, sure: from.Known(), linked: from.Seq > 0 && from.Known()}
 }
 
-// Sure reports whether the head can be compared with heads from other sources. If the starting digest is unknown, it
-// can from the first batch with a header on.
+// Sure reports whether the head can be compared with heads from other sources. If the starting digest is unknown, that
+// is after the first batch with a header.
 func (c *Chain) Sure() bool { return c.sure }
 
 // Head returns the head after the batches so far.

@@ -104,7 +104,7 @@ func writeSlot(m Mark, stream string) []byte {
 	return fmt.Appendf(nil, "%-*s\n", slotBytes-1, line)[:slotBytes]
 }
 
-// Write says that the journal has come so far.
+// Write records the journal's end. It does not sync.
 func (m *Mirror) Write(to Mark) error {
 	_, err := m.f.WriteAt(writeSlot(to, m.stream), int64(to.Head.Seq%2)*slotBytes)
 	return err

@@ -51,11 +51,11 @@ type Desk struct {
 	Service
 	worker string
 	pass   *Pass
-	shut   func() bool // the worker's messages must not count
+	shut   func() bool // returns true if the worker's messages must not count
 	task   string
 	pace   *rate.Limiter
 
-	store  *Store // nil until it was read
+	store  *Store // nil until read
 	opened uint64 // value of the gate's counter when store was read
 	open   Opened
 	names  map[checkpoint.Digest]int64 // chunks that may be read
@@ -128,7 +128,7 @@ func (d *Desk) respond(m *nats.Msg, data []byte, err error) {
 	}
 }
 
-// said logs errors that the worker did not cause.
+// said converts an error into a refusal, and logs errors that the worker did not cause.
 func (d *Desk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
@@ -197,7 +197,7 @@ func (d *Desk) get(ctx context.Context, name []byte) ([]byte, error) {
 	return data, err
 }
 
-// put stores a chunk under the digest of its content, so it need not trust the sender.
+// put stores a chunk under the digest of its content, so it does not depend on the sender's honesty.
 func (d *Desk) put(ctx context.Context, data []byte) error {
 	if err := d.begin(ctx); err != nil {
 		return err

@@ -17,7 +17,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// Options tell where checkouts are stored.
+// Options configure the storage of checkouts.
 type Options struct {
 	JS       jetstream.JetStream
 	Bucket   string

@@ -19,7 +19,7 @@ const (
 	aheadBytes   = 2 << 20     // most bytes per request
 	aheadAtOnce  = 2           // requests in progress, of all readers of the journal
 	aheadWait    = time.Second // longest wait for the next batch of a request
-	aheadTries   = 3           // starts in a row without a batch, after which it gives up
+	aheadTries   = 3           // consecutive starts without a batch before it gives up
 )
 
 // ahead prefetches live batches with an ephemeral consumer. The result is only a hint. A batch that it does not
@@ -68,7 +68,7 @@ func (a *ahead) begin(ctx context.Context, next uint64) {
 	})
 }
 
-// end stops the reading goroutine, if any, and waits for it.
+// end stops the reading goroutine, if it runs, and waits for it.
 func (a *ahead) end() {
 	if a.windows == nil {
 		return

@@ -21,8 +21,8 @@ type Archive struct {
 	Keep time.Duration // lifetime of a segment after archiving; 0 keeps it permanently
 }
 
-// A segment is written when there are segmentMin batches for it, or when its first batch is segmentAfter old.
-// It has at most segmentMax batches.
+// A segment is written when segmentMin batches are ready for it, or when its first batch is segmentAfter old. It has at
+// most segmentMax batches.
 const (
 	segmentMin   = 1000
 	segmentAfter = 24 * time.Hour
@@ -75,9 +75,9 @@ func (a *archiver) run(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// retired returns the last sequence that a restart can do without: the sequence of the older of two snapshots.
-// It returns 0 if there are fewer than two, or if one is older than the chain. It returns ErrSnapshot if one
-// cannot be read.
+// retired returns the last sequence that a restart does not need, which is the sequence of the older of two snapshots.
+// It returns 0 if there are fewer than two, or if one is older than the chain. It returns ErrSnapshot if one cannot be
+// read.
 func (a *archiver) retired(ctx context.Context) (uint64, error) {
 	all, err := a.snapshots.list(ctx)
 	if err != nil {
@@ -218,7 +218,8 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 	return nil
 }
 
-// sound returns the head up to which the batches form a chain. A *chain.Damage is about the batch after it.
+// sound returns the head up to which the batches form a chain. If the error is a *chain.Damage, it concerns the batch
+// after that head.
 func (a *archiver) sound(ctx context.Context, after chain.Head, to uint64) (chain.Head, error) {
 	c := chain.Follow(after)
 	err := a.live.read(ctx, after.Seq+1, to, c.Add)

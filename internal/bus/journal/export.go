@@ -12,8 +12,8 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Export writes the journal to a file: all batches, archived and live, and the newest readable snapshot. If the
-// journal is damaged, Export returns a *chain.Damage with the location and writes no file. If another director
+// Export writes the journal to a file: all batches, archived and live, and the newest readable snapshot. If the journal
+// is damaged, Export returns a *chain.Damage with the location and does not write the file. If another director
 // archives batches during the export, where this process cannot read them, Export starts again.
 func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, err error) {
 	for range exportTries {

@@ -15,23 +15,23 @@ import (
 )
 
 var (
-	// ErrRefused: another process appended to the journal first. Permanent: this writer must discard its
-	// decisions.
+	// ErrRefused means that another process appended to the journal first. It is permanent, and this writer must
+	// discard its decisions.
 	ErrRefused = errors.New("journal: append refused: another director writes this journal")
 	// ErrUnsure means that an append was not acknowledged and that reading it back also failed. The batch may or may
 	// not be stored.
 	ErrUnsure = errors.New("journal: append neither acknowledged nor readable")
-	// ErrSnapshot: one of the kept snapshots cannot be read. Nothing leaves the live journal until SaveSnapshot
-	// has replaced it.
+	// ErrSnapshot means that one of the kept snapshots cannot be read. Batches stay in the live journal until
+	// SaveSnapshot has replaced that snapshot.
 	ErrSnapshot = errors.New("journal: a snapshot cannot be read")
-	// ErrReplaced: the journal that was being read has been replaced by another, which can be read from its
+	// ErrReplaced means that the journal that was being read has been replaced by another, which can be read from its
 	// beginning.
 	ErrReplaced = errors.New("journal: replaced by another one")
-	// ErrNotEmpty: an import needs an empty journal.
+	// ErrNotEmpty means that Import needs an empty journal.
 	ErrNotEmpty = errors.New("journal: contains batches, set them aside first")
 )
 
-// Bounds of one try to append. The caller of Append bounds the whole.
+// Bounds of one try to append. The caller's context bounds all tries together.
 const (
 	publishTimeout = 3 * time.Second // of one publish, and of one read-back
 	appendAttempts = 3
@@ -100,8 +100,8 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 	return newJournal(o, p, stream, store), nil
 }
 
-// Find opens an existing journal for reading. It makes no changes on this machine, because another process may be
-// changing it.
+// Find opens an existing journal for reading. It leaves all files on this machine unchanged, because another process
+// may be writing them.
 func Find(ctx context.Context, o Options) (*Journal, error) {
 	p := newPosition(o)
 	p.readOnly = true

@@ -19,7 +19,7 @@ type live struct {
 	position *position
 }
 
-// info returns the state of the stream. It returns an error if another journal is there by now.
+// info returns the state of the stream. It returns an error if another journal has replaced this one.
 func (l *live) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	info, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.StreamInfo, error) {
 		return l.stream.Info(ctx)
@@ -75,8 +75,7 @@ func (l *live) record(ctx context.Context, seq uint64) (chain.Record, error) {
 	}
 }
 
-// before returns the head that a live batch follows, according to the batch. The digest is unknown for a batch
-// older than the chain.
+// before returns the head that a live batch claims to follow. The digest is unknown for a batch older than the chain.
 func (l *live) before(ctx context.Context, seq uint64) (chain.Head, error) {
 	r, err := l.record(ctx, seq)
 	if err != nil {

@@ -133,13 +133,13 @@ func (p *position) next(imported string) identity {
 	return p.identity.next(imported, p.known.Journal)
 }
 
-// isReplaced reports whether this journal replaced the one with id.
+// isReplaced reports whether this journal replaced the journal with that id.
 func (p *position) isReplaced(id string) bool {
 	return id != "" && slices.Contains(p.current().replaces, id)
 }
 
-// recognise records which journal exists. If it replaces the one known to this process, everything known about
-// the old one is forgotten, and its archive is set aside.
+// recognise records which journal exists. If that journal replaces the known one, recognise forgets the old journal and
+// sets its archive aside.
 func (p *position) recognise(there identity) (another bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,7 +20,7 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	if err := j.live.checkJoint(ctx, after, "the snapshot", first, last); err != nil {
 		return chain.Head{}, err
 	}
-	// a later mark is compared during reading
+	// a mark at or after the start is compared during the reading
 	if known := j.position.mark(); known.Journal != "" && known.Head.Seq < after.Seq {
 		if err := j.live.checkJoint(ctx, known.Head, "journal.head", first, last); err != nil {
 			return chain.Head{}, err
@@ -49,7 +49,7 @@ func (j *Journal) Replay(ctx context.Context, after chain.Head,
 	return head, nil
 }
 
-// ended checks that no known batch is missing after the last one. Batches up to known are not missing, because
+// ended checks that no known batch is missing after the last one. Batches up to known do not count as missing, because
 // a snapshot covers them.
 func (j *Journal) ended(ctx context.Context, last, known uint64) error {
 	seq, by, until := j.position.mark().Head.Seq, "journal.head", j.position.current().until

@@ -51,8 +51,8 @@ func (s site) findOrBegin(ctx context.Context, p *position) (jetstream.Stream, j
 	}
 }
 
-// find returns the existing stream and its identity, or nil. A stream without an id is the known journal or a new
-// journal, and so is a newly created stream.
+// find returns the existing stream and its identity, or nil. A stream without an id counts as the known journal, or
+// else as a new one.
 func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, i identity, err error) {
 	stream, err = s.JS.Stream(ctx, s.stream())
 	switch {
@@ -73,10 +73,10 @@ func (s site) find(ctx context.Context, known string) (stream jetstream.Stream, 
 // one since.
 var errBegun = fmt.Errorf("journal: another director has created it: %w", ErrReplaced)
 
-// ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or
-// nil. If it is nil and another journal appears before the creation, ensure does not change it and returns errBegun.
-// The server updates streams without comparing, so a correct stream is not written. ErrReplaced means that the stream
-// was replaced between the search and the update. That stream now has a wrong name, which nothing interprets as a
+// ensure creates or updates the journal's stream and the store of its snapshots. there is the existing stream, or nil.
+// If it is nil and another journal appears before the creation, ensure does not change it and returns errBegun. The
+// server updates streams without comparing, so a correct stream is not written. ErrReplaced means that the stream was
+// replaced between the search and the update. The stream then has a wrong name, which is never interpreted as a
 // replacement.
 func (s site) ensure(ctx context.Context, there jetstream.Stream,
 	i identity,
@@ -119,8 +119,7 @@ func hasConfig(has, c jetstream.StreamConfig) bool {
 	return reflect.DeepEqual(should, has) && reflect.DeepEqual(identityIn(has), identityIn(c))
 }
 
-// isReplaced returns ErrReplaced if another journal has taken the place of the known one. A missing journal is
-// not an error.
+// isReplaced returns ErrReplaced if another journal has replaced the known one. A missing journal is not an error.
 func (s site) isReplaced(ctx context.Context, known string) error {
 	stream, err := s.JS.Stream(ctx, s.stream())
 	switch {

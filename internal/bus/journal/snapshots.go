@@ -20,7 +20,7 @@ import (
 	"retake/internal/bus/link"
 )
 
-// keptSnapshots are the newest one, and its predecessor in case the newest is damaged.
+// keptSnapshots is 2 for the newest snapshot, and its predecessor in case the newest is damaged.
 const keptSnapshots = 2
 
 const snapshotPrefix = "snapshot-"
@@ -138,8 +138,8 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 	return chain.Head{}, unread // the live journal may begin after it
 }
 
-// get reads a snapshot. An outage does not imply damage. Any other error means that it is damaged. Chunks are
-// requested one at a time, because the client's reader waits for a missing or damaged chunk as if the server were
+// get reads a snapshot. An outage leaves open whether the snapshot is damaged, but any other error means damage. Chunks
+// are requested one at a time, because the client's reader waits for a missing or damaged chunk as if the server were
 // slow.
 func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, error) {
 	object, err := link.Answered(ctx, func(ctx context.Context) (*jetstream.ObjectInfo, error) {

@@ -125,7 +125,7 @@ func (v *verifier) readBatches(ctx context.Context) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errLeft): // and the archive belongs to another director
+		case errors.Is(err, errLeft): // another director archived the batch
 			if at, err = v.j.live.beginning(ctx, at); err != nil {
 				return err
 			}
@@ -134,7 +134,7 @@ func (v *verifier) readBatches(ctx context.Context) error {
 		case !damaged:
 			return err
 		}
-		if !v.j.site.Shared || d.Kind != chain.Gap || d.Seq >= v.First { // else another director may have archived it
+		if !v.j.site.Shared || d.Kind != chain.Gap || d.Seq >= v.First { // else another director's archive may have it
 			v.Damages = append(v.Damages, d)
 		}
 		if at, err = v.behind(ctx, d); err != nil {

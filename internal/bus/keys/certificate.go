@@ -53,7 +53,7 @@ func certify(director, server string, hosts []string) error {
 	}
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: "Retake agent bus, server"}, KeyUsage: x509.KeyUsageDigitalSignature,
-		// the latter at the other servers of its cluster
+		// The server is a client of the other servers of its cluster.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
 	for _, h := range hosts {
@@ -117,7 +117,7 @@ func Certificate(dir string, hosts []string) (tls.Certificate, error) {
 	return c, nil
 }
 
-// readAuthority checks that a text contains a certificate to trust.
+// readAuthority reads a file and checks that it contains a certificate to trust.
 func readAuthority(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {

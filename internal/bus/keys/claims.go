@@ -27,7 +27,7 @@ const (
 // Limits of a worker's credential.
 const (
 	workerSubscriptions = 8
-	headerRoom          = 1 << 10 // bytes; the server counts the headers of a message, the configuration does not
+	headerRoom          = 1 << 10 // bytes; headers count for the server's limit, but not for the configured one
 	answerTime          = time.Minute
 )
 
@@ -81,8 +81,8 @@ func (d *Director) streamsAccount(account nkeys.KeyPair, name string) (string, e
 // Workers returns the public key of the workers' account.
 func (d *Director) Workers() string { return public(d.workers) }
 
-// WorkersAccount returns the claims of the workers' account. revoked maps the public key of a user to a Unix
-// time: credentials issued to the user up to then are invalid.
+// WorkersAccount returns the claims of the workers' account. revoked maps a user's public key to a Unix time. The
+// user's credentials issued up to then are invalid.
 func (d *Director) WorkersAccount(revoked map[string]int64) (string, error) {
 	c := jwt.NewAccountClaims(public(d.workers))
 	c.Name = accountWorkers
@@ -129,7 +129,7 @@ func (d *Director) System() (User, error) {
 	})
 }
 
-// own creates a user with a key that is not stored. The next connection creates another one.
+// own creates a user with a temporary key, which is not stored. Each connection creates another user.
 func (d *Director) own(account nkeys.KeyPair, name string, limit func(*jwt.UserClaims)) (User, error) {
 	pair, err := nkeys.CreateUser()
 	if err != nil {
@@ -196,7 +196,7 @@ func sign(account, user nkeys.KeyPair, name string, limit func(*jwt.UserClaims))
 	return User{JWT: token, Seed: string(seed)}, nil
 }
 
-// public returns a key's public half, which exists for every key that was generated or read completely.
+// public returns a key's public half. It cannot fail for a key that was generated or read completely.
 func public(k nkeys.KeyPair) string {
 	text, err := k.PublicKey()
 	if err != nil {

@@ -56,18 +56,17 @@ type Director struct {
 func (d *Director) CA() string { return d.ca }
 
 // Make creates the keys of a bus below dir. The certificate covers hosts, which are names and addresses. Make returns
-// ErrThere if dir already seems to have keys.
+// ErrThere if dir seems to have keys already.
 func Make(dir string, hosts []string) error { return makeWhole(dir, hosts, nil) }
 
-// makeWhole creates keys, and calls more to add files to the directory that already has the keys.
+// makeWhole creates keys, and then calls more, if not nil, to add files before the keys move to dir.
 func makeWhole(dir string, hosts []string, more func(temp string) error) error {
 	for _, sub := range []string{DirDirector, DirServer} {
 		if _, err := os.Lstat(filepath.Join(dir, sub)); !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(fmt.Errorf("%w: %s", ErrThere, filepath.Join(dir, sub)), err)
 		}
 	}
-	// Everything is created aside and renamed, the server's part first. A directory director/ is therefore
-	// always complete.
+	// Create everything aside and rename it, the server's part first. So a directory director/ is always complete.
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -100,7 +99,7 @@ func Ensure(dir string) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("keys: %w", err)
 	}
-	// A killed start may have left these files. They have not signed anything yet.
+	// An interrupted start may have left these keys, which have not signed anything yet.
 	if err := os.RemoveAll(filepath.Join(dir, DirServer)); err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -145,7 +144,7 @@ func makeIn(dir string, hosts []string) error {
 	return certify(director, server, hosts)
 }
 
-// kept names the file of one seed.
+// kept pairs a key with the file of its seed.
 type kept struct {
 	file   string
 	prefix nkeys.PrefixByte
@@ -211,8 +210,8 @@ func readPrivate(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lent reports whether a file belongs to root and its only other readers are the group of this process. A
-// cluster hands a Secret to a pod that is not root this way (fsGroup).
+// lent reports whether a file belongs to root and its only other readers are the group of this process. Kubernetes
+// provides a Secret to a pod of another user this way (fsGroup).
 func lent(info os.FileInfo, gid int) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	return ok && owner.Uid == 0 && gid != 0 && int(owner.Gid) == gid && info.Mode().Perm()&0o037 == 0

@@ -68,9 +68,8 @@ func ReadPerson(path string) (p Person, err error) {
 	return p, nil
 }
 
-// RevokePerson permanently revokes one person's credential in the claims with which the server below dir is
-// started. It returns the claims, which must be pushed to a running server. Credentials of other people stay
-// valid.
+// RevokePerson permanently revokes one person's credential, in the claims that the server below dir reads at its start.
+// It returns the claims, which must be pushed to a running server. Credentials of other people stay valid.
 func RevokePerson(dir string, p Person) (claims string, err error) {
 	d, err := Load(filepath.Join(dir, DirDirector))
 	if err != nil {
@@ -96,7 +95,7 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 	if claims, err = account.Encode(d.operator); err != nil {
 		return "", fmt.Errorf("keys: %w", err)
 	}
-	// The configuration is changed first, because the claims in the file identify the text to replace.
+	// Change the configuration first, because the old claims in the file identify the text to replace.
 	config := filepath.Join(server, FileConfig)
 	text, err := os.ReadFile(config)
 	switch {

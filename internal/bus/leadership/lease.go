@@ -23,7 +23,8 @@ const keyLeader = "leader"
 const (
 	renewEvery = 3
 	lookParts  = 20
-	// longest interval between two reads, so that a leader's release and a machine's resume are noticed at once
+	// longestTry bounds the interval between two reads, so that a leader's release and a machine's resume are noticed
+	// at once.
 	longestTry = 500 * time.Millisecond
 )
 
@@ -34,8 +35,8 @@ type Leader struct {
 	Host    string `json:"host"`
 	DataDir string `json:"data_dir"`
 	Dir     string `json:"dir"` // identifies the data directory and its copies
-	// identifies the lock of the data directory, which one process holds, and the boot of the machine that
-	// grants it; empty if unknown
+	// Lock identifies the lock of the data directory, which one process holds, and the boot of the machine that grants
+	// the lock. It is empty if unknown.
 	Lock  string    `json:"lock"`
 	Since time.Time `json:"since"` // by the leader's wall clock
 	Why   string    `json:"why"`   // reason for leading, a clause for people
@@ -56,15 +57,17 @@ type Lease struct {
 	term lease.Term // by clock
 
 	revision uint64 // of the last renewal; owned by the renewing goroutine while leading
-	// by clock, when each renewal without a known answer was sent, keyed by the time in it; owned like revision
+	// sent has the time, by clock, at which each unanswered renewal was sent, keyed by the time in the renewal. It is
+	// owned like revision.
 	sent map[int64]time.Duration
-	// closed when the term ends without Release, because another process took the lease or a renewal was late
+	// expired is closed when the term ends without Release, because another process took the lease or a renewal was
+	// late.
 	expired chan struct{}
 	stop    context.CancelFunc
 	stopped chan struct{}
 
 	seen   lease.Renewal // last renewal seen of another process, or zero
-	at     time.Duration // by clock, when seen was first read
+	at     time.Duration // time by clock when seen was first read
 	age    time.Duration // age of the renewal at that time
 	theirs Leader
 	live   bool // another process has renewed while this one watched
@@ -77,7 +80,7 @@ func bootTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Bucket is the place of a lease on a server.
+// Bucket locates a lease on a server.
 type Bucket struct {
 	JS       jetstream.JetStream
 	Name     string
@@ -89,7 +92,7 @@ type Options struct {
 	Me     Leader           // without Since, Why and Time
 	Period time.Duration    // validity of a renewal
 	Now    func() time.Time // the machine's time while it leads; the wall clock if nil
-	Able   func() bool      // reports whether this process can lead, and so take and renew; nil means always
+	Able   func() bool      // reports whether this process can lead, and so may take and renew; nil means always
 }
 
 // New opens a lease without taking it.
@@ -152,8 +155,8 @@ func (l *Lease) keep(ctx context.Context) {
 	}()
 }
 
-// Take is Await for callers that do not stand by. If another process renews the lease, Take returns that leader. If
-// the lease is not renewed, Take waits until it expires.
+// Take is like Await, but does not stand by. If another process renews the lease, Take returns that leader. If the
+// lease is not renewed, Take waits until it expires.
 func (l *Lease) Take(ctx context.Context) (other *Leader, err error) {
 	for {
 		leads, err := l.try(ctx)
@@ -201,7 +204,7 @@ func (l *Lease) try(ctx context.Context) (leads bool, err error) {
 		return l.take(ctx, e.Revision(), fmt.Sprintf("%s on %s has not renewed its lease for %s", theirs.RunID,
 			theirs.Host, l.o.Period))
 	}
-	// this process holds the lock of that leader's data directory
+	// This process now holds the lock of that leader's data directory, so that leader has ended.
 	if theirs.ID != l.o.Me.ID && theirs.Dir == l.o.Me.Dir && theirs.Lock == l.o.Me.Lock && theirs.Lock != "" {
 		return l.take(ctx, e.Revision(), theirs.RunID+", which had the same data directory, has ended")
 	}
@@ -349,7 +352,7 @@ func (l *Lease) Release(ctx context.Context) {
 	}
 	l.giveUp()
 	err := l.kv.Delete(ctx, keyLeader, jetstream.LastRevision(l.revision))
-	if link.Refused(err) { // perhaps our last renewal was stored after we stopped waiting for its answer
+	if link.Refused(err) { // our last renewal may have been stored after we stopped waiting for its answer
 		var e jetstream.KeyValueEntry
 		var there Leader
 		if e, err = l.kv.Get(ctx, keyLeader); err == nil {

@@ -1,6 +1,6 @@
 // Package lease decides how long a process leads and when another may take over. Two processes share only a register
-// with revisions, which they write by compare-and-set. They never compare their clocks. The register may be lost and
-// created again.
+// with revisions, which they write by compare-and-set. Their clocks are never compared. The register may be lost and
+// recreated.
 //
 //	holder   sends a renewal ──▶ stored ──▶ …   leads until one period after it *sent* the last stored renewal
 //	other                  sees it ──▶ a period passes without a newer one ──▶ takes over
@@ -26,7 +26,8 @@ import "time"
 // identify a renewal.
 type Renewal struct {
 	Revision uint64 // 0 if the lease is free
-	// time when it was stored or, without a lease, when the register was created; only compared for equality
+	// At is the time when the renewal was stored or, without a lease, when the register was created. It is only
+	// compared for equality.
 	At int64
 }
 

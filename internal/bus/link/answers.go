@@ -17,14 +17,14 @@ const (
 	AnswerTimeout = 5 * time.Second  // of a request without a deadline in its context
 	StoreTimeout  = 4 * time.Second  // for storing; its requester waits for AnswerTimeout
 	ReadTimeout   = 3 * time.Second  // for one short answer of the server
-	readFor       = 10 * time.Second // no further retry after this time
+	readFor       = 10 * time.Second // after this time, reads are not retried
 )
 
 var (
-	// ErrNoAnswer: the other side did not answer in time, or does not listen. Transient.
+	// ErrNoAnswer means that the other side did not answer in time, or does not listen. It is transient.
 	ErrNoAnswer = errors.New("bus: no answer")
-	// ErrNotLeading: another director may lead by now. An operation that could overwrite its work was not
-	// performed.
+	// ErrNotLeading means that another director may lead by now. The operation was not performed, because it could have
+	// overwritten that director's work.
 	ErrNotLeading = errors.New("bus: this director has stopped leading")
 )
 
@@ -99,8 +99,8 @@ func Outage(err error) bool {
 	return ok && e.APIError() != nil && e.APIError().Code >= http.StatusInternalServerError
 }
 
-// Answered retries a read while the server does not answer, because its connection may come back or its cluster
-// may be electing a leader. Without a final answer, the data may still exist.
+// Answered retries a read while the server does not answer, because its connection may come back or its cluster may be
+// electing a leader. An error leaves open whether the data exists.
 func Answered[T any](ctx context.Context, ask func(context.Context) (T, error)) (T, error) {
 	for began, failures := time.Now(), 0; ; failures++ {
 		try, cancel := context.WithTimeout(ctx, ReadTimeout)

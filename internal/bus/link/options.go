@@ -41,9 +41,9 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Options make both sides reconnect without limit. They retry even after refused credentials, because a
-// restarted server may not know the workers' account until its director is back. Messages are not buffered
-// while the connection is lost; the owner spools or drops them.
+// Options make both sides reconnect without limit. They retry even after refused credentials, because a restarted
+// server may not know the workers' account until its director is back. Messages are not buffered while the connection
+// is lost. The owner spools or drops them.
 func Options(log *zap.Logger) []nats.Option {
 	return []nats.Option{
 		nats.MaxReconnects(-1),
@@ -68,7 +68,7 @@ func Options(log *zap.Logger) []nats.Option {
 	}
 }
 
-// SchemeTLS of a URL: TLS from the connection's first byte.
+// SchemeTLS is the scheme of a URL with TLS from the connection's first byte.
 const SchemeTLS = "tls"
 
 // Trust makes TLS connections trust only the certificate in PEM.
@@ -86,9 +86,9 @@ func Trust(url, ca string) ([]nats.Option, error) {
 	}, nil
 }
 
-// SignIn presents a credential: its claims, and a signature of the server's challenge with the seed. It asks for
-// the credential at each connection, because all credentials issued before a time may be revoked at once. NATS's
-// package nkeys signs, too, but makes the worker a third of a megabyte larger.
+// SignIn presents a credential: its claims, and a signature of the server's challenge with the seed. It asks for the
+// credential at each connection, because all credentials issued before a time may be revoked at once. It does not use
+// NATS's package nkeys, which would make the worker a third of a megabyte larger.
 func SignIn(credential func() (token, seed string, err error)) nats.Option {
 	var seed string
 	return nats.UserJWT(func() (token string, err error) {

@@ -56,7 +56,7 @@ func (w *Writer) To(worker, subject string, data []byte) *nats.Msg {
 func Traced(subject string, data []byte, parent string) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if parent != "" {
-		// in lower case, as in the W3C's specification
+		// the name is in lower case, as the W3C specifies
 		m.Header = nats.Header{wire.TraceHeader: {parent}}
 	}
 	return m

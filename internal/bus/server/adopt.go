@@ -14,15 +14,15 @@ import (
 	"retake/internal/safefile"
 )
 
-// earlierAccounts are the directories of the accounts that the server had before they had keys: of the journal with
-// its snapshots, and of reports and dead letters.
+// earlierAccounts are the directories of the accounts of earlier versions, which had names instead of keys. The first
+// has the journal and its snapshots, and the second has reports and dead letters.
 var earlierAccounts = []string{"DIRECTOR", "BUS"}
 
-// adoptStreams moves the streams of the earlier accounts to the accounts with keys. If it is interrupted, the next
-// start continues it. If both accounts have a stream, an earlier version has run again since. Its stream is then the
-// current one, and the other one is kept next to the bus's streams.
+// adoptStreams moves the streams of the earlier accounts to the accounts with keys. The next start continues an
+// interrupted move. If both accounts have a stream, an earlier version has run again since. Its stream is then current,
+// and the other is kept next to the bus's streams.
 func adoptStreams(dir string, t keys.Trusted, log *zap.Logger) error {
-	store := filepath.Join(dir, dirStreams, "jetstream") // the second one is NATS's own directory within
+	store := filepath.Join(dir, dirStreams, "jetstream") // NATS adds the second part itself
 	aside := filepath.Join(dir, "streams-before-"+time.Now().UTC().Format("20060102-150405Z"))
 	for i, account := range []string{t.Director, t.Reports} {
 		from := filepath.Join(store, earlierAccounts[i])

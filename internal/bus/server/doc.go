@@ -9,15 +9,14 @@
 // Package keys describes them. Workers are not in the account of any stream, and only the director is in the account of
 // the journal. A publisher may put any subject into a message's reply field, and a stream sends its acknowledgement
 // there. If the journal were in the same account, a worker or a person could append to it that way. The server reads
-// the accounts from claims in its directory. The director pushes those of WORKERS.
+// the accounts from claims in its directory. The director pushes the claims of WORKERS.
 //
 // # Listening
 //
-// NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts, and all is not
-// acceptable. The relay listens on each host and copies every connection to the server's in-process connection. All
-// hosts therefore behave the same, a port in use gives an error with advice, and without any host the server runs
-// without a socket. The relay speaks TLS on every host but loopback. It bounds connections and bytes. It can also
-// protect another server (Relay).
+// NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts. The relay listens
+// on each host and copies every connection to the server's in-process connection. All hosts therefore behave the same,
+// a port in use gives an error with advice, and without any host the server runs without a socket. The relay speaks TLS
+// on every host but loopback. It bounds connections and bytes. It can also protect another server (Relay).
 //
 // # Invariants
 //

@@ -10,8 +10,8 @@ import (
 
 // Limits bound the connections through a relay. A source is an IPv4 address, or the /64 that an IPv6 address is in.
 type Limits struct {
-	PerSource int // connections at the same time; of one worker's container, which needs one
-	Local     int // the same for this machine: every worker that is a plain process comes from here
+	PerSource int // concurrent connections of one source, such as a worker's container, which needs one
+	Local     int // the same for this machine, from which all workers that are plain processes connect
 	Total     int
 }
 
@@ -28,14 +28,14 @@ func limitsFor(workers int) Limits {
 	return l
 }
 
-// Bounds of how often a source may come, and of how many are remembered.
+// Bounds of the rate of connections from one source, and of the number of remembered sources.
 const (
 	entriesPerSecond = 10
 	entriesBurst     = 64
 	maxSources       = 4096
 )
 
-// gate counts who is in.
+// gate limits the open connections, in total and by source.
 type gate struct {
 	mu      sync.Mutex
 	limits  Limits

@@ -24,8 +24,7 @@ type keptPort struct {
 	Port       int `json:"port"`
 }
 
-// freePortTries bounds the search for a port that is free on every host; more than a few means that something else is
-// wrong.
+// freePortTries bounds the search for a port that is free on every host. More than a few failures have another cause.
 const freePortTries = 20
 
 // The range of ports to choose from is below Linux's ephemeral ports (32768 and up), so an outgoing connection of
@@ -44,8 +43,8 @@ const (
 	lookAgain  = 20 * time.Millisecond
 )
 
-// listen opens the same port on every host. At the first start a taken port is replaced by a free one; later only the
-// persisted one will do, because running workers know no other.
+// listen opens the same port on every host. At the first start it replaces a port in use with a free one. Later only
+// the persisted port is acceptable, because running workers know it.
 func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 	if len(o.ListenHosts) == 0 {
 		return nil, 0, nil

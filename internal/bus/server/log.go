@@ -33,12 +33,12 @@ var kinds = []string{
 // quotes.
 var number = regexp.MustCompile(`^[^"]{1,128}? - cid:(\d+)\b`)
 
-// serverLog passes on the server's warnings and errors, sampled; the rest is for debugging. The server calls it
+// serverLog logs a sample of the server's warnings and errors, and all other lines at debug level. The server calls it
 // from many goroutines.
 type serverLog struct {
 	log     *zap.Logger
 	refused atomic.Pointer[func(connection uint64)]
-	paces   []pace // as kinds
+	paces   []pace // in the order of kinds
 }
 
 // pace limits the lines of one kind.

@@ -18,19 +18,19 @@ import (
 const (
 	handshakeTimeout = 5 * time.Second
 	writeTimeout     = 10 * time.Second // for a peer that does not read
-	bytesPerSecond   = 4 << 20          // from outside; more waits
+	bytesPerSecond   = 4 << 20          // from outside; a faster sender is slowed down
 	bytesBurst       = 8 << 20
 	copyBuffer       = 16 << 10
 	dialTimeout      = 5 * time.Second
 )
 
-// acceptAgain is the pause after a connection could not be accepted.
+// acceptAgain is the pause after a failed accept.
 const acceptAgain = 100 * time.Millisecond
 
 // entrance is a listener of a relay.
 type entrance struct {
 	net.Listener
-	tls *tls.Config // nil: plain
+	tls *tls.Config // nil for plain connections
 }
 
 // relay copies data between our listeners and the server's.
@@ -39,13 +39,13 @@ type relay struct {
 	connect   func(context.Context) (net.Conn, error)
 	gate      *gate
 	log       *zap.Logger
-	seldom    rate.Sometimes // of the words about refusals
+	seldom    rate.Sometimes // limits the log lines about refusals
 	stopping  context.CancelFunc
 	running   sync.WaitGroup
 }
 
-// Relay passes connections that come in at a listener on to a NATS server's address, byte for byte, within the limits,
-// until ctx ends. It does not interpret the bytes, which include TLS.
+// Relay forwards a listener's connections to the NATS server at an address, within the limits, until ctx ends. It
+// copies bytes unchanged, including TLS.
 func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *zap.Logger) {
 	connect := func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, "tcp", to)
@@ -86,7 +86,7 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // out of file descriptors: wait for some to come back
+		case err != nil: // probably out of file descriptors, which become free again
 			r.log.Warn("bus listener", zap.Error(err))
 			time.Sleep(acceptAgain)
 			continue
@@ -107,7 +107,7 @@ func (r *relay) accept(ctx context.Context, e entrance) {
 	}
 }
 
-// refuse closes a connection at once, without state left in the kernel.
+// refuse closes a connection with a reset, which leaves no state in the kernel.
 func refuse(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
 		_ = t.SetLinger(0)
@@ -115,7 +115,7 @@ func refuse(c net.Conn) {
 	_ = c.Close()
 }
 
-// serve copies both ways until one side ends, or ctx does.
+// serve copies in both directions until one side or ctx ends.
 func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -152,8 +152,8 @@ func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config)
 	back.Wait()
 }
 
-// greeting adds TLS to the server's first line. The server does not know about our TLS, and a client that requires it
-// stops if that line does not announce it.
+// greeting adds TLS to the server's first line. The server does not know about the relay's TLS, but a client that
+// requires TLS expects that line to announce it.
 type greeting struct {
 	net.Conn
 	rest io.Reader // the next bytes to read; nil before the first read
@@ -181,7 +181,7 @@ const (
 	infoTLS   = infoPlain + `"tls_required":true,`
 )
 
-// pass copies until one of both ends; before each write it asks.
+// pass copies until from or to fails. It calls ask before each write, and stops if ask returns an error.
 func pass(to io.Writer, from io.Reader, ask func(n int) error) error {
 	buffer := make([]byte, copyBuffer)
 	for {

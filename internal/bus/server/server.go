@@ -39,9 +39,9 @@ const (
 // authTimeout bounds the time that a connection may take to sign in.
 const authTimeout = 2 * time.Second
 
-// Bounds on the bytes that wait for a client that does not read, and on the time. Beyond them the server disconnects
-// the client. The director itself reads at once, but a stream's flow control, as for a snapshot, sends more than half
-// of these bytes before it waits.
+// Bounds on the pending bytes and the delay of a client that does not read, beyond which the server disconnects the
+// client. The director reads at once, but the flow control of a stream, as for a snapshot, sends more than half of
+// these bytes before it waits.
 const (
 	maxPending    = 16 << 20
 	writeDeadline = 10 * time.Second
@@ -50,11 +50,11 @@ const (
 // Options configure the embedded server. Every field but Dir may be left empty.
 type Options struct {
 	Dir string // streams, port, keys, operator's credential; created with mode 0700
-	// addresses to listen on, with TLS except on loopback; if empty, only this process can connect
+	// ListenHosts are the addresses to listen on, with TLS except on loopback. If empty, only this process can connect.
 	ListenHosts []string
-	Names       []string // more names and addresses that workers reach it by
+	Names       []string // more names and addresses by which workers reach the server
 	MaxWorkers  int      // bounds the connections; 0 means the bounds for many workers
-	Port        int      // the port at the first start; 0 means any free one. The choice is persisted
+	Port        int      // the port at the first start, which is persisted; 0 means any free port
 	Prefix      string   // of every subject; default wire.DefaultPrefix
 	Fleet       string   // names the server
 	SyncAlways  bool     // fsync every write, so a power cut does not lose data
@@ -72,7 +72,7 @@ type Server struct {
 	log   *serverLog
 }
 
-// Start starts the server, then lets clients in. The caller has made sure that no other process uses the directory.
+// Start starts the server and then accepts clients. The caller has made sure that no other process uses the directory.
 // Errors name the next step. ctx bounds the start only.
 func Start(ctx context.Context, o Options) (*Server, error) {
 	o.Prefix = cmp.Or(o.Prefix, wire.DefaultPrefix)
@@ -156,7 +156,7 @@ func (s *Server) entrances(o Options, listeners []net.Listener) ([]entrance, err
 	return all, nil
 }
 
-// startNATS starts the server proper. The workers' account comes later: the director pushes it.
+// startNATS starts the NATS server. The director pushes the workers' account later.
 func (s *Server) startNATS(o Options) error {
 	trusted, err := keys.LoadTrusted(filepath.Join(o.Dir, dirKeys, keys.DirServer))
 	if err != nil {
