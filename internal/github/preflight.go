@@ -89,7 +89,7 @@ func (c *Client) About(ctx context.Context, repo string) (About, error) {
 	}, nil
 }
 
-// MissingLabels are ours that a repository lacks. It reads only.
+// MissingLabels returns our labels that a repository lacks. It does not create them.
 func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *Client) Account(ctx context.Context) (login string, bot bool, err error
 	return u.GetLogin(), !tracker.IsPerson(u), nil
 }
 
-// HasBranch fails with a permanent *Error if a repository lacks a branch: naming it is a matter of configuration.
+// HasBranch fails with a permanent *Error if a repository lacks a branch, because the configuration names the branch.
 func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 	p, err := api.ParseRepo(repo)
 	if err != nil {

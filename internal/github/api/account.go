@@ -76,7 +76,7 @@ func (t laneTransport) unlessServed(ctx context.Context, another string) verdict
 	return t.canary(ctx, "repos/"+another)
 }
 
-// canary reports whether a GET is refused as well.
+// canary sends a GET, and returns the reach of the refusal according to its answer.
 func (t laneTransport) canary(ctx context.Context, path string) verdict {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base.JoinPath(path).String(), http.NoBody)
 	if err != nil {
@@ -112,8 +112,8 @@ func (t *transport) repoOf(target *url.URL) string {
 	return owner + "/" + name
 }
 
-// another returns a repository that GitHub has served to this process, other than repo, and with otherOwner of another
-// owner. It returns "" without one.
+// another returns a repository other than repo that GitHub has served to this process, or "". If otherOwner is set, the
+// repository also has another owner.
 func (t *transport) another(repo string, otherOwner bool) string {
 	owner, _, _ := strings.Cut(repo, "/")
 	return t.served.find(func(r string) bool {

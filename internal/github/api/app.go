@@ -45,7 +45,7 @@ func NewApp(o AppOptions) (*App, error) {
 	}
 	in := ghinstallation.NewFromAppsTransport(app, o.InstallationID)
 	in.BaseURL = strings.TrimRight(o.BaseURL, "/")
-	// all repositories and rights: an object, where nil would be sent as null
+	// an empty object selects all repositories and rights; nil would be sent as null
 	in.InstallationTokenOptions = &tokens.InstallationTokenOptions{}
 	in.Client = &http.Client{Transport: next, Timeout: exchangeTimeout}
 	return &App{api: in.BaseURL, app: app, in: in}, nil

@@ -28,7 +28,7 @@ type Options struct {
 	LeastBetween    time.Duration
 	FirstProbe      time.Duration // first pause after an outage; default 4 seconds
 	MaxConcurrent   int           // requests under way
-	CooldownDefault time.Duration // first wait after a limit that states none
+	CooldownDefault time.Duration // first wait after a limit without a stated wait
 	Writes          bool          // allows requests that change data
 
 	Transport http.RoundTripper
@@ -111,7 +111,7 @@ func (c *Conn) Check(ctx context.Context, repo string) error {
 	return err
 }
 
-// Query sends a request of GraphQL.
+// Query sends a GraphQL request.
 func (c *Conn) Query(ctx context.Context, l gate.Lane, query string, variables, out any) error {
 	_, err := c.Do(ctx, l, http.MethodPost, c.graphql, map[string]any{"query": query, "variables": variables}, out)
 	return err
@@ -120,7 +120,7 @@ func (c *Conn) Query(ctx context.Context, l gate.Lane, query string, variables, 
 // IsApp reports whether the credential belongs to a GitHub App, which has no user.
 func (c *Conn) IsApp() bool { return c.opts.Login != nil }
 
-// Token returns the token of the latest request, "" before the first.
+// Token returns the token of the latest request, or "" before the first.
 func (c *Conn) Token() string {
 	if t := c.transport.last.Load(); t != nil {
 		return *t

@@ -26,7 +26,7 @@ func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 	return d, d.times >= doubtTimes && now.Sub(d.since) >= doubtFor
 }
 
-// Doubted makes the error of an answer that cannot be believed yet.
+// Doubted returns a transient copy of err, for an answer that cannot be believed yet.
 func Doubted(err *Error, d Doubt) *Error {
 	e := *err
 	e.Kind, e.Doubtful = KindTransient, true

@@ -101,7 +101,8 @@ func StatusOf(err error) int { return Detail(err).Status }
 // IsGone reports whether err says that something does not exist.
 func IsGone(err error) bool { return KindOf(err) == KindNotFound }
 
-// UnlessGone is Normalize for changes to things that may have been deleted.
+// UnlessGone is Normalize for changes to objects that may have been deleted. It returns nil if the object no longer
+// exists.
 func UnlessGone(err error) error {
 	if err = Normalize(err); IsGone(err) {
 		return nil
@@ -124,12 +125,12 @@ func Normalize(err error) error {
 	return &Error{Kind: KindTransient, Message: "no usable answer", Err: err}
 }
 
-// Transient returns an error that can pass without a person.
+// Transient returns an error that may pass without human help.
 func Transient(message string, err error) *Error {
 	return &Error{Kind: KindTransient, Message: message, Err: err}
 }
 
-// Permanent returns an error that a retry does not remove.
+// Permanent returns an error that a retry cannot resolve.
 func Permanent(format string, args ...any) *Error {
 	return &Error{Kind: KindPermanent, Message: fmt.Sprintf(format, args...)}
 }
@@ -171,7 +172,7 @@ func readComplaint(body []byte) (c gh.ErrorResponse) {
 	return c
 }
 
-// complaintText is a complaint on one line.
+// complaintText formats a complaint on one line.
 func complaintText(c gh.ErrorResponse, limit int) string {
 	parts := []string{c.Message}
 	for _, e := range c.Errors {
@@ -181,7 +182,7 @@ func complaintText(c gh.ErrorResponse, limit int) string {
 }
 
 // Accepted returns the error of a write. An answer that claims success but contains no number is transient, because a
-// proxy may have swallowed the request. The repetition finds out.
+// proxy may have swallowed the request. A retry then settles it.
 func Accepted[N int | int64](number N, what string, err error) error {
 	if err == nil && number == 0 {
 		return Transient(what+" was accepted, but the answer does not show it", nil)

@@ -80,8 +80,8 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limi
 	return l, true
 }
 
-// spentAfter reads a success that used the last request of the hour, so that the next one would be refused, or
-// the last that is not kept for escalations.
+// spentAfter returns the limit that a success has reached. It used the hour's last request, or the last request before
+// the reserve for escalations.
 func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
@@ -150,8 +150,8 @@ func bounded(seconds float64) time.Duration {
 	return shortestWait
 }
 
-// ServerTime is the clock that absolute times in the same answer refer to. Date has whole seconds, rounded down, so a
-// wait computed from it is at most a second too long, never too short.
+// ServerTime returns the time to which absolute times in the same answer refer. Date has whole seconds, rounded down,
+// so a wait computed from it is at most a second too long, never too short.
 func ServerTime(h http.Header, now time.Time) time.Time {
 	if t, err := http.ParseTime(h.Get("Date")); err == nil {
 		return t

@@ -14,7 +14,7 @@ type Memory[V any] struct {
 	used  int
 }
 
-// Remembered is enough for people's rights and claims' comments.
+// Remembered is a number of entries that suffices for people's rights and the comments of claims.
 const Remembered = 1024
 
 // NewMemory returns a cache of at most that many entries.

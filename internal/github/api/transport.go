@@ -197,7 +197,7 @@ func isQuery(req *http.Request) bool {
 	return err == nil && string(start) == queryStart
 }
 
-// turnOf returns the cost of a request at the gate. Each mutation of GraphQL counts for itself.
+// turnOf returns the cost of a request at the gate. Each GraphQL mutation in it counts separately.
 func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	w := &gate.Request{Lane: t.lane, Write: changes(req), GraphQL: asksGraphQL(req)}
 	switch {
@@ -218,7 +218,7 @@ func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	return w
 }
 
-// unanswered is the result of a request that ended with an error.
+// unanswered returns the result of a request that ended with an error.
 func unanswered(ctx context.Context, err error) gate.Result {
 	if ctx.Err() != nil {
 		return gate.Result{GivenUp: true}
@@ -228,7 +228,7 @@ func unanswered(ctx context.Context, err error) gate.Result {
 	}
 }
 
-// answered is the result of a request with an answer. The answer of a failing server counts as silence.
+// answered returns the result of a request with an answer. An answer from a failing server counts as silence.
 func answered(a answer, op string) gate.Result {
 	if a.status >= 300 && kindOfStatus(a.status) == KindTransient {
 		return gate.Result{Failure: fmt.Sprintf("%s: status %d", op, a.status)}
@@ -282,7 +282,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 			Message: "no usable answer: not JSON",
 		}
 	case ans.status == http.StatusNotModified && known:
-		// Rate and date headers are new. Headers about the content belong to the cached body.
+		// Rate and date headers come from the new answer. Headers about the content belong to the cached body.
 		ans = answer{
 			status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag,
 			same: true,
@@ -325,7 +325,7 @@ func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, mo
 	if ans.status >= 300 {
 		status := ans.status
 		if moved && status == http.StatusNotFound {
-			status = http.StatusMovedPermanently // transferred to where we may not look
+			status = http.StatusMovedPermanently // transferred to a repository that we may not read
 		}
 		return nil, t.refusal(&Error{
 			Kind: kindOfStatus(ans.status), Status: status,

@@ -153,7 +153,7 @@ func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, 
 	return -1, notApproved("GitHub does not show who added the label %s", h.Labels.Task)
 }
 
-// orGhost names an account that was deleted as GitHub does.
+// orGhost returns a login, or "ghost" for a deleted account, as GitHub shows it.
 func orGhost(login string) string {
 	if login == "" {
 		return "ghost"
@@ -233,10 +233,10 @@ type issueTexts struct {
 	title, body string
 	edited      time.Time  // time of the last edit of the body, or zero
 	edits       []revision // of the body, oldest first
-	older       bool       // there are others from before
+	older       bool       // there are earlier edits that were not read
 }
 
-// titles are the texts of the title, oldest first.
+// titles returns the revisions of the title, oldest first.
 func (x issueTexts) titles() []revision {
 	var all []revision
 	for _, e := range x.labels.Events {
@@ -254,7 +254,7 @@ func (x issueTexts) titles() []revision {
 	return all
 }
 
-// bodies are the texts of the body, oldest first.
+// bodies returns the revisions of the body, oldest first.
 func (x issueTexts) bodies() []revision {
 	switch {
 	case len(x.edits) == 0 && x.edited.IsZero():

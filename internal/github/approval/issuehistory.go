@@ -17,9 +17,8 @@ import (
 // historyPages bounds the requests for one issue's history: 1,000 edits, and as many labellings and titles.
 const historyPages = 10
 
-// issueQuery asks for the history of an issue: the latest labellings and titles, and the latest texts of its
-// body. GitHub calls the whole text that an edit has left "diff"; with the first edit comes the text from
-// before it.
+// issueQuery asks for the history of an issue: the latest labellings and titles, and the latest texts of its body.
+// GitHub's field "diff" holds the whole text after an edit. An edited body also has an entry with its original text.
 const issueQuery = `query($id: ID!, $edits: String, $changes: String) { node(id: $id) { ... on Issue {
   title body lastEditedAt includesCreatedEdit
   userContentEdits(first: 100, after: $edits) { pageInfo { hasNextPage endCursor } nodes { editedAt diff editor { __typename login } } }
@@ -90,7 +89,7 @@ var timelineEvents = map[string]string{
 	"RenamedTitleEvent": "renamed",
 }
 
-// event is the item as REST shows it.
+// event converts the item to REST's form.
 func (t timelineItem) event() *gh.IssueEvent {
 	e := &gh.IssueEvent{
 		Event: gh.String(timelineEvents[t.Type]), CreatedAt: &gh.Timestamp{Time: t.CreatedAt},
@@ -104,8 +103,8 @@ func (t timelineItem) event() *gh.IssueEvent {
 	return e
 }
 
-// issueHistory reads the history of an issue back to where it was approved; mostly that is one request.
-// errNoHistory: GraphQL does not show it.
+// issueHistory reads the history of an issue back to its approval, usually with one request. It returns errNoHistory if
+// GraphQL does not show the history.
 func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueTexts, err error) {
 	if x.labels, err = c.read.NoHistory(ctx, gate.Reads); err != nil {
 		return x, err

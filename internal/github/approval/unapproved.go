@@ -11,8 +11,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Disapprove says once on an issue why it is left alone although it carries the task label, as
-// OfferedByUntrusted has found.
+// Disapprove comments once on an issue to explain why it is ignored despite its task label. why comes from
+// OfferedByUntrusted.
 func (c *Approvals) Disapprove(ctx context.Context, key, why string) error {
 	return c.sayOnce(ctx, key, key, "unapproved", why)
 }
@@ -23,12 +23,12 @@ type editedPage struct {
 	People string
 }
 
-// SayEdited comments once per approval that the text was edited since, and that agents do not see the edit.
+// SayEdited comments once per approval that the text was edited afterwards, and that agents do not see the edit.
 func (c *Approvals) SayEdited(ctx context.Context, key string, a Approval) error {
 	return c.sayOnce(ctx, key, key+" "+api.Format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})
 }
 
-// sayOnce writes a comment about something, unless it is there.
+// sayOnce posts a comment about a subject, unless the comment already exists.
 func (c *Approvals) sayOnce(ctx context.Context, key, about, page string, data any) error {
 	if err := c.conn.CheckWrites("explain", key, zap.String("reason", page)); err != nil {
 		return err

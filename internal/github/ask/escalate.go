@@ -63,7 +63,7 @@ type Escalation struct {
 	Tried       []string            // other remedies tried, one line each
 	WhyStopped  string
 
-	// TakesReply: a comment without a command is the answer, so Reply is only one of the other ways.
+	// TakesReply means that a comment without a command answers the question. Reply is then only an alternative.
 	TakesReply bool
 }
 
@@ -75,7 +75,7 @@ func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
 	return err
 }
 
-// Ask is Escalate, and returns the id of the comment with the question. It is 0 if the comment was not written.
+// Ask is like Escalate, and returns the id of the comment with the question. It is 0 if the comment was not written.
 func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error) {
 	if err := c.conn.CheckWrites("escalate", e.Key, zap.String("attempt", e.AttemptID),
 		zap.String("reason", e.Reason)); err != nil {
@@ -115,7 +115,7 @@ func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error
 	return comment, c.write.ReadBack(ctx, gate.Escalation, t, created)
 }
 
-// Preview is the comment that Escalate would write, without its marker.
+// Preview returns the comment that Escalate would write, without its marker.
 func (c *Asker) Preview(e Escalation) string { return c.escalationText(e) }
 
 func (c *Asker) escalationText(e Escalation) string {
@@ -158,7 +158,7 @@ type escalationPage struct {
 	Folded  bool   // Tail has more than the excerpt
 }
 
-// Invite leads to the recommended comment.
+// Invite returns the sentence that introduces the recommended comment.
 func (p escalationPage) Invite() string {
 	switch {
 	case strings.Contains(p.Reply, "<"):
@@ -202,7 +202,7 @@ func (p escalationPage) SameFailure() string {
 	return fmt.Sprintf("The same failure blocks %d issues: %s", len(p.Alike), strings.Join(names, ", "))
 }
 
-// Link is the page of the branch, if that is an address.
+// Link returns the address of the branch's page, or "" if it is not safe to link.
 func (p escalationPage) Link() string { return pages.PageLink(p.BranchURL) }
 
 // triedLine is one row of the history: an attempt or an answer.

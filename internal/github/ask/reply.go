@@ -25,7 +25,7 @@ const (
 	ReplyMisspelt ReplyKind = "misspelt" // the command does not exist
 )
 
-// ReplyRequest answers a comment. Comment and Edit make one reply, ever.
+// ReplyRequest answers a comment. Each pair of Comment and Edit gets at most one reply.
 type ReplyRequest struct {
 	Key     string    // issue or pull request
 	Comment int64     // Answer.CommentID
@@ -50,13 +50,13 @@ const repliedAttempts = 3
 type replyPage struct {
 	ReplyRequest
 	pages.ProgressView
-	By      string      // Until for people
+	By      string      // Until as text for people
 	Earlier int         // attempts that are not listed
 	Ways    string      // commands, as a list in a sentence
 	Typed   string      // the misspelt command as code
-	Asked   pages.Asked // why, in Blocked
+	Asked   pages.Asked // for why in state Blocked: the open question
 	Author  string      // author of the answered comment; empty if it was deleted
-	Said    string      // its page
+	Said    string      // page of the answered comment
 }
 
 // Reply answers a comment with a comment of at most 10 lines. It ignores a deleted comment or issue.
@@ -95,7 +95,7 @@ func (c *Asker) ReplyText(req ReplyRequest, t tracker.Thread) string {
 	return c.text.Page("reply", p)
 }
 
-// ways is a list of commands for the end of a sentence.
+// ways lists commands for the end of a sentence.
 func ways(can []command.Name) string {
 	var all []string
 	for _, name := range append(can[:len(can):len(can)], command.Help) {

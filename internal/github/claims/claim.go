@@ -48,8 +48,8 @@ type Request struct {
 	Key   string
 	Nonce string // 8 characters of [a-z0-9], once per claim
 	RunID string // the director's run; for people who read the marker
-	// Unblock: a human has answered, or the work in review needs more, so the blocked or review label comes
-	// off, if this very claim holds the issue.
+	// Unblock removes the blocked or review label if this very claim holds the issue. It is set after a human has
+	// answered, or if the work in review needs more.
 	Unblock bool
 	// Answers, with Unblock, is the number of answers before the claim. A question that follows at least as many
 	// answers stays.
@@ -91,7 +91,7 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	if holder, ok := t.Holder(); ok && !t.IsOwnClaim(c.read.Fleet, holder, req.Nonce) {
 		return c.withdraw(ctx, t, m, Result{Outcome: Lost, Winner: holderOf(holder)})
 	}
-	if req.Unblock && c.asksNewer(t, req) { // nothing is undone: the claim and the question are our successor's now
+	if req.Unblock && c.asksNewer(t, req) { // do not undo it, because it belongs to our successor now
 		return Result{Outcome: NotEligible, Why: "a newer question waits for a person"}, nil
 	}
 	why, err := c.ineligible(ctx, t, req)
@@ -206,7 +206,7 @@ const (
 	inReview      = "in review"
 )
 
-// unclaimable returns the reason for which an issue cannot be claimed, or "".
+// unclaimable returns why an issue cannot be claimed, or "".
 func (c *Claims) unclaimable(i tracker.Issue) string {
 	switch {
 	case i.IsPullRequest:
@@ -222,8 +222,11 @@ func (c *Claims) unclaimable(i tracker.Issue) string {
 }
 
 // ineligible returns the reason that prevents our claim of an issue without another holder. An issue without the task
-// label is eligible in three cases. We already hold it. Or an earlier claim stopped between labels and comment, and the
-// comment then decides. Or our credential removed the label, so a claim stopped between its two labels.
+// label is eligible in three cases:
+//
+//   - We already hold it.
+//   - An earlier claim stopped between labels and comment. The comment then decides.
+//   - Our credential removed the label, so a claim stopped between its two labels.
 func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	holder, ok := t.Holder()
 	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
@@ -272,7 +275,7 @@ func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }
 
-// tookTaskLabel reports whether we were the last to touch the issue's task label, removing it, after any claim
+// tookTaskLabel reports whether the last change of the issue's task label was our removal, and came after every claim
 // that has ended.
 func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	at := h.Last(h.Labels.Task)

@@ -15,7 +15,7 @@ import (
 type ProgressPage struct {
 	pages.ProgressView
 	Nonce string
-	Asked pages.Asked // Blocked: zero if the question is not there
+	Asked pages.Asked // for Blocked; zero without a question
 }
 
 // claimComment is a claim comment by our account, cached after the last read or write.

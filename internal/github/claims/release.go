@@ -31,7 +31,7 @@ type ReleaseRequest struct {
 	Ended       string
 	Won         bool   // the claim was won, so its comment counts even with an edited marker
 	PullRequest int    // existing pull request with the work, or 0
-	By          string // login, "" unknown
+	By          string // login, or "" if unknown
 	Taken       string // login of the person who takes over; Why is not shown then
 	Branch      string // branch with the work so far, if any
 	Kept        string // why newer work was not pushed, one line; empty if Branch has all work
@@ -204,7 +204,7 @@ func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (fre
 	if _, held := now.Holder(); err != nil || !held {
 		return err == nil, due, err
 	}
-	// Another director of our account has claimed it since we looked. It would take the missing label for a
-	// person's doing.
+	// Another director with our account has claimed the issue in the meantime. It would mistake the missing label for a
+	// person's decision.
 	return false, time.Time{}, c.write.AddLabel(ctx, gate.Completion, now, c.read.Labels.Claimed)
 }

@@ -7,7 +7,7 @@ import (
 // Answer is a comment by a person, never by a bot or a director. Comments of directors begin with a marker. The owner
 // of our token counts as a person like any other.
 type Answer struct {
-	// CommentID and At together name one text: an edit keeps the id and has a later At.
+	// CommentID and At together identify one text, because an edit keeps the id and changes At.
 	CommentID int64
 	By        string
 	At        time.Time // when this text was written: the comment, or its last edit; whole seconds, UTC, GitHub's clock
@@ -15,15 +15,15 @@ type Answer struct {
 	Command   Name
 	// of a command: the text that follows it and its argument; empty if the command is not carried out
 	Rest    string
-	Word    string        // of an unknown command: the word in place of its name, at most wordLimit characters
-	Meant   Name          // of an unknown command: the nearest one, CommandNone if none is near
+	Word    string        // of an unknown command: the word in place of its name, at most WordLimit characters
+	Meant   Name          // of an unknown command: the most similar command, or None
 	For     time.Duration // of snooze: 1 minute to 30 days
 	Amount  int           // of budget: 1 to 20
 	Problem string        // a sentence about an invalid argument; if set, the command is not carried out
-	// MayWrite: the author has write access to the repository. Without it the comment has no effect.
+	// MayWrite means that the author has write access to the repository. Otherwise the comment has no effect.
 	MayWrite bool
-	// Acknowledged: our own thumbs-up is on the comment and not older than this text, so it was carried out. An
-	// edit after it is a new text.
+	// Acknowledged means that our thumbs-up is on the comment and not older than this text, so the text was carried
+	// out. A later edit is a new text.
 	Acknowledged bool
 
 	Thumbs int // thumbs-up reactions of all accounts

@@ -61,7 +61,7 @@ type Row struct {
 	alone bool
 }
 
-// All are listed in this order.
+// All lists the commands in the order in which people see them.
 var All = []Row{
 	{Retry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text " +
 		"to the agent.", OnIdle, nil, false},
@@ -91,7 +91,7 @@ var All = []Row{
 	{Help, "/agent help", "Retake replies with this list.", anywhere, nil, false},
 }
 
-// For are the commands that work in some kinds of places.
+// For returns the commands that work in the given states.
 func For(where ...string) []Row {
 	return slices.DeleteFunc(slices.Clone(All),
 		func(c Row) bool { return !slices.Contains(where, c.Where) })
@@ -117,7 +117,7 @@ func nearest(name string) Name {
 }
 
 var (
-	// Up to three spaces, more would be code.
+	// Up to three spaces. More would make it code.
 	quoteLine = regexp.MustCompile(`^ {0,3}>`)
 	fenceLine = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})(.*)$")
 	textLine  = regexp.MustCompile(`^ {0,3}\S`)
@@ -146,8 +146,8 @@ func (a *Answer) readCommand(text, self string) {
 	a.obey(strings.TrimRight(name, ",.:;!?"), line, below, mentioned)
 }
 
-// Read reads a comment, and the command in it. self is our login, which people may mention instead of or before
-// /agent. Without a comment it reads a command given elsewhere.
+// Read reads a comment, and the command in it. self is our login, which people may mention instead of or before /agent.
+// body may also be a command from elsewhere.
 func Read(body, self string) (a Answer) {
 	text := prose.Clip(prose.Printable(newlines.Replace(body)), answerLimit)
 	a.readCommand(text, self) // with the first line's indentation
@@ -196,8 +196,8 @@ func isMention(word, self string) bool {
 	return at && name != "" && strings.TrimSuffix(strings.ToLower(login), "[bot]") == name
 }
 
-// nearlyExact reports whether a word after a mention is a misspelt command. The short names are near too many
-// words that people use: "make" is no "take".
+// nearlyExact reports whether a word after a mention is a misspelt command. Commands with short names do not count,
+// because they resemble too many other words, as "take" resembles "make".
 func nearlyExact(word string) bool { return len(nearest(word)) >= len(Retry) }
 
 var (

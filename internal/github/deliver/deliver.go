@@ -41,7 +41,7 @@ type Request struct {
 	// The text of the pull request. All fields are optional.
 	Note     string              // one line above the rest, e.g. why it is a draft
 	Summary  string              // the agent's description of the changes
-	Checks   []pages.CheckLine   // ours, that passed
+	Checks   []pages.CheckLine   // our checks that passed
 	Clean    bool                // they ran on the delivered work, in a container without an agent
 	Attempts []pages.AttemptLine // earlier failures
 	Answers  []pages.AnswerLine  // answers of people, oldest first
@@ -50,7 +50,7 @@ type Request struct {
 
 // Delivered is the result of a delivery.
 type Delivered struct {
-	PullRequest int    // 0: none
+	PullRequest int    // or 0
 	URL         string // of the pull request, else of the branch
 	Withdrawn   string // why the work is no longer wanted, or empty; if set, GitHub is unchanged
 }
@@ -147,8 +147,8 @@ func (c *Deliveries) withdrawn(ctx context.Context, l gate.Lane, p api.Place, i 
 	return why, err == nil && h.TakenOff(c.read.Labels.Review) >= 0, err
 }
 
-// Settled returns the result of a completed delivery. It returns the pull request and its head after a merge or close,
-// and the remains of an ended claim. Without either, the URL is empty.
+// Settled returns the result of a completed delivery. After a merge or close, it returns the pull request and its head.
+// If only the claim has ended, it returns the address of the branch. Otherwise the result is zero.
 func (c *Deliveries) Settled(ctx context.Context, req Request) (_ Delivered, head string, _ error) {
 	t, err := c.read.Thread(ctx, gate.Completion, req.Key)
 	if err != nil {

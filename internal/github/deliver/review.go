@@ -34,7 +34,7 @@ type PullRequest struct {
 	Head   string // SHA
 	Draft  bool
 
-	// it cannot be merged cleanly. Until GitHub has found out, which takes it seconds after a push, false.
+	// it cannot be merged cleanly; false until GitHub has determined that, which takes seconds after a push
 	Conflict bool
 	Settled  bool            // all checks of Head have finished
 	Failing  []FailedCheck   // of Head, by name

@@ -18,7 +18,7 @@ import (
 // toReview moves a delivered issue from claimed to review, and returns the updated issue. With GraphQL the same request
 // writes the claim comment.
 func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracker.Bundle) (tracker.Thread, error) {
-	// a repetition: the last one may have set all labels at once
+	// An earlier try may have set all labels at once.
 	if t.Issue.Has(c.read.Labels.Review) && !t.Issue.Has(c.read.Labels.Claimed) {
 		if err := c.repairLabels(ctx, t, nil); err != nil {
 			return t, err
@@ -55,7 +55,7 @@ func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done 
 		return false, nil
 	}
 	if t.Issue, err = c.read.IssueAt(ctx, gate.Completion,
-		t.Place); err != nil { // a pull request may have been made since
+		t.Place); err != nil { // a pull request may have been opened since
 		return false, err
 	}
 	if !t.Issue.Has(c.read.Labels.Claimed) || t.Issue.Has(c.read.Labels.Task) || t.Issue.Has(c.read.Labels.Blocked) ||

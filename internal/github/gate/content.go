@@ -93,8 +93,8 @@ func (g *Gate) counted(r *Request, now time.Time) (*contentBudget, int) {
 	return &g.created, r.Content
 }
 
-// contentWait returns how long the limits on content creation delay r. Claims leave to claimed issues what these still
-// have to write.
+// contentWait returns how long the limits on content creation delay r. A claim leaves room for the content that claimed
+// issues still have to write.
 func (g *Gate) contentWait(r *Request, now time.Time) time.Duration {
 	budget, n := g.counted(r, now)
 	if n == 0 {

@@ -12,7 +12,7 @@ import (
 type Options struct {
 	Between    time.Duration  // from the end of one write to the start of the next
 	Concurrent int            // requests under way; at least 1
-	Fallback   time.Duration  // first wait after a limit that states none; at least one second
+	Fallback   time.Duration  // first wait after a limit without a stated wait; at least one second
 	FirstProbe time.Duration  // first pause before GitHub is probed after an outage; default 4 seconds
 	OnCooldown func(Cooldown) // called without locks, on the goroutine of the request; must not block
 	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. It is
@@ -63,7 +63,7 @@ func New(o Options) *Gate {
 	}
 }
 
-// ticketKey is the key of the ticket in a context, the only thing that go-github passes through.
+// ticketKey is the key of the ticket in a context. go-github passes only the context on to its transport.
 type ticketKey struct{}
 
 // InOneGo gives all requests with this context the age of a request made now. An operation of several requests then
@@ -210,8 +210,9 @@ func (g *Gate) refusal(r *Request, now time.Time) error {
 	return &Refused{last}
 }
 
-// overBudget refuses a request that would exceed the hour's budget of content for longer than a pause. An escalation
-// meets a budget that is used up, so it closes all writes. A claim leaves the rest to claimed issues.
+// overBudget refuses a request that would exceed the hour's budget of content for longer than a pause. A refused
+// escalation shows that the budget is used up, so it closes all writes. A refused claim closes only new claims, and
+// leaves the rest of the budget to claimed issues.
 func (g *Gate) overBudget(r *Request, now time.Time) error {
 	over := g.contentWait(r, now)
 	if over <= longestPacing {
@@ -244,11 +245,11 @@ func (g *Gate) admit(r *Request, now time.Time) {
 	g.all.take(now, r.Changes)
 }
 
-// blocked is the wait of a request that the end of another one will free.
+// blocked is the wait of a request that can only leave after another one has ended.
 const blocked = -1
 
-// waitFor returns how long r has to wait: 0 for not at all, blocked until another request ends. With hold, no less
-// urgent request may pass it.
+// waitFor returns how long r has to wait, or blocked until another request ends. If hold is set, r must wait even if
+// wait is 0, and a less urgent request must not pass it.
 func (g *Gate) waitFor(r *Request, now time.Time) (wait time.Duration, hold bool) {
 	if g.inflight >= g.Concurrent || g.silence.probe != nil {
 		return 0, true

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Resources that a cooldown can close. GitHub's other budgets are called "github." and the name in its answers.
+// Resources that a cooldown can close. The name of any other budget of GitHub is "github." followed by its name in the
+// answers.
 const (
 	Read    = "github.read"
 	Write   = "github.write"
@@ -91,7 +92,7 @@ func (r *Request) before(o *Request) bool {
 	return cmp.Or(r.due.Compare(o.due), cmp.Compare(r.Lane, o.Lane), cmp.Compare(r.ticket.n, o.ticket.n)) < 0
 }
 
-// Resource is Read or Write.
+// Resource returns Read or Write.
 func (r *Request) Resource() string {
 	if r.Write {
 		return Write
@@ -99,7 +100,7 @@ func (r *Request) Resource() string {
 	return Read
 }
 
-// resources must all be open for the request.
+// resources returns the resources that must all be open for the request.
 func (r *Request) resources() []string {
 	all := []string{API, r.Resource()}
 	if r.Lane == Claim && r.Content > 0 {
@@ -131,14 +132,14 @@ type Limit struct {
 	// Resource is empty for a limit on all of REST, reads and writes.
 	Resource string
 	Reserve  bool // escalations may use the rest of the budget
-	// Secondary means one of GitHub's secondary limits. Their use is not in the answers.
+	// Secondary means one of GitHub's secondary limits. Answers do not show how much of these is used.
 	Secondary bool
 }
 
 // Result tells the gate how a request ended.
 type Result struct {
 	Limit   *Limit
-	OK      bool   // the answer refused nothing
+	OK      bool   // the answer was not a refusal
 	Failure string // the reason for a missing answer or for a refusal of the account, or empty
 	Refused bool   // GitHub refuses the account; Failure has the reason
 	GivenUp bool   // the caller stopped waiting for the answer

@@ -20,8 +20,7 @@ const silent = "GitHub does not answer: "
 // Package recovery has the same text for the machine.
 const RefusesAll = "GitHub refuses every request of this account: "
 
-// silence counts requests that GitHub leaves unanswered. A refused account closes the API
-// at once.
+// silence counts requests that GitHub leaves unanswered. A refused account closes the API at once.
 type silence struct {
 	first    time.Duration // pause
 	failures int           // in a row

@@ -55,7 +55,7 @@ func (c *Inbox) Answers(ctx context.Context, key string) ([]command.Answer, erro
 	return all, nil
 }
 
-// afterEscalation are the comments that were written or edited after our latest question.
+// afterEscalation returns the comments that were written or edited after our latest question.
 func (c *Inbox) afterEscalation(t tracker.Thread) []tracker.Comment {
 	for i, r := range slices.Backward(t.Comments) {
 		if r.Mark == nil || r.Mark.Kind != tracker.MarkBlocked || r.Mark.Fleet != c.read.Fleet ||
@@ -73,7 +73,7 @@ func (c *Inbox) afterEscalation(t tracker.Thread) []tracker.Comment {
 	return nil
 }
 
-// Vet fills in MayWrite and, of a command, Acknowledged. key is any issue of the comment's repository.
+// Vet fills in MayWrite and, for a command, Acknowledged. key is any issue of the comment's repository.
 func (c *Inbox) Vet(ctx context.Context, key string, a *command.Answer) error {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -114,8 +114,8 @@ type Unblock struct {
 	Person bool
 }
 
-// Unblocked returns who removed the blocked label from an issue. ok is false if removing it was not the last thing that
-// happened to that label.
+// Unblocked returns who removed the blocked label from an issue. ok is false if the latest change of that label was not
+// its removal.
 func (c *Inbox) Unblocked(ctx context.Context, key string) (u Unblock, ok bool, err error) {
 	p, err := api.ParseKey(key)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Said is a comment by a person on an issue or a pull request. For a comment without a command, only the fields from
-// the comment are set: see Vet.
+// Said is a comment by a person on an issue or a pull request. If it contains no command, the fields that Vet fills in
+// are not set.
 type Said struct {
 	Issue       string // "owner/repo#n", with the requested name
 	PullRequest bool
@@ -32,7 +32,7 @@ type Said struct {
 
 // Comments is the result of one poll of a repository's comments.
 type Comments struct {
-	Said   []Said // in the order of their times; of bots and directors none
+	Said   []Said // by time, without comments of bots and directors
 	Cursor string // for the next call; store it together with the results of Said
 }
 
@@ -129,7 +129,7 @@ func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, 
 	return out, nil
 }
 
-// placeOfComment reads on which issue a comment stands.
+// placeOfComment returns the issue that a comment belongs to.
 func placeOfComment(p api.Place, raw *gh.IssueComment) (api.Place, bool) {
 	url := raw.GetIssueURL()
 	n, err := strconv.Atoi(url[strings.LastIndexByte(url, '/')+1:])
@@ -144,8 +144,8 @@ type heard struct {
 	keys []string
 }
 
-// heardKeys bounds the texts of one second in a cursor. Of more none is noted: they come again, with the same
-// ids and times.
+// heardKeys bounds the texts of one second in a cursor. If a second has more, the cursor omits all of them, and they
+// are returned again with the same ids and times.
 const heardKeys = 500
 
 func parseHeard(cursor string) (heard, error) {
@@ -167,7 +167,7 @@ func (h heard) String() string {
 	return strings.Join(append([]string{api.Format(h.at)}, keys...), " ")
 }
 
-// heardKey names one text of one comment: it can be edited twice in the same second.
+// heardKey identifies one text of a comment, which can be edited twice in the same second.
 func heardKey(r tracker.Comment) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, r.ID, " ", r.Body) // a hash never fails

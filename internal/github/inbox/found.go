@@ -24,7 +24,7 @@ type Found struct {
 	// Others, if another claim holds the issue.
 	Nonce  string
 	Others bool
-	// Ended are the claims of our fleet whose end a marker tells: delivered, merged or released.
+	// Ended lists the claims of our fleet that a marker declares delivered, merged or released.
 	Ended []string
 	// Attempt is the highest attempt number in the claim comment or the branch of its pull request, or 0.
 	Attempt int
@@ -113,7 +113,7 @@ func concernsAll(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || kind == api.KindRateLimited || kind == api.KindUnauthorized
 }
 
-// labelled adds the issues with a label, whether they are open or closed, unless only the open ones are wanted.
+// labelled adds the issues with a label. If open is set, it skips closed issues.
 func (c *Inbox) labelled(ctx context.Context, p api.Place, label string, open bool, issues issuesByNumber) error {
 	page := 0
 	for range findPages {
@@ -133,7 +133,7 @@ func (c *Inbox) labelled(ctx context.Context, p api.Place, label string, open bo
 	return nil
 }
 
-// deliveries are our pull requests by the nonce of their claim, of several the newest.
+// deliveries returns our pull requests by the nonce of their claim. If a claim has several, it returns the newest.
 func (c *Inbox) deliveries(ctx context.Context, p api.Place, self string) (map[string]*gh.PullRequest, error) {
 	pulls := map[string]*gh.PullRequest{}
 	opts := &gh.PullRequestListOptions{

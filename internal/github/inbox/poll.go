@@ -34,20 +34,20 @@ func New(conn *api.Conn, read *tracker.Reader) *Inbox {
 // Bounds of one Poll.
 const (
 	pollPages = 10 // the rest comes with the next poll
-	// cursorOverlap is taken off the first cursor: GitHub's lists may lag behind its clock.
+	// cursorOverlap is subtracted from the first cursor, because GitHub's lists may lag behind its clock.
 	cursorOverlap = 10 * time.Second
-	sameSecond    = 100 // pages of entries with one and the same update time, read at least twice, before we give up
+	sameSecond    = 100 // pages of entries with the same update time, read at least twice, before we give up
 )
 
 // Page is the result of one Poll.
 type Page struct {
-	// Issues in the order of their last change, without pull requests. The same issue may come again: a cursor has a
-	// resolution of one second and includes it.
+	// Issues in the order of their last change, without pull requests. The same issue may come again, because a cursor
+	// has a resolution of one second and includes that second.
 	Issues []tracker.Issue
 	// PullRequests maps the numbers of changed pull requests to the times of the changes. Like an issue, one may come
 	// twice.
 	PullRequests map[int]time.Time
-	Closed       []string // keys of the closed ones
+	Closed       []string // keys of the closed issues
 	Cursor       string   // for the next Poll; store it together with the decisions about Issues
 	Same         bool     // GitHub reports no change since the same request before
 }

@@ -22,10 +22,10 @@ type hostPath struct {
 const (
 	sep = `(?:\\?/(?:\./)*)+` // JSON may escape a slash
 	one = `[A-Za-z0-9_.-]+`   // name of a directory
-	// below are the directories that Retake creates for a worker.
+	// below matches the directories that Retake creates for a worker.
 	below = `(` + sep + `tasks` + sep + one + sep + `(checkout|validation)|` +
 		sep + `processes` + sep + one + sep + `(home))?`
-	// rest is the next name of the path, or a longer name of its last directory.
+	// rest matches the next name of the path, or a longer name of its last directory.
 	rest = `(` + sep + one + `|(?:[A-Za-z0-9_-]|\.[A-Za-z0-9])*)`
 )
 
@@ -51,7 +51,7 @@ func newHostPaths(dirs []HostPath) (all hostPaths) {
 			}
 		}
 	}
-	// The longest first: a data directory is often in a home directory.
+	// Sort the longest first, because a data directory is often in a home directory.
 	slices.SortStableFunc(clean, func(a, b HostPath) int { return cmp.Compare(len(b.Path), len(a.Path)) })
 	for _, d := range clean {
 		all = append(all, hostPath{d.Path, d.Name, formOf(d.Path)})
@@ -101,7 +101,7 @@ func (p hostPath) replace(match string) string {
 	return before + p.name + under + rest
 }
 
-// hideCut removes the beginning of the directory where a cut text ends in it.
+// hideCut removes the beginning of the directory from the end of a text that was cut inside it.
 func (p hostPath) hideCut(text string) string {
 	for _, mark := range []string{"…", "..."} {
 		kept, isCut := strings.CutSuffix(text, mark)

@@ -30,7 +30,7 @@ func (r Cleaner) mask(text string) string { return r.Cut(r.host.hide(text)) }
 // style returns the Cleaner's style of prose.
 func (r Cleaner) style() prose.Style { return prose.Style{Message: r.message, Mask: r.mask} }
 
-// line is untrusted text as one line of markdown, at most limit characters.
+// line renders untrusted text as one line of Markdown, at most limit characters long.
 func (r Cleaner) line(text string, limit int) string {
 	return prose.Line(r.Clean(text), limit, r.style())
 }
@@ -66,7 +66,7 @@ func (r Cleaner) cell(text string, limit int) string {
 	return prose.Line(r.Clean(text), limit, s)
 }
 
-// Code is untrusted text as one inline code span.
+// Code renders untrusted text as one inline code span.
 func (r Cleaner) Code(text string, limit int) string { return r.span(text, limit, r.style()) }
 
 // cellCode is code for a table, where a bar ends the cell even inside code.

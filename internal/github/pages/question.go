@@ -33,8 +33,8 @@ func TitleOf(body string) string {
 // agentAsks is the line above an agent's question, as in the page of a question.
 const agentAsks = "**The agent asks:**"
 
-// QuestionOf returns an agent's question as written in a comment, without its marks of a quote. It is empty if Retake
-// itself asks.
+// QuestionOf returns an agent's question as written in a comment, without quote marks. It returns "" if Retake itself
+// asks.
 func QuestionOf(body string) string {
 	_, text, found := strings.Cut(body, "\n"+agentAsks+"\n")
 	if !found {
@@ -60,7 +60,7 @@ func PageLink(address string) string {
 	return address
 }
 
-// BranchURL is the page of a branch, derived from the page of an issue of the same repository.
+// BranchURL returns the address of a branch's page. It derives it from the page of an issue in the same repository.
 func BranchURL(issueURL, branch string) string {
 	repo, _, _ := strings.Cut(issueURL, "/issues/")
 	parts := strings.Split(branch, "/")

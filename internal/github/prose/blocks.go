@@ -13,7 +13,7 @@ import (
 	"github.com/yuin/goldmark/util"
 )
 
-// Style says where words are written.
+// Style describes the destination of rendered text.
 type Style struct {
 	Cell bool // in a table, where a bar ends the cell
 	// for texts that may become a commit message, which has no code, so text in code is split by gaps as well
@@ -38,7 +38,7 @@ var (
 	lines = parser.NewParser(parser.WithBlockParsers(util.Prioritized(parser.NewParagraphParser(), 1)), inlineParsers)
 )
 
-// Blocks is a text as paragraphs of Markdown, at most limit characters.
+// Blocks renders a text as paragraphs of Markdown, at most limit characters long.
 func Blocks(words string, limit int, style Style) string {
 	return fitting(strings.TrimSpace(words), limit, func(words string) string {
 		d := document{style, []byte(words)}
@@ -46,7 +46,7 @@ func Blocks(words string, limit int, style Style) string {
 	})
 }
 
-// Line is a text as one line of Markdown, at most limit characters.
+// Line renders a text as one line of Markdown, at most limit characters long.
 func Line(words string, limit int, style Style) string {
 	return fitting(strings.Join(strings.Fields(words), " "), limit, func(words string) string {
 		d := document{style, []byte(words)}

@@ -34,7 +34,7 @@ const (
 // inline writes the content of a paragraph.
 func (d document) inline(n ast.Node) string { return d.write(d.runs(n, true)) }
 
-// runs are the parts of a paragraph. Links, images, HTML and emphasis that could be misread come as text.
+// runs returns the parts of a paragraph. Links, images, HTML and emphasis that could be misread become text.
 func (d document) runs(parent ast.Node, emphasis bool) (all []run) {
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
 		switch n := n.(type) {
@@ -67,7 +67,7 @@ func (d document) runs(parent ast.Node, emphasis bool) (all []run) {
 	return all
 }
 
-// target shows where a link leads.
+// target renders the address of a link.
 func (d document) target(address []byte) []run {
 	if len(address) == 0 {
 		return nil
@@ -139,7 +139,7 @@ var blankLetters = map[rune]bool{
 	'\u3164': true, '\uffa0': true,
 }
 
-// write makes Markdown of a paragraph's parts.
+// write renders a paragraph's parts as Markdown.
 func (d document) write(runs []run) string {
 	w := writer{style: d.Style}
 	for i := 0; i < len(runs); {

@@ -3,9 +3,8 @@ package prose
 import "regexp"
 
 var (
-	// skipsChecks are the words by which CI systems leave out a commit, or the squashed commit of a pull
-	// request with such a title: [skip ci], [ci skip], [no ci], [skip actions] and their kin of other systems,
-	// ***NO_CI***.
+	// skipsChecks matches the words that make CI systems skip a commit, or the squashed commit of a pull request with
+	// such a title. Examples are [skip ci], [ci skip], [no ci] and [skip actions]. noCI matches ***NO_CI***.
 	skipsChecks = regexp.MustCompile(`(?i)\[\s*((?:skip|no)[\s:_-]+[\w-]+|[\w-]+[\s:_-]+skip)\s*\]`)
 	noCI        = regexp.MustCompile(`(?i)\b(no_)(ci)\b`)
 	// trailer matches lines at the end of a message that name its people or skip checks.

@@ -125,7 +125,7 @@ func (d *document) visit(n ast.Node) {
 	}
 }
 
-// linesOf is from where to where a block goes; -1 if it has no lines.
+// linesOf returns the range of a block in the source, or -1 twice if it has no lines.
 func linesOf(n ast.Node) (from, to int) {
 	lines := n.Lines()
 	if lines == nil || lines.Len() == 0 {
@@ -180,7 +180,8 @@ func (d *document) definition(n *ast.LinkReferenceDefinition) {
 	d.quoted(from, to, n.Title)
 }
 
-// title removes text that is visible only under the pointer. The definition of a reference contains its title.
+// title removes the title of a link or image, which is visible only under the pointer. The title of a reference is part
+// of its definition.
 func (d *document) title(n ast.Node, title []byte, r *ast.ReferenceLink) {
 	if r != nil || len(title) == 0 {
 		return

@@ -1,5 +1,5 @@
-// Package tracker reads and writes issues: comments with markers, labels, and the history of both. It
-// decides which authors' markers count. The packages above it define claims, questions and deliveries.
+// Package tracker reads and writes issues, comments with markers, and labels. It also reads their history, and decides
+// which authors' markers count. The packages above it define claims, questions and deliveries.
 //
 // A marker is the first line of a comment by a director, invisible on the page. Labels are read before they are
 // changed, and only the four labels of the configuration are ever changed. Several changes go into one GraphQL mutation

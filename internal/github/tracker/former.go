@@ -37,7 +37,7 @@ func (c *Reader) Recognise(earlier []Labels) {
 	c.offers.Store(&offers)
 }
 
-// names reports whether a label is called so today.
+// names reports whether a current label has this name.
 func (l Labels) names(name string) bool {
 	for _, now := range []string{l.Task, l.Claimed, l.Blocked, l.Review} {
 		if strings.EqualFold(now, name) {

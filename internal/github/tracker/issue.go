@@ -26,13 +26,13 @@ type Issue struct {
 	Author        string // login
 	Trusted       bool   // the author is one of Options.TrustedAuthors
 
-	BlockedBy, SubIssues bool // GitHub knows open ones: see Blockers
+	BlockedBy, SubIssues bool // GitHub lists open issues there; see Blockers
 	former               formerLabels
 	Node                 string            // id in GraphQL
 	labelNodes           map[string]string // node ids of its labels, by name
 }
 
-// Has reports whether the issue carries a label under its current or a former name (see Client.Recognise). It ignores
+// Has reports whether the issue carries a label under its current or a former name (see Reader.Recognise). It ignores
 // case.
 func (i Issue) Has(label string) bool { return len(i.Named(label)) > 0 }
 
@@ -46,8 +46,8 @@ func (i Issue) Named(label string) (all []string) {
 	return all
 }
 
-// Issue reads one issue. One that was deleted, or transferred to another repository or number, is a not_found
-// *Error with Status 404, 410 or 301 and, if known, MovedTo. A renamed repository is followed.
+// Issue reads one issue. For an issue that was deleted, or transferred to another repository or number, it returns a
+// not_found *Error with Status 404, 410 or 301 and, if known, MovedTo. It follows a renamed repository.
 func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Reader) renamed(ctx context.Context, l gate.Lane, asked, found api.Plac
 	return nil
 }
 
-// PlaceOf reads where an issue is from its own repository_url.
+// PlaceOf returns the place of an issue according to its repository_url.
 func PlaceOf(raw *gh.Issue) (api.Place, error) {
 	_, name, ok := strings.Cut(raw.GetRepositoryURL(), "/repos/")
 	p, err := api.ParseRepo(name)

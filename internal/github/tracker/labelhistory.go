@@ -16,7 +16,7 @@ import (
 type LabelHistory struct {
 	Labels Labels
 	Former formerLabels
-	offers map[string]bool // labels that offered work earlier, in small letters
+	offers map[string]bool // labels that offered work earlier, in lower case
 	Self   string
 	Events []*gh.IssueEvent
 }
@@ -44,7 +44,7 @@ func (c *Reader) LabelHistory(ctx context.Context, l gate.Lane, p api.Place) (La
 	}
 }
 
-// NoHistory is one without events.
+// NoHistory returns a LabelHistory without events.
 func (c *Reader) NoHistory(ctx context.Context, l gate.Lane) (h LabelHistory, err error) {
 	h = LabelHistory{Labels: c.Labels, Former: c.formerLabels()}
 	if offers := c.offers.Load(); offers != nil {
@@ -78,16 +78,16 @@ func (h LabelHistory) Lastly(event, label string) int {
 	return -1
 }
 
-// PutOn reports whether we are the last who touched a label, putting it on, and where.
+// PutOn reports whether the last change of a label was that we added it. at is the index of that change.
 func (h LabelHistory) PutOn(label string) (at int, ok bool) {
 	at = h.Last(label)
 	return at, at >= 0 && h.Events[at].GetEvent() == "labeled" && h.ByUs(h.Events[at])
 }
 
-// At reports whether an event is there, and of that kind.
+// At reports whether event i exists and is of the given kind.
 func (h LabelHistory) At(i int, event string) bool { return i >= 0 && h.Events[i].GetEvent() == event }
 
-// Since reports whether an event is there, and from that time or later.
+// Since reports whether event i exists and happened at the given time or later.
 func (h LabelHistory) Since(i int, at time.Time) bool {
 	return i >= 0 && !h.Events[i].GetCreatedAt().Before(at)
 }
@@ -96,7 +96,7 @@ func (h LabelHistory) Since(i int, at time.Time) bool {
 // other account counts as a person. An event by our account came from the person who owns the token, unless the
 // director removed the label. The director always adds another of our labels before the removal or at the same time.
 func (h LabelHistory) TakenOff(label string) int {
-	at, stands := -1, false // stands: ours was the last addition of a label
+	at, stands := -1, false // stands is set while the last added label came from our account
 	for i, e := range h.Events {
 		switch {
 		case h.is(e, "labeled", label):
@@ -166,7 +166,7 @@ func (h LabelHistory) goneSince(label string, since time.Time) bool {
 // Offered returns the index of the last addition of the task label, or -1.
 func (h LabelHistory) Offered() int { return h.Lastly("labeled", h.Labels.Task) }
 
-// OfferedBy is the id of the event that put the task label on last, 0 if none has.
+// OfferedBy returns the id of the event that last added the task label, or 0.
 func (h LabelHistory) OfferedBy() int64 {
 	if at := h.Offered(); at >= 0 {
 		return h.Events[at].GetID()

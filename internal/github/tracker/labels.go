@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// labelPages bounds the labels of a repository that are read: 2,000.
+// labelPages limits the labels that are read from a repository to 2,000.
 const labelPages = 20
 
 // LabelSpec is a label that we create.
@@ -89,7 +89,7 @@ func Names(specs []LabelSpec) []string {
 	return out
 }
 
-// AddLabel puts a label on an issue that lacks it. go-github would send a bare array, where GitHub describes an object.
+// AddLabel adds a label to an issue that lacks it. go-github would send a bare array where GitHub specifies an object.
 func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	if t.Issue.Has(label) {
 		return nil
@@ -137,7 +137,7 @@ func (c *Writer) RemoveLabel(ctx context.Context, l gate.Lane, t Thread, name st
 	return &now, nil
 }
 
-// Others are our labels but one, "" for all.
+// Others returns our labels except kept, or all of them if kept is "".
 func (l Labels) Others(kept string) []string {
 	return slices.DeleteFunc([]string{l.Claimed, l.Task, l.Blocked, l.Review},
 		func(label string) bool { return strings.EqualFold(label, kept) })
@@ -169,9 +169,8 @@ func (c *Writer) LeftAlone(ctx context.Context, l gate.Lane, t Thread, goal stri
 	return err == nil && h.goneSince(goal, since), err
 }
 
-// MoveLabels takes an issue from claimed to the label goal ("" for none). The goal comes first and is read
-// back, so that an interrupted move still shows the claimed label, and a goal that is missing later was taken
-// off.
+// MoveLabels takes an issue from claimed to the label goal ("" for no label). It adds the goal first and reads it back.
+// An interrupted move therefore still shows the claimed label, and a goal that is missing later was removed.
 func (c *Writer) MoveLabels(ctx context.Context, l gate.Lane, t Thread, goal string) error {
 	if err := c.ShowLabel(ctx, l, t, goal); err != nil {
 		return err

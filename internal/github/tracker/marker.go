@@ -22,7 +22,7 @@ const (
 	MarkBlocked = "blocked"
 	// MarkDelivery marks the body of a pull request.
 	MarkDelivery = "delivery"
-	// MarkReply answers one text of one comment. It belongs to no claim.
+	// MarkReply answers one text of one comment. It does not belong to a claim.
 	MarkReply = "reply"
 	// MarkReminder marks a repeated question.
 	MarkReminder = "reminder"
@@ -128,13 +128,14 @@ func ReadMarker(body string) (Marker, bool) {
 	return m, m.valid()
 }
 
-// trusts reports whether a comment's marker may count. Ours counts, and that of a person with write access.
+// trusts reports whether a marker by this author may count. It must be our account, or an author with a trusted
+// association.
 func (c *Reader) trusts(self, author, association string) bool {
 	return self != "" && strings.EqualFold(author, self) ||
 		slices.ContainsFunc(c.trusted, func(a string) bool { return strings.EqualFold(a, association) })
 }
 
-// NonceOf returns a marker's nonce that identifies the subject of a comment or an issue.
+// NonceOf derives a marker's nonce from the subject of a comment or an issue.
 func NonceOf(about string) string {
 	sum := sha256.Sum256([]byte(about))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))

@@ -29,7 +29,7 @@ type Bundle struct {
 // graphQLRest is the length of the period after a failure of GraphQL in which only REST is used.
 const graphQLRest = 10 * time.Minute
 
-// labelsWanted are the labels of an issue that are read back: GitHub allows 100.
+// labelsWanted selects the labels of an issue to read back. GitHub allows 100.
 const labelsWanted = `labelable { labels(first: 100) { nodes { name } } }`
 
 // mutationFields are the fields of a request, by the name of their variable and of their result.
@@ -93,13 +93,13 @@ func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle)
 	return t.changed(todo, body, answer.Data), nil
 }
 
-// RestAlone reports whether GraphQL has failed a while ago.
+// RestAlone reports whether GraphQL has failed recently, so that only REST is used.
 func (c *Writer) RestAlone() bool {
 	until := c.restUntil.Load()
 	return until != nil && time.Now().Before(*until)
 }
 
-// AvoidGraphQL leaves everything to REST for a while.
+// AvoidGraphQL restricts the Writer to REST for a while.
 func (c *Writer) AvoidGraphQL(t Thread, why string) {
 	until := time.Now().Add(graphQLRest)
 	c.restUntil.Store(&until)
@@ -153,7 +153,7 @@ func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 	return input, body, nil
 }
 
-// mutationText is a request with those fields, in the order in which they are to be carried out.
+// mutationText returns the text of a request with these fields, in the order of execution.
 func mutationText(input map[string]map[string]any) string {
 	var declared, fields []string
 	for _, name := range []string{"on", "off", "post", "edit"} {

@@ -54,13 +54,13 @@ func (c *Reader) KnowsRight(p api.Place, login string) bool {
 // and a custom role as its base role.
 var writers = map[string]bool{"write": true, "maintain": true, "admin": true}
 
-// MayWrite asks GitHub, or memory, whether a login may write to a repository.
+// MayWrite reports whether a login may write to a repository. It caches GitHub's answers for minutes.
 func (c *Reader) MayWrite(ctx context.Context, p api.Place, login string) (bool, error) {
 	r, err := c.right(ctx, p, login)
 	return r.write, err
 }
 
-// MayTriage asks GitHub, or memory, whether a login may label the issues of a repository.
+// MayTriage reports whether a login may label the issues of a repository. It caches GitHub's answers for minutes.
 func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool, error) {
 	r, err := c.right(ctx, p, login)
 	return r.triage, err

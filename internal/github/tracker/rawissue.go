@@ -25,7 +25,7 @@ type RawIssue struct {
 	} `json:"sub_issues_summary"`
 }
 
-// RawIssue asks for one issue.
+// RawIssue reads one issue.
 func (c *Reader) RawIssue(ctx context.Context, l gate.Lane, p api.Place) (*RawIssue, error) {
 	raw := &RawIssue{}
 	path := fmt.Sprintf("repos/%s/%s/issues/%d", p.Owner, p.Repo, p.Number)
@@ -33,7 +33,7 @@ func (c *Reader) RawIssue(ctx context.Context, l gate.Lane, p api.Place) (*RawIs
 	return raw, err
 }
 
-// ReadIssues asks for a list of issues.
+// ReadIssues reads a list of issues.
 func (c *Reader) ReadIssues(ctx context.Context, l gate.Lane, path string,
 	query url.Values,
 ) ([]*RawIssue, *gh.Response, error) {

@@ -13,8 +13,8 @@ import (
 	"retake/internal/github/gate"
 )
 
-// reactionPages bounds the reactions of one comment that are read: 500. Beyond them a reaction is made again, which
-// GitHub answers with the old one.
+// reactionPages limits the reactions that are read from one comment to 500. A reaction beyond them is added again, and
+// GitHub then returns the existing reaction.
 const reactionPages = 5
 
 // OwnReaction is a reaction by our account. go-github omits its time.
@@ -29,7 +29,7 @@ func (r OwnReaction) OlderThan(edit time.Time) bool {
 	return !r.CreatedAt.IsZero() && r.CreatedAt.Before(edit)
 }
 
-// OurReactions are our own reactions to a comment, by content.
+// OurReactions returns our own reactions to a comment, by content.
 func (c *Reader) OurReactions(ctx context.Context, p api.Place, commentID int64,
 	self string,
 ) (map[string]OwnReaction, error) {

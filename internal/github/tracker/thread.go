@@ -15,16 +15,17 @@ import (
 	"retake/internal/github/prose"
 )
 
-// threadPages bounds the comments of one issue that are read: 5,000.
+// threadPages limits the comments that are read from one issue to 5,000.
 const threadPages = 50
 
-// Comment is a comment. mark is set only if the marker counts: our own, or of a trusted author with write access.
+// Comment is a comment. Mark is set only if the marker counts. It must be our own, or by a trusted author with write
+// access.
 type Comment struct {
 	ID         int64
 	node       string // id in GraphQL
 	Author     string
 	Body       string
-	At, Edited time.Time // edited is at for a comment that never was
+	At, Edited time.Time // Edited equals At for a comment that was never edited
 	person     bool
 	Trusted    bool // by the author's association, which is not a permission
 	Thumbs     int  // thumbs-up reactions by all users
@@ -49,7 +50,7 @@ func (c *Reader) Thread(ctx context.Context, l gate.Lane, key string) (Thread, e
 	return t, err
 }
 
-// comments reads the comments of an issue, without the issue.
+// ThreadComments reads the comments of an issue, without the issue.
 func (c *Reader) ThreadComments(ctx context.Context, l gate.Lane, key string) (t Thread, err error) {
 	if t.Place, err = api.ParseKey(key); err != nil {
 		return Thread{}, err
@@ -121,7 +122,8 @@ func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all [
 	return nil
 }
 
-// OwnComments are our own comments with the given marker, oldest first. The fields of want that are set must be equal.
+// OwnComments returns our own comments with the given marker, oldest first. The fields of want that are set must be
+// equal.
 func (t Thread) OwnComments(want Marker) []Comment {
 	var found []Comment
 	for _, r := range t.Comments {
@@ -135,7 +137,7 @@ func (t Thread) OwnComments(want Marker) []Comment {
 	return found
 }
 
-// Questions are our fleet's questions of the claim that holds the issue, oldest first.
+// Questions returns the questions of our fleet in the claim that holds the issue, oldest first.
 func (t Thread) Questions(fleet string) []Comment {
 	holder, ok := t.Holder()
 	if !ok {
@@ -173,7 +175,8 @@ func (t Thread) ClaimedSince(id int64) bool {
 	})
 }
 
-// Holder is the claim that holds the issue: the lowest id of those after the latest release that have not ended.
+// Holder returns the claim that holds the issue. It has the lowest id of the claims after the latest release that have
+// not ended.
 func (t Thread) Holder() (Comment, bool) {
 	after := t.lastRelease().ID
 	for _, r := range t.Comments {
@@ -233,8 +236,8 @@ func (t *Thread) unmarkedClaim(r Comment, fleet string) string {
 	return ""
 }
 
-// Named are the claims that our questions, and comments that have lost their markers, name after the comment
-// with the given id, the latest first.
+// Named returns the nonces of claims that are named after the comment with the given id, the latest first. Our
+// questions name claims, and so do comments that have lost their markers.
 func (t *Thread) Named(fleet string, after int64) (nonces []string) {
 	for _, r := range slices.Backward(t.Comments) {
 		if r.ID <= after {
@@ -250,7 +253,8 @@ func (t *Thread) Named(fleet string, after int64) (nonces []string) {
 	return nonces
 }
 
-// Post creates our comment with the given marker and text below it, unless it is there: then created is 0, else its id.
+// Post creates a comment with the given marker and the text below it, and returns its id. If we already have such a
+// comment, created is 0.
 func (c *Writer) Post(ctx context.Context, l gate.Lane, t Thread, m Marker, text string) (created int64, err error) {
 	if len(t.OwnComments(m)) > 0 {
 		return 0, nil
@@ -309,7 +313,7 @@ func (t Thread) IsOwnClaim(fleet string, r Comment, nonce string) bool {
 	return strings.EqualFold(r.Author, t.Self) && r.Mark.Fleet == fleet && r.Mark.Nonce == nonce
 }
 
-// commentLimit is the length of a comment in characters. GitHub refuses more than 65,536.
+// commentLimit bounds the length of a comment in characters. GitHub refuses more than 65,536.
 const commentLimit = 60_000
 
 // LatestOf returns the last of comments in the order of their ids, or a zero comment.

@@ -30,7 +30,7 @@ type Writer struct {
 	restUntil atomic.Pointer[time.Time] // GraphQL has failed and is not used before
 }
 
-// New returns the two parts. It fails on a fleet that cannot be part of a marker.
+// New returns a Reader and a Writer. It fails if fleet cannot be part of a marker.
 func New(conn *api.Conn, fleet string, labels Labels, trusted []string) (*Reader, *Writer, error) {
 	if !api.FleetName.MatchString(fleet) {
 		return nil, nil, fmt.Errorf("github: fleet %q: want 1 to 64 letters, digits, dots, dashes or underscores",
