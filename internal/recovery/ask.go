@@ -14,7 +14,7 @@ type Case struct {
 	Stage    string // stage of the failure
 	Topic    Topic
 	Stale    bool   // the claim went stale, instead of an attempt failing
-	Cause    string // a finding's
+	Cause    string // cause of a finding
 	Happened circumstances.Record
 	Image    string // of the workers
 	Asked    bool   // the agent wrote the question
@@ -26,7 +26,7 @@ type Case struct {
 	AtOnce func(key string) bool // whether a new value of the key applies without a restart, or nil if unknown
 }
 
-// Topic is the subject of a question, unless that is the failure itself: a budget's guard, or one of the topics below.
+// Topic is the subject of a question that is not about the failure itself. It is a budget's guard or a topic below.
 type Topic string
 
 // The topics that are not guards.
@@ -37,13 +37,13 @@ const (
 
 // Words is the text for a person.
 type Words struct {
-	Title   string // at most TitleLimit characters of markdown, without a dot
+	Title   string // at most TitleLimit characters of Markdown, without a full stop
 	Ask     string // instructions in Markdown sentences, in the comment with the output below them
 	Alone   string // the same instructions in other views
 	Command string // the recommended comment; the person replaces <…>
 }
 
-// TitleLimit is the length of a title in characters: it fits on one line of a page.
+// TitleLimit bounds a title, in characters, so that it fits on one line of a page.
 const TitleLimit = 70
 
 // Places of failures, as in the wordings: the kind of a stage, or a more specific place.
@@ -52,7 +52,7 @@ const (
 	inAgent    = "agent"    // CODE
 	inCheck    = "check"    // VALIDATE: a command of the user
 	inSetup    = "setup"    // any other stage's command
-	inCommand  = "command"  // either of them
+	inCommand  = "command"  // a check or a setup command
 	inDirector = "director" // before a stage ran, or between attempts
 	inDelivery = "delivery" // COMMIT, SYNC_MAIN: the work is done
 	inReview   = "review"   // a pull request is watched
@@ -60,15 +60,15 @@ const (
 	isAsked     = "question" // a question written by the agent
 	isStale     = "stale"
 	inCheckout  = "checkout" // something is missing from the repository
-	isSecret    = "secret"   // in a patch
+	isSecret    = "secret"   // a secret in a patch
 	isOwnSecret = "own secret"
 	isLarge     = "large file"
 	isLink      = "link"
 	isInside    = "submodule"
 	isNested    = "nested repository"
 	isFiltered  = "filter"
-	isNamed     = "name"       // that git refuses
-	isLabelled  = "labelled"   // a label lets it through
+	isNamed     = "name"       // git refuses the name
+	isLabelled  = "labelled"   // a label permits the change
 	isNotPushed = "not pushed" // a patch refused by another rule
 	isTooMuch   = "too much"   // a checkout beyond our limits
 
@@ -80,16 +80,16 @@ const (
 	isWebPage    = "web page"       // a program got HTML
 	isPushed     = "pushed secret"  // GitHub's push protection refused a secret
 	isWatchdog   = "watchdog"       // the attempt as a whole took too long
-	isOwnLimit   = "own limit"      // a program gave up at a limit that is none of ours
+	isOwnLimit   = "own limit"      // a program gave up at a limit that Retake did not set
 	isQuoted     = "quoted"         // the cause quotes the program
-	isRepeated   = "repeated"       // and another unchanged attempt would fail in the same way
+	isRepeated   = "repeated"       // another unchanged attempt would fail in the same way
 	isTurnLimit  = "turns"          // an agent's own limit
 	isCutOff     = "cut off"
 	isUnapproved = "unapproved" // the issue's text
-	isServer     = "mcp server" // of the agent, which is not registered
-	isModule     = "module"     // that a program imports
+	isServer     = "mcp server" // an agent's MCP server is not registered
+	isModule     = "module"     // a program lacks a module
 	isForbidden  = "forbidden"  // a program without permission to execute it
-	isScope      = "workflows"  // that GitHub's token may not change
+	isScope      = "workflows"  // GitHub's token may not change workflows
 )
 
 // OwnSecret is the prefix for a secret of Retake or its workers. The name of its variable follows.
@@ -107,7 +107,7 @@ const CutOff = "the worker was cut off from the bus: it "
 // Unapproved starts the cause of an issue that agents must not see. The reason follows.
 const Unapproved = "the text of the issue is not approved: "
 
-// wording is the text for one reason and place. Placeholders: see fill and plainWords.
+// wording is the text for one reason and place. See fill and plainWords for its placeholders.
 type wording struct {
 	Reason  Reason // "": any
 	Where   string

@@ -39,7 +39,7 @@ func (c *Case) home() string {
 	return "in the worker image"
 }
 
-// agent is the name of the agent's program.
+// agent returns the name of the agent's program, or "" for a stage without an agent.
 func (c *Case) agent() string {
 	if c.Stage != "CODE" {
 		return ""
@@ -66,7 +66,7 @@ func (c *Case) variables() string {
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// path is the first path that our own rules, or git, name in the cause.
+// path returns the first path in the cause, as our own rules or git write it, or "".
 func (c *Case) path() string {
 	text, ok := strings.CutPrefix(c.Cause, NotPushed)
 	if ok {
@@ -86,10 +86,10 @@ func (c *Case) path() string {
 	return ""
 }
 
-// labelBefore and labelAfter stand around the label that lets a change through, in a cause.
+// In a cause, labelBefore and labelAfter enclose the label that permits a change.
 const labelBefore, labelAfter = "(the label \"", "\" lets it through"
 
-// label is the label that would let the change through.
+// label returns the label that would permit the change, or "".
 func (c *Case) label() string {
 	_, text, _ := strings.Cut(c.Cause, labelBefore)
 	label, _, ok := strings.Cut(text, labelAfter)
@@ -99,7 +99,7 @@ func (c *Case) label() string {
 	return label
 }
 
-// pull names the pull request so that GitHub links it.
+// pull returns a reference to the pull request that GitHub turns into a link, or "".
 func (c *Case) pull() string {
 	if c.Pull <= 0 {
 		return ""
@@ -111,7 +111,8 @@ const pullRequest = "pull request #"
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// missing is the missing program of a tool_not_found. A stage's program has its name in the configuration.
+// missing returns the missing program, server or module of a tool_not_found failure. A stage's program is named as in
+// the configuration.
 func (c *Case) missing() string {
 	if c.Reason != ToolNotFound {
 		return ""

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// Backoff is bounded waiting between retries. Defaults: the founding harness's (1 s, 30 s), factor 2, full jitter. It
-// is not a library, because the jitter must be a hash: replaying the journal must give the same decisions.
+// Backoff describes bounded waits between retries. Initial and Max of the default, 1 s and 30 s, come from the founding
+// harness. Retake does not use a library, because the jitter must be a hash. Otherwise a replay of the journal would
+// give different decisions.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // a negative value counts as 0
-	Max     time.Duration // limit before jitter; a negative value counts as 0, and Initial wins over a smaller Max
+	Max     time.Duration // limit before jitter, even if Initial is larger; a negative value counts as 0
 	Factor  float64       // ≥ 1, exponential only; 1 gives a fixed wait, and smaller values and NaN count as 1
 	Jitter  Jitter
 	Spread  float64       // jitter around and additive: share of the wait, 0 … 1
@@ -34,14 +35,14 @@ const (
 // DefaultBackoff comes from the founding harness, except for factor and jitter.
 var DefaultBackoff = Backoff{Initial: time.Second, Max: 30 * time.Second, Factor: 2, Jitter: FullJitter}
 
-// Longest returns the most that any delay can be: the cap, and the jitter that goes beyond it.
+// Longest returns the longest possible delay, which is the cap plus any jitter beyond it.
 func (b Backoff) Longest() time.Duration {
 	_, hi := b.jittered(min(max(b.Max, 0), LongestWait))
 	return hi
 }
 
-// Range returns the least and the most that Delay can be before retry n (1 is the first; lower counts as 1). For any
-// field values, 0 ≤ lo ≤ hi ≤ Longest().
+// Range returns the shortest and the longest Delay before retry n. The first retry is 1, and lower numbers count as 1.
+// For any field values, 0 ≤ lo ≤ hi ≤ Longest().
 func (b Backoff) Range(n int) (lo, hi time.Duration) {
 	d := min(max(b.Max, 0), LongestWait)
 	if u := b.unbounded(max(n, 1)); u < float64(d) { // false for NaN
@@ -66,7 +67,7 @@ func (b Backoff) jittered(d time.Duration) (lo, hi time.Duration) {
 	return d, d
 }
 
-// share is the spread's part of d, never more than d.
+// share returns the spread's part of d, at most d.
 func (b Backoff) share(d time.Duration) time.Duration {
 	if !(b.Spread > 0) {
 		return 0
@@ -74,11 +75,11 @@ func (b Backoff) share(d time.Duration) time.Duration {
 	return min(time.Duration(math.Round(float64(d)*min(b.Spread, 1))), d)
 }
 
-// unbounded is the wait before retry n in nanoseconds, without the cap.
+// unbounded returns the wait before retry n in nanoseconds, without the cap.
 func (b Backoff) unbounded(n int) float64 {
 	d := float64(max(b.Initial, 0))
 	switch {
-	case d == 0: // and not 0 × Inf
+	case d == 0: // avoids 0 × Inf
 		return 0
 	case b.Linear:
 		return d * float64(n)
@@ -88,8 +89,8 @@ func (b Backoff) unbounded(n int) float64 {
 	return d
 }
 
-// Delay returns the wait before retry n. The jitter is a hash of seed and n, so that a replay waits as long as the
-// original, and tasks that failed together don't come back together.
+// Delay returns the wait before retry n. The jitter is a hash of seed and n. A replay therefore waits as long as the
+// original, and tasks that failed together retry at different times.
 func (b Backoff) Delay(n int, seed string) time.Duration { return b.At(n, draw(seed, n)) }
 
 // At returns the wait before retry n at share u (0 … 1) of its range.

@@ -19,7 +19,7 @@ const (
 	BreakerClosed   BreakerState = "closed"    // everything
 	BreakerOpen     BreakerState = "open"      // nothing
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
-	BreakerRamp     BreakerState = "ramp"      // a little, doubled with every step
+	BreakerRamp     BreakerState = "ramp"      // a few at once, doubled with every step
 	BreakerTold     BreakerState = "told"      // counts failures without blocking
 	BreakerHeld     BreakerState = "held"      // nothing, until the director sees that the cause is gone
 )
@@ -34,15 +34,15 @@ const (
 	breakerFactor   = 1.5
 	breakerOpenMost = time.Hour
 	rampStep        = time.Minute
-	rampTo          = 8  // with so many at once the ramp is over
+	rampTo          = 8  // the ramp ends at this many attempts at once
 	maxStrikes      = 32 // failures that a breaker remembers
 )
 
-// CanaryFor is the timeout of a canary without result.
+// CanaryFor is the timeout of a canary without a result.
 const CanaryFor = time.Hour
 
-// Breaker stops work on a resource, or into a failure, that is known to fail: one value per resource and per signature.
-// The zero value is closed. Every method is pure and returns the new value; times never need to rise.
+// Breaker stops work that is known to fail. Each resource and each failure signature has a separate breaker. The zero
+// value is closed. Every method is pure and returns the new value. The times passed to the methods need not rise.
 type Breaker struct {
 	Strikes []Strike `json:"strikes,omitempty"` // oldest first, at most 32
 	// never opens, because neither time nor a canary helps; only counts failures
@@ -51,7 +51,7 @@ type Breaker struct {
 	Held        bool      `json:"held,omitempty"`
 	Opened      int       `json:"opened,omitempty"` // times in a row
 	Until       time.Time `json:"until,omitzero"`   // open until then, half open afterwards; zero if neither
-	Canary      string    `json:"canary,omitempty"` // task that is out, half open
+	Canary      string    `json:"canary,omitempty"` // the canary's task, if any; only half open
 	CanaryUntil time.Time `json:"canary_until,omitzero"`
 	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero without a ramp
 	Since       time.Time `json:"since,omitzero"`     // first opening of the incident, or zero
@@ -82,8 +82,8 @@ func (b Breaker) State(now time.Time) BreakerState {
 	return BreakerClosed
 }
 
-// Failed records a task's failure. Healing has cleared the strikes, so that opening again takes as many as the
-// first time.
+// Failed records a task's failure. A recovery clears the strikes, so opening again takes as many failures as the first
+// time.
 func (b Breaker) Failed(now time.Time, task string) Breaker {
 	state := b.State(now)
 	b = b.settled(now).struck(now, task)
@@ -116,7 +116,7 @@ func (b Breaker) struck(now time.Time, task string) Breaker {
 	return b
 }
 
-// opened opens for half as long again as the last time in a row.
+// opened opens the breaker. Each consecutive opening lasts half as long again, up to breakerOpenMost.
 func (b Breaker) opened(now time.Time) Breaker {
 	if b.Since.IsZero() {
 		b.Since = now
@@ -136,7 +136,7 @@ func (b Breaker) Dispatched(now time.Time, task string) Breaker {
 	return b
 }
 
-// out reports whether a canary is out.
+// out reports whether a canary has started and not timed out.
 func (b Breaker) out(now time.Time) bool { return b.Canary != "" && now.Before(b.CanaryUntil) }
 
 // Left records that a task ended without evidence about this resource: it was withdrawn, or failed for another reason.
@@ -190,7 +190,7 @@ func (b Breaker) Allow(now time.Time, running int) bool {
 	return true
 }
 
-// ramp is 2 at first, doubled with every step.
+// ramp returns how many attempts may run at once: 2 at first, doubled with every step.
 func (b Breaker) ramp(now time.Time) int {
 	return 2 << min(b.steps(now), 24)
 }
@@ -215,7 +215,7 @@ func (b Breaker) NextDeadline(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// KeepsBack reports whether nothing is started but a canary.
+// KeepsBack reports whether the breaker stops everything except a canary.
 func (b Breaker) KeepsBack(now time.Time) bool {
 	s := b.State(now)
 	return s == BreakerOpen || s == BreakerHalfOpen || s == BreakerHeld
@@ -226,12 +226,12 @@ func (b Breaker) Idle(now time.Time) bool {
 	return b.State(now) == BreakerClosed && len(b.Recent(now)) == 0
 }
 
-// Recent are the failures that count now, one for each task.
+// Recent returns the failures in the window, one for each task.
 func (b Breaker) Recent(now time.Time) []Strike {
 	return slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return now.Sub(s.At) >= breakerWindow })
 }
 
-// Alike are the tasks of an incident; none, while they are too few to make one.
+// Alike returns the tasks of an incident, or nil if they are too few for an incident.
 func (b Breaker) Alike(now time.Time) (tasks []string) {
 	for _, s := range b.Recent(now) {
 		tasks = append(tasks, s.Task)

@@ -7,7 +7,7 @@
 //	                      └─ signature (fingerprint of a failure)
 //	             plaintext (bounded reading of foreign text) serves all three
 //
-// Clock: none. Evidence.At is the only now. All packages here are pure: no I/O, clock, goroutine or randomness;
-// jitter is a hash of the caller's seed. Invariant: values only. A Tally or Breaker is never changed, its
-// methods return a new one. Imports: the standard library; none of the packages below.
+// All packages here are pure: they do not do I/O, start goroutines, or use randomness. Jitter is a hash of the caller's
+// seed. Evidence.At is the only clock. Values are immutable, so the methods of Tally and Breaker return new values.
+// Imports: the standard library, but not the packages below.
 package recovery

@@ -48,10 +48,10 @@ func (a Assertion) Disagrees(again bool) bool {
 	return a.Explicit && (a.Escalate && again || a.Retry != again)
 }
 
-// Now is the stated wait of an answer that allows the next request at once, because 0 means that none is stated.
+// Now is the stated wait if the next request is allowed at once. A wait of 0 means that the answer did not state any.
 const Now = time.Millisecond
 
-// LongestWait bounds every stated wait: no provider's limit lasts longer than a month.
+// LongestWait bounds every stated wait. The limits of providers last at most a month.
 const LongestWait = 31 * 24 * time.Hour
 
 // Finding is the result of classification.

@@ -61,7 +61,7 @@ func (f filler) fill(text string) string {
 	return out.String()
 }
 
-// complete reports whether a text has no placeholder without a value.
+// complete reports whether every placeholder in a text has a value.
 func (f filler) complete(text string) bool {
 	for {
 		_, after, found := strings.Cut(text, "{")

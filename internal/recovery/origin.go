@@ -6,7 +6,7 @@ const (
 	ModelDefault = "model.default" // for an unknown provider
 	GitHubAPI    = "github.api"
 	GitHubGit    = "github.git" // clones, fetches and pushes
-	Host         = "host"       // the director's: container engine, agent bus, disk
+	Host         = "host"       // the director's machine: container engine, agent bus, disk
 	Cluster      = "cluster"    // a cluster that schedules attempts on its nodes
 )
 

@@ -284,7 +284,7 @@ func (r Reason) Deterministic() bool {
 	return a.Scope == OneRepository && a.Class != Transient
 }
 
-// Describe returns the description of r. An r that is not on the list is described as Unknown, ok false.
+// Describe returns the description of r. For an unlisted r it returns the description of Unknown, and false.
 func Describe(r Reason) (a About, ok bool) {
 	if i := slices.IndexFunc(Reasons, func(a About) bool { return a.Reason == r }); i >= 0 {
 		return Reasons[i], true

@@ -61,7 +61,7 @@ type Tally struct {
 type Count struct {
 	Of   string `json:"of"`
 	N    int    `json:"n"`              // failures
-	Step int    `json:"step,omitempty"` // of them since the last wait for a limit that restarted the backoff
+	Step int    `json:"step,omitempty"` // failures since the last wait for a limit that restarted the backoff
 	Took []Took `json:"took,omitempty"` // resulting actions; at most one entry per action
 }
 
@@ -89,7 +89,8 @@ type Usage struct {
 	CostUSD   float64 `json:"cost_usd,omitempty"`
 }
 
-// Max merges two sums of one attempt. They only rise, so that the lower one was reported late. Nil: unknown.
+// Max merges two usage reports of one attempt. Usage only rises, so the lower report is the older one. Nil means
+// unknown.
 func (u *Usage) Max(v *Usage) *Usage {
 	switch {
 	case u == nil:
@@ -104,7 +105,7 @@ func (u *Usage) Max(v *Usage) *Usage {
 	}
 }
 
-// Plus adds what another attempt has used.
+// Plus adds the usage of another attempt.
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Tokens: add(u.Tokens, v.Tokens), PaidCalls: add(u.PaidCalls, v.PaidCalls),
@@ -139,8 +140,8 @@ func (t Tally) After(f Finding, v Verdict) Tally {
 	return t
 }
 
-// Use returns the tally with an attempt's usage. Negative and absurd amounts add nothing; a cache hit gives an
-// iteration back, but never more than were consumed.
+// Use returns the tally with an attempt's usage. It ignores negative and absurd amounts. Each cache hit refunds an
+// iteration, up to the number of consumed iterations.
 func (t Tally) Use(u Usage) Tally {
 	t.Tokens = add(t.Tokens, u.Tokens)
 	t.PaidCalls = add(t.PaidCalls, u.PaidCalls)
@@ -153,10 +154,10 @@ func (t Tally) Use(u Usage) Tally {
 	return t
 }
 
-// MaxCost is the most that one attempt is believed to cost; above it the figure is damaged.
+// MaxCost is the highest plausible cost of one attempt. A higher figure is damaged.
 const MaxCost = 1e9
 
-// Succeeded returns the tally after a success: the row of errors is broken, and signatures and calls start at zero.
+// Succeeded returns the tally after a success. Consecutive errors, signatures and calls restart at zero.
 func (t Tally) Succeeded() Tally {
 	t.Consecutive, t.Signatures = 0, nil
 	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return ofCall(c.Of) })
@@ -194,7 +195,7 @@ func (t *Tally) Took(a Action) bool {
 	return slices.ContainsFunc(t.Counts, took) || slices.ContainsFunc(t.Signatures, took)
 }
 
-// Counter returns one counter, be it of a signature or not.
+// Counter returns the counter with a name, which may be a signature.
 func (t *Tally) Counter(of string) Count {
 	if strings.HasPrefix(of, "sig:") {
 		return find(t.Signatures, of)
@@ -202,7 +203,7 @@ func (t *Tally) Counter(of string) Count {
 	return find(t.Counts, of)
 }
 
-// find returns a counter, or the zero counter. A damaged one must not buy attempts.
+// find returns a counter, or the zero counter. A damaged counter must not grant attempts.
 func find(cs []Count, of string) Count {
 	for i := range cs {
 		if cs[i].Of == of {
@@ -214,7 +215,7 @@ func find(cs []Count, of string) Count {
 	return Count{}
 }
 
-// counted returns a copy of cs with one more of a counter.
+// counted returns a copy of cs with the verdict added to one counter.
 func counted(cs []Count, of string, most int, v Verdict) []Count {
 	c := find(cs, of)
 	out := make([]Count, 0, len(cs)+1)
@@ -242,7 +243,7 @@ func restarted(cs []Count) []Count {
 	return out
 }
 
-// add adds b ≥ 0 to a counter without passing the largest number; negative ones count as 0.
+// add returns a+b, bounded by top. Negative numbers count as 0.
 func add[T int | int64](a, b T) T {
 	const top = 1 << 53 // largest exact integer in JSON
 	a, b = min(max(a, 0), top), min(max(b, 0), top)

@@ -28,8 +28,8 @@ const (
 type AboutAction struct {
 	Action Action
 	Again  bool // leads to another attempt
-	Free   bool // that attempt is charged to no cause
-	Same   bool // it goes to the same provider: a stated wait counts
+	Free   bool // the attempt is not charged
+	Same   bool // the attempt uses the same provider, so a stated wait counts
 	Means  string
 	Done   string // the completed action, for people: "tried again"
 }

@@ -2,8 +2,7 @@ package recovery
 
 import "strings"
 
-// fromPresetWord maps the words of the founding documents to reasons. A word for several reasons means the most
-// usual one.
+// fromPresetWord maps the words of the founding documents to reasons. An ambiguous word means the most usual reason.
 var fromPresetWord = []struct {
 	preset, word string
 	reason       Reason
@@ -59,7 +58,8 @@ func As(preset string, f Finding) (word string, ok bool) {
 	return word, word != ""
 }
 
-// FromWord returns the reason for a word of a preset's vocabulary, ignoring case. Anything else is Unknown, ok false.
+// FromWord returns the reason for a word of a preset's vocabulary, ignoring case. It returns Unknown and false for any
+// other word.
 func FromWord(preset, word string) (r Reason, ok bool) {
 	word = strings.ToLower(strings.TrimSpace(word))
 	if preset == "director" {
@@ -74,8 +74,8 @@ func FromWord(preset, word string) (r Reason, ok bool) {
 	return Unknown, false
 }
 
-// ReasonOf returns the reason for a worker's error_type: one of the founding harness's eight words, or a reason.
-// Anything else is Unknown, ok false.
+// ReasonOf returns the reason for a worker's error_type: one of the founding harness's eight words, or a reason. It
+// returns Unknown and false for any other word.
 func ReasonOf(errorType string) (r Reason, ok bool) {
 	if r, ok := FromWord("reviewcat", errorType); ok {
 		return r, true
@@ -89,7 +89,7 @@ func ReasonOf(errorType string) (r Reason, ok bool) {
 func ErrorType(r Reason) string {
 	about, _ := Describe(r)
 	word := about.words.reviewcat
-	narrower := strings.HasPrefix(word, "github_") // it names one service where the reason names none
+	narrower := strings.HasPrefix(word, "github_") // the word names a service, but the reason may not
 	if means, _ := FromWord("reviewcat", word); means == about.Reason && !narrower {
 		return word
 	}
@@ -97,8 +97,8 @@ func ErrorType(r Reason) string {
 }
 
 // Assert returns a worker's assertion for this reason: the word and the three flags. Failures healed by time or a fresh
-// context are worth another attempt. A test in package policy compares this with the default policy. The worker links
-// no policy.
+// context are worth another attempt. The worker does not link a policy, so a test in package policy compares this with
+// the default policy.
 func Assert(r Reason) Assertion {
 	about, _ := Describe(r)
 	again := about.Class == Transient || about.Reason == ContextOverflow || about.Reason == NoProgress

@@ -1,5 +1,5 @@
-// Package circumstances has the record of how a failure came about: the stage and its program, the agent's profile, the
-// provider and whether it refused, the variables with the credential, the runtime, and the limit that was reached.
+// Package circumstances defines the record of how a failure came about: the stage and its program, the agent's profile,
+// the provider and whether it refused, the variables with the credential, the runtime, and the limit that was reached.
 //
 // The process that knows writes the record: a worker in its report, and the director for failures that only it knows.
 // Questions and explanations are worded from the record, so no reader has to infer these things from names.

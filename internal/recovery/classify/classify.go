@@ -26,16 +26,16 @@ type Classifier struct {
 	literals *plaintext.Literals // of every rule, and of chatter as owner len(rules)
 	words    *vocabulary         // of the patterns
 	chatter  []string            // phrases that announce a retry
-	advice   [256][]string       // beginnings of lines that only warn or advise, by their first bytes, small letters
+	advice   [256][]string       // lower-case beginnings of lines that only warn or advise, by first byte
 	verdicts []string            // phrases that say that retries are over
 
 	steps, stepsInCode, stepsInCommands []step
 }
 
-// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml, each over
-// those before it: a rule with a known id replaces it, others come first. Every rule is checked, with extra
-// documents also that its own examples are read as its reason (a test does that for the built-in rules alone);
-// the error (ErrRules) reports all faults at once.
+// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml. A document
+// precedes those before it. Its rule replaces an earlier rule with the same id. New checks every rule. With extra
+// documents it also checks that each example is classified as its rule's reason, which a test does for the built-in
+// rules. The error wraps ErrRules and reports all faults at once.
 func New(extra ...[]byte) (*Classifier, error) {
 	files := []*ruleFile{parseRules("built-in", embeddedRules), parseRules("providers", embeddedProviders)}
 	for i, data := range extra {
@@ -112,7 +112,7 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 				other := &c.rules[n]
 				by = fmt.Sprintf("rule %q of %s", other.ID, other.doc.name)
 				if slices.Contains(builtIn, r.doc) && !slices.Contains(builtIn, other.doc) {
-					if at, key = other, "any"; other.answer != nil { // with different keys
+					if at, key = other, "any"; other.answer != nil { // a provider error has other keys
 						key = "id"
 					}
 				}
@@ -131,7 +131,7 @@ func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	q := &classification{c: c, e: clean(e)}
 	f, _ := q.decide()
 	if said := e.Assertion; said.Explicit && said.Escalate && strings.TrimSpace(e.Question+q.e.Message) != "" {
-		f.Cause = cmp.Or(e.Question, q.e.Message) // the message asks the question
+		f.Cause = cmp.Or(e.Question, q.e.Message) // the message contains the question
 	}
 	return q.finish(f)
 }
@@ -142,7 +142,7 @@ func clean(e recovery.Evidence) recovery.Evidence {
 	return e
 }
 
-// finish adds to a decision what does not depend on the way to it.
+// finish shortens the cause, and adds the stated wait and the signature.
 func (q *classification) finish(f recovery.Finding) recovery.Finding {
 	f.Cause = plaintext.OneLine(f.Cause)
 	if f.Cause == "" {
@@ -178,7 +178,7 @@ func (c *Classifier) decide(e recovery.Evidence) recovery.Finding {
 	return f
 }
 
-// classification is one evidence while it is classified. Shared intermediate results are computed once, on demand.
+// classification is the state of one Classify call. Shared intermediate results are computed once, on demand.
 type classification struct {
 	c      *Classifier
 	e      recovery.Evidence // its texts are clean
@@ -289,11 +289,11 @@ func lastTold(lines []string) string {
 	return last
 }
 
-// parting matches last lines that follow every error of tar and Node.js.
+// parting matches the lines with which tar and Node.js end every error.
 var parting = regexp.MustCompile(`^(?:tar: (?:Error is not recoverable: exiting now|` +
 	`Exiting with failure status due to previous errors)|Node\.js v\d+\.\d+\.\d+)$`)
 
-const longestHead = "available commands:" + "  " // each s may be a long one
+const longestHead = "available commands:" + "  " // each s may be a long s, which has two bytes
 
 // beginsUsage applies usageHead to candidate lines.
 func beginsUsage(line string) bool {
@@ -301,7 +301,7 @@ func beginsUsage(line string) bool {
 		strings.IndexByte(line[:min(len(line), len(longestHead))], ':') > 0 && usageHead.MatchString(line)
 }
 
-// decide returns the finding of the first step that has one, and that step.
+// decide returns the finding of the first step with an answer, and the step.
 func (q *classification) decide() (recovery.Finding, *step) {
 	order := q.c.stepsOf(q.e.Stage)
 	for i := range order {

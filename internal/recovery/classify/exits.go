@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// signalCodes gives a signal the exit code that a shell would.
+// signalCodes maps a signal to the exit code that a shell gives it.
 var signalCodes = []struct {
 	signal string
 	code   int
@@ -28,7 +28,7 @@ var signalCodes = []struct {
 	{"SIGXCPU", 152},
 }
 
-// wrapper reads the exit code of a program whose codes mean one thing each: they are stronger than text.
+// wrapper reads the exit code of a wrapper. Each of its codes has one meaning, so it outweighs text.
 func (q *classification) wrapper() (recovery.Finding, bool) { return q.byExit(true) }
 
 // exit reads the signal or exit code.
@@ -94,7 +94,7 @@ func (q *classification) readable() []recovery.Reason {
 	return ofCommands
 }
 
-// ofCommands are all reasons but one, and that of lines that state a status.
+// ofCommands lists all reasons except AgentCrash, and "" for lines that state a status.
 var ofCommands = func() []recovery.Reason {
 	all := []recovery.Reason{""}
 	for _, about := range recovery.Reasons {
@@ -105,8 +105,8 @@ var ofCommands = func() []recovery.Reason {
 	return all
 }()
 
-// check takes a failed command of the user's at its last words. That a check fails with exit code 1 and not a
-// word is known of tests.
+// check reads the failure of a user's command as a failed check. The last line is the cause. Exit code 1 without output
+// does not count here, because tests often fail like that.
 func (q *classification) check() (recovery.Finding, bool) {
 	quote := q.quote()
 	silent := quote == "" && q.e.ExitCode != nil
@@ -166,7 +166,7 @@ func (q *classification) gate() (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// answer reads the answer of an agent that calls its work a success: the model may have refused it, or asked.
+// answer reads the answer of an agent that reports success. The model may have refused the work, or asked a question.
 func (q *classification) answer() (recovery.Finding, bool) {
 	if q.failure(); q.agent.Answer == "" {
 		return recovery.Finding{}, false
@@ -209,7 +209,7 @@ func (q *classification) withoutEvidence() (recovery.Finding, bool) {
 	return recovery.Finding{Reason: recovery.Unknown, Cause: quote, Rule: "none"}, true
 }
 
-// unexplained reports whether an agent ended in the middle of its work or without a word.
+// unexplained reports whether an agent ended in the middle of its work or without output.
 func unexplained(e *recovery.Evidence) bool {
 	return strings.Contains(e.Message, agent.Incomplete) || strings.Contains(e.Message, agent.Silent) ||
 		strings.Contains(e.Message, agent.ChangedNothing) && strings.TrimSpace(e.Stdout+e.Stderr) == ""

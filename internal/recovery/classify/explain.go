@@ -7,11 +7,11 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Considered is a rule that knew something in the evidence, and why it does not decide.
+// Considered is a rule that matched the evidence.
 type Considered struct {
 	Rule   string          `json:"rule"`
 	Reason recovery.Reason `json:"reason"`
-	Line   string          `json:"line"` // its quote if it decided
+	Line   string          `json:"line"` // the quote that the rule would give
 	Lost   string          `json:"lost"` // why it lost; empty if it decides
 }
 

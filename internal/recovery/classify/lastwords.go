@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// limitHints are words of every stated limit. Most outputs have none of them at their end.
+// limitHints lists words. Every statement of a limit contains at least one. Most outputs end without any.
 var limitHints = []string{
 	"limit", "quota", "429", "credit", "too many", "exhausted", "balance", "throttl", "payment", "402", "usage",
 	"exceed",

@@ -111,7 +111,7 @@ var failureWords = regexp.MustCompile(`(?i)error|fail|fatal|refus|reject|exceed|
 	`unable|time[ds][ _-]?out|exception|panic|kill|expired|reached|abort|cancel|too |\b(?:429|403|408|504)\b|signal|` +
 	`throttl|you(?:'ve| have) hit|limited|slow down|exhausted|no (?:output|response)|not respond|not complete|took longer`)
 
-// isMention reports whether r matches words of a check on a line that states no failure.
+// isMention reports whether the line of a check only mentions the words of r, because it does not state a failure.
 func (rd *reading) isMention(r *rule, line string) bool {
 	return rd.e.Stage == "VALIDATE" && !tiers[r.tier].first && slices.Contains(mentioned, r.Reason) &&
 		!failureWords.MatchString(line)

@@ -11,12 +11,12 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// pattern is a rule's expression, split into a word search and the rest. It is equivalent to the expression but faster:
-// an expression with a hundred alternatives costs a hundred times as much as the alternative present in the line.
+// pattern is a rule's expression, split into a word search and the rest. It matches the same lines but is faster. An
+// expression tries each of its alternatives, but the search only finds words in the line.
 type pattern struct {
 	whole *regexp.Regexp
-	words []uint16 // a line that holds one of these matches
-	ways  []way    // or one of these does
+	words []uint16 // a line with one of these words matches
+	ways  []way    // a line that matches one of these matches
 }
 
 // way is one alternative of an expression.
@@ -25,8 +25,8 @@ type way struct {
 	re   *regexp.Regexp
 }
 
-// need is a necessary condition on a line: one of the words, all needs, and any of the alternatives. The zero need is
-// nothing.
+// need is a necessary condition on a line. It holds if the line contains one of words, meets every need of all, and
+// meets at least one need of any. Empty fields do not count, so every line meets the zero need.
 type need struct {
 	words    []uint16
 	all, any []need
@@ -36,11 +36,11 @@ func (n *need) isNothing() bool { return len(n.words)+len(n.all)+len(n.any) == 0
 
 // Limits of the split. Expressions handle the rest.
 const (
-	maxSpelled = 50 // words that one part of an expression is spelled out to
+	maxSpelled = 50 // most words for one part of an expression
 	maxWords   = 1<<16 - 1
 )
 
-// patternOf takes an expression apart that regexp.Compile has accepted.
+// patternOf splits an expression that regexp.Compile has accepted.
 func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 	p := &pattern{whole: whole}
 	exprs := alternatives(whole.String())
@@ -50,7 +50,7 @@ func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 	for _, expr := range exprs {
 		tree, err := syntax.Parse(expr, syntax.Perl)
 		re, bad := regexp.Compile(expr)
-		// an expression that is written in a way that we don't understand
+		// the parts do not compile or have other groups, so use the whole expression
 		if err != nil || bad != nil || re.NumSubexp() != whole.NumSubexp() && whole.NumSubexp() == 1 {
 			return &pattern{whole: whole, ways: []way{{re: whole}}}
 		}
@@ -63,8 +63,8 @@ func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 	return p
 }
 
-// beginnings cuts an expression with groups that begins with alternatives, (?:a|b)c, into ac and bc. The first match
-// counts, and at one position the first alternative.
+// beginnings splits an expression with groups that begins with alternatives. For example, (?:a|b)c becomes ac and bc.
+// The first match counts, and at one position the first alternative.
 func beginnings(expr string) []string {
 	flags := flagGroup.FindString(expr)
 	rest, ok := strings.CutPrefix(expr[len(flags):], "(?:")
@@ -99,8 +99,7 @@ func groupEnd(expr string) int {
 	return len(expr)
 }
 
-// alternatives cuts an expression where it names another way to match, outside of groups. Flags in the middle apply to
-// the rest.
+// alternatives splits an expression at each | outside of groups. Flags in the middle apply to the rest.
 func alternatives(expr string) (all []string) {
 	if strings.Contains(expr, `\Q`) {
 		return []string{expr}
@@ -130,7 +129,7 @@ func alternatives(expr string) (all []string) {
 
 var flagGroup = regexp.MustCompile(`^\(\?[a-zA-Z-]+\)`)
 
-// classEnd returns where the class of characters ends that begins at i.
+// classEnd returns the end of the character class that begins at i.
 func classEnd(expr string, i int) int {
 	if i++; i < len(expr) && expr[i] == '^' {
 		i++
@@ -151,7 +150,7 @@ func classEnd(expr string, i int) int {
 // spelling lists every possible match of an expression, in lower case.
 type spelling struct {
 	words []string
-	ok    bool // it can be spelled out
+	ok    bool // the list is complete
 	sure  bool // the word is sufficient for a match, in any context and case
 }
 
@@ -163,7 +162,7 @@ func (s spelling) shortest() int {
 	return least
 }
 
-// spell spells an expression out.
+// spell returns the spelling of an expression.
 func spell(re *syntax.Regexp) spelling {
 	switch re.Op {
 	case syntax.OpEmptyMatch:
@@ -334,7 +333,7 @@ func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	}
 	for _, sub := range subs {
 		s, repeated := spell(sub), false
-		// the first of them ends the run, the last begins another
+		// the first repetition ends the run, and the last begins another run
 		if !s.ok && (sub.Op == syntax.OpPlus || sub.Op == syntax.OpRepeat && sub.Min > 0) {
 			s, repeated = spell(sub.Sub[0]), true
 		}
@@ -357,7 +356,7 @@ func (v *vocabulary) needOfSequence(subs []*syntax.Regexp) (all need) {
 	return all
 }
 
-// oneOf returns the need of one of some words. Unspecific words give the zero need.
+// oneOf returns the need for one of the words of s. If one of them is too short, it returns the zero need.
 func (v *vocabulary) oneOf(s spelling) need {
 	if s.shortest() < shortestWord {
 		return need{}

@@ -109,8 +109,8 @@ func (f *ruleFile) providerRules() []rule {
 	return out
 }
 
-// rule is p as text shows it. A row for a status has the rank of a status. Its reason is resolved when all files are
-// merged.
+// rule converts p to a rule for text. If p refers to a status, the rule belongs to the tier of statuses, and its reason
+// is set when all files are merged.
 func (p *providerError) rule(f *ruleFile, i int) rule {
 	r := rule{
 		ID: p.ID, Reason: p.Reason, Tier: tierFailure, Any: p.Says, Unless: p.Unless, Why: p.Source,
@@ -130,7 +130,7 @@ func (p *providerError) rule(f *ruleFile, i int) rule {
 	return r
 }
 
-// plainWord is a name that could be a word of a sentence, or a number.
+// plainWord matches a name that could be a word of a sentence, or a number.
 var plainWord = regexp.MustCompile(`^(?:[A-Z]?[a-z]+|[A-Z]+|[0-9]+)$`)
 
 // nameExpression matches a line with a whole name, and with a phrase on either side if there are phrases. A plain word
@@ -165,7 +165,7 @@ func nameExpression(names, says []string) string {
 	return "(?i)" + name + ".*" + words + "|" + words + ".*" + name
 }
 
-// like gives the rules that stand for a status the reason of its row.
+// like gives each rule that refers to a status the reason of that status.
 func (c *Classifier) like() {
 	for i := range c.rules {
 		r := &c.rules[i]

@@ -23,7 +23,7 @@ type place struct {
 	line, end int32
 }
 
-// places are all of them in the order of the text, by the tiers of their rules.
+// places holds all occurrences in the order of the text, by the tiers of their rules.
 type places [len(tiers)][]place
 
 // reading is one text, searched once for all literals.
@@ -87,7 +87,7 @@ func (rd *reading) add(tail *agent.Tail, logs *loglines.Lines) {
 	rd.keep(n)
 }
 
-// keep puts the hits of line n where they belong.
+// keep sorts the hits of line n by the strength of the line as evidence, and drops hits that do not count.
 func (rd *reading) keep(n int) {
 	if len(rd.hits) == 0 && !rd.retry {
 		return
@@ -135,14 +135,14 @@ func (c *Classifier) announcesRetry(line string) bool {
 	return found && !c.concludes(line)
 }
 
-// concludes reports whether a line that speaks of retries says that they are over.
+// concludes reports whether a line about retries states that they are over.
 func (c *Classifier) concludes(line string) bool {
 	lower := strings.ToLower(line)
 	return slices.ContainsFunc(c.verdicts, func(v string) bool { return strings.Contains(lower, v) })
 }
 
-// frame reports whether line is a frame of a stack trace (node, java, python): it tells where, never why.
-// OCaml's compiler starts its findings like python, and names characters.
+// frame reports whether line is a frame of a stack trace of Node.js, Java or Python. A frame locates an error, but does
+// not explain it. OCaml's compiler begins its messages like a Python frame. They name characters and are not frames.
 func frame(line string) bool {
 	n := 0
 	for n < len(line) && (line[n] == ' ' || line[n] == '\t') {
@@ -176,7 +176,7 @@ func (r *rule) isFor(e *recovery.Evidence) bool {
 		(r.Exit == nil || e.ExitCode == nil || *e.ExitCode == *r.Exit)
 }
 
-// match is a line that a rule knows.
+// match is a line that matches a rule.
 type match struct {
 	rule   *rule
 	reason recovery.Reason
@@ -205,8 +205,8 @@ func (rd *reading) all(t *tierRow) (ms []match) {
 	return ms
 }
 
-// each calls found for every match within a tier, nearest to the root cause first, on one line by rule order,
-// as long as it returns true. Of each rule only maxPlaces places are tried.
+// each calls found for every match within a tier, until found returns false. It begins nearest to the root cause.
+// Within a line it follows the order of rules. It tries at most maxPlaces places of each rule.
 func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found func(match) bool) {
 	all := in[t.index()]
 	clear(rd.tried)
@@ -244,8 +244,7 @@ func (rd *reading) each(t *tierRow, in *places, only []recovery.Reason, found fu
 	}
 }
 
-// sight returns the line of an occurrence. Rules of all tiers share the result. The rules of each tier ask about the
-// same few lines.
+// sight returns the line of an occurrence. All tiers share the result, because their rules examine the same few lines.
 func (rd *reading) sight(p place) *sight {
 	s, line := rd.sights[p.line], window(rd.lines[p.line], int(p.end))
 	if s == nil || s.line != line {

@@ -39,7 +39,7 @@ type tierRow struct {
 	confidence float64
 }
 
-// index is the tier's place among tiers.
+// index returns the tier's index in tiers.
 func (t *tierRow) index() int {
 	return slices.IndexFunc(tiers[:], func(o tierRow) bool { return o.name == t.name })
 }
@@ -102,8 +102,8 @@ type statusRow struct {
 	Refine []recovery.Reason `toml:"refine"`
 }
 
-// exitRow maps an exit code to a reason, in the absence of other evidence. Tool is a prefix of the program's name. The
-// codes of a wrapper mean one event each, so that they decide before text.
+// exitRow maps an exit code to a reason, in the absence of other evidence. Tool is a prefix of the program's name. Each
+// code of a wrapper has one meaning, so it decides before text.
 type exitRow struct {
 	Code    int             `toml:"code"`
 	Tool    string          `toml:"tool"`
@@ -168,7 +168,7 @@ func parseRules(name string, data []byte) *ruleFile {
 	return f
 }
 
-// err is nil without faults. It wraps ErrRules and tomlfile.Faults.
+// err returns the faults as an error that wraps ErrRules and tomlfile.Faults, or nil without faults.
 func (f *ruleFile) err() error {
 	if err := f.file.Err(); err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrRules, f.name, err)
@@ -214,7 +214,7 @@ func (r *rule) compile() {
 	}
 }
 
-// checkLiterals notes what could never be found in a line, which is searched in lower case.
+// checkLiterals records literals that no line can contain. Lines are searched in lower case.
 func (f *ruleFile) checkLiterals(path string, literals []string) {
 	for i, l := range literals {
 		if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
@@ -246,7 +246,8 @@ func (r *rule) check() {
 	}
 }
 
-// merge puts over before base: a rule with a known id replaces that one, others win over base on the same line.
+// merge combines two files. A rule of over replaces the rule of base with the same id. On the same line, rules of over
+// win.
 func merge(base, over *ruleFile) *ruleFile {
 	out := &ruleFile{Status: slices.Concat(over.Status, base.Status), Exit: slices.Concat(over.Exit, base.Exit)}
 	out.Chatter.Any = slices.Concat(over.Chatter.Any, base.Chatter.Any)

@@ -37,7 +37,7 @@ func (s *sight) search() {
 	s.c.words.find(small, s.held)
 }
 
-// holdsAny reports whether the line holds one of some words.
+// holdsAny reports whether the line contains one of the words with these ids.
 func (s *sight) holdsAny(ids []uint16) bool {
 	for _, id := range ids {
 		if s.held[id/64]>>(id%64)&1 != 0 {
@@ -132,7 +132,7 @@ func (s *sight) status(p *pattern) (recovery.Reason, bool) {
 	return row.Reason, ok
 }
 
-// threeDigits reports whether three digits stand side by side.
+// threeDigits reports whether the line contains three consecutive digits.
 func threeDigits(line string) bool {
 	run := 0
 	for i := 0; i < len(line); i++ {

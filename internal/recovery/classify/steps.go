@@ -74,7 +74,7 @@ func stepsFor(order []tierRow) []step {
 				return q.chatter(order)
 			}})
 		}
-		if t.name == tierGuess { // a worker that saw it guesses better
+		if t.name == tierGuess { // a worker that saw the failure guesses better
 			all = append(all, step{name: "assertion", judge: (*classification).assertion})
 		}
 		all = append(all, step{name: "text " + string(t.name), judge: func(q *classification) (recovery.Finding,
@@ -184,7 +184,7 @@ func (c *Classifier) statusOf(code int) (statusRow, bool) {
 	return statusRow{}, false
 }
 
-// kindOf returns the row of a status, or else that of its hundred.
+// kindOf returns the row of a status, or else the row of its hundred.
 func (c *Classifier) kindOf(code int) (statusRow, bool) {
 	if row, ok := c.statusOf(code); ok {
 		return row, true
@@ -226,8 +226,9 @@ func (q *classification) missingProgram() (recovery.Finding, bool) {
 	return m.finding(0.8), ok
 }
 
-// readTier asks one tier. Guesses are skipped for a program with exit code 0, because its incidental output is not a
-// failure. One that hung is not read by general words either: it may have quoted them.
+// readTier searches the text for matches of one tier. Guesses are skipped for a program with exit code 0, because its
+// incidental output is not a failure. General words are skipped for a program that hung, because it may have quoted
+// them.
 func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	if q.hung() && b.isVague() {
 		return recovery.Finding{}, false
@@ -242,7 +243,7 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	return m.finding(b.confidence), ok
 }
 
-// transport are the reasons why no provider can have answered.
+// transport lists the reasons that rule out an answer of a provider.
 var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient}
 
 // answered are signs that the provider did answer.
@@ -300,7 +301,7 @@ func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	return rd.weakest(order, &rd.advice, nil)
 }
 
-// weakest reads places that only explain, tier by tier.
+// weakest reads lines that are only weak evidence, tier by tier.
 func (rd *reading) weakest(order []tierRow, in *places, only []recovery.Reason) (recovery.Finding, bool) {
 	for _, b := range order {
 		if m, ok := rd.best(&b, in, nil); ok && (only == nil || slices.Contains(only, m.reason)) {

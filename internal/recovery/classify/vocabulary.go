@@ -2,11 +2,11 @@ package classify
 
 import "encoding/binary"
 
-// vocabulary are the words, in lower case, that patterns look for in a line.
+// vocabulary holds the lower-case words that patterns look for in a line.
 type vocabulary struct {
 	words []string
 	ids   map[string]uint16
-	next  []link // word → the one before it that is found by the same hash
+	next  []link // by word: the previous word with the same hash
 	// Last word with this hash of its beginning, plus 1; 0 for no word. Many words share a beginning, such as "not
 	// found" and "not allowed". Long words have a separate table over more of their bytes.
 	short, long [1 << hashBits]uint16
@@ -14,22 +14,22 @@ type vocabulary struct {
 
 // link holds cheap checks before a word comparison, because most candidates differ.
 type link struct {
-	next   uint16 // and 1
-	length uint8  // at most 255
-	last   byte   // the word's length
+	next   uint16 // the previous word plus 1, or 0
+	length uint8  // of the word, at most 255
+	last   byte   // the word's byte at length-1
 }
 
 const (
 	shortestWord = 3 // in bytes; shorter words are too common
-	longWord     = 6 // bytes: from here on a word is found by so many
+	longWord     = 6 // longer words are hashed by this many bytes
 	hashBits     = 14
 
 	shortMask = 1<<(8*shortestWord) - 1
 	longMask  = 1<<(8*longWord) - 1
-	padding   = 8 // bytes behind a line that find may read
+	padding   = 8 // bytes after a line that find may read
 )
 
-// idsOf returns the numbers of words, which it adds.
+// idsOf returns the ids of words. It adds unknown words.
 func (v *vocabulary) idsOf(words []string) []uint16 {
 	ids := make([]uint16, 0, len(words))
 	for _, w := range words {
@@ -59,8 +59,7 @@ func (v *vocabulary) first(word string) *uint16 {
 
 func hash(n uint64) uint64 { return n * 0x9e3779b97f4a7c15 >> (64 - hashBits) }
 
-// find sets the bits of the words that a line in lower case holds. Behind the line it has to have padding bytes
-// of capacity.
+// find sets the bits of the words in a lower-case line. The line needs padding bytes of spare capacity.
 func (v *vocabulary) find(line []byte, held []uint64) {
 	padded := line[:len(line)+padding]
 	for i := 0; i+shortestWord <= len(line); i++ {
@@ -74,7 +73,7 @@ func (v *vocabulary) find(line []byte, held []uint64) {
 	}
 }
 
-// follow sets the bits of those words of a list with which rest begins.
+// follow sets the bits of the words in a list that are prefixes of rest.
 func (v *vocabulary) follow(n uint16, rest []byte, held []uint64) {
 	for ; n != 0; n = v.next[n-1].next {
 		l := &v.next[n-1]

@@ -54,12 +54,12 @@ var behindTime = []form{
 	row("level, at the end", `[ \t]+LEVEL$`, mayLevel),
 }
 
-// statedLevel is a level that belongs to the message: it stays there.
+// statedLevel matches a level that is part of the message, and stays in it.
 var statedLevel = row("level and colon", `[ \t]*\[?LEVEL\]?: `, func(rest string) bool {
 	return beginsLevel(strings.TrimPrefix(skip(rest, " \t"), "["))
 })
 
-// Shapes that begin otherwise.
+// Shapes that do not begin with a bare time.
 var (
 	serilog = row("Serilog", `\[(?:`+stamp+`|`+clock+`) LEVEL\] `, begins('['))
 	apache  = row("Apache", `\[[A-Z][a-z]{2} `+day+` \d{4}\]`, begins('['))
@@ -87,8 +87,8 @@ func (f *form) match(s string) []int {
 	return f.re.FindStringSubmatchIndex(s)
 }
 
-// Parse removes a logger's prefix from a line, and returns the level. A message of several lines (a logger had quoted
-// it) holds line feeds. Ok: a logger wrote it; else message is the line.
+// Parse removes a logger's prefix from a line, and returns the level. If a logger had quoted a message of several
+// lines, the message contains line feeds. Without a logger's prefix, ok is false and message is the line.
 func Parse(line string) (message string, level Level, ok bool) {
 	if line == "" {
 		return line, None, false
@@ -154,12 +154,12 @@ func parseTimed(line string) (string, Level, bool) {
 	return strings.TrimPrefix(rest[min(1, len(rest)):], "- "), None, true
 }
 
-// cutAt returns what follows a match, and the level of its first group.
+// cutAt returns the text after a match, and the level of its first group.
 func cutAt(s string, at []int) (message string, level Level) {
 	message = s[at[1]:]
 	if len(at) > 2 && at[2] >= 0 {
 		level = levelOf(s[at[2]:at[3]])
-		if at[3]-at[2] == len("WARN") && !strings.HasPrefix(message, "  ") { // as wide as ERROR
+		if at[3]-at[2] == len("WARN") && !strings.HasPrefix(message, "  ") { // padded to the width of ERROR
 			message = strings.TrimPrefix(message, " ")
 		}
 	}

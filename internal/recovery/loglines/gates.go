@@ -14,7 +14,7 @@ func begins(c byte) func(string) bool {
 	return func(s string) bool { return s != "" && s[0] == c }
 }
 
-// skip is s without the bytes at its beginning that are some.
+// skip returns s without its leading bytes that are in some.
 func skip(s, some string) string {
 	for s != "" && strings.IndexByte(some, s[0]) >= 0 {
 		s = s[1:]
@@ -61,7 +61,7 @@ func mayPlain(line string) bool {
 	return beginsLevel(line)
 }
 
-// beginsLevel reports whether a text can begin with a level: by its first three letters. A long s counts as a letter.
+// beginsLevel reports whether the first three letters of a text can begin a level. A long s counts as a letter.
 func beginsLevel(s string) bool {
 	if len(s) < 3 {
 		return false

@@ -12,7 +12,7 @@ type Level uint8
 
 // The levels. Below Error a line only advises.
 const (
-	None Level = iota // it states none
+	None Level = iota // the line does not state a level
 	Trace
 	Debug
 	Info
@@ -38,7 +38,7 @@ func isLevel(word string) bool {
 	return levelOf(word) != None
 }
 
-// findLevel finds what most loggers have behind a time: a level between blanks, tabs and bars.
+// findLevel finds a level between blanks, tabs and bars, which most loggers write after a time.
 func findLevel(rest string) (at []int, ok bool) {
 	begin := len(rest) - len(skip(rest, " \t|"))
 	end := begin
@@ -60,7 +60,7 @@ func findLevel(rest string) (at []int, ok bool) {
 	return []int{0, c.i, begin, end}, true
 }
 
-// levelOf understands a word.
+// levelOf returns the level that a word names, or None.
 func levelOf(word string) Level {
 	switch strings.ToLower(word) {
 	case "trace", "silly", "finest", "finer", "fine":
@@ -78,7 +78,7 @@ func levelOf(word string) Level {
 	return None
 }
 
-// levelOfNumber understands pino's and bunyan's numbers.
+// levelOfNumber returns the level of a number of pino or bunyan, or None.
 func levelOfNumber(n float64) Level {
 	switch {
 	case n < 10 || n > 100:
@@ -95,7 +95,7 @@ func levelOfNumber(n float64) Level {
 	return Error
 }
 
-// letterLevel understands the letter that glog and Ruby begin with.
+// letterLevel returns the level of the first letter of a line by glog or Ruby.
 func letterLevel(c byte) Level {
 	switch c {
 	case 'D':

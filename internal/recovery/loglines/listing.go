@@ -40,7 +40,7 @@ var (
 	file     = regexp.MustCompile(`^[\w./-]+/[\w-]+\.\w{1,5}$`)
 )
 
-// names reports whether line is one of these. Words decide first, since an expression takes longer.
+// names reports whether line matches one of these expressions. Cheap checks come first.
 func names(line string) bool {
 	last := line[len(line)-1]
 	switch {

@@ -11,11 +11,11 @@ import (
 type Lines struct {
 	Text   string
 	Lines  []string // of Text
-	levels []Level  // shorter than the lines: the rest states none
+	levels []Level  // may be shorter than Lines; the remaining lines do not state a level
 	Logged bool     // at least one line has a logger's prefix
 }
 
-// Level is the level of line n.
+// Level returns the level of line n.
 func (l *Lines) Level(n int) Level {
 	if n < len(l.levels) {
 		return l.levels[n]
@@ -52,7 +52,7 @@ type reader struct {
 	logged   bool
 }
 
-// line adds line n of some.
+// line adds the message of line n.
 func (r *reader) line(lines []string, n int) {
 	message, level, logged := Parse(lines[n])
 	text, quoted := message, logged && strings.Contains(message, "\n")
@@ -103,7 +103,8 @@ func (r *reader) quoted(text string, level Level, quotes int) {
 	}
 }
 
-// dedent takes off the margin that all lines have. The indentation of options and of linters' places is significant.
+// dedent removes the common margin of all lines. It keeps any other indentation, which is significant in lists of
+// options and in the output of linters.
 func dedent(lines []string) []string {
 	margin := -1
 	for _, l := range lines {

@@ -66,7 +66,7 @@ func parseJSON(line string) (string, Level, bool) {
 	return withRest(message, fields), level, true
 }
 
-// joined puts an error behind the message that it belongs to.
+// joined appends an error to its message.
 func joined(message, err string) string {
 	switch {
 	case message == "" || strings.Contains(err, message):
@@ -91,7 +91,7 @@ func withRest(message string, fields map[string]any) string {
 			nested = true
 		default:
 			pair := fmt.Sprintf("%s=%v", k, v)
-			pairs = append(pairs, strings.TrimPrefix(pair, "=")) // words behind the pairs have no key
+			pairs = append(pairs, strings.TrimPrefix(pair, "=")) // words after the pairs do not have a key
 		}
 	}
 	if nested {
@@ -116,7 +116,7 @@ func parseLogfmt(line string) (string, Level, bool) {
 			if len(fields) < 2 {
 				return line, None, false
 			}
-			fields[""] = rest // words behind the pairs
+			fields[""] = rest // words after the pairs
 			break
 		}
 		fields[key], rest = logfmtValue(after)

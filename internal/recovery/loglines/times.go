@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// A line in two begins with a time, so that times are read without an expression.
+// About half of all lines begin with a time, so times are read without regular expressions.
 
 // timeEnd returns the end of a line's time, `\[?stamp\]?:?`, or 0.
 func timeEnd(line string) int {
@@ -37,7 +37,7 @@ type timeCursor struct {
 	i int
 }
 
-// byte advances past one of some bytes.
+// byte advances past one of the given bytes.
 func (c *timeCursor) byte(some string) bool {
 	for k := range len(some) {
 		if c.i < len(c.s) && c.s[c.i] == some[k] {
@@ -57,8 +57,9 @@ func (c *timeCursor) digits() bool {
 	return c.i > begin
 }
 
-// shape advances past a text of a shape: 0 stands for a digit, A and a for a letter, - for - and /, a dot for
-// these and a dot, T for T and a blank, a blank for a blank and a colon, any other byte for itself.
+// shape advances past a text of the given shape. In a shape, 0 stands for a digit, and A and a for a letter. A hyphen
+// stands for a hyphen or a slash, and a dot for these or a dot. T stands for T or a blank, and a blank for a blank or a
+// colon. Any other byte stands for itself.
 func (c *timeCursor) shape(shape string) bool {
 	if len(c.s)-c.i < len(shape) {
 		return false

@@ -16,7 +16,7 @@ const maxQuotes = 4
 func unquote(line string) (text string, ok bool) {
 	if first := strings.TrimLeft(line, " "); first == "" || ' ' < first[0] && first[0] < utf8.RuneSelf &&
 		first[0] != '"' && strings.IndexByte(line, '\\') < 0 {
-		return "", false // as nearly always
+		return "", false // the usual case
 	}
 	bare := strings.TrimSpace(line)
 	if len(bare) < 2 || strings.IndexByte(bare, '\\') < 0 && bare[0] != '"' {

@@ -13,16 +13,16 @@ import (
 // The widths, in characters, at which text is wrapped: of a terminal, less a margin and a border.
 const (
 	narrowest = 54
-	shortest  = 30 // the widest line, if long words follow all
-	stub      = 3  // a line that a long word left
+	shortest  = 30 // least width of the widest line
+	stub      = 3  // remainder of a line before a long word
 	widest    = 200
 )
 
 // Crossing counts the known phrases that begin in left or between, and end in right.
 type Crossing func(left, between, right string) int
 
-// unwrap joins lines wrapped at a width. Boxed marks lines that were in a frame. A line is wrapped if the first word of
-// the next one had no room on it, and if the two read on: a list of lines stays a list.
+// unwrap joins lines that were wrapped at a width. boxed marks lines that were in a frame. A line was wrapped if the
+// first word of the next line did not fit on it, and if the two lines form a continuous text. A list stays a list.
 func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	out := lines[:0:0]
 	s := &segment{crossing: crossing}
@@ -47,19 +47,19 @@ func unwrap(lines []string, boxed []bool, crossing Crossing) []string {
 	return out
 }
 
-// segment are lines between blank ones.
+// segment holds the lines between blank lines.
 type segment struct {
 	crossing Crossing
 	lines    []string
 	widths   []int
-	width    int // of the widest
+	width    int // of the widest line
 	bonds    []bond
 	joins    []bool
-	soft     int // joins behind a line that has room left
-	hard     int // behind a full one
+	soft     int // joins after a line with room left
+	hard     int // joins after a full line
 }
 
-// take restarts with some lines, and reports whether they may be wrapped at some width.
+// take restarts with the given lines, and reports whether they may have been wrapped.
 func (s *segment) take(lines []string) bool {
 	if len(lines) < 2 {
 		return false
@@ -94,8 +94,8 @@ const (
 	readsOn
 )
 
-// judge decides which lines are joined with their next ones, and reports whether any is. Programs that draw frames wrap
-// their content.
+// judge decides which lines to join with the next line, and reports whether it joins any. Programs that draw frames
+// wrap their content.
 func (s *segment) judge(boxed bool) bool {
 	s.bonds = append(s.bonds[:0], make([]bond, len(s.lines))...)
 	bonds := s.bonds
@@ -139,7 +139,7 @@ func (s *segment) full(i int) bool {
 	return s.widths[i] == s.width && s.width >= narrowest || s.widths[i] >= stub && need > s.width && need > narrowest
 }
 
-// appendTo appends the lines, joined.
+// appendTo appends the lines to out, joined as judge has decided.
 func (s *segment) appendTo(out []string) []string {
 	for i := 0; i < len(s.lines); i++ {
 		if !s.joins[i] {
@@ -196,8 +196,8 @@ func bothDigits(last, first string) bool {
 	return unicode.IsDigit(rune(last[len(last)-1])) && unicode.IsDigit(rune(first[0]))
 }
 
-// phrases counts the known phrases that a line and the next make, if a word was cut and if none was. Least is the
-// minimum number of a phrase's characters on each side.
+// phrases counts the known phrases across a line and the next line. cut assumes that a word was cut, and whole that the
+// words are whole. least is the minimum number of a phrase's characters on each side.
 func (s *segment) phrases(line, next string, least int) (cut, whole int) {
 	const near = 48
 	left, right := line[max(0, len(line)-near):], next[:min(len(next), near)]
@@ -332,7 +332,7 @@ var starts = []string{
 	"{\"", "E ", "✕", "⨯", "...", "Caused by", "Traceback", "FAIL", "PASS", "npm ", "During handling",
 }
 
-// startsBy are the starts by their first bytes.
+// startsBy holds starts by first byte.
 var startsBy = byFirst(starts)
 
 // beginAlike reports whether two lines have the same first word.

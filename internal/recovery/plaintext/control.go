@@ -64,7 +64,7 @@ func HasControl(s string) bool {
 	return false
 }
 
-// eight are the first eight bytes of s as one number.
+// eight returns the first eight bytes of s as one number, lowest first.
 func eight(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(
@@ -76,17 +76,16 @@ const (
 	tops = 0x8080808080808080
 )
 
-// belowBlank is 0 if and only if none of eight bytes is below the blank, because a smaller byte borrows from its top
-// bit.
+// belowBlank returns 0 if and only if all eight bytes are at least the blank. A smaller byte borrows from its top bit.
 func belowBlank(x uint64) uint64 { return (x - ones*' ') &^ x & tops }
 
-// holds is 0 if, and only if, none of eight bytes is c.
+// holds returns 0 if and only if c is not one of the eight bytes.
 func holds(x, c uint64) uint64 {
 	x ^= ones * c
 	return (x - ones) &^ x & tops
 }
 
-// suspect are the bytes that begin what no clean text holds; 0xc2 begins the C1 characters, and others.
+// suspect marks the bytes that can begin a forbidden character. 0xc2 begins the C1 characters, and also valid ones.
 var suspect = func() (is [256]bool) {
 	for c := range byte(' ') {
 		is[c] = c != '\n' && c != '\t'
@@ -95,7 +94,7 @@ var suspect = func() (is [256]bool) {
 	return is
 }()
 
-// page is the written text, with the start of the cursor's row.
+// page is the text written until now, with the start of the cursor's row.
 type page struct {
 	out      []byte
 	row      int
@@ -118,7 +117,7 @@ func (p *page) newline() {
 	p.row, p.returned = len(p.out), false
 }
 
-// control obeys a single control character.
+// control applies a single control character.
 func (p *page) control(c byte) {
 	switch {
 	case c == '\r':
@@ -134,7 +133,7 @@ func (p *page) control(c byte) {
 	}
 }
 
-// escape obeys the sequence at the start of s, which begins with ESC, and returns its length.
+// escape applies the sequence at the start of s, which begins with ESC, and returns its length.
 func (p *page) escape(s string) int {
 	n := 1
 	for n < len(s) && s[n] >= ' ' && s[n] < '0' { // ESC ( B
@@ -149,7 +148,7 @@ func (p *page) escape(s string) int {
 	return p.sequence(s[1], s[2:]) + 2
 }
 
-// sequence obeys what ESC and kind begin, and returns how much of s belongs to it.
+// sequence applies the sequence that begins with ESC and kind. It returns the length of its part in s.
 func (p *page) sequence(kind byte, s string) int {
 	switch kind {
 	case '[':
@@ -162,7 +161,7 @@ func (p *page) sequence(kind byte, s string) int {
 	return 0
 }
 
-// csi obeys parameters and a final byte.
+// csi applies a sequence of parameters and a final byte. It returns its length in s.
 func (p *page) csi(s string) int {
 	n := 0
 	for n < len(s) && s[n] >= ' ' && s[n] < '@' {

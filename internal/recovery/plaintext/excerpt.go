@@ -44,9 +44,9 @@ func told(output string) (lines []string) {
 	return lines
 }
 
-// telling is the index of the line that an excerpt is around.
+// telling returns the index of the most useful line, which the excerpt must show.
 func telling(lines []string, cause string) int {
-	const leastShared = 10 // bytes: a shorter line is in many texts
+	const leastShared = 10 // in bytes; many texts share shorter lines
 	best, shared := -1, leastShared-1
 	cause = strings.TrimSuffix(cause, mark)
 	for i, l := range lines {
@@ -72,7 +72,7 @@ func telling(lines []string, cause string) int {
 	return len(lines) - 1
 }
 
-// shown is a line, cut to the part around the cause if it is long.
+// shown returns a line, cut to the part around the cause if it is long.
 func shown(line, cause string) string {
 	if len(line) <= maxExcerptLine {
 		return line

@@ -1,13 +1,13 @@
 package plaintext
 
 // Literals finds lower-case literals in a line, in one pass regardless of their number (Aho and Corasick, 1975).
-// Matching ignores ASCII case. A state is written as the offset of its row in next, so that a step is one addition and
-// one load; the states with owners are the last ones.
+// Matching ignores ASCII case. A state is the offset of its row in next, so that a step is one addition and one load.
+// The states with owners come last.
 type Literals struct {
 	class  [256]uint8 // byte → column; 0 for bytes outside all literals
 	width  uint32     // columns
 	next   []uint32   // state + column → state
-	final  uint32     // the first state that has owners
+	final  uint32     // the first state with owners
 	owners [][]uint16 // (state-final)/width → owners of the literals that end there
 	long   int        // bytes of the longest literal
 }
@@ -15,13 +15,14 @@ type Literals struct {
 // maxLiteralStates bounds the automaton's memory, to about 100 MiB at worst.
 const maxLiteralStates = 1 << 18
 
-// trie is an automaton while it grows: states are numbered as they come.
+// trie is an automaton under construction. States are numbered in order of creation.
 type trie struct {
 	*Literals
 	owners [][]uint16 // state →
 }
 
-// NewLiterals builds the automaton of sets[i], i being the owner. It returns nil when the literals are too many.
+// NewLiterals builds the automaton. The owner of a literal is the index of its set. It returns nil for too many
+// literals.
 func NewLiterals(sets [][]string) *Literals {
 	l := &Literals{width: 1}
 	for _, set := range sets {
@@ -76,7 +77,7 @@ func (t *trie) grow() uint32 {
 	return uint32(len(t.owners) - 1)
 }
 
-// link turns the trie into an automaton, breadth first: a missing edge becomes that of the longest proper suffix.
+// link turns the trie into an automaton, breadth first. A missing edge gets the target of the longest proper suffix.
 func (t *trie) link() {
 	fail := make([]uint32, len(t.owners))
 	var queue []uint32
@@ -101,7 +102,7 @@ func (t *trie) link() {
 	}
 }
 
-// arrange puts the states that have owners last and writes states as offsets. The root stays the first.
+// arrange moves the states with owners to the end, and writes states as offsets. The root stays first.
 func (t *trie) arrange() {
 	order := make([]uint32, 0, len(t.owners))
 	for _, last := range []bool{false, true} {
@@ -148,7 +149,7 @@ func (l *Literals) Scan(text string, found func(owner, end int)) {
 	l.scan(text, lanes*part-l.long, lanes*part, found)
 }
 
-// Crossing counts the occurrences in left, between and right, put together, that begin before right and end in it.
+// Crossing counts the occurrences in left+between+right that begin before right and end in it.
 func (l *Literals) Crossing(left, between, right string) (n int) {
 	across, alone := uint32(0), uint32(0) // states after left and right together, and after right only
 	for _, part := range [...]string{left, between} {
@@ -156,7 +157,7 @@ func (l *Literals) Crossing(left, between, right string) (n int) {
 			across = l.next[across+uint32(l.class[part[i]])]
 		}
 	}
-	for i := 0; i < len(right) && across != alone; i++ { // equal from here on
+	for i := 0; i < len(right) && across != alone; i++ { // equal states stay equal
 		across = l.next[across+uint32(l.class[right[i]])]
 		alone = l.next[alone+uint32(l.class[right[i]])]
 		n += l.ends(across) - l.ends(alone)
@@ -185,11 +186,11 @@ func (l *Literals) scan(text string, from, behind int, found func(owner, end int
 	}
 }
 
-// A step waits for the one before it, so that a processor does nothing for most of the time: texts that are
-// long enough are read in several places at once.
+// Each step depends on the step before it, so a processor would be idle most of the time. Texts that are long enough
+// are therefore read in several lanes at once.
 const (
 	lanes        = 4
-	hitsOfLane   = 32 // for which there is room at first
+	hitsOfLane   = 32 // initial capacity
 	shortestPart = 4  // of a lane, in lengths of the longest literal; the bytes read before it are overhead
 )
 

@@ -15,19 +15,19 @@ const (
 // regions are the flags that are written with tags.
 var regions = []string{"gbeng", "gbsct", "gbwls"}
 
-// blank are letters and marks without a shape.
+// blank lists letters and marks without a shape.
 var blank = map[rune]bool{
 	'\u034f': true, '\u115f': true, '\u1160': true, '\u17b4': true, '\u17b5': true,
 	'\u3164': true, '\uffa0': true, '\u2800': true, '\u2028': true, '\u2029': true,
 }
 
-// Shown returns foreign text as one line without control and invisible characters. It is as long as it has to be.
+// Shown returns foreign text as one line without control and invisible characters. It does not limit the length.
 func Shown(s string) string {
 	s, _ = Seen(joined(WithoutControl(strings.ToValidUTF8(s, "?"))))
 	return joined(s)
 }
 
-// joined is a text in one line, with one blank between words.
+// joined returns a text as one line, with one blank between words.
 func joined(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // Seen removes invisible characters from a text, and counts the runs. It keeps characters that affect a neighbour in
@@ -98,7 +98,7 @@ func belongs(in []rune, i int) int {
 		return flagTags(in, i)
 	case r == '\u200e' || r == '\u200f' || r == '\u061c':
 		keep = rightToLeft(before) && !unseen(after) || rightToLeft(after) && !unseen(before)
-	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // they are seen
+	case unicode.Is(unicode.Prepended_Concatenation_Mark, r): // these are visible
 		keep = true
 	}
 	if keep {
@@ -109,8 +109,8 @@ func belongs(in []rune, i int) int {
 
 func isSelector(r rune) bool { return r >= '\ufe00' && r <= '\ufe0f' || r >= 0xE0100 && r <= 0xE01EF }
 
-// takesSelector reports whether a selector can change a character: the two of emoji symbols and digits, the
-// others ideographs and mathematical signs.
+// takesSelector reports whether a variation selector can change a character. The two emoji selectors change symbols and
+// digits. The other selectors change ideographs and mathematical signs.
 func takesSelector(r, before rune) bool {
 	switch {
 	case r == '\ufe0e' || r == '\ufe0f':
@@ -145,7 +145,7 @@ func flagTags(in []rune, i int) int {
 	return 0
 }
 
-// pictures reports whether a character is an emoji, or the colour of one's skin.
+// pictures reports whether a character is an emoji or a skin tone.
 func pictures(r rune) bool {
 	return r >= 0x1F000 && r <= 0x1FAFF || r >= 0x2190 && r <= 0x2BFF || r == 0x00A9 || r == 0x00AE || r == 0x203C ||
 		r == 0x2049 || r == 0x3030 || r == 0x303D

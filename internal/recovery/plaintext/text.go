@@ -7,7 +7,7 @@ import (
 
 // Limits on input.
 const (
-	maxText  = 256 << 10 // bytes per stream, the newest: four times the longest message on the bus
+	maxText  = 256 << 10 // newest bytes per stream; four times the longest message on the bus
 	MaxLine  = 2 << 10   // bytes around a literal that an expression sees; more is structured data, not a sentence
 	MaxCause = 300       // in bytes; fits on a line of an issue comment
 )
@@ -26,7 +26,7 @@ func Clean(s string) string {
 // mark replaces cut text.
 const mark = "..."
 
-// OneLine returns s as one line of at most MaxCause bytes, cut behind a word and marked when cut.
+// OneLine returns s as one line of at most MaxCause bytes. A longer text is cut after a word, and marked.
 func OneLine(s string) string {
 	if len(s) > 8*MaxCause {
 		s = s[:8*MaxCause]
@@ -45,7 +45,8 @@ func OneLine(s string) string {
 	return strings.TrimRight(s[:cut], " ") + mark
 }
 
-// From returns the rest of a long line from the sentence, or else the word, about half of MaxCause before end.
+// From returns the rest of a long line, from about half of MaxCause before end. It begins at a sentence, or else at a
+// word.
 func From(line string, end int) string {
 	start := max(0, end-MaxCause/2)
 	if start == 0 {

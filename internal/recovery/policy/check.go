@@ -8,10 +8,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// Fault is something of a policy that it is refused for, or that can never be reached, has no effect,
-// contradicts itself or has no end.
+// Fault is a problem of a policy. Either the policy is refused, or a part of it is unreachable, endless, contradictory
+// or without effect.
 type Fault struct {
-	File string `json:"file,omitempty"` // and line in a document
+	File string `json:"file,omitempty"` // the document
 	Line int    `json:"line,omitempty"`
 	col  int
 	Row  string    `json:"row,omitempty"` // "<policy>.<row>"; empty if the text has the location
@@ -31,7 +31,7 @@ const (
 	Refused     FaultKind = "refused"
 )
 
-// String is the fault's line for people.
+// String returns the fault as one line for people.
 func (f Fault) String() string {
 	s := f.Text
 	if f.Kind != Refused {
@@ -54,7 +54,7 @@ func (f Fault) String() string {
 func (p *Policy) Check() []Fault {
 	faults := p.check(false)
 	for i := range faults {
-		faults[i].Line = 0 // of a document that is not at hand
+		faults[i].Line = 0 // the document is not available
 	}
 	return faults
 }
@@ -148,7 +148,7 @@ func (p *Policy) shadow(i int) string {
 	return "all its reasons are decided by " + strings.Join(names, ", ")
 }
 
-// by returns the rows that decide in place of row i; nil if it decides anything itself.
+// by returns the rows that decide instead of row i. It returns nil if row i decides for at least one reason.
 func (p *Policy) by(i int) []*Row {
 	for _, line := range p.index {
 		if slices.Contains(line, int16(i)) {
@@ -199,7 +199,7 @@ func (r *Row) checkLadder(say func(FaultKind, string)) {
 	}
 }
 
-// implies reports whether every condition of b is one of a: where a holds, b does.
+// implies reports whether a contains every condition of b, so that b holds whenever a holds.
 func implies(a, b []Condition) bool {
 	return !slices.ContainsFunc(b, func(c Condition) bool { return !slices.Contains(a, c) })
 }
@@ -243,7 +243,7 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 	}
 }
 
-// uses reports whether any rung waits for a limit, leads to another attempt, goes to the same provider again.
+// uses reports whether any rung waits for a limit, leads to another attempt, or uses the same provider again.
 func (r *Row) uses() (free, again, same bool) {
 	for _, g := range r.Ladder {
 		about := g.Action.About()

@@ -58,10 +58,10 @@ func (p *Policy) choose(f recovery.Finding, s *state, facts DecisionInput) (v re
 		rung, at, tooLong := row.rung(s, &count, v.Counter, f, facts)
 		if rung != nil {
 			if v.Action, step = rung.Action, count.Step+1; v.Action.About().Free {
-				step = count.N + 1 // waits restart what other actions wait, not themselves
+				step = count.N + 1 // a wait restarts the backoff of other actions, but not of waits
 			}
 			if at.total < 0 && p.guards.MaxRetries >= 0 && !rung.Action.About().Free {
-				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // the only bound there is
+				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // the only bound
 			}
 			row.grant(&v, rung, at)
 			break
@@ -154,7 +154,7 @@ func (r *Row) counter(f recovery.Finding, facts DecisionInput) string {
 	return r.On
 }
 
-// delay fills in how long the next attempt waits.
+// delay sets the wait before the next attempt.
 func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int, seed string) {
 	b := p.backoff
 	if r.Backoff != nil {
@@ -174,7 +174,7 @@ func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int
 	switch {
 	case wait == 0:
 		wait = r.Wait.afterSteps(step)
-	case wait == recovery.Now && step > 1: // it was not true the first time
+	case wait == recovery.Now && step > 1: // the first retry at once did not help
 		wait = r.Wait.afterSteps(step - 1)
 	}
 	v.Delay, v.DelayMin, v.DelayMax = wait, wait, wait
@@ -191,7 +191,7 @@ func (w Wait) afterSteps(step int) time.Duration {
 	return d
 }
 
-// Unstated returns the first wait that nothing states, and the most that doubling it each time comes to.
+// Unstated returns the first wait if the error does not state a wait, and the limit up to which it doubles.
 func (w Wait) Unstated() (first, most time.Duration) {
 	first, most = w.Default, w.Cap
 	if first <= 0 {
@@ -206,10 +206,10 @@ func (w Wait) Unstated() (first, most time.Duration) {
 	return min(first, most), most
 }
 
-// firstUnstated is the first wait when nothing states one: the shortest window in which providers commonly
-// count requests.
+// firstUnstated is the default of the first wait if the error does not state a wait. Providers commonly count requests
+// in windows of a minute or more.
 const firstUnstated = time.Minute
 
-// longestUnstated bounds waits that nothing states: the longest window in which providers commonly count requests
-// (GitHub's primary limit) is an hour.
+// longestUnstated bounds waits that the error does not state. Providers commonly count requests in windows of an hour
+// or less, such as GitHub for its primary limit.
 const longestUnstated = time.Hour

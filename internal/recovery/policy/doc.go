@@ -1,6 +1,6 @@
 // Package policy turns a finding into a verdict. A policy maps reason and caller to a row. The row's ladder lists the
-// remaining attempts, and guards bound all rows together. The presets are TOML documents, and a document of the
-// operator's own may change rows of one.
+// remaining attempts, and guards bound all rows together. The presets are TOML documents, and the operator's document
+// may change rows of a preset.
 //
 //	Decide (decide.go) ─ row (policy.go) ─ rung (ladder.go) ─ delay (decide.go) ─ guards (guard.go)
 //

@@ -17,7 +17,7 @@ var presets embed.FS
 // Presets lists the names of the built-in policies; the first is the default.
 var Presets = []string{"director", "reviewcat", "gdd", "cortex", "prp", "dispatch"}
 
-// ErrPolicy is wrapped by every error about a policy's document.
+// ErrDocument is wrapped by every error about a policy's document.
 var ErrDocument = errors.New("recovery: policy")
 
 // Preset returns a built-in policy.
@@ -38,8 +38,9 @@ func Preset(name string) (*Policy, error) {
 }
 
 // Parse reads a policy from a document in the format of presets/director.toml, which explains it. Missing values come
-// from its base: the preset named by its key base, or else the argument. The policy is called as the file, without
-// folder and extension. The error (ErrDocument) reports all faults together. It is a Refusal, or a TOML syntax error.
+// from its base: the preset named by its key base, or else the argument. The policy is named after the file, without
+// directory and extension. The error wraps ErrDocument and reports all faults together. It is a Refusal, or a TOML
+// syntax error.
 func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	p, faults, err := parsePolicy(file, base, data)
 	if err != nil {
@@ -54,7 +55,7 @@ func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 // Refusal lists all reasons for refusing a document.
 type Refusal []Fault
 
-// Error has one line for each fault.
+// Error returns one line for each fault.
 func (r Refusal) Error() string {
 	lines := make([]string, len(r))
 	for i, f := range r {
@@ -63,10 +64,10 @@ func (r Refusal) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Unwrap is for errors.Is.
+// Unwrap returns ErrDocument.
 func (r Refusal) Unwrap() error { return ErrDocument }
 
-// As returns the faults with their positions, in the form used for other files.
+// As sets a target of type *tomlfile.Faults to the faults with their positions.
 func (r Refusal) As(target any) bool {
 	faults, ok := target.(*tomlfile.Faults)
 	if !ok {
@@ -113,7 +114,7 @@ func byLine(faults []Fault) {
 	})
 }
 
-// calledAfter is a file's name without folder and extension.
+// calledAfter returns a file's name without directory and extension.
 func calledAfter(file string) string {
 	name := file[strings.LastIndexAny(file, `/\`)+1:]
 	if i := strings.LastIndexByte(name, '.'); i > 0 {

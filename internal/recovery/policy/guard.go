@@ -8,14 +8,14 @@ import (
 	"retake/internal/recovery"
 )
 
-// Guards bound all rows of a policy together. Each can veto another attempt, and is then the reason that is recorded. A
+// Guards bound all rows of a policy together. Each guard can veto another attempt, and the verdict then names it. A
 // bound of 0 or less means unlimited, except for MaxRetries, where only a negative value does.
 type Guards struct {
 	// re-dispatches over all causes; waits for rate limits are free
 	MaxRetries int `toml:"max_retries"`
 	// errors in a row that are allowed; one more is vetoed
 	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"`
-	IterationBudget      int             `toml:"iteration_budget"` // attempts, refunds counted back
+	IterationBudget      int             `toml:"iteration_budget"` // attempts, less refunds
 	PaidCallBudget       int             `toml:"paid_call_budget"` // paid calls, including failed ones
 	CostBudgetUSD        float64         `toml:"cost_budget_usd"`
 	WaitsAreErrors       bool            `toml:"waits_are_errors"` // waiting for a limit counts as an error in a row
@@ -85,8 +85,7 @@ func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 	return new(max(int64(g.PaidCallBudget)-t.PaidCalls, 0))
 }
 
-// Overspent describes the budget that a running attempt has exceeded, or returns "". One that is used up exactly is
-// not.
+// Overspent describes the budget that a running attempt has exceeded. It returns "" if a budget is just used up.
 func (g Guards) Overspent(t recovery.Tally) string {
 	switch {
 	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
@@ -153,7 +152,7 @@ func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Acti
 	return "", "", ""
 }
 
-// retriesKey returns the key that bounds retries: the configuration's key, unless the operator's policy has its own.
+// retriesKey returns the key that bounds retries. It is the configuration's key, unless the operator's policy sets it.
 func (p *Policy) retriesKey() string {
 	if slices.Contains(p.explicitKeys, BoundRetries) {
 		return "guards.max_retries"
@@ -161,7 +160,7 @@ func (p *Policy) retriesKey() string {
 	return "director.max_retries"
 }
 
-// state is a tally, or the one after the verdict ahead.
+// state is a tally, after the verdict ahead if that is set.
 type state struct {
 	t     *recovery.Tally
 	ahead *recovery.Verdict

@@ -10,14 +10,14 @@ import (
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
 	n, total int // attempt n of total, or of the rung in an endless ladder; Unlimited for an endless rung
-	rungs    int // that are present
+	rungs    int // number of rungs that apply
 	ends     int // part of total without an attempt
 	before   int // attempts of the rungs before this one
 }
 
-// rung returns the rung for one more failure of a counter, nil if the ladder is used up. A rung with a failed condition
-// keeps the width already used, so the following rungs are not shortened. tooLong: there would be one, if the stated
-// wait were shorter.
+// rung returns the rung for one more failure of a counter, or nil if the ladder is used up. A rung with a failed
+// condition keeps the width already used, so the following rungs are not shortened. tooLong means that a rung would
+// apply if the stated wait were shorter.
 func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	facts DecisionInput,
 ) (g *Rung, at ladderPosition, tooLong bool) {

@@ -23,7 +23,7 @@ const (
 
 // Limits are the configured limits.
 type Limits struct {
-	MaxRetries           int // re-dispatches per claim over all reasons, waits for a limit not counted; Unlimited: none
+	MaxRetries           int // re-dispatches per claim, without waits for a limit; Unlimited removes the limit
 	MaxConsecutiveErrors int // 0 uses the policy's limit, here and below; Unlimited removes it
 	IterationBudget      int
 	PaidCallBudget       int
@@ -33,7 +33,7 @@ type Limits struct {
 	Assumed              []Bound // defaults: a document or preset overrides them
 }
 
-// limitRow locates one bound.
+// limitRow describes one bound in the configuration, the limits and the guards.
 type limitRow struct {
 	bound  Bound
 	key    string // of the configuration
@@ -97,7 +97,7 @@ func (p *Policy) states(b Bound) bool {
 	return slices.Contains(p.explicitKeys, b) || slices.Contains(p.presetKeys, b)
 }
 
-// says reports whether the limits bound this at all.
+// says reports whether the limits set this bound.
 func (r *limitRow) says(l *Limits) bool {
 	n := r.limit(l)
 	return r.always || n != 0 && !math.IsInf(n, 0) && !math.IsNaN(n) && (r.bound != BoundCost || n > 0)

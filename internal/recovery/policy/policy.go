@@ -12,12 +12,12 @@ import (
 // Unit selects the failures that a row counts together.
 type Unit string
 
-// The units. A person's answer starts all but the session's at zero.
+// The units. A person's answer resets all counts except BySession.
 const (
 	ByRow       Unit = "row"       // of this row
 	ByCall      Unit = "call"      // of this caller, for any reason; reset by a success
 	ByTask      Unit = "task"      // of this task, for any reason
-	BySignature Unit = "signature" // with the same signature; a success starts them at zero
+	BySignature Unit = "signature" // with the same signature; reset by a success
 	BySession   Unit = "session"   // of the session, for any reason
 )
 
@@ -51,22 +51,22 @@ type Wait struct {
 type Row struct {
 	// a reason, the name of a group of reasons, or "*" for all others
 	On      string            `toml:"on" json:"on"`
-	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // that the word stands for
+	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // that On stands for
 	// restricts the row to one caller; empty for any
 	Caller string         `toml:"caller" json:"caller,omitempty"`
 	Class  recovery.Class `toml:"class" json:"class,omitempty"` // overrides the class in Reasons
-	// ends the whole run, unless errors are to be continued after
+	// ends the whole run, unless the policy continues on errors
 	Fatal   bool     `toml:"fatal" json:"fatal"`
 	Count   Unit     `toml:"count" json:"count"`
 	Ladder  []Rung   `toml:"ladder" json:"ladder"`
 	Backoff *Backoff `toml:"backoff" json:"backoff,omitempty"` // overrides the policy's backoff
 	Wait    Wait     `toml:"wait" json:"wait"`
-	// waiting starts the task's backoffs again
+	// a wait restarts the task's backoffs
 	Restarts bool `toml:"restarts_backoff" json:"restarts_backoff"`
 	// resource that this closes while it waits
 	Cools string          `toml:"cools" json:"cools,omitempty"`
 	Then  recovery.Action `toml:"then" json:"then"` // when the ladder is used up
-	// then the failure is this one, and its row decides
+	// new reason of the failure when the ladder is used up; its row then decides
 	Becomes recovery.Reason `toml:"becomes" json:"becomes,omitempty"`
 	// question to a person; overrides Reasons
 	Ask string `toml:"ask" json:"ask,omitempty"`
@@ -75,11 +75,11 @@ type Row struct {
 	id     string // "<policy>.<on>[@caller]"
 	layer  int    // 0 in the document, plus one per base
 	line   int    // in the document; 0 for a row of its base
-	broken bool   // the document has faults in it
+	broken bool   // the row has faults
 }
 
 // Policy maps reason and caller to a row, and holds the guards for all rows. It is immutable and safe for concurrent
-// use. Made by Preset and ParsePolicy.
+// use. Preset and Parse make policies.
 type Policy struct {
 	name              string
 	about             string
@@ -87,9 +87,9 @@ type Policy struct {
 	guards            Guards
 	backoff           recovery.Backoff
 	usesConfigBackoff bool      // prefer the configured backoff to the policy's backoff
-	callers           []string  // that any row names; the first is "", any
-	index             [][]int16 // by caller, by place in Reasons: the row; -1: none
-	continueOnError   bool      // errors are continued after
+	callers           []string  // named in rows; the first is "", which means any
+	index             [][]int16 // row by caller and by index in Reasons; -1 without a row
+	continueOnError   bool      // the run continues after errors
 	outranksNever     bool      // an incident postpones even failures that no row retries
 	explicitKeys      []Bound   // bounds that the operator's document sets, and that are in force
 	presetKeys        []Bound   // bounds set by the preset and not by the configuration
@@ -106,16 +106,17 @@ func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
 // Callers returns the callers that rows name, in the order of the rows.
 func (p *Policy) Callers() []string { return slices.Clone(p.callers[1:]) }
 
-// Guards returns what bounds all rows together.
+// Guards returns the bounds on all rows together.
 func (p *Policy) Guards() Guards { return p.guards }
 
 // ContinuesOnError reports whether the run continues after fatal failures.
 func (p *Policy) ContinuesOnError() bool { return p.continueOnError }
 
-// Backoff returns the wait of rows that have none of their own.
+// Backoff returns the backoff of rows that do not set one.
 func (p *Policy) Backoff() recovery.Backoff { return p.backoff }
 
-// Row returns the row that decides a reason for a caller.
+// Row returns the row that decides a reason for a caller. It returns false if there is no row for the reason or
+// Unknown.
 func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
 	if row := p.row(r, caller); row != nil {
 		return *row, true
@@ -152,13 +153,13 @@ func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	return nil
 }
 
-// caller returns the index of a caller in callers, or 0 (any) without a specific row. Callers call themselves by their
-// file, too: "hooks/budget-enforcer.ts" is "budget-enforcer", "figma" is "figma-probe".
+// caller returns the index of a caller in callers, or 0 (any) without a specific row. A caller may also give a longer
+// or shorter name: "hooks/budget-enforcer.ts" is "budget-enforcer", and "figma" is "figma-probe".
 func (p *Policy) caller(name string) int {
 	if i := slices.Index(p.callers, name); i >= 0 {
 		return i
 	}
-	const least = 4 // letters that tell callers apart
+	const least = 4 // shortest part that identifies a caller
 	if name = lettersAndDigits(name); len(name) < least {
 		return 0
 	}
@@ -193,8 +194,8 @@ func reasonIndex(r recovery.Reason) int {
 	return len(recovery.Reasons) - 1
 }
 
-// newPolicy puts rows together. The most specific row decides: by reason, then by group, then "*", each for the caller
-// before any caller, and for the document before its base. The row for Unknown is the fallback.
+// newPolicy returns a policy of these rows. The most specific row decides: by reason, then by group, then "*", each for
+// the caller before any caller, and for the document before its base. The row for Unknown is the fallback.
 func newPolicy(name string, rows []Row) *Policy {
 	p := &Policy{
 		name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff,

@@ -7,7 +7,7 @@ import (
 // Standing is the origin of a row, and its remaining scope.
 type Standing struct {
 	Row
-	Name  string                     `json:"-"`                      // "<policy>.<on>[@caller]", as verdicts call it
+	Name  string                     `json:"-"`                      // "<policy>.<on>[@caller]", as in verdicts
 	Own   bool                       `json:"own,omitempty"`          // of the document, not of its base
 	By    []string                   `json:"overruled_by,omitempty"` // rows that override it completely, or nil
 	Taken map[recovery.Reason]string `json:"-"`                      // its reasons decided by other rows, with those rows

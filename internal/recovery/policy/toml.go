@@ -40,7 +40,7 @@ func (d *document) line(path string) int {
 	return at.Line
 }
 
-// rowPath is the path of a row or of a rung, and ends where that of a key in it begins.
+// rowPath matches the path of a row or a rung, at the start of the path of a key.
 var rowPath = regexp.MustCompile(`^row\[(\d+)\](?:\.ladder\[(\d+)\])?(?:\.|$)`)
 
 // refusals returns the faults for display: rows by key, rungs by number.
@@ -80,7 +80,7 @@ func (n table) fault(key, format string, args ...any) {
 	n.Fault(tomlfile.Join(n.path, key), format, args...)
 }
 
-// decode fills a struct. No text has several lines.
+// decode fills a struct. It refuses texts of several lines.
 func (n table) decode(into any) {
 	n.Decode(n.path, n.values, into)
 	for _, key := range slices.Sorted(maps.Keys(n.values)) {
@@ -90,7 +90,7 @@ func (n table) decode(into any) {
 	}
 }
 
-// oneOf checks a word, and returns whether it is there and known.
+// oneOf checks a word, and reports whether it is present and known.
 func (n table) oneOf(key string, allowed []string) bool {
 	word, ok := n.values[key].(string)
 	if ok && !slices.Contains(allowed, word) {
@@ -129,7 +129,7 @@ func (n table) checkGuards() {
 	}
 }
 
-// seconds is a duration as documents and JSON write it.
+// seconds is a duration that documents and JSON write as a number of seconds.
 type seconds time.Duration
 
 // DecodeTOML reads a number of seconds.
@@ -145,7 +145,7 @@ func (s *seconds) DecodeTOML(f *tomlfile.File, path string, v any) {
 // MarshalJSON writes a number of seconds.
 func (s seconds) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(s).Seconds()) }
 
-// Backoff is a backoff that documents and JSON write.
+// Backoff is a backoff in the form of documents and JSON.
 type Backoff recovery.Backoff
 
 type backoffForm struct {
@@ -169,10 +169,10 @@ func (b Backoff) form() backoffForm {
 	return backoffForm{formula, seconds(b.Initial), b.Factor, seconds(b.Max), b.Jitter, b.Spread, seconds(b.Add)}
 }
 
-// MarshalJSON writes the keys of a document.
+// MarshalJSON writes the backoff with the keys of a document.
 func (b Backoff) MarshalJSON() ([]byte, error) { return json.Marshal(b.form()) }
 
-// DecodeTOML reads the keys that are there.
+// DecodeTOML reads the keys that are present, and keeps the other values.
 func (b *Backoff) DecodeTOML(f *tomlfile.File, path string, v any) {
 	values, _ := v.(map[string]any)
 	n, form := table{f, path, values}, b.form()
@@ -214,10 +214,10 @@ func (w Wait) form() waitForm {
 	return waitForm{seconds(w.Default), seconds(w.Cap), seconds(w.Longest), w.Backoff}
 }
 
-// MarshalJSON writes the keys of a document.
+// MarshalJSON writes the waits with the keys of a document.
 func (w Wait) MarshalJSON() ([]byte, error) { return json.Marshal(w.form()) }
 
-// DecodeTOML reads the keys that are there.
+// DecodeTOML reads the keys that are present, and keeps the other values.
 func (w *Wait) DecodeTOML(f *tomlfile.File, path string, v any) {
 	form := w.form()
 	f.Decode(path, v, &form)
@@ -227,14 +227,14 @@ func (w *Wait) DecodeTOML(f *tomlfile.File, path string, v any) {
 type rungForm struct {
 	Action   recovery.Action `toml:"action" json:"action"`
 	Times    any             `toml:"times" json:"times"` // a number, or "unlimited"
-	Attempts any             `toml:"attempts" json:"-"`  // the same with the first try, for documents
+	Attempts any             `toml:"attempts" json:"-"`  // Times and the first try; only in documents
 	When     []Condition     `toml:"when" json:"when,omitempty"`
 }
 
 // unlimited is the text form of no limit.
 const unlimited = "unlimited"
 
-// MarshalJSON writes the keys of a document.
+// MarshalJSON writes the rung with the keys of a document.
 func (g Rung) MarshalJSON() ([]byte, error) {
 	form := rungForm{Action: g.Action, Times: g.Times, When: g.When}
 	if g.Times < 0 {

@@ -12,7 +12,7 @@ import (
 
 const day = 24 * time.Hour
 
-// Span is a duration for people: 31 days, 6h, 1h30m, 500ms. The longer it is, the less of its small parts matters.
+// Span formats a duration for people: 31 days, 6h, 1h30m, 500ms. It rounds long durations more.
 func Span(d time.Duration) string {
 	for _, r := range []struct{ from, to time.Duration }{
 		{2 * day, time.Hour},
@@ -43,7 +43,7 @@ func Span(d time.Duration) string {
 	return days + s
 }
 
-// describe is the verdict's line for people: "network_transient: 1 of 3".
+// describe returns the verdict's line for people, such as "network_transient: 1 of 3".
 func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	switch {
 	case !g.Action.Again() && at.before == 1:
@@ -67,7 +67,7 @@ func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 	return line
 }
 
-// conditionWords say that a condition holds.
+// conditionWords explains to people that a condition holds.
 var conditionWords = map[Condition]string{
 	HasAlternative:         "there is another model",
 	"!" + HasAlternative:   "there is no other model",
@@ -80,8 +80,8 @@ var conditionWords = map[Condition]string{
 // NotRepeated ends the explanation of a verdict if no policy would retry unchanged.
 const NotRepeated = "; the same again fails the same way"
 
-// describeExhausted explains why there is no rung. It only states that a repetition fails the same way if this is true
-// for any policy.
+// describeExhausted explains why the ladder does not have a rung for the failure. It only states that a repetition
+// fails the same way if this is true for any policy.
 func (r *Row) describeExhausted(reason recovery.Reason, at ladderPosition, tooLong bool, f recovery.Finding) string {
 	about, _ := recovery.Describe(reason)
 	switch skipped := at.ends == at.total; {

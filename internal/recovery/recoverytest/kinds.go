@@ -12,7 +12,7 @@ type Kind struct {
 	end  string
 }
 
-// Tail is the last n bytes of such an output.
+// Tail returns the last n bytes of such an output.
 func (k *Kind) Tail(n int) string {
 	var b strings.Builder
 	for i := 0; b.Len() < n; i++ {
@@ -22,10 +22,10 @@ func (k *Kind) Tail(n int) string {
 	return text[len(text)-n:]
 }
 
-// Adverse is the kind that no program prints.
+// Adverse is the name of a kind of output that no program prints.
 const Adverse = "texts near many rules, none of which applies"
 
-// Kinds of output, of programs as they print.
+// Kinds lists typical outputs of programs.
 var Kinds = []Kind{
 	{
 		"go test that fails",

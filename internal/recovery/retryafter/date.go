@@ -77,7 +77,7 @@ func beginsMoment(word string) bool {
 		word == "midnight"
 }
 
-// date reads a date, with its weekday or without.
+// date reads a date, with or without a weekday.
 func (c *cursor) date(w *when) bool {
 	start := c.i
 	if c.fullDate(w) {
@@ -97,8 +97,8 @@ func (c *cursor) date(w *when) bool {
 	return c.back(start)
 }
 
-// fullDate reads "2026-10-09", "2026/10/09", "10/26/2026" (month first, unless it cannot be one), "26.10.2026",
-// "Oct 9", "October 9th, 2026", "9 Oct 2026" and "09-Oct-26".
+// fullDate reads "2026-10-09", "2026/10/09", "10/26/2026" (month first if possible), "26.10.2026", "Oct 9", "October
+// 9th, 2026", "9 Oct 2026" and "09-Oct-26".
 func (c *cursor) fullDate(w *when) bool {
 	start := c.i
 	if m := c.match(numericForm); m != nil && m[2] == m[4] {
@@ -177,8 +177,7 @@ func (c *cursor) clock(w *when) bool {
 	return true
 }
 
-// zone reads a zone where one stands: "(Europe/Warsaw)", "America/New_York", "UTC", "GMT+2", "+02:00", "Z",
-// "Pacific time".
+// zone reads an optional zone: "(Europe/Warsaw)", "America/New_York", "UTC", "GMT+2", "+02:00", "Z" or "Pacific time".
 func (c *cursor) zone(w *when) {
 	start := c.i
 	m := c.match(zoneForm)

@@ -18,10 +18,10 @@ type Limit struct {
 	OpenAt time.Time `json:"open_at,omitzero"`
 }
 
-// ReadLimit reads the rate-limit headers of any provider, in any case: Retry-After (seconds, dates), retry-after-ms,
-// and every name that holds "ratelimit" or "rate-limit" with "remaining" or "reset" (of requests, tokens, days, …), the
-// reset being seconds, an epoch, a duration or a date. At is the time of the answer. If it is zero, only relative
-// values are read. ok is false when nothing was stated.
+// ReadLimit reads the rate-limit headers of any provider, in any case. They are Retry-After (seconds or dates),
+// retry-after-ms, and every name with "ratelimit" or "rate-limit" that has "remaining" or "reset". A reset is in
+// seconds, an epoch, a duration or a date. At is the time of the answer. If it is zero, only relative values are read.
+// ok is false if the headers do not state a limit.
 func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 	if len(headers) == 0 {
 		return l, false
@@ -166,7 +166,7 @@ func readStructured(ws []limitWindow, value string) []limitWindow {
 	return append(ws, w)
 }
 
-// count reads how much remains; below zero is nothing.
+// count reads the number that remains, or returns nil. A negative number counts as 0.
 func count(s string) *int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	if err != nil {

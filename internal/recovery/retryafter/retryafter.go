@@ -9,8 +9,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// Read returns how long to wait before another try, when anything states it: the worker, headers, then text. Other
-// reasons do not wait. Moments are read only against e.At. The result is 0 … LongestWait. The texts of e are clean.
+// Read returns the stated wait before another try. It reads the worker's field, then headers, then text. It returns 0
+// if the reason is not transient or the evidence does not state a wait. Moments are read only against e.At. The result
+// is at most LongestWait. The texts of e must be clean.
 func Read(e recovery.Evidence, r recovery.Reason) time.Duration {
 	about, _ := recovery.Describe(r)
 	if about.Class != recovery.Transient {

@@ -20,12 +20,12 @@ type cursor struct {
 // maxForm bounds the bytes that a form examines.
 const maxForm = 64
 
-// form compiles an expression that a cursor matches, in any case of letters; ~ stands for a few blanks and commas.
+// form compiles an expression for match. It ignores case. A ~ stands for a few blanks and commas.
 func form(expr string) *regexp.Regexp {
 	return regexp.MustCompile(`(?i)^(?:` + strings.ReplaceAll(expr, "~", `[ \t,]{0,4}`) + `)`)
 }
 
-// match advances past a form and returns its groups in lower case, or nil. No number is cut in two.
+// match advances past a form and returns its groups in lower case, or nil. A match must not end inside a number.
 func (c *cursor) match(re *regexp.Regexp) []string {
 	rest := c.s[c.i:min(len(c.s), c.i+maxForm)]
 	groups := re.FindStringSubmatch(rest)
@@ -68,7 +68,7 @@ func num(s string) int {
 	return n
 }
 
-// units are the names of spans.
+// units maps names of units to durations.
 var units = map[string]time.Duration{
 	"ms": time.Millisecond, "msec": time.Millisecond, "msecs": time.Millisecond, "millis": time.Millisecond,
 	"millisecond": time.Millisecond, "milliseconds": time.Millisecond,
@@ -80,7 +80,7 @@ var units = map[string]time.Duration{
 	"month": recovery.LongestWait, "months": recovery.LongestWait, "us": time.Microsecond, "ns": time.Nanosecond,
 }
 
-// numerals are the numbers that are written as words.
+// numerals maps words to numbers.
 var numerals = map[string]float64{
 	"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6,
 	"seven": 7, "eight": 8, "nine": 9, "ten": 10, "fifteen": 15, "thirty": 30, "sixty": 60,
@@ -147,7 +147,7 @@ func (c *cursor) amount(stopwatch bool) (time.Duration, bool) {
 
 func isNumeral(word string) bool { return numerals[word] > 0 }
 
-// atWord reports whether a word of letters stands here that is one of some.
+// atWord reports whether the cursor is at a word that satisfies is.
 func (c *cursor) atWord(is func(word string) bool) bool {
 	end := c.i
 	for end < len(c.s) && plaintext.IsLetter(c.s[end]) {
@@ -164,7 +164,7 @@ func (c *cursor) stopwatch() (time.Duration, bool) {
 		return 0, false
 	}
 	end := c.i
-	// a clock after all
+	// a time of day after all
 	if w := c.match(wordForm); w != nil && (w[1] == "am" || w[1] == "pm" || zoneAbbreviations[w[1]] != "") {
 		return 0, c.back(start)
 	}

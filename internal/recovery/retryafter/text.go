@@ -9,9 +9,9 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// announcement is a way in which programs announce a time. Lists are words between blanks.
+// announcement is a form in which programs announce a time.
 type announcement struct {
-	literals []string // in lower case; behind one of them stands the time
+	literals []string // in lower case; the time follows one of them
 	tails    []string // suffixes to skip ("retry" + "_after_ms"), without - and _
 	before   []string // only these words may precede it, if any
 	never    []string // none of these words may precede it
@@ -20,7 +20,7 @@ type announcement struct {
 	bare     bool     // a number without a unit is read, as seconds or by the tail
 }
 
-// announcements are tried after every literal. The last statement in a text wins. The last statement in a text counts.
+// announcements lists the known forms. The last statement in a text counts.
 var announcements = []announcement{
 	{
 		literals: []string{"retry"},
@@ -55,7 +55,7 @@ var announcements = []announcement{
 
 func words(s string) []string { return strings.Fields(s) }
 
-// ownTry are the words by which a program announces its own next try.
+// ownTry lists words with which a program announces its next try.
 var ownTry = words("will ll to gonna max total")
 
 // ongoing marks lines of a program that is still retrying. Their waits belong to past tries, and only count without
@@ -69,13 +69,13 @@ var ongoing = []string{
 var joiners = words(`in at on after by again until from within for about approximately approx around roughly another
 	least the your this request requests operation is be of every only then it time next remaining date`)
 
-// The owners of the literals: announcements, then these.
+// The owners of the literals are the indexes of announcements and these two.
 var (
 	ownerOngoing = len(announcements)
 	ownerHeader  = len(announcements) + 1
 )
 
-// timeLiterals finds all of them in one pass.
+// timeLiterals finds the literals of all owners in one pass.
 var timeLiterals = plaintext.NewLiterals(func() (sets [][]string) {
 	for _, a := range announcements {
 		sets = append(sets, a.literals)
@@ -83,16 +83,16 @@ var timeLiterals = plaintext.NewLiterals(func() (sets [][]string) {
 	return append(sets, ongoing, []string{"ratelimit", "rate-limit"})
 }())
 
-// stated is when to try again, as a text states it.
+// stated holds the times at which to try again, from one text.
 type stated struct {
 	final   when              // zero if not stated
 	ongoing when              // from a line of a program that is still retrying
 	headers map[string]string // rate-limit headers that were dumped into the text
 }
 
-// readStated reads a clean text in one pass. Limits: a limit is the matter.
+// readStated reads a clean text in one pass. limits means that the failure is about a limit.
 func readStated(s string, limits bool) (st stated) {
-	line, begin := "", 0 // of the last literal; where it begins
+	line, begin := "", 0 // line of the last literal, and its offset
 	var last when
 	retries := false
 	endLine := func() {
@@ -128,7 +128,7 @@ func readStated(s string, limits bool) (st stated) {
 	return st
 }
 
-// read reads the time behind a literal that ends at end.
+// read reads the time after a literal that ends at end.
 func (a *announcement) read(line string, end int) (when, bool) {
 	tail, n := tailAt(line[end:])
 	c := cursor{s: line, i: end + n}
@@ -142,7 +142,7 @@ func (a *announcement) read(line string, end int) (when, bool) {
 		return when{}, false
 	}
 	if a.literals[0] == "reset" && strings.Contains(strings.ToLower(line[max(0, end-32):end]), "ratelimit") {
-		return when{}, false // a header: it counts only when nothing remains
+		return when{}, false // a header, which only counts if the limit is exhausted
 	}
 	keyed, first, last := c.join()
 	if a.join != nil && !slices.ContainsFunc(a.join, func(w string) bool {
@@ -185,7 +185,7 @@ func tailAt(s string) (tail string, n int) {
 
 var withoutMarks = strings.NewReplacer("-", "", "_", "")
 
-// wordBefore returns the word before a literal, in lower case, and whether it, or a number, is glued to it.
+// wordBefore returns the word before a literal, in lower case. glued means that a word or number adjoins the literal.
 func wordBefore(s string) (word string, glued bool) {
 	end := len(s)
 	for end > 0 && strings.IndexByte(" _-", s[end-1]) >= 0 {
@@ -232,8 +232,8 @@ func (c *cursor) bare(tail string) (when, bool) {
 	return parseWhen(m[1], unit)
 }
 
-// join skips quotation marks, signs of assignment and joiners. Keyed: a colon or an equals sign was there. It
-// returns the first and the last joiner.
+// join skips quotation marks, signs of assignment and joiners. It returns the first and the last joiner. keyed means
+// that it skipped a colon or an equals sign.
 func (c *cursor) join() (keyed bool, first, last string) {
 	for range 6 {
 		rest := c.s[c.i:min(len(c.s), c.i+maxForm)]
@@ -262,8 +262,8 @@ func (c *cursor) join() (keyed bool, first, last string) {
 	return keyed, first, last
 }
 
-// odd reports whether a text begins with a character that an expression, too, takes for a letter: the long s,
-// the sign of Kelvin.
+// odd reports whether a text begins with a character outside ASCII that an expression takes for a letter: the long s or
+// the Kelvin sign.
 func odd(s string) bool { return strings.HasPrefix(s, "\u017f") || strings.HasPrefix(s, "\u212a") }
 
 // maxDumped bounds the number of headers read from a text.
@@ -273,7 +273,7 @@ const maxDumped = 32
 var dumpedHeader = regexp.MustCompile(
 	`(?i)([a-z0-9_-]{0,40}rate-?limit[a-z0-9_-]{0,40})[ \t"'\\]{0,5}[:=](?:[ \t\\:=]{0,5}["']([^"'\\]{0,64})|[ \t\\:=]{0,5}(.{0,64}))`)
 
-// addHeader keeps a dumped header around line[:end], a later one over an earlier one.
+// addHeader keeps the dumped header around line[:end]. It replaces an earlier header with the same name.
 func (st *stated) addHeader(line string, end int) {
 	m := dumpedHeader.FindStringSubmatch(line[max(0, end-40):])
 	if m == nil {

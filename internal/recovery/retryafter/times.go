@@ -50,7 +50,7 @@ func (w when) moment(at time.Time) time.Time {
 	}
 	loc := w.location()
 	now := at.In(loc)
-	date := func(year, month, day int) time.Time { // by the clock on the wall: not all days have 24 hours
+	date := func(year, month, day int) time.Time { // by wall clock, because not all days have 24 hours
 		seconds := int(w.clock / time.Second)
 		return time.Date(year, time.Month(month), day, 0, 0, seconds, int(w.clock%time.Second), loc)
 	}
@@ -63,7 +63,7 @@ func (w when) moment(at time.Time) time.Time {
 			return t
 		}
 		if t := date(year+1, w.month, w.day); t.Sub(at) <= recovery.LongestWait {
-			return t // said in December of a day in January
+			return t // a day in January, stated in December
 		}
 		return time.Time{}
 	case w.weekday > 0:
@@ -83,7 +83,7 @@ func (w when) moment(at time.Time) time.Time {
 	return time.Time{}
 }
 
-// location is the zone that was printed; an unknown one is UTC.
+// location returns the printed zone, or UTC if it is unknown.
 func (w when) location() *time.Location {
 	if w.offset != 0 {
 		return time.FixedZone("", w.offset)
@@ -103,7 +103,7 @@ func spanOf(n float64, unit time.Duration) time.Duration {
 	return max(1, time.Duration(math.Round(min(n*float64(unit), float64(recovery.LongestWait)))))
 }
 
-// epochFrom is the least number that is read as seconds since 1970 and not as a span; it is in 1973.
+// epochFrom is the least number that counts as seconds since 1970 instead of a span. It is a time in 1973.
 const epochFrom = 1e8
 
 // numberAsWhen reads a number without a unit: an epoch in s, ms, µs or ns, or a span in unit.

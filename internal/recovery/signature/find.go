@@ -8,7 +8,7 @@ import (
 
 // Frequent kinds of text have finders instead of expressions. The tests compare them with expressions.
 
-// path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below a folder for temporary files.
+// path finds /home/a/b.go, ~/b, C:\a\b, file:///a/b, and relative paths below a directory for temporary files.
 func path(rest string) (groups found, ok bool) {
 	i := 0
 	switch {
@@ -64,7 +64,7 @@ func pathUpTo(rest string, i int) found {
 	return found{rest[:i]}
 }
 
-// address finds an address of the web. Its groups: the scheme, the host, the port.
+// address finds a web address. Its groups are the scheme, the host and the port.
 func address(rest string) (groups found, ok bool) {
 	i := strings.Index(rest, "://") + len("://")
 	groups[1] = rest[:i]
@@ -180,7 +180,7 @@ func isUnit(s string) bool {
 	return false
 }
 
-// digitRuns is in how many places a word has digits.
+// digitRuns returns the number of runs of digits in a word.
 func digitRuns(s string) (n int) {
 	for i := 0; i < len(s); i++ {
 		if plaintext.IsDigit(s[i]) && (i == 0 || !plaintext.IsDigit(s[i-1])) {

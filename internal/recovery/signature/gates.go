@@ -22,7 +22,7 @@ func digits(s string, i, n int) bool {
 	return true
 }
 
-// oneOf reports whether byte i of s is one of some.
+// oneOf reports whether byte i of s is in bytes.
 func oneOf(s string, i int, bytes string) bool {
 	return i < len(s) && strings.IndexByte(bytes, s[i]) >= 0
 }
@@ -38,7 +38,7 @@ func mayClock(rest string, _ int) bool {
 	return digits(rest, 0, 1) && (oneOf(rest, 1, ":") || oneOf(rest, 2, ":"))
 }
 
-// mayWeekday: a weekday is three letters and a comma or a blank.
+// mayWeekday accepts three letters, followed by a comma or a blank.
 func mayWeekday(rest string, word int) bool {
 	return word == 3 && oneOf(rest, 0, "MTWFS") && oneOf(rest, 3, ", ")
 }

@@ -16,9 +16,9 @@ const (
 	maxCharacters = 500
 )
 
-// Of returns the fingerprint of a failure: "sig:" and the first 16 hex digits of the SHA-256 over the reason,
-// the stage and the normalised beginning of the output. The same logical failure has the same one across retries and
-// machines. Of the streams the first that has anything counts: stderr, stdout, the message.
+// Of returns the fingerprint of a failure: "sig:" and the first 16 hex digits of the SHA-256 over the reason, the stage
+// and the normalised beginning of the output. It uses the first stream with text: stderr, stdout or the message. The
+// same logical failure has the same fingerprint across retries and machines.
 func Of(e recovery.Evidence, r recovery.Reason) string {
 	e.Stderr, e.Stdout, e.Message = plaintext.Clean(e.Stderr), plaintext.Clean(e.Stdout), plaintext.Clean(e.Message)
 	return OfClean(e, r)
@@ -36,14 +36,14 @@ func OfClean(e recovery.Evidence, r recovery.Reason) string {
 	return Hash(string(r) + "\n" + e.Stage + "\n" + normalise(text))
 }
 
-// Hash is the seed's form of a hash.
+// Hash returns "sig:" and the first 16 hex digits of the SHA-256 of s.
 func Hash(s string) string {
 	sum := sha256.Sum256([]byte(s))
 	return "sig:" + hex.EncodeToString(sum[:8])
 }
 
-// normalise returns at most maxCharacters characters of the first maxLines lines of a clean text, without
-// what differs from run to run. Blank lines and the width of blanks don't count.
+// normalise returns at most maxCharacters characters of the first maxLines lines of a clean text. It replaces parts
+// that vary between runs, and ignores blank lines and the width of blanks.
 func normalise(s string) string {
 	var out, line []byte
 	var groups found // of the match at hand
@@ -66,7 +66,7 @@ func normalise(s string) string {
 	return string(out)
 }
 
-// firstRunes returns the first n characters of b, cut where a word ends: half a number is another number.
+// firstRunes returns the first n characters of b, cut at the end of a word, because half a number is another number.
 func firstRunes(b []byte, n int) []byte {
 	cut := 0
 	for ; n > 0; n-- {
@@ -110,7 +110,7 @@ func normaliseLine(out []byte, line string, groups *found) []byte {
 	return out
 }
 
-// replace lets the first row that matches at the beginning of rest write to out, and returns how much it matches.
+// replace applies the first row that matches at the beginning of rest. It returns the length of the match, or 0.
 func replace(out []byte, rest string, p place, groups *found) ([]byte, int) {
 	word := 0
 	for word < len(rest) && plaintext.IsWord(rest[word]) {

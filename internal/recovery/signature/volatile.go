@@ -26,7 +26,7 @@ type finder func(rest string) (groups found, ok bool)
 // found is a match and its groups.
 type found [4]string
 
-// writer writes what stands for a match and its groups. Rest follows the match. Nil rejects the match.
+// writer appends the replacement for a match. rest follows the match. A nil result rejects the match.
 type writer func(out []byte, groups *found, rest string) []byte
 
 // place is a possible start of a row.
@@ -89,7 +89,7 @@ func with(word string) writer {
 	return func(out []byte, _ *found, _ string) []byte { return append(out, word...) }
 }
 
-// withDigits writes a fixed word if the first group, where it takes part, has digits in at least n places.
+// withDigits writes a fixed word, unless the first group matched and has fewer than n runs of digits.
 func withDigits(n int, word string) writer {
 	return func(out []byte, groups *found, _ string) []byte {
 		if groups[1] != "" && digitRuns(groups[1]) < n {

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// writePath keeps the name of a file outside temporary folders, if no part of it can vary.
+// writePath replaces a path. It keeps the file name if the name is steady and not in a temporary directory.
 func writePath(out []byte, groups *found, rest string) []byte {
 	out = append(out, "<path>"...)
 	slash := strings.LastIndexAny(groups[0], `/\`)
@@ -31,7 +31,7 @@ func steadyFile(name string) bool {
 	return dot > 0 && 1 <= suffix && suffix <= 5
 }
 
-// isTemporary reports whether a folder's path, which ends with a slash, has a folder for temporary files.
+// isTemporary reports whether a directory's path, which ends with a slash, contains a directory for temporary files.
 func isTemporary(folder string) bool {
 	for part := range strings.FieldsFuncSeq(folder, func(r rune) bool { return r == '/' || r == '\\' }) {
 		part = strings.TrimPrefix(part, ".")
@@ -43,7 +43,7 @@ func isTemporary(folder string) bool {
 	return false
 }
 
-// writeURL keeps scheme and host without numbers, and that there was a port.
+// writeURL keeps the scheme and the host without numbers. It keeps the presence of a port, but not its number.
 func writeURL(out []byte, groups *found, _ string) []byte {
 	out = append(out, groups[1]...)
 	for host := groups[2]; host != ""; {
@@ -80,7 +80,7 @@ var (
 	statusWords = []string{"error", "returned", "got", "received", "answered", "response", "with"}
 )
 
-// statusPhrase begins what HTTP calls a status.
+// statusPhrase matches the beginning of an HTTP status text.
 var statusPhrase = regexp.MustCompile(
 	`^ (?:Bad|Unauthorized|Payment|Forbidden|Not|Method|Request|Conflict|Gone|Payload|Unprocessable|Too|Internal|Service|Gateway)(?:$|[ ,;)"'])`)
 
