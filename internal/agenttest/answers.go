@@ -12,14 +12,14 @@ import (
 // answer is the response to one request.
 type answer struct {
 	give func(*exchange)
-	// if set, the answer repeats while it returns true; otherwise it is given once
+	// If refuses is set, the answer repeats while it returns true. Otherwise the answer is given once.
 	refuses func(*run, conversation) bool
 }
 
 // works gives the scripted model's answer.
 var works = answer{give: func(x *exchange) { x.send(x.server.task.model(x.talk)) }}
 
-// ends gives a final answer of the model.
+// ends returns a final answer of the model with this text.
 func ends(text string, f finish) answer {
 	return answer{give: func(x *exchange) {
 		r := reply{text: text, finish: f}
@@ -58,7 +58,7 @@ func fails(p perProvider) answer {
 	}}
 }
 
-// tooLong refuses a request, and later ones of the same length or more.
+// tooLong refuses a request, and all later requests that are not shorter.
 func tooLong(p perProvider) answer {
 	a := fails(p)
 	a.refuses = func(r *run, c conversation) bool {
@@ -70,7 +70,7 @@ func tooLong(p perProvider) answer {
 	return a
 }
 
-// page answers with a page of a proxy, gateway or portal instead of the provider.
+// page answers with the page of a proxy, gateway or portal in front of the provider.
 func page(status int, contentType, body string, header ...string) answer {
 	h := headers(append([]string{"Content-Type", contentType}, header...))
 	return answer{give: func(x *exchange) { fail(x.w, wireError{status: status, body: body}, h) }}
@@ -85,7 +85,7 @@ func later(wait time.Duration, a answer) answer {
 	}}
 }
 
-// never does not answer.
+// never keeps the request without answering.
 func never() answer {
 	return answer{give: func(x *exchange) { x.wait(forever) }}
 }
@@ -93,8 +93,8 @@ func never() answer {
 // forever is longer than any client waits.
 const forever = 24 * time.Hour
 
-// begins streams the beginning of the model's answer and then calls then. A client that did not request a
-// stream gets the beginning of a document.
+// begins sends the beginning of the model's answer and then calls then. Without a stream, the client gets the beginning
+// of a document.
 func begins(then func(*exchange)) answer {
 	return answer{give: func(x *exchange) {
 		r := reply{text: "I am going to look at the repository first, and then", finish: finishStop}
@@ -126,7 +126,7 @@ func garbage(x *exchange) {
 	x.flush()
 }
 
-// errs continues with an error event. Without a stream, it answers with the error.
+// errs begins a stream and continues with an error event. Without a stream, it answers with the error.
 func errs(p perProvider) answer {
 	inStream := begins(func(x *exchange) { x.stream(x.event(x.failure(p)), false) })
 	return answer{give: func(x *exchange) {

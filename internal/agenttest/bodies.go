@@ -80,7 +80,7 @@ func errorInfo(reason string) object {
 	}
 }
 
-// perMinute is a limit per minute that is over after wait.
+// perMinute is the refusal for a limit per minute, which asks to retry after wait.
 func perMinute(wait time.Duration) perProvider {
 	s := strconv.Itoa(int(wait.Seconds()))
 	return perProvider{
@@ -130,7 +130,8 @@ var (
 	}
 )
 
-// cloudflare is a page of Cloudflare: https://developers.cloudflare.com/support/troubleshooting/http-status-codes/
+// cloudflare answers with a page of Cloudflare:
+// https://developers.cloudflare.com/support/troubleshooting/http-status-codes/
 func cloudflare(status int, code, title, what string) answer {
 	body := fmt.Sprintf(`<!DOCTYPE html>
 <html lang="en-US">

@@ -15,7 +15,7 @@ type Case struct {
 	Reason  recovery.Reason   // expected classification, or empty if the agent should succeed
 	Or      []recovery.Reason // further correct classifications, because clients pass on different texts
 	Wait    time.Duration     // wait stated by the provider, or 0
-	Long    bool              // takes longer than clients wait, so the agent has to be stopped
+	Long    bool              // takes longer than clients wait, so a test must stop the agent
 	place   place
 	answers []answer // in turn, and the last one repeats
 }
@@ -26,7 +26,7 @@ func (c *Case) Succeeds() bool { return c.Reason == "" }
 // Answers reports whether requests reach the stand-in at all.
 func (c *Case) Answers() bool { return c.place == here }
 
-// Right reports whether the table has a classification.
+// Right reports whether a classification is one of the expected reasons.
 func (c *Case) Right(r recovery.Reason) bool { return r == c.Reason || slices.Contains(c.Or, r) }
 
 // Find returns a case by name, or nil.
@@ -64,7 +64,7 @@ var Cases = slices.Concat(
 	limitCases, providerCases, streamCases, oddCases, networkCases,
 )
 
-// passedCases: failures from which a good agent recovers.
+// passedCases are failures from which a good agent recovers.
 var passedCases = []Case{
 	{
 		Name: "ok", About: "everything works", Source: "the providers' references of their endpoints",
@@ -111,7 +111,7 @@ var passedCases = []Case{
 	},
 }
 
-// requestCases: errors in the request.
+// requestCases are errors in the request.
 var requestCases = []Case{
 	{
 		Name: "bad-request", About: "400: the conversation has no valid form", Source: docs,
@@ -182,7 +182,7 @@ var requestCases = []Case{
 	},
 }
 
-// accountCases: errors about the account.
+// accountCases are errors about the account.
 var accountCases = []Case{
 	{
 		Name: "invalid-key", About: "401: the key is wrong", Source: docs, Reason: recovery.AuthError,
@@ -265,7 +265,7 @@ var accountCases = []Case{
 	},
 }
 
-// addressCases: errors about the address.
+// addressCases are errors about the address.
 var addressCases = []Case{
 	{
 		Name: "model-not-found", About: "404: no such model", Source: docs, Reason: recovery.InvalidConfig,
@@ -306,7 +306,7 @@ var addressCases = []Case{
 	},
 }
 
-// quotaCases: errors about payment.
+// quotaCases are errors about payment.
 var quotaCases = []Case{
 	{
 		Name: "payment-required", About: "402", Source: "docs.anthropic.com/en/api/errors (billing_error); " +

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// limitCases: too many requests or tokens at once.
+// limitCases are refusals of too many requests or tokens at once.
 var limitCases = []Case{
 	{
 		Name: "rate-limit", About: "429 with Retry-After of two seconds, without end", Source: limitDocs,
@@ -67,7 +67,7 @@ var limitCases = []Case{
 	},
 }
 
-// providerCases: errors on the provider's side.
+// providerCases are errors on the provider's side.
 var providerCases = []Case{
 	{
 		Name: "server-error", About: "500", Source: docs, Reason: recovery.Overloaded,
@@ -96,7 +96,7 @@ var providerCases = []Case{
 	{
 		Name: "gateway-timeout", About: "504 of the provider", Source: docs, Reason: recovery.Timeout,
 		answers: always(fails(perProvider{
-			// of the Envoy before it
+			// an Envoy in front of Anthropic
 			wireError{status: 504, body: "upstream request timeout"}.with("Content-Type", "text/plain"),
 			anthropic(504, "timeout_error", "Request timed out. Consider streaming, or the Message Batches API, for "+
 				"long-running requests."),
@@ -173,7 +173,7 @@ var providerCases = []Case{
 	},
 }
 
-// streamCases: streams that begin well.
+// streamCases are streams that begin well and then fail.
 var streamCases = []Case{
 	{
 		Name: "stream-error", About: "a server's error after the first tokens", Source: streamDocs,
@@ -207,7 +207,7 @@ var streamCases = []Case{
 	},
 }
 
-// oddCases: responses that are not answers.
+// oddCases are responses that are not answers.
 var oddCases = []Case{
 	{
 		Name: "empty-200", About: "200 with an empty body", Source: "seen of proxies",
@@ -258,7 +258,7 @@ var oddCases = []Case{
 	},
 }
 
-// networkCases: the provider cannot be reached.
+// networkCases are failures to reach the provider.
 var networkCases = []Case{
 	{
 		Name: "refused", About: "a closed port", Source: transport, Reason: recovery.NetworkTransient,

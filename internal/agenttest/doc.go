@@ -3,7 +3,7 @@
 // table of cases.
 //
 //	http://host/case/<name>/v1/chat/completions       the case decides how the request is answered
-//	http://host/case/<name>@<run>/v1/messages         the same, counted apart: "fails twice, then works" is per run
+//	http://host/case/<name>@<run>/v1/messages         the same, counted separately for each run
 //
 // The model is a script (model.go). It answers with tool calls, chosen from the tools that the request
 // declares, so that a real agent CLI reads, writes and runs something. It ends with a text. It derives its
@@ -14,9 +14,9 @@
 //
 // # Invariants
 //
-//   - A body is what its provider documents; the row names the source.
+//   - Bodies follow the provider's documentation, and the row names the source.
 //   - The same requests in the same run get the same answers, independent of chance and time.
-//   - Requests without tools (titles, summaries) are counted apart, so that they never use up a case's answers.
+//   - Requests without tools (titles, summaries) are counted separately, so that they never use up a case's answers.
 //
 // # Clock
 //
@@ -24,5 +24,5 @@
 //
 // # Failure policy
 //
-// A request that no provider would understand is answered as the provider would: 400, or 404 for an unknown path.
+// A malformed request is answered as the provider would answer it, with 400, or with 404 for an unknown path.
 package agenttest

@@ -73,7 +73,7 @@ type object = map[string]any
 type conversation struct {
 	model   string
 	stream  bool
-	bare    bool // a stream as one JSON array, without server-sent events: Gemini's without alt=sse
+	bare    bool // the stream is one JSON array, as from Gemini without alt=sse
 	tools   []tool
 	results int    // number of tool results
 	text    string // all text of people and the system
@@ -90,7 +90,7 @@ type reply struct {
 	out    int
 }
 
-// finish is the reason for the end of an answer.
+// finish is the reason why an answer ended.
 type finish int
 
 const (
@@ -100,7 +100,7 @@ const (
 	finishFilter
 )
 
-// of returns the protocol's name for the end of an answer.
+// of returns the one of a protocol's names that stands for f.
 func (f finish) of(stop, tools, length, filter string) string {
 	return [...]string{stop, tools, length, filter}[f]
 }

@@ -31,8 +31,8 @@ type Server struct {
 // run is the state of one run of a case.
 type run struct {
 	next     [2]int // index of the next answer, without and with tools
-	requests int    // for answers of the model with tools
-	side     int    // without tools: titles, summaries
+	requests int    // requests with tools
+	side     int    // requests without tools, for titles and summaries
 	served   []Served
 	refused  int // size of the request refused as too long, or 0
 }
@@ -205,8 +205,8 @@ func (s *Server) take(path string, c *Case, x *exchange) func(*exchange) {
 	return works.give
 }
 
-// models answers a request for the list of models in the form of all three providers. Each client reads its
-// known fields.
+// models answers a request for the list of models in the form of all three providers. Each client reads the fields that
+// it knows.
 func models(w http.ResponseWriter, path string) {
 	if !strings.HasSuffix(path, "/models") && !strings.Contains(path, "/models/") {
 		http.NotFound(w, nil)

@@ -38,10 +38,10 @@ provider = "anthropic"
 keys = ["ANTHROPIC_API_KEY"]
 `
 
-// ErrTurns: the model did not come to an end.
+// ErrTurns means that the model did not finish within Options.Turns answers.
 var ErrTurns = errors.New("turn limit reached")
 
-// errOverflow: the prompt does not fit into the model's context.
+// errOverflow means that the prompt does not fit into the model's context.
 var errOverflow = errors.New("the prompt is too long")
 
 // message is one turn of the conversation.
@@ -122,7 +122,7 @@ func (l *loop) work(ctx context.Context) error {
 	return fmt.Errorf("%w: %d answers and no end", ErrTurns, l.Turns)
 }
 
-// ask gets the model's next answer, trying again and shortening as far as that helps.
+// ask gets the model's next answer. It retries transient errors, and shortens a prompt that is too long.
 func (l *loop) ask(ctx context.Context) (answer, error) {
 	wait := l.Backoff
 	for try := 1; ; try++ {
@@ -161,7 +161,7 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 	}
 }
 
-// shorten leaves out what tools answered before the last time, and reports whether there was anything.
+// shorten removes the results of tools from all messages but the last, and reports whether it removed any.
 func (l *loop) shorten() bool {
 	done := false
 	for _, m := range l.messages[:max(0, len(l.messages)-1)] {
@@ -176,7 +176,7 @@ func (l *loop) shorten() bool {
 
 const leftOut = "(cut)"
 
-// use calls the tools that an answer wants.
+// use carries out the tool calls of an answer and returns their results.
 func (l *loop) use(ctx context.Context, content []block) []block {
 	var results []block
 	for _, b := range content {
@@ -196,7 +196,7 @@ func (l *loop) use(ctx context.Context, content []block) []block {
 	return results
 }
 
-// stepOf is a tool call in a few words.
+// stepOf describes a tool call by the tool's name and the path or command.
 func stepOf(b block) string {
 	var in input
 	_ = json.Unmarshal(b.Input, &in) // other values have no text
@@ -220,11 +220,11 @@ type event struct {
 func (l *loop) print(e event) {
 	line, err := json.Marshal(e)
 	if err == nil {
-		_, _ = l.Out.Write(append(line, '\n')) // the reader has left
+		_, _ = l.Out.Write(append(line, '\n')) // ignore a reader that has closed the pipe
 	}
 }
 
-// fail prints an error. A wait for a limit is a separate event, so others can also wait.
+// fail prints an error. It also prints a wait for a limit as a separate event, so that other workers can wait for it.
 func (l *loop) fail(err error, retryable bool, pause time.Duration) {
 	e := event{Type: "error", Message: err.Error(), Retryable: retryable}
 	var refused *refusal

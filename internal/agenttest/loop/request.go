@@ -34,7 +34,7 @@ func (a answer) text() string {
 	return strings.Join(all, "\n")
 }
 
-// refusal is an error that the provider sent.
+// refusal is an error sent by the provider.
 type refusal struct {
 	status  int // 0 inside a stream
 	kind    string
@@ -54,12 +54,12 @@ func (r *refusal) Error() string {
 	return strings.Join(append(words, r.message), ": ")
 }
 
-// overflow reports whether the prompt was refused.
+// overflow reports whether the prompt was refused as too long.
 func (r *refusal) overflow() bool {
 	return r.status == http.StatusRequestEntityTooLarge || strings.Contains(r.message, "prompt is too long")
 }
 
-// retryKinds are the errors inside a stream that pass.
+// retryKinds are the transient errors inside a stream.
 var retryKinds = []string{"overloaded_error", "rate_limit_error", "api_error", "timeout_error"}
 
 func (r *refusal) retryable() bool {
@@ -72,7 +72,7 @@ func (r *refusal) retryable() bool {
 	return r.status >= 500
 }
 
-// isHopeless reports whether a connection will not come about however often it is tried.
+// isHopeless reports whether a retry cannot make the connection succeed.
 func isHopeless(err error) bool {
 	var name *net.DNSError
 	var cert *tls.CertificateVerificationError
@@ -84,7 +84,7 @@ func isHopeless(err error) bool {
 const system = "You are a coding agent. Working directory: %s\nUse the tools to do the task. End with one " +
 	"sentence about your changes."
 
-// request asks once.
+// request sends one request and reads the answer.
 func (l *loop) request(ctx context.Context) (answer, error) {
 	body, err := json.Marshal(map[string]any{
 		"model": l.Model, "max_tokens": 8192, "stream": true, "tools": declared, "messages": l.messages,
@@ -124,7 +124,7 @@ func (l *loop) request(ctx context.Context) (answer, error) {
 	return a, because(ctx, err)
 }
 
-// because replaces an error about an ended context by the reason for its end.
+// because replaces an error caused by an ended context with the cause of that end.
 func because(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -132,14 +132,14 @@ func because(ctx context.Context, err error) error {
 	return err
 }
 
-// Bounds in bytes: of an error's body, of the quoted part of other bodies, of a line of a stream.
+// Bounds, in bytes, of an error's body, of the quoted part of other bodies, and of a line of a stream.
 const (
 	maxError = 64 << 10
 	maxQuote = 600
 	maxLine  = 4 << 20
 )
 
-// kept are the headers about limits.
+// kept returns the headers about limits.
 func kept(h http.Header) map[string]string {
 	out := map[string]string{}
 	for name := range h {
@@ -172,7 +172,7 @@ func refusalOf(resp *http.Response, text []byte) *refusal {
 	return r
 }
 
-// errShort: the stream ended before the answer did.
+// errShort means that the stream ended before the answer was complete.
 var errShort = fmt.Errorf("the stream was cut before the answer was complete: %w", io.ErrUnexpectedEOF)
 
 // streamEvent is one event of a stream.
@@ -197,7 +197,7 @@ type usage struct {
 	Out int `json:"output_tokens"`
 }
 
-// readStream reads an answer; alive is called for each line.
+// readStream reads an answer. It calls alive for each line.
 func readStream(body io.Reader, alive func()) (answer, error) {
 	var a answer
 	lines := bufio.NewScanner(body)
@@ -231,7 +231,7 @@ func readStream(body io.Reader, alive func()) (answer, error) {
 	return a, errShort
 }
 
-// add takes the next event of an answer.
+// add processes the next event of an answer.
 func (a *answer) add(e streamEvent) {
 	switch e.Type {
 	case "message_start":

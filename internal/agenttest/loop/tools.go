@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// declared are the tools, as the model gets them.
+// declared is the description of the tools for the model.
 var declared = []map[string]any{
 	tool("read_file", "Read a file.", "path"),
 	tool("write_file", "Write a file, replacing it if it is there.", "path", "content"),
@@ -41,7 +41,7 @@ type input struct {
 	Command string `json:"command"`
 }
 
-// tools work below one directory.
+// tools carries out tool calls below one directory.
 type tools struct {
 	dir  string
 	root *os.Root
@@ -58,13 +58,13 @@ func openTools(dir string) (*tools, error) {
 
 func (t *tools) close() { _ = t.root.Close() }
 
-// Bounds of a tool's answer, in bytes, and of a command.
+// Bounds of a tool's result, in bytes, and of a command's run time.
 const (
 	maxResult      = 16 << 10
 	commandTimeout = 2 * time.Minute
 )
 
-// call calls a tool. Its error is for the model to read.
+// call calls a tool. The model gets the error as the result.
 func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage) (string, error) {
 	var in input
 	if err := json.Unmarshal(arguments, &in); err != nil {
@@ -83,7 +83,7 @@ func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage
 	return "", fmt.Errorf("there is no tool %q", name)
 }
 
-// local makes a path one below the directory; the root refuses what leads out of it.
+// local makes an absolute path relative to the directory. The root refuses paths that lead out of it.
 func (t *tools) local(path string) string {
 	if rel, err := filepath.Rel(t.dir, path); filepath.IsAbs(path) && err == nil {
 		return rel
@@ -101,7 +101,7 @@ func (t *tools) read(path string) (string, error) {
 	return string(data), err
 }
 
-// edit replaces a text of the whole file, even if the model was shown only its beginning.
+// edit replaces a text anywhere in the file, even beyond the part that the model was shown.
 func (t *tools) edit(in input) error {
 	data, err := t.root.ReadFile(t.local(in.Path))
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *tools) write(path, content string) error {
 	return t.root.WriteFile(path, []byte(content), 0o644)
 }
 
-// run runs a command in a shell, or its words without a shell.
+// run runs a command with a shell. Without a shell on this machine, it splits the command at spaces.
 func (t *tools) run(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, commandTimeout)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"retake/internal/container"
 )
 
-// InContainer starts jobs in containers similar to those of attempts. spec is their common part.
+// InContainer returns a Start that runs jobs in containers, as attempts run. spec is the common part of the containers.
 func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) func(context.Context, Job) error {
 	return func(ctx context.Context, j Job) (err error) {
 		ctx, cancel := context.WithTimeout(ctx, j.Limit+time.Minute)
@@ -43,7 +43,7 @@ func InContainer(runtime container.Runtime, spec container.Spec, uid, gid int) f
 // lookEvery is the interval at which a container is inspected.
 const lookEvery = 200 * time.Millisecond
 
-// ended returns when the container has.
+// ended returns when the container has ended.
 func ended(ctx context.Context, runtime container.Runtime, id string) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()

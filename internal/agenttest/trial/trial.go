@@ -25,20 +25,20 @@ import (
 // Options are the common options of an agent's runs.
 type Options struct {
 	Table      *agent.Table
-	Agent      string // a name of the table
-	Model      string // the model of its row by default
+	Agent      string // its name in the table
+	Model      string // by default the model of its row
 	Worker     string // the worker's program
 	Path       string // PATH for the agent
 	Limit      time.Duration
 	Sim        *agenttest.Server
 	Classifier *classify.Classifier
-	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; as a process by default
+	Start      func(ctx context.Context, j Job) error // runs the worker until it has ended; by default as a process
 }
 
 // Job is one run of a worker.
 type Job struct {
 	Worker string
-	// the checkout, which holds everything else, too: .retake/plan.json, .retake/report.jsonl, .retake/home
+	// Dir is the checkout. It also contains .retake/plan.json, .retake/report.jsonl and .retake/home.
 	Dir    string
 	Env    []string // of the agent
 	Plan   wire.Plan
@@ -51,12 +51,12 @@ type Result struct {
 	Case     *agenttest.Case
 	Report   *wire.WorkerError // nil after a reported success
 	Finding  recovery.Finding  // of the failure
-	Wrote    bool              // the file of the task is as the scripted model wants it
+	Wrote    bool              // the file of the task has the scripted model's content
 	Outcome  agent.Outcome     // the content of its stream
 	Steps    []string
 	Usage    *wire.Usage
-	Requests int // with tools
-	Side     int // without
+	Requests int // requests with tools
+	Side     int // requests without tools
 	Took     time.Duration
 	Output   string
 }
@@ -73,7 +73,7 @@ func (r Result) Reason() recovery.Reason {
 	return ""
 }
 
-// Cause is the reading's one line for people.
+// Cause returns one line for people about the reason.
 func (r Result) Cause() string {
 	if r.Report == nil && !r.Wrote {
 		return "it ends well and changed nothing; it says: " + strings.Join(strings.Fields(r.Outcome.Answer), " ")
@@ -149,7 +149,7 @@ func Run(ctx context.Context, o Options, c *agenttest.Case, dir string) (Result,
 // grace is the time between SIGTERM and SIGKILL for an agent.
 const grace = 2 * time.Second
 
-// layOut fills the checkout.
+// layOut creates the files of the checkout and of the home directory.
 func layOut(checkout, home string, row *agent.Profile, url string) error {
 	files := map[string]string{"README.md": "# Widgets\n\n" + strings.Repeat("Prices and quantities of widgets. ", 40) +
 		"\n"}
@@ -174,20 +174,20 @@ var usualVariables = []string{
 	"ANTHROPIC_API_KEY=standin", "OPENAI_API_KEY=standin", "GEMINI_API_KEY=standin", "NO_PROXY=*",
 }
 
-// environment is every variable that an agent gets, but for HOME, which the place decides.
+// environment returns an agent's variables, except HOME, which depends on where the worker runs.
 func environment(row *agent.Profile, url, path string) []string {
 	env := []string{"PATH=" + path, "LANG=C.UTF-8", "TERM=dumb", "AGENTLOOP_IDLE_SECONDS=8"}
 	for _, k := range row.Keys {
 		env = append(env, k+"=standin")
 	}
-	// of two with a name the last one counts
+	// of two entries with the same name, the last one counts
 	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) {
 		env = append(env, strings.ReplaceAll(e, "{url}", url))
 	}
 	return env
 }
 
-// Command is the worker's argument vector, with the checkout at dir.
+// Command returns the worker's argument vector for a checkout at dir.
 func Command(worker, dir string) []string {
 	own := filepath.Join(dir, ownFolder)
 	return []string{worker, "--plan", filepath.Join(own, planName), "--report", filepath.Join(own, reportName)}
@@ -202,7 +202,7 @@ func (j Job) WritePlan() error {
 	return os.WriteFile(filepath.Join(j.Dir, ownFolder, planName), data, 0o600)
 }
 
-// asProcess runs the worker in a new process group. It ends the agent's remaining processes.
+// asProcess runs the worker in a new process group. The worker ends all processes of the agent.
 func asProcess(ctx context.Context, j Job) error {
 	if err := j.WritePlan(); err != nil {
 		return err

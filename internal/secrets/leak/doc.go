@@ -2,9 +2,9 @@
 // bytes, percent-encoded, full or partial escapes of JSON, shells and HTML, UTF-16, reversed, split over lines and
 // literals, or mixed with invisible characters.
 //
-// It reduces text and values to lower-case letters and digits: unchanged, with escapes resolved, and with doubly
-// encoded percent signs resolved. Every encoding of a value then is a plain string. A rolling hash of the last eight
-// symbols finds candidates for all of them at once, and a comparison decides.
+// It reduces text and values to lower-case letters and digits in three ways: unchanged, with escapes resolved, and with
+// doubly encoded percent signs resolved. Each encoding of a value is then a plain string. A rolling hash of the last
+// eight symbols finds candidates for all of them at once, and a comparison decides.
 //
 // Redactor builds a redact.Redactor with this search, for all text that people read. A Stream holds back a possible
 // start of a value until the next input decides.

@@ -103,7 +103,7 @@ func within(bytes, digits string, bits, before int) string {
 	return out.String()
 }
 
-// utf16Of is the text in UTF-16 without the outer byte that depends on the order of bytes.
+// utf16Of returns the text in UTF-16 without its first or last zero byte, because that depends on the byte order.
 func utf16Of(text string) string {
 	var out strings.Builder
 	for _, u := range utf16.Encode([]rune(text)) {
@@ -113,7 +113,7 @@ func utf16Of(text string) string {
 	return strings.TrimSuffix(out.String(), "\x00")
 }
 
-// resolve replaces the escapes.
+// resolve replaces escapes by the characters that they stand for.
 func resolve(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {
@@ -152,7 +152,7 @@ func unescape(s string, again bool) (c byte, length int) {
 	return s[0], 1
 }
 
-// hexEscapes are the number of digits behind \x, \u and \U.
+// hexEscapes has the number of digits after \x, \u and \U.
 var hexEscapes = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
 func unescapeBackslash(s string) (c byte, length int) {

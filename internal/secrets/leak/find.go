@@ -27,7 +27,7 @@ type Finder struct {
 	spelled  []spelled
 }
 
-// filterBits are few enough to stay in the processor's nearest cache.
+// filterBits is the size of the filter, which fits into the processor's fastest cache.
 const filterBits = 1 << 15
 
 // spelled is a value that is found only in the spellings of redact.
@@ -138,7 +138,7 @@ func (f *Finder) all(text string, found func(Match)) {
 	}
 }
 
-// stream is the part of a text that was reduced last.
+// stream is the most recently reduced part of a text.
 type stream struct {
 	symbols []byte
 	at      []int // in the text, of each symbol

@@ -27,7 +27,7 @@ func Of(texts ...string) *Finder {
 }
 
 const (
-	// heldMost bounds the bytes held back by a Stream. A value spread over more bytes is not hidden.
+	// heldMost bounds the bytes that a Stream holds back. It does not hide a value that is spread over more bytes.
 	heldMost = 64 << 10
 	// contextMost bounds the remembered end of the output. A value may have started there with fewer symbols than a
 	// window, and each letter or separator may be an escape on a separate line.
@@ -38,7 +38,7 @@ const (
 // concurrent use.
 type Stream struct {
 	f      *Finder
-	passed string // the end of the input passed on so far
+	passed string // the end of the input that was passed on
 	held   string
 }
 

@@ -84,7 +84,7 @@ func random(text string) bool {
 
 var (
 	token = regexp.MustCompile(`[A-Za-z0-9+/_=-]{20,}`)
-	// may be a commit, a tenant or a digest, so only its name can make it a secret
+	// A value of this form may be a commit, a tenant or a digest, so only its name can make it a secret.
 	identifier = regexp.MustCompile(`^[0-9a-f-]+$|^[0-9A-F-]+$`)
 )
 

@@ -4,8 +4,8 @@
 // It combines three methods. It finds known values in common spellings (quoted, URL-escaped, base64), or with a Finder
 // (package leak) in every encoding, even spread over the lines of a stream. It finds well-known credentials by their
 // shapes, with our rows (rules.go) and the rules of gitleaks (table.go, generated). And it guesses from the name in
-// front of a value (names.go). Token counts, commit ids, session ids, digests and paths stay, because they are not
-// secret and people need them. docs/specs/redaction.md lists the secrets that it finds.
+// front of a value (names.go). Token counts, commit ids, session ids, digests and paths are not secret, and people need
+// them, so they stay. docs/specs/redaction.md lists the secrets that it finds.
 //
 // One pass over a text finds the keys of all rules (scan.go), and patterns are tried only near a key. The first use of
 // a pattern compiles it.

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// byName is the rule about the name in front of a value. It is hand-written, because a pattern would take most of the
-// time.
+// byName is the rule about the name in front of a value. It is hand-written, because a regular expression would
+// dominate the run time.
 const byName = "name"
 
 var named = []rule{{name: byName, keys: []string{
@@ -53,7 +53,7 @@ type assigning struct {
 	flag     bool
 	constant bool // the name has only capitals
 	joined   bool // the value is part of a concatenation
-	spaced   bool // there are spaces around the =, as in code
+	spaced   bool // the = has spaces around it, as in code
 }
 
 // valueOf is the second half of {"name": "DB_PASSWORD", "value": "…"}.
@@ -316,7 +316,7 @@ var (
 	version = regexp.MustCompile(`^[v^~<>=]*[0-9]+(?:\.[0-9x*]+)+(?:[-+.][\w.+-]*)?$`)
 	path    = regexp.MustCompile(
 		`^(?:(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][A-Za-z0-9._@{}$-]+)+[/\\]?|[\w./-]+\.(?:json|ya?ml|toml|pem|key|crt|txt|env|go|js|ts|py|rs|java|rb|php|c|h|cc|cpp|md|html|conf|cfg|ini|sock|creds|log|sh|service))(?::\d+)*:?$`)
-	// or a pattern
+	// or a regular expression
 	place = regexp.MustCompile(
 		`^[a-z][a-z0-9_.-]*(?:/[a-z0-9_.-]+)+$|^[a-z_]+(?:\.[a-z_]+)+$|\[\\?[\w-][^\]]*\][+*{]`)
 	address    = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^@]*$`)

@@ -31,7 +31,8 @@ type Redactor struct {
 // Finder finds values in every encoding. Package leak implements it.
 type Finder interface {
 	Mask(text string) string
-	// length of a possible end of a value at the front, and start of a possible beginning of a value at the end
+	// Edges returns the length of a possible rest of a value at the front, and the position of a possible start of a
+	// value near the end.
 	Edges(text string) (front, end int)
 	Stream() Stream
 }
@@ -135,7 +136,7 @@ func (r *Redactor) values(text string) string {
 	return r.spelled(text)
 }
 
-// spelled hides the spellings of values, unless a Finder does.
+// spelled hides the spellings of values, unless a Finder hides them.
 func (r *Redactor) spelled(text string) string {
 	if r == nil || r.finder != nil {
 		return text

@@ -34,16 +34,16 @@ const (
 )
 
 const (
-	// aheadBytes of a line are searched for a match after a key, unless the match continues.
+	// aheadBytes bounds the part of a line after a key that is searched for a match, unless the match continues.
 	aheadBytes = 1 << 10
-	// behindBytes of a long line are searched before a key.
+	// behindBytes bounds the searched part of a long line before a key.
 	behindBytes = 512
 )
 
-// searched is a rule that is ready.
+// searched is a rule that is ready to use.
 type searched struct {
 	rule
-	pattern func() *regexp.Regexp // compiled at the first use, which most never see
+	pattern func() *regexp.Regexp // compiled at the first use, because most rules are never used
 }
 
 // key is a literal that triggers a rule.
@@ -130,7 +130,7 @@ func (x *index) search(text string, found func(span)) {
 	}
 }
 
-// places store the progress of rules that found a match or searched a whole line. They are few.
+// places store where to continue with rules that found a match or searched a whole line. There are only a few.
 type places []struct{ rule, next int }
 
 func (p places) of(rule int) int {

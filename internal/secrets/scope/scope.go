@@ -116,8 +116,8 @@ type File struct {
 	Bytes int64 // of its content
 }
 
-// Look checks one patch: call LeftOut, Nested and Filtered for such paths, File for each path, Content if File asks
-// for it, and then Err.
+// Look checks one patch. Call LeftOut, Nested and Filtered for the paths that they describe, File for each path,
+// Content if File returns true, and finally Err.
 type Look struct {
 	rules   *Rules
 	labels  []string
@@ -164,9 +164,9 @@ func (l *Look) File(f File) (wantContent bool) {
 	return true
 }
 
-// Content takes a file's content. base returns the content on the base branch. Secrets in it do not count as new.
-// Content also searches binary files and AllowSecrets for known values of the director, because those are never test
-// data.
+// Content takes a file's content. base returns the content on the base branch. Secrets that it contains do not count as
+// new. Content also searches binary files and AllowSecrets for known values of the director, because those are never
+// test data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
@@ -208,8 +208,8 @@ func (l *Look) Nested(name string) {
 	})
 }
 
-// LeftOut takes a file that the patch cannot contain: it is in the directory of a submodule, or git refuses its name
-// (then submodule is empty).
+// LeftOut takes a file that the patch cannot contain: because it is in the directory of a submodule, or because git
+// refuses its name. In the second case submodule is empty.
 func (l *Look) LeftOut(name, submodule string) {
 	l.names = append(l.names, name)
 	switch {
@@ -248,7 +248,7 @@ func (l *Look) secret(name string, s secret) {
 	})
 }
 
-// mostFindings bounds the findings; a longer list does not help.
+// mostFindings bounds the findings, because a longer list does not help.
 const mostFindings = 50
 
 func (l *Look) find(f finding) {
@@ -302,7 +302,7 @@ func (v *Violation) Error() string { return v.Text }
 const mostShown = 4
 
 func (l *Look) violation() *Violation {
-	// Most serious first.
+	// Sort the most serious findings first.
 	slices.SortStableFunc(l.found,
 		func(a, b finding) int { return strings.Compare(string(a.reason), string(b.reason)) })
 	var lines, next []string

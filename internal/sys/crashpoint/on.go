@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The point at which this process ends, and the number of times that it passes the point before.
+// The process ends when it reaches the point wanted for the nth time.
 var (
 	wanted, nth = read(os.Getenv(Variable))
 	passed      atomic.Int64

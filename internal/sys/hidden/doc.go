@@ -14,5 +14,5 @@
 //
 // # Clock, failure policy
 //
-// None. An error names the remaining exposure. Linux only.
+// The package uses no clock. An error names what remains exposed. It supports Linux only.
 package hidden

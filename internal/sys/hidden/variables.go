@@ -13,8 +13,8 @@ var (
 	taken = map[string]string{}
 )
 
-// Variables removes the variables that is accepts from the environment. From now on only Lookup, Getenv and Environ
-// find them.
+// Variables removes all variables with a name that is(name) accepts from the environment. From then on, only Lookup,
+// Getenv and Environ find them.
 func Variables(is func(name string) bool) error {
 	mu.Lock()
 	defer mu.Unlock()

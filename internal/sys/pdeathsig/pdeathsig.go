@@ -1,8 +1,8 @@
 // Package pdeathsig starts programs that die with this one, regardless of how it ends.
 //
 // Linux ends such a program when the thread that started it ends (prctl(2), PR_SET_PDEATHSIG), even if the process
-// continues. Go ends a thread with the goroutine that locked it, as the probe for namespaces does. So each program gets
-// a thread that stays until the program has ended.
+// continues. Go ends a thread together with a goroutine that has locked it, such as the probe for namespaces. So each
+// program gets its own thread, which exists until the program has ended.
 package pdeathsig
 
 import (

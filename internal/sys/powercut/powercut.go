@@ -1,5 +1,5 @@
-// Package powercut simulates disks with power cuts for tests: file systems in a file that lose all unsynced data at
-// once.
+// Package powercut simulates power cuts for tests. Its disks are file systems in a file, which lose all unsynced data
+// at a cut.
 //
 // A cut uses ext4's shutdown without its log. It loses unsynced data and the names of new files without fsync(2). Data
 // already handed to the disk survives, so it simulates a disk without a cache, or with a cache that obeys flushes. The

@@ -37,7 +37,7 @@ func Boot() (string, error) {
 	return strings.TrimSpace(string(boot)) + "/" + namespace, err
 }
 
-// Find looks a process up by its number. A zombie has ended.
+// Find looks up a process by its number. A zombie counts as ended.
 func Find(pid int) (p Process, lives bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -65,7 +65,7 @@ func parseStat(pid int, stat []byte) (Process, error) {
 		err2, err3)
 }
 
-// Lives returns the process if it is still this one.
+// Lives returns the process with this ID, or false if it has ended.
 func (id ID) Lives() (Process, bool) {
 	p, lives := Find(id.PID)
 	return p, lives && id.PID > 0 && p.Start == id.Start
@@ -73,7 +73,7 @@ func (id ID) Lives() (Process, bool) {
 
 // Signal sends a signal to this process only. It returns false if the process has ended.
 func (id ID) Signal(sig syscall.Signal) (sent bool, err error) {
-	handle, err := os.FindProcess(id.PID) // a handle, so a reused number is not a risk from here on
+	handle, err := os.FindProcess(id.PID) // a handle refers to this process even if the number is reused
 	if err != nil {
 		return false, err
 	}

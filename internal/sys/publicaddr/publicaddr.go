@@ -1,5 +1,5 @@
-// Package publicaddr separates public internet addresses from machine, private and unassigned ones, for the workers'
-// firewall and proxy. Pure: no I/O.
+// Package publicaddr separates public internet addresses from local, private and unassigned addresses, for the workers'
+// firewall and proxy. It is pure.
 package publicaddr
 
 import "net/netip"

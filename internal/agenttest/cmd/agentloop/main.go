@@ -1,8 +1,8 @@
-// Command agentloop is the reference agent: see internal/agenttest/loop. It is started like any agent CLI,
+// Command agentloop is the reference agent, see internal/agenttest/loop. It is started like any agent CLI:
 //
 //	ANTHROPIC_BASE_URL=http://127.0.0.1:8901/case/ok agentloop -p "do it"
 //
-// and exits with 0 if the model called its work done, 1 if not, 2 for a wrong flag.
+// The exit code is 0 if the model declared its work done, 1 if it did not, and 2 for a wrong flag.
 package main
 
 import (

@@ -11,11 +11,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// readingOf is the reading of a run in a word.
+// readingOf returns the reason that was read from a run, or "succeeded".
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
-// mark reports whether the table has a reading. Success does not count where the table wants a failure: that agent
-// avoided it.
+// mark compares the reason read from a run with the table. A run that succeeded although the table expects a failure
+// counts as neither right nor wrong, because the agent avoided the failure.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):
@@ -47,7 +47,7 @@ without such an event.
 
 `
 
-// document is the page.
+// document returns the page in Markdown.
 func document(agents []installed, limit, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString(head)

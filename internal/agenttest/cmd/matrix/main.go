@@ -1,9 +1,9 @@
-// Command matrix runs every agent CLI that is installed and known through all cases of the stand-in for providers,
-// and writes how each run was read. It works without an account and Docker. See make agents.
+// Command matrix runs every known and installed agent CLI through all cases of the stand-in for providers, and writes
+// the classification of each run. It works without an account and Docker. See make agents.
 //
-// An agent is searched in AGENTS/<name of its profile>/, where make agents-install puts it, and then in PATH.
+// It searches AGENTS/<name of its profile>/ for an agent, as installed by make agents-install, and then PATH.
 //
-// Exit codes: 0 the matrix is written, 2 it could not be made.
+// The exit code is 0 if the matrix was written, and otherwise 2.
 package main
 
 import (
@@ -146,7 +146,7 @@ func (s settings) find(ctx context.Context, table *agent.Table) ([]installed, er
 	return out, nil
 }
 
-// versionOf is the installed version, or else the program's own report.
+// versionOf returns the recorded version of an installed agent, or else the version that the program reports.
 func versionOf(ctx context.Context, dir, program string) string {
 	if data, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil {
 		return strings.TrimSpace(string(data))
