@@ -15,30 +15,30 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// The agent's task, in its second argument: the work, or its check.
+// The agent's second argument, which selects the work or its check.
 const (
 	agentWork  = "work"
 	agentCheck = "check"
 )
 
-// part is the task of the agent in an issue. It is part of the issue's text.
+// part describes the agent's task. The text of the issue contains it.
 type part struct {
 	Seconds float64 `json:"seconds"` // how long the work takes
-	// its result before an answer: fails or asks; by default it succeeds
+	// First is the agent's result before a person has answered, fails or asks. By default it succeeds.
 	First string `json:"first,omitempty"`
 }
 
 var partLine = regexp.MustCompile(`(?m)^chaos: (\{.*\})\r?$`)
 
 func (p part) line() string {
-	data, _ := json.Marshal(p) // numbers and words: it cannot fail
+	data, _ := json.Marshal(p) // cannot fail for numbers and strings
 	return "chaos: " + string(data)
 }
 
 // aliveEvery is the interval at which an agent records that it is alive.
 const aliveEvery = 100 * time.Millisecond
 
-// RunAgent is the agent: `chaos agent FOLDER work|check`, in a checkout. It returns the exit code.
+// RunAgent runs the agent in a checkout, for `chaos agent FOLDER work|check`. It returns the exit code.
 func RunAgent(args []string) int {
 	err := errors.New("want: chaos agent FOLDER work|check (workers start it)")
 	if len(args) == 2 {
@@ -84,7 +84,7 @@ func runAgent(dir, what string) error {
 		return err
 	}
 	if !alone {
-		_ = r.write(dir, runOverlaps) // the line before could be written
+		_ = r.write(dir, runOverlaps) // the previous line could be written
 	}
 	for end := time.Now().Add(time.Duration(p.Seconds * float64(time.Second))); time.Now().Before(end); {
 		time.Sleep(aliveEvery)
@@ -95,7 +95,7 @@ func runAgent(dir, what string) error {
 	return r.act(p, file, dir)
 }
 
-// act carries out the part.
+// act does the agent's work.
 func (r runLine) act(p part, file wire.AttemptFile, dir string) error {
 	if len(file.Hints) == 0 && p.First == "asks" {
 		text := "Which of the two is meant?\n"
@@ -110,7 +110,7 @@ func (r runLine) act(p part, file wire.AttemptFile, dir string) error {
 		[]byte(r.Attempt+"\n"), 0o644))
 }
 
-// lockIssue takes the issue's lock for this process's life; alone is false if another agent has it.
+// lockIssue locks the issue until unlock, or until the process ends. alone is false if another agent holds the lock.
 func lockIssue(dir, issue string) (unlock func(), alone bool, err error) {
 	f, err := os.OpenFile(filepath.Join(dir, "issue-"+number(issue)+".lock"), os.O_CREATE|os.O_RDWR, 0o666)
 	if err != nil {
@@ -126,7 +126,7 @@ func lockIssue(dir, issue string) (unlock func(), alone bool, err error) {
 	}
 }
 
-// number is the number in an issue's key.
+// number returns the number in an issue's key.
 func number(key string) string {
 	_, n, _ := strings.Cut(key, "#")
 	if _, err := strconv.Atoi(n); err != nil {

@@ -12,13 +12,13 @@ import (
 	"retake/internal/testbed"
 )
 
-// maxAttempts is the number of attempts before a question: max_retries of the configuration, and the first.
+// maxAttempts is the number of attempts before a question, which is 1 + max_retries of the configuration.
 const maxAttempts = 9
 
-// auditor judges a world from outside.
+// auditor checks the results of a world from outside.
 type auditor struct{ *world }
 
-// audit judges a world after the end of its director. stuck lists the unfinished issues.
+// audit checks a world after its director has ended. stuck lists the unfinished issues.
 func (w auditor) audit(ctx context.Context, t *table, stuck []string) error {
 	runs, err := readRuns(w.runs())
 	if err != nil {
@@ -73,7 +73,7 @@ func (w auditor) auditHost(ctx context.Context, t *table) error {
 	return nil
 }
 
-// attempts are the ids of the attempts that ran.
+// attempts returns the ids of the attempts that ran.
 func attempts(runs []*agentRun) (ids []string) {
 	for _, r := range runs {
 		if !slices.Contains(ids, r.attempt) {
@@ -83,14 +83,14 @@ func attempts(runs []*agentRun) (ids []string) {
 	return ids
 }
 
-// branches are the pushed branches: the attempt that the file of their issue names.
+// branches returns, for each pushed branch, the attempt that is named in the file of the branch's issue.
 func (w auditor) branches() (found map[string]string, err error) {
 	found = map[string]string{}
 	refs, err := testbed.Git(w.github.Bare, "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
 	for branch := range strings.FieldsSeq(refs) {
 		text := ""
 		if n := testbed.IssueOfBranch(branch); n != "" {
-			// without the label, as it shows unfinished work
+			// the file may be missing, because the branch has unfinished work
 			text, _ = testbed.Git(w.github.Bare, "show", branch+":work/"+n+".txt")
 		}
 		found[branch] = strings.TrimSpace(text)
@@ -98,7 +98,7 @@ func (w auditor) branches() (found map[string]string, err error) {
 	return found, err
 }
 
-// shown is the attempt whose work people got: that of the branch, or of main if it was merged.
+// shown returns the attempts with work that people received, on a branch of the issue or, after a merge, on main.
 func (w auditor) shown(i *issue, branches map[string]string) (ids []string) {
 	for branch, attempt := range branches {
 		if testbed.IssueOfBranch(branch) == number(i.key) && attempt != "" {
@@ -179,7 +179,7 @@ func (w auditor) askedAbout(i *issue) (n, again map[string]int) {
 	return n, w.askedAgain(i, asked)
 }
 
-// attemptOf is the attempt that a question is about.
+// attemptOf returns the attempt that a question is about.
 func attemptOf(question githubtest.Comment) string {
 	if m := attemptOfQuestion.FindStringSubmatch(question.Body); m != nil {
 		return m[1]
@@ -187,7 +187,7 @@ func attemptOf(question githubtest.Comment) string {
 	return "none"
 }
 
-// auditBranches: one issue, one branch, one pull request.
+// auditBranches checks that each issue has one branch and one pull request.
 func (w auditor) auditBranches(t *table, i *issue, runs []*agentRun, all []githubtest.Issue,
 	branches map[string]string,
 ) {
@@ -218,7 +218,7 @@ func (w auditor) auditBranches(t *table, i *issue, runs []*agentRun, all []githu
 	}
 }
 
-// auditLabels: an ended issue has at most one label of the director.
+// auditLabels checks that a finished issue has at most one label of the director.
 func (w auditor) auditLabels(t *table, i *issue) {
 	now := w.github.Issue(i.key)
 	ours := testbed.OurLabels(now.Labels)
@@ -234,7 +234,7 @@ func (w auditor) auditLabels(t *table, i *issue) {
 	}
 }
 
-// auditBudget: no task has more attempts than its budget, which an answer renews.
+// auditBudget checks that tasks stay within their budget of attempts, which each answer renews.
 func (w auditor) auditBudget(t *table, i *issue, runs []*agentRun) {
 	if n, most := len(attempts(runs)), maxAttempts*(1+i.answers+i.acts); n > most {
 		t.bad("budget overruns", fmt.Sprintf("%s: %d attempts, budget %d", i.key, n, most))

@@ -19,14 +19,14 @@ import (
 
 // Times of one crash point.
 const (
-	reachedWithin      = 30 * time.Second // most, until the point is reached
-	reachedAgainWithin = 5 * time.Second  // most, until it is reached in recovery
+	reachedWithin      = 30 * time.Second // maximum time until the point is reached
+	reachedAgainWithin = 5 * time.Second  // maximum time until it is reached in recovery
 )
 
-// stimuli cause the events around some points, by a part of their names. Any other point is met by ordinary work.
+// stimuli cause the events at points whose names contain a text. Ordinary work reaches all other points.
 var stimuli = []struct {
 	in    string
-	first string // the result of the issue's first attempt; waits asks without an answer before the reminder
+	first string // the result of the issue's first attempt, as in part.First, or waits
 	throw func(context.Context, *world, *rand.Rand) (string, error)
 }{
 	{"/release/", "", onIssue(takeBack)},
@@ -47,12 +47,12 @@ var stimuli = []struct {
 	{"/resume/", "", command(fsm.Pause, fsm.Resume)},
 }
 
-// command gives the director commands, as an operator does.
+// command sends the director commands of an operator.
 func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		_, _ = w.victim(ctx, r)
 		for _, c := range commands {
-			_, _ = operator.SendCommand(ctx, w.data(), c) // it may have been killed
+			_, _ = operator.SendCommand(ctx, w.data(), c) // the director may have been killed
 			if err := testbed.Pause(ctx, time.Second); err != nil {
 				return "", err
 			}
@@ -68,7 +68,7 @@ func openOrphanClaim(ctx context.Context, w *world, _ *rand.Rand) (string, error
 	return key, testbed.Pause(ctx, reachedWithin/2)
 }
 
-// addUnknownWorker leaves the container of an attempt that no task knows.
+// addUnknownWorker creates the container of an attempt that is not part of any task.
 func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	v, ok := w.victim(ctx, r)
 	if !ok {
@@ -76,13 +76,13 @@ func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	}
 	unknown := fmt.Sprintf("z%07d-1", r.IntN(10_000_000))
 	if err := w.host.Leave(ctx, unknown, v.Attempt); err != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+		return v.Attempt + " had ended", nil //nolint:nilerr // like a fault that comes too late
 	}
 	return unknown, testbed.Pause(ctx, 5*time.Second)
 }
 
-// closeUnseen lets a person close an issue during its claim, while lists of issues come so late that the claim is won
-// before an earlier answer.
+// closeUnseen lets a person close an issue during its claim. The proxy delays lists of issues, so that the director
+// wins the claim before it sees the issue closed.
 func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	i := w.openAs(r, "")
 	isClaimed := func() bool { return slices.Contains(w.github.Issue(i.key).Labels, testbed.LabelClaimed) }
@@ -98,7 +98,7 @@ func closeUnseen(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return i.key, errors.Join(err, closeIssue(ctx, w, i), testbed.Pause(ctx, 4*time.Second))
 }
 
-// closeReviewed lets a person close an issue whose work waits for a review, and merge nothing.
+// closeReviewed lets a person close an issue with work under review, without merging it.
 func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	all := w.github.Issues(repository)
 	for _, i := range w.all() {
@@ -109,7 +109,7 @@ func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) 
 		}
 		if now := w.github.Issue(i.key); !i.gone && !i.merges && now.State == "open" &&
 			slices.Equal(now.Labels, []string{testbed.LabelReview}) {
-			if err := testbed.Pause(ctx, 2*time.Second); err != nil { // the director has written down that it delivered
+			if err := testbed.Pause(ctx, 2*time.Second); err != nil { // by then the director has recorded the delivery
 				return "", err
 			}
 			return i.key, closeIssue(ctx, w, i)
@@ -118,7 +118,7 @@ func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) 
 	return "nothing waits for a review", testbed.Pause(ctx, 100*time.Millisecond)
 }
 
-// crash kills the director at every point of the table, once and again while it recovers.
+// crash kills the director at every crash point, and again at the same point during the recovery.
 func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) error {
 	var points []string
 	for _, p := range crashpoint.Points {
@@ -144,7 +144,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often are the points that one task passes many times: it is killed at each of them.
+// often has the number of passes of one task through some points. The director is killed at each pass.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
 	"effect/progress/before": 2, "effect/progress/after": 2,
@@ -161,7 +161,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	var stimulus sync.WaitGroup
 	stimulus.Go(func() {
 		for throw != nil && stimulated.Err() == nil {
-			if len(w.unended()) == 0 { // the issue that was opened for it is closed
+			if len(w.unended()) == 0 { // the issue that was opened for the point is closed
 				w.openAs(r, "")
 			}
 			if _, err := throw(stimulated, w, r); err != nil {
@@ -177,7 +177,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 		return w.again(ctx, t, "crash points")
 	}
 	t.more("crash points reached", 1)
-	w.director.Kill() // it is closed, because it is no longer wanted
+	w.director.Kill() // so that the Process counts as stopped
 	if err := w.director.StartWith(crashpoint.Variable + "=" + point); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	return w.again(ctx, t, at)
 }
 
-// stimulate opens the issue that leads to a point, and returns further actions, if any.
+// stimulate opens an issue that leads to a point. throw, if not nil, is a further action to repeat.
 func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *world, *rand.Rand) (string, error) {
 	first, throw := "", (func(context.Context, *world, *rand.Rand) (string, error))(nil)
 	for _, s := range stimuli {
@@ -204,7 +204,7 @@ func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *wor
 	return throw
 }
 
-// again starts the director without a point, and waits until it works.
+// again starts the director without a crash point, and waits until it works.
 func (w *world) again(ctx context.Context, t *table, what string) error {
 	w.director.Kill()
 	if err := w.director.Start(); err != nil {

@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// diskBytes is the size of the file system of director.data_dir; the file that holds it is sparse.
+// diskBytes is the size of the file system for director.data_dir, which is in a sparse file.
 const diskBytes = 1 << 30
 
-// disk is the place of director.data_dir: a separate file system, if this machine allows one.
+// disk holds director.data_dir. It is a separate file system, if this machine allows one.
 type disk struct {
 	dir   string // where it is mounted, or an ordinary directory
 	image string // file that holds it, or "" for a directory
-	why   string // why it is a directory
+	why   string // why it is not a separate file system
 }
 
 func openDisk(dir string) (*disk, error) {

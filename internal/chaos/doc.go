@@ -1,12 +1,12 @@
-// Package chaos, run by `make chaos`, throws faults at the real director, and judges the result from outside.
+// Package chaos injects faults into the real director, and checks the result from outside. `make chaos` runs it.
 //
-// It runs the product: the director's program, its workers (containers with an engine, or else plain processes), NATS
-// embedded or joined. Around it is a stand-in for GitHub behind a proxy that fails (proxy.go), people (people.go),
-// and an agent that writes down when it lives (agent.go). A seed decides the actions of this program. The
-// machine decides their time, so a seed repeats the faults and not every interleaving.
+// It runs the real programs: the director, its workers (in containers if an engine answers, or else as plain
+// processes), and NATS, embedded or joined. Their peers are simulated: GitHub behind a failing proxy (proxy.go), people
+// (people.go), and an agent that records when it is alive (agent.go). A seed determines the actions of this program but
+// not their exact times, so it repeats the faults but not every interleaving.
 //
 //	Run ── worlds, one after the other: runtime × bus
-//	         └─ rounds: an issue is opened, a fault of the table (faults.go) is thrown and taken back,
+//	         └─ rounds: an issue is opened, a fault of the table (faults.go) is injected and reverted,
 //	            and the time is measured until the director works again
 //	         └─ the end: no more faults; all issues must reach their end
 //	         └─ the auditor (audit.go): table.go's columns; each bad one must be zero
@@ -14,13 +14,11 @@
 // # What the auditor trusts
 //
 // It trusts the stand-in's issues, events, requests and branches, the runtime's list, and the lines that agents write
-// into a file outside of director.data_dir (runs.go). It never reads the journal, the log or the data directory,
-// because
-// they belong to the director. The director itself reports only its health, to measure the time of its recovery.
+// to a file outside director.data_dir (runs.go). It never reads the journal, the log or the data directory, because the
+// director writes them. The director only reports its health, to measure the time of its recovery.
 //
 // # Excuses
 //
-// Work that finished less than excuse before the end of its worker or machine may be unreported, so doing it again is
-// not a fault. Such runs are counted separately. An issue that a person has changed may start again as often as the
-// person changed it.
+// If work finished less than excuse before its worker or machine ended, the report may be missing, so doing the work
+// again is not a fault. Such runs are counted separately. An issue may start again as often as a person changed it.
 package chaos

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// eventLog prints the events, and remembers the last ones.
+// eventLog prints events, and remembers the last lastLines of them.
 type eventLog struct {
 	out   io.Writer
 	began time.Time
@@ -17,7 +17,7 @@ type eventLog struct {
 	lines []string
 }
 
-// lastLines is the number of lines that are repeated after a failure.
+// lastLines is the number of events that are repeated after a failure.
 const lastLines = 40
 
 func (l *eventLog) add(format string, args ...any) {

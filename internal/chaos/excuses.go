@@ -11,10 +11,11 @@ import (
 	"retake/internal/testbed"
 )
 
-// excuse is the time before its end in which a worker may have finished without a possible report.
+// excuse is the time that a worker needs to report finished work. A worker that ends within it may not have reported.
 const excuse = time.Second
 
-// excused: the finished work of a run may be unreported, because its worker was ended at that time.
+// excused reports whether the work that a run finished at a time may be unreported, because its worker was ended around
+// then.
 func (w auditor) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
 		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) &&
@@ -22,14 +23,14 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// underWay is the time after a stated limit in which one concurrent request of the director may arrive: it was sent
-// before the answer was read.
+// underWay is the time after a stated limit in which one concurrent request of the director may arrive, because it was
+// sent before the director read the limit.
 const underWay = 500 * time.Millisecond
 
-// auditLimits finds requests during a limit.
+// auditLimits finds requests that the director made during a limit.
 func (w auditor) auditLimits(t *table) {
 	var stated time.Time
-	var known, seen int // requests since it was stated; during limits
+	var known, seen int // requests since stated; requests during all limits
 	for _, r := range w.github.Requests() {
 		switch {
 		case !r.DuringLimit && (r.Fault == "status 403" || r.Fault == "status 429"):
@@ -44,17 +45,17 @@ func (w auditor) auditLimits(t *table) {
 				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
-	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // the log has dropped these
+	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // violations that the log no longer has
 }
 
-// askedAgain counts, by attempt, the questions that were repeated because the first could not be known: a person
-// deleted the comment, and the director was killed before it recorded the question. The comment's number is lost
-// then, and GitHub's timeline does not identify deleted comments.
+// askedAgain counts, by attempt, the questions that the director had to repeat because it could not know of the first.
+// A person deleted the comment, and the director was killed before it recorded the question. Then the comment's number
+// is lost, and GitHub's timeline does not identify deleted comments.
 func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.KilledAt()
 	slices.SortFunc(asked, func(a, b githubtest.Comment) int { return cmp.Compare(a.ID, b.ID) })
-	before := map[string]githubtest.Comment{} // the latest, by marker
+	before := map[string]githubtest.Comment{} // the latest question by marker
 	for _, c := range asked {
 		if first, ok := before[testbed.Marker(c)]; ok && unknownTo(kills, events, first.ID, c.ID) {
 			n[attemptOf(c)]++
@@ -64,8 +65,8 @@ func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int
 	return n
 }
 
-// unknownTo reports whether a person deleted a comment before it was written once more, and a kill came
-// between, at most excuse after the labels that follow a question. The stand-in's times are whole seconds.
+// unknownTo reports whether a person deleted a comment before the director wrote it again, and whether the director was
+// killed in between, at most excuse after it set the labels of a question. The stand-in's times are whole seconds.
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
 		return slices.IndexFunc(events, func(e githubtest.Event) bool {

@@ -13,17 +13,17 @@ import (
 	"retake/internal/testbed"
 )
 
-// fault is a row of the table: a failure in a round.
+// fault is a failure that a round can inject.
 type fault struct {
 	name   string
-	weight int // the relative frequency of its choice
-	// without is the reason for which a world cannot have it, or "".
+	weight int // relative frequency
+	// without returns why a world cannot have the fault, or "".
 	without func(w *world) string
-	// throw causes and reverts it, and returns its target. With an error the program itself is at its end.
+	// throw causes the fault, reverts it, and returns its target. An error means that the test itself cannot continue.
 	throw func(ctx context.Context, w *world, r *rand.Rand) (note string, err error)
 }
 
-// faults is the table.
+// faults is the table of all faults.
 var faults = []fault{
 	{"director killed", 6, always, killDirector},
 	{"director killed while it starts", 3, always, killStarting},
@@ -96,7 +96,7 @@ var faults = []fault{
 
 func always(*world) string { return "" }
 
-// both has the needs of both faults.
+// both combines the conditions of two faults.
 func both(first, second func(*world) string) func(*world) string {
 	return func(w *world) string { return cmp.Or(first(w), second(w)) }
 }
@@ -115,7 +115,7 @@ func needsJoined(w *world) string {
 	return ""
 }
 
-// between is a random time.
+// between returns a random duration from least to most.
 func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(r.Int64N(int64(most-least)+1))
 }
@@ -165,7 +165,7 @@ func freezeDirector(ctx context.Context, w *world, r *rand.Rand) (string, error)
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
 
-// victim waits for a worker and picks one; ok is false without workers.
+// victim waits until workers run and picks one. ok is false if none appears in time.
 func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok bool) {
 	var live []testbed.Worker
 	_ = testbed.Await(ctx, 4*time.Second, "a worker", func() bool { live = w.live(ctx); return len(live) > 0 })
@@ -181,7 +181,7 @@ func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok 
 
 const nobody = "nobody worked"
 
-// onWorker does something to a worker that ends it, sooner or later.
+// onWorker returns a throw that does something to a worker that will end it.
 func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world,
 	*rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
@@ -232,7 +232,7 @@ func killEverybody(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	live := w.live(ctx)
 	w.hurt("")
 	for _, v := range live {
-		_ = w.host.Kill(ctx, v.Attempt) // it ended already, which is as good
+		_ = w.host.Kill(ctx, v.Attempt) // it may have ended already
 	}
 	err := testbed.Pause(ctx, between(r, 0, 3*time.Second))
 	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
@@ -261,7 +261,7 @@ func freezeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
 
-// withWeather lets the proxy fail for a while.
+// withWeather returns a throw that lets the proxy fail for a while.
 func withWeather(now weather) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		before := w.proxy.hits()
@@ -272,7 +272,7 @@ func withWeather(now weather) func(context.Context, *world, *rand.Rand) (string,
 	}
 }
 
-// startInBadWeather kills the director, and lets an eighth of its requests fail while it starts.
+// startInBadWeather kills the director, and makes an eighth of its requests fail while it restarts.
 func startInBadWeather(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	w.director.Kill()
 	now := weather{share: 0.12, does: serverError(http.StatusServiceUnavailable)}
@@ -288,7 +288,7 @@ func startInBadWeather(ctx context.Context, w *world, r *rand.Rand) (string, err
 	return "", err
 }
 
-// stateLimit lets GitHub ask for a pause of a few seconds.
+// stateLimit makes GitHub ask for a pause of a few seconds.
 func stateLimit(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, time.Second, 6*time.Second).Round(time.Second)
 	status := []int{http.StatusForbidden, http.StatusTooManyRequests}[r.IntN(2)]

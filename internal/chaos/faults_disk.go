@@ -19,8 +19,8 @@ import (
 
 func needsDisk(w *world) string { return w.disk.why }
 
-// fillDisk leaves the disk full for a while. A NATS server to join is on the same disk, and writes only after a
-// restart. Its operator restarts it.
+// fillDisk keeps the disk full for a while. A joined NATS server uses the same disk and writes again only after a
+// restart, so fillDisk restarts it, as an operator would.
 func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 8*time.Second)
 	filler := filepath.Join(w.disk.dir, "filler")
@@ -42,7 +42,7 @@ func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
 
-// fill takes what room there is: first in large pieces, which cost no writing, then to the last byte.
+// fill allocates all free space without writing data, in smaller and smaller pieces.
 func fill(f *os.File) {
 	for size := int64(64 << 20); size >= 4<<10; {
 		at, _ := f.Seek(0, 2)
@@ -52,8 +52,8 @@ func fill(f *os.File) {
 	}
 }
 
-// readOnly prevents opening files for writing for a while. This also affects a director that starts during it. Open
-// files stay open.
+// readOnly prevents opening files for writing for a while, but files stay open. Sometimes the director also restarts
+// during that time.
 func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 6*time.Second)
 	if err := errors.Join(run("mount", "--bind", w.data(), w.data()),
@@ -72,20 +72,21 @@ func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	if back := run("umount", "-l", w.data()); back != nil {
 		return "", back
 	}
-	if starts { // it ended with a reason, and is restarted
+	if starts { // it could not start, so it is restarted
 		w.director.Kill()
 		err = errors.Join(err, w.director.Start())
 	}
 	return fmt.Sprintf("for %v, director started during it: %v", d.Round(time.Millisecond), starts), err
 }
 
-// From <uapi/linux/fs.h> and ext4: the file system stops at once, without writing even its journal.
+// From <uapi/linux/fs.h> and ext4. The file system stops at once, without even writing its journal.
 const (
 	ioctlShutdown   = 0x8004587d
 	shutdownNoFlush = 2
 )
 
-// cutPower ends everything at one moment, and continues with a copy of the disk at that moment.
+// cutPower ends the director, NATS and all workers at the same time, and continues with a copy of the disk from that
+// time.
 func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	live := w.live(ctx)
@@ -94,7 +95,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		programs = append(programs, w.nats.Process)
 	}
 	for _, p := range programs {
-		p.Signal(syscall.SIGSTOP) // a failing disk is invisible
+		p.Signal(syscall.SIGSTOP) // so that it does not notice the failing disk
 	}
 	if err := w.disk.shutdown(); err != nil {
 		return "", err
@@ -117,7 +118,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
 }
 
-// shutdown stops the file system as a power cut does: unwritten data is lost.
+// shutdown stops the file system as a power cut does, so unwritten data is lost.
 func (d *disk) shutdown() error {
 	f, err := os.Open(d.dir)
 	if err != nil {
@@ -130,7 +131,7 @@ func (d *disk) shutdown() error {
 	return nil
 }
 
-// copy continues with a copy of the device. The old device is unused.
+// copy replaces the device by a copy of it, because the old device stays stopped.
 func (d *disk) copy(ctx context.Context) error {
 	var last error
 	if err := testbed.Await(ctx, 10*time.Second, "the disk can be unmounted",
@@ -144,7 +145,7 @@ func (d *disk) copy(ctx context.Context) error {
 	return errors.Join(os.Rename(fresh, d.image), d.mount())
 }
 
-// killBelow ends plain processes that a director has started in a directory, supervisors first.
+// killBelow kills the plain processes that a director has started in a directory, supervisors first.
 func killBelow(dir string) {
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// knows reports whether the director has a key. Settings are as for --set.
+// knows reports whether the director's version accepts a setting, in the form of --set.
 func (w *world) knows(setting string) bool {
 	cmd := exec.Command(w.directorBinary, "config", "show", "-c", w.config(), "--set", setting)
 	cmd.Env = testbed.DirectorEnv(os.Environ(), w.token)
@@ -29,8 +29,8 @@ func needsRebuild(w *world) string {
 	return ""
 }
 
-// damages are possible damages of the files of the journal's stream. They get the directory of the stream, and one of
-// its blocks.
+// damages are ways to damage the files of the journal's stream. do gets the directory of the stream, and one of its
+// blocks.
 var damages = []struct {
 	name string
 	do   func(stream, block string, r *rand.Rand) error
@@ -63,7 +63,7 @@ var damages = []struct {
 func change(file string, how func([]byte) []byte) error {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // an index is written now and then
+		return nil // the server writes an index only now and then
 	}
 	if err != nil || len(data) == 0 {
 		return err
@@ -71,8 +71,8 @@ func change(file string, how func([]byte) []byte) error {
 	return os.WriteFile(file, how(data), 0o600)
 }
 
-// damageJournal does one of the damages while the files are closed. The director is configured to rebuild an
-// unreadable journal.
+// damageJournal damages the journal while its files are closed. The director is configured to rebuild a damaged
+// journal.
 func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	w.director.Kill()
@@ -95,7 +95,7 @@ func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	return d.name, orNot(err, w.director.Start)
 }
 
-// wipeNATS takes everything from the server that was joined, while the director runs.
+// wipeNATS removes all data of the joined server while the director runs.
 func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
 	w.nats.Kill()

@@ -12,7 +12,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// claimed waits for an issue that is being worked on, and picks one.
+// claimed waits until issues are being worked on, and picks one. It returns nil if that takes too long.
 func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 	_ = testbed.Await(ctx, 4*time.Second, "an issue at work", func() bool {
 		var at []*issue
@@ -32,7 +32,7 @@ func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 	return found
 }
 
-// onIssue lets a person do something to an issue that is being worked on.
+// onIssue returns a throw in which a person does something to an issue that is being worked on.
 func onIssue(do func(ctx context.Context, w *world, i *issue) error,
 ) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
@@ -44,7 +44,7 @@ func onIssue(do func(ctx context.Context, w *world, i *issue) error,
 	}
 }
 
-// acted notes that a person has restarted the work, or has taken it back.
+// acted records that a person has restarted the work, or with gone, has withdrawn it.
 func (w *world) acted(i *issue, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func takeBack(_ context.Context, w *world, i *issue) error {
 }
 
 func reopenIssue(ctx context.Context, w *world, i *issue) error {
-	w.acted(i, true) // it may be delivered before; whether it is taken up again is for people to say
+	w.acted(i, true) // the work may have been delivered before, and only people can restart it
 	w.github.SetState(i.key, testbed.Person, "closed")
 	err := testbed.Pause(ctx, 2*time.Second)
 	w.github.SetState(i.key, testbed.Person, "open")
@@ -90,7 +90,7 @@ func manyComments(_ context.Context, w *world, i *issue) error {
 	return nil
 }
 
-// takeAndPutBack restarts the work.
+// takeAndPutBack removes a label and adds it again, which restarts the work.
 func takeAndPutBack(_ context.Context, w *world, i *issue) error {
 	w.acted(i, false)
 	w.github.RemoveLabel(i.key, testbed.Person, testbed.LabelClaimed)
@@ -98,7 +98,7 @@ func takeAndPutBack(_ context.Context, w *world, i *issue) error {
 	return nil
 }
 
-// addStrayLabel puts a label of the director's where it does not belong.
+// addStrayLabel adds a label of the director to an issue that should not have it.
 func addStrayLabel(_ context.Context, w *world, i *issue) error {
 	w.github.AddLabel(i.key, testbed.Person, testbed.LabelReview)
 	return nil
@@ -106,7 +106,7 @@ func addStrayLabel(_ context.Context, w *world, i *issue) error {
 
 var nonceInMarker = regexp.MustCompile(`"nonce":"[a-z0-9]+"`)
 
-// editMarker removes the owner of the claim.
+// editMarker edits the comment of the claim so that its owner is lost.
 func editMarker(_ context.Context, w *world, i *issue) error {
 	for _, c := range w.github.Issue(i.key).Comments {
 		if c.Author == testbed.Bot && strings.HasPrefix(c.Body, "<!-- retake:claim ") {
@@ -119,7 +119,7 @@ func editMarker(_ context.Context, w *world, i *issue) error {
 	return nil
 }
 
-// askForMore adds the task label again to delivered work that will not be merged.
+// askForMore adds the task label again to an issue with delivered work that will not be merged.
 func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
 	var done []*issue
 	for _, i := range w.all() {

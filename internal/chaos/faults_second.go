@@ -12,7 +12,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// lease is director.lease_seconds of worlds in which another director may stand by.
+// lease is director.lease_seconds in worlds where another director may stand by.
 const lease = 3 * time.Second
 
 func (w *world) shared() string        { return filepath.Join(w.disk.dir, "shared") }
@@ -29,7 +29,7 @@ func needsLease(w *world) string {
 	return ""
 }
 
-// secondDirector starts another one on the same data. It must not work, and must exit.
+// secondDirector starts another director on the same data, which must exit without working.
 func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error) {
 	second := w.newDirector("second", w.config())
 	if err := second.Start(); err != nil {
@@ -48,11 +48,11 @@ func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error)
 	return fmt.Sprintf("it ended with %d", state.ExitCode()), nil
 }
 
-// phaseStandby is the phase of a standby.
+// phaseStandby is the phase that a standby reports.
 const phaseStandby = "STANDBY"
 
-// takeOver lets a second director stand by, ends the first, and goes back to the first when the second has led
-// for a while.
+// takeOver starts a second director as a standby and ends the first. When the second has led for a while, the first
+// takes over again.
 func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (note string, err error) {
 		second := w.newDirector("standby", w.standbyConfig())
@@ -83,7 +83,7 @@ func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Ra
 			w.found("takeovers late", "after %v", took.Round(time.Millisecond))
 		}
 		err = testbed.Pause(ctx, between(r, 0, 4*time.Second))
-		w.director.Signal(syscall.SIGCONT) // of a frozen director: it must see that it has lost the lead
+		w.director.Signal(syscall.SIGCONT) // a frozen director must notice that it has lost the lease
 		if err == nil {
 			err = testbed.Pause(ctx, between(r, 0, 2*time.Second))
 		}

@@ -65,21 +65,21 @@ func startNATS(ctx context.Context, w *world, self string) (*nats, error) {
 	return n, testbed.Await(ctx, 20*time.Second, "NATS listens", n.listens)
 }
 
-// listens reports whether the server takes connections: a director that finds none at its start ends.
+// listens reports whether the server accepts connections. A director exits if it cannot connect at its start.
 func (n *nats) listens() bool {
 	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
 	return err == nil && c.Close() == nil
 }
 
-// settings are the keys of [agent_bus]. Containers reach the server at their gateway.
+// settings returns the section [agent_bus]. Containers reach the server at their gateway.
 func (n *nats) settings() string {
 	host := n.hosts[len(n.hosts)-1]
 	return fmt.Sprintf("url = \"tls://%s\"\ncredentials = %q\n", net.JoinHostPort(host, fmt.Sprint(n.port)),
 		filepath.Join(n.keys, keys.DirDirector))
 }
 
-// freePort is a port that stays free while the server is down: Linux gives higher ports to outgoing connections, and
-// directors choose from higher ports.
+// freePort returns a port that stays free while the server is down. It is below the ports that Linux uses for outgoing
+// connections and that directors choose.
 func freePort() (int, error) {
 	var failed error
 	for range 20 {
@@ -93,7 +93,7 @@ func freePort() (int, error) {
 	return 0, fmt.Errorf("chaos: %w", failed)
 }
 
-// RunNATS is the server: `chaos nats CONFIG`. It returns the exit code.
+// RunNATS runs the server for `chaos nats CONFIG`. It returns the exit code.
 func RunNATS(args []string) int {
 	if len(args) != 1 {
 		fmt.Fprintln(os.Stderr, "want: chaos nats CONFIG (chaos starts it)")

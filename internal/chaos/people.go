@@ -14,19 +14,19 @@ import (
 	"retake/internal/testbed"
 )
 
-// issue is an issue with work.
+// issue is an issue for the director.
 type issue struct {
 	key     string
 	part    part
-	merges  bool // a testbed.Person merges the delivered work
+	merges  bool // people merge the delivered work
 	waits   bool // its first question stays unanswered until the reminder
-	deletes bool // a testbed.Person deletes the question before the answer
-	answers int  // of people, to questions
-	acts    int  // of people who restart work, which may cost attempts, comments and labels
-	gone    bool // a testbed.Person has closed it, or taken it back
+	deletes bool // people delete the question before they answer
+	answers int  // number of answers to questions
+	acts    int  // number of restarts by people; each may cost attempts, comments and labels
+	gone    bool // people have closed or withdrawn it
 }
 
-// open opens an issue that is work.
+// open opens an issue with a random task.
 func (w *world) open(r *rand.Rand) *issue {
 	first := ""
 	if n := r.IntN(100); n < 15 {
@@ -37,10 +37,10 @@ func (w *world) open(r *rand.Rand) *issue {
 	return w.openAs(r, first)
 }
 
-// waits is a first attempt that asks, without an answer before the reminder.
+// waits is the result of a first attempt that asks and gets an answer only after the reminder.
 const waits = "asks, and waits"
 
-// openAs opens an issue with this first attempt.
+// openAs opens an issue with this result of its first attempt.
 func (w *world) openAs(r *rand.Rand, first string) *issue {
 	late := first == waits
 	if late {
@@ -58,14 +58,14 @@ func (w *world) openAs(r *rand.Rand, first string) *issue {
 	return i
 }
 
-// all are the issues that were opened.
+// all returns the issues that were opened.
 func (w *world) all() []*issue {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.issues)
 }
 
-// ended reports whether an issue is finished. why names a missing step.
+// ended returns "" if an issue is finished, or else the missing step.
 func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	now := w.github.Issue(i.key)
 	for _, l := range []string{testbed.LabelTask, testbed.LabelClaimed, testbed.LabelBlocked} {
@@ -87,7 +87,7 @@ func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	return ""
 }
 
-// unended are the issues that have not ended, each with why.
+// unended lists the unfinished issues, each with the missing step.
 func (w *world) unended() (missing []string) {
 	all := w.github.Issues(repository)
 	for _, i := range w.all() {
@@ -101,7 +101,7 @@ func (w *world) unended() (missing []string) {
 // patience is the number of questions about an issue that people answer.
 const patience = 6
 
-// attend is the regular work of people: they answer questions and merge pull requests.
+// attend does the regular work of people until ctx ends: they answer questions and merge pull requests.
 func (w *world) attend(ctx context.Context) {
 	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
 		all := w.github.Issues(repository)
@@ -124,14 +124,14 @@ func (w *world) attend(ctx context.Context) {
 	}
 }
 
-// isReminded: the director has said once more that a question waits.
+// isReminded reports whether the director has repeated that a question waits.
 func isReminded(now githubtest.Issue) bool {
 	return slices.ContainsFunc(now.Comments, func(c githubtest.Comment) bool {
 		return c.Author == testbed.Bot && strings.HasPrefix(c.Body, testbed.MarkReminder)
 	})
 }
 
-// questions are the director's questions on an issue, including deleted ones.
+// questions returns the director's questions on an issue, including deleted ones.
 func (w *world) questions(i *issue, now githubtest.Issue) []githubtest.Comment {
 	return slices.DeleteFunc(append(w.github.Deleted(i.key), now.Comments...), func(c githubtest.Comment) bool {
 		return c.Author != testbed.Bot || !strings.HasPrefix(c.Body, testbed.MarkBlocked)
@@ -154,7 +154,7 @@ func (w *world) answer(i *issue, now githubtest.Issue) {
 	w.github.AddComment(i.key, testbed.Person, "/agent retry continue")
 }
 
-// deleteComment deletes a comment as a person does on the page.
+// deleteComment deletes a comment as a person would on the page.
 func (w *world) deleteComment(id int64) error {
 	url := fmt.Sprintf("http://github%srepos/%s/issues/comments/%d", githubtest.APIPath, repository, id)
 	req, err := http.NewRequest(http.MethodDelete, url, http.NoBody)
@@ -173,7 +173,7 @@ func (w *world) deleteComment(id int64) error {
 	return nil
 }
 
-// titleOf is the headline of a question.
+// titleOf returns the headline of a question.
 func titleOf(body string) string {
 	for line := range strings.Lines(body) {
 		if title, ok := strings.CutPrefix(line, "### "); ok {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// weather is the proxy's effect on a share of the requests while it lasts.
+// weather makes the proxy disturb a share of the requests.
 type weather struct {
-	share float64 // of requests that are hit
+	share float64 // share of the requests that are disturbed
 	does  func(p *proxy, w http.ResponseWriter, r *http.Request)
-	also  func(r *http.Request) bool // limits the requests that may be hit, unless nil
-	most  int                        // number of requests that are hit, or 0 without a bound
+	also  func(r *http.Request) bool // if not nil, selects the requests that may be disturbed
+	most  int                        // maximum number of disturbed requests, or 0 for no maximum
 }
 
-// proxy stands between the director and the stand-in.
+// proxy forwards requests from the director to the stand-in.
 type proxy struct {
 	to http.Handler
 
@@ -36,7 +36,7 @@ func (p *proxy) set(w *weather, seed uint64) {
 	p.now, p.hitNow, p.chance = w, 0, rand.New(rand.NewPCG(seed, 7))
 }
 
-// hits is the number of hit requests so far.
+// hits returns the number of disturbed requests so far.
 func (p *proxy) hits() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,10 +64,10 @@ func (p *proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func isWrite(r *http.Request) bool { return r.Method != http.MethodGet && !isGit(r) }
 func isGit(r *http.Request) bool   { return strings.Contains(r.URL.Path, ".git/") }
 
-// isIssue is a request about one issue, or about what hangs on it.
+// isIssue reports whether a request is about one issue or its parts, such as comments.
 func isIssue(r *http.Request) bool { return strings.Contains(r.URL.Path, "/issues/") }
 
-// serverError answers without doing anything.
+// serverError answers with a status, without carrying out the request.
 func serverError(status int) func(*proxy, http.ResponseWriter, *http.Request) {
 	return func(_ *proxy, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -85,13 +85,13 @@ func refuse(status int, message string) func(*proxy, http.ResponseWriter, *http.
 	}
 }
 
-// cut loses the answer after the request was carried out.
+// cut carries out the request and loses the answer.
 func cut(p *proxy, _ http.ResponseWriter, r *http.Request) {
 	p.answer(r)
 	panic(http.ErrAbortHandler)
 }
 
-// half sends half of the answer.
+// half carries out the request and sends half of the answer.
 func half(p *proxy, w http.ResponseWriter, r *http.Request) {
 	out := p.answer(r)
 	for k, v := range out.Header() {
@@ -104,7 +104,7 @@ func half(p *proxy, w http.ResponseWriter, r *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// late answers after a while.
+// late forwards the request after a delay.
 func late(p *proxy, w http.ResponseWriter, r *http.Request) {
 	select {
 	case <-time.After(4 * time.Second):
@@ -114,7 +114,7 @@ func late(p *proxy, w http.ResponseWriter, r *http.Request) {
 	p.to.ServeHTTP(w, r)
 }
 
-// lie reports success without doing anything.
+// lie reports success without carrying out the request.
 func lie(_ *proxy, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json; charset=utf-8")
 	if strings.HasSuffix(r.URL.Path, "/labels") {

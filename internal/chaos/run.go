@@ -21,8 +21,9 @@ type Options struct {
 	Seed    uint64 // a fresh seed if 0
 	Runtime string // docker or processes; by default both in turns, if an engine answers
 	Bus     string // embedded or joined; by default both in turns
-	Only    string // names of the faults to throw: "disk,power" with one of these in it, "!disk,!power" without them
-	// no rounds: the director is killed at every crash point; Director must be built with the tag crashpoints
+	Only    string // selects faults by parts of their names: "disk,power" includes, "!disk,!power" excludes
+	// Crash kills the director at every crash point instead of running rounds. Director must be built with the tag
+	// crashpoints.
 	Crash    bool
 	Director string // program; by default the director in Programs
 	Programs string // directory of director and worker; by default this program's own
@@ -30,21 +31,21 @@ type Options struct {
 	Out      io.Writer
 }
 
-// roundsPerWorld is the number of rounds after which another world begins. A few more rounds do not need another
-// world.
+// roundsPerWorld is the approximate number of rounds in one world.
 const roundsPerWorld = 50
 
 // Times of a round.
 const (
-	roundTime    = 9 * time.Second  // least, from one fault to the next
-	recoverTime  = 2 * time.Minute  // most, until the director works again after a fault
-	stallTime    = 2 * time.Minute  // most without any sign of life at the end, while issues have not ended
-	quietTime    = 3 * time.Second  // without a change on GitHub, until all has ended
-	openIssues   = 6                // at the same time
-	worldEndTime = 15 * time.Minute // most for the end of a world
+	roundTime    = 9 * time.Second  // minimum, from one fault to the next
+	recoverTime  = 2 * time.Minute  // maximum, until the director works again after a fault
+	stallTime    = 2 * time.Minute  // maximum time without activity at the end, while issues are unfinished
+	quietTime    = 3 * time.Second  // time without a change on GitHub after which a world has ended
+	openIssues   = 6                // maximum number of open issues
+	worldEndTime = 15 * time.Minute // maximum, for the end of a world
 )
 
-// Run throws the rounds. ok: every bad column is zero. An error means that the program itself could not continue.
+// Run runs the rounds and prints the table. ok reports that every bad column is zero. An error means that the test
+// itself could not continue.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	if o.Seed == 0 {
 		o.Seed = rand.Uint64() >> 32
@@ -89,7 +90,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	return ok, nil
 }
 
-// command repeats the run.
+// command returns the command that repeats the run.
 func (o Options) command() string {
 	c := fmt.Sprintf("make chaos ROUNDS=%d SEED=%d", o.Rounds, o.Seed)
 	if o.Crash {
@@ -103,7 +104,7 @@ func (o Options) command() string {
 	return c
 }
 
-// kinds are the worlds that there can be, in turns.
+// kinds returns the possible kinds of worlds, which a run uses in turn.
 func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	runtimes := map[string][]string{
 		"": {testbed.RuntimeDocker, testbed.RuntimeProcess}, "docker": {testbed.RuntimeDocker},
@@ -133,7 +134,7 @@ func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	return kinds, nil
 }
 
-// world is one world from its beginning to its audit.
+// world runs one world from its creation to its audit.
 func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *eventLog) (t *table, err error) {
 	w, err := newWorld(ctx, k, o, log)
 	if err != nil {
@@ -185,7 +186,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	return t, auditor{w}.audit(ctx, t, stuck)
 }
 
-// possible prints the table of faults, and returns the possible ones.
+// possible returns the faults that this world can have. It prints the reasons for skipping others.
 func possible(w *world, o Options) (rows []fault) {
 	if o.Crash {
 		return nil
@@ -203,7 +204,7 @@ func possible(w *world, o Options) (rows []fault) {
 	return rows
 }
 
-// wanted reads Options.Only.
+// wanted reports whether only, in the form of Options.Only, selects a name.
 func wanted(name, only string) bool {
 	chosen, some := false, false
 	for word := range strings.SplitSeq(only, ",") {
@@ -234,7 +235,7 @@ func choose(r *rand.Rand, rows []fault) fault {
 	panic("chaos: weights")
 }
 
-// round opens an issue, throws a fault, and waits until the director works again.
+// round opens an issue, injects a fault, and waits until the director works again.
 func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t *table) error {
 	began := time.Now()
 	if len(w.unended()) < openIssues {
@@ -265,7 +266,7 @@ func (w *world) round(ctx context.Context, r *rand.Rand, n int, rows []fault, t 
 	return testbed.Pause(ctx, roundTime-time.Since(began))
 }
 
-// recovered waits until the director reports its health and has an effect. why names a missing condition.
+// recovered waits until the director is healthy and active. It returns "" or, after recoverTime, the missing condition.
 func (w *world) recovered(ctx context.Context) (why string) {
 	before := w.activity()
 	err := testbed.Await(ctx, recoverTime, "", func() bool {
@@ -322,7 +323,7 @@ func (w *world) awaitEnd(ctx context.Context) (stuck []string, err error) {
 	}
 }
 
-// keep copies the logs.
+// keep copies the logs to a directory.
 func (w *world) keep(to string) {
 	dir := filepath.Join(to, w.fleet)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

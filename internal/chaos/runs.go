@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// The content of a line in the agents' file.
+// Values of runLine.What.
 const (
 	runBegan    = "began"
 	runAlive    = "alive"
-	runOverlaps = "overlaps" // another agent of the same issue lives
+	runOverlaps = "overlaps" // another agent of the same issue is alive
 	runAsked    = "asked"
 	runFailed   = "failed"
 	runFinished = "finished" // the work is done and checked, and only the report is missing
@@ -35,7 +35,7 @@ type runLine struct {
 // runsFile is the file's name, in a directory that all agents of a world share.
 const runsFile = "runs.jsonl"
 
-// write adds a line. It is one write at the end of the file: lines of several agents do not mix.
+// write appends a line to the file. It uses a single write, so that lines of several agents do not mix.
 func (r runLine) write(dir, what string) error {
 	r.At, r.What = time.Now().UTC(), what
 	data, err := json.Marshal(r)
@@ -50,16 +50,16 @@ func (r runLine) write(dir, what string) error {
 	return errors.Join(err, f.Close())
 }
 
-// agentRun is one run of an agent: one CODE of one attempt.
+// agentRun is one run of an agent, for one CODE stage of one attempt.
 type agentRun struct {
 	issue, attempt, round string
-	began, alive          time.Time // when it was last seen alive
-	finished              time.Time // zero if it never ended
+	began, alive          time.Time // when it began, and when it was last seen alive
+	finished              time.Time // zero if it did not finish
 	asked, failed         bool
 	overlaps              bool // it found another agent of its issue alive
 }
 
-// readRuns reads the agents' file, runs in the order in which they began.
+// readRuns reads the agents' file. It returns the runs in the order in which they began.
 func readRuns(dir string) (runs []*agentRun, err error) {
 	data, err := os.ReadFile(filepath.Join(dir, runsFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,7 +78,7 @@ func readRuns(dir string) (runs []*agentRun, err error) {
 	return runs, nil
 }
 
-// addTo adds a line: the first one makes a run, the others belong to the latest run of their attempt.
+// addTo adds a line to the runs. A line runBegan adds a run, and other lines belong to the latest run of their attempt.
 func (r runLine) addTo(runs []*agentRun) []*agentRun {
 	if r.What == runBegan {
 		return append(runs, &agentRun{issue: r.Issue, attempt: r.Attempt, round: r.Round, began: r.At, alive: r.At})
@@ -103,7 +103,7 @@ func (r runLine) addTo(runs []*agentRun) []*agentRun {
 	return runs
 }
 
-// overlapping are the runs that began while another one of their issue was alive.
+// overlapping returns the runs that began while another run of their issue was alive.
 func overlapping(runs []*agentRun) (found []*agentRun) {
 	for i, b := range runs {
 		if b.overlaps || slices.ContainsFunc(runs[:i], func(a *agentRun) bool {
@@ -115,7 +115,7 @@ func overlapping(runs []*agentRun) (found []*agentRun) {
 	return found
 }
 
-// twice are the runs that had been before: the same attempt, the same round.
+// twice returns the runs that repeat an earlier run's attempt and round.
 func twice(runs []*agentRun) (found []*agentRun) {
 	for i, b := range runs {
 		if slices.ContainsFunc(runs[:i], func(a *agentRun) bool {

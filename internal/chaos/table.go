@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// columns are the columns of the table, in this order. Bad columns must be zero.
+// columns are the columns of the table in order. Bad columns must be zero.
 var columns = []struct {
 	name string
 	bad  bool
@@ -38,24 +38,24 @@ var columns = []struct {
 	{"containers left", true},
 	{"networks too many", true},
 	{"budget overruns", true},
-	{"calls under way then (excused)", false}, // when a limit was stated
+	{"calls under way then (excused)", false}, // requests in progress when a limit was stated
 	{"calls inside a stated limit", true},
 	{"second directors at work", true},
 	{"takeovers late", true},
 	{"not recovered within 2 minutes", true},
 	{"director did not end when asked", true},
 	{"director's memory grown", true},
-	{"director ended unexpectedly", false}, // while it starts it may, and a supervisor starts it again
+	{"director ended unexpectedly", false}, // allowed during a start, because a supervisor would restart it
 	{"questions without need", false},
 	{"crash points", false},
 	{"crash points reached", false},
 	{"crash points reached in recovery", false},
 }
 
-// table is the result of the auditor.
+// table collects the results of the auditor.
 type table struct {
 	count         map[string]int
-	detail        []string // of the bad columns
+	detail        []string // entries of the bad columns
 	times         map[string][]time.Duration
 	before, after []int // resident memory of the director, in MiB, one per world
 }
@@ -71,7 +71,7 @@ func (t *table) bad(column, detail string) {
 	t.detail = append(t.detail, column+": "+detail)
 }
 
-// grown is the acceptable growth of a director's memory during a world, in MiB. The runtime returns memory late.
+// grown is the acceptable growth of a director's memory during a world, in MiB. Go's runtime returns memory late.
 const grown = 150
 
 func (t *table) took(fault string, d time.Duration) { t.times[fault] = append(t.times[fault], d) }

@@ -18,16 +18,16 @@ import (
 
 const repository = "chaos/widgets"
 
-// kind is the difference between worlds.
+// kind is the runtime and the bus of a world.
 type kind struct{ runtime, bus string }
 
 func (k kind) String() string { return k.runtime + ", " + k.bus }
 
-// world is one director with everything around it.
+// world is one director with its peers and their files.
 type world struct {
 	kind
 	fleet string
-	dir   string // all files, except those on the disk
+	dir   string // all files except the content of disk
 	token string
 	log   *eventLog
 
@@ -41,18 +41,18 @@ type world struct {
 
 	directorBinary string
 	rebuilds       bool // it is configured to rebuild a damaged journal
-	leases         bool // another one may stand by
+	leases         bool // another director may stand by
 
 	mu     sync.Mutex
 	issues []*issue
 	harmed []harm
-	wrong  []finding // findings of the faults
+	wrong  []finding // findings made by faults
 }
 
-// finding is something for a column of the table.
+// finding is an entry for a column of the table.
 type finding struct{ column, detail string }
 
-// found notes a finding.
+// found records a finding.
 func (w *world) found(column, format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,11 +61,11 @@ func (w *world) found(column, format string, args ...any) {
 
 // harm is an event that ended a worker, for the excuses of the auditor.
 type harm struct {
-	attempt string // "" for all of them
+	attempt string // "" for all workers
 	at      time.Time
 }
 
-// hurt notes that a worker was ended just now; "" for all of them.
+// hurt records that a worker was ended just now. An empty attempt means all workers.
 func (w *world) hurt(attempt string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *world) runs() string   { return filepath.Join(w.dir, "runs") }
 func (w *world) config() string { return filepath.Join(w.dir, "config.toml") }
 func (w *world) data() string   { return filepath.Join(w.disk.dir, "data") }
 
-// processes are workers without an engine, as a director knows them that has its files in data.
+// processes returns the host for workers that are plain processes of a director with this data directory.
 func (w *world) processes(data string) *testbed.Processes {
 	return &testbed.Processes{
 		Dir: filepath.Join(data, "processes"), Agent: filepath.Join(w.dir, "agent"), Fleet: w.fleet,
@@ -141,8 +141,8 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	return w, w.awaitWell(ctx, time.Minute)
 }
 
-// configure writes the configurations of the director and of the standby. It leaves out keys that this director does
-// not know.
+// configure writes the configurations of the director and of the standby. It omits keys that this version of the
+// director does not know.
 func (w *world) configure(agent string) error {
 	if err := os.WriteFile(w.config(), []byte(w.configText(agent, w.data())), 0o600); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (w *world) openGitHub(ctx context.Context) (err error) {
 	return err
 }
 
-// containers is the section of that name: workers share the directory of the agents' file.
+// containers returns the section [containers], which mounts the directory of the agents' file into all workers.
 func (w *world) containers() string {
 	text := w.host.Settings() + fmt.Sprintf("mounts = [%q]\n", w.runs()+":"+w.runs()+":rw")
 	if w.runtime == testbed.RuntimeDocker {
@@ -189,7 +189,7 @@ func (w *world) containers() string {
 	return text
 }
 
-// configText is the director's configuration. Its times are as short as they may be.
+// configText returns the director's configuration, with the shortest possible times.
 func (w *world) configText(agent, data string) string {
 	bus := "listen_port = 0\n"
 	if w.nats != nil {
@@ -262,7 +262,7 @@ func (w *world) awaitWell(ctx context.Context, most time.Duration) error {
 	return nil
 }
 
-// live are the workers that run now, in an order that does not depend on chance.
+// live returns the running workers in a deterministic order.
 func (w *world) live(ctx context.Context) (live []testbed.Worker) {
 	all, err := w.host.Workers(ctx)
 	if err != nil {
@@ -279,7 +279,7 @@ func (w *world) live(ctx context.Context) (live []testbed.Worker) {
 	return live
 }
 
-// clear ends and removes all of it.
+// clear stops all programs of the world and removes its files.
 func (w *world) clear() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

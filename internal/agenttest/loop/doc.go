@@ -4,7 +4,7 @@
 // prompt ──▶ model ──tool calls──▶ read_file, write_file, edit_file, run_command ──results──▶ model ──▶ … ──▶ its final
 // text
 //
-// Every step of this agent is known. So the demo uses it, and docs/specs/agents-matrix.md measures it as the reference.
+// This agent's steps are all known, so the demo uses it, and docs/specs/agents-matrix.md measures it as the reference.
 // It reports its actions as lines of the format "retake" (docs/specs/agents.md).
 //
 // Invariants: its tools for files stay below the working directory. Every failed request is either retried, which a

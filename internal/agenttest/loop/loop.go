@@ -224,7 +224,7 @@ func (l *loop) print(e event) {
 	}
 }
 
-// fail prints an error. It also prints a wait for a limit as a separate event, so that other workers can wait for it.
+// fail prints an error. It also prints a wait for a limit as a separate event, so that other workers can also wait.
 func (l *loop) fail(err error, retryable bool, pause time.Duration) {
 	e := event{Type: "error", Message: err.Error(), Retryable: retryable}
 	var refused *refusal

@@ -103,7 +103,8 @@ func within(bytes, digits string, bits, before int) string {
 	return out.String()
 }
 
-// utf16Of returns the text in UTF-16 without its first or last zero byte, because that depends on the byte order.
+// utf16Of returns the text in little-endian UTF-16 without the final zero byte, because that form also occurs in
+// big-endian UTF-16.
 func utf16Of(text string) string {
 	var out strings.Builder
 	for _, u := range utf16.Encode([]rune(text)) {

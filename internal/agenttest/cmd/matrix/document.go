@@ -14,8 +14,8 @@ import (
 // readingOf returns the reason that was read from a run, or "succeeded".
 func readingOf(r trial.Result) string { return cmp.Or(string(r.Reason()), "succeeded") }
 
-// mark compares the reason read from a run with the table. A run that succeeded although the table expects a failure
-// counts as neither right nor wrong, because the agent avoided the failure.
+// mark compares the reason read from a run with the table. If the table expects a failure but the run succeeded, the
+// agent avoided the failure, and the run is not wrong.
 func mark(r trial.Result) string {
 	switch {
 	case r.Case.Right(r.Reason()):

@@ -1,6 +1,6 @@
-// Command chaos throws faults at a running director, and judges the result from outside. See internal/chaos.
+// Command chaos injects faults into a running director, and checks the result from outside. See internal/chaos.
 //
-// Exit codes: 0 every bad column is zero, 1 one is not, 2 it could not run.
+// The exit code is 0 if every bad column is zero, 1 if a bad column is not, and 2 if the test could not run.
 package main
 
 import (
