@@ -28,7 +28,7 @@ func getRepo(c *call) reply {
 	return ok(o)
 }
 
-// rights are the permissions that GitHub lists for a user.
+// rights returns the permissions that GitHub lists for a user.
 func (r *repo) rights(u *user) object {
 	role := r.permission(u)
 	return object{
@@ -57,7 +57,7 @@ func getPermission(c *call) reply {
 	return ok(object{"permission": cmp.Or(coarse[role], role), "role_name": role, "user": who})
 }
 
-// issueOrders are the orders in which issues are listed.
+// issueOrders maps the parameter sort to the order of listed issues.
 var issueOrders = map[string]func(a, b *issue) int{
 	"created": func(a, b *issue) int { return cmp.Compare(a.Number, b.Number) },
 	"updated": func(a, b *issue) int {
@@ -127,7 +127,7 @@ func patchIssue(c *call) reply {
 	return ok(c.issue(c.on))
 }
 
-// timeline are the kinds of GitHub's issue events. They exclude comments.
+// timeline lists the kinds of GitHub's issue events, which exclude comments.
 var timeline = []string{
 	"renamed", "labeled", "unlabeled", "closed", "reopened", "merged", "ready_for_review", "convert_to_draft",
 	"review_dismissed",
@@ -152,7 +152,7 @@ func listEvents(c *call) reply {
 func listBlockers(c *call) reply  { return list(c, c.on.blockedBy, c.issue) }
 func listSubIssues(c *call) reply { return list(c, c.repo.subIssues(c.on), c.issue) }
 
-// since reads the parameter with that name.
+// since reads the parameter since.
 func (c *call) since(resource string) (time.Time, reply) {
 	text := c.r.URL.Query().Get("since")
 	if text == "" {
@@ -165,7 +165,7 @@ func (c *call) since(resource string) (time.Time, reply) {
 	return at, reply{}
 }
 
-// branchOf is the branch in the path, or "" if the path names something else.
+// branchOf returns the branch in the path, or "" if the path names something else.
 func (c *call) branchOf() string {
 	branch, is := strings.CutPrefix(c.r.PathValue("ref"), "heads/")
 	if !is {

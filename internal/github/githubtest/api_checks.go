@@ -10,7 +10,7 @@ import (
 
 var fullSHA = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// commit is the commit that a path or body names: a full SHA or a branch.
+// commit returns the SHA of a commit. ref is a full SHA or a branch.
 func (c *call) commit(ref string) (string, reply) {
 	if sha, there := c.tip(c.repo, ref); there {
 		return sha, reply{}
@@ -145,7 +145,8 @@ func createStatus(c *call) reply {
 	return created(o)
 }
 
-// getStatus is the combined status: the worst of the latest of each context, or pending without any.
+// getStatus answers with the combined status. That is the worst of the latest status of each context, or pending
+// without any status.
 func getStatus(c *call) reply {
 	all := c.repo.latestStatuses(c.sha)
 	is := func(o outcome) bool {

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// longest comment or body, in characters.
+// longest is the limit for a comment or body, in characters.
 const longest = 65_536
 
 func (c *call) commentBody() (string, reply) {

@@ -19,9 +19,9 @@ import (
 // GraphQLPath is the path of GraphQL, next to APIPath as on a GitHub Enterprise Server.
 const GraphQLPath = "/api/graphql"
 
-// Mutation is the method of faults that hit a mutation of GraphQL alone, by "/" and its name: the others of its
-// request are carried out. The fault's Status makes the error's type: 404 NOT_FOUND, else FORBIDDEN; its Body
-// is the message.
+// Mutation is the method of faults that hit a single GraphQL mutation. Their path is "/" and the mutation's name. The
+// other mutations of the request are carried out. Status 404 gives an error of type NOT_FOUND, and any other status
+// FORBIDDEN. Body is the error's message.
 const Mutation = "MUTATION"
 
 //go:embed schema.graphql
@@ -251,7 +251,7 @@ func graphQLBody(in map[string]any) (string, error) {
 	return body, nil
 }
 
-// issueByNode finds an issue or a pull request that is there.
+// issueByNode finds an existing issue or pull request.
 func (c *call) issueByNode(id string) (*repo, *issue) {
 	for _, r := range c.repos {
 		if r.MovedTo != "" {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// reaction of one user to a comment.
+// reaction is the reaction of one user to a comment.
 type reaction struct {
 	ID      int64     `json:"id"`
 	User    *user     `json:"user"`
@@ -45,8 +45,8 @@ func listReactions(c *call) reply {
 	return list(c, all, c.to.reaction)
 }
 
-// createReaction makes a reaction once: the same again gets the first with 200 instead of 201. It does not touch the
-// times of comment and issue.
+// createReaction creates a reaction. A repeated request gets the existing reaction with 200 instead of 201. The times
+// of comment and issue do not change.
 func createReaction(c *call) reply {
 	m, content := c.said, c.field("content")
 	if !slices.Contains(reactionKinds, content) {

@@ -41,7 +41,7 @@ const (
 	checkCompleted  = "completed"
 )
 
-// outcome of a check or status.
+// outcome is the outcome of a check or status.
 type outcome string
 
 const (
@@ -50,12 +50,12 @@ const (
 	outcomePending outcome = "pending"
 )
 
-// word is the state of the check for people.
+// word returns the state of the check for people.
 func (c *checkRun) word() string {
 	return strings.ReplaceAll(cmp.Or(c.Conclusion, c.Status), "_", " ")
 }
 
-// about is one line about the result. The page of the check has more.
+// about describes the result in one line. The page of the check has more.
 func (c *checkRun) about() string {
 	if c.Title != c.word() {
 		return c.Title
@@ -90,7 +90,7 @@ type checkLine struct {
 	Outcome               outcome
 }
 
-// latestChecks are the check runs of a commit, the latest of each name, in the order of their ids.
+// latestChecks returns the check runs of a commit, the latest of each name, in the order of their ids.
 func (r *repo) latestChecks(sha string) []*checkRun {
 	var out []*checkRun
 	for _, c := range r.Checks {
@@ -102,7 +102,7 @@ func (r *repo) latestChecks(sha string) []*checkRun {
 	return out
 }
 
-// latestStatuses are the statuses of a commit, the latest of each context, in the order of their ids.
+// latestStatuses returns the statuses of a commit, the latest of each context, in the order of their ids.
 func (r *repo) latestStatuses(sha string) []*commitStatus {
 	var out []*commitStatus
 	for _, c := range r.Statuses {
@@ -114,7 +114,7 @@ func (r *repo) latestStatuses(sha string) []*commitStatus {
 	return out
 }
 
-// checksOf are both kinds together.
+// checksOf returns the latest check runs and statuses of a commit.
 func (r *repo) checksOf(sha string) (all []checkLine) {
 	for _, c := range r.latestChecks(sha) {
 		all = append(all, checkLine{
@@ -128,8 +128,8 @@ func (r *repo) checksOf(sha string) (all []checkLine) {
 	return all
 }
 
-// setCheck gives a commit a check run, or gives the one of that name another outcome; conclusion "" leaves it
-// in progress. The first line of the summary is the title. s.mu is held.
+// setCheck adds a check run to a commit, or changes the outcome of the run with that name. An empty conclusion leaves
+// it in progress. The first line of the summary is the title. s.mu is held.
 func (s *store) setCheck(r *repo, sha, name, conclusion, summary string) {
 	all := r.latestChecks(sha)
 	at := slices.IndexFunc(all, func(c *checkRun) bool { return c.Name == name })
@@ -158,13 +158,13 @@ func (s *store) setStatus(r *repo, u *user, c commitStatus) *commitStatus {
 // dueHead is a head of a pull request that the rules for checks have not seen.
 type dueHead struct{ repo, branch, sha string }
 
-// checkRule makes a check of every new head of a pull request.
+// checkRule creates a check for every new head of a pull request.
 type checkRule struct {
 	name  string
 	judge func(repo, branch, sha string) (conclusion, summary string)
 }
 
-// runRules makes the checks of new heads: they are in progress while the rules judge. s.mu is not held.
+// runRules creates the checks of new heads. They are in progress while the rules judge. s.mu is not held.
 func (s *store) runRules() {
 	s.mu.Lock()
 	due, rules := s.due, s.rules

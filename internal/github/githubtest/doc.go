@@ -9,19 +9,18 @@
 //
 // /_sim/requests, /_sim/events list requests and changes as JSON, and POST /_sim/faults injects a fault.
 //
-// Invariants: answers have the form of GitHub's OpenAPI description. Ids are counted and times come from
-// Options.Now in whole seconds, so that the same calls give the same answers. Rate headers are true (the
-// primary limit is enforced), and every request that arrives while a limit is in force is counted as a
-// violation.
+// Invariants: answers have the form of GitHub's OpenAPI description. Ids are counted and times come from Options.Now in
+// whole seconds, so the same calls give the same answers. Rate headers are true, because the primary limit is enforced.
+// Every request that arrives while a limit is in force is counted as a violation.
 //
-// Pull requests follow their branches: with git, conflicts are git's and a merge is a commit; without, branches are
+// Pull requests follow their branches. With git, conflicts are real and a merge is a commit. Without git, branches are
 // names with made-up commits (Push, SetConflict). After a change the first request does not learn whether a pull
-// request can be merged. A check does not update a pull request. Comments, reviews, pushes, merges and closing do.
-// Not supported are forks, merges by rebase, pending reviews, teams, and the suite and app of a check run.
+// request can be merged. A check does not update a pull request. Comments, reviews, pushes, merges and closing do. Not
+// supported are forks, merges by rebase, pending reviews, teams, and the suite and app of a check run.
 //
-// Clock: Options.Now. Failure policy: state is in memory and ends with the process, unless Open was given a
-// state file; then a change is in the file before it is answered, and Options.StateLost is called if it cannot
-// be written. A well-formed request fails only if a fault was injected.
+// The clock is Options.Now. State is in memory and ends with the process, unless Open was given a state file. In that
+// case a change is in the file before it is answered, and Options.StateLost is called if it cannot be written. A
+// well-formed request fails only if a fault was injected.
 //
 // It imports the standard library, gqlparser for GraphQL and goldmark for the pages. It does not import packages of
 // this module, so only GitHub's own description connects it with the client.

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// edit is one text that the body of an issue has had. As on GitHub the first change also records the first text, and
-// a deleted text leaves an empty entry in the history.
+// edit is one text that the body of an issue has had. As on GitHub, the first change also records the original text,
+// and a deleted text leaves an empty entry in the history.
 type edit struct {
 	At      time.Time `json:"at"`
 	By      *user     `json:"by"`
@@ -45,13 +45,13 @@ func (s *Server) EditIssue(issueKey, actor, title, body string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.editIssue(r, i, s.user(actor), title, body) })
 }
 
-// DeleteRevision takes a text of an issue out of its history, as its author and people with write access may:
-// the n-th, from 0.
+// DeleteRevision removes the n-th text of an issue, from 0, from its history. On GitHub, its author and people with
+// write access can do this.
 func (s *Server) DeleteRevision(issueKey string, n int) {
 	s.with(issueKey, func(_ *repo, i *issue) { i.Edits[n].Deleted = s.now() })
 }
 
-// connection is a list of GraphQL. A request gets a part: the first elements after a cursor, or the last before it.
+// connection is a GraphQL list. A request gets the first elements after a cursor, or the last elements before it.
 type connection []object
 
 func (all connection) page(args map[string]any) object {
@@ -85,7 +85,7 @@ func (all connection) page(args map[string]any) object {
 	return object{"nodes": slices.Clone([]object(all[from:to])), "totalCount": len(all), "pageInfo": info}
 }
 
-// graphQLActor renders an account for GraphQL, where an App's login lacks the ending that REST gives it.
+// graphQLActor renders an account for GraphQL, where an App's login lacks the suffix that REST gives it.
 func graphQLActor(u *user) object {
 	kind := "User"
 	if u.bot {
@@ -94,7 +94,7 @@ func graphQLActor(u *user) object {
 	return object{"__typename": kind, "id": nodeID(kind, u.id), "login": strings.TrimSuffix(u.login, "[bot]")}
 }
 
-// graphQLIssue is an issue with its labels' history and all texts that it has had, the latest first. s.mu is held.
+// graphQLIssue renders an issue with the history of its labels and of its texts, the latest first. s.mu is held.
 func (c *call) graphQLIssue(r *repo, i *issue) object {
 	edits, changes := connection{}, connection{}
 	var last any

@@ -13,7 +13,7 @@ import (
 
 // Fault is a failure of the next matching requests to the API or to the git server.
 type Fault struct {
-	Git    bool   `json:"git"`    // requests of git, which the log of requests lacks, instead of API requests
+	Git    bool   `json:"git"`    // hits requests of git, which the request log omits, instead of API requests
 	Method string `json:"method"` // empty for any but Mutation
 	// regular expression for the path below /api/v3, or for git the whole path, with the query
 	Path  string `json:"path"`
@@ -30,7 +30,8 @@ type Fault struct {
 	path *regexp.Regexp
 }
 
-// SecondaryLimit is GitHub's answer to bursts, with status 403 or 429, and with Retry-After unless it is 0.
+// SecondaryLimit returns a fault with GitHub's answer to bursts. The status is 403 or 429. It has Retry-After unless
+// retryAfter is 0.
 func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 	f := Fault{
 		Status: status, Header: map[string]string{},
@@ -42,7 +43,7 @@ func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 	return f
 }
 
-// PrimaryLimit is GitHub's answer after the hour's requests are used up.
+// PrimaryLimit returns a fault with GitHub's answer after the hour's requests are used up.
 func PrimaryLimit(status int, reset time.Time) Fault {
 	return Fault{
 		Status: status, Header: map[string]string{
@@ -53,7 +54,7 @@ func PrimaryLimit(status int, reset time.Time) Fault {
 	}
 }
 
-// ServerError is a 5xx.
+// ServerError returns a fault with a 5xx status.
 func ServerError(status int) Fault {
 	return Fault{Status: status, Body: `{"message":"Server Error"}`}
 }
@@ -82,7 +83,7 @@ type gate struct {
 	faults    []*Fault
 }
 
-// Inject adds a fault; the first that matches a request is used.
+// Inject adds a fault. If several faults match a request, the first one applies.
 func (s *gate) Inject(f Fault) error {
 	p, err := regexp.Compile(f.Path)
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *gate) Inject(f Fault) error {
 	return nil
 }
 
-// Repair takes back the faults that have not happened yet.
+// Repair removes the faults that have not occurred yet.
 func (s *gate) Repair() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -144,7 +145,7 @@ type budget struct {
 	spent  spending  // of secondary limits
 }
 
-// budgetOf renews the hour when it is over. s.mu is held.
+// budgetOf returns the budget of a user, renewed if its hour is over. s.mu is held.
 func (s *gate) budgetOf(login string) *budget {
 	b := s.budgets[login]
 	if b == nil {
@@ -167,7 +168,7 @@ func (s *gate) rateHeaders(h http.Header, b *budget) {
 	h.Set("X-RateLimit-Resource", "core")
 }
 
-// noteLimit notes how long an answer asked its reader to wait, by the rules that GitHub documents. s.mu is held.
+// noteLimit records how long an answer tells the client to wait, by the rules that GitHub documents. s.mu is held.
 func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 	limited := h.Get("Retry-After") != "" || h.Get("X-RateLimit-Remaining") == "0"
 	if status != http.StatusTooManyRequests && (status != http.StatusForbidden || !limited) {
@@ -188,7 +189,7 @@ func (s *gate) noteLimit(b *budget, status int, h http.Header) {
 	}
 }
 
-// serveAPI is one request to the API: log, faults, limits, then the routes.
+// serveAPI handles one request to the API: log, faults, limits, then the routes.
 func (s *gate) serveAPI(w http.ResponseWriter, r *http.Request) {
 	path := "/" + strings.TrimPrefix(strings.TrimPrefix(r.URL.RequestURI(), APIPath), "/api/")
 	s.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// gitTimeout bounds one git program that we run; they work on small local repositories.
+// gitTimeout bounds one run of git. The repositories are local and small.
 const gitTimeout = 30 * time.Second
 
 // quiet keeps git away from the user's settings, and lets it serve repositories of another owner.
@@ -25,7 +25,7 @@ var quiet = []string{
 	"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
 }
 
-// git runs a git program and returns its output; some programs have one although they fail.
+// git runs a git program and returns its output, even if the program fails.
 func git(dir string, env []string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), gitTimeout)
 	defer cancel()
@@ -45,8 +45,9 @@ func (s *store) bare(fullName string) string {
 	return filepath.Join(s.opts.DataDir, filepath.FromSlash(strings.ToLower(fullName))+".git")
 }
 
-// seed makes the bare repository, unless it is there, and commits a folder to main. Author and time are fixed: the
-// same folder gives the same commit. It appears in one step, so a killed process cannot leave half a repository.
+// seed creates the bare repository unless it exists, and commits a directory to main. Author and time are fixed, so the
+// same directory gives the same commit. The repository appears in one step, so a killed process cannot leave half of
+// it.
 func (s *store) seed(fullName, from string) error {
 	dir := s.bare(fullName)
 	if _, err := os.Stat(dir); err == nil {
@@ -100,7 +101,7 @@ func firstCommit(dir, from string) error {
 	return err
 }
 
-// commitOf is the commit that a branch is at.
+// commitOf returns the commit at the tip of a branch.
 func (s *store) commitOf(fullName, branch string) (string, bool) {
 	if s.opts.DataDir == "" || branch == "" || strings.HasPrefix(branch, "-") {
 		return "", false
@@ -109,7 +110,7 @@ func (s *store) commitOf(fullName, branch string) (string, bool) {
 	return sha, err == nil
 }
 
-// gitPrograms is the folder of the programs that git starts.
+// gitPrograms returns the directory of the programs that git starts.
 var gitPrograms = sync.OnceValues(func() (string, error) { return git("", nil, "--exec-path") })
 
 // serveGit hands a request to git http-backend. Fetching is open to everyone, and pushing needs a known token with
@@ -185,7 +186,7 @@ func (s *gate) gitFault(w http.ResponseWriter, r *http.Request) bool {
 // spoolLimit bounds a push, in bytes.
 const spoolLimit = 256 << 20
 
-// spool gives a chunked request (git's for packs over 1 MiB) a length, which CGI needs, by way of a file.
+// spool stores a chunked request in a file, because CGI needs its length. Git sends packs over 1 MiB in chunks.
 func spool(r *http.Request) error {
 	if r.ContentLength >= 0 {
 		return nil

@@ -23,7 +23,7 @@ var markdown = goldmark.New(
 		renderer.WithNodeRenderers(util.Prioritized(harmlessHTML{}, 1))),
 )
 
-// Render makes a page's HTML of a comment.
+// Render converts a comment to HTML.
 func Render(source string) template.HTML {
 	var out bytes.Buffer
 	if err := markdown.Convert([]byte(source), &out); err != nil {

@@ -9,20 +9,22 @@ import (
 	"time"
 )
 
-// errNotMergeable is the answer to a merge that must not be: a conflict, a draft, a closed pull request, or protection.
+// errNotMergeable answers a merge that is not allowed because of a conflict, a draft, a closed pull request, or
+// protection.
 var errNotMergeable = errors.New("Pull Request is not mergeable") //nolint:staticcheck // GitHub's own words
 
-// These values of mergeable_state allow a merge. Failing checks that are not required do not prevent it.
+// mayMerge holds the values of mergeable_state that allow a merge. Failing checks that are not required do not prevent
+// it.
 var mayMerge = map[string]bool{"clean": true, "unstable": true}
 
-// mergeRequest selects the way of merging a pull request.
+// mergeRequest selects how to merge a pull request.
 type mergeRequest struct {
 	squash         bool
 	title, message string // of the commit; "" for GitHub's default
 }
 
-// mergePull merges a pull request, really if there is git, and returns the commit that the base branch is at
-// then. s.mu is held.
+// mergePull merges a pull request, with git if it is enabled, and returns the new commit of the base branch. s.mu is
+// held.
 func (s *store) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, error) {
 	s.followHeads(r, i.Author)
 	if i.Closed || !mayMerge[s.mergeState(r, i)] {
@@ -38,7 +40,7 @@ func (s *store) mergePull(r *repo, i *issue, u *user, m mergeRequest) (string, e
 		r.Branches[i.Base] = sha
 	}
 	s.merged(r, i, u, sha)
-	s.followHeads(r, u) // of the others: their base has moved
+	s.followHeads(r, u) // other pull requests have a new base
 	return sha, nil
 }
 
@@ -108,7 +110,7 @@ func (s *store) testMerge(r *repo, i *issue) mergeTest {
 	return p.merge
 }
 
-// mergeState is GitHub's mergeable_state, by the first obstacle. s.mu is held.
+// mergeState returns GitHub's mergeable_state, by the first obstacle. s.mu is held.
 func (s *store) mergeState(r *repo, i *issue) string {
 	p := i.Pull
 	switch checks := r.checksOf(p.HeadSHA); {

@@ -95,7 +95,7 @@ func (r *repo) label(name string) *label {
 	return nil
 }
 
-// permission of a user. The owner is an admin. Everyone may read the public repositories.
+// permission returns a user's permission. The owner is an admin. Everyone may read the public repositories.
 func (r *repo) permission(u *user) string {
 	if u == r.Owner {
 		return "admin"
@@ -110,7 +110,7 @@ func (r *repo) mayWrite(u *user) bool {
 	return slices.Contains([]string{"admin", "maintain", "write"}, r.permission(u))
 }
 
-// mayTriage: label, close and reopen issues.
+// mayTriage reports whether a user may label, close and reopen issues.
 func (r *repo) mayTriage(u *user) bool { return r.permission(u) == "triage" || r.mayWrite(u) }
 
 func (r *repo) association(u *user) string {
@@ -166,16 +166,16 @@ type Request struct {
 	DuringLimit bool `json:"during_limit,omitempty"`
 }
 
-// logLimit bounds the request log and the events; the oldest go.
+// logLimit bounds the request log and the events. The oldest entries are dropped.
 const logLimit = 100_000
 
-// event notes a change. s.mu is held.
+// event records a change. s.mu is held.
 func (s *store) event(r *repo, i *issue, actor *user, kind, detail string) {
 	i.Updated = s.now()
 	s.note(r, i, actor, kind, detail)
 }
 
-// note notes what does not count as a change of the issue. s.mu is held.
+// note records an event that does not count as a change of the issue. s.mu is held.
 func (s *store) note(r *repo, i *issue, actor *user, kind, detail string) {
 	s.events = append(s.events, Event{
 		ID: s.id(), At: s.now(), Issue: key(r, i), Actor: actor.login, Event: kind,
@@ -197,7 +197,7 @@ func (s *store) newIssue(r *repo, u *user, title, body string, labels []string) 
 	return i
 }
 
-// addLabel puts a label on, creating it as GitHub does for people with write access. s.mu is held.
+// addLabel adds a label to an issue. It creates the label as GitHub does for people with write access. s.mu is held.
 func (s *store) addLabel(r *repo, i *issue, u *user, name string) {
 	l := r.label(name)
 	if l == nil {
@@ -210,7 +210,7 @@ func (s *store) addLabel(r *repo, i *issue, u *user, name string) {
 	}
 }
 
-// dropLabel takes a label off and reports whether it was there. s.mu is held.
+// dropLabel removes a label and reports whether the issue had it. s.mu is held.
 func (s *store) dropLabel(r *repo, i *issue, u *user, name string) bool {
 	at := slices.IndexFunc(i.Labels, func(l string) bool { return strings.EqualFold(l, name) })
 	if at < 0 {
@@ -247,7 +247,7 @@ func (s *store) dropComment(r *repo, i *issue, u *user, id int64) {
 	s.event(r, i, u, "comment_deleted", itoa(id))
 }
 
-// setState opens or closes. s.mu is held.
+// setState opens or closes an issue. s.mu is held.
 func (s *store) setState(r *repo, i *issue, u *user, state string) {
 	if state == i.state() || i.Pull != nil && !i.Pull.MergedAt.IsZero() && i.Closed { // merged is closed
 		return

@@ -11,7 +11,7 @@ import (
 // object is a JSON object in GitHub's form. Fields that GitHub always sends are always there.
 type object = map[string]any
 
-// origin is the address that the client used, so that links lead back to it.
+// origin returns the address that the client used, so that links lead back to it.
 func origin(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil || r.URL.Scheme == "https" {
@@ -58,7 +58,7 @@ func (l links) user(u *user) object {
 	}
 }
 
-// me is the answer to GET /user.
+// me returns the answer to GET /user.
 func (l links) me(u *user) object {
 	o := l.user(u)
 	maps.Copy(o, object{

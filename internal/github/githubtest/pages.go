@@ -21,7 +21,7 @@ var pageTemplates = template.Must(template.New("").Funcs(template.FuncMap{
 	"textColour": textColour,
 }).ParseFS(templates, "templates/*.html"))
 
-// textColour is a text colour that can be read on a label's colour.
+// textColour returns a text colour that is readable on a label's colour.
 func textColour(color string) string {
 	n, err := strconv.ParseUint(color, 16, 32)
 	if err != nil || (299*(n>>16&255)+587*(n>>8&255)+114*(n&255))/1000 > 140 {
@@ -30,13 +30,13 @@ func textColour(color string) string {
 	return "ffffff"
 }
 
-// site is the pages for people with a browser.
+// site serves the pages for people with a browser.
 type site struct {
 	*store
 	gate *gate
 }
 
-// pages are the routes for people. Browsers that come from another site are refused.
+// pages returns the routes for people. Requests from pages of another site are refused.
 func (s *site) pages() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.homePage)
@@ -129,7 +129,7 @@ func (s *site) show(w http.ResponseWriter, status int, name string, v pageData) 
 	_ = pageTemplates.ExecuteTemplate(w, name, v) // a reader that has left
 }
 
-// missing is the page for unknown addresses.
+// missing shows the page for unknown addresses.
 func (s *site) missing(w http.ResponseWriter, what string) {
 	s.show(w, http.StatusNotFound, "missing.html", pageData{Title: "Not found", Body: what})
 }
@@ -224,7 +224,7 @@ func (s *site) branches(fullName string) []branch {
 // diffLimit is the longest diff that a page shows, in bytes.
 const diffLimit = 64 << 10
 
-// diff is the change between the merge base with from and the commit to.
+// diff returns the changes from the merge base of both commits to the commit to.
 func (s *site) diff(fullName, from, to string) string {
 	if s.opts.DataDir == "" || from == "" || to == "" {
 		return ""

@@ -78,7 +78,8 @@ func (s *site) postToIssue(w http.ResponseWriter, r *http.Request) {
 
 func unixLines(s string) string { return strings.ReplaceAll(s, "\r\n", "\n") }
 
-// actOnPull handles the buttons of a pull request's page. It returns a sentence if it cannot be done. s.mu is held.
+// actOnPull handles the buttons of a pull request's page. If the action is not possible, it returns a sentence with the
+// reason. s.mu is held.
 func (s *site) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	said := strings.TrimSpace(body) != ""
 	switch {

@@ -41,7 +41,7 @@ var opinions = map[string]reviewLine{
 	stateDismissed: {Text: "review was dismissed", Outcome: outcomePending},
 }
 
-// badge is the state of an issue or pull request in one word.
+// badge returns the state of an issue or pull request in one word.
 func (i *issue) badge() string {
 	switch {
 	case i.Pull == nil:
@@ -54,7 +54,7 @@ func (i *issue) badge() string {
 	return i.state()
 }
 
-// pullView is nil for an issue. s.mu is held.
+// pullView returns the view of a pull request, or nil for an issue. s.mu is held.
 func (s *site) pullView(r *repo, i *issue) *pullView {
 	p := i.Pull
 	if p == nil {
@@ -80,10 +80,10 @@ func (s *site) pullView(r *repo, i *issue) *pullView {
 	return v
 }
 
-// short is a commit's name as people see it.
+// short returns a commit's abbreviated name.
 func short(sha string) string { return sha[:min(7, len(sha))] }
 
-// reviewItems are the reviews of a pull request for its timeline.
+// reviewItems returns the reviews of a pull request for its timeline.
 func (p *pullRequest) reviewItems(r *repo) (all []item) {
 	if p == nil {
 		return nil
@@ -102,7 +102,7 @@ func (p *pullRequest) reviewItems(r *repo) (all []item) {
 	return all
 }
 
-// checkPage is the page of a check run.
+// checkPage shows the page of a check run.
 func (s *site) checkPage(w http.ResponseWriter, r *http.Request) {
 	id, _ := strconv.ParseInt(r.PathValue("id"), 10, 64)
 	s.mu.Lock()

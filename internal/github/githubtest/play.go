@@ -17,7 +17,7 @@ func (s *Server) withPull(issueKey string, f func(*repo, *issue)) {
 	})
 }
 
-// CreatePull opens a pull request as author and returns its key. With git, the branches must be there.
+// CreatePull opens a pull request as author and returns its key. With git, the branches must exist.
 func (s *Server) CreatePull(fullName, author, title, body, head, base string, draft bool) string {
 	s.mu.Lock()
 	defer s.unlock()
@@ -28,7 +28,8 @@ func (s *Server) CreatePull(fullName, author, title, body, head, base string, dr
 	return key(r, s.newPull(r, s.user(author), title, body, head, base, draft))
 }
 
-// Push moves a branch to a commit where there is no git; sha "" makes a commit up. It returns the commit.
+// Push moves a branch to a commit and returns the commit. It is for servers without git. An empty sha stands for a
+// made-up commit.
 func (s *Server) Push(fullName, branch, sha string) string {
 	s.mu.Lock()
 	defer s.unlock()
@@ -67,7 +68,7 @@ func (s *Server) Review(issueKey, login, state, body string, inline ...Inline) (
 	return id
 }
 
-// DismissReview takes a review back.
+// DismissReview dismisses a review.
 func (s *Server) DismissReview(issueKey, login string, id int64) {
 	s.withPull(issueKey, func(r *repo, i *issue) {
 		for _, v := range i.Pull.Reviews {
@@ -78,7 +79,7 @@ func (s *Server) DismissReview(issueKey, login string, id int64) {
 	})
 }
 
-// Merge merges a pull request with a merge commit, as the button does. It fails as GitHub's button would not be there.
+// Merge merges a pull request with a merge commit, as the button does. It fails if GitHub would not show the button.
 func (s *Server) Merge(issueKey, login string) (err error) {
 	s.withPull(issueKey, func(r *repo, i *issue) { _, err = s.mergePull(r, i, s.user(login), mergeRequest{}) })
 	return err
@@ -128,8 +129,7 @@ func (s *Server) AddCheckRule(name string, judge func(repo, branch, sha string) 
 // find returns the repository with that name, or nil. s.mu is held.
 func (s *store) find(fullName string) *repo { return s.repos[strings.ToLower(fullName)] }
 
-// Block notes that GitHub knows an issue to be blocked by another one of the same repository. Neither outlives
-// the process.
+// Block marks an issue as blocked by another issue of the same repository. The relation does not outlive the process.
 func (s *Server) Block(key, by string) {
 	s.relate(key, by, func(i, other *issue) { i.blockedBy = append(i.blockedBy, other) })
 }

@@ -39,7 +39,7 @@ func madeUp(words ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// tip is the commit that a branch is at. s.mu is held.
+// tip returns the commit at the tip of a branch. s.mu is held.
 func (s *store) tip(r *repo, branch string) (string, bool) {
 	if s.opts.DataDir != "" {
 		return s.commitOf(r.fullName(), branch)
@@ -48,7 +48,7 @@ func (s *store) tip(r *repo, branch string) (string, bool) {
 	return sha, ok
 }
 
-// newPull opens a pull request between branches that exist; without git, branches come into being. s.mu is held.
+// newPull opens a pull request between existing branches. Without git, it creates missing branches. s.mu is held.
 func (s *store) newPull(r *repo, u *user, title, body, head, base string, draft bool) *issue {
 	if s.opts.DataDir == "" {
 		r.makeBranches(head, base)
@@ -67,8 +67,8 @@ func (r *repo) makeBranches(names ...string) {
 	}
 }
 
-// followHeads looks where the branches of open pull requests are. A push to the head changes it and makes the rules
-// for checks due. A pull request without a head is closed, as on GitHub. s.mu is held.
+// followHeads updates open pull requests to the current commits of their branches. A push to the head changes the pull
+// request and makes the rules for checks due. A pull request without a head is closed, as on GitHub. s.mu is held.
 func (s *store) followHeads(r *repo, actor *user) {
 	for _, i := range r.Issues {
 		p := i.Pull
@@ -105,8 +105,8 @@ func (s *store) ready(r *repo, i *issue, u *user) {
 	}
 }
 
-// merged notes that a pull request was merged as a commit, and closes the issues that its text says it closes.
-// s.mu is held.
+// merged records that a pull request was merged as a commit, and closes the issues that its text names after a closing
+// keyword. s.mu is held.
 func (s *store) merged(r *repo, i *issue, u *user, sha string) {
 	p := i.Pull
 	p.MergedAt, p.MergedBy, p.MergeSHA = s.now(), u, sha
@@ -128,8 +128,8 @@ const mainBranch = "main"
 // closing matches GitHub's keywords that close an issue when a pull request is merged.
 var closing = regexp.MustCompile(`(?i)\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):?\s+#(\d+)\b`)
 
-// lastReviews are the latest reviews of each person that approve, request changes or were dismissed: a later
-// comment alone leaves an opinion standing, as on GitHub. Oldest first.
+// lastReviews returns the latest review of each person that approves, requests changes or was dismissed, oldest first.
+// As on GitHub, a later comment does not revoke an opinion.
 func (p *pullRequest) lastReviews() []*review {
 	var last []*review
 	for _, v := range p.Reviews {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// recorder holds an answer until it is known whether it may leave.
+// recorder buffers an answer until the server decides whether to send it.
 type recorder struct {
 	header http.Header
 	body   bytes.Buffer

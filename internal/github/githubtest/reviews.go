@@ -48,7 +48,7 @@ func (s *store) addReview(r *repo, i *issue, u *user, state, body string, inline
 	return v
 }
 
-// dismiss takes a review back. s.mu is held.
+// dismiss dismisses a review. s.mu is held.
 func (s *store) dismiss(r *repo, i *issue, u *user, v *review) {
 	v.State = stateDismissed
 	s.event(r, i, u, "review_dismissed", itoa(v.ID))

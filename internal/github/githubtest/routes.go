@@ -56,7 +56,7 @@ var (
 	forbidden = failed(http.StatusForbidden, "Must have admin rights to Repository.")
 )
 
-// failed is an error in GitHub's form.
+// failed returns an error in GitHub's form.
 func failed(status int, message string, errs ...any) reply {
 	v := object{"message": message, "documentation_url": "https://docs.github.com/rest", "status": itoa(status)}
 	if len(errs) > 0 {

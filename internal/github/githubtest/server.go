@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Options of a Server; the zero value is useful.
+// Options configure a Server. The zero value is valid.
 type Options struct {
 	Now       func() time.Time // default time.Now
 	DataDir   string           // folder of bare repositories; empty for no git
@@ -50,7 +50,7 @@ type store struct {
 	moved   bool      // a branch has moved since the file was written
 }
 
-// New makes an empty stand-in that keeps everything in memory.
+// New returns an empty stand-in that keeps everything in memory.
 func New(o Options) *Server {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -96,10 +96,10 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 var _ http.Handler = (*Server)(nil)
 
-// now is the time in GitHub's resolution.
+// now returns the time in GitHub's resolution.
 func (s *store) now() time.Time { return s.opts.Now().UTC().Truncate(time.Second) }
 
-// id counts. s.mu is held.
+// id returns a new id. s.mu is held.
 func (s *store) id() int64 {
 	s.lastID++
 	return s.lastID
@@ -109,14 +109,14 @@ func itoa[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }
 
 func key(r *repo, i *issue) string { return r.fullName() + "#" + itoa(i.Number) }
 
-// AddUser makes a user with a token, or gives an existing user the token. A login that ends in [bot] is a bot.
+// AddUser adds a user with a token, or gives an existing user the token. A login that ends in [bot] is a bot.
 func (s *Server) AddUser(login, token string) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.user(login).token = token
 }
 
-// user finds or makes a user. s.mu is held.
+// user finds or creates a user. s.mu is held.
 func (s *store) user(login string) *user {
 	u, ok := s.users[login]
 	if !ok {
@@ -130,8 +130,8 @@ func newUser(id int64, login, token string) *user {
 	return &user{id: id, login: login, token: token, bot: strings.HasSuffix(login, "[bot]")}
 }
 
-// AddRepo makes "owner/name". With Options.DataDir there is a bare repository as well, seeded with one commit of seed
-// (a folder; "" for none) on main. Collaborators map logins to read, triage, write, maintain or admin. An existing
+// AddRepo adds "owner/name". With Options.DataDir it also creates a bare repository, with one commit of the directory
+// seed on main, unless seed is "". Collaborators map logins to read, triage, write, maintain or admin. An existing
 // repository keeps its contents and gets the collaborators.
 func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string) error {
 	owner, name, ok := strings.Cut(fullName, "/")
@@ -158,7 +158,8 @@ func (s *Server) AddRepo(fullName, seed string, collaborators map[string]string)
 	return nil
 }
 
-// SetPermission gives a login a permission on a repository: read, triage, write, maintain or admin; "" takes it away.
+// SetPermission gives a login a permission on a repository: read, triage, write, maintain or admin. An empty permission
+// removes it.
 func (s *Server) SetPermission(fullName, login, permission string) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -180,7 +181,7 @@ func (s *Server) with(issueKey string, f func(*repo, *issue)) {
 	s.on(issueKey, f)
 }
 
-// on is with, for callers that hold s.mu.
+// on is like with, for callers that hold s.mu.
 func (s *Server) on(issueKey string, f func(*repo, *issue)) {
 	name, num, _ := strings.Cut(issueKey, "#")
 	n, _ := strconv.Atoi(num)
@@ -191,7 +192,7 @@ func (s *Server) on(issueKey string, f func(*repo, *issue)) {
 	f(r, r.issue(n))
 }
 
-// CreateIssue opens an issue as author and returns its key; the repository must exist.
+// CreateIssue opens an issue as author and returns its key. The repository must exist.
 func (s *Server) CreateIssue(fullName, author, title, body string, labels ...string) string {
 	s.mu.Lock()
 	defer s.unlock()
@@ -202,7 +203,7 @@ func (s *Server) CreateIssue(fullName, author, title, body string, labels ...str
 	return key(r, s.newIssue(r, s.user(author), title, body, labels))
 }
 
-// DefineLabels makes labels of a repository that it lacks.
+// DefineLabels creates the labels that a repository lacks.
 func (s *Server) DefineLabels(fullName string, names ...string) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -219,7 +220,7 @@ func (s *Server) AddLabel(issueKey, actor, name string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.addLabel(r, i, s.user(actor), name) })
 }
 
-// RemoveLabel takes a label off as actor.
+// RemoveLabel removes a label as actor.
 func (s *Server) RemoveLabel(issueKey, actor, name string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.dropLabel(r, i, s.user(actor), name) })
 }
@@ -230,7 +231,7 @@ func (s *Server) AddComment(issueKey, actor, body string) (id int64) {
 	return id
 }
 
-// EditComment gives a comment another text as actor.
+// EditComment replaces the text of a comment as actor.
 func (s *Server) EditComment(issueKey, actor string, id int64, body string) {
 	s.with(issueKey, func(r *repo, i *issue) {
 		for _, c := range i.Comments {
@@ -246,17 +247,17 @@ func (s *Server) DeleteComment(issueKey, actor string, id int64) {
 	s.with(issueKey, func(r *repo, i *issue) { s.dropComment(r, i, s.user(actor), id) })
 }
 
-// SetState closes ("closed") or reopens ("open") as actor.
+// SetState closes ("closed") or reopens ("open") an issue as actor.
 func (s *Server) SetState(issueKey, actor, state string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.setState(r, i, s.user(actor), state) })
 }
 
-// Delete removes an issue: the API answers 410.
+// Delete removes an issue. The API then answers 410.
 func (s *Server) Delete(issueKey string) {
 	s.with(issueKey, func(_ *repo, i *issue) { i.Deleted = true })
 }
 
-// Transfer moves an issue to another repository and returns its new key: the API answers 301 for the old one.
+// Transfer moves an issue to another repository and returns its new key. The API answers 301 for the old key.
 func (s *Server) Transfer(issueKey, fullName string) (to string) {
 	s.with(issueKey, func(_ *repo, i *issue) {
 		r := s.repos[strings.ToLower(fullName)]
@@ -269,7 +270,7 @@ func (s *Server) Transfer(issueKey, fullName string) (to string) {
 	return to
 }
 
-// Rename gives a repository another name: the API answers 301 for the old one.
+// Rename gives a repository another name. The API answers 301 for the old name.
 func (s *Server) Rename(fullName, name string) {
 	s.mu.Lock()
 	defer s.unlock()
@@ -352,7 +353,7 @@ func (s *Server) Issues(fullName string) (all []Issue) {
 	return all
 }
 
-// Events are the changes of an issue, oldest first; of all issues for "".
+// Events returns the changes of an issue, oldest first, or of all issues for "".
 func (s *store) Events(issueKey string) []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -361,7 +362,7 @@ func (s *store) Events(issueKey string) []Event {
 	})
 }
 
-// Requests are the requests to the API, oldest first.
+// Requests returns the requests to the API, oldest first.
 func (s *gate) Requests() []Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

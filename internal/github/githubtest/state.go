@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Open makes a stand-in that continues with the state in Options.StateFile. Users, repositories, issues, comments,
+// Open returns a stand-in that continues with the state in Options.StateFile. Users, repositories, issues, comments,
 // reactions, pull requests, checks, reviews, events and spent budgets are written before a change is answered. The
 // request log and injected faults end with the process.
 func Open(o Options) (*Server, error) {
@@ -38,7 +38,7 @@ func Open(o Options) (*Server, error) {
 	return s, nil
 }
 
-// stateVersion is of the form of the file; there is no reader for another one.
+// stateVersion is the version of the file's format. Files of other versions cannot be read.
 const stateVersion = 1
 
 // saved is the state file.
@@ -84,7 +84,7 @@ func (s *store) release() {
 	s.mu.Unlock()
 }
 
-// save replaces the file in one step, so that a process which is killed leaves the old or the new one. It does not
+// save replaces the file in one step, so that a killed process leaves either the old or the new file. It does not
 // survive a power failure.
 func (s *store) save() error {
 	var out bytes.Buffer
