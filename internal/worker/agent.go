@@ -69,7 +69,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	c.argv, c.env = a.agentCommand(s, model, c.env)
 	c.stdout, c.stderr, c.finished = m.tap("stdout"), m.tap("stderr"), m.linger.over
 	e := a.start(ctx, c)
-	if m.linger.stop() && e.timedOut { // it waited for something after its result
+	if m.linger.stop() && e.timedOut { // the program waited for something after its result
 		e.timedOut, e.lingered, e.code, e.signal = false, true, 0, ""
 	}
 	f.agent.outcome = m.close()
@@ -86,7 +86,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	f.agent.httpStatus, f.agent.exitMeaning = agent.ExitStatus(s.Agent, e.code)
 	if e.ok() {
 		f.noSuccess = f.agent.outcome.Contradiction(0, a.work(s.Name, before))
-		if s.Agent.EndsWith == "" && !e.stderr.blank() { // its words may be there
+		if s.Agent.EndsWith == "" && !e.stderr.blank() { // the agent's answer may be there
 			f.noSuccess = strings.TrimSuffix(f.noSuccess, ", and "+agent.Silent)
 		}
 		if f.noSuccess == "" {
@@ -161,7 +161,7 @@ func (a *attempt) writePrompt(s wire.StagePlan) error {
 	return a.folder.write(promptFile, 0o644, []byte(agent.Prompt(a.task(s), agent.DefaultPrompt)))
 }
 
-// onWire returns nil for an attempt that used nothing.
+// onWire converts usage for a report. It returns nil for an attempt without usage.
 func onWire(u agent.Usage) *wire.Usage {
 	if u == (agent.Usage{}) {
 		return nil
@@ -232,7 +232,7 @@ type fingerprint *uint64
 
 func sameWork(x, y fingerprint) bool { return x != nil && y != nil && *x == *y }
 
-// work classifies the work of a stage that began with the state before. Only CODE must do any.
+// work classifies the changes by a stage. before is the state when the stage began. Only CODE has to make changes.
 func (a *attempt) work(stage string, before fingerprint) agent.Work {
 	switch now := a.fingerprint(); {
 	case stage == wire.StageCode && sameWork(now, a.base):
@@ -265,7 +265,7 @@ func (a *attempt) fingerprint() fingerprint {
 	return new(h.Sum64())
 }
 
-// start runs a command. It looks once more for a missing program.
+// start runs a command. If its program is missing, start retries once.
 func (a *attempt) start(ctx context.Context, c command) exit {
 	e := a.run.run(ctx, c)
 	if !errors.Is(e.err, errNoProgram) {

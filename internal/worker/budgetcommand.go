@@ -23,7 +23,7 @@ const (
 	envWorker   = "RETAKE_WORKER" // path of this program, for its budget command
 )
 
-// Exit codes of the budget command, as of all our commands: yes, no, impossible.
+// Exit codes of the budget command. They mean yes, no and impossible, as for all our commands.
 const (
 	leaseDone   = 0
 	leaseNo     = 1
@@ -120,7 +120,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, fmt.Errorf("the worker does not listen at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
-	// The worker's patience, and the time of one last request to the director.
+	// Allow for the worker's patience, and for one last request to the director.
 	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err

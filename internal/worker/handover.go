@@ -26,7 +26,7 @@ func (w *worker) runAttempt(ctx context.Context) *failure {
 	return w.attempt.runStages(ctx)
 }
 
-// send passes on the report.
+// send queues the report for the session.
 func (w *worker) send() (ExitCode, bool) {
 	w.outbox <- w.report
 	w.report = nil

@@ -47,7 +47,7 @@ func newLeaseClient(p *wire.Plan, b Bus, log *zap.Logger) *leaseClient {
 	})}
 }
 
-// acquire asks once.
+// acquire asks for a lease once, without waiting for one.
 func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetGrant {
 	g, answered := c.ask(ctx, wire.BudgetAcquire{Resource: resource, WorkerID: c.worker})
 	c.mu.Lock()
@@ -125,7 +125,7 @@ func (c *leaseClient) drop(ctx context.Context) {
 	}
 }
 
-// ask asks the director with a short timeout. It returns false without an answer, and logs when that begins and ends.
+// ask asks the director with a short timeout. It returns false without an answer. It logs when answers stop and resume.
 func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant, bool) {
 	limited, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()

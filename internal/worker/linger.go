@@ -46,7 +46,7 @@ func (l *linger) wrote(t *streamTap) {
 	}
 }
 
-// any reports whether one of the streams is in a state. l.mu is held.
+// any reports whether in holds for one of the streams. l.mu is held.
 func (l *linger) any(in func(streamState) bool) bool {
 	for _, s := range l.streams {
 		if in(s) {

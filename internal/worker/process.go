@@ -48,7 +48,7 @@ type command struct {
 	finished <-chan struct{} // closed if the program has finished but does not exit; may be nil
 }
 
-// runs reports that the program has started.
+// runs calls started, if it is set.
 func (c *command) runs() {
 	if c.started != nil {
 		c.started()

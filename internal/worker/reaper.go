@@ -26,8 +26,8 @@ type reaper struct {
 	stopped chan struct{}
 }
 
-// adoptOrphans makes this process the parent of orphaned descendants, as PID 1 is anyway. As a plain process it needs
-// this to find daemonized grandchildren.
+// adoptOrphans makes this process the parent of orphaned descendants, so that it finds daemonized grandchildren. PID 1
+// is their parent anyway.
 func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 
 // hideMemory keeps processes of the same user from reading our memory, environment and open files, which may contain

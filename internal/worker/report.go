@@ -28,7 +28,7 @@ type reporter struct {
 // maxSummaryBytes bounds an agent's last message in a report.
 const maxSummaryBytes = 4 << 10
 
-// result is the report of a successful attempt. The director determines the changed files when it commits.
+// result returns the report of a successful attempt. The director determines the changed files when it commits.
 func (r *reporter) result(a *attempt) *wire.WorkerResult {
 	return &wire.WorkerResult{
 		ResultID: r.plan.AttemptID + "/result", AttemptID: r.plan.AttemptID,
@@ -74,8 +74,8 @@ func (r *reporter) failed(a *attempt, f *failure, reason string) *wire.WorkerErr
 	return e
 }
 
-// stderrTail is the end of the program's log file, which explains failures that agents do not print, followed by that
-// of stderr.
+// stderrTail returns the end of the program's log file, followed by the end of stderr. The log file explains failures
+// that agents do not print.
 func (r *reporter) stderrTail(f *failure) string {
 	log := r.mask.Text(f.log)
 	return log + r.mask.Text(f.agent.withoutQuotes("stderr", f.exit.stderr.text(tailBytes-min(len(log), maxLogBytes))))
@@ -152,7 +152,7 @@ func sender(p *wire.Plan) wire.Sender {
 	return wire.Sender{Role: wire.RoleWorker, ID: p.WorkerID, RunID: p.RunID, Key: p.SignKey}
 }
 
-// containerID is the container's short id, which engines use as the host name, or "" for other host names.
+// containerID returns the container's short id, which engines use as the host name, or "" for other host names.
 func containerID() string {
 	name, err := os.Hostname()
 	if err != nil || len(name) != 12 || strings.Trim(name, "0123456789abcdef") != "" {

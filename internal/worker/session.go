@@ -99,7 +99,7 @@ type session struct {
 	helloAt     uint64 // Reconnects at the last hello; the token may arrive later than the connection, unlike the count
 }
 
-// admission is the answer to a hello, or the reason of its absence.
+// admission is the answer to a hello, or the reason for a missing answer.
 type admission struct {
 	bus     Bus
 	welcome *wire.Welcome

@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// recheckAfter is the delay before the one retry for a missing program. Its volume may just be mounted.
+// recheckAfter is the delay before the only retry for a missing program. Its volume may not be mounted yet.
 const recheckAfter = time.Second
 
 // runner runs one command to its end.
@@ -256,7 +256,7 @@ func pays(s wire.StagePlan, lent bool) bool {
 	return s.Agent != nil || s.Resource != "" || lent
 }
 
-// usageOf returns the usage u of a run of a stage with its paid calls. A paid run is at least one.
+// usageOf returns the usage u of a run of a stage with its paid calls. A paid run counts as at least one call.
 func usageOf(s wire.StagePlan, u agent.Usage, lent bool) agent.Usage {
 	if !pays(s, lent) {
 		u.PaidCalls = 0

@@ -67,7 +67,7 @@ func main() {
 	os.Exit(min(len(found), 1))
 }
 
-// ancestors are the worker and, for a plain process, its supervisor.
+// ancestors returns the worker and, for a plain process, its supervisor.
 func ancestors() []int {
 	worker := os.Getppid()
 	above := []int{worker}
@@ -129,7 +129,7 @@ func attack(pid int, note func(string, ...any)) {
 	buffer := make([]byte, 64)
 	local := []unix.Iovec{{Base: &buffer[0]}}
 	local[0].SetLen(len(buffer))
-	// A wrong address would be EFAULT: the kernel asks for the right first.
+	// A wrong address would give EFAULT, because the kernel checks the permission first.
 	remote := []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&buffer[0])), Len: len(buffer)}}
 	if _, err := unix.ProcessVMReadv(pid, local, remote, 0); !errors.Is(err, unix.EPERM) &&
 		!errors.Is(err, unix.ENOSYS) {
