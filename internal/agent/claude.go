@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// claude reads claude-code 2.1 and qwen-code 0.15, which took the format over.
+// claude reads claude-code 2.1 and qwen-code 0.15, which adopted the format.
 func claude(r *Reader, o object) {
 	switch o.text("type") {
 	case "system":

@@ -28,7 +28,7 @@ var keyOwners = []struct{ prefix, provider string }{
 	{"GH_", "github"},
 }
 
-// keyOwner returns the provider whose credential a variable holds, or "" if the name does not tell.
+// keyOwner returns the provider whose credential a variable holds, or "" if the name does not show it.
 func keyOwner(name string) string {
 	for _, row := range keyOwners {
 		if strings.HasPrefix(name, row.prefix) {
@@ -38,7 +38,7 @@ func keyOwner(name string) string {
 	return ""
 }
 
-// KeysOf returns the variables that hold credentials of a provider, or all variables if no name tells.
+// KeysOf returns the variables that hold credentials of a provider, or all variables if no name shows the provider.
 func KeysOf(provider string, variables []string) []string {
 	own := slices.DeleteFunc(slices.Clone(variables), func(name string) bool { return keyOwner(name) != provider })
 	if provider == "" || len(own) == 0 {

@@ -50,7 +50,7 @@ type Result struct {
 	Text string // its answer
 }
 
-// Resumed reports that the agent works on after a Result: another turn begins.
+// Resumed reports that the agent takes another turn after a Result.
 type Resumed struct{}
 
 func (Progress) isEvent()    {}

@@ -12,9 +12,8 @@ import (
 	"time"
 )
 
-// The fields in which agents and providers put what went wrong. They were seen in claude-code 2.1, codex 0.169,
-// copilot 1.0, gemini 0.61, opencode 1.18, qwen 0.15, cn 1.5, cline 3.0 and pi 0.73, and in the stream events
-// of the providers.
+// Fields in which agents and providers describe an error. They occur in claude-code 2.1, codex 0.169, copilot 1.0,
+// gemini 0.61, opencode 1.18, qwen 0.15, cn 1.5, cline 3.0 and pi 0.73, and in the stream events of the providers.
 var (
 	messageFields = []string{"message", "errorMessage", "finalError", "result", "error", "detail", "data"}
 	statusFields  = []string{"api_error_status", "statusCode", "status_code", "status", "code"}
@@ -174,8 +173,8 @@ func isErrorName(kind string) bool {
 		slices.ContainsFunc(errorSuffixes, func(s string) bool { return strings.HasSuffix(kind, s) })
 }
 
-// isBareError reports whether o is a provider's error without the usual object around it. Findings of linters have
-// these fields, too, and a position.
+// isBareError reports whether o is a provider's error without the usual object around it. Findings of linters have the
+// same fields, and also a position.
 func (o object) isBareError() bool {
 	return isErrorName(o.text("type")) && o.text("message") != "" && !o.isForeign() &&
 		!slices.ContainsFunc(placeFields, func(f string) bool { return o[f] != nil })

@@ -91,7 +91,7 @@ func cn(r *Reader, o object) {
 	}
 }
 
-// wrapper reads the lines of a user's own wrapper; docs/specs/agents.md has them. Unknown types are passed over.
+// wrapper reads the lines of a user's own wrapper, which docs/specs/agents.md specifies. It skips unknown types.
 func wrapper(r *Reader, o object) {
 	wait := waitOf(o.number("retry_after_seconds"), 1)
 	switch o.text("type") {

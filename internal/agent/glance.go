@@ -77,7 +77,7 @@ func (g *glance) object(depth int, of whose) bool {
 	}
 }
 
-// field checks a value. It also returns false for a value that may say more than that the event quotes.
+// field checks a value. It also returns false for a value which may show that the event does more than quote.
 func (g *glance) field(key string, depth int, of whose) bool {
 	switch of {
 	case anyObject:

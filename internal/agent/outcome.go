@@ -56,8 +56,8 @@ func (o *Outcome) Add(e Event) {
 	}
 }
 
-// addFailure keeps the error that stands. A later report of the same error adds missing details. It never removes
-// details.
+// addFailure records an error. It keeps the details of an earlier report of the same error. An error that the agent
+// retries does not replace the current one.
 func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
 		o.retrying = &e

@@ -144,7 +144,8 @@ func quoteStart(text string, room int, rest string) string {
 	return b.String()
 }
 
-// quoteEnd quotes the end of a text in at most room bytes, because a program's last lines tell the most.
+// quoteEnd quotes the end of a text in at most room bytes, because the last lines of a program's output are the most
+// informative.
 func quoteEnd(text string, room int) string {
 	const mark = quoteMark + "[…]\n"
 	lines := quotable(text)

@@ -128,8 +128,8 @@ func endsEvent(line string) bool {
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf classifies the line that was read last. After other events, a truncated object is also one, even if
-// its type may be in the missing part.
+// roleOf classifies the line that was read last. After other events, a truncated object also counts as an event, even
+// if its type may be in the missing part.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
 	first = strings.TrimSpace(first)
