@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// LoadToAsk is Load for questions to a running director. It accepts problems, but not about the data directory: the
-// question would reach another director. Then it returns an error.
+// LoadToAsk is Load for questions to a running director. It accepts problems, but returns an error if the data
+// directory is uncertain, because the question could reach another director.
 func LoadToAsk(path string, env []string, overrides map[string]string) (c Config, p Problems, err error) {
 	l, p := loadFile(path, env, overrides)
 	if l.doc == nil {
@@ -20,7 +20,7 @@ func LoadToAsk(path string, env []string, overrides map[string]string) (c Config
 	return *l.c, p, nil
 }
 
-// Readable returns the problem of a file that cannot be read, or nil. Its contents may be wrong.
+// Readable returns an error if a file cannot be read, and otherwise nil. It does not check the contents.
 func Readable(path string) error {
 	l, p := loadFile(path, nil, nil)
 	if l.doc != nil {

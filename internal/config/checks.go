@@ -54,7 +54,7 @@ var systemDirs = []string{
 	"/usr",
 }
 
-// validWorkdir allows folders of the image's own below /usr and /tmp only.
+// validWorkdir rejects the system directories, and directories below them except those below /usr and /tmp.
 func validWorkdir(s string) bool {
 	return path.IsAbs(s) && path.Clean(s) == s && !strings.Contains(s, ":") &&
 		!slices.ContainsFunc(systemDirs, func(d string) bool {
@@ -76,17 +76,17 @@ func validUser(s string) bool {
 	return err == nil && err2 == nil && u > 0 && g > 0
 }
 
-// ociForm is a name as the configurations of engines have them.
+// ociForm matches the name of an OCI runtime.
 var ociForm = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,127}$`)
 
 func validOCIRuntime(s string) bool { return s == "" || ociForm.MatchString(s) }
 
-// namespaceForm is a label of DNS.
+// namespaceForm matches a DNS label.
 var namespaceForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 
 func validNamespace(s string) bool { return s == "" || namespaceForm.MatchString(s) }
 
-// addressForm is a name of DNS, however short.
+// addressForm matches a DNS name, even a single label.
 var addressForm = regexp.MustCompile(
 	`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$`)
 
@@ -101,7 +101,8 @@ func validNetwork(s string) bool {
 
 const egressWant = `"all", "none", or a list of hosts such as "api.anthropic.com", "*.pypi.org" or "git.example.com:8443"`
 
-// hostForm is a name with a dot in it, of letters, digits and hyphens; *. matches one or more labels in front.
+// hostForm matches a name of letters, digits and hyphens with at least one dot. A leading *. stands for one or more
+// labels.
 var hostForm = regexp.MustCompile(
 	`^(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
 
@@ -155,7 +156,8 @@ func validOTLPEndpoint(s string) bool { return s == "" || validAPIURL(s) }
 
 func validTokenEnv(s string) bool { return s == "" || envForm.MatchString(s) && !looksRandom(s) }
 
-// looksRandom: a token can have the form of a variable's name, but people don't name variables like that.
+// looksRandom reports whether the name of a variable is probably a token. A token can have the form of such a name, but
+// people do not choose names like that.
 func looksRandom(s string) bool {
 	return len(s) >= 20 && strings.ContainsFunc(s, unicode.IsDigit) && strings.ContainsFunc(s, unicode.IsLower)
 }

@@ -42,7 +42,7 @@ type Config struct {
 	assumed []policy.Bound // bounds left at their default, which a policy file or preset overrides
 }
 
-// Director is about the daemon itself.
+// Director configures the daemon.
 type Director struct {
 	Interval   time.Duration
 	MaxWorkers int
@@ -106,7 +106,7 @@ type Containers struct {
 
 // Kubernetes configures workers with Containers.Runtime = OnKubernetes.
 type Kubernetes struct {
-	Namespace      string // the kubeconfig's if empty, or that of the director's pod
+	Namespace      string // if empty, the namespace of the kubeconfig or of the director's pod
 	Kubeconfig     string // path; if empty, the account of the director's pod, or KUBECONFIG
 	WorkerImage    string
 	PodTemplate    string // path, or empty
@@ -157,7 +157,7 @@ type AgentBus struct {
 	Sync              string // always | default
 }
 
-// Journal is about damage to the director's journal and the age of its segments.
+// Journal configures the reaction to damage of the director's journal, and the age of its segments.
 type Journal struct {
 	OnDamage string // stop | OnDamageRebuild
 	KeepDays int    // of archived segments; 0 keeps all
@@ -191,7 +191,7 @@ type SyncMain struct {
 	MaxBehind        time.Duration
 }
 
-// GitHub is about the issues that are worked on, and how results are handed in.
+// GitHub configures which issues are worked on, and how results are delivered.
 type GitHub struct {
 	Repositories []string       // owner/name
 	APIURL       string         // ends in a slash
@@ -267,7 +267,7 @@ type Scope struct {
 	MaxFileBytes int
 }
 
-// Worker is about what happens within an attempt.
+// Worker configures the course of an attempt.
 type Worker struct {
 	FixAttempts int
 	Validate    string // inside | fresh
@@ -322,7 +322,7 @@ func Default() Config {
 	return c
 }
 
-// String shows every key with its value as a TOML file that loads to the same configuration, but for redacted
+// String shows every key with its value as a TOML file. It loads to the same configuration, except for redacted
 // passwords.
 func (c Config) String() string {
 	var b strings.Builder

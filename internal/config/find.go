@@ -11,7 +11,7 @@ import (
 // FileVariable names the configuration file where no flag does.
 const FileVariable = "RETAKE_CONFIG"
 
-// LocalFile is the configuration of a working directory, Template that of the sources.
+// LocalFile is the configuration of a working directory, and Template the example in the source tree.
 const (
 	LocalFile = "retake.toml"
 	Template  = "config/dev.toml"

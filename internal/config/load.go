@@ -16,9 +16,10 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// Load reads the configuration. An empty path means no file. env is in the form of os.Environ; of it only names that
-// begin with EnvPrefix count. overrides are flags: key (director.max_workers) to text. Later ones win: defaults, file,
-// env, overrides. The Config is to be used only if there are no Problems.
+// Load reads the configuration. An empty path means that no file is read. env has the form of os.Environ, and only
+// names that begin with EnvPrefix count. overrides are flags, which map a key such as director.max_workers to its value
+// as text. The order of precedence is overrides, env, file, defaults. The Config must not be used if there are
+// Problems.
 func Load(path string, env []string, overrides map[string]string) (Config, Problems) {
 	l, problems := loadFile(path, env, overrides)
 	return *l.c, problems

@@ -10,9 +10,9 @@ import (
 	"slices"
 )
 
-// A relative path in a file begins at the file's folder. Before that rule it began at the working directory, so for
-// one release settlePaths also looks there. Paths of variables and flags begin at the working directory, as a shell
-// completes them.
+// A relative path in a file is relative to the file's directory. Earlier versions took it relative to the working
+// directory, so for one release settlePaths also looks there. Paths of variables and flags are relative to the working
+// directory, as a shell completes them.
 
 // twoFolders are the present and the former location of a folder of state, if both have contents.
 type twoFolders struct{ key, beside, here string }
@@ -95,7 +95,7 @@ func present(path string) bool {
 	return err == nil
 }
 
-// occupied reports whether a folder holds anything. A folder that cannot be read counts: it may hold a journal.
+// occupied reports whether a directory is not empty. An unreadable directory counts, because it may hold a journal.
 func occupied(dir string) bool {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -35,7 +35,7 @@ func (p Problem) String() string {
 
 const mostOfKey = 120 // characters shown of a key: ours have fewer than 50
 
-// cut shortens a text to so many characters.
+// cut shortens a text to at most that many characters.
 func cut(s string, most int) string {
 	if runes := []rune(s); len(runes) > most {
 		return string(runes[:most]) + "..."

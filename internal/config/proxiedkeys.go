@@ -17,8 +17,8 @@ var keyBases = map[string][]string{
 	"GOOGLE_API_KEY":       {"GOOGLE_GEMINI_BASE_URL="},
 }
 
-// BaseURLs are the variables by which a worker's programs find the provider of a proxied key, at an address
-// that ends without a slash.
+// BaseURLs returns the variables by which a worker's programs find the provider of a proxied key. address must end
+// without a slash.
 func BaseURLs(key, address string) (environ []string) {
 	for _, b := range keyBases[key] {
 		name, path, _ := strings.Cut(b, "=")
@@ -34,7 +34,7 @@ func proxiedKeyWant() string {
 		strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
 }
 
-// wrongProxiedKeys checks where keys go, and that workers get them from nowhere else.
+// wrongProxiedKeys checks the hosts of the keys, and that workers do not get a key or its address elsewhere.
 func wrongProxiedKeys(c Config) string {
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// When a new value takes effect in a running director.
+// Times at which a new value takes effect in a running director.
 const (
 	holdsAtOnce    = "at once"    // for later decisions and attempts
 	holdsAfterward = "at restart" // until then the old value stays in force
@@ -127,7 +127,7 @@ func (c Config) Reread(next Config) (Config, Change, Problems) {
 	return out, change, out.together(change.Restart)
 }
 
-// boundKey is the key of a policy's bound.
+// boundKey returns the key of a policy's bound.
 func boundKey(bound string) string {
 	for _, r := range allRows {
 		if _, last := cutLast(r.key); last == bound {
@@ -143,7 +143,7 @@ func (x *Change) note(key string) {
 	}
 }
 
-// stages compares them one by one.
+// stages notes the keys that differ between two lists of stages.
 func (x *Change) stages(before, after []Stage) {
 	if len(before) != len(after) {
 		x.note("stage")

@@ -19,7 +19,7 @@ type rule struct {
 	also  string // one more key that must not be bad, but is not where the problem is
 }
 
-// order is a rule that one duration must exceed another, or a multiple.
+// order is a rule that one duration must exceed another duration or a multiple of it.
 type order struct {
 	key    string
 	times  int // least ratio to the other; with 0 the other must only be shorter
@@ -238,7 +238,7 @@ func wrongFreshStages(c Config) string {
 	return ""
 }
 
-// sameLabels says that a table names a label twice.
+// sameLabels returns a problem if a table names a label twice.
 func sameLabels(table map[string]int) string {
 	if dup := duplicate(slices.Sorted(maps.Keys(table))); dup != "" {
 		return shorten(dup) + " occurs twice, want each label once (GitHub ignores case)"

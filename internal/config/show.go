@@ -10,7 +10,7 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Setting is one key, its value and where that came from.
+// Setting is one key with its value and origin.
 type Setting struct {
 	Key   string `json:"key"`
 	Value string `json:"value"` // as TOML, without anything secret
@@ -31,7 +31,7 @@ const (
 	FromPreset      Origin = "preset" // of recovery.preset, or of recovery.policy_file
 )
 
-// Settings lists every key of a configuration, as Load reads it, with where its value came from.
+// Settings lists every key of a configuration, as Load reads it, with the origin of its value.
 func Settings(path string, env []string, overrides map[string]string) ([]Setting, Problems) {
 	l, problems := loadFile(path, env, overrides)
 	if len(problems) > 0 {

@@ -19,7 +19,7 @@ type Starter struct {
 	Writes       bool
 }
 
-// Words reads a command line as a stage has it: without a shell, unless it needs one.
+// Words splits a command line into the arguments of a stage. A line that needs a shell becomes an argument of sh.
 func Words(line string) []string {
 	if strings.ContainsAny(line, "|&;<>()$`\\\"'*?[]#~{}\n") {
 		return []string{"sh", "-c", line}

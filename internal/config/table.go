@@ -19,7 +19,7 @@ type row struct {
 	reason      func(string) string // a check that explains; it returns an empty text for a valid value
 	secretNames bool                // for a table: names in it may look like secrets, but the values are not secret
 	word        bool                // of a list: one text may stand for a list of one
-	path        bool                // of a text: a path, which in a file begins at the file's folder
+	path        bool                // of a text: a path, which in a file is relative to the file's directory
 	want        string              // the allowed values, for messages
 	doc         string
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
@@ -34,7 +34,8 @@ const (
 	maxID = 1 << 53 // TOML and JSON have numbers beyond it that they do not keep exactly
 )
 
-// keys are the keys of a configuration but for its stages, bound to the fields of c, in the order of the documentation.
+// keys returns the keys of a configuration except those of stages, in the order of the documentation. They are bound to
+// the fields of c.
 func keys(c *Config) []row {
 	rows := slices.Concat(fleetKeys, workKeys)
 	for i := range rows {
@@ -43,7 +44,7 @@ func keys(c *Config) []row {
 	return rows
 }
 
-// stageKeys are the keys of one [[stage]].
+// stageKeys returns the keys of one [[stage]].
 func stageKeys(s *Stage) []row {
 	return []row{
 		{key: "stage.name", allowed: stageOrder, doc: "Name of the stage, in this order. VALIDATE may occur more " +
@@ -142,7 +143,7 @@ func cutLast(key string) (section, last string) {
 // EnvPrefix begins the name of every variable that sets a key.
 const EnvPrefix = "RETAKE_CFG_"
 
-// envName is the variable that sets a key: rate_limits.github.x is RETAKE_CFG_RATE_LIMITS_GITHUB_X.
+// envName returns the variable that sets a key. It is RETAKE_CFG_RATE_LIMITS_GITHUB_X for rate_limits.github.x.
 func envName(key string) string {
 	return EnvPrefix + strings.ToUpper(strings.ReplaceAll(key, ".", "_"))
 }

@@ -20,7 +20,7 @@ type Tables struct {
 	Policy     *policy.Policy // without the limits of the configuration
 }
 
-// builtinAgents is parsed once: it does not change.
+// builtinAgents is parsed only once, because it does not change.
 var builtinAgents = sync.OnceValue(agent.Builtin)
 
 // builtInRules are the same for everybody, and take a tenth of a second to build.

@@ -18,8 +18,8 @@ const maxTokenBytes = 16 << 10
 type secretPlace struct {
 	what     string // for messages: "GitHub token"
 	name     string // of its keys, <name>_env and <name>_file
-	variable string // "" none
-	file     string // "" none
+	variable string // empty if not configured
+	file     string // empty if not configured
 	put      string // expected content
 }
 
@@ -48,8 +48,8 @@ func (c Config) webhookSecretPlace() secretPlace {
 	}
 }
 
-// Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names.
-// Errors and warnings never contain the token. The warning is for the log: everybody can read the file.
+// Token reads the GitHub token from github.token_file, or else from the variable that github.token_env names. Errors
+// and warnings never contain the token. The warning is for the log, and reports that everybody can read the file.
 func (c Config) Token(getenv func(string) string) (token, warning string, err error) {
 	return c.tokenPlace().read(getenv)
 }
@@ -82,7 +82,7 @@ func (c Config) pageTokenPlace() secretPlace {
 	}
 }
 
-// minPageToken is the fewest characters of a page token: it must not be guessed.
+// minPageToken is the fewest characters of a page token. Shorter tokens could be guessed.
 const minPageToken = 16
 
 // PageToken reads the token with which people sign in on the page, from director.page_token_file, or else from

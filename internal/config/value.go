@@ -20,8 +20,8 @@ type fault struct {
 	text    string
 }
 
-// set puts a value as TOML gives it into the row's field. It returns the faults with the allowed values. The
-// field is unchanged if there is a fault.
+// set assigns a value decoded from TOML to the row's field. It returns the faults with the allowed values. The field is
+// unchanged if there is a fault.
 func (r row) set(v any) (faults []fault) {
 	wrong, f := "", math.NaN()
 	switch n := v.(type) {
@@ -147,7 +147,7 @@ func (r row) setTable(table map[string]any, to *map[string]string) string {
 	return ""
 }
 
-// setNumbers puts in a table of numbers: check is about its names, min and max about the numbers.
+// setNumbers assigns a table of numbers. check applies to the names, and min and max to the numbers.
 func (r row) setNumbers(table map[string]any, to *map[string]int) string {
 	numbers := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(table)) {
@@ -165,7 +165,7 @@ func (r row) setNumbers(table map[string]any, to *map[string]int) string {
 	return ""
 }
 
-// setLists puts in a table of lists of globs: check is about its names, reason about the globs.
+// setLists assigns a table of lists of globs. check applies to the names, and reason to the globs.
 func (r row) setLists(table map[string]any, to *map[string][]string) string {
 	names, globs := row{key: r.key, check: r.check, want: r.want}, row{key: r.key, reason: r.reason, want: globWant}
 	lists := map[string][]string{}

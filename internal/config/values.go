@@ -24,12 +24,12 @@ func (c Containers) EgressHosts() []string {
 	return c.Egress
 }
 
-// NeedsProxy reports whether the director has to have one for its workers.
+// NeedsProxy reports whether the director has to run a proxy for its workers.
 func (c Config) NeedsProxy() bool {
 	return len(c.Containers.EgressHosts()) > 0 || len(c.Containers.ProxiedKeys) > 0
 }
 
-// Doors are the Reachable.
+// Doors returns the addresses in Reachable.
 func (c Containers) Doors() (all []netip.AddrPort) {
 	for _, s := range c.Reachable {
 		if a, err := netip.ParseAddrPort(s); err == nil {
@@ -47,13 +47,13 @@ func (c Containers) UIDGID() (uid, gid int) {
 	return uid, gid
 }
 
-// MemoryBytes is Memory as a number.
+// MemoryBytes returns Memory in bytes.
 func (c Containers) MemoryBytes() int64 {
 	n, _ := units.RAMInBytes(c.Memory)
 	return n
 }
 
-// ParsedMounts are the Mounts.
+// ParsedMounts returns Mounts in parsed form.
 func (c Containers) ParsedMounts() []Mount {
 	mounts := make([]Mount, len(c.Mounts))
 	for i, s := range c.Mounts {
@@ -65,19 +65,19 @@ func (c Containers) ParsedMounts() []Mount {
 // Travels reports whether checkouts are sent to workers, and back.
 func (w Workspace) Travels() bool { return w.Transport == TransportSync }
 
-// DiskReserveBytes is DiskReserve as a number, 0 if disabled.
+// DiskReserveBytes returns DiskReserve in bytes, or 0 if it is disabled.
 func (d Director) DiskReserveBytes() int64 {
 	n, _ := units.RAMInBytes(d.DiskReserve)
 	return n
 }
 
-// QuotaBytes is Quota as a number, 0 if unset.
+// QuotaBytes returns Quota in bytes, or 0 if it is not set.
 func (c Checkout) QuotaBytes() int64 {
 	n, _ := units.RAMInBytes(c.Quota)
 	return max(n, 0)
 }
 
-// GitMemoryBytes is GitMemory as a number.
+// GitMemoryBytes returns GitMemory in bytes.
 func (c Checkout) GitMemoryBytes() int64 {
 	n, _ := units.RAMInBytes(c.GitMemory)
 	return n
