@@ -75,7 +75,7 @@ func Shortened(path []byte) string {
 		Printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
 }
 
-// Printable returns a name without control characters, quoted if it has some.
+// Printable returns a name without control characters. It quotes a name that has some.
 func Printable(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return strconv.QuoteToASCII(name)

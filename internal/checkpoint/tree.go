@@ -21,10 +21,10 @@ var digestText = base64.RawURLEncoding.Strict()
 // DigestOf returns the name of a chunk with this content.
 func DigestOf(data []byte) Digest { return sha256.Sum256(data) }
 
-// String is the name in 43 letters, digits, - and _.
+// String returns the name in 43 letters, digits, - and _.
 func (d Digest) String() string { return digestText.EncodeToString(d[:]) }
 
-// MarshalText is String.
+// MarshalText returns the same name as String.
 func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
 // UnmarshalText reads what String writes.
@@ -47,7 +47,7 @@ const (
 	Link   Kind = "link"
 )
 
-// Entry is one thing in a folder.
+// Entry is a file, directory or symbolic link.
 type Entry struct {
 	Path   string // relative, with slashes; any bytes but NUL
 	Kind   Kind

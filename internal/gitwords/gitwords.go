@@ -34,8 +34,8 @@ type Row struct {
 	Reason string
 	// Local excludes the lines that the server sent.
 	Local bool
-	// DirectorOnly: the reason holds only for the director's git, which uses configured branches and a host that it has
-	// reached before. An agent's command can have any argument, and its network may lack the host.
+	// DirectorOnly means that the reason holds only for the director's git, which uses configured branches and a host
+	// that it has reached before. An agent's command can have any argument, and its network may lack the host.
 	DirectorOnly bool
 	// Texts are in lower case. Plain texts have this meaning in the output of any program.
 	Plain, Texts []string
@@ -80,14 +80,14 @@ var Rows = []Row{
 		Plain:    []string{"mismatched algorithms", "unknown object format"},
 		Examples: []string{"fatal: mismatched algorithms: client sha1; server sha256"},
 	},
-	// For a branch it means that it moved between two answers of the server.
+	// For a branch, the message means that the branch moved between two answers of the server.
 	{
 		Meaning: NoCommit, Reason: "network_transient",
 		Plain:    []string{"upload-pack: not our ref"},
 		Texts:    []string{"not our ref", "unadvertised object"},
 		Examples: []string{"fatal: remote error: upload-pack: not our ref 2222222222222222222222222222222222222222"},
 	},
-	// GitHub also sends it with status 403.
+	// GitHub also sends this message with status 403.
 	{
 		Meaning: Limited, Reason: "rate_limited",
 		Texts: []string{
@@ -220,7 +220,7 @@ var Rows = []Row{
 			"fatal: git-http-push failed", " ! [remote failure] main -> main (remote failed to report status)",
 		},
 	},
-	// Internal failures of a server look like that.
+	// Internal failures of a server give the same messages.
 	{
 		Meaning: Unexplained, Reason: "network_transient",
 		Texts:    []string{"[remote rejected]", "[remote failure]", "remote unpack failed"},
