@@ -83,7 +83,7 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 }
 
 // signalled ends the context at the first signal that would otherwise end the process before its cleanup. A closed
-// terminal and a reader that left also send such signals. A second one kills.
+// terminal and a reader that left also send such signals. A second signal kills the process.
 func signalled() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}

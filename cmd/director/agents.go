@@ -133,7 +133,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 	return answer(right, nil)
 }
 
-// place returns the environment of the agent, and this machine's address from there.
+// place returns a description of the agent's environment, and the address of this machine as seen from there.
 func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
 	asProcess := func() (string, string, func(), error) {
 		return "as a plain process: no isolation", "127.0.0.1", func() {}, nil
@@ -147,7 +147,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		OCI: c.OCIRuntime, Owner: filepath.Base(dir),
 	})
 	if err == nil {
-		if err = d.EnsureImage(ctx, c.Image); err == nil { // first: without one no network is left behind
+		if err = d.EnsureImage(ctx, c.Image); err == nil { // first, so that a failure leaves no network
 			address, err = d.EnsureNetwork(ctx)
 		}
 		if err != nil {
@@ -225,7 +225,7 @@ func (t tryout) quote(stream, text string) {
 	fmt.Fprintf(t.out, "  %s\n    %s\n", stream, strings.ReplaceAll(text, "\n", "\n    "))
 }
 
-// brief is enough of a text to recognise it by.
+// brief returns the beginning of a text, enough to recognise it.
 func brief(text string) string {
 	const most = 300
 	if r := []rune(text); len(r) > most {

@@ -22,7 +22,7 @@ import (
 // completer proposes words, each "word\tdescription", for a partial word. It never reports errors.
 type completer func(ctx context.Context, o *options, begun string) []string
 
-// ofArguments completes arguments by their names in a command's Use, ofFlags completes flags by name.
+// ofArguments completes arguments by their names in a command's Use. ofFlags completes flags by name.
 var (
 	ofArguments = map[string]completer{
 		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases,
@@ -62,7 +62,7 @@ func complete(c *cobra.Command, o *options) {
 	c.PersistentFlags().VisitAll(register)
 }
 
-// spacing decides about a blank after a proposal: a key is followed by its value.
+// spacing returns the directive for the space after a proposal. A key gets no space, because its value follows.
 func spacing(flag, begun string) cobra.ShellCompDirective {
 	if flag == "set" && !strings.Contains(begun, "=") {
 		return cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp

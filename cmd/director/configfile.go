@@ -25,7 +25,7 @@ type options struct {
 	warned bool
 }
 
-// flags adds them to the root.
+// flags adds the shared flags to the root command.
 func (o *options) flags(root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVarP(&o.file, "config", "c", "", fmt.Sprintf("configuration file (default: $%s, else %s, else %s)",
@@ -35,7 +35,7 @@ func (o *options) flags(root *cobra.Command) {
 	root.PersistentPreRunE = o.named
 }
 
-// find settles which file is the configuration.
+// find determines the configuration file.
 func (o *options) find() error {
 	if o.known {
 		return nil
@@ -54,7 +54,8 @@ func (o *options) find() error {
 	return nil
 }
 
-// named checks the file of -c before any command: without it, a command would reach the director of another file.
+// named checks the file of -c before any command runs. With an unreadable file, a command could reach the director of
+// another file.
 func (o *options) named(cmd *cobra.Command, _ []string) error {
 	if o.warn = cmd.ErrOrStderr(); o.file == "" || !o.flag.Changed {
 		return nil
@@ -62,7 +63,7 @@ func (o *options) named(cmd *cobra.Command, _ []string) error {
 	return config.Readable(o.file)
 }
 
-// load reads the configuration that is found.
+// load reads the configuration file that find determines.
 func (o *options) load() (config.Config, error) {
 	if err := o.find(); err != nil {
 		return config.Default(), err
@@ -90,7 +91,7 @@ func fileNamed(cmd *cobra.Command) bool {
 	return flag.Changed || err == nil && f.Named()
 }
 
-// configured reports whether to use a configuration for an optional question.
+// configured reports whether to load a configuration for a command that can also use the defaults.
 func configured(cmd *cobra.Command) bool { return fileNamed(cmd) || cmd.Flags().Changed("set") }
 
 // on returns the options with another file, or without a file.
@@ -100,7 +101,8 @@ func (o *options) on(file string) options {
 	return to
 }
 
-// asked returns the options for such a question: without a named file, only --set overrides the defaults.
+// asked returns the options for a command that can also use the defaults. Without a named file, only --set overrides
+// them.
 func (o *options) asked(cmd *cobra.Command) options {
 	if !fileNamed(cmd) {
 		return o.on("")
@@ -108,7 +110,7 @@ func (o *options) asked(cmd *cobra.Command) options {
 	return *o
 }
 
-// loadIf loads the configuration for such a question.
+// loadIf loads the configuration for a command that can also use the defaults.
 func (o *options) loadIf(cmd *cobra.Command) (config.Config, error) {
 	asked := o.asked(cmd)
 	return asked.load()

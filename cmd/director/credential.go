@@ -45,7 +45,7 @@ func credential(cfg config.Config, log *zap.Logger, o director.Options) (directo
 	return o, nil
 }
 
-// noToken is an unavailable credential.
+// noToken returns a credential that always fails with err.
 func noToken(err error) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return "", err }
 }

@@ -56,7 +56,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 	}
 	key, cfg, broken, err := on.issue(issue)
 	if err == nil && e.export != "" {
-		err = broken // it names the place
+		err = broken // it names the fault's position
 	}
 	if err != nil {
 		return err
@@ -106,7 +106,7 @@ func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) er
 		since.UTC().Format(time.RFC3339))
 }
 
-// pastOf is timeOf for a time that has been.
+// pastOf is timeOf, but refuses a time in the future.
 func pastOf(text string, now time.Time) (time.Time, error) {
 	t, err := timeOf(text, now)
 	if err == nil && t.After(now) {
@@ -150,7 +150,8 @@ func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey
 	return told.OfStopped(), nil
 }
 
-// exportedTask reads the file of an export, and returns until when it goes.
+// exportedTask reads the history of an issue from the file of an export. It also returns the time at which the history
+// ends.
 func exportedTask(cfg config.Config, file string, k fsm.IssueKey, at time.Time) (timeline.Task, time.Time, error) {
 	book, err := offline.ExportedBook(cfg, file, at)
 	if err != nil {
@@ -274,7 +275,7 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 	return nil
 }
 
-// timeOf parses a time from a person: RFC 3339, a time of today, or an age; empty gives the zero time.
+// timeOf parses a time from a person: RFC 3339, a time of today, or an age. It returns the zero time for an empty text.
 func timeOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

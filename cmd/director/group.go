@@ -21,13 +21,13 @@ func group(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 }
 
-// groupUsage is cobra's own template, but for the line of a command alone: a group would have it, too, because it is
-// runnable.
+// groupUsage removes from cobra's usage template the line for a command without a subcommand. Cobra shows that line for
+// groups because they are runnable.
 func groupUsage(template string) string {
 	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
 }
 
-// known rejects the first word after a group, which is not one of its commands.
+// known rejects an argument of a group, because it is not the name of a subcommand.
 func known(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -17,13 +17,13 @@ const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one 
 var issueForm = regexp.MustCompile(
 	`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
 
-// issue reads the argument ISSUE with the repositories of the configuration, and returns that, as toAsk does.
+// issue parses the argument ISSUE with the repositories of the configuration. It also returns the results of toAsk.
 func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broken, err error) {
 	if cfg, broken, err = o.toAsk(); err != nil {
 		return "", cfg, broken, err
 	}
 	if key, err = issueKey(name, cfg.GitHub.Repositories); err != nil && broken != nil {
-		err = broken // with a whole file the name may be one
+		err = broken // a valid file might have made the name valid
 	}
 	return key, cfg, broken, err
 }

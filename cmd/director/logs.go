@@ -49,7 +49,7 @@ type logging struct {
 	json, raw bool
 }
 
-// logSource says where an issue's output is. broken is the error of a configuration that cannot be read.
+// logSource locates the output of an issue. broken is the error of a configuration that cannot be read.
 type logSource struct {
 	dir    string
 	issue  fsm.IssueKey
@@ -74,7 +74,7 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	out.raw = l.raw
 	err = l.read(cmd, at, f, out)
 	switch {
-	case cmd.Context().Err() != nil: // it was enough
+	case cmd.Context().Err() != nil: // the reader has seen enough
 		return nil //nolint:nilerr // a signal ends it
 	case errors.Is(err, operator.ErrNoOutput):
 		return noBecause{err}
@@ -164,7 +164,8 @@ func (p *logPrinter) line(l output.Line) error {
 // own is the prefix of the worker's own lines.
 const own = "retake-worker: "
 
-// message is a line without what only programs read: of the worker's own its message, as the page shows it.
+// message returns a line without parts for programs. Of the worker's own lines it returns the message, as the page
+// shows it.
 func message(text string) string {
 	said, is := strings.CutPrefix(text, own)
 	var l struct{ Msg, Reason, Error string }

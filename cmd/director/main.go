@@ -66,7 +66,7 @@ func hangupReloads(root *cobra.Command, args []string) bool {
 }
 
 // signalled cancels the context at the first SIGINT or SIGTERM, with the signal as its cause. SIGHUP does the same,
-// unless it reloads. A second SIGINT or SIGTERM kills.
+// unless it reloads. A second SIGINT or SIGTERM kills the process.
 func signalled(hangupReloads bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -74,7 +74,7 @@ func signalled(hangupReloads bool) (context.Context, func()) {
 	switch {
 	case hangupReloads:
 		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // until the command takes it, and when it has ended
-	case !signal.Ignored(syscall.SIGHUP): // as nohup leaves it
+	case !signal.Ignored(syscall.SIGHUP): // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {

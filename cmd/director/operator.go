@@ -18,7 +18,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// asking is a command that asks the director which runs with the configured data directory.
+// asking returns a command that asks the director which runs with the configured data directory.
 func (o *options) asking(use, short string, run func(ctx context.Context, cmd *cobra.Command,
 	dataDir string) error,
 ) *cobra.Command {
@@ -52,7 +52,7 @@ func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	return cfg, problems.Err(), err
 }
 
-// meant refuses a director that has another configuration, but its data directory in our working directory.
+// meant refuses a director that runs with another configuration file, although it uses our data directory.
 func (o *options) meant(dataDir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
 	defer cancel()

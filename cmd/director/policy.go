@@ -19,7 +19,7 @@ import (
 const limitsNote = `
 Preset and limits are the built-in ones, unless --config or --set is given, RETAKE_CONFIG is set or retake.toml is here; then the configuration's are used.`
 
-// classifier returns the one with the rules of these files, or else of the configuration.
+// classifier returns a classifier with the rules of the given files, or else those of the configuration.
 func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Classifier, error) {
 	if len(files) == 0 && configured(cmd) {
 		c, err := o.loadIf(cmd)
@@ -181,7 +181,7 @@ func policyCheckCommand(o *options) *cobra.Command {
 	return c
 }
 
-// policyWarnings are settings of the configuration's policy that have no effect.
+// policyWarnings returns the settings of the configuration's policy that have no effect.
 func policyWarnings(c config.Config) ([]string, error) {
 	if c.Recovery.PolicyFile == "" {
 		return nil, nil

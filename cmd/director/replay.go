@@ -15,7 +15,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// replaying are the flags of `director replay`.
+// replaying holds the flags of `director replay`.
 type replaying struct {
 	policy, preset, rules, other string // the alternative decisions
 	since, journal               string

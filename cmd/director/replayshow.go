@@ -11,7 +11,7 @@ import (
 	"retake/internal/whatif"
 )
 
-// showReplay prints what would have been decided otherwise, for people.
+// showReplay prints the decisions that would have been different, for people.
 func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
@@ -128,7 +128,7 @@ func counted(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// did is an action with its delay.
+// did formats an action with its delay.
 func did(d whatif.Decision) string {
 	if d.DelaySeconds == 0 {
 		return string(d.Action)

@@ -17,7 +17,7 @@ func recordCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{logsCommand(o), reportCommand(o), budgetCommand(o), replayCommand(o)}
 }
 
-// dataDir returns the data folder of this configuration's director.
+// dataDir returns the data directory of this configuration's director.
 func (o *options) dataDir(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)

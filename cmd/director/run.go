@@ -225,7 +225,7 @@ func (h *hiding) by() *redact.Redactor {
 	return nil
 }
 
-// plainLines hides what looks like a secret, and leaves a terminal nothing to obey.
+// plainLines redacts log lines, and removes the control sequences that a terminal would obey.
 type plainLines struct {
 	zapcore.WriteSyncer
 	hides *hiding
@@ -237,7 +237,7 @@ func (p plainLines) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// redactedLines hides what looks like a secret: a log quotes what workers report and outsiders write.
+// redactedLines redacts log lines, because they quote reports of workers and texts of outsiders.
 type redactedLines struct {
 	zapcore.WriteSyncer
 	hides *hiding

@@ -181,7 +181,7 @@ func addCommand(o *options) *cobra.Command {
 	return c
 }
 
-// commented is a comment that an answer names, as people on GitHub write it.
+// commented matches a comment in an answer, in the form that people write on GitHub.
 var commented = regexp.MustCompile("`(/agent [^`]+)`")
 
 // inCommands rewrites an answer for the command line.

@@ -69,7 +69,7 @@ func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) err
 	return err
 }
 
-// cut is a text in at most so many characters.
+// cut shortens a text to at most that many characters.
 func cut(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return strings.TrimRight(string(r[:max(most-1, 0)]), " ") + "…"

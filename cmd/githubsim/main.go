@@ -118,7 +118,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	return err
 }
 
-// addresses says where everything is, one line each.
+// addresses lists the addresses of the pages, the API and the repositories, one per line.
 func (s settings) addresses(at string) string {
 	text := "pages  " + at + "/\napi    " + at + githubtest.APIPath + "\ntoken  " + s.token + " (of " + s.bot + ")\n"
 	for _, r := range s.repos {

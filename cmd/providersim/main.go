@@ -93,5 +93,5 @@ func list(out io.Writer, title string, called func(*agenttest.Case) string) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", called(c), reading, c.About)
 	}
-	_ = t.Flush() // to its readers
+	_ = t.Flush() // the reader may be gone
 }

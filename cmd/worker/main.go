@@ -23,7 +23,7 @@ import (
 
 func main() { os.Exit(int(run(os.Args[1:]))) }
 
-// commands are the other programs in this one, by their first argument. The supervisor's must run before any thread or
+// commands maps first arguments to the other programs in this binary. The supervisor must run before any thread or
 // child starts.
 var commands = map[string]func(args []string) int{
 	supervisor.Command:      supervisor.Main,
