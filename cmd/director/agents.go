@@ -147,7 +147,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		OCI: c.OCIRuntime, Owner: filepath.Base(dir),
 	})
 	if err == nil {
-		if err = d.EnsureImage(ctx, c.Image); err == nil { // first, so that a failure leaves no network
+		if err = d.EnsureImage(ctx, c.Image); err == nil { // first, so that a failure does not leave a network
 			address, err = d.EnsureNetwork(ctx)
 		}
 		if err != nil {

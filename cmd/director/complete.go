@@ -62,7 +62,7 @@ func complete(c *cobra.Command, o *options) {
 	c.PersistentFlags().VisitAll(register)
 }
 
-// spacing returns the directive for the space after a proposal. A key gets no space, because its value follows.
+// spacing returns the directive for the space after a proposal. A key is not followed by a space, but by its value.
 func spacing(flag, begun string) cobra.ShellCompDirective {
 	if flag == "set" && !strings.Contains(begun, "=") {
 		return cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp

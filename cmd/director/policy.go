@@ -19,7 +19,7 @@ import (
 const limitsNote = `
 Preset and limits are the built-in ones, unless --config or --set is given, RETAKE_CONFIG is set or retake.toml is here; then the configuration's are used.`
 
-// classifier returns a classifier with the rules of the given files, or else those of the configuration.
+// classifier returns a classifier with the rules of the given files, or else with the rules of the configuration.
 func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Classifier, error) {
 	if len(files) == 0 && configured(cmd) {
 		c, err := o.loadIf(cmd)

@@ -25,7 +25,7 @@ const shutdownTimeout = 5 * time.Second
 
 type settings struct {
 	listen, data, person, bot, token string
-	repos                            []string // owner/name or owner/name=folder
+	repos                            []string // owner/name or owner/name=directory
 }
 
 func main() {

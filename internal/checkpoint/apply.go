@@ -18,11 +18,10 @@ import (
 	"retake/internal/worktree"
 )
 
-// Apply makes the content of dir equal to want, which must have passed Check. have is the current content of
-// dir. If it is nil, Apply scans dir first. Nothing is removed from Retake's own folder. Apply calls fetch from
-// several goroutines, so fetch must be safe for concurrent use, and chunks may arrive in any order. If Apply
-// fails it cancels the context of the fetches under way, and it returns only after they have ended. A failed
-// Apply can be repeated.
+// Apply makes the content of dir equal to want, which must have passed Check. have is the current content of dir. If it
+// is nil, Apply scans dir first. Nothing is removed from Retake's own directory. Apply calls fetch from several
+// goroutines, so fetch must be safe for concurrent use, and chunks may arrive in any order. If Apply fails it cancels
+// the context of the fetches under way, and it returns only after they have ended. A failed Apply can be repeated.
 func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte,
 	error),
 ) error {
@@ -56,16 +55,16 @@ func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context
 	return err
 }
 
-// Unlimited allows any folder. It is for content that was checked before.
+// Unlimited allows any directory. It is for content that was checked before.
 var Unlimited = Limits{Files: 1 << 40, Entries: 1 << 40, Depth: 1 << 20, PathBytes: 1 << 20, Bytes: 1 << 60}
 
 const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// applier writes into a folder. It opens each path step by step from the top without following links, so links
+// applier writes into a directory. It opens each path step by step from the top without following links, so links
 // cannot lead outside.
 type applier struct {
 	top    int // descriptor
-	folder int // descriptor of the last used folder, name
+	folder int // descriptor of the last used directory, name
 	name   string
 	had    map[string]*Entry
 }
@@ -77,7 +76,7 @@ func (a *applier) close() {
 	_ = unix.Close(a.top)
 }
 
-// in opens the parent folder of a path. The descriptor is valid until the next call.
+// in opens the parent directory of a path. The descriptor is valid until the next call.
 func (a *applier) in(p string) (fd int, name string, err error) {
 	dir, name := parentOf(p), path.Base(p)
 	if dir == a.name {
@@ -104,8 +103,8 @@ func (a *applier) in(p string) (fd int, name string, err error) {
 	return at, name, nil
 }
 
-// remove deletes entries that the tree lacks or has as another kind. The content of a folder goes before the
-// folder.
+// remove deletes entries that the tree lacks or has as another kind. The content of a directory goes before the
+// directory.
 func (a *applier) remove(have, want *Tree) error {
 	wanted := make(map[string]Kind, len(want.Entries))
 	for i := range want.Entries {
@@ -132,7 +131,7 @@ func (a *applier) clear(p string) error {
 	}
 	err = unix.Unlinkat(fd, name, 0)
 	if errors.Is(err, unix.EISDIR) || errors.Is(err, unix.EPERM) {
-		// Remove by descriptor, because the path could lead to another folder by now.
+		// Remove by descriptor, because the path could lead to another directory by now.
 		err = safefile.RemoveAll("/proc/self/fd/" + strconv.Itoa(fd) + "/" + name)
 	}
 	if err = gone(err); err != nil {
@@ -141,8 +140,8 @@ func (a *applier) clear(p string) error {
 	return nil
 }
 
-// place creates folders and links, and corrects mode and time of files with correct content. It returns the files that
-// need content.
+// place creates directories and links, and corrects mode and time of files with correct content. It returns the files
+// that need content.
 func (a *applier) place(want *Tree) (missing []*Entry, err error) {
 	for i := range want.Entries {
 		e := &want.Entries[i]
@@ -213,7 +212,7 @@ func times(ns int64) []unix.Timespec {
 	return []unix.Timespec{t, t}
 }
 
-// closeFolders sets the final modes of folders, the innermost first. Until then they must stay writable.
+// closeFolders sets the final modes of directories, the innermost first. Until then they must stay writable.
 func (a *applier) closeFolders(want *Tree) error {
 	for i := range slices.Backward(want.Entries) {
 		e := &want.Entries[i]

@@ -60,7 +60,7 @@ func (t *Tree) Check(l Limits) error {
 	return nil
 }
 
-// parentOf returns the folder of a path, or an empty string for the top.
+// parentOf returns the directory of a path, or an empty string for the top.
 func parentOf(p string) string {
 	if dir := path.Dir(p); dir != "." {
 		return dir
@@ -68,7 +68,7 @@ func parentOf(p string) string {
 	return ""
 }
 
-// checkPath refuses paths that lead outside the folder or must not be in a tree.
+// checkPath refuses paths that lead outside the directory or must not be in a tree.
 func checkPath(e *Entry) error {
 	for name := range strings.SplitSeq(e.Path, "/") {
 		switch {

@@ -1,8 +1,8 @@
-// Package checkpoint describes the content of a folder in a form that can be sent. A manifest lists names, modes, links
-// and files. The content of files is in chunks that are named by their digest. The package reads a folder (Scanner),
-// writes one (Apply), and checks trees from others (Tree.Check).
+// Package checkpoint describes the content of a directory in a form that can be sent. A manifest lists names, modes,
+// links and files. The content of files is in chunks that are named by their digest. The package reads a directory
+// (Scanner), writes one (Apply), and checks trees from others (Tree.Check).
 //
-//	folder ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ folder
+//	directory ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ directory
 //
 // A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, large files have many. The
 // manifest also consists of chunks. A page lists some hundred entries, the root lists the pages, and the name of the
@@ -10,15 +10,15 @@
 //
 // # Invariants
 //
-//   - A Tree has only files, folders and symbolic links, with the nine permission bits. It never has sockets, pipes,
-//     devices, owners, hard links or setuid bits. Entries called .git, in any case and at any depth, are skipped. Of
-//     Retake's own folder only the spool is included, and only on request.
-//   - Load decodes only chunks that match their digest. Check accepts only paths that stay inside the folder, occur
-//     once, and have a parent folder in the tree. It also enforces Limits.
-//   - Apply never follows a link, whether the link existed before or Apply made it, and opens each folder step by step.
-//     It can be repeated after it was interrupted at any point.
-//   - A scan skips reading a file only if its size, inode and times of change are the same, and were old enough when
-//     it was read to show a later change. A whole scan reads every file.
+//   - A Tree has only files, directories and symbolic links, with the nine permission bits. It never has sockets,
+//     pipes, devices, owners, hard links or setuid bits. Entries called .git, in any case and at any depth, are
+//     skipped. Of Retake's own directory only the spool is included, and only on request.
+//   - Load decodes only chunks that match their digest. Check accepts only paths that stay inside the directory, occur
+//     once, and have a parent directory in the tree. It also enforces Limits.
+//   - Apply never follows a link, whether the link existed before or Apply made it, and opens each directory step by
+//     step. It can be repeated after it was interrupted at any point.
+//   - A scan skips reading a file only if its size, inode and times of change are the same, and were old enough when it
+//     was read to show a later change. A whole scan reads every file.
 //
 // # Clock
 //
@@ -28,7 +28,7 @@
 // # Failure policy
 //
 // Errors of the system are returned unchanged. An exceeded limit is *Exceeded and a broken rule is *Malformed, and both
-// name the place. If a folder changes during a scan, the tree may show a state that never existed as a whole. Only a
+// name the place. If a directory changes during a scan, the tree may show a state that never existed as a whole. Only a
 // file that a program was writing can be torn.
 //
 // Of this module it imports only safefile and worktree. The worker, the bus and the workspace import it.

@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bound the content of a folder.
+// Limits bound the content of a directory.
 type Limits struct {
-	Files     int   `json:"files"`      // files, links and folders
-	Entries   int   `json:"entries"`    // of them in one folder
-	Depth     int   `json:"depth"`      // folders in each other
+	Files     int   `json:"files"`      // files, links and directories
+	Entries   int   `json:"entries"`    // of them in one directory
+	Depth     int   `json:"depth"`      // levels of nested directories
 	PathBytes int   `json:"path_bytes"` // of a path
 	Bytes     int64 `json:"bytes"`      // of all files
 }
@@ -21,16 +21,16 @@ type Limits struct {
 // maxRules bounds .gitignore and .gitattributes, which git reads whole before other files.
 const maxRules = 1 << 20
 
-// Exceeded reports the limit that a folder exceeds. Its text is for people.
+// Exceeded reports the limit that a directory exceeds. Its text is for people.
 type Exceeded struct{ Text string }
 
 func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
 
-// Seen holds the counts for a folder so far and the last entry.
+// Seen holds the counts for a directory so far and the last entry.
 type Seen struct {
 	Files    int
-	InFolder int // entries of the folder that the entry is in
-	Depth    int // of the entry; 1 directly in the folder
+	InFolder int // entries of the directory that the entry is in
+	Depth    int // of the entry; 1 at the top
 	Path     []byte
 	Size     int64 // of the entry, if it is a file or a link
 	IsFile   bool

@@ -25,7 +25,7 @@ const tellable = time.Second
 // packed into new chunks.
 const deadBytes = 16 << 20
 
-// Scanner reads one folder repeatedly. It is not safe for concurrent use.
+// Scanner reads one directory repeatedly. It is not safe for concurrent use.
 type Scanner struct {
 	Dir    string
 	Limits Limits
@@ -56,7 +56,7 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino, st.Dev}
 }
 
-// Begin tells the scanner that the folder holds a tree. The next scan reads only files changed since.
+// Begin tells the scanner that the directory holds a tree. The next scan reads only files changed since.
 func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	b := beginning{files: map[string]*Entry{}, last: map[string]known{}, now: time.Now()}
 	for i := range t.Entries {
@@ -124,8 +124,8 @@ func (s *Scanner) remember(last map[string]known) {
 	}
 }
 
-// Scan reads the folder and passes new chunks to Emit. Files unchanged since the last kept scan are not read,
-// unless whole is set. If a limit is exceeded, the error is *Exceeded.
+// Scan reads the directory and passes new chunks to Emit. Files unchanged since the last kept scan are not read, unless
+// whole is set. If a limit is exceeded, the error is *Exceeded.
 func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
 	v := scan{
 		Scanner: s, ctx: ctx, whole: whole, next: map[string]known{}, inFolder: []int{0},
@@ -212,7 +212,7 @@ func (s *scan) Visit(e *safefile.Entry) error {
 	return nil
 }
 
-// Leave resets the count for the next folder at this depth.
+// Leave resets the count for the next directory at this depth.
 func (s *scan) Leave(e *safefile.Entry) error {
 	if len(s.inFolder) > e.Depth {
 		s.inFolder[e.Depth] = 0
@@ -220,7 +220,7 @@ func (s *scan) Leave(e *safefile.Entry) error {
 	return nil
 }
 
-// ownFolder reports whether to skip an entry because it is in Retake's own folder and is not a wanted report.
+// ownFolder reports whether to skip an entry because it is in Retake's own directory and is not a wanted report.
 func (s *scan) ownFolder(e *safefile.Entry) bool {
 	rest, own := strings.CutPrefix(string(e.Path)+"/", worktree.OwnFolder+"/")
 	switch {

@@ -88,7 +88,7 @@ func (e *Entry) same(o *Entry) bool {
 	return true
 }
 
-// Tree holds the entries of a folder, sorted by the bytes of their paths. A folder comes before its content.
+// Tree holds the entries of a directory, sorted by the bytes of their paths. A directory comes before its content.
 type Tree struct{ Entries []Entry }
 
 // Bytes returns the sum of the sizes that the entries state.
@@ -120,7 +120,7 @@ type Manifest struct {
 	Chunks map[Digest]int64 // all chunks, root and pages included, with their minimum lengths
 }
 
-// Spool is the folder for a worker's reports, in Retake's own folder.
+// Spool is the directory for a worker's reports, in Retake's own directory.
 const Spool = worktree.OwnFolder + "/spool"
 
 // leftOut reports whether a name is excluded from trees at any depth.

@@ -14,7 +14,7 @@ import (
 )
 
 // CheckRun returns the problems that prevent `run` on this machine with these variables, for an otherwise valid
-// configuration. It checks the repositories, the stages, the secrets and the data folder.
+// configuration. It checks the repositories, the stages, the secrets and the data directory.
 func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
 	if len(c.GitHub.Repositories) == 0 {
@@ -55,7 +55,7 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	return append(p, c.startProblems()...)
 }
 
-// writable returns an error unless the folder can be written to or created.
+// writable returns an error unless the directory can be written to or created.
 func writable(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

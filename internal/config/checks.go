@@ -48,7 +48,7 @@ func validMemory(s string) bool {
 
 func validQuota(s string) bool { return s == "" || validMemory(s) }
 
-// systemDirs are folders of a container that mounts must not cover.
+// systemDirs are directories of a container that mounts must not cover.
 var systemDirs = []string{
 	"/", "/retake", "/tmp", "/proc", "/sys", "/dev", "/etc", "/bin", "/sbin", "/lib", "/lib64",
 	"/usr",
@@ -62,7 +62,7 @@ func validWorkdir(s string) bool {
 		})
 }
 
-// within reports whether the path is the folder, or is below it. Both are clean.
+// within reports whether the path is the directory, or is below it. Both are clean.
 func within(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }

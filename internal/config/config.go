@@ -136,7 +136,7 @@ const FormerRuntime = "auto"
 // NoSecret precedes the name of a non-secret variable in Containers.Secrets.
 const NoSecret = "!"
 
-// Mount is a folder or volume in addition to the checkout.
+// Mount is a directory or volume in addition to the checkout.
 type Mount struct {
 	Source   string // absolute path on the host, or the volume's name
 	Target   string // absolute path in the container
@@ -147,7 +147,7 @@ type Mount struct {
 // AgentBus is NATS, embedded or joined.
 type AgentBus struct {
 	URL               string // embedded if empty
-	Credentials       string // folder of the keys; needed with URL only
+	Credentials       string // directory of the keys; needed with URL only
 	ListenAddr        string // auto, or an IP address
 	ListenPort        int    // 0 picks a free port and persists it
 	Prefix            string
@@ -238,7 +238,7 @@ type Escalation struct {
 // Checkout limits the content of a checkout, and the resources of Retake's git commands on it.
 type Checkout struct {
 	MaxFiles     int
-	MaxEntries   int // in one folder
+	MaxEntries   int // in one directory
 	MaxDepth     int
 	MaxPathBytes int
 	MaxBytes     int

@@ -11,7 +11,8 @@ import (
 
 const mountForm = `"/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"`
 
-// parseMount reads one mount. Host folders are read-only unless ":rw" follows, volumes writable unless ":ro" follows.
+// parseMount reads one mount. Host directories are read-only unless ":rw" follows, volumes writable unless ":ro"
+// follows.
 func parseMount(s string) (m Mount, wrong string) {
 	rest, isVolume := strings.CutPrefix(s, "volume:")
 	parts := strings.Split(rest, ":")

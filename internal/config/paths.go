@@ -14,10 +14,10 @@ import (
 // directory, so for one release settlePaths also looks there. Paths of variables and flags are relative to the working
 // directory, as a shell completes them.
 
-// twoFolders are the present and the former location of a folder of state, if both have contents.
+// twoFolders are the present and the former location of a state directory, if both have contents.
 type twoFolders struct{ key, beside, here string }
 
-// settlePaths makes the relative paths of the file absolute, unless its folder is the working directory.
+// settlePaths makes the relative paths of the file absolute, unless its directory is the working directory.
 func (l *loader) settlePaths() {
 	base, here, same := baseOf(l.name)
 	if same {
@@ -59,11 +59,11 @@ func (l *loader) settlePath(key string, path *string, beside, here string) {
 
 const dataDirKey = "director.data_dir"
 
-// stateFolders are the keys of the folders with a director's state.
+// stateFolders are the keys of the directories with a director's state.
 var stateFolders = map[string]bool{dataDirKey: true, "director.shared_dir": true}
 
-// baseOf returns the folder where a file's relative paths begin, and the working directory. Without a
-// file, and for Template, which replaces LocalFile, both are the working directory.
+// baseOf returns the directory where a file's relative paths begin, and the working directory. Without a file, and for
+// Template, which replaces LocalFile, both are the working directory.
 func baseOf(name string) (base, here string, same bool) {
 	here, err := os.Getwd()
 	if err != nil || name == "" || name == Template {
@@ -77,7 +77,7 @@ func baseOf(name string) (base, here string, same bool) {
 	return base, here, err == nil && err2 == nil && os.SameFile(one, two)
 }
 
-// ofAnother reports whether a folder of state belongs to the configuration of the working directory.
+// ofAnother reports whether a state directory belongs to the configuration of the working directory.
 func ofAnother(key, dir string) bool {
 	if !stateFolders[key] || !present(LocalFile) {
 		return false
@@ -109,7 +109,7 @@ func occupied(dir string) bool {
 // Moved warns of each path that Load found only at the former location.
 func (c Config) Moved() []string { return c.moved }
 
-// startProblems returns the folders of state that a start would have to guess.
+// startProblems returns a problem for each state directory that a start would have to guess.
 func (c Config) startProblems() (p Problems) {
 	for _, d := range c.doubled {
 		p = append(p, Problem{Where: "run", Key: d.key, Text: fmt.Sprintf("%s and %s both exist, and the director "+

@@ -19,7 +19,7 @@ type rule struct {
 	also  string // one more key that must not be bad, but is not where the problem is
 }
 
-// order is a rule that one duration must exceed another duration or a multiple of it.
+// order is a rule that one duration must exceed another duration, possibly several times.
 type order struct {
 	key    string
 	times  int // least ratio to the other; with 0 the other must only be shorter

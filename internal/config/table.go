@@ -34,8 +34,8 @@ const (
 	maxID = 1 << 53 // TOML and JSON have numbers beyond it that they do not keep exactly
 )
 
-// keys returns the keys of a configuration except those of stages, in the order of the documentation. They are bound to
-// the fields of c.
+// keys returns the keys of a configuration, without the keys of stages, in the order of the documentation. They are
+// bound to the fields of c.
 func keys(c *Config) []row {
 	rows := slices.Concat(fleetKeys, workKeys)
 	for i := range rows {

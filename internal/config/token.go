@@ -134,7 +134,7 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 	return secret, warning, nil
 }
 
-// Private returns the absolute paths of folders and files that only the director may read.
+// Private returns the absolute paths of directories and files that only the director may read.
 func (c Config) Private() (all []string) {
 	for _, path := range []string{
 		c.Director.DataDir, c.Director.SharedDir, c.AgentBus.Credentials, c.GitHub.TokenFile, c.GitHub.PrivateKeyFile,

@@ -7,7 +7,7 @@ type Meaning string
 
 // The meanings. The table has their reasons.
 const (
-	BadName      Meaning = "bad_name"      // the server refuses an object, such as a folder GIT~1
+	BadName      Meaning = "bad_name"      // the server refuses an object, such as a directory GIT~1
 	Damaged      Meaning = "damaged"       // one of the local repositories
 	OtherFormat  Meaning = "other_format"  // of objects
 	NoCommit     Meaning = "no_commit"     // the server lacks a commit, or refuses to serve it

@@ -28,7 +28,7 @@ import (
 // waits and can use the slot for another task.
 const maxCooldown = 5 * time.Minute
 
-// agentFiles is the folder for the files of an agent's profile.
+// agentFiles is the directory for the files of an agent's profile.
 const agentFiles = folderName + "/agent"
 
 // agentRun is the run of an agent in a stage.

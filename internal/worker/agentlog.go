@@ -51,14 +51,14 @@ func (a *attempt) logsOf(s wire.StagePlan) stageLogs {
 	return l
 }
 
-// list returns the existing log files. It reads only the two folders.
+// list returns the existing log files. It reads only the two directories.
 func (l stageLogs) list() map[logPlace]fs.FileInfo {
 	found := map[logPlace]fs.FileInfo{}
 	for _, glob := range l.paths {
 		glob, inHome := strings.CutPrefix(glob, "~/")
 		root, err := os.OpenRoot(l.folders[inHome])
 		if err != nil {
-			continue // without the folder there are no logs
+			continue // without the directory there are no logs
 		}
 		_ = doublestar.GlobWalk(root.FS(), glob, func(name string, d fs.DirEntry) error {
 			if info, err := d.Info(); err == nil && info.Mode().IsRegular() {

@@ -21,7 +21,7 @@ import (
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
-	checkpointTries   = 3 // after chunks that the director lost, or a folder that moved during the scan
+	checkpointTries   = 3 // after chunks that the director lost, or a directory that moved during the scan
 )
 
 // checkpointer fetches an attempt's checkout and sends its changes. Its methods are called one after the other, except

@@ -14,7 +14,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// The worker's folder in the workspace, and its files. Git ignores the folder.
+// The worker's directory in the workspace, and its files. Git ignores the directory.
 const (
 	folderName       = worktree.OwnFolder
 	attemptFile      = folderName + "/attempt.json"
@@ -41,7 +41,7 @@ func openFolder(workdir string) (*folder, error) {
 
 func (f *folder) close() { _ = f.root.Close() }
 
-// make creates the folder.
+// make creates the directory.
 func (f *folder) make() error {
 	if err := f.root.MkdirAll(folderName, 0o755); err != nil {
 		return fmt.Errorf("worker: workspace: %w", err)

@@ -60,7 +60,7 @@ func containerMemory() (memory, bool) {
 // counted.
 func readMemory(root string) (memory, bool) {
 	for _, l := range layouts {
-		// In a container the mount is our group. Elsewhere our group is a folder below it.
+		// In a container the mount is our group. Elsewhere our group is a directory below it.
 		for _, folder := range []string{
 			filepath.Join(root, l.mount, ownGroup(root, l.controller)),
 			filepath.Join(root, l.mount),
