@@ -11,7 +11,7 @@ import (
 // Checked is a policy with the findings about it.
 type Checked struct {
 	Name     string         // the file as given, or the preset
-	Policy   *policy.Policy // nil: refused
+	Policy   *policy.Policy // nil if the policy was refused
 	Faults   []policy.Fault
 	Warnings []string // settings overridden by the configuration
 	Limits   string   // origin of the assumed limits
@@ -51,10 +51,10 @@ func Warn(warnings []string, b *strings.Builder) {
 	}
 }
 
-// terminal is the width that is written for.
+// terminal is the assumed width of a terminal.
 const terminal = 100
 
-// paragraph prints a line, broken where a terminal ends.
+// paragraph prints a line, wrapped to the width of a terminal.
 func paragraph(b *strings.Builder, line string) {
 	for _, l := range wrap(line, terminal) {
 		b.WriteString(l + "\n")

@@ -52,7 +52,7 @@ type finding struct {
 	Rule       string                `json:"rule"`
 	Cause      string                `json:"cause"`
 	Confidence float64               `json:"confidence"`
-	As         map[string]string     `json:"as,omitempty"` // preset to its word
+	As         map[string]string     `json:"as,omitempty"` // by preset: its word for the reason
 	Considered []classify.Considered `json:"considered,omitempty"`
 }
 
@@ -85,7 +85,7 @@ func (o *Classifying) find(q question) finding {
 		a.As = make(map[string]string, len(o.As))
 	}
 	for _, preset := range o.As {
-		a.As[preset], _ = recovery.As(preset, f) // known: check looked
+		a.As[preset], _ = recovery.As(preset, f) // check has refused unknown presets
 	}
 	return a
 }
@@ -120,7 +120,7 @@ var questionFields = []field[question]{
 	at(boolean, func(q *question) *bool { return &q.e.Assertion.Escalate }, "escalate_to_human"),
 }
 
-// evidenceForm is the least that a line of evidence is.
+// evidenceForm is the smallest valid line of evidence.
 const evidenceForm = `{"text": "…"}`
 
 func (o *Classifying) question(data []byte) (question, error) {

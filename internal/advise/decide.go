@@ -32,7 +32,7 @@ type verdict struct {
 	ID          json.RawMessage  `json:"id,omitempty"`
 	Action      recovery.Action  `json:"action"`
 	Delay       *[2]float64      `json:"delay_seconds"` // range with jitter; null without a next attempt
-	Charges     *recovery.Cause  `json:"charges"`       // null: nothing
+	Charges     *recovery.Cause  `json:"charges"`       // null if the action is free
 	Why         string           `json:"why"`
 	Row         string           `json:"row"`
 	NextIfAgain recovery.Action  `json:"next_if_again"`
@@ -68,8 +68,8 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	return a, nil
 }
 
-// inItsWords begins a verdict's why with the word that the failure was given in. It omits the meaning of the
-// corresponding reason, because the word may mean more.
+// inItsWords replaces the reason at the start of a verdict's explanation by the word that the input used. It omits the
+// meaning of the reason, because the word may mean more.
 func (h *history) inItsWords(why string) string {
 	last := h.failures[len(h.failures)-1]
 	reason := string(last.finding.Reason)
@@ -103,7 +103,7 @@ func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	return v
 }
 
-// inSeconds keeps milliseconds: more digits are noise of the binary fractions.
+// inSeconds rounds to milliseconds, because more digits are noise of binary fractions.
 func inSeconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }

@@ -4,7 +4,6 @@
 // One line is one question and gets one answer with the same id. An invalid line gets an error with the line, the
 // field, the expected value and the actual value. The stream continues. Blank lines are skipped.
 //
-// Clock: none; the caller passes a function, because dates and epochs in evidence need a current time. Invariant:
-// memory is bounded by MaxLine for streams of any length. Failure policy: a bad line is counted, a bad stream ends the
-// run.
+// The caller passes a clock, because dates and epochs in evidence need a current time. Invariant: MaxLine bounds the
+// memory for streams of any length. Failure policy: a bad line is counted, and a bad stream ends the run.
 package advise

@@ -29,7 +29,7 @@ func parse(data []byte, example string) (object, error) {
 	return o, nil
 }
 
-// field fills in one field of a T. The names are tried in their order; null counts as absent.
+// field sets one field of a T. Its names are tried in order. A null counts as absent.
 type field[T any] struct {
 	names []string
 	want  string
@@ -58,7 +58,7 @@ func fill[T any](t *T, o object, path string, fields []field[T]) error {
 	return nil
 }
 
-// fillOnly is fill for an object in which every key counts: a mistyped one would change the answer without a word.
+// fillOnly is fill for an object without unknown keys, because a mistyped key would silently change the answer.
 func fillOnly[T any](t *T, o object, path string, fields []field[T]) error {
 	var names []string
 	for _, f := range fields {

@@ -43,7 +43,7 @@ func optional[V any](f form[V]) form[*V] {
 
 func decode[V any](raw json.RawMessage, to *V) bool { return json.Unmarshal(raw, to) == nil }
 
-// readInteger reads 7, and 7.0, which some languages write for it.
+// readInteger reads 7 and 7.0, because some languages write integers as fractions.
 func readInteger(raw json.RawMessage, to *int) bool {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
@@ -57,7 +57,7 @@ func readInteger(raw json.RawMessage, to *int) bool {
 	return true
 }
 
-// readStatus takes 0, too: so some programs say that no answer came.
+// readStatus also accepts 0, with which some programs report that they got no answer.
 func readStatus(raw json.RawMessage, to *int) bool {
 	return readInteger(raw, to) && (*to == 0 || *to >= 100 && *to <= 599)
 }
@@ -71,7 +71,7 @@ func readAmount(raw json.RawMessage, to *int64) bool {
 
 func readNumber(raw json.RawMessage, to *float64) bool { return decode(raw, to) && *to >= 0 }
 
-// longest is the longest wait that is believed.
+// longest is the longest plausible wait.
 const longest = recovery.LongestWait
 
 func readSeconds(raw json.RawMessage, to *time.Duration) bool {
@@ -114,7 +114,7 @@ func readHeaders(raw json.RawMessage, to *map[string]string) bool {
 	return true
 }
 
-// headerValue reads one value; several are joined as HTTP does it.
+// headerValue reads one value. It joins several values as HTTP does.
 func headerValue(raw json.RawMessage) (string, bool) {
 	switch raw[0] {
 	case '{':
@@ -130,7 +130,7 @@ func headerValue(raw json.RawMessage) (string, bool) {
 		}
 		return strings.Join(values, ", "), ok
 	case '"', 'n':
-		var s string // null is an empty one
+		var s string // null gives an empty string
 		ok := decode(raw, &s)
 		return s, ok
 	}

@@ -19,18 +19,19 @@ type history struct {
 	facts    policy.DecisionInput
 }
 
-// failure is one failure.
+// failure is one failure of a history.
 type failure struct {
-	word      string // a reason, or a word of the preset's own vocabulary
+	word      string // a reason, or a word of the preset's vocabulary
 	finding   recovery.Finding
-	at        time.Time // checked, and free for people: policies count, they don't date
+	at        time.Time // only checked, because policies do not depend on dates
 	usage     recovery.Usage
 	recovered bool // a success came after it
 
 	transient, retry, escalate *bool // flags of a report; nil if it does not have them
 }
 
-// said returns the flags of the report, or nil if the failure states neither. A missing flag agrees with the policy.
+// said returns the flags of the report, or nil if it states neither. A missing flag counts as agreement with the
+// policy.
 func (x *failure) said() *recovery.Assertion {
 	if x.retry == nil && x.escalate == nil {
 		return nil
@@ -40,7 +41,7 @@ func (x *failure) said() *recovery.Assertion {
 	}
 }
 
-// wordNames are the fields in which vocabularies give their word.
+// wordNames lists the fields in which vocabularies put their word.
 var wordNames = []string{"reason", "class", "error_class", "error_type", "type", "code"}
 
 var failureFields = []field[failure]{
@@ -69,7 +70,7 @@ var factFields = []field[policy.DecisionInput]{
 	at(text, func(f *policy.DecisionInput) *string { return &f.Caller }, "caller"),
 }
 
-// parts are the fields of an object that hold others.
+// parts holds the nested fields of an object.
 type parts struct {
 	failures     []json.RawMessage
 	facts, usage object
@@ -81,7 +82,7 @@ var partFields = []field[parts]{
 	at(members, func(p *parts) *object { return &p.usage }, "usage"),
 }
 
-// historyForm is the least that a history is.
+// historyForm is the smallest valid history.
 const historyForm = `{"failures": [{"reason": "…"}]}`
 
 // history reads a line.
@@ -150,7 +151,7 @@ func (o *Deciding) reason(word string) (recovery.Reason, bool) {
 	return r, ok
 }
 
-// ownWords are the words, in lower case, that a policy uses for several reasons; the first of them stands for all.
+// ownWords maps the lower-case words that a policy uses for several reasons to the first of those reasons.
 func ownWords(p *policy.Policy) map[string]recovery.Reason {
 	words := map[string]recovery.Reason{}
 	for _, r := range p.Table() {

@@ -60,7 +60,7 @@ var PolicyHead = []string{"failure", "ladder", "waits", "meter", "then"}
 // the guards.
 func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
 	for _, r := range p.Standings() {
-		if len(r.By) > 0 && !r.Own { // others decide
+		if len(r.By) > 0 && !r.Own { // other rows decide
 			continue
 		}
 		c := rowCells(r)
@@ -72,7 +72,7 @@ func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
 	return rows, guards
 }
 
-// rowCells formats one row; each fact is a line of its cell.
+// rowCells formats one row. Each line of a cell is one fact.
 func rowCells(r policy.Standing) (c cells) {
 	on := []string{r.On}
 	if r.Own {

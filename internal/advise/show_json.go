@@ -11,7 +11,7 @@ import (
 type policyJSON struct {
 	Policy  string                `json:"policy"`
 	Backoff policy.Backoff        `json:"backoff"`
-	Guards  map[string]*guardJSON `json:"guards"` // null: no bound
+	Guards  map[string]*guardJSON `json:"guards"` // null if unlimited
 	Rows    []policy.Standing     `json:"row"`
 
 	Warnings []string `json:"warnings,omitempty"`
@@ -22,7 +22,7 @@ type guardJSON struct {
 	Then  recovery.Action `json:"then"`
 }
 
-// ShowPolicyJSON prints the table that decides as one JSON object.
+// ShowPolicyJSON prints the policy as one JSON object.
 func ShowPolicyJSON(p *policy.Policy, out io.Writer, warnings ...string) error {
 	j := policyJSON{
 		Policy: p.Name(), Backoff: policy.Backoff(p.Backoff()), Guards: map[string]*guardJSON{}, Rows: p.Standings(),

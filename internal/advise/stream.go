@@ -19,7 +19,7 @@ type Source struct {
 	io.Reader
 }
 
-// MaxLine bounds one line, in bytes. A longer one is passed over and answered with an error.
+// MaxLine bounds one line, in bytes. A longer line is skipped and answered with an error.
 const MaxLine = 16 << 20
 
 // beginning is the part of an overlong line that is kept, because it usually contains the id.
@@ -34,8 +34,8 @@ type refusal struct {
 	Error string          `json:"error"`
 }
 
-// stream answers every line of the sources in their order and returns how many lines were bad. It ends early when ctx
-// does or when out cannot be written.
+// stream answers every line of the sources in order, and returns the number of bad lines. It ends early if ctx ends or
+// out cannot be written.
 func stream(ctx context.Context, sources []Source, out io.Writer, ask asker) (bad int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -90,14 +90,14 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// nextLine returns a line without its end, or the beginning of an overlong line. The last one may come together with
-// the error.
+// nextLine returns a line without its end, or the beginning of an overlong line. It may return the last line together
+// with the error.
 func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
 		switch {
 		case tooLong:
-		case len(data)+len(part) > MaxLine+1: // the line's end is no part of it
+		case len(data)+len(part) > MaxLine+1: // MaxLine does not include the line feed
 			data, tooLong = bytes.Clone(data[:min(len(data), beginning)]), true
 		default:
 			data = append(data, part...)
@@ -114,7 +114,8 @@ type Text struct {
 	Stage, Tool string
 }
 
-// ClassifyText takes each source as a whole for the text of one failure. A named source's name is the answer's id.
+// ClassifyText classifies the whole text of each source as one failure. The answer's id is the name of the source, if
+// any.
 func ClassifyText(ctx context.Context, o Classifying, t Text, sources []Source, out io.Writer) error {
 	if err := o.check(); err != nil {
 		return err

@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// widths are the most that the columns of the table of a policy take.
+// widths bounds the columns of a policy's table, in characters.
 var widths = [...]int{20, 21, 20, 14, 17}
 
 // cells are one row; a cell may have several lines.
 type cells [len(widths)]string
 
-// writeRow writes the lines of cells side by side, with a tab behind each but the last, for a tabwriter.
+// writeRow writes the lines of cells side by side for a tabwriter, separated by tabs.
 func writeRow(w io.Writer, row cells) {
 	for more := true; more; {
 		line := ""

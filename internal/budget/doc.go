@@ -1,5 +1,5 @@
-// Package budget hands out leases on rate-limited resources that many workers share: the models. The director's service
-// and a worker's offline limiter are the same Pool.
+// Package budget hands out leases on rate-limited resources that many workers share, which are the models. The
+// director's service and a worker's offline limiter both use a Pool.
 //
 //	           ┌──────────────── wait, come back ────────────────┐
 //	Acquire ──▶│ closed? (cooldown) ─▶ others first? (queue)     │──▶ lease ──▶ Release
@@ -12,19 +12,20 @@
 // Invariants, per resource:
 //   - At most MaxConcurrent leases at a time, at least Spacing between two grants, none while the resource is closed.
 //     (Adopt records leases granted elsewhere, and may exceed that.)
-//   - After it was closed, one lease at a time until a call has gone well: six workers that were waiting must not run
-//     into the same limit together.
+//   - After a resource was closed, only one lease is granted at a time until a call has gone well. Otherwise all
+//     waiting workers would run into the same limit together.
 //   - First come, first served. There are no notifications. A waiting worker must ask again in time, at most placeKept
 //     late, to stay in the queue. Otherwise it leaves the queue and does not delay other workers.
 //   - Everything is bounded: resources, places in a queue, leases and places of one worker.
 //   - A later report may prolong a cooldown. Only Open shortens it.
 //
-// Clock assumption: none. Every method takes the time; a time that goes back counts as the newest one seen.
+// Every method takes the current time. A time that goes back counts as the newest time seen.
 //
-// Failure policy: a Pool is soft state. After a restart its leases are forgotten: until those calls end, as many again
-// may be granted. Grant ids differ from the ids of earlier pools, so a late Release cannot free another grant.
+// Failure policy: a Pool is soft state. A restart forgets its leases, so until those calls end, as many leases may be
+// granted again. Grant ids differ from the ids of earlier pools, so a late Release cannot free another grant.
 // Unreleased leases expire.
 //
-// The package is pure: no I/O, clock, goroutine, channel, context, randomness or logging. Results do not depend on map
-// order. It imports package wire only; the director, the worker and package agent import it.
+// The package is pure. It does not do I/O, start goroutines, log, or use channels, contexts, a clock or randomness.
+// Results do not depend on map order. It imports package wire only. The director, the worker and package agent import
+// it.
 package budget

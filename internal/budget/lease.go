@@ -17,14 +17,15 @@ const (
 	Failed      Status = "error"
 )
 
-// Cooldown is a resource that is closed.
+// Cooldown is the time for which a resource is closed.
 type Cooldown struct {
 	Resource string
 	Until    time.Time
 	Why      string
 }
 
-// Release gives a lease back. Only its holder can. Releasing an expired lease is not an error.
+// Release gives a lease back. It has no effect unless worker holds the lease. Releasing an expired lease is not an
+// error.
 func (p *Pool) Release(now time.Time, id, worker string) {
 	p.advance(now)
 	r, i := p.find(id, worker)
@@ -32,14 +33,14 @@ func (p *Pool) Release(now time.Time, id, worker string) {
 		return
 	}
 	if !r.leases[i].failed {
-		r.careful = false // there was no failure report
+		r.careful = false // the call did not fail
 	}
 	r.leases = slices.Delete(r.leases, i, i+1)
 }
 
-// Report records how the call under a lease went; the lease stays until it is released. A rate limit, or
-// another error, closes the resource for everybody: for retryAfter (at most a day), or for the limits' Cooldown
-// if that is 0. It returns the cooldown if it is new or longer than before.
+// Report records the outcome of the call under a lease. The lease stays until it is released. A rate limit or another
+// error closes the resource for everybody. It stays closed for retryAfter, at most a day, or for Limits.Cooldown if
+// retryAfter is 0. Report returns the cooldown if it is new or longer than before.
 func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	c := p.Note(now, id, worker, s, retryAfter)
 	if c == nil || !p.Close(c.Resource, c.Until) {
@@ -48,8 +49,8 @@ func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter tim
 	return c
 }
 
-// Note is Report for an owner that decides itself how long others must wait. It returns the requested cooldown, or nil,
-// and does not close the resource. One lease at a time is granted from then on, until a call has gone well.
+// Note is Report for an owner that decides how long others must wait. It returns the requested cooldown, or nil, and
+// does not close the resource. From then on, only one lease is granted at a time until a call has gone well.
 func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	now = p.advance(now)
 	r, i := p.find(id, worker)
@@ -77,8 +78,8 @@ func (p *Pool) Close(name string, until time.Time) bool {
 	return true
 }
 
-// Open ends a cooldown, as an operator wants it. Until a call succeeds, it grants one lease at a time. A worker that
-// was waiting for the end of the cooldown leaves the queue unless it asks again soon.
+// Open ends a cooldown at an operator's command. It grants one lease at a time until a call succeeds. A worker that was
+// waiting for the end of the cooldown leaves the queue unless it asks again soon.
 func (p *Pool) Open(now time.Time, name string) {
 	now = p.advance(now)
 	for _, r := range p.resources {
@@ -102,8 +103,7 @@ func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duratio
 	}
 }
 
-// Drop takes everything from a worker: its attempt, or its stage, is over. It returns the ids of the leases that were
-// held still.
+// Drop ends all leases and places of a worker after its attempt or stage. It returns the ids of its unreleased leases.
 func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	p.advance(now)
 	for _, r := range p.resources {
@@ -122,7 +122,7 @@ func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 // closes resources before the first request.
 func (p *Pool) Expire(now time.Time) { p.advance(now) }
 
-// advance moves the pool's time on, never back, and expires.
+// advance moves the pool's time forward, and removes expired leases and places.
 func (p *Pool) advance(now time.Time) time.Time {
 	if now.After(p.now) {
 		p.now = now

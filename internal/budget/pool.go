@@ -11,14 +11,14 @@ import (
 type Limits struct {
 	MaxConcurrent int           // leases at the same time; less than 1 counts as 1
 	Spacing       time.Duration // between two grants, at least 0
-	Cooldown      time.Duration // after a failed call that named no delay, at least 0
+	Cooldown      time.Duration // after a failed call that did not state a delay, at least 0
 	Lease         time.Duration // of one grant; 0 means DefaultLease
 }
 
 // DefaultLease is longer than nearly all model calls. A longer call may overlap with one extra call.
 const DefaultLease = 2 * time.Minute
 
-// Why a lease was not granted: a closed set.
+// Why a lease was not granted. The set is closed.
 const (
 	WhyCooldown = "cooldown" // the resource is closed
 	WhyQueue    = "queue"    // others came first
@@ -30,24 +30,24 @@ const (
 
 // Waits that do not follow from a limit.
 const (
-	// until a lease may be free: short compared with a model call, long compared with the cost of asking
+	// until a lease may be free; short compared with a model call, long compared with the cost of asking
 	pollWait   = time.Second
-	fullWait   = 5 * time.Second  // until a bound may be left again
-	refuseWait = time.Minute      // an invalid name: asking again is a fault
-	placeKept  = 5 * time.Second  // how late a waiter may come back
+	fullWait   = 5 * time.Second  // until the pool may be below a bound again
+	refuseWait = time.Minute      // for an invalid name, because asking again is a fault
+	placeKept  = 5 * time.Second  // how late a waiting worker may ask again
 	askAgain   = 30 * time.Second // how often workers with a long wait ask again
 	// longestCooldown bounds the wait in a report, because quotas renew at least once a day.
 	longestCooldown = 24 * time.Hour
 )
 
-// Bounds of a pool. The share of one worker keeps a faulty one from taking everything.
+// Bounds of a pool. The bound per worker keeps a faulty worker from taking everything.
 const (
 	maxResources = 64
 	maxQueue     = 256
 	maxPerWorker = 16 // leases and places, over all resources
 )
 
-// Grant is the answer to an Acquire: a lease, or how long to wait and why.
+// Grant is the answer to an Acquire. It contains a lease, or the wait and the reason for it.
 type Grant struct {
 	ID    string // empty if not granted
 	Lease time.Duration
@@ -60,19 +60,19 @@ type Lease struct {
 	ID     string
 	Worker string
 	Until  time.Time // it expires then
-	failed bool      // its call was reported to have gone wrong
+	failed bool      // its call was reported as failed
 }
 
 // Pool hands out leases. It belongs to one goroutine.
 type Pool struct {
 	epoch     string
 	limits    Limits
-	now       time.Time // the newest seen
+	now       time.Time // the newest time seen
 	serial    uint64
 	resources []*resource // by name
 }
 
-// resource is the state of one of them.
+// resource is the state of one resource.
 type resource struct {
 	name    string
 	leases  []Lease // oldest first
@@ -85,11 +85,11 @@ type resource struct {
 // place is a worker's place in a queue.
 type place struct {
 	worker string
-	due    time.Time // when it is expected back
+	due    time.Time // when the worker must ask again
 }
 
-// New makes an empty pool. The epoch is the prefix of grant ids. It separates them from ids of an earlier pool of the
-// same owner: the director uses its run id.
+// New returns an empty pool. The epoch is the prefix of grant ids, and must differ from the epochs of the owner's
+// earlier pools. The director uses its run id.
 func New(epoch string, l Limits) *Pool { return &Pool{epoch: epoch, limits: l.complete()} }
 
 func (l Limits) complete() Limits {
@@ -103,7 +103,7 @@ func (l Limits) complete() Limits {
 // Limit replaces the limits for later grants. Existing leases stay.
 func (p *Pool) Limit(l Limits) { p.limits = l.complete() }
 
-// Own reports whether a grant id was made by this pool.
+// Own reports whether this pool has made a grant id.
 func (p *Pool) Own(id string) bool {
 	serial, own := strings.CutPrefix(id, p.epoch+".")
 	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
@@ -165,7 +165,7 @@ func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, s
 	return 0, ""
 }
 
-// soon is when to ask again for a lease that another holds: regularly, and when the first of them expires.
+// soon returns when to ask again for a held lease: after pollWait, or earlier if a lease expires.
 func (r *resource) soon(now time.Time) time.Duration {
 	wait := pollWait
 	for _, l := range r.leases {
@@ -179,7 +179,7 @@ func (r *resource) lease(id, worker string, now time.Time, length time.Duration)
 	r.granted = now
 }
 
-// ahead counts who came before a worker: everybody if it has no place yet.
+// ahead counts the workers in the queue before a worker. If it is not in the queue, all of them count.
 func (r *resource) ahead(worker string) int {
 	if i := slices.IndexFunc(r.queue, func(w place) bool { return w.worker == worker }); i >= 0 {
 		return i

@@ -12,7 +12,7 @@ const DefaultResource = prefix + "default"
 // prefix begins the name of every resource that workers may lease. The director keeps GitHub's limits itself.
 const prefix = "model."
 
-// maxNameBytes bounds what follows the prefix.
+// maxNameBytes bounds the part after the prefix.
 const maxNameBytes = 64
 
 // CheckResource checks that a name can be a resource: "model." and 1 to 64 ASCII letters, digits, `-`, `_` and dots.
@@ -34,7 +34,8 @@ func notInName(r rune) bool {
 	}
 }
 
-// resource finds or makes one. If there are too many, it replaces an unused resource. It returns nil if all are in use.
+// resource returns the resource with a name, and creates it if necessary. If there are too many, it replaces an unused
+// resource. It returns nil if all are in use.
 func (p *Pool) resource(name string) *resource {
 	i, found := slices.BinarySearchFunc(p.resources, name,
 		func(r *resource, name string) int { return strings.Compare(r.name, name) })

@@ -1,5 +1,5 @@
 // Package plainjson reads JSON in the form that encoding/json writes. In this form there is no space between tokens,
-// and each key occurs once and is spelled like in the type. Reading takes one pass and is several times as fast.
+// and each key occurs once, with the spelling of the type. Reading takes one pass and is several times as fast.
 //
 //	line ──Reader──▶ value
 //	         └─ false: another form, or not for that type ──encoding/json──▶ value or error
@@ -9,9 +9,9 @@
 //   - If a Reader accepts a text, encoding/json also accepts it and returns the same value. Fuzzing and mutated
 //     journals compare the two.
 //   - A text that a Reader rejects may still be valid JSON.
-//   - A value shares no memory with the text, except for json.RawMessage, which is a part of it.
+//   - A value does not share memory with the text, except for json.RawMessage, which is a part of the text.
 //
 // # Imports
 //
-// It is pure: no I/O, clock or goroutine. Package fsm reads the journal with it.
+// The package is pure: it does not do I/O, read a clock or start goroutines. Package fsm reads the journal with it.
 package plainjson

@@ -41,7 +41,7 @@ type field struct {
 	of    *Type
 }
 
-// maxFields of a struct: there is a bit for each.
+// maxFields bounds the fields of a struct, because each has a bit in a set.
 const maxFields = 64
 
 // TypeFor returns the instructions for reading a T.
@@ -57,7 +57,7 @@ var (
 	jsonReader = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// kinds contains the forms of types that need only their kind.
+// kinds contains the forms of types for which the kind decides.
 var kinds = map[reflect.Kind]form{
 	reflect.String: word, reflect.Bool: boolean, reflect.Float32: floating, reflect.Float64: floating,
 	reflect.Int: signed, reflect.Int8: signed, reflect.Int16: signed, reflect.Int32: signed, reflect.Int64: signed,

@@ -12,10 +12,10 @@ import (
 
 // Bounds of a reader.
 const (
-	maxDepth  = 64   // of nested values; encoding/json takes more
-	maxDigits = 18   // of an integer: it fits in 64 bits
-	wordBytes = 64   // of a string that is kept, since it may come again
-	words     = 1024 // so many; a power of two
+	maxDepth  = 64   // of nested values; encoding/json allows more
+	maxDigits = 18   // of an integer, so that it fits into 64 bits
+	wordBytes = 64   // bytes of a string that is cached
+	words     = 1024 // number of cached strings; a power of two
 )
 
 // Reader reads texts one after another. It must not be used concurrently. Its methods return false if the text has a
@@ -24,19 +24,19 @@ type Reader struct {
 	data []byte
 	at   int
 
-	words    [words]string // that came before, by hash
-	time     time.Time     // the last one,
-	timeText []byte        // and how it was written
-	unquoted []byte        // of the string under way that has escapes
+	words    [words]string // cached strings by hash
+	time     time.Time     // the last time
+	timeText []byte        // the text of the last time
+	unquoted []byte        // buffer for a string with escapes
 }
 
-// Reset begins with a text.
+// Reset starts reading a new text.
 func (r *Reader) Reset(text []byte) { r.data, r.at = text, 0 }
 
-// End reports whether all was read.
+// End reports whether the whole text was read.
 func (r *Reader) End() bool { return r.at == len(r.data) }
 
-// Literal reads exactly this.
+// Literal reads the text s.
 func (r *Reader) Literal(s string) bool {
 	end := r.at + len(s)
 	if end > len(r.data) || string(r.data[r.at:end]) != s {
@@ -81,7 +81,7 @@ func (r *Reader) Text() ([]byte, bool) {
 			}
 		case c == '\\':
 			return r.unquote(begin)
-		default: // its end, or a control character
+		default: // the closing quotation mark, or a control character
 			return nil, false
 		}
 	}
@@ -126,7 +126,7 @@ func (r *Reader) unquote(begin int) ([]byte, bool) {
 	}
 }
 
-// escaped are the characters that an escape of two stands for.
+// escaped maps the second character of a short escape to the character that it stands for.
 var escaped = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 func (r *Reader) escape() bool {
@@ -185,7 +185,7 @@ func plainTo(data []byte, at int) int {
 	for ; at+8 <= len(data); at += 8 {
 		b := binary.LittleEndian.Uint64(data[at:])
 		quote, slash := b^(ones*'"'), b^(ones*'\\')
-		// the lowest is one, those above may not be
+		// the lowest mark is exact; marks above it may be false
 		if stops := (b | (b - ones*' ') | (quote - ones) | (slash - ones)) & highs; stops != 0 {
 			return at + bits.TrailingZeros64(stops)/8
 		}
@@ -196,7 +196,7 @@ func plainTo(data []byte, at int) int {
 	return at
 }
 
-// plain are the bytes that stand for themselves in a string.
+// plain marks the bytes that stand for themselves in a string.
 var plain = func() (is [256]bool) {
 	for c := byte(' '); c < utf8.RuneSelf; c++ {
 		is[c] = c != '"' && c != '\\'
@@ -213,7 +213,7 @@ func (r *Reader) String() (string, bool) {
 	return r.word(text), true
 }
 
-// word is a string with this text: if it is short, one that came before, if it is still known.
+// word returns a string with this text. For a short text it reuses a cached string with the same text.
 func (r *Reader) word(text []byte) string {
 	n := len(text)
 	if n > wordBytes {
@@ -286,7 +286,7 @@ func (r *Reader) float(bits int) (float64, bool) {
 	return f, err == nil
 }
 
-// number reads over a number.
+// number skips a number.
 func (r *Reader) number() bool {
 	r.is('-')
 	if !r.is('0') && !r.digits() {
@@ -304,7 +304,7 @@ func (r *Reader) number() bool {
 	return true
 }
 
-// digits reads over one digit or more.
+// digits skips one or more digits.
 func (r *Reader) digits() bool {
 	begin := r.at
 	for c := r.peek(); c >= '0' && c <= '9'; c = r.peek() {
@@ -322,7 +322,7 @@ func (r *Reader) Raw() ([]byte, bool) {
 	return r.data[begin:r.at:r.at], true
 }
 
-// skip reads over a value.
+// skip skips a value.
 func (r *Reader) skip(depth int) bool {
 	if depth == maxDepth {
 		return false
@@ -348,7 +348,7 @@ func (r *Reader) skip(depth int) bool {
 	}
 }
 
-// skipList reads over elements, or over keys and values, to the end.
+// skipList skips elements, or keys and values, up to the end.
 func (r *Reader) skipList(depth int, end byte) bool {
 	for {
 		if end == '}' {

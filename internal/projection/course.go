@@ -14,7 +14,7 @@ const (
 	Withdrawn = "withdrawn"
 )
 
-// AttemptEnd returns how the attempt ended that a move ends, or "" for a move that ends none.
+// AttemptEnd returns how the attempt ended, or "" if the move does not end an attempt.
 func AttemptEnd(m fsm.Moved) string {
 	if m.From != fsm.Stopping {
 		return ""
@@ -38,7 +38,7 @@ const (
 	Superseded      = "superseded"       // another decision was made before the attempt began
 )
 
-// Why a question needed no person.
+// Why a question did not need a person.
 const (
 	IncidentOver = "incident_over" // the incident ended, and the task continued without an answer
 	BareAnswer   = "bare_answer"   // the answer added nothing, and the next attempt passed its stages
@@ -60,12 +60,12 @@ type Retry struct {
 	Begun  bool
 }
 
-// Course follows one claim. It finds the results of retries, and questions that needed no person. The zero
+// Course follows one claim. It finds the results of retries, and the questions that did not need a person. The zero
 // Course is the beginning of a claim.
 type Course struct {
 	Retry *Retry // the retry granted last, or nil once it is settled
 
-	worded bool // since the question, a person has said something or decided more than to try again
+	worded bool // since the question, a person has commented or decided more than to try again
 	bare   bool // the attempt after a bare answer has not ended yet
 }
 
@@ -74,7 +74,7 @@ type Outcome struct {
 	Retry  *Retry // the settled retry, or nil
 	Became string // its result: PaidOff, FailedAlike, …
 
-	NeededNobody string // IncidentOver or BareAnswer if the fact shows that a question needed no person, or empty
+	NeededNobody string // IncidentOver or BareAnswer if the fact shows that a question did not need a person, or empty
 }
 
 // CourseOf reconstructs the course of a task, as far as the machine's state allows.

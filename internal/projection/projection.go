@@ -8,9 +8,9 @@
 //
 // # Invariants
 //
-//   - A projection folds durable facts in the order of the journal. It never decides anything.
-//   - The end of an attempt, the success of a retry and a question that needed no person are defined here only. The
-//     page, the metrics and the audits therefore agree.
+//   - A projection folds durable facts in the order of the journal. It does not decide anything.
+//   - Only this package defines the end of an attempt, the success of a retry, and a question that did not need a
+//     person. The page, the metrics and the audits therefore agree.
 //
 // # Clock
 //
@@ -33,10 +33,10 @@ type Projection interface {
 type Restorer interface {
 	Projection
 
-	// Restore takes the machine's snapshot as of the batch at seq. Earlier results stay where they agree with
-	// it.
+	// Restore takes the machine's snapshot as of the batch at seq. It keeps earlier results that agree with the
+	// snapshot.
 	Restore(seq uint64, snapshot []byte) error
 }
 
-// Fold returns the key in lower case: GitHub compares names without case.
+// Fold returns the key in lower case, because GitHub compares names without case.
 func Fold(k fsm.IssueKey) fsm.IssueKey { return fsm.IssueKey(strings.ToLower(string(k))) }

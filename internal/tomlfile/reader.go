@@ -16,11 +16,11 @@ type reader struct {
 	parser   unstable.Parser
 	lines    []int // start offsets; the parser would count them again for each position
 	kinds    map[string]kind
-	elements map[string]int // of [[path]]: how many so far
-	wrong    Fault          // the first
+	elements map[string]int // number of elements so far, by the path of [[path]]
+	wrong    Fault          // the first error
 }
 
-// kind is the origin of a path, and determines the allowed additions.
+// kind is the origin of a path. It determines the permitted additions to the path.
 type kind int
 
 const (
@@ -29,7 +29,7 @@ const (
 	defined       // [a]
 	dotted        // a of a.b = 1
 	list          // [[a]]
-	value         // a = …, inline tables and their keys included
+	value         // a = …, including inline tables and their keys
 )
 
 func (r *reader) reset(data []byte) {
@@ -64,7 +64,8 @@ func (r *reader) fault(at Position, format string, args ...any) {
 	}
 }
 
-// enter returns the table at the path, a key of the given one. It creates a table of this kind if necessary.
+// enter returns the table at a path, which is the entry key of table. If it is missing, enter creates it with this
+// kind.
 func (r *reader) enter(table map[string]any, path, key string, k kind) map[string]any {
 	if r.kinds[path] == absent {
 		r.kinds[path] = k
@@ -125,7 +126,7 @@ func (r *reader) keyValue(path string, table map[string]any, e *unstable.Node) {
 	}
 }
 
-// date stands for all dates and times, which no configuration uses.
+// date represents all dates and times, because the configuration does not use any.
 type date string
 
 func (r *reader) value(path string, v *unstable.Node) any {

@@ -17,7 +17,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// MaxBytes of a file. Our longest file, with all its comments, uses a third.
+// MaxBytes bounds a file. Our longest file, with all its comments, has a third of that.
 const MaxBytes = 256 << 10
 
 // Position is a position in a file. Both fields start at 1, and columns count bytes.
@@ -30,7 +30,7 @@ type Fault struct {
 	Text string // the error and the expected value
 }
 
-// String leaves out the position.
+// String returns the fault without its position.
 func (f Fault) String() string {
 	if f.Path == "" {
 		return f.Text
@@ -38,10 +38,10 @@ func (f Fault) String() string {
 	return f.Path + ": " + f.Text
 }
 
-// Faults are all mistakes, by position.
+// Faults lists all mistakes, by position.
 type Faults []Fault
 
-// Error has one line for each fault.
+// Error returns one line for each fault.
 func (fs Faults) Error() string {
 	lines := make([]string, len(fs))
 	for i, f := range fs {
@@ -52,8 +52,8 @@ func (fs Faults) Error() string {
 
 // File is a document and the faults found in it.
 type File struct {
-	Values map[string]any // int64, float64, bool, string, []any, map[string]any; anything else is a date or time
-	// Before has the values that precede a syntax error. Values is empty then.
+	Values map[string]any // int64, float64, bool, string, []any, map[string]any, or another type for a date or time
+	// Before has the values that precede a syntax error. Values is nil in that case.
 	Before map[string]any
 
 	faults Faults
@@ -62,7 +62,7 @@ type File struct {
 	wrongTypes int
 }
 
-// Parse reads a document. A File with faults has no values.
+// Parse reads a document. After a syntax error, the File does not have any values.
 func Parse(data []byte) *File {
 	f := &File{at: map[string]Position{}}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
@@ -117,7 +117,7 @@ func (f *File) Faults() Faults {
 	return f.faults
 }
 
-// Err is nil without faults.
+// Err returns the faults as an error, or nil without faults.
 func (f *File) Err() error {
 	if len(f.faults) == 0 {
 		return nil
@@ -138,7 +138,7 @@ func (f *File) At(path string) Position {
 	return Position{1, 1}
 }
 
-// Find is At, and reports whether any part of the path exists.
+// Find is like At, and also reports whether any part of the path exists.
 func (f *File) Find(path string) (Position, bool) {
 	for ; path != ""; path = path[:max(strings.LastIndexAny(path, ".["), 0)] {
 		if here, ok := f.at[path]; ok {
@@ -151,7 +151,7 @@ func (f *File) Find(path string) (Position, bool) {
 // Has reports whether a key exists.
 func (f *File) Has(path string) bool { _, ok := f.at[path]; return ok }
 
-// Join appends a key to a path, so that no two paths look the same: a key with odd characters is quoted.
+// Join appends a key to a path. It quotes a key with unusual characters, so that different paths stay different.
 func Join(path, key string) string {
 	if !bareKey.MatchString(key) {
 		key = strconv.QuoteToASCII(key)
@@ -164,11 +164,11 @@ func Join(path, key string) string {
 
 var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// Element is the path of an element of a list, from 0.
+// Element returns the path of an element of a list. The first has index 0.
 func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Tables returns the elements of a list of tables, which must be the only key at the top of the file. An element with
-// another type is nil, and recorded.
+// Tables returns the elements of a list of tables, which must be the only key at the top of the file. An element of
+// another type is recorded as a fault, and is nil in the result.
 func (f *File) Tables(key string) (tables []map[string]any) {
 	for _, other := range slices.Sorted(maps.Keys(f.Values)) {
 		if other != key {
@@ -189,7 +189,7 @@ func (f *File) Tables(key string) (tables []map[string]any) {
 	return tables
 }
 
-// Decode fills a struct with toml tags from the table at the path. It returns whether every value has the right type,
+// Decode fills a struct with toml tags from the table at the path. It reports whether every value has the right type,
 // so that the struct can be checked.
 func (f *File) Decode(path string, table any, into any) bool {
 	before := f.wrongTypes

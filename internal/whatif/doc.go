@@ -5,11 +5,10 @@
 // claim takes the same course, the machine is charged for the other policy's verdicts, because their counters and
 // meters may differ.
 //
-// A what-if ignores unknowable consequences. After the first verdict on a claim that leads elsewhere (another action,
-// or another kind of attempt), the claim would have had another history: later verdicts on it are counted, not
-// compared. Other tasks, incidents, cooldowns and times stay as recorded, although extra attempts or longer waits would
-// have changed them.
+// A what-if ignores unknowable consequences. A different action, or another kind of attempt, would have given the claim
+// another history. After the first such verdict, later verdicts on the claim are counted, not compared. Other tasks,
+// incidents, cooldowns and times stay as recorded, although extra attempts or longer waits would have changed them.
 //
-// Clock: the records'. Invariant: there are no differences under the configuration that produced the journal. Failure
-// policy: none, because every fact can be replayed.
+// The times of the records are the only clock. Invariant: there are no differences under the configuration that
+// produced the journal. There is no failure policy, because every fact can be replayed.
 package whatif

@@ -27,7 +27,7 @@ type Follower struct {
 	o      Options
 	claims map[string]*claim       // by nonce; claims with at least one verdict
 	canary map[string]fsm.IssueKey // by incident: the canary before the last change
-	issues map[fsm.IssueKey]bool   // of the report
+	issues map[fsm.IssueKey]bool   // issues in the report
 	out    Report
 	place  int // verdicts so far
 }
@@ -36,7 +36,7 @@ type Follower struct {
 type claim struct {
 	left *Case // first verdict that changes the claim's course, or nil
 	over bool  // a person has answered or the claim has ended, so later facts do not depend on the verdict
-	gone bool  // it would have gone elsewhere
+	gone bool  // the other policy would have taken the claim elsewhere
 }
 
 // New returns a follower that decides by a configuration. It uses the policy, the fix rounds and the clean validation
@@ -129,7 +129,7 @@ func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 	return would
 }
 
-// report counts a verdict that was decided again. Without a case the same was decided.
+// report counts a verdict that was decided again. If the decisions are equal, differs is nil.
 func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
 	counts := &w.out.Counts
 	if differs == nil {
@@ -146,7 +146,7 @@ func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
 	}
 }
 
-// reread reads the report again that a verdict's finding came from. Rules do not change facts that the director
+// reread applies the other rules to the report behind a verdict's finding. Rules do not change facts that the director
 // observed directly.
 func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	e := &t.Ending

@@ -13,23 +13,23 @@ import (
 type Report struct {
 	From    time.Time      `json:"from,omitzero"` // first and last examined verdict
 	To      time.Time      `json:"to,omitzero"`
-	Issues  []fsm.IssueKey `json:"issues"` // that they are about
+	Issues  []fsm.IssueKey `json:"issues"` // issues with an examined verdict
 	Counts  Counts         `json:"counts"`
-	Changes []Change       `json:"changes"` // the cases by count, the most first
+	Changes []Change       `json:"changes"` // the cases grouped by their difference, most frequent first
 	Totals  Totals         `json:"totals"`
 	Cases   []*Case        `json:"cases"` // in the order of the journal
 }
 
-// Counts classifies the examined verdicts. Same, Differ, Later, NotAsked and Unknown are all of them.
+// Counts classifies the examined verdicts. Same, Differ, Later, NotAsked and Unknown add up to all of them.
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
-	Already     int `json:"already"`      // subset of Differ: the current configuration decides likewise
-	Later       int `json:"later"`        // not compared: on a claim that would have gone elsewhere before
+	Already     int `json:"already"`      // part of Differ: the current configuration decides in the same way
+	Later       int `json:"later"`        // not compared: the claim would have gone elsewhere before
 	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be submitted
 	Unknown     int `json:"unknown"`      // not compared: the task's beginning is not in the journal
-	ByIncident  int `json:"by_incident"`  // an incident has the last word, then and now
-	PolicyAlone int `json:"policy_alone"` // of those: the policy alone would have said otherwise
+	ByIncident  int `json:"by_incident"`  // an incident decides in both cases
+	PolicyAlone int `json:"policy_alone"` // part of ByIncident: without the incident, the policies would differ
 	Unread      int `json:"unread"`       // the report was missing or not read, so the recorded finding applies
 }
 
@@ -45,7 +45,7 @@ const (
 	KindAsks     = "asks"
 )
 
-// kinds is their table.
+// kinds is the table of the kinds.
 var kinds = []struct {
 	kind      string
 	elsewhere bool // the claim would have had another history
@@ -62,14 +62,14 @@ var kinds = []struct {
 	}},
 }
 
-// asksElse reports whether two verdicts ask a person different things. It compares only texts from policies, because
+// asksElse reports whether two verdicts ask a person different questions. It compares only texts from policies, because
 // each version of Retake has different texts.
 func asksElse(a, b recovery.Verdict) bool {
 	topic := fsm.TopicOf(a)
 	return topic != fsm.TopicOf(b) || topic == recovery.TopicPolicy && a.Ask != b.Ask
 }
 
-// differs returns the first difference, or "" if the decisions are equal. Rows, counters and words may be others.
+// differs returns the first difference, or "" if the decisions are equal. It ignores rows, counters and texts.
 func differs(was, would fsm.VerdictMade) (kind string, elsewhere bool) {
 	for _, k := range kinds {
 		if k.is(&was, &would) {
@@ -79,7 +79,7 @@ func differs(was, would fsm.VerdictMade) (kind string, elsewhere bool) {
 	return "", false
 }
 
-// Change is one way in which verdicts differ.
+// Change counts the cases with the same difference.
 type Change struct {
 	Reason recovery.Reason `json:"reason"`
 	Was    recovery.Action `json:"was"`
@@ -88,7 +88,7 @@ type Change struct {
 	Count  int             `json:"count"`
 }
 
-// Case is a verdict that would have been another.
+// Case is a verdict that would have been different.
 type Case struct {
 	At      time.Time    `json:"at"`
 	Issue   fsm.IssueKey `json:"issue"`
@@ -97,7 +97,7 @@ type Case struct {
 	Stage   string       `json:"stage,omitempty"`
 	Cause   string       `json:"cause"`
 	Kind    string       `json:"differs_in"`
-	Already bool         `json:"already"` // the current configuration decides likewise; see Compare
+	Already bool         `json:"already"` // the current configuration decides in the same way; see Compare
 	Was     Decision     `json:"was"`
 	Would   Decision     `json:"would_be"`
 	Later   int          `json:"later"`      // verdicts on the claim that are not compared because of this one
@@ -151,7 +151,7 @@ type Totals struct {
 	FewerAsked    int `json:"fewer_asked"`
 	Longer        int `json:"longer_waits"` // cases that retry under both policies
 	Shorter       int `json:"shorter_waits"`
-	NowCharged    int `json:"now_charged"` // to a meter of retries, and was free
+	NowCharged    int `json:"now_charged"` // charged to a meter of retries, but was free
 	NowFree       int `json:"now_free"`
 	// SparedAttempts counts attempts after verdicts that would not have retried, and SparedUsage sums their usage.
 	// SparedDelivered of those claims delivered their work by them.

@@ -17,7 +17,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// batches is a journal that can be read completely, both its archived and its live part.
+// Source is a journal that can be read completely, both its archived and its live part.
 type Source interface {
 	Begin(ctx context.Context) (bus.Head, error)
 	Records(ctx context.Context, after bus.Head, fn func(chain.Record) error) (bus.Head, error)
@@ -25,7 +25,7 @@ type Source interface {
 
 var _ Source = (*bus.Journal)(nil)
 
-// ErrEnough ends a reading without an error. Take returns it instead of using the batch.
+// ErrEnough ends a reading without an error. A Take returns it to stop before its batch.
 var ErrEnough = errors.New("feed: enough is read")
 
 // ErrUndecoded reports a batch with facts that this version does not know.
@@ -75,8 +75,8 @@ type parcel []parcelled
 type parcelled struct {
 	seq     uint64
 	data    []byte
-	records []fsm.Record // set once it is decoded
-	err     error        // or why it cannot be decoded
+	records []fsm.Record // set after decoding
+	err     error        // the reason why decoding failed, or nil
 }
 
 // lane decodes one parcel at a time.

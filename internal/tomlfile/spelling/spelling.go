@@ -2,13 +2,13 @@ package spelling
 
 import "strings"
 
-// Suggest returns the candidate with the fewest edits from the word, the first in the alphabet if there are
-// several; empty if none is near: at most three edits, and fewer than half of the candidate's letters.
+// Suggest returns the candidate with the fewest edits from the word, or "". A candidate must be within three edits and
+// fewer than half of its letters. Among equally close candidates, the first in alphabetical order wins.
 func Suggest(word string, candidates []string) string {
 	best, fewest := "", 4
 	for _, c := range candidates {
 		if diff := len(word) - len(c); diff > fewest || -diff > fewest {
-			continue // more edits at least; a word may be as long as a line
+			continue // needs more edits; the word may be as long as a line
 		}
 		if d := edits(word, c); 2*d < len(c) && (d < fewest || d == fewest && best != "" && c < best) {
 			best, fewest = c, d
@@ -17,7 +17,7 @@ func Suggest(word string, candidates []string) string {
 	return best
 }
 
-// Hint ends a message about an unknown word: it suggests a similar word, or lists all.
+// Hint returns the end of a message about an unknown word. It suggests a similar word, or lists all known words.
 func Hint(word string, known []string) string {
 	if near := Suggest(word, known); near != "" {
 		return ", did you mean " + near + "?"
@@ -25,7 +25,7 @@ func Hint(word string, known []string) string {
 	return ", want one of " + strings.Join(known, ", ")
 }
 
-// edits is the Levenshtein distance in bytes.
+// edits returns the Levenshtein distance in bytes.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
