@@ -1,24 +1,25 @@
-// Package attack attacks a running director, and reports for each attack whether it was held. A hostile agent is any
-// program that runs as a stage, or that holds a worker's bus credential, which a stage must not have.
+// Package attack attacks a running director, and reports for each attack whether the defence held. A hostile agent is
+// any program that runs as a stage, or that has a worker's credential for the bus, which a stage must not have.
 //
-//	make attacks    all of it, with figures; exit 1 if one attack succeeded
-//	go test         the quick ones, without containers if no engine answers
+//	make attacks    all attacks, with figures; exit 1 if an attack succeeded
+//	go test         the quick attacks, without containers if no engine answers
 //
-// The director is a separate process with a measurable memory, on the stand-in GitHub, with real git and
-// a real bus. The workers are of two kinds. The suite plays some of them, so it has their plans and can act as a
-// thief of a credential. The others are real workers in containers, with the program in directory agent as their agent.
+// The director is a separate process, so that its memory can be measured. It uses the stand-in for GitHub, real git and
+// a real bus. The suite plays some of the workers itself, so it has their plans and can act as the thief of a
+// credential. The others are real workers in containers, with the program in the directory agent as their agent.
 //
-// Each attack is one row of a table: the actions of the hostile agent, the defence that must hold, and the result
-// before the director had that defence. During every attack on the bus an honest worker runs. Its welcome, its
-// messages and its delivery must be as usual.
+// Each attack is one row of a table. It has the actions of the hostile agent, the defence that must hold, and the
+// result before the director had that defence. During every attack on the bus an honest worker runs, which must get its
+// welcome, exchange its messages and deliver its work as usual.
 //
 // # Invariants
 //
-//   - A row fails unless the attack was really made: a missing condition is an error, not a success.
-//   - A director that was hurt is replaced before the next row.
+//   - A row fails unless the attack was really made. So a missing precondition is an error instead of a success.
+//   - A damaged director is replaced before the next row.
 //   - The remains of an attack on the machine (containers, images, mounts, files) are removed with its world.
 //
 // # Imports
 //
-// It has only tests, except for the agent, a separate program that does not import our packages.
+// The package contains only tests. The agent is a separate program, which does not import other packages of this
+// module.
 package attack

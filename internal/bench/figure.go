@@ -13,19 +13,20 @@ type Figure struct {
 	What    string  `json:"what"`    // a clause for people: the measurement and its settings
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty for a count
-	// Beside is the value of the comparison. It has the same unit and comes from the same run. It is 0 without a
+	// Beside is the comparison value. It has the same unit as Value and comes from the same run. It is 0 without a
 	// comparison.
 	Beside float64 `json:"beside,omitempty"`
-	Of     string  `json:"of,omitempty"` // subject of the comparison: "raw bus"
+	Of     string  `json:"of,omitempty"` // subject of the comparison, such as "raw bus"
 	Goal   Goal    `json:"goal,omitzero"`
 }
 
-// Goal is the expected range of a figure. The zero Goal: it only informs.
+// Goal is the expected range of a figure. The zero Goal means that the figure is for information only.
 type Goal struct {
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 	Ratio   bool    `json:"ratio,omitempty"` // the bounds apply to Ratio instead of Value
-	// cause of the limit, as shown by a profile, in a sentence; printed if the goal is missed
+	// Limit explains in a sentence why the goal cannot be reached, as shown by a profile. It is printed if the goal is
+	// missed.
 	Limit string `json:"limit,omitempty"`
 }
 
@@ -37,7 +38,7 @@ func (f Figure) Ratio() float64 {
 	return f.Value / f.Beside
 }
 
-// Met reports whether a figure reaches its goal. One that only informs does.
+// Met reports whether a figure reaches its goal. It returns true without a goal.
 func (f Figure) Met() bool {
 	v, g := f.Value, f.Goal
 	if g.Ratio {
@@ -61,7 +62,7 @@ func (g Goal) String() string {
 	return strings.Join(all, ", ")
 }
 
-// number has three digits that count, and separators of thousands.
+// number formats a value with three significant digits and separators of thousands.
 func number(v float64) string {
 	if math.Abs(v) < 1000 {
 		return strconv.FormatFloat(roundTo(v, 3), 'f', -1, 64)

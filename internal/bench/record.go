@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// FileEnv names the file that figures are added to; QuickEnv, if not empty, asks for less than a minute in all.
+// FileEnv is the variable with the file to which figures are added. QuickEnv, if not empty, requests less than a minute
+// for all measurements.
 const (
 	FileEnv  = "RETAKE_BENCH_FILE"
 	QuickEnv = "RETAKE_BENCH_QUICK"

@@ -5,8 +5,8 @@ type Section struct {
 	Name    string // as in Figure.Section
 	Title   string
 	Package string
-	Test    string // its name; it calls Begin
-	Quick   bool   // CI runs it, too, with Quick
+	Test    string // name of the test, which calls Begin
+	Quick   bool   // CI also runs it, with Quick
 }
 
 // Sections run in this order.

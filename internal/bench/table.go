@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// String is the figure's row of the table: ✓ or ✗ if it has a goal, what, value, ratio, goal.
+// String returns the figure's row of the table. It begins with ✓ or ✗ if the figure has a goal. The columns are what,
+// value, ratio and goal.
 func (f Figure) String() string {
 	mark, ratio, goal := " ", "", f.Goal.String()
 	if goal != "" {
@@ -28,7 +29,7 @@ func withUnit(v float64, unit string) string {
 	return number(v) + " " + unit
 }
 
-// pad fills up to a width in characters.
+// pad appends spaces up to a width in characters.
 func pad(s string, width int) string {
 	for n := utf8.RuneCountInString(s); n < width; n++ {
 		s += " "

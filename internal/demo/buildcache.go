@@ -16,12 +16,13 @@ import (
 	"retake/internal/testbed"
 )
 
-// cacheDir makes the build cache for workers, which stays between runs. Without a home it is made for this run only.
+// cacheDir creates the build cache for workers, which is kept between runs. Without a home directory, the cache is only
+// for this run.
 func cacheDir(temporary string) (cache, error) {
 	var c cache
 	base, err := os.UserCacheDir()
 	if os.Getuid() == 0 {
-		base, err = "/var/cache", nil // root's home is closed to workers that are plain processes
+		base, err = "/var/cache", nil // workers that are plain processes cannot enter root's home
 	}
 	if c.stays = err == nil; !c.stays {
 		base = temporary
@@ -52,13 +53,13 @@ func cacheDir(temporary string) (cache, error) {
 // cache is Go's build cache for workers.
 type cache struct {
 	dir   string
-	stays bool // for the next run
-	cold  bool // nothing is in it yet
+	stays bool // kept for the next run
+	cold  bool // it is empty
 }
 
-// fillBuildCache builds Go's standard library into an empty cache. Left to the workers, four of them would each
-// build all of it at the same time, and run into the timeouts of their stages on a small machine. Demos that
-// begin together take turns; the second one finds it built.
+// fillBuildCache builds Go's standard library into an empty cache. Otherwise four workers would build all of it at the
+// same time, and exceed the timeouts of their stages on a small machine. Demos that begin together take turns, and the
+// second finds the library built.
 func (s *world) fillBuildCache(ctx context.Context) error {
 	lock, err := os.OpenFile(filepath.Join(filepath.Dir(s.cache.dir), "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *world) fillBuildCache(ctx context.Context) error {
 	return s.cache.chownToWorkers()
 }
 
-// chownToWorkers gives the cache to the workers' user, if that is another one.
+// chownToWorkers gives the cache to the workers' user, if that differs from this process's user.
 func (c cache) chownToWorkers() error {
 	if os.Getuid() != 0 {
 		return nil
@@ -105,7 +106,7 @@ func (c cache) chownToWorkers() error {
 		if err == nil {
 			err = os.Lchown(path, uid, gid)
 		}
-		if errors.Is(err, fs.ErrNotExist) { // the worker of another demo has replaced it
+		if errors.Is(err, fs.ErrNotExist) { // a worker of another demo has replaced the file
 			return nil
 		}
 		return err
@@ -116,7 +117,7 @@ func (c cache) chownToWorkers() error {
 	return nil
 }
 
-// goTool runs the workers' Go with the workers' settings, but in this process's place.
+// goTool runs the workers' Go with the workers' settings, but outside a worker.
 func (s *world) goTool(ctx context.Context, dir string, args []string) error {
 	cmd := exec.CommandContext(ctx, filepath.Join(s.tools.root, "bin", "go"), args...)
 	cmd.Dir = dir

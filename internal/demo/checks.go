@@ -13,13 +13,13 @@ import (
 // attemptOne is the line that the scripted agent leaves in its unfinished work of the first attempt.
 var attemptOne = regexp.MustCompile(`(?m)^// Started in attempt [a-z2-7]{8}-1\.$`)
 
-// check is a property of the whole run.
+// check is a property of the whole run, with its violations.
 type check struct {
 	what  string
 	wrong []string
 }
 
-// checks cover the records of the stand-in and the engine.
+// checks returns the checks of the records of the stand-in and the engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never two that run", duplicateContainers(all)}
 	if gap != nil {
@@ -52,7 +52,7 @@ func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slow
 // touchedOthers finds traces of the director on issues without its label.
 func touchedOthers(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	work := map[string]bool{}
-	for pull := range issueOfPull(issues) { // with the label on its issue
+	for pull := range issueOfPull(issues) { // pull requests of labelled issues
 		work[pull] = true
 	}
 	for _, e := range events {

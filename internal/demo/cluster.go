@@ -15,16 +15,16 @@ import (
 	"retake/internal/testbed"
 )
 
-// cluster is the throw-away Kubernetes of tools/kube. The demo runs in its network, and its node is this machine.
-// Each run has its own namespace, with the name of the fleet.
+// cluster is the disposable Kubernetes cluster of tools/kube. The demo runs in its network, and its node is this
+// machine. Each run has a separate namespace with the name of the fleet.
 type cluster struct {
 	kubetest.Cluster
 	fleet string
 	dir   string               // of the run
-	seen  map[string]time.Time // file of a checkout → when it was first there
+	seen  map[string]time.Time // file of a checkout → when it was first seen
 }
 
-// clusterImage has worker and agent: tools/kube/demo.sh makes it, and the node imports it.
+// clusterImage contains worker and agent. tools/kube/demo.sh builds it, and the node imports it.
 const (
 	clusterImage = "retake.test/demo:1"
 	clusterAgent = "/demo-agent"
@@ -38,7 +38,7 @@ func openCluster(fleet, dir string) (*cluster, error) {
 	return &cluster{Cluster: c, fleet: fleet, dir: dir, seen: map[string]time.Time{}}, nil
 }
 
-// Install makes the namespace of the run; the image has the agent.
+// Install creates the namespace of the run. The image contains the agent.
 func (c *cluster) Install(ctx context.Context, _ string) (string, error) {
 	if _, err := c.Kubectl(ctx, "", "create", "namespace", c.fleet); err != nil {
 		return "", fmt.Errorf("demo: %w", err)
@@ -63,8 +63,8 @@ func (c *cluster) sections(s *world) (string, error) {
 		c.fleet, c.Kubeconfig(), clusterImage, path, kubetest.Address, checkpointSeconds), nil
 }
 
-// podTemplate mounts the parts of this machine that a worker needs, with the build cache at /cache. The node is
-// small: pods ask for less than they may use.
+// podTemplate mounts the parts of this machine that a worker needs, with the build cache at /cache. The node is small,
+// so pods request less than they may use.
 func podTemplate(s *world) string {
 	var mounts, volumes strings.Builder
 	show := func(name, source, target string, readOnly bool) {
@@ -104,7 +104,7 @@ type podEvent struct {
 	} `json:"object"`
 }
 
-// Record records the API's events about pods as they happen.
+// Record starts recording the API's events about pods.
 func (c *cluster) Record() *testbed.Record { return testbed.NewRecord(c.watch) }
 
 func (c *cluster) watch(ctx context.Context, l *testbed.Record) error {

@@ -21,7 +21,7 @@ type Options struct {
 	Progress     io.Writer // gets the progress with JSON, unless nil
 	Only         []int     // scenarios, or empty for all
 	KillDirector int       // the number of SIGKILLs for directors, spread over the run
-	Keep         bool      // at the end leave director and issue pages up until ctx ends
+	Keep         bool      // keep the director and the pages running until ctx ends
 	Runtime      string    // "docker", "kubernetes" or "process"; docker by default
 	HTTPListen   string    // the director's HTTP address (director.http_listen), if any
 	Log          io.Writer // gets the director's log unchanged, unless nil
@@ -29,7 +29,7 @@ type Options struct {
 
 	// For tests.
 	fleet    string        // a new name by default
-	limit    time.Duration // zero: runLimit
+	limit    time.Duration // defaults to runLimit
 	programs string        // directory of director, worker and agent; by default this program's own
 	director string        // program of the director; by default the program in programs
 }
@@ -45,7 +45,8 @@ const (
 // errLate ends a run that takes too long.
 var errLate = errors.New("demo: time is up")
 
-// Run runs the scenarios. ok reports that each ended as promised, err that the demo could not be set up or cleaned up.
+// Run runs the scenarios. ok reports whether each of them ended as promised. An error means that the demo could not be
+// set up or cleaned up.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	without := ""
 	if o.Runtime == "" {
@@ -106,7 +107,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 	return ok, err
 }
 
-// outputs are the outputs for people. A terminal also has a live view.
+// outputs returns the writer for people, and the live view if that is a terminal.
 func (o Options) outputs() (progress io.Writer, live *screen) {
 	progress = o.Out
 	if o.JSON {
@@ -126,7 +127,7 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return patience.WithTimeoutCause(ctx, limit, fmt.Errorf("%w (%v)", errLate, limit))
 }
 
-// header prints where to look.
+// header prints the addresses and paths of this run.
 func (n *progressLog) header(s *world) {
 	stays := "kept for the next run; everything else is removed at the end"
 	if !s.cache.stays {
@@ -145,7 +146,7 @@ func (n *progressLog) header(s *world) {
 	fmt.Fprintln(n.out)
 }
 
-// runScenarios runs the director until all has ended, and stops it.
+// runScenarios runs the director until all scenarios have ended, and stops it.
 func runScenarios(ctx context.Context, s *world, n *progressLog, live *screen, chosen []scenario,
 	o Options,
 ) (*run, error) {
@@ -163,12 +164,13 @@ func runScenarios(ctx context.Context, s *world, n *progressLog, live *screen, c
 	s.labelIssues(chosen)
 	err := p.run(ctx)
 	if live != nil {
-		live.show(nil) // the last word is the table of the end
+		live.show(nil) // the final table replaces the live view
 	}
 	return p, err
 }
 
-// results finds out what really happened, in the order of ending.
+// results returns the actual results of the scenarios, in the order in which they ended, and the checks of the whole
+// run.
 func (s *world) results(ctx context.Context, p *run) ([]result, []check, error) {
 	ctx, cancel := patience.WithTimeout(ctx, journalWithin)
 	defer cancel()
@@ -186,7 +188,7 @@ func (s *world) results(ctx context.Context, p *run) ([]result, []check, error) 
 	return results, s.checks(ctx, all, gap, p.slowness()), nil
 }
 
-// endOf is the end of a scenario. Scenarios that never began come last.
+// endOf returns the time when a scenario ended, or a late time if it never began.
 func endOf(histories map[string]*taskHistory, a *activeScenario) time.Time {
 	if s := histories[a.key()]; s != nil {
 		return s.ended
@@ -194,7 +196,7 @@ func endOf(histories map[string]*taskHistory, a *activeScenario) time.Time {
 	return time.Unix(math.MaxUint32, 0)
 }
 
-// print writes the results, and reports whether all was as promised.
+// print writes the results, and reports whether all of them are as promised.
 func (o Options) print(progress io.Writer, p *run, results []result, checks []check) bool {
 	ok := true
 	for _, r := range results {

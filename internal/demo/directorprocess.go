@@ -15,7 +15,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// line is one line of the director's log, as far as the demo reads it.
+// line contains the fields of a line of the director's log that the demo reads.
 type line struct {
 	at      time.Time // when it was read
 	Message string    `json:"msg"`
@@ -34,7 +34,7 @@ type line struct {
 	Attempt any       `json:"attempt"` // a number, or an attempt id
 }
 
-// directorProcess is the director, and the lines of its log that were not read yet.
+// directorProcess runs the director and collects the lines of its log until take returns them.
 type directorProcess struct {
 	*testbed.Process
 	dataDir string
@@ -54,7 +54,7 @@ func newDirectorProcess(s *world, log io.Writer) *directorProcess {
 	return d
 }
 
-// add passes a line on.
+// add passes a line to log and keeps it for take.
 func (d *directorProcess) add(text string) {
 	var l line
 	_ = json.Unmarshal([]byte(text), &l) // only logTail keeps lines that are not JSON
@@ -69,7 +69,7 @@ func (d *directorProcess) add(text string) {
 	}
 }
 
-// take returns the lines that are there, once.
+// take returns and removes the collected lines.
 func (d *directorProcess) take() (lines []line) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,7 +77,7 @@ func (d *directorProcess) take() (lines []line) {
 	return lines
 }
 
-// snapshot asks the director for its state; ok is false when it does not answer: it starts, or was killed.
+// snapshot asks the director for its state. ok is false if it does not answer, because it is starting or was killed.
 func (d *directorProcess) snapshot(ctx context.Context) (s wire.Snapshot, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
 	defer cancel()

@@ -7,14 +7,13 @@
 //	      │                                                          │ HTTP, resets
 //	      └──▶ model (a stand-in for a provider) ◀───────────────────┘
 //
-// A small program (agent/) is the coding agent. On one issue it is a real loop of model and tools, over a stand-in
-// for a
-// provider that sometimes refuses (provider.go). On the other issues it is a script. Real programs judge its work: go
+// A small program (agent/) is the coding agent. On one issue it is a real loop of model and tools, over a stand-in for
+// a provider that sometimes refuses (provider.go). On the other issues it is a script. Real programs check its work: go
 // build, go vet and go test with the host's Go toolchain, and a run of the built program. Each scenario has a real
 // cause, and the demo never sends the resulting message. The model's kernel resets connections, memory ends at the
-// container's limit, the engine or signals kill and freeze workers, a comment answers an issue, and a rate limit is a
-// 429. Successful work becomes a pull request, and its check reads the pushed branch (lint.go). The demo's human merges
-// one of them.
+// container's limit, workers are killed or frozen by the engine or by signals, a comment answers an issue, and a rate
+// limit is a 429. Successful work becomes a pull request, and its check reads the pushed branch (lint.go). The demo's
+// human merges one pull request.
 //
 // # Invariants
 //
@@ -24,8 +23,8 @@
 //     network, image, processes and directories. Only Go's build cache stays, to make the next run quick. A demo also
 //     removes the remains of killed demos.
 //
-// It imports the sources of its report (the journal, messages, the director's state, the runtimes) and the stand-in.
-// Only cmd/demo imports it, so the director does not link them.
+// It imports the packages that it reads its report from (the journal, messages, the director's state, the runtimes),
+// and the stand-in. Only cmd/demo imports it, so the director does not link the stand-in.
 //
 // # Clock
 //

@@ -36,14 +36,13 @@ func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wr
 	return wrong
 }
 
-// duplicateLabels finds label changes that the director made more than once in a round. A human begins a new one with
-// an answer or a merge, and so does the attempt that mends what failed on a branch (failures returns the commits that
-// did).
+// duplicateLabels finds label changes that the director made more than once in a round. A new round begins when a human
+// answers or merges, and when an attempt mends a failure on a branch. failures returns the failed commits of a branch.
 func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	failures func(branch string) []string,
 ) (wrong []string) {
 	pulls, own := issueOfPull(issues), ownAnswers(issues)
-	mends := map[string]int{} // issue → how many more attempts may mend something
+	mends := map[string]int{} // issue → number of further attempts that may mend a failure
 	for _, i := range issues {
 		if of, ok := pulls[i.Key]; ok {
 			mends[of] += len(failures(i.Head))
@@ -79,7 +78,8 @@ func duplicateLabels(issues []githubtest.Issue, events []githubtest.Event,
 	return wrong
 }
 
-// ownAnswers are the ids of the comments that a human wrote with the director's account: ours have a marker.
+// ownAnswers returns the ids of the comments that a human wrote with the director's account. They lack the director's
+// marker.
 func ownAnswers(issues []githubtest.Issue) map[string]bool {
 	ids := map[string]bool{}
 	for _, i := range issues {

@@ -8,14 +8,13 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// inCheckouts reports whether a file is in a checkout on this machine, as the pattern of their directories has them.
+// inCheckouts reports whether a file exists in one of the checkouts. folders is the pattern of their directories.
 func inCheckouts(folders, file string) (bool, error) {
 	found, err := filepath.Glob(filepath.Join(folders, filepath.FromSlash(file)))
 	return len(found) > 0, err
 }
 
-// injectFault kills or freezes a scenario's worker, if the scenario is about that, once it is in the middle of
-// its work.
+// injectFault kills or freezes a scenario's worker in the middle of its work, if the scenario has such a fault.
 func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.SnapshotWorker) error {
 	if a.Fault == "" || !a.faultAt.IsZero() || w.Attempt != 1 || w.Stage != wire.StageCode {
 		return nil
@@ -29,7 +28,7 @@ func (r *run) injectFault(ctx context.Context, a *activeScenario, w wire.Snapsho
 		inject = r.world.host.Kill
 	}
 	if err := inject(ctx, w.WorkerID); err != nil {
-		r.printFor(a.key(), "%s: %v; trying again", w.WorkerID, err) // runLimit ends it
+		r.printFor(a.key(), "%s: %v; trying again", w.WorkerID, err) // runLimit bounds the retries
 		return nil
 	}
 	a.faultAt = at

@@ -13,10 +13,10 @@ import (
 // runtimeKubernetes is the runtime that the testbed does not know.
 const runtimeKubernetes = "kubernetes"
 
-// host is the place of the workers as the demo uses it in addition to the director: it installs the agent, injects
-// faults, observes and cleans up. The fleet marks the parts of a run.
+// host gives the demo access to the workers without the director. It installs the agent, injects faults, observes the
+// workers and cleans up. The fleet's name marks the objects of a run.
 type host interface {
-	// These are as testbed.Host has them.
+	// See testbed.Host for these methods.
 	Install(ctx context.Context, agent string) (path string, err error)
 	Gateway(ctx context.Context) (string, error)
 	Workers(ctx context.Context) ([]testbed.Worker, error)
@@ -26,23 +26,23 @@ type host interface {
 	Clear(ctx context.Context) error
 	Close() error
 
-	// settings are the containers section of the director's configuration, without env.
+	// settings returns the containers section of the director's configuration, without env.
 	settings(s *world) string
-	// sections are further sections for the configuration.
+	// sections returns further sections for the configuration.
 	sections(s *world) (string, error)
-	// env are variables of the workers that are this host's only.
+	// env returns the variables of workers that only this host needs.
 	env(s *world) map[string]string
-	// keeps reports whether a file that an attempt has made outlives its worker.
+	// keeps reports whether a file of an attempt would outlive its worker.
 	keeps(s *world, file string) (bool, error)
 }
 
-// local are containers or processes of this machine.
+// local runs workers as containers or processes on this machine.
 type local struct {
 	testbed.Host
 	docker *testbed.Docker // nil for processes
 }
 
-// hosts opens a host for a run with this fleet and the files in dir.
+// hosts has, for each runtime, the function that opens a host for a run with a fleet and the files in dir.
 var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
 	testbed.RuntimeDocker: func(ctx context.Context, fleet, _ string) (host, error) {
 		d, err := testbed.OpenDocker(ctx, fleet)
@@ -63,7 +63,7 @@ func openHost(ctx context.Context, runtime, fleet, dir string) (host, error) {
 	return hosts[runtime](ctx, fleet, dir)
 }
 
-// whatIsHere is the runtime that this machine has, and why it is not Docker.
+// whatIsHere returns the runtime that this machine has. without explains why it is not Docker.
 func whatIsHere(ctx context.Context) (runtime, without string) {
 	d, err := retake.OpenDocker(ctx, retake.Options{Fleet: "demo", Network: "demo"})
 	if err != nil {
@@ -81,7 +81,7 @@ func checkRuntime(runtime string) error {
 	return nil
 }
 
-// memoryLimit is enough for go test, and little for an agent that has lost its way.
+// memoryLimit is enough for go test, and is soon exceeded by an agent that leaks memory.
 const memoryLimit = "1GiB"
 
 func (l *local) settings(s *world) string {
@@ -94,7 +94,7 @@ func (l *local) settings(s *world) string {
 
 func (l *local) sections(*world) (string, error) { return "", nil }
 
-// hostOf is the address of a stand-in on this machine. Workers reach only named addresses.
+// hostOf returns the host and port of a stand-in's URL, for the list of addresses that workers may reach.
 func hostOf(at string) string {
 	u, err := url.Parse(at)
 	if err != nil {

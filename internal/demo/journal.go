@@ -19,15 +19,15 @@ type taskHistory struct {
 	verdicts []string    // "reason: action"
 	final    string      // the last state
 	through  []string    // all states
-	begun    time.Time   // found by a poll
+	begun    time.Time   // when a poll found the issue
 	claiming time.Time   // when the claim began
 	reported []time.Time // when the reports that ended attempts were accepted
 	ended    time.Time   // last change of state
 	used     recovery.Usage
 }
 
-// readJournal reads the journal that the director has left; it must have ended. During this the bus refuses
-// connections.
+// readJournal reads the journal of a director that has ended. The embedded bus that it starts for this refuses
+// connections from outside.
 func readJournal(ctx context.Context, dataDir, fleet string) (histories map[string]*taskHistory, err error) {
 	srv, err := server.Start(ctx, server.Options{Dir: filepath.Join(dataDir, "bus")})
 	if err != nil {

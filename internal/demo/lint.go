@@ -11,8 +11,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// lint is the check that the repository has for pull requests: every exported function has a comment. It reads the
-// real branch. The issues and the director's stages do not mention it.
+// lint is the repository's check of pull requests, which requires a comment on every exported function. It reads the
+// pushed branch. The issues and the director's stages do not mention this rule.
 type lint struct {
 	bare string // repository
 
@@ -28,7 +28,7 @@ func newLint(bare string) *lint {
 	return &lint{bare: bare, passed: map[string]bool{}, failed: map[string][]string{}}
 }
 
-// judge is the rule for the stand-in.
+// judge runs the check on a commit, for the stand-in.
 func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
 	problems, files, err := lintCommit(l.bare, sha)
 	if err != nil {
@@ -43,7 +43,7 @@ func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
 	return "failure", strings.Join(problems, "\n")
 }
 
-// of returns whether a commit was judged, and how.
+// of reports whether a commit was judged, and whether it passed.
 func (l *lint) of(sha string) (passed, judged bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,7 +51,7 @@ func (l *lint) of(sha string) (passed, judged bool) {
 	return passed, judged
 }
 
-// failures are the commits of a branch that failed, oldest first.
+// failures returns the commits of a branch that failed, oldest first.
 func (l *lint) failures(branch string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -78,7 +78,7 @@ func lintCommit(bare, sha string) (problems []string, files int, err error) {
 	return problems, files, nil
 }
 
-// lintFile names the exported functions without a comment; methods may do without.
+// lintFile names the exported functions without a comment. Methods are exempt.
 func lintFile(path, text string) (problems []string) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, text, parser.ParseComments)

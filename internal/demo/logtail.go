@@ -17,10 +17,10 @@ type logTail struct {
 	lines []string
 }
 
-// maxLogLines is a screen.
+// maxLogLines is the number of lines kept, which fit on a screen.
 const maxLogLines = 40
 
-// Write takes one line.
+// Write processes one line.
 func (t *logTail) Write(data []byte) (int, error) {
 	var l line
 	if json.Unmarshal(data, &l) != nil || l.Level != "info" && l.Level != "debug" {
@@ -36,7 +36,7 @@ func (t *logTail) Write(data []byte) (int, error) {
 	return t.out.Write(data)
 }
 
-// last is the end of it, for an error.
+// last returns the last five lines, for an error.
 func (t *logTail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// model stands for a model's provider behind a broken network. It reads a request and resets the connection, for a
-// number of requests. Then it answers.
+// model simulates a model's provider behind a broken network. It reads each of the first requests and resets the
+// connection. Then it answers.
 type model struct {
 	server http.Server
 	url    string
 	wg     sync.WaitGroup
 
 	mu       sync.Mutex
-	resets   int // still to come
+	resets   int // remaining resets
 	cut      int
 	answered int
 }
 
-// openModel listens where the workers reach this machine.
+// openModel starts the model at the address where workers reach this machine.
 func openModel(ctx context.Context, host string, resets int) (*model, error) {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
@@ -61,7 +61,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// counts returns how many connections were cut, and how many were answered.
+// counts returns the numbers of reset and of answered connections.
 func (m *model) counts() (cut, answered int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

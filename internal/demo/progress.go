@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// progressLog writes the lines of progress: elapsed seconds, issue, words.
+// progressLog writes the lines of progress. Each has the elapsed seconds, the issue and a text.
 type progressLog struct {
 	out   io.Writer
 	began time.Time
@@ -15,7 +15,7 @@ type progressLog struct {
 
 func (n *progressLog) print(format string, args ...any) { n.printFor("", format, args...) }
 
-// printFor writes a line about one issue; its key's number is enough for a person.
+// printFor writes a line about one issue, which it identifies by its number.
 func (n *progressLog) printFor(issue, format string, args ...any) {
 	_, number, found := strings.Cut(issue, "#")
 	if found {
@@ -27,7 +27,8 @@ func (n *progressLog) printFor(issue, format string, args ...any) {
 // move is a transition of the director, "" for any.
 type move struct{ from, to, event string }
 
-// transitionTexts describes transitions for people by the first match. Other transitions have other lines.
+// transitionTexts describes transitions for people. The first match applies, and transitions without a match are not
+// printed.
 var transitionTexts = []struct {
 	move
 	text string
@@ -77,7 +78,7 @@ func (n *progressLog) logLine(l line) {
 	case "adopted a running container":
 		n.printFor(l.Issue, "the restarted director adopts the running worker")
 	default:
-		// of a delivery that is refused the verdict tells
+		// the verdict explains a refused delivery
 		if l.Level == "error" && !strings.HasSuffix(l.Effect, "/deliver") {
 			n.printFor(l.Issue, "the director reports: %s: %s", l.Message, shorten(l.Error, 100))
 		}

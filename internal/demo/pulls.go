@@ -10,7 +10,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// issueOfPull returns, by key of a pull request of the director, the key of its issue.
+// issueOfPull maps the keys of the director's pull requests to the keys of their issues.
 func issueOfPull(issues []githubtest.Issue) map[string]string {
 	of := map[string]string{}
 	for _, i := range issues {
@@ -58,8 +58,8 @@ func leakedKeys(issues []githubtest.Issue, pushed string) (wrong []string) {
 	return wrong
 }
 
-// review plays the human who reviews a scenario's pull request: it is merged once its check passes. It reports
-// whether the issue is finished.
+// review plays the human who reviews a scenario's pull request and merges it once its check passes. It reports whether
+// the issue is finished.
 func (r *run) review(a *activeScenario, labels []string) (ended bool, err error) {
 	pulls := testbed.Pulls(r.world.github.Issues(repository), a.key())
 	if len(pulls) != 1 {

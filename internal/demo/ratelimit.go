@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// limitFor is the length of GitHub's pause, long enough for a worker to end during it.
+	// limitFor is the length of GitHub's pause. It is long enough for a worker to end during the pause.
 	limitFor = 8 * time.Second
-	// inFlight bounds requests that were sent before the refusal of another one had arrived, on an idle machine. A
-	// director that ignored the pause would ask once a second, for as long as it lasts.
+	// inFlight is the time, on an idle machine, in which requests may arrive that were sent before the director read
+	// the refusal of another request. A director that ignored the pause would send a request every second.
 	inFlight = time.Second
 )
 
 // rateLimit is GitHub's request for a pause.
 type rateLimit struct {
-	ordered bool // the next request gets it
+	ordered bool // the next request gets the refusal
 	at      time.Time
 	until   time.Time
 }
@@ -35,7 +35,7 @@ func findRateLimit(log []githubtest.Request) rateLimit {
 	return rateLimit{ordered: true, at: log[i].At, until: log[i].At.Add(limitFor)}
 }
 
-// requestsWhileLimited are the requests that were sent although GitHub had asked for a pause.
+// requestsWhileLimited returns the requests that were sent although GitHub had asked for a pause.
 func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []string) {
 	l := findRateLimit(log)
 	for _, r := range log {
@@ -47,8 +47,8 @@ func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []s
 	return wrong
 }
 
-// limitRequests lets GitHub demand a pause shortly before a worker ends, after another worker has ended (a build with
-// an empty cache takes longer than any pause). Then it offers the scenario's issue.
+// limitRequests makes GitHub demand a pause shortly before a worker ends, and then offers the scenario's issue. It
+// first waits for the end of another worker, because a build with an empty cache takes longer than any pause.
 func (r *run) limitRequests(a *activeScenario) error {
 	switch {
 	case !a.Limit || !r.limit.at.IsZero():
@@ -89,6 +89,6 @@ func (r *run) timeToLimit() bool {
 		busy = busy || a.state == running && a.stage == wire.StageCode && a.attempt == a.Attempts &&
 			time.Since(a.since) < justBegun
 	}
-	// The last: the director was not there when it was time.
+	// The last condition applies if the director was down at the right time.
 	return busy && (ended > 0 || others == 1) || ended == others
 }

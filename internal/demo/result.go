@@ -11,7 +11,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// result is one scenario's end, as it really was.
+// result is the actual end of a scenario.
 type result struct {
 	Scenario int      `json:"scenario"`
 	Title    string   `json:"title"`
@@ -23,7 +23,7 @@ type result struct {
 	Verdicts []string `json:"verdicts"`
 	Seconds  float64  `json:"seconds"`
 
-	note  string   // more about the events in plain words, in addition to the table
+	note  string   // further description of the events for people
 	wrong []string // differences from the promise
 }
 
@@ -68,7 +68,7 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 		r.require(!a.faultAt.IsZero(), "its worker was not touched")
 	}
 	if a.Fault == faultKill {
-		// A worker that is missed by its silence is suspected first.
+		// Without the engine's event, the director would first suspect the worker because of its silence.
 		r.require(killed || a.noticedAfter > 0 && !slices.Contains(history.through, fsm.Suspect.String()),
 			"the director saw the killed worker after %v, by its silence", a.noticedAfter)
 	}
@@ -79,17 +79,18 @@ func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, 
 	}
 }
 
-// heardWithin is the time in which a director on an idle machine hears a worker that ended.
+// heardWithin is the time in which a director on an idle machine notices that a worker has ended.
 const heardWithin = 3 * time.Second
 
 // pauseJudge is the tolerance for judging the pause.
 type pauseJudge struct {
-	late     bool    // the director was not there all the time
-	slowness float64 // as run.slowness, 1 by default
+	late     bool    // the director was down for some time
+	slowness float64 // result of run.slowness
 }
 
-// checkRateLimit checks that the issue offered during the limit was claimed after it. The director must hear a worker
-// that ended during the limit before its end, unless it may be late. On a busy machine none may end.
+// checkRateLimit checks that the issue offered during the limit was claimed after it. If a worker ended during the
+// limit, the director must notice that before the limit's end, unless it may be late. On a busy machine it is possible
+// that no worker ends during the limit.
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
 	all []testbed.Event, j pauseJudge,
 ) {
@@ -107,7 +108,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
 }
 
-// scaled is a duration of an idle machine on a slower machine.
+// scaled converts a duration of an idle machine for a slower machine.
 func scaled(d time.Duration, slowness float64) time.Duration {
 	return time.Duration(float64(d) * max(1, slowness))
 }
@@ -139,7 +140,7 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 }
 
 // checkBranch checks that the work changes the promised files only, or that there is no work. Merged work is on the
-// main branch, and its own is gone.
+// main branch, and its branch is gone.
 func (r *result) checkBranch(a *activeScenario, bare string) {
 	branches, err := testbed.Git(bare, "for-each-ref", "--format=%(refname:short)",
 		fmt.Sprintf("refs/heads/retake/%d-*", a.Number))

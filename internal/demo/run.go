@@ -19,8 +19,8 @@ import (
 const (
 	// pollEvery is the interval at which the demo reads the director's state and the stand-in.
 	pollEvery = 100 * time.Millisecond
-	// quietTime is the time without events on the stand-in before the run is over. It is longer than the second
-	// between two writes, and the next poll.
+	// quietTime is the time without events on the stand-in before the run is over. It exceeds the second between two
+	// writes plus the time until the next poll.
 	quietTime = 2500 * time.Millisecond
 )
 
@@ -31,7 +31,7 @@ var killAfter = []time.Duration{
 	15 * time.Second, 6 * time.Second, 400 * time.Millisecond, 13 * time.Second, 9 * time.Second,
 }
 
-// running is the director's state of a task whose worker it hears.
+// running is the state of a task with a worker that sends heartbeats.
 var running = fsm.Running.String()
 
 // activeScenario is one scenario while it runs.
@@ -41,17 +41,17 @@ type activeScenario struct {
 	attempt      int           // the current one
 	stage        string        // of its worker, as last seen
 	since        time.Time     // when that was first seen
-	rounds       int           // CODE runs of the current attempt
+	rounds       int           // runs of CODE in the current attempt
 	faultAt      time.Time     // when its worker was killed or frozen
-	noticedAfter time.Duration // from there to the director's decision, or 0 before it
-	answered     bool          // the demo's human has
+	noticedAfter time.Duration // time from faultAt to the director's decision, or 0 before it
+	answered     bool          // the demo's human has answered
 	judged       string        // the last commit of its pull request with a reported check
-	done         bool          // its label says that it has ended
+	done         bool          // according to its label, the issue is finished
 	began        time.Time     // when it was found
 	ended        time.Time     // when it was done
 }
 
-// run lasts from the director's start to its end. One goroutine owns it.
+// run is the state of one run, from the director's start to its end. One goroutine owns it.
 type run struct {
 	*progressLog
 	screen    *screen // with a live view, or nil without a terminal
@@ -59,7 +59,7 @@ type run struct {
 	director  *directorProcess
 	scenarios []*activeScenario
 
-	kills     int // of the director, still to come
+	kills     int // remaining kills of the director
 	killTimer *time.Timer
 	killed    int
 	adopted   int
@@ -68,11 +68,11 @@ type run struct {
 	limit     rateLimit
 
 	busy    []float64 // the slowness of the machine during GitHub's pause, compared with an idle one
-	events  int       // of the stand-in, so far
+	events  int       // number of events on the stand-in
 	changed time.Time // when that number last changed, or the director did not answer
 }
 
-// run runs the scenarios until all have ended and no event follows.
+// run runs the scenarios until all have ended and no more events occur.
 func (r *run) run(ctx context.Context) error {
 	if err := r.director.Start(); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (r *run) run(ctx context.Context) error {
 	return nil
 }
 
-// finished reports whether all have ended, all kills are done, and the director is idle.
+// finished reports whether all scenarios have ended, all kills are done, and the director is idle.
 func (r *run) finished() bool {
 	for _, a := range r.scenarios {
 		if !a.done {
@@ -119,7 +119,7 @@ func (r *run) finished() bool {
 	return r.kills == 0 && time.Since(r.changed) > quietTime
 }
 
-// handleLogLine follows one line of the director's log.
+// handleLogLine updates the run from one line of the director's log.
 func (r *run) handleLogLine(l line) {
 	if l.Message == "adopted a running container" {
 		r.adopted++
@@ -193,7 +193,8 @@ func (r *run) poll(ctx context.Context) error {
 	return nil
 }
 
-// checkLabels finds out whether a scenario has ended, and answers where a human should.
+// checkLabels determines from the labels whether a scenario has ended, and acts as the human if the issue waits for
+// one.
 func (r *run) checkLabels(a *activeScenario) error {
 	if a.done {
 		return nil
@@ -246,7 +247,7 @@ func (r *run) showStage(a *activeScenario, w wire.SnapshotWorker) {
 	}
 }
 
-// killDirector is kill -9, and the next director.
+// killDirector kills the director with SIGKILL and starts the next one.
 func (r *run) killDirector() error {
 	r.killed, r.kills = r.killed+1, r.kills-1
 	age := time.Since(r.director.Started()).Round(10 * time.Millisecond)
@@ -265,8 +266,8 @@ func (r *run) killDirector() error {
 // scheduleKill sets when the director is killed next.
 func (r *run) scheduleKill() {
 	if r.kills > 0 {
-		// More kills come closer together, so that they meet the work; a little chance finds other moments in
-		// every run.
+		// With more kills, the intervals are shorter, so that all kills happen during the work. The random part makes
+		// every run different.
 		faster := min(1, float64(len(killAfter))/float64(r.kills+r.killed))
 		r.killTimer.Reset(time.Duration(float64(killAfter[r.killed%len(killAfter)]) * faster * (0.7 +
 			0.6*rand.Float64())))
@@ -290,7 +291,7 @@ func summary(s wire.Snapshot) string {
 	return strings.Join(out, ", ")
 }
 
-// unreached lists the missing outcomes at the end of the time.
+// unreached returns an error that lists the outcomes that were not reached in time.
 func (r *run) unreached() error {
 	var missing []string
 	for _, a := range r.scenarios {
@@ -304,7 +305,7 @@ func (r *run) unreached() error {
 	return errors.New("not reached in time: " + strings.Join(missing, ", "))
 }
 
-// keepRunning starts the director once more. The director and the pages stay until ctx ends.
+// keepRunning restarts the director, and keeps it and the pages running until ctx ends.
 func (r *run) keepRunning(ctx context.Context) error {
 	if err := r.director.Start(); err != nil {
 		return err

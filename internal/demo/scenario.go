@@ -21,35 +21,35 @@ var issues []byte
 // repository is the name of the demo's repository. Scenario n is its issue n.
 const repository = "demo/widgets"
 
-// scenario is one issue with a known end.
+// scenario is one issue with a known outcome.
 type scenario struct {
 	Number   int
 	Title    string   // the events, in a few words
 	Final    string   // state in which it must end
 	Label    string   // the director's label at the end, if any
-	Attempts int      // how many it takes
+	Attempts int      // number of attempts
 	Verdicts []string // "reason: action" of each decision about a failure
-	// Files must be the changes of its branch; an empty list forbids a push. Unfinished work is pushed, too, without
-	// a pull request.
+	// Files are the files that its branch must change. An empty list means that there must not be a push. Unfinished
+	// work is also pushed, without a pull request.
 	Files []string
 	First int // the attempt that pushed the branch first; the last one by default
-	// Holds must be the text, a part of it, of one of these files there.
+	// Holds maps files to texts that they must contain.
 	Holds map[string]string
-	// Asks must be in the only comment that asks a human. If it is empty, there must be no question.
+	// Asks are texts that the only question to a human must contain. If it is empty, the director must not ask.
 	Asks []string
-	// Answer is the comment of the demo's human after it, if any.
+	// Answer is the comment with which the demo's human answers the question, if any.
 	Answer string
-	Own    bool // the human uses the account that the director has its token of
-	// Merged: a check of its pull request fails at first. The demo's human merges it once it passes, and the
-	// branch is removed.
+	Own    bool // the human uses the account of the director's token
+	// Merged means that the check of its pull request fails at first. Once the check passes, the demo's human merges
+	// the pull request, and the branch is removed.
 	Merged bool
 
-	Loop    bool   // the agent is a real one: model, tools, model, over a provider that refuses now and then
-	Fault   fault  // what the demo does to the worker of the first attempt, if anything
-	Half    string // the fault comes when this file is saved in the checkout, and the second attempt continues with it
-	Resets  int    // how many connections the model cuts
+	Loop    bool   // the agent is a real loop of model and tools, with a provider that sometimes refuses
+	Fault   fault  // fault of the first attempt's worker, if any
+	Half    string // the fault occurs once this file is saved, and the second attempt continues with the file
+	Resets  int    // number of connections that the model resets
 	Limit   bool   // the demo lets GitHub demand a pause, and offers this issue during it
-	Limited bool   // it needs a limit of memory, which processes have not
+	Limited bool   // it needs a memory limit, which plain processes lack
 	Through string // state that it must have been in, if any
 }
 
@@ -140,15 +140,15 @@ var scenarios = []scenario{
 
 func (s scenario) key() string { return fmt.Sprintf("%s#%d", repository, s.Number) }
 
-// branch is the branch with the work. It keeps its first name.
+// branch returns the name of the branch with the work, which names the attempt that first pushed it.
 func (s scenario) branch() string {
 	return fmt.Sprintf("retake/%d-a%d", s.Number, cmp.Or(s.First, s.Attempts))
 }
 
-// delivers: its work becomes a pull request.
+// delivers reports whether its work becomes a pull request.
 func (s scenario) delivers() bool { return s.Label == testbed.LabelReview || s.Merged }
 
-// human is the person who answers.
+// human returns the login of the person who answers.
 func (s scenario) human() string {
 	if s.Own {
 		return testbed.Bot
@@ -156,8 +156,8 @@ func (s scenario) human() string {
 	return testbed.Person
 }
 
-// choose returns the scenarios with these numbers that a runtime can run, or all of those without numbers. GitHub
-// limits requests while another worker runs, so that scenario always comes with the first one.
+// choose returns the scenarios with these numbers, or without numbers all scenarios that the runtime can run. The
+// scenario of GitHub's limit needs another worker, so if it is chosen alone, choose adds the first scenario.
 func choose(only []int, runtime string) ([]scenario, error) {
 	if err := checkRuntime(runtime); err != nil {
 		return nil, err
@@ -189,7 +189,7 @@ func choose(only []int, runtime string) ([]scenario, error) {
 // text is an issue as its author wrote it.
 type text struct{ title, body string }
 
-// issueTexts are the repository's issues, from number 1 on.
+// issueTexts returns the repository's issues, starting with number 1.
 func issueTexts() []text {
 	var all []text
 	for _, f := range txtar.Parse(issues).Files {

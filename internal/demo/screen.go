@@ -14,16 +14,16 @@ type screen struct {
 	out   io.Writer
 	size  func() (columns, rows int)
 	table []string // as last shown
-	drawn int      // its lines on the screen
+	drawn int      // number of its lines on the screen
 }
 
-// The terminal's control sequences.
+// Control sequences of the terminal.
 const (
 	eraseBelow = "\x1b[J"
 	upBy       = "\x1b[%dA\r"
 )
 
-// openScreen returns out as a screen, or false for a file, a pipe, or a terminal that cannot move.
+// openScreen returns out as a screen, or false for a file, a pipe, or a terminal that cannot move the cursor.
 func openScreen(out io.Writer) (s *screen, ok bool) {
 	f, isFile := out.(*os.File)
 	if !isFile || os.Getenv("TERM") == "dumb" {
@@ -49,7 +49,7 @@ func terminalSize(f *os.File) (columns, rows int) {
 	return int(size.columns), int(size.rows)
 }
 
-// Write puts whole lines above the table.
+// Write prints whole lines above the table.
 func (s *screen) Write(p []byte) (int, error) {
 	_, err := io.WriteString(s.out, s.erased()+string(p)+s.drawing())
 	return len(p), err
@@ -65,7 +65,7 @@ func (s *screen) show(table []string) {
 	fmt.Fprint(s.out, before+s.drawing())
 }
 
-// erased takes the table off the screen.
+// erased returns the control sequence that removes the table from the screen.
 func (s *screen) erased() string {
 	if s.drawn == 0 {
 		return ""
@@ -75,8 +75,8 @@ func (s *screen) erased() string {
 	return up + eraseBelow
 }
 
-// drawing is the table, each line cut to the terminal's width: one that wraps would take two. Lines that do not fit
-// below some lines of text are omitted.
+// drawing returns the table's text. It cuts each line to the terminal's width, because a wrapped line would take two.
+// If the table and a few lines of text do not fit on the screen, it returns "".
 func (s *screen) drawing() string {
 	const text = 4
 	columns, rows := s.size()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// smokeTest is the stage that runs the program that the repository is about, after it was built.
+// smokeTest is the command of the stage that runs the repository's program after the build.
 const smokeTest = "./bin/pricelist"
 
 // writeConfig writes the director's configuration. The times are short, so people do not wait long.
@@ -35,7 +35,7 @@ func (s *world) writeConfig() error {
 	return nil
 }
 
-// goEnv sets Go up for the workers to use only this machine's files.
+// goEnv returns variables that make the workers' Go use only files of this machine.
 func (s *world) goEnv() map[string]string {
 	return map[string]string{
 		"GOROOT": s.tools.root, "GOPROXY": "off", "GOFLAGS": "-buildvcs=false", "GOTOOLCHAIN": "local",
@@ -43,7 +43,7 @@ func (s *world) goEnv() map[string]string {
 	}
 }
 
-// mounts are the parts of this machine that a worker needs, with the build cache at target.
+// mounts lists the parts of this machine that a worker needs, with the build cache at target.
 func (s *world) mounts(target string) string {
 	var list []string
 	for _, m := range append([]string{s.tools.root}, s.tools.mounts...) {

@@ -21,14 +21,13 @@ func writeJSON(out io.Writer, results []result) error {
 	return nil
 }
 
-// legend explains the columns that do not explain themselves.
+// legend explains the columns that are not obvious.
 const legend = `
 SECONDS: from the poll that found the issue until its final state. The scripts of the agents need most of them.
 AS PROMISED: attempts, verdicts, state, labels, comments and files are exactly those that the scenario lists.
 `
 
-// writeTable writes the table for people, with a line for each verdict. Below it come the differences from the
-// promises.
+// writeTable writes the table for people, with a line for each verdict. Differences from the promises follow below.
 func writeTable(out io.Writer, results []result) {
 	var table strings.Builder
 	t := tabwriter.NewWriter(&table, 0, 0, 3, ' ', 0)

@@ -15,7 +15,7 @@ import (
 // agentProgram is the coding agent.
 var agentProgram = testbed.Program{File: "demo-agent", Source: "./internal/demo/agent"}
 
-// toolchain is the host's Go, as workers see it.
+// toolchain is the host's Go installation, as workers see it.
 type toolchain struct {
 	version string
 	root    string
@@ -40,7 +40,8 @@ func findToolchain(ctx context.Context) (toolchain, error) {
 	return t, err
 }
 
-// linkedFolders returns the directories outside of root that links in it lead to: distributions keep sources elsewhere.
+// linkedFolders returns the directories outside root that links in root lead to, because some distributions keep the
+// sources elsewhere.
 func linkedFolders(root string) ([]string, error) {
 	entries, err := os.ReadDir(root)
 	if err != nil {

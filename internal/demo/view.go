@@ -16,7 +16,7 @@ func (r *run) refresh() {
 	}
 }
 
-// view shows where everything stands: a line for the director, and one for each scenario.
+// view returns the lines of the live view, one for the director and one for each scenario.
 func (r *run) view(now time.Time) []string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
@@ -42,7 +42,7 @@ func (r *run) view(now time.Time) []string {
 	return append([]string{"", r.directorLine(now)}, strings.Split(strings.TrimRight(b.String(), "\n"), "\n")...)
 }
 
-// stateOf is a scenario's state in a word or two.
+// stateOf returns a scenario's state in one or two words.
 func (r *run) stateOf(a *activeScenario) string {
 	switch {
 	case a.state == running && a.stage != "":
@@ -55,7 +55,7 @@ func (r *run) stateOf(a *activeScenario) string {
 	return "offered"
 }
 
-// directorLine is the line about the director.
+// directorLine returns the line about the director.
 func (r *run) directorLine(now time.Time) string {
 	phase := r.state.Director.Phase
 	if phase == "" {

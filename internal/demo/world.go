@@ -15,23 +15,23 @@ import (
 	"retake/internal/testbed"
 )
 
-// world is the surroundings of the director.
+// world is the environment of the director in one run.
 type world struct {
 	fleet            string
-	dir              string   // all of the run's files
-	lock             *os.File // held while this process lives; see removeLeftovers
+	dir              string   // directory of the run's files
+	lock             *os.File // held until this process ends; see removeLeftovers
 	token            string
 	host             host
 	record           *testbed.Record
 	model            *model
-	provider         *agenttest.Server // of the model that the agent's loop asks
-	providerURL      string            // of the case that it meets
+	provider         *agenttest.Server // provider of the model for the agent's loop
+	providerURL      string            // URL of the case that it serves
 	github           *testbed.GitHub
-	lint             *lint // the check of its pull requests
+	lint             *lint // the check of the repository's pull requests
 	tools            toolchain
 	cache            cache
-	agent            string // its path where workers are
-	director, worker string // their programs
+	agent            string // path of the agent as workers see it
+	director, worker string // paths of their programs
 	httpListen       string // of the director
 	otlp             string // collector of traces, if any
 }
@@ -41,7 +41,7 @@ const dirPrefix = "retake-"
 
 func newFleet() string { return "demo-" + strings.ToLower(rand.Text()[:8]) }
 
-// setUp makes the testbed. An error removes the parts made before it.
+// setUp creates the environment. If it fails, it removes the parts that it has created.
 func setUp(ctx context.Context, o Options) (_ *world, err error) {
 	s := &world{
 		fleet: o.fleet, token: "demo-" + rand.Text(), director: o.director, httpListen: o.HTTPListen,
@@ -74,7 +74,7 @@ func setUp(ctx context.Context, o Options) (_ *world, err error) {
 	return s, nil
 }
 
-// start finds the programs, and opens the peers of the director and its workers.
+// start finds the programs, and starts the peers of the director and its workers.
 func (s *world) start(ctx context.Context, programs string) error {
 	if programs == "" {
 		self, err := os.Executable()
@@ -138,7 +138,7 @@ func makeDir(fleet, runtime string) (string, *os.File, error) {
 	if err == nil {
 		_, err = lock.WriteString(runtime)
 	}
-	// workers of another user reach their checkouts; other users cannot list it
+	// Workers of another user can reach their checkouts but cannot list the directory.
 	if err == nil && os.Getuid() == 0 {
 		err = errors.Join(os.Chmod(unlocked, 0o711), os.Mkdir(filepath.Join(unlocked, "data"), 0o711))
 	}
@@ -168,8 +168,8 @@ func (s *world) pullPage(key string) string {
 	return fmt.Sprintf("%s/%s/pull/%s", s.github.URL, repository, number)
 }
 
-// openGitHub starts the stand-in with repository and issues. The labels come when the director is about to
-// start: see labelIssues.
+// openGitHub starts the stand-in with the repository and the issues. labelIssues adds the labels shortly before the
+// director starts.
 func (s *world) openGitHub(ctx context.Context) (err error) {
 	s.github, err = testbed.OpenGitHub(ctx, testbed.GitHubOptions{
 		Dir: filepath.Join(s.dir, "git"), Repository: repository, Files: widgetFiles(), Token: s.token,
@@ -185,7 +185,7 @@ func (s *world) openGitHub(ctx context.Context) (err error) {
 	return nil
 }
 
-// labelIssues labels the issues of the scenarios: from here on they are work. One is offered later: see limitRequests.
+// labelIssues adds the task label to the issues of the scenarios, except to the issue that limitRequests offers later.
 func (s *world) labelIssues(chosen []scenario) {
 	for _, c := range chosen {
 		if !c.Limit {
@@ -194,7 +194,8 @@ func (s *world) labelIssues(chosen []scenario) {
 	}
 }
 
-// clear removes all of it; the director must have ended. It reports the files that it could not remove.
+// clear removes everything of the run, after the director has ended. The error lists the parts that it could not
+// remove.
 func (s *world) clear(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// leases floods the worker's socket.
+// leases floods the worker's socket with requests for leases.
 func leases([]string) (string, error) {
 	path := os.Getenv("RETAKE_BUDGET_SOCKET")
 	var open []net.Conn
@@ -47,8 +47,8 @@ func leases([]string) (string, error) {
 	return fmt.Sprintf("%d held open, %d answered", len(open), answered), nil
 }
 
-// remotes are the remote ends of connections of this network namespace, including the first process's connection to
-// the bus.
+// remotes returns the remote addresses of connections in this network namespace. They include the bus, to which the
+// first process is connected.
 func remotes() (all []string) {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {
@@ -65,7 +65,7 @@ func remotes() (all []string) {
 	return all
 }
 
-// bus speaks to it without a credential.
+// bus talks to the bus without a credential.
 func bus([]string) (string, error) {
 	var out strings.Builder
 	id := os.Getenv("RETAKE_ATTEMPT_ID")

@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// onCheckout are attacks on the directory that it is in.
+// onCheckout are attacks on the current directory, which is the checkout.
 var onCheckout = map[string]func(args []string) (string, error){
 	"sparse":  sparse,
 	"fill":    fill,
@@ -39,7 +39,7 @@ func count(text string) int64 {
 	return n
 }
 
-// write PATH TEXT
+// write PATH TEXT writes a file.
 func write(args []string) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(args[0]), 0o755); err != nil {
 		return "", err
@@ -47,7 +47,7 @@ func write(args []string) (string, error) {
 	return "", os.WriteFile(args[0], []byte(args[1]), 0o644)
 }
 
-// sparse BYTES makes one empty sparse file.
+// sparse BYTES makes a sparse file without data.
 func sparse(args []string) (string, error) {
 	f, err := os.Create("sparse.bin")
 	if err == nil {
@@ -83,7 +83,7 @@ func fill(args []string) (string, error) {
 	return fmt.Sprintf("wrote %d MB: %s", n>>20, end), f.Close()
 }
 
-// many FILES DEPTH makes empty files in one directory, below as many directories of 250 letters.
+// many FILES DEPTH makes FILES empty files in one directory, nested in DEPTH directories with names of 250 letters.
 func many(args []string) (string, error) {
 	back, err := os.Open(".")
 	if err != nil {
@@ -105,7 +105,7 @@ func many(args []string) (string, error) {
 	return "", back.Chdir()
 }
 
-// nested FOLDERS makes directories, each in the one before.
+// nested FOLDERS makes that many directories, each inside the previous one.
 func nested(args []string) (string, error) {
 	for i := range count(args[0]) {
 		if err := errors.Join(syscall.Mkdir("d", 0o755), syscall.Chdir("d")); err != nil {
@@ -115,7 +115,7 @@ func nested(args []string) (string, error) {
 	return "", os.WriteFile("bottom", nil, 0o644)
 }
 
-// links lead out of the tree.
+// links SECRET makes links that lead out of the tree.
 func links(args []string) (string, error) {
 	secret := args[0]
 	err := os.RemoveAll(".retake")
@@ -130,7 +130,7 @@ func links(args []string) (string, error) {
 	return fmt.Sprintf("hard link: %v", hard), err
 }
 
-// special files, which block who reads them.
+// special makes special files, which block their readers.
 func special([]string) (string, error) {
 	err := errors.Join(syscall.Mkfifo("fifo", 0o644), syscall.Mkfifo(".gitattributes", 0o644),
 		syscall.Mkfifo("README.fifo", 0o644))
@@ -149,7 +149,7 @@ func special([]string) (string, error) {
 	return "", errors.Join(err, sockets)
 }
 
-// special names.
+// names makes files with special names.
 func names([]string) (string, error) {
 	var err error
 	for _, name := range []string{
@@ -163,7 +163,7 @@ func names([]string) (string, error) {
 	return "", err
 }
 
-// times that no calendar has.
+// times sets impossible file times.
 func times([]string) (string, error) {
 	var err error
 	for name, seconds := range map[string]int64{
@@ -181,7 +181,7 @@ func times([]string) (string, error) {
 	return "", err
 }
 
-// modes: setuid, setgid, no permissions, attributes.
+// modes makes files with setuid, setgid, without permissions, and with attributes.
 func modes([]string) (string, error) {
 	var err error
 	for name, mode := range map[string]uint32{
@@ -211,7 +211,7 @@ func setxattr(path, name string, value []byte) error {
 	return nil
 }
 
-// git MARK makes git run programs for every user in the directory. Each would write MARK.
+// git MARK configures programs that git would run for any user in this directory. Each program would write MARK.
 func git(args []string) (string, error) {
 	mark := args[0]
 	run := "touch " + mark
@@ -248,7 +248,7 @@ func git(args []string) (string, error) {
 	return "", nil
 }
 
-// lfs MARK: pointers to large files, with a program as their filter.
+// lfs MARK makes pointers to large files, with a program as their filter.
 func lfs(args []string) (string, error) {
 	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) +
 		"\nsize 9223372036854775807\n"
@@ -260,7 +260,7 @@ func lfs(args []string) (string, error) {
 			"touch\n\targs = "+args[0]+"\n"), 0o644))
 }
 
-// globs that take very long to match.
+// globs writes .gitignore and .gitattributes with patterns that take very long to match.
 func globs([]string) (string, error) {
 	pattern := strings.Repeat("*a", 60) + "b\n" + strings.Repeat("**/", 60) + "b\n" + strings.Repeat("[!b]*", 60) + "\n"
 	err := os.WriteFile(".gitignore", []byte(strings.Repeat(pattern, 200)), 0o644)
@@ -291,7 +291,7 @@ func swap(args []string) (string, error) {
 	return fmt.Sprintf("%d swaps", n), nil
 }
 
-// grow SECONDS makes files and directories all the while.
+// grow SECONDS makes files and directories during that time.
 func grow(args []string) (string, error) {
 	end, n := time.Now().Add(time.Duration(count(args[0]))*time.Second), 0
 	for time.Now().Before(end) {

@@ -16,8 +16,8 @@ import (
 // onHost are attacks on programs of the image, and on the director next to a plain process.
 var onHost = map[string]func(args []string) (string, error){"root": root, "beside": beside, "files": files}
 
-// root writes to the root file system, to its own program and the worker's program program. Paths are world-writable
-// files in such directories: only a read-only root protects them.
+// root PATH... tries to write to the root file system, to its own program and to the worker's program. The paths are
+// world-writable files in world-writable directories, which only a read-only root protects.
 func root(paths []string) (string, error) {
 	var out strings.Builder
 	readonly, others := 0, 0
@@ -60,8 +60,8 @@ func root(paths []string) (string, error) {
 	return out.String(), nil
 }
 
-// beside PID searches for a process on this machine, in /proc, by signals and ptrace. It also searches /proc of all
-// processes for the text, which is given backwards.
+// beside PID TEXT tries to access a process on this machine by /proc, signals and ptrace. It also searches /proc of
+// all processes for the text, which is given backwards.
 func beside(args []string) (string, error) {
 	var out strings.Builder
 	pid := int(count(args[0]))
@@ -73,7 +73,7 @@ func beside(args []string) (string, error) {
 		}
 		_ = f.Close()
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if bytes.Contains(comm, []byte("director")) { // others may have this number in other namespaces
+		if bytes.Contains(comm, []byte("director")) { // in another namespace, another process may have this number
 			fmt.Fprintf(&out, "through: opened %s\n", path)
 		}
 	}
@@ -103,8 +103,8 @@ func beside(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// files PATH... reads, writes and connects to everything at and below paths, except its own files: its checkout, and
-// the parents of its home.
+// files PATH... tries to read, write and connect to everything at and below the paths, except its own checkout and the
+// parents of its home.
 func files(args []string) (string, error) {
 	var out strings.Builder
 	checkout, err := os.Getwd()
@@ -135,7 +135,7 @@ func files(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// touch reports the possible access to a file or directory.
+// touch returns the ways in which a file or directory is accessible.
 func touch(path string, d fs.DirEntry) (ways []string) {
 	if d.IsDir() {
 		if os.WriteFile(filepath.Join(path, "planted"), []byte("x"), 0o644) == nil {

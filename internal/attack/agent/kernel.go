@@ -9,7 +9,7 @@ import (
 	"unsafe"
 )
 
-// privileges tries what needs some.
+// privileges tries operations that need privileges.
 func privileges([]string) (string, error) {
 	var out strings.Builder
 	status, _ := os.ReadFile("/proc/self/status")
@@ -63,7 +63,7 @@ func privileges([]string) (string, error) {
 	return out.String(), nil
 }
 
-// call returns the error of a refused system call, or nil if the kernel took the call or only its arguments were bad.
+// call returns the error of a refused system call. It returns nil if the call succeeded or only its arguments were bad.
 func call(n, a uintptr) error {
 	switch _, _, e := syscall.Syscall(n, a, 0, 0); e {
 	case 0, syscall.EFAULT, syscall.EINVAL:

@@ -15,8 +15,8 @@ import (
 	"unsafe"
 )
 
-// onMachine are attacks on the surroundings: the first process, the kernel, the bus, the worker's directory and socket.
-// Lines that begin with "through:" report successes.
+// onMachine are attacks on the environment: the first process, the kernel, the bus, and the worker's directory and
+// socket. In the results, a line that begins with "through:" reports a success.
 var onMachine = map[string]func(args []string) (string, error){
 	"firstprocess": firstProcess,
 	"trace":        trace,
@@ -47,7 +47,7 @@ var onMachine = map[string]func(args []string) (string, error){
 	"stdin":    stdin,
 }
 
-// firstProcess reads what /proc shows of process 1.
+// firstProcess tries to read the files of process 1 in /proc.
 func firstProcess([]string) (string, error) {
 	var out strings.Builder
 	for _, name := range []string{
@@ -89,7 +89,7 @@ func firstProcess([]string) (string, error) {
 	return out.String(), nil
 }
 
-// trace tries to get into process 1.
+// trace tries to access process 1 by ptrace and similar system calls.
 func trace([]string) (string, error) {
 	var out strings.Builder
 	buffer := make([]byte, 64)
@@ -133,7 +133,7 @@ func trace([]string) (string, error) {
 	return out.String(), nil
 }
 
-// signalFirst sends process 1 every signal but SIGTERM, which it obeys.
+// signalFirst sends process 1 every signal except SIGTERM, which process 1 obeys.
 func signalFirst([]string) (string, error) {
 	sent := 0
 	for s := syscall.Signal(1); s < 65; s++ {
@@ -154,13 +154,13 @@ func signalFirst([]string) (string, error) {
 	return "", err
 }
 
-// patterns are the shapes of credentials in plans and memory.
+// patterns match credentials in plans and in memory.
 var patterns = [][]byte{
 	[]byte(`"sign_key":"`), []byte(`"seed":"SU`), []byte("eyJ0eXAiOiJKV1Qi"),
 	[]byte(`"password":"`), []byte("BEGIN NATS USER JWT"),
 }
 
-// search reads every file that it may, and every environment.
+// search reads all readable files and environments and reports credentials.
 func search([]string) (string, error) {
 	var out strings.Builder
 	files := 0
@@ -174,7 +174,7 @@ func search([]string) (string, error) {
 		n, _ := f.Read(buffer)
 		files++
 		if self, _ := os.Executable(); path == self {
-			return // these very patterns
+			return // the agent contains the patterns itself
 		}
 		for _, p := range patterns {
 			if i := bytes.Index(buffer[:n], p); i >= 0 && path != "/retake/worker" {
@@ -185,7 +185,7 @@ func search([]string) (string, error) {
 	_ = filepath.WalkDir("/", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // what it may not read is no finding
+			return nil //nolint:nilerr // an unreadable file is not a finding
 		case path == "/proc" || path == "/sys" || path == "/dev":
 			return fs.SkipDir
 		case strings.HasSuffix(path, "/plan.json"):
@@ -206,7 +206,7 @@ func search([]string) (string, error) {
 	return out.String(), nil
 }
 
-// readonly DIR writes where it must not.
+// readonly DIR tries to write to a read-only directory.
 func readonly(args []string) (string, error) {
 	err := os.WriteFile(filepath.Join(args[0], "x"), nil, 0o644)
 	if err == nil {
@@ -215,7 +215,7 @@ func readonly(args []string) (string, error) {
 	return err.Error(), nil
 }
 
-// forkBomb starts itself until the limit.
+// forkBomb starts copies of itself until a start fails.
 func forkBomb([]string) (string, error) {
 	self, err := os.Executable()
 	n := 0
@@ -231,7 +231,7 @@ func forkBomb([]string) (string, error) {
 	return said, nil
 }
 
-// eat allocates memory without end.
+// eat allocates memory until it is killed.
 func eat([]string) (string, error) {
 	var all [][]byte
 	for range 1 << 14 {
@@ -244,7 +244,7 @@ func eat([]string) (string, error) {
 	return fmt.Sprintf("through: %d MB", len(all)), nil
 }
 
-// feed has a child eat.
+// feed starts a child that runs eat.
 func feed([]string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -271,7 +271,7 @@ func flood(args []string) (string, error) {
 	return "", nil
 }
 
-// question KIND asks a person something monstrous.
+// question KIND writes a question to a person as a huge file, a pipe, a link or the given text.
 func question(args []string) (string, error) {
 	_ = os.MkdirAll(".retake", 0o755)
 	const path = ".retake/question.md"
@@ -289,7 +289,7 @@ func question(args []string) (string, error) {
 	return "", errors.New("no such kind")
 }
 
-// folder KIND spoils the worker's folder.
+// folder KIND damages the worker's directory in the checkout.
 func folder(args []string) (string, error) {
 	var err error
 	switch args[0] {
@@ -313,7 +313,7 @@ func folder(args []string) (string, error) {
 	return "", err
 }
 
-// logFile KIND spoils a log file that the profile names.
+// logFile KIND damages a log file that the profile names.
 func logFile(args []string) (string, error) {
 	_ = os.RemoveAll("logs") // of an earlier attempt
 	_ = os.MkdirAll("logs", 0o755)
@@ -352,7 +352,7 @@ func detach([]string) (string, error) {
 	return "", err
 }
 
-// ticking is that process. It blocks all signals that it can.
+// ticking is the process that detach leaves. It ignores all signals that can be ignored.
 func ticking([]string) (string, error) {
 	for {
 		_ = os.WriteFile("/tmp/ticks", []byte(time.Now().Format(time.RFC3339Nano)), 0o644)
@@ -360,7 +360,7 @@ func ticking([]string) (string, error) {
 	}
 }
 
-// ticks reports whether it still lives.
+// ticks reports whether the process ticking is still alive.
 func ticks([]string) (string, error) {
 	before, _ := os.ReadFile("/tmp/ticks")
 	time.Sleep(500 * time.Millisecond)

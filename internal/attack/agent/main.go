@@ -1,5 +1,6 @@
-// Command agent is a hostile coding agent. As a stage it asks the suite at ATTACK_AT for its orders, reports its
-// findings there, and ends as ordered. With arguments it does one thing to its directory, as user -uid.
+// Command agent is a hostile coding agent. As a stage, it asks the suite at ATTACK_AT for its orders, reports its
+// findings there, and ends as ordered. With arguments, it carries out one action in the current directory, as user
+// -uid.
 package main
 
 import (
@@ -17,7 +18,7 @@ import (
 	"time"
 )
 
-// actions are its abilities. It reports their results and errors.
+// actions are the agent's possible actions. It reports their results and errors.
 var actions = map[string]func(args []string) (string, error){}
 
 func init() {
@@ -37,7 +38,7 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	if actions[flag.Arg(0)] != nil { // anything else is a prompt, which it knows better than to read
+	if actions[flag.Arg(0)] != nil { // any other argument is a prompt, which it ignores
 		said, err := act(flag.Args())
 		fmt.Println(said)
 		if err != nil {
@@ -63,7 +64,7 @@ type order struct {
 	Exit int
 }
 
-// obey asks, acts and says.
+// obey fetches the orders, carries them out and reports the results.
 func obey() int {
 	at := os.Getenv("ATTACK_AT")
 	var attempt struct {

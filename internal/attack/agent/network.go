@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// onNetwork are attacks on addresses outside of the container's network.
+// onNetwork are attacks on addresses outside the container's network.
 var onNetwork = map[string]func(args []string) (string, error){
 	"answer":     answer,
 	"neighbours": neighbours,
@@ -30,7 +30,7 @@ var onNetwork = map[string]func(args []string) (string, error){
 	"hunt":       hunt,
 }
 
-// answer serves a word at a port for a time.
+// answer PORT DURATION serves a word at a port for that time.
 func answer(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -44,14 +44,14 @@ func answer(args []string) (string, error) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
-			return "", nil //nolint:nilerr // it is over
+			return "", nil //nolint:nilerr // the time is over
 		}
 		_, _ = c.Write([]byte("x"))
 		_ = c.Close()
 	}
 }
 
-// word gets a word from an address.
+// word reads a word from an address.
 func word(address string, patience time.Duration) error {
 	c, err := net.DialTimeout("tcp", address, patience)
 	if err != nil {
@@ -64,7 +64,7 @@ func word(address string, patience time.Duration) error {
 	return err
 }
 
-// neighbours searches its own network for open ports, for a time.
+// neighbours DURATION searches its own network for open ports during that time.
 func neighbours(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -107,7 +107,7 @@ func neighbours(args []string) (string, error) {
 	return fmt.Sprintf("%d tries", tries), nil
 }
 
-// reach connects to addresses.
+// reach ADDRESS... tries to connect to addresses.
 func reach(args []string) (string, error) {
 	var out strings.Builder
 	for _, a := range args {
@@ -120,7 +120,7 @@ func reach(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// resolve asks for names: a resolver that answers carries words out.
+// resolve NAME... looks up names, because a resolver that answers could carry data out.
 func resolve(args []string) (string, error) {
 	var out strings.Builder
 	for _, name := range args {
@@ -136,7 +136,7 @@ func resolve(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// browse gets pages as any program does, with the proxy settings of the environment.
+// browse URL... fetches pages like any program, with the proxy settings of the environment.
 func browse(args []string) (string, error) {
 	var out strings.Builder
 	for _, at := range args {
@@ -152,7 +152,7 @@ func browse(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// proxy sends the proxy a raw request: METHOD TARGET HOST, and its identity. An answer with 200 is a success.
+// proxy METHOD TARGET HOST IDENTITY sends the proxy a raw request. An answer with 200 is a success.
 func proxy(args []string) (string, error) {
 	at, err := url.Parse(os.Getenv("HTTP_PROXY"))
 	if err != nil || at.Host == "" {
@@ -169,7 +169,7 @@ func proxy(args []string) (string, error) {
 	switch args[3] {
 	case "me":
 		r.SetBasicAuth(at.User.Username(), password)
-	case "another": // its neighbour's name, which it can guess; its own token
+	case "another": // the name of another attempt, which it can guess, with its own token
 		r.SetBasicAuth(at.User.Username()+"x", password)
 	case "nobody":
 	}
@@ -189,7 +189,7 @@ func proxy(args []string) (string, error) {
 	return args[1] + ": " + answer.Status, nil
 }
 
-// model asks its model as an agent does, and the proxy for another path with the same word.
+// model sends a request to its model like an agent, and then requests another path of the proxy with the same key.
 func model([]string) (string, error) {
 	var out strings.Builder
 	base, key := os.Getenv("ANTHROPIC_BASE_URL"), os.Getenv("ANTHROPIC_API_KEY")
@@ -214,7 +214,7 @@ func model([]string) (string, error) {
 	return out.String(), nil
 }
 
-// hunt searches for a text, which is given backwards, in everything readable: files, environments, arguments.
+// hunt TEXT searches all readable files, environments and arguments for a text, which is given backwards.
 func hunt(args []string) (string, error) {
 	text := []byte(args[0])
 	slices.Reverse(text)

@@ -1,10 +1,10 @@
-// Command agent is the coding agent of the demo. On one issue it is a real one: a loop of model and tools (package
-// loop), over a stand-in for the model's provider. On the others a script replaces the thinking of a model. Its input
-// and output are real, and so are its judges.
+// Command agent is the coding agent of the demo. On one issue it is a real agent, a loop of model and tools (package
+// loop) with a stand-in for the model's provider. On the other issues a script replaces the model. Its input and output
+// are real, and real programs check its work.
 //
-// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and plays the script
-// that belongs to it (scripts.go), which usually writes one of the tries in tries.txtar. Exit code 0 means that its
-// work is done or its question is written, 1 that it cannot continue.
+// It reads .retake/attempt.json, puts the acceptance test of the issue's text into the checkout, and runs the script
+// for that issue (scripts.go), which usually writes one of the tries in tries.txtar. The exit code is 0 if the work is
+// done or a question is written, and 1 if it cannot continue.
 package main
 
 import (
@@ -28,15 +28,15 @@ import (
 //go:embed tries.txtar
 var tries []byte
 
-// reads is the time that the agent takes for its input. It is long enough to be seen at work, and for a request to
-// GitHub during it. Tests are quicker readers.
+// reads is the time that the agent pretends to need for reading its input. In that time people can see it at work, and
+// the director sends a request to GitHub. Tests shorten it.
 var reads = 1500 * time.Millisecond
 
 // round is the agent's input.
 type round struct {
 	attempt wire.AttemptFile
-	fix     int    // 1, 2, …: the CODE run of this attempt
-	refusal string // why validation refused the last one; empty in the first
+	fix     int    // number of the run of CODE in this attempt, from 1
+	refusal string // why validation refused the previous run; empty in the first run
 }
 
 func main() {
@@ -86,7 +86,7 @@ func run() error {
 
 var goBlock = regexp.MustCompile("(?s)```go\r?\n// (\\S+_test\\.go)\r?\n(.*?)```")
 
-// acceptanceTest finds the test in an issue's text. The path comes from outside: it must stay inside the checkout.
+// acceptanceTest finds the test in an issue's text. The path is untrusted and must be inside the checkout.
 func acceptanceTest(body string) (path, text string, err error) {
 	m := goBlock.FindStringSubmatch(body)
 	if m == nil || !filepath.IsLocal(m[1]) {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/demo/discount"
 )
 
-// scripts are the parts that the agent can play, by the path of the issue's acceptance test.
+// scripts are the agent's scripts, by the path of the issue's acceptance test.
 var scripts = map[string]func(round) error{
 	"price/discount_test.go":  works,
 	"price/euro_test.go":      wrong("euro"),
@@ -38,8 +38,8 @@ var scripts = map[string]func(round) error{
 // providerVariable holds the address of the stand-in for a model's provider.
 const providerVariable = "DEMO_PROVIDER"
 
-// works has no script: a real loop asks the model for actions, and carries them out. Without an address (as with
-// docker-compose.yml) the provider's stand-in is here.
+// works uses a real loop instead of a script. The loop asks the model for actions and carries them out. Without an
+// address of a provider (as with docker-compose.yml), works starts the provider's stand-in itself.
 func works(r round) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
@@ -62,20 +62,21 @@ func works(r round) error {
 	})
 }
 
-// right gets it right at once.
+// right returns a script that succeeds at once.
 func right(script string) func(round) error {
 	return func(r round) error { return put(r, script, 1) }
 }
 
-// wrong never gets it right, each time for another reason; the last try stays.
+// wrong returns a script that never succeeds. Each try fails for another reason, and the third try is repeated.
 func wrong(script string) func(round) error {
 	return func(r round) error { return put(r, script, min(r.fix, 3)) }
 }
 
-// thinks is the thinking time of an agent that must be ended: far longer than any demo.
+// thinks is the thinking time of an agent that must be killed. It is longer than any demo.
 const thinks = time.Hour
 
-// halves does half of the work and then thinks until it is ended. The next attempt continues with that half.
+// halves returns a script that does half of the work and then thinks until it is killed. The next attempt continues
+// with that half.
 func halves(script, half string) func(round) error {
 	return func(r round) error {
 		if r.attempt.Attempt > 1 {
@@ -102,7 +103,7 @@ func halves(script, half string) func(round) error {
 // modelVariable holds the address of the stand-in for a model's provider.
 const modelVariable = "DEMO_MODEL"
 
-// shipping asks a model before it writes anything. Like many an agent it leaves it to others to try again.
+// shipping asks a model before it writes files. Like many agents, it does not retry a failed request.
 func shipping(r round) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -112,7 +113,7 @@ func shipping(r round) error {
 		return fmt.Errorf("%s: %w", modelVariable, err)
 	}
 	fmt.Println("asking the model")
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: the model is next door
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // without a proxy
 	resp, err := client.Do(req)
 	if err != nil {
 		return err
@@ -154,7 +155,7 @@ func eat(bytes int) (kept [][]byte) {
 	return kept
 }
 
-// rename does the task, and cannot know that a stage runs the program by its old name.
+// rename does the task, but does not know that a stage runs the program under its old name.
 func rename(r round) error {
 	fmt.Println("removing cmd/pricelist")
 	if err := os.RemoveAll(filepath.Join("cmd", "pricelist")); err != nil {
@@ -163,13 +164,14 @@ func rename(r round) error {
 	return put(r, "rename", 1)
 }
 
-// The open points of two issues.
+// The questions about two issues.
 const (
 	unitQuestion   = `The issue does not say how the unit is written: in the short form ("3 kg") or in the long form ("3 kilograms")?`
 	formatQuestion = `Which format does the warehouse read: format A ("3,150") or format B ("3;150")?`
 )
 
-// asks asks about an open point of the issue, and follows the answer: the n-th word leads to the n-th try.
+// asks returns a script that asks about an unclear point of the issue and follows the answer. The n-th of words leads
+// to the n-th try.
 func asks(script, question string, words ...string) func(round) error {
 	return func(r round) error {
 		if len(r.attempt.Hints) == 0 {
@@ -187,7 +189,7 @@ func asks(script, question string, words ...string) func(round) error {
 	}
 }
 
-// shelf forgets a requirement that only a check of the pull request has, and mends it after a hint.
+// shelf misses a requirement that only the check of the pull request has, and adds it after a hint.
 func shelf(r round) error {
 	if r.attempt.Attempt == 1 {
 		return put(r, "shelf", 1)
@@ -204,7 +206,7 @@ func shelf(r round) error {
 // plantedKey has the shape of an AWS key, and is invalid. It is assembled here, so our files do not contain it.
 const plantedKey = "AKIA" + "Q3ZXRT7YHWJ2LMNB"
 
-// publish gets it right, and leaves a key in the source.
+// publish does the task correctly, but leaves a key in the source.
 func publish(r round) error {
 	if err := put(r, "publish", 1); err != nil {
 		return err

@@ -1,4 +1,4 @@
-// Package discount is the work of the scripted model on the demo's issue about discounts. It has no state.
+// Package discount holds the work of the scripted model on the demo's issue about discounts.
 package discount
 
 import (
@@ -10,7 +10,7 @@ import (
 //go:embed discount.txt
 var content string
 
-// Task reads the existing files, writes the missing code, and runs a check.
+// Task returns the scripted model's task, which reads the existing files, writes the missing code, and runs a check.
 func Task(check string) agenttest.Task {
 	return agenttest.Task{
 		Read: "price/price.go", Write: "price/discount.go", Content: content, Check: check,

@@ -1,6 +1,6 @@
-// Command intruder is a coding agent that attacks the surroundings of its container, for deploy/try-compose.sh.
-// Before another agent's command it tries the attack in the title, and writes its successes into the file
-// intruder.txt of the checkout.
+// Command intruder is a coding agent that attacks the environment of its container, for deploy/try-compose.sh. It tries
+// the attack that the title names, writes its successes to the file intruder.txt in the checkout, and then runs
+// another agent.
 //
 //	intruder AGENT [ARGUMENT...]
 //
@@ -60,7 +60,7 @@ func main() {
 	os.Exit(2)
 }
 
-// bus is the address of a worker's bus: the peer of process 1.
+// bus returns the address of the worker's bus, which is the peer of process 1.
 func bus() string {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {
@@ -77,10 +77,10 @@ func bus() string {
 	return ""
 }
 
-// ports are ports of the stack, of Docker and of the host.
+// ports are typical ports of the stack, of Docker and of the host.
 var ports = []string{"22", "53", "80", "443", "2375", "2376", "4222", "6222", "7422", "8222", "8900", "8080"}
 
-// reach connects to all addresses that it knows.
+// reach tries to connect to all addresses that it knows.
 func reach() (said []string) {
 	at := bus()
 	relay, _, _ := net.SplitHostPort(at)
@@ -90,7 +90,7 @@ func reach() (said []string) {
 		hosts = append(hosts, addresses...)
 	}
 	parts := strings.Split(relay, ".")
-	if len(parts) == 4 { // the host, as this network sees it
+	if len(parts) == 4 { // the host's address in this network
 		hosts = append(hosts, strings.Join(parts[:3], ".")+".1")
 	}
 	var lock sync.Mutex
@@ -192,7 +192,7 @@ func greet() (net.Conn, *bufio.Reader, string) {
 	return c, r, info.Nonce
 }
 
-// forge makes a user of a new account.
+// forge makes a user of a new account that the server does not trust.
 func forge() (token string, sign func(string) string) {
 	account, _ := nkeys.CreateAccount()
 	user, _ := nkeys.CreateUser()

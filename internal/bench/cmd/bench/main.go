@@ -1,6 +1,6 @@
-// Command bench measures what internal/bench lists, prints a table, and writes the figures as JSON. Exit code 0 means
-// that every goal was met, or that its obstacle is understood and printed. With 1 a goal was missed for an unknown
-// reason, and with 2 a measurement failed.
+// Command bench runs the measurements that internal/bench lists, prints a table, and writes the figures as JSON. Exit
+// code 0 means that every goal was met, or that its obstacle is known and printed. Exit code 1 means that a goal was
+// missed for an unknown reason, and 2 that a measurement failed.
 package main
 
 import (
