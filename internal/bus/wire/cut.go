@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// ErrTooLarge: a message does not fit even without any tail.
+// ErrTooLarge means that a message does not fit even if all tails are cut.
 var ErrTooLarge = errors.New("wire: message does not fit although all tails were cut")
 
 const cutPrefix, cutSuffix = "…[", " bytes cut]…"
@@ -25,8 +25,7 @@ func CutTail(text string, maxBytes int) string {
 		return text
 	}
 	rest, already := unmark(text)
-	// The mark's length depends on the number in it, hence on the cut: with the largest possible number it only
-	// shrinks.
+	// The mark's length depends on the number in it, and so on the cut. Reserve room for the largest possible number.
 	room := maxBytes - len(mark(already+len(rest)))
 	if room < 0 {
 		return ""
@@ -40,14 +39,14 @@ func CutTail(text string, maxBytes int) string {
 
 func mark(n int) string { return cutPrefix + strconv.Itoa(n) + cutSuffix }
 
-// unmark takes an earlier cut's mark off.
+// unmark removes the mark of an earlier cut, and returns the number of bytes in it.
 func unmark(text string) (rest string, cut int) {
 	after, marked := strings.CutPrefix(text, cutPrefix)
 	if !marked {
 		return text, 0
 	}
 	number, rest, ended := strings.Cut(after, cutSuffix)
-	n, err := strconv.ParseUint(number, 10, 40) // 1 TiB: more is a program's own text, not ours
+	n, err := strconv.ParseUint(number, 10, 40) // at most 1 TiB, because a larger number is a program's own text
 	if !ended || err != nil {
 		return text, 0
 	}
@@ -84,8 +83,8 @@ func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int
 	return data, err
 }
 
-// cuttable copies a payload and lists the steps that shrink the copy, the least useful first: each takes the bytes that
-// its texts may keep.
+// cuttable copies a payload and returns the steps that shrink the copy, beginning with the least useful text. Each step
+// takes the number of bytes that its texts may keep.
 func cuttable(p Payload) (Payload, []func(n int)) {
 	switch v := p.(type) {
 	case *WorkerError:

@@ -10,8 +10,8 @@ import (
 // jsonSpace is the white space that JSON allows around values.
 const jsonSpace = " \t\r\n"
 
-// readObject reads exactly one JSON object and keeps numbers as written. where names the object. It is empty for the
-// whole message.
+// readObject reads exactly one JSON object and keeps numbers as written. where is the path of the object in the
+// message, or "" for the whole message.
 func readObject(data []byte, where string) (map[string]any, *Malformed) {
 	if len(bytes.Trim(data, jsonSpace)) == 0 {
 		return nil, malformed(CauseNotJSON, "the message is empty")

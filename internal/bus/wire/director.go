@@ -17,7 +17,7 @@ type Welcome struct {
 	HeartbeatIntervalSeconds float64         `json:"heartbeat_interval_seconds"` // above 0
 }
 
-// WelcomeDirector identifies the director that welcomes.
+// WelcomeDirector identifies the director in a Welcome.
 type WelcomeDirector struct {
 	RunID           string `json:"run_id"`
 	MainSHAExpected string `json:"main_sha_expected,omitempty"`
@@ -36,7 +36,7 @@ type Probe struct {
 	ProbeID string `json:"probe_id"`
 }
 
-// Stop ends a worker: it has GraceSeconds to finish.
+// Stop ends a worker, which has GraceSeconds to finish.
 type Stop struct {
 	Reason       string  `json:"reason"`        // one of the Stop constants
 	GraceSeconds float64 `json:"grace_seconds"` // at least 0, which means at once
@@ -56,7 +56,7 @@ type SyncRequired struct {
 	RequiredAction  string     `json:"required_action"` // merge_main
 }
 
-// SyncPolicy is the rule that was broken.
+// SyncPolicy is the limit that the checkout has exceeded.
 type SyncPolicy struct {
 	MaxCommitsBehind int `json:"max_commits_behind"`
 }
@@ -71,19 +71,19 @@ type Snapshot struct {
 	Meters    map[string]float64     `json:"meters"`
 }
 
-// SnapshotDirector is the director's own line.
+// SnapshotDirector describes the director itself.
 type SnapshotDirector struct {
 	RunID  string `json:"run_id"`
 	Leader bool   `json:"leader"`
 	Phase  string `json:"phase"`
 	Since  Time   `json:"since"` // when this director started
-	// when the phase began, or this director if it found the phase; absent if unknown
+	// PhaseSince is when the phase began, or when this director started if the phase is older. It is absent if unknown.
 	PhaseSince *Time `json:"phase_since,omitempty"`
 
-	// a problem of a running director, as a clause for people
+	// Problem is a clause for people about a problem of a running director, or empty.
 	Problem    string              `json:"problem,omitempty"`
-	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // of several directors on one bus
-	// the issues that this run takes from the queue, or empty for all
+	Leadership *SnapshotLeadership `json:"leadership,omitempty"` // set if several directors share the bus
+	// Only lists the issues that this run takes from the queue. Empty means all.
 	Only   []string        `json:"only,omitempty"`
 	Config *SnapshotConfig `json:"config,omitempty"` // the result of the last read
 }
@@ -100,7 +100,7 @@ type SnapshotConfig struct {
 	Problems []string `json:"problems,omitempty"` // why the new configuration was refused
 }
 
-// SnapshotLeadership is which of several directors leads.
+// SnapshotLeadership identifies the director that leads, of several directors on one bus.
 type SnapshotLeadership struct {
 	RunID string `json:"run_id"`
 	Host  string `json:"host"`
@@ -130,19 +130,20 @@ type SnapshotTask struct {
 	Issue        string  `json:"issue"` // owner/repo#n
 	State        string  `json:"state"`
 	Attempt      int     `json:"attempt"`
-	Reason       *string `json:"reason"`              // null: no failure
-	NextDeadline *Time   `json:"next_deadline"`       // until when it waits; null: for as long as it takes
-	WaitsFor     string  `json:"waits_for,omitempty"` // in words
+	Reason       *string `json:"reason"`              // null without a failure
+	NextDeadline *Time   `json:"next_deadline"`       // end of the wait; null if the wait is open-ended
+	WaitsFor     string  `json:"waits_for,omitempty"` // a clause for people
 }
 
-// SnapshotCooldown is one resource that is left alone for now, or one incident.
+// SnapshotCooldown is one closed resource or one incident.
 type SnapshotCooldown struct {
-	Resource string `json:"resource"` // of an incident: incident/ and its key
+	Resource string `json:"resource"` // for an incident, "incident/" and its key
 	Until    Time   `json:"until"`
 	Why      string `json:"why"`
-	// of an incident: open, half_open, ramp, held, or told, which does not block tasks
+	// State is the state of an incident: open, half_open, ramp, held or told (which does not block tasks).
 	State string `json:"state,omitempty"`
-	// the tasks that caused it (owner/repo#n); for a resource, the tasks whose workers reported the limit
+	// Tasks are the tasks that caused it (owner/repo#n). For a resource, they are the tasks of the workers that
+	// reported the limit.
 	Tasks []string `json:"tasks,omitempty"`
 	Since *Time    `json:"since,omitempty"` // when the resource was closed; absent if unknown
 	// StatedBy holds the reports of those workers. It is empty if the director met the limit itself.

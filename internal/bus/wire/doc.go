@@ -1,18 +1,19 @@
-// Package wire is the language of the agent bus: one envelope, one Go type and one table row per message, and the
-// subjects that they travel on.
+// Package wire defines the messages of the agent bus. It has one envelope, one Go type and one table row per message,
+// and the subjects.
 //
-// Invariant: two readers of messages agree. The fast one (plain) takes one pass over plain messages, and all our
-// senders write such messages. The slow one reads all others, and explains refusals. Tests compare them.
+// Invariant: the two readers of messages agree, and tests compare them. The fast one (plain) reads plain messages in
+// one pass, and all senders of this project write such messages. The slow one reads all other messages, and explains
+// refusals.
 //
 // Invariant: Encode and Decode enforce the same rules. Every required field is present, and every value is within its
 // range. Encode refuses every message that Decode would refuse.
 //
-// Clock assumption: none. Times are values that the caller passes in; on the wire they are RFC 3339, UTC, milliseconds.
+// The package uses no clock. Callers pass in all times. On the wire they are RFC 3339, in UTC, with milliseconds.
 //
 // Failure policy: an unreadable message gives a *Malformed with a Cause from a closed list and a detail that names the
 // field, so that the author of the message can act on it. Decode never panics. Unknown fields are ignored and stay in
 // Envelope.Raw, because a newer minor version may add fields.
 //
-// The package is pure: no I/O, clock, goroutine, channel, context, randomness or logging, and no result depends on the
-// order of a map. It imports the standard library only, and everybody may import it.
+// The package is pure. It has no I/O, clock, goroutine, channel, context, randomness or logging, and results do not
+// depend on the order of a map. It imports only the standard library, and any package may import it.
 package wire

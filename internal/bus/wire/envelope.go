@@ -24,7 +24,7 @@ type Sender struct {
 type Envelope struct {
 	SentAt    time.Time       // UTC; zero if Bare
 	Sender    Sender          // zero if Bare; without Key
-	Seq       uint64          // rises per connection of the sender; 0 if Bare
+	Seq       uint64          // increases within a connection of the sender; 0 if Bare
 	Payload   Payload         // a pointer to the row's type
 	Raw       json.RawMessage // the payload as received, including unknown fields
 	Signature string          // as received, or empty; see SignedBy
@@ -88,7 +88,7 @@ func Decode(data []byte) (Envelope, error) {
 	return decodeAny(data)
 }
 
-// decodeAny is Decode, however the message is written.
+// decodeAny decodes a message in any form that Decode accepts.
 func decodeAny(data []byte) (Envelope, error) {
 	tree, m := readObject(data, "")
 	if m == nil && isWrapped(tree) {
@@ -122,7 +122,7 @@ func isWrapped(tree map[string]any) bool {
 	return isObject && !isError && !isFrame(tree)
 }
 
-// member cuts one member out of an object by its exact name; data is known to be an object that has it.
+// member returns the raw value of an object's member with this exact name. data must be an object that has the member.
 func member(data []byte, name string) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(data, &members) != nil {
@@ -131,7 +131,7 @@ func member(data []byte, name string) json.RawMessage {
 	return members[name]
 }
 
-// decodeBare accepts the worker_error object itself, from senders that know no envelope.
+// decodeBare accepts a worker_error object without an envelope, from senders that do not know the envelope.
 func decodeBare(tree map[string]any, data []byte) (Envelope, *Malformed) {
 	_, hasID := tree["error_id"]
 	_, hasType := tree["error_type"]

@@ -12,11 +12,11 @@ import (
 type Field struct {
 	Path     string   // dotted JSON names from the payload's root; `[]` behind a name means each element of an array
 	Required bool     // present and not null if its parent is present
-	NonEmpty bool     // a string of at least one character
+	NonEmpty bool     // a string with at least one character
 	Moment   bool     // an RFC 3339 time
 	Min, Max *float64 // inclusive bounds of a number
 	Above    *float64 // exclusive lower bound of a number
-	OneOf    []string // the closed set of a string
+	OneOf    []string // all allowed values of a string
 }
 
 type fieldRule func(*Field)
@@ -43,7 +43,7 @@ func may(path string, rules ...fieldRule) Field {
 	return f
 }
 
-// check holds a decoded JSON object against the rules, in the order of the table.
+// check checks a decoded JSON object against the rules, in the order of the table.
 func check(fields []Field, tree map[string]any, where string) *Malformed {
 	for i := range fields {
 		if m := fields[i].walk(tree, strings.Split(fields[i].Path, "."), where); m != nil {
@@ -53,7 +53,7 @@ func check(fields []Field, tree map[string]any, where string) *Malformed {
 	return nil
 }
 
-// walk goes down one path; an absent parent is the parent's own rule's business.
+// walk follows one path. It ignores an absent parent, which only concerns the parent's own rule.
 func (f *Field) walk(node map[string]any, path []string, where string) *Malformed {
 	name, each := strings.CutSuffix(path[0], "[]")
 	at := join(where, name)
@@ -88,7 +88,7 @@ func (f *Field) walk(node map[string]any, path []string, where string) *Malforme
 	return nil
 }
 
-// checkValue checks one present value against its rule. Types that the rule doesn't need are left to the Go type.
+// checkValue checks a value against its rule. It ignores a value of another type, which the Go type rejects later.
 func (f *Field) checkValue(value any, at string) *Malformed {
 	switch v := value.(type) {
 	case string:
@@ -124,7 +124,7 @@ func join(where, name string) string {
 	return where + "." + name
 }
 
-// kindOf names a JSON type for a person.
+// kindOf names a value's JSON type for people.
 func kindOf(v any) string {
 	switch v.(type) {
 	case nil:

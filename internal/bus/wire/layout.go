@@ -18,9 +18,9 @@ type layout struct {
 	elem    *layout         // of a pointer, a list or a map
 	members []memberLayout  // of a struct
 	named   map[string]int  // its members by name
-	folded  map[string]bool // the names in lower case: encoding/json takes every spelling of them
-	must    uint64          // the members that have to be there, a bit for each
-	zeroBad uint64          // and those whose zero value breaks a rule
+	folded  map[string]bool // the names in lower case, because encoding/json ignores case
+	must    uint64          // bits of the required members
+	zeroBad uint64          // bits of the members with a rule that zero breaks
 }
 
 type memberLayout struct {
@@ -52,16 +52,16 @@ var shapes = map[reflect.Kind]shape{
 	reflect.Pointer: shapePointer, reflect.Slice: shapeList, reflect.Map: shapeMap, reflect.Struct: shapeStruct,
 }
 
-// maxMembers of a struct have a bit.
+// maxMembers is the maximum number of members of a struct, because each has a bit in a uint64.
 const maxMembers = 64
 
-// layoutOf makes the layout of a type. ok is false if it, or a rule, is of a kind that plain does not know.
+// layoutOf returns the layout of a type. ok is false if plain does not support the type or one of the rules.
 func layoutOf(t reflect.Type, fields []Field) (l layout, ok bool) {
 	l, used, ok := layoutBelow(t, fields, "")
 	return l, ok && used == len(fields)
 }
 
-// layoutBelow also counts the rules that match a field. at is the path of the value.
+// layoutBelow returns the layout of a value at a path, and the number of rules that match a field.
 func layoutBelow(t reflect.Type, fields []Field, at string) (l layout, used int, ok bool) {
 	l = layout{of: t, shape: shapes[t.Kind()]}
 	switch t {
@@ -130,7 +130,7 @@ func (l *layout) structBelow(fields []Field, at string, used *int) bool {
 	return true
 }
 
-// zeroHolds: the zero value of an absent field breaks no rule.
+// zeroHolds reports whether the zero value of an absent field satisfies the rules.
 func (l *layout) zeroHolds() bool {
 	switch r := l.rule; l.shape {
 	case shapeStruct:
@@ -143,7 +143,7 @@ func (l *layout) zeroHolds() bool {
 	return true
 }
 
-// takesText and takesNumber are checkValue without its reasons.
+// takesText and takesNumber are like checkValue, but without a reason.
 func (f *Field) takesText(v string) bool {
 	return (v != "" || !f.NonEmpty) && (f.OneOf == nil || slices.Contains(f.OneOf, v))
 }

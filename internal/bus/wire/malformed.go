@@ -75,7 +75,7 @@ func Causes() []CauseRow {
 // Malformed is the error of a message that cannot be read (or, from Encode, must not be sent).
 type Malformed struct {
 	Cause Cause
-	// names the field, the expected and the actual value; quotes only short values of the message
+	// Detail names the field, the expected value and the actual value. It quotes only short values of the message.
 	Detail string
 }
 
@@ -86,7 +86,7 @@ func malformed(c Cause, format string, args ...any) *Malformed {
 	return &Malformed{Cause: c, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Reason returns the *Malformed that err wraps, or one made of another error.
+// Reason returns the *Malformed that err wraps, or else makes a *Malformed from err.
 func Reason(err error) *Malformed {
 	if m, ok := errors.AsType[*Malformed](err); ok {
 		return m

@@ -8,7 +8,7 @@ import (
 )
 
 // plain reads a message in one pass if it has the form that senders write. It must be an envelope. Every name is
-// spelled as in the types and occurs once. Every value has its type and satisfies its rules. Times are in UTC, and text
+// written as in the types and occurs once. Every value has its type and satisfies its rules. Times are in UTC, and text
 // is in UTF-8. plain rejects every other message without a reason. Decode then reads it slowly, and either accepts it
 // or explains the refusal. The slow reader accepts every message that plain accepts, with the same result.
 type plain struct {
@@ -90,7 +90,7 @@ func (r *plain) word(w string) bool {
 	return true
 }
 
-// value reads what comes into a value that is zero. It is not null.
+// value reads the next value into a zero value. It does not accept null.
 func (r *plain) value(l *layout, into reflect.Value) bool {
 	switch l.shape {
 	case shapeText:
@@ -154,7 +154,7 @@ func (r *plain) object(l *layout, into reflect.Value) bool {
 
 func (r *plain) colon() bool { return r.token(':') }
 
-// members calls member for each member of an object: it reads one, name and value.
+// members reads an object. It calls member for each member, to read its name and value.
 func (r *plain) members(member func() bool) bool {
 	if !r.token('{') {
 		return false
@@ -183,7 +183,7 @@ func (r *plain) members(member func() bool) bool {
 	}
 }
 
-// elements calls element for each element of an array.
+// elements reads an array. It calls element to read each element.
 func (r *plain) elements(element func() bool) bool {
 	if !r.token('[') {
 		return false
@@ -232,7 +232,7 @@ func (r *plain) dict(l *layout, into reflect.Value) bool {
 	})
 }
 
-// maxDigits of an integer fit into its type.
+// maxDigits is the number of digits that fit into any integer field.
 const maxDigits = 18
 
 // number reads a number into a field of its type.
@@ -264,8 +264,7 @@ func (r *plain) number(l *layout, into reflect.Value) bool {
 	return l.rule == nil || l.rule.takesNumber(n)
 }
 
-// digits consumes a JSON number, if there is one at the current position. whole reports that it has no fraction and no
-// exponent.
+// digits consumes a JSON number at the current position, if any. whole reports that it has no fraction and no exponent.
 func (r *plain) digits() (whole bool) {
 	i := r.at
 	run := func() (some bool) {
@@ -305,7 +304,7 @@ func (r *plain) digits() (whole bool) {
 	return whole
 }
 
-// time reads a moment that is written in UTC: written once more it is the same year.
+// time reads a time that ends in Z. For other offsets, the year could change in the conversion to UTC.
 func (r *plain) time(into reflect.Value) bool {
 	from := r.at
 	if _, ok := r.key(); !ok || r.data[r.at-2] != 'Z' {

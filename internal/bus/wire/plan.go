@@ -1,7 +1,7 @@
 package wire
 
-// Plan is the director's input to a worker at launch, through standard input. Nowhere else in the container are the
-// credential, the key and the values to mask.
+// Plan is the director's input to a worker at launch, through standard input. The credential, the key and the values to
+// mask are not stored anywhere else in the container.
 type Plan struct {
 	WorkerID      string      `json:"worker_id"`
 	AttemptID     string      `json:"attempt_id"`
@@ -13,16 +13,16 @@ type Plan struct {
 	BaseSHA       string      `json:"base_sha"`
 	ImageTag      string      `json:"image_tag"`
 	Bus           PlanBus     `json:"bus"`
-	SignKey       []byte      `json:"sign_key"` // of the attempt, signs the reports; in base64
+	SignKey       []byte      `json:"sign_key"` // key of the attempt, which signs the reports; in base64
 	Workdir       string      `json:"workdir"`
 	Stages        []StagePlan `json:"stages"`
 	FixAttempts   int         `json:"fix_attempts"`
-	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // of the task's budget; null: no bound
-	// the work is there: CODE runs only if VALIDATE refuses it
+	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // rest of the task's budget; null if unbounded
+	// ValidateFirst means that the work exists already, so CODE runs only if VALIDATE refuses it.
 	ValidateFirst bool `json:"validate_first,omitempty"`
-	// only validate the work of an earlier attempt, without agent and leases
+	// ValidateOnly means to only validate the work of an earlier attempt, without agent and leases.
 	ValidateOnly bool `json:"validate_only,omitempty"`
-	// why the work was refused in its clean container, or null
+	// Rejected explains why the work was refused in its clean container. Null means that it was not refused.
 	Rejected                 *Rejection  `json:"rejected,omitempty"`
 	HeartbeatIntervalSeconds float64     `json:"heartbeat_interval_seconds"`
 	StopGraceSeconds         float64     `json:"stop_grace_seconds"`
@@ -32,17 +32,17 @@ type Plan struct {
 	Secrets []string `json:"secrets,omitempty"`
 	// the content of .retake/attempt.json
 	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
-	// globs of changing files that are not work, see package worktree
+	// StatePaths are globs of files that agents write for themselves, see package worktree.
 	StatePaths []string `json:"state_paths,omitempty"`
-	// files of the base that are work although state_paths or a .gitignore match them
+	// Tracked lists files of the base that are work although state_paths or a .gitignore match them.
 	Tracked []string `json:"tracked,omitempty"`
 	// a StageMark precedes the output of each stage
 	MarkStages bool `json:"mark_stages,omitempty"`
-	// the checkout has no work of an earlier attempt to deliver
+	// Unchanged means that the checkout does not contain work of an earlier attempt.
 	Unchanged bool `json:"unchanged,omitempty"`
 	// the attempt's span, see TraceParent; empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
-	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null: it is in the workdir
+	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if it is in the workdir already
 	// docker, kubernetes or process; repeated in the report of a failure
 	Runtime string `json:"runtime,omitempty"`
 	// keys of limits with their default value, such as "stage[1].timeout_seconds"
@@ -77,7 +77,8 @@ type PlanBudget struct {
 	LeaseSeconds    float64 `json:"lease_seconds"`    // of one grant; 0 means the director's default
 }
 
-// StagePlan is one stage: an argument vector, no shell. With an agent, Run has placeholders that the worker fills in.
+// StagePlan is one stage. Its argument vector runs without a shell. With an agent, Run has placeholders that the worker
+// fills in.
 type StagePlan struct {
 	Name string `json:"name"`
 	// place of the stage in the configuration, from 1; 0 means unknown
@@ -85,15 +86,16 @@ type StagePlan struct {
 	Run            []string          `json:"run"`
 	TimeoutSeconds float64           `json:"timeout_seconds"`
 	Env            map[string]string `json:"env,omitempty"`
-	// the model.<provider> under which its model calls count; empty means the agent's, or model.default
+	// Resource is the model.<provider> under which its model calls count. Empty means the provider of the agent, or
+	// model.default.
 	Resource string `json:"resource,omitempty"`
 	Model    string `json:"model,omitempty"` // empty lets the program choose
-	// for an attempt whose verdict asks for another model
+	// AlternativeModel is for an attempt after a verdict that requires another model.
 	AlternativeModel string     `json:"alternative_model,omitempty"`
-	Agent            *PlanAgent `json:"agent,omitempty"` // null: Run is a program like any other
+	Agent            *PlanAgent `json:"agent,omitempty"` // null if Run does not start an agent
 	// PaidAuto, PaidAlways or PaidNever; empty means PaidAuto
 	Paid string `json:"paid,omitempty"`
-	// globs of its log files; "~/" is its HOME, else relative to the work tree
+	// LogPaths are globs of its log files, relative to the work tree, or to its HOME if they begin with "~/".
 	LogPaths []string `json:"log_paths,omitempty"`
 }
 
@@ -156,15 +158,15 @@ type AttemptFile struct {
 	Attempt         int                  `json:"attempt"`
 	Action          string               `json:"action"` // the verdict's action that led to this attempt
 	Issue           IssueRef             `json:"issue"`
-	Model           *string              `json:"model"` // null: the default one
+	Model           *string              `json:"model"` // null means the default model
 	Hints           List[Hint]           `json:"hints"`
 	EarlierFailures List[EarlierFailure] `json:"earlier_failures"`
 	Summary         string               `json:"summary"` // ready-made text for a prompt, at most 4 KiB
-	// files with an unresolved merge, and the problem in each: "a.txt: has conflict markers"
+	// Conflicts names files with an unresolved merge, each with the problem, such as "a.txt: has conflict markers".
 	Conflicts []string `json:"conflicts,omitempty"`
 }
 
-// Hint is a comment by a person, as quoted data.
+// Hint is a comment by a person, quoted as data.
 type Hint struct {
 	From string `json:"from"`
 	At   Time   `json:"at"`

@@ -3,8 +3,8 @@ package wire
 // LongestMessage is the greatest agent_bus.max_message_bytes, in bytes.
 const LongestMessage = 1 << 20
 
-// CheckSize refuses a message that no configuration allows. A worker is held to the bound that it was started
-// with by its credential: the director that reads it may have been configured with a lower one since.
+// CheckSize refuses a message that is too long for any configuration. The server enforces the exact limit by the
+// worker's credential. The current configuration may have a lower limit than at the worker's start.
 func CheckSize(data []byte) error {
 	if len(data) > LongestMessage {
 		return malformed(CauseOversized, "%d bytes: want at most %d", len(data), LongestMessage)
@@ -21,8 +21,8 @@ func CheckSender(e Envelope, worker string, c Channel) error {
 	return checkBody(e, worker, "worker.<id>."+string(c))
 }
 
-// CheckBudget holds a decoded request for the lease service against the operation that it came on and the worker that
-// asked. Only workers ask.
+// CheckBudget checks a decoded request for the lease service against the operation and the worker of its subject. Only
+// workers may send it.
 func CheckBudget(e Envelope, worker, operation string) error {
 	if e.Sender.Role != RoleWorker {
 		return malformed(CauseForeignSender, "sender.role: want worker, got %s", brief(string(e.Sender.Role)))

@@ -6,19 +6,19 @@ import (
 	"encoding/base64"
 )
 
-// Every attempt has a key that only its worker and the director know. Programs of stages do not know it. With the
-// worker's credential for the bus alone, a program can publish in its name, but not sign.
+// Every attempt has a key that only its worker and the director know, and programs of stages do not. A program that
+// steals the worker's credential for the bus can publish in the worker's name, but cannot sign.
 
-// signed are the message types that are, and the field of each that names the attempt.
+// signed maps each message type that is signed to its field with the attempt.
 var signed = map[string]string{
 	WorkerError{}.MessageType(): "worker_id", WorkerResult{}.MessageType(): "attempt_id",
 	Checkpoint{}.MessageType(): "attempt_id",
 }
 
-// messageIDBytes of a digest are beyond guessing.
+// messageIDBytes is the number of bytes of a digest that cannot be guessed.
 const messageIDBytes = 16
 
-// signatureText allows one spelling of each signature.
+// signatureText is strict, so that each signature has only one spelling.
 var signatureText = base64.RawURLEncoding.Strict()
 
 // sign returns the signature of a payload for Encode, or an empty string for an unsigned message.

@@ -9,7 +9,7 @@ import (
 // StageMark is a line on each of a worker's streams that begins the output of a stage. The worker signs it with the
 // attempt's key. Programs of stages do not know the key, so a mark that they print counts as text.
 type StageMark struct {
-	N     int    `json:"n"` // 1, 2, … on each stream: an old mark that is printed again does not count
+	N     int    `json:"n"` // 1, 2, … on each stream, so a repeated mark does not count
 	At    Time   `json:"at"`
 	Stage string `json:"stage"`
 	Run   int    `json:"run"` // of the stage: 1, 2, …
@@ -24,7 +24,7 @@ const (
 	StreamStderr = "stderr"
 )
 
-// Line is the mark as the worker prints it on a stream, with its newline; empty without a key.
+// Line returns the mark as the worker prints it on a stream, with a newline. Without a key it is empty.
 func (m StageMark) Line(key []byte, worker, stream string) string {
 	text, err := json.Marshal(m)
 	if err != nil || len(key) == 0 {

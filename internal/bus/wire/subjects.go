@@ -17,7 +17,7 @@ const (
 	ChannelResult    Channel = "result"
 )
 
-// maxIDBytes bounds a worker id: it is a subject token, a user name and a container name.
+// maxIDBytes bounds a worker id, which is a subject token, a user name and a container name.
 const maxIDBytes = 128
 
 // DefaultPrefix is the default in the configuration reference.
@@ -26,7 +26,7 @@ const DefaultPrefix = "retake.v1"
 // Subjects builds and parses every subject of one bus.
 type Subjects struct{ Prefix string }
 
-// Worker is the subject that a worker publishes on.
+// Worker returns the subject on which a worker publishes messages of a channel.
 func (s Subjects) Worker(worker string, c Channel) string {
 	return s.Prefix + ".worker." + worker + "." + string(c)
 }
@@ -53,7 +53,7 @@ func (s Subjects) Published(worker string) []string {
 // Control is the subject of the director's commands to one worker.
 func (s Subjects) Control(worker string) string { return s.Prefix + ".control." + worker }
 
-// Snapshot is the subject of project_state_snapshot.v1, published and asked for.
+// Snapshot is the subject of project_state_snapshot.v1, for publications and requests.
 func (s Subjects) Snapshot() string { return s.Prefix + ".snapshot" }
 
 // Operations of the lease service.
@@ -76,7 +76,7 @@ func (s Subjects) OfBudget(p Payload, worker string) (string, bool) {
 	return s.Budget(operation, worker), ok
 }
 
-// BudgetOp is the operation that a subject of the lease service names.
+// BudgetOp returns the operation in a subject of the lease service.
 func (s Subjects) BudgetOp(subject string) string {
 	operation, _, _ := strings.Cut(strings.TrimPrefix(subject, s.Prefix+".budget."), ".")
 	return operation
@@ -85,7 +85,7 @@ func (s Subjects) BudgetOp(subject string) string {
 // InboxPrefix begins the name of every worker's inbox.
 const InboxPrefix = "_INBOX_"
 
-// Inbox is the prefix of a worker's own inboxes; no other worker may read them.
+// Inbox returns the prefix of a worker's inboxes, which other workers may not read.
 func Inbox(worker string) string { return InboxPrefix + worker }
 
 // Journal is the subject of the director's journal.
@@ -94,7 +94,7 @@ func (s Subjects) Journal() string { return s.Prefix + ".journal" }
 // Dead is the subject of one cause's dead letters.
 func (s Subjects) Dead(c Cause) string { return s.Prefix + ".dead." + string(c) }
 
-// ParseWorker takes a worker's subject apart. ok is false for every other subject.
+// ParseWorker splits a worker's subject. ok is false for any other subject.
 func (s Subjects) ParseWorker(subject string) (worker string, c Channel, ok bool) {
 	rest, found := strings.CutPrefix(subject, s.Prefix+".worker.")
 	if !found {

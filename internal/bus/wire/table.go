@@ -123,7 +123,7 @@ func rowOf(messageType string) (*MessageRow, bool) {
 	return nil, false
 }
 
-// Types lists the type of every message, in the order of the documentation.
+// Types lists all message types, in the order of the documentation.
 func Types() (types []string) {
 	for _, m := range messages {
 		types = append(types, m.Type)

@@ -36,7 +36,7 @@ func (p TraceParent) String() string {
 		"-")
 }
 
-// ParseTraceParent reads what String writes; ok is false for anything else.
+// ParseTraceParent parses the format that String writes. ok is false for any other text.
 func ParseTraceParent(text string) (p TraceParent, ok bool) {
 	parts := strings.Split(text, "-")
 	if len(parts) != 4 || len(parts[1]) != 2*len(p.Trace) || len(parts[2]) != 2*len(p.Span) {

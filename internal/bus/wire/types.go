@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// timeLayout is RFC 3339 with exactly three decimals; every time is converted to UTC before it is written.
+// timeLayout is RFC 3339 with exactly three decimals. Times are converted to UTC before they are written.
 const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
-// Time is a moment on the wire: written as RFC 3339, UTC, milliseconds; read as any RFC 3339.
+// Time is a time on the wire. It is written as RFC 3339 in UTC with milliseconds, and read from any RFC 3339 time.
 type Time struct{ time.Time }
 
-// At makes a wire time, cut to the millisecond that survives a round trip.
+// At returns a wire time. It is truncated to milliseconds, so that it survives a round trip.
 func At(t time.Time) Time { return Time{t.UTC().Truncate(time.Millisecond)} }
 
 // MarshalJSON writes the time with milliseconds in UTC.

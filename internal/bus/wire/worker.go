@@ -2,8 +2,8 @@ package wire
 
 import "retake/internal/recovery/circumstances"
 
-// Stages that a worker or the director reports. A configuration may name others; the wire asks only for a
-// non-empty name.
+// Stages that a worker or the director reports. A configuration may define others, so the wire accepts any non-empty
+// name.
 const (
 	StageStart       = "START"
 	StageContextLoad = "CONTEXT_LOAD"
@@ -15,10 +15,10 @@ const (
 // StepPaused is the step in a paused worker's heartbeat.
 const StepPaused = "paused"
 
-// OutcomeOK is the only outcome of a worker_result.v1; every other end is a worker_error.v1.
+// OutcomeOK is the only outcome of a worker_result.v1. Any other end is a worker_error.v1.
 const OutcomeOK = "ok"
 
-// Hello opens a worker's session; no stage starts before it was welcomed.
+// Hello opens a worker's session. The worker starts its stages only after a Welcome.
 type Hello struct {
 	ProtocolVersion string      `json:"protocol_version"` // "major.minor", see CheckVersion
 	Capabilities    []string    `json:"capabilities,omitempty"`
@@ -54,7 +54,7 @@ type HeartbeatState struct {
 	Attempt      int        `json:"attempt"`      // at least 1
 	Progress     *Progress  `json:"progress,omitempty"`
 	Repo         *RepoState `json:"repo,omitempty"`
-	LastErrorID  *string    `json:"last_error_id"` // null: none so far
+	LastErrorID  *string    `json:"last_error_id"` // null without an error so far
 	LastUpdateAt Time       `json:"last_update_at"`
 }
 
@@ -79,7 +79,7 @@ type Usage struct {
 	CacheHits int     `json:"cache_hits"`
 }
 
-// TaskProgress is one line of progress between heartbeats; soft state.
+// TaskProgress is one line of progress between heartbeats. It is soft state.
 type TaskProgress struct {
 	IssueNumber int      `json:"issue_number"` // at least 1
 	Attempt     int      `json:"attempt"`      // at least 1
@@ -89,14 +89,14 @@ type TaskProgress struct {
 	Note        string   `json:"note,omitempty"`
 }
 
-// WorkerError reports a failure. Its flags are assertions, not orders: the director decides on evidence.
+// WorkerError reports a failure. Its flags are only assertions, because the director decides by the evidence.
 type WorkerError struct {
 	ErrorID         string `json:"error_id"` // unique within the attempt; the duplicate key
 	WorkerID        string `json:"worker_id"`
 	IssueNumber     int    `json:"issue_number"` // at least 1
 	Stage           string `json:"stage"`
 	Attempt         int    `json:"attempt"`    // at least 1
-	ErrorType       string `json:"error_type"` // any vocabulary; the classifier maps it
+	ErrorType       string `json:"error_type"` // any text; the classifier maps it
 	IsTransient     bool   `json:"is_transient"`
 	ShouldRetry     bool   `json:"should_retry"`
 	EscalateToHuman bool   `json:"escalate_to_human"`
@@ -107,9 +107,9 @@ type WorkerError struct {
 	LastStdoutTail  string `json:"last_stdout_tail,omitempty"`
 	LastStderrTail  string `json:"last_stderr_tail,omitempty"`
 
-	// absent from the founding document's object: the subject's worker id then
+	// AttemptID is absent in the founding document's form. The worker id of the subject is then the attempt's id.
 	AttemptID         string            `json:"attempt_id,omitempty"`
-	Final             *bool             `json:"final,omitempty"` // absent: true; see IsFinal
+	Final             *bool             `json:"final,omitempty"` // absent means true, see IsFinal
 	Signal            string            `json:"signal,omitempty"`
 	HTTPStatus        int               `json:"http_status,omitempty"`
 	Headers           map[string]string `json:"headers,omitempty"`
@@ -125,7 +125,7 @@ type WorkerError struct {
 	Stages []StageResult `json:"stages,omitempty"`
 }
 
-// IsFinal reports whether the error ends the attempt; only an explicit `"final": false` makes it a notice.
+// IsFinal reports whether the error ends the attempt. Only an explicit `"final": false` makes it a notice.
 func (e WorkerError) IsFinal() bool { return e.Final == nil || *e.Final }
 
 // WorkerResult reports success.
@@ -137,7 +137,7 @@ type WorkerResult struct {
 	Outcome      string            `json:"outcome"`      // OutcomeOK
 	Stages       List[StageResult] `json:"stages"`
 	ChangedFiles int               `json:"changed_files"`
-	// the agent's final message, masked, at most 4 KiB, or empty
+	// Summary is the agent's final message, masked and at most 4 KiB, or empty.
 	Summary string `json:"summary,omitempty"`
 	Usage   *Usage `json:"usage,omitempty"`
 }
