@@ -17,8 +17,8 @@ type options struct {
 	file string // the flag's value, and after find the file in use
 	set  map[string]string
 
-	flag  *pflag.Flag  // of file
-	found config.Found // by find
+	flag  *pflag.Flag  // the flag for file
+	found config.Found // result of find
 	known bool         // find was called, or is not necessary
 
 	warn   io.Writer // for warnings, or nil

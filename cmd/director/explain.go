@@ -106,7 +106,7 @@ func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) er
 		since.UTC().Format(time.RFC3339))
 }
 
-// pastOf is timeOf, but refuses a time in the future.
+// pastOf is like timeOf, but refuses a time in the future.
 func pastOf(text string, now time.Time) (time.Time, error) {
 	t, err := timeOf(text, now)
 	if err == nil && t.After(now) {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/director/restore"
 )
 
-// journalRebuildCommand is the last resort after a damaged journal.
+// journalRebuildCommand rebuilds a damaged journal, as a last resort.
 func journalRebuildCommand(o *options) *cobra.Command {
 	var worker, level string
 	c := &cobra.Command{

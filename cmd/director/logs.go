@@ -116,10 +116,10 @@ type logPrinter struct {
 	to      io.Writer
 	json    *json.Encoder // nil for text output
 	issue   fsm.IssueKey
-	attempt string // of the line before
+	attempt string // attempt of the previous line
 	any     bool
 	raw     bool     // keep the worker's own lines unchanged
-	stages  []string // that have printed, in their order
+	stages  []string // stages that have printed, in order
 }
 
 func newLogPrinter(to io.Writer, issue fsm.IssueKey, asJSON bool) *logPrinter {

@@ -52,7 +52,7 @@ func (p *chosenPolicy) flags(c *cobra.Command) {
 type basis struct {
 	preset string
 	base   *policy.Policy
-	file   string // of the user's rows; may be empty
+	file   string // file of the user's rows; may be empty
 	data   []byte
 	limits *policy.Limits // nil for the built-in limits
 	whose  string         // source of the limits

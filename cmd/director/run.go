@@ -90,7 +90,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	for _, moved := range cfg.Moved() {
 		log.Warn("using a path in the working directory", zap.String("path", moved))
 	}
-	if hidden.Getenv("GOGC") == "" { // else its user has decided
+	if hidden.Getenv("GOGC") == "" { // otherwise the user has decided
 		debug.SetGCPercent(director.GCPercent)
 	}
 	limitMemory(log, memlimit.FromCgroup)

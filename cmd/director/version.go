@@ -21,8 +21,8 @@ type versions struct {
 	Commit   string   `json:"commit,omitempty"`
 	Modified bool     `json:"modified,omitempty"` // the sources had uncommitted changes
 	Built    string   `json:"commit_time,omitempty"`
-	Protocol string   `json:"protocol"` // of director and workers
-	Envelope string   `json:"envelope"` // of all messages
+	Protocol string   `json:"protocol"` // protocol of director and workers
+	Envelope string   `json:"envelope"` // envelope of all messages
 	Messages []string `json:"messages"` // each with its major version
 	Snapshot int      `json:"snapshot"` // form of the machine's state in the journal
 	Go       string   `json:"go"`

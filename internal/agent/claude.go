@@ -79,8 +79,8 @@ func claudeTokens(u object) int64 {
 	return u.sum("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 }
 
-// claudeResult reads the last event. Its subtype stays "success" when the API failed; qwen also states is_error
-// false then.
+// claudeResult reads the last event. Its subtype stays "success" when the API failed. In that case qwen also states
+// is_error false.
 func claudeResult(r *Reader, o object) {
 	r.usage(Usage{Tokens: claudeTokens(o.at("usage")), CostUSD: o.number("total_cost_usd")}, true)
 	for _, d := range o.list("permission_denials") {

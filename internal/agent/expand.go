@@ -136,8 +136,7 @@ func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string)
 	return argv, env
 }
 
-// agentTimeout is shorter than the stage's timeout, so that an agent with a timeout can report it before it is
-// stopped.
+// agentTimeout returns a shorter timeout than that of the stage, so that the agent can report it before it is stopped.
 func agentTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
 
 // ExitStatus returns the HTTP status that an exit code stands for, and its meaning, or 0 and "" for an unknown

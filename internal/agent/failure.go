@@ -221,8 +221,8 @@ func waitOf(value, unit float64) time.Duration {
 	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
 }
 
-// ownBackoff separates an agent's own backoff from a wait requested by the provider. Every CLI backs off for
-// less than this; longer waits obey a Retry-After header.
+// ownBackoff separates an agent's own backoff from a wait requested by the provider. Every CLI backs off for less than
+// this. Longer waits obey a Retry-After header.
 const ownBackoff = 10 * time.Second
 
 // providerWait returns a wait between two tries if the provider asked for it, and otherwise 0.

@@ -14,8 +14,7 @@ type Task struct {
 	Stage   string
 	Attempt wire.AttemptFile
 	Round   int // number of this run of the stage in the attempt, from 1
-	// why validation rejected the last round or, before the first round, the existing work; empty if it was not
-	// rejected
+	// reason for which validation rejected the last round or, before the first round, the existing work; or empty
 	Rejected string
 }
 

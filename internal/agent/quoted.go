@@ -21,8 +21,8 @@ const maxNested = 64
 // maxQuoted bounds how many braces of a line are tried as the start of an error.
 const maxQuoted = 4
 
-// quotedError finds in words an object that states a provider's error. The object may be whole, cut off at its
-// end, or printed by Python.
+// quotedError finds an object in a text that states a provider's error. The object may be whole, cut off at its end, or
+// printed by Python.
 func quotedError(words string) (Failure, bool) {
 	if len(words) > maxLineTail {
 		return Failure{}, false

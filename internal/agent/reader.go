@@ -18,7 +18,7 @@ import (
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
-	maxDocument = 256 << 10 // of one JSON document on several lines
+	maxDocument = 256 << 10 // length of a JSON document that spans several lines
 )
 
 // Reader turns one stream of an agent into events. It is not safe for concurrent use.
@@ -42,7 +42,7 @@ func (r *Reader) Ended() bool { return r.state.ended }
 
 // state carries a format's data from one line to the next.
 type state struct {
-	id     string // of the last message, to count it once
+	id     string // id of the last message, to count it once
 	text   string // the answer so far
 	failed bool   // the last turn ended with an error
 	roles  []role // roles of the objects in a line, for unknown formats only

@@ -45,8 +45,9 @@ var knownPrograms = sync.OnceValue(func() []knownProgram {
 	return all
 })
 
-// StatePaths returns the globs of files that do not count as work, whichever stage or script makes them: files
-// under the name of the stage's agent, files of known agents, and the configured globs, which take precedence.
+// StatePaths returns the globs of files that do not count as work, regardless of the stage or script that makes them.
+// They cover files under the name of the stage's agent and files of known agents. The configured globs come last and
+// take precedence.
 func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
 		for _, name := range t.ownNames(s) {

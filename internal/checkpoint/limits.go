@@ -12,10 +12,10 @@ import (
 // Limits bound the content of a directory.
 type Limits struct {
 	Files     int   `json:"files"`      // files, links and directories
-	Entries   int   `json:"entries"`    // of them in one directory
+	Entries   int   `json:"entries"`    // entries of one directory
 	Depth     int   `json:"depth"`      // levels of nested directories
-	PathBytes int   `json:"path_bytes"` // of a path
-	Bytes     int64 `json:"bytes"`      // of all files
+	PathBytes int   `json:"path_bytes"` // length of a path
+	Bytes     int64 `json:"bytes"`      // total size of all files
 }
 
 // maxRules bounds .gitignore and .gitattributes, which git reads whole before other files.
@@ -30,9 +30,9 @@ func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
 type Seen struct {
 	Files    int
 	InFolder int // entries of the directory that the entry is in
-	Depth    int // of the entry; 1 at the top
+	Depth    int // depth of the entry; 1 at the top
 	Path     []byte
-	Size     int64 // of the entry, if it is a file or a link
+	Size     int64 // size of the entry, if it is a file or a link
 	IsFile   bool
 	Apparent int64 // total size that all files report
 	Used     int64 // total disk usage, if known

@@ -15,7 +15,7 @@ const manifestVersion = 1
 type root struct {
 	Version int      `json:"version"`
 	Files   int      `json:"files"` // entries of all pages
-	Bytes   int64    `json:"bytes"` // of all files
+	Bytes   int64    `json:"bytes"` // total size of all files
 	Pages   []Digest `json:"pages"`
 }
 

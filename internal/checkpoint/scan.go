@@ -34,10 +34,10 @@ type Scanner struct {
 	Emit  func(Digest, []byte) error // gets each chunk that may be new, and may keep it; may be nil
 
 	last  map[string]known  // by path, from the last kept scan
-	sums  map[Digest][]Part // of small files in stored chunks
+	sums  map[Digest][]Part // parts of small files in stored chunks
 	fresh bool              // the next scan puts small files into new chunks
 
-	scanned map[string]known // by the last scan
+	scanned map[string]known // files seen by the last scan
 }
 
 // known is the state of a file when it was read.
@@ -170,7 +170,7 @@ func wasteful(t *Tree) bool {
 // scan is the state of one Scan.
 type scan struct {
 	*Scanner
-	ctx      context.Context // of the walk
+	ctx      context.Context // context of the walk
 	whole    bool
 	entries  []Entry
 	next     map[string]known

@@ -52,11 +52,11 @@ type Entry struct {
 	Path   string // relative, with slashes; any bytes but NUL
 	Kind   Kind
 	Mode   uint32 // permission bits; the owner may always read and write
-	Time   int64  // of a file's last change, in ns since 1970
-	Size   int64  // of a file
-	Sum    Digest // of a file's content, if that is within one chunk; else zero
-	Parts  []Part // of a file's content, in their order; together Size
-	Target string // of a link
+	Time   int64  // time of a file's last change, in ns since 1970
+	Size   int64  // size of a file
+	Sum    Digest // digest of a file's content, if it is within one chunk; else zero
+	Parts  []Part // parts of a file's content, in order; together Size
+	Target string // target of a link
 }
 
 // Part is a piece of a file.

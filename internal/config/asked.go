@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// LoadToAsk is Load for questions to a running director. It accepts problems, but returns an error if the data
+// LoadToAsk is like Load, for questions to a running director. It accepts problems, but returns an error if the data
 // directory is uncertain, because the question could reach another director.
 func LoadToAsk(path string, env []string, overrides map[string]string) (c Config, p Problems, err error) {
 	l, p := loadFile(path, env, overrides)

@@ -53,9 +53,9 @@ type Director struct {
 	DiskWatermark float64
 	DiskReserve   string // see DiskReserveBytes
 	Lease         time.Duration
-	SharedDir     string // as DataDir; if empty, DataDir itself
+	SharedDir     string // like DataDir; if empty, DataDir itself
 	HTTPListen    string // host:port; not served if empty
-	// PageTokenEnv names a variable; PageTokenFile wins over it.
+	// PageTokenEnv names a variable. PageTokenFile wins over it.
 	PageTokenEnv, PageTokenFile string
 }
 
@@ -81,8 +81,8 @@ type Retry struct {
 // Containers configures the workers' environment.
 type Containers struct {
 	Runtime        string // docker | kubernetes | process | FormerRuntime, which is docker
-	OCIRuntime     string // of the engine; its default if empty
-	SameUser       bool   // of plain processes
+	OCIRuntime     string // runtime of the engine; empty for its default
+	SameUser       bool   // allows plain processes as the director's user
 	Image          string
 	Workdir        string
 	Memory         string // see MemoryBytes
@@ -110,7 +110,7 @@ type Kubernetes struct {
 	Kubeconfig     string // path; if empty, the account of the director's pod, or KUBECONFIG
 	WorkerImage    string
 	PodTemplate    string // path, or empty
-	Address        string // at which pods reach the director, if they need to
+	Address        string // address at which pods reach the director, if they need to
 	PendingTimeout time.Duration
 }
 
@@ -160,7 +160,7 @@ type AgentBus struct {
 // Journal configures the reaction to damage of the director's journal, and the age of its segments.
 type Journal struct {
 	OnDamage string // stop | OnDamageRebuild
-	KeepDays int    // of archived segments; 0 keeps all
+	KeepDays int    // retention of archived segments; 0 keeps all
 }
 
 // RateLimits are the limits for each service.
@@ -179,7 +179,7 @@ type GitHubLimits struct {
 // ModelLimits are shared by the workers. They hold for each model provider.
 type ModelLimits struct {
 	MaxConcurrentRequests int
-	MinBetweenRequests    time.Duration // from start to start; 0 disables spacing
+	MinBetweenRequests    time.Duration // pause between the starts of two requests; 0 disables spacing
 	CooldownOnError       time.Duration // after a rate limit or an error without a stated wait
 	MaxWait               time.Duration // limit on closing a model for others because of one task
 }
@@ -204,7 +204,7 @@ type GitHub struct {
 	// AppID, InstallationID and PrivateKeyFile configure a GitHub App instead of a token. Set all or none.
 	AppID, InstallationID int
 	PrivateKeyFile        string
-	// WebhookSecretEnv names a variable; WebhookSecretFile wins over it.
+	// WebhookSecretEnv names a variable. WebhookSecretFile wins over it.
 	WebhookSecretEnv, WebhookSecretFile string
 	Writes                              bool
 	Poll                                time.Duration
@@ -212,7 +212,7 @@ type GitHub struct {
 	Delivery                            string // pull_request | branch | none
 	BaseBranch                          string
 	Review                              bool // a pull request is watched until it is merged or closed
-	DeleteBranch                        bool // of a merged pull request
+	DeleteBranch                        bool // delete the branch of a merged pull request
 	// TrustedAuthors are values of GitHub's author_association.
 	TrustedAuthors []string
 }
@@ -304,7 +304,7 @@ type Recovery struct {
 type Telemetry struct {
 	OTLPEndpoint   string  // base URL; disabled if empty
 	OTLPHeadersEnv string  // name of the variable, or empty
-	SampleRatio    float64 // of tasks, 0 to 1
+	SampleRatio    float64 // sampled part of the tasks, 0 to 1
 }
 
 // standardHeadersEnv is the variable that every exporter of OTLP reads its headers from.
@@ -345,5 +345,5 @@ func (c Config) String() string {
 	return redact.New().JSON(b.String())
 }
 
-// GoString is String, so %#v hides the same secrets.
+// GoString returns String, so %#v hides the same secrets.
 func (c Config) GoString() string { return c.String() }

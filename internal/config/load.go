@@ -25,7 +25,7 @@ func Load(path string, env []string, overrides map[string]string) (Config, Probl
 	return *l.c, problems
 }
 
-// Parse is Load with the content of a file.
+// Parse is like Load, with the content of a file.
 func Parse(name string, data []byte, env []string, overrides map[string]string) (Config, Problems) {
 	return load(name, data, env, overrides)
 }
@@ -111,8 +111,8 @@ const (
 type loader struct {
 	name     string
 	c        *Config
-	rows     map[string]row     // of c
-	data     []byte             // of the file
+	rows     map[string]row     // rows of c, by key
+	data     []byte             // content of the file
 	doc      *tomlfile.File     // nil if the file cannot be read
 	set      map[string]Problem // last setting of a key
 	bad      map[string]bool

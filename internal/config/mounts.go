@@ -11,7 +11,7 @@ import (
 
 const mountForm = `"/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"`
 
-// parseMount reads one mount. Host directories are read-only unless ":rw" follows, volumes writable unless ":ro"
+// parseMount reads one mount. A host directory is read-only unless ":rw" follows. A volume is writable unless ":ro"
 // follows.
 func parseMount(s string) (m Mount, wrong string) {
 	rest, isVolume := strings.CutPrefix(s, "volume:")

@@ -176,7 +176,7 @@ func (c Config) together(restart []string) (all Problems) {
 	return all.sorted()
 }
 
-// OwnFiles are the files of [recovery] that are named, by key.
+// OwnFiles returns the configured files of [recovery], by key.
 func (c Config) OwnFiles() map[string]string {
 	all := map[string]string{
 		"recovery.rules_file": c.Recovery.RulesFile, "recovery.policy_file": c.Recovery.PolicyFile,

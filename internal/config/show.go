@@ -28,7 +28,7 @@ const (
 	FromFile        Origin = "file"
 	FromEnvironment Origin = "environment"
 	FromFlag        Origin = "flag"
-	FromPreset      Origin = "preset" // of recovery.preset, or of recovery.policy_file
+	FromPreset      Origin = "preset" // from recovery.preset or recovery.policy_file
 )
 
 // Settings lists every key of a configuration, as Load reads it, with the origin of its value.
@@ -129,7 +129,7 @@ func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 type Key struct {
 	Name   string // section.key; stage.key in every [[stage]]
 	Doc    string
-	Values []string // that are allowed, if there are few; of a list: of its elements
+	Values []string // the allowed values of the key or of its elements, if there are few
 }
 
 // Keys lists all keys in the order of the documentation.

@@ -12,7 +12,7 @@ type Starter struct {
 	BaseBranch   string
 	Image        string
 	Runtime      string   // default if empty
-	Agent        string   // of a profile; or
+	Agent        string   // name of a profile; or
 	Run          []string // a program with its arguments
 	Pass         []string // variables that workers get
 	Checks       [][]string

@@ -15,7 +15,7 @@ type row struct {
 	min, max    float64 // of numbers, inclusive
 	allowed     []string
 	former      []string            // accepted but deprecated; Notes names the replacement
-	check       func(string) bool   // of a text, of each element of a list, of each name of a table
+	check       func(string) bool   // checks a text, each element of a list, or each name of a table
 	reason      func(string) string // a check that explains; it returns an empty text for a valid value
 	secretNames bool                // for a table: names in it may look like secrets, but the values are not secret
 	word        bool                // of a list: one text may stand for a list of one

@@ -17,7 +17,7 @@ const maxTokenBytes = 16 << 10
 // secretPlace is the source of a secret: a variable, or a file, which takes precedence.
 type secretPlace struct {
 	what     string // for messages: "GitHub token"
-	name     string // of its keys, <name>_env and <name>_file
+	name     string // common part of its keys, <name>_env and <name>_file
 	variable string // empty if not configured
 	file     string // empty if not configured
 	put      string // expected content

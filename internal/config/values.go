@@ -39,7 +39,7 @@ func (c Containers) Doors() (all []netip.AddrPort) {
 	return all
 }
 
-// UIDGID splits User; both are above 0 in a Config without problems.
+// UIDGID splits User. Both numbers are above 0 in a Config without problems.
 func (c Containers) UIDGID() (uid, gid int) {
 	u, g, _ := strings.Cut(c.User, ":")
 	uid, _ = strconv.Atoi(u)

@@ -86,8 +86,8 @@ type Options struct {
 
 // daemon holds the adapters and everything else that outlives a session.
 type daemon struct {
-	config        config.Config // as of the start; for keys that can change at run time, use setup
-	watchdog      time.Duration // as of the start; workers' keys outlive it
+	config        config.Config // the configuration at the start; for keys that can change at run time, use setup
+	watchdog      time.Duration // maximum life of an attempt at the start; workers' keys outlive it
 	log           *zap.Logger
 	runID         string
 	writer        string // identifies this process in the journal
@@ -102,7 +102,7 @@ type daemon struct {
 	diskUse       func(dir string) (disk.Use, error)
 	journalBytes  int64
 	gateway       string         // address at which containers reach the bus
-	environ       engine.Environ // of every container
+	environ       engine.Environ // environment of every container
 	engine        *engine.Engine
 	// values that no patch may contain, from environ, with GitHub's token
 	known []leak.Value
@@ -119,7 +119,7 @@ type daemon struct {
 	audit        *audit.Writer
 	outputs      *output.Store
 	telemetry    *telemetry.Exporter // nil if tracing is off
-	cooldowns    chan gate.Cooldown  // from the gate, which must not block
+	cooldowns    chan gate.Cooldown  // cooldowns reported by the gate, which must not block
 	owed         atomic.Int64        // claimed tasks that still need a comment or a pull request, for the gate
 	offences     loop.Bell           // rung for each offence of a worker
 	reread       loop.Bell           // rung after the machine has another configuration

@@ -219,8 +219,8 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 // does not count pauses.
 const workerLifeAfter = 24 * time.Hour
 
-// ownerOfAttempts returns the permanent owner name of our attempts. Normally it is the name of the data directory.
-// On a cluster with a joined bus it is the name of the bus, the only thing that the directors share.
+// ownerOfAttempts returns the permanent owner name of our attempts. Normally it is the name of the data directory. On a
+// cluster with a joined bus it is the name of the bus, because the directors share only the bus.
 func (d *daemon) ownerOfAttempts() (string, error) {
 	if !d.config.OnCluster() || d.config.AgentBus.URL == "" {
 		return lead.Installation(d.config.SharedDir(), d.log)

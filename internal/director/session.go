@@ -142,7 +142,7 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 
 // watchGate reports GitHub's cooldowns to the machine.
 func (s *session) watchGate(ctx context.Context) error {
-	var refused time.Time // since then, as logged
+	var refused time.Time // start of the refusal that was logged last
 	for {
 		select {
 		case c := <-s.cooldowns:

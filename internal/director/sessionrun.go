@@ -87,7 +87,7 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	s.sayWhoWeAre(ctx)
 	restore.RecogniseLabels(s.github, driver.Machine())
 	s.meeting, err = s.meeting.Meet(driver.Machine(), s.settings(), s.log)
-	s.daemon.meeting = s.meeting // for later sessions
+	s.daemon.meeting = s.meeting // later sessions need it
 	return driver, err
 }
 

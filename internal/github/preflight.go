@@ -19,12 +19,12 @@ type Credential struct {
 	Login   string
 	Bot     bool
 	Told    bool      // GitHub has provided Scopes
-	Scopes  []string  // of a classic token
-	Expires time.Time // of a token that ends; UTC
+	Scopes  []string  // scopes of a classic token
+	Expires time.Time // expiry of the token, in UTC, or zero
 	Date    time.Time // GitHub's clock, in whole seconds; UTC
 }
 
-// Headers of an answer that are about the token.
+// Headers of an answer with information about the token.
 const (
 	scopesHeader  = "X-Oauth-Scopes"
 	expiresHeader = "Github-Authentication-Token-Expiration"

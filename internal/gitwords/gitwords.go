@@ -9,7 +9,7 @@ type Meaning string
 const (
 	BadName      Meaning = "bad_name"      // the server refuses an object, such as a directory GIT~1
 	Damaged      Meaning = "damaged"       // one of the local repositories
-	OtherFormat  Meaning = "other_format"  // of objects
+	OtherFormat  Meaning = "other_format"  // the objects have another format
 	NoCommit     Meaning = "no_commit"     // the server lacks a commit, or refuses to serve it
 	Limited      Meaning = "limited"       // the server asks for a pause
 	ServerFails  Meaning = "server_fails"  // answers with an error status
@@ -19,7 +19,7 @@ const (
 	Moved        Meaning = "moved"         // the repository
 	NoBranch     Meaning = "no_branch"     // on the server
 	NoRepository Meaning = "no_repository" // on the server
-	Certificate  Meaning = "certificate"   // of the server
+	Certificate  Meaning = "certificate"   // problem with the server's certificate
 	Conflict     Meaning = "conflict"      // others pushed something else
 	NoHost       Meaning = "no_host"       // its name has no address
 	Network      Meaning = "network"       // the connection, or a server that fails

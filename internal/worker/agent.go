@@ -37,7 +37,7 @@ type agentRun struct {
 	provider    string
 	outcome     agent.Outcome
 	httpStatus  int    // HTTP status that the exit code means
-	exitMeaning string // of the exit code
+	exitMeaning string // meaning of the exit code
 }
 
 // runAgent runs an agent for a stage, with a lease on its model, its files and its prompt, and monitors it.

@@ -22,7 +22,7 @@ type agentMonitor struct {
 	mask    *redact.Redactor
 	lease   *lease
 	onStep  func(text string) // the newest step, at most every stepEvery
-	onUsage func(agent.Usage) // of this invocation so far
+	onUsage func(agent.Usage) // receives the usage of this invocation so far
 
 	wake       chan struct{} // one token, if there is something to publish
 	done       chan struct{} // closed when the agent has ended
@@ -114,8 +114,8 @@ func (m *agentMonitor) close() agent.Outcome {
 	return out
 }
 
-// publish publishes usage and limits at once, and steps now and then. It retries a limit that cannot be reported yet,
-// so that the director knows it while the agent silently retries.
+// publish sends usage and limits at once, and steps at most every stepEvery. It retries a limit that cannot be reported
+// yet, so that the director knows it while the agent silently retries.
 func (m *agentMonitor) publish(ctx context.Context) {
 	var last time.Time
 	var later <-chan time.Time

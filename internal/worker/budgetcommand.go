@@ -42,8 +42,8 @@ $RETAKE_BUDGET_RESOURCE, else model.default. The worker listens at $RETAKE_BUDGE
 such as {"op":"acquire","resource":"model.default","patience_seconds":60}.
 `
 
-// BudgetCommand is a small client of the lease socket, for wrappers of agents that prefer a program to a socket. It
-// returns the exit code.
+// BudgetCommand implements a small client of the lease socket, for wrappers of agents that prefer a program to a
+// socket. It returns the exit code.
 func BudgetCommand(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
 	q, err := parseLease(args, getenv)
 	if errors.Is(err, flag.ErrHelp) {

@@ -34,8 +34,8 @@ type checkpointer struct {
 	log       *zap.Logger
 	due       chan struct{} // a stage has ended; room for one token
 	scan      *checkpoint.Scanner
-	root      checkpoint.Digest // of the last valid checkpoint
-	lastError string            // as logged, or empty after a success
+	root      checkpoint.Digest // root of the last valid checkpoint
+	lastError string            // last error in the log, or empty after a success
 
 	before map[checkpoint.Digest]int64 // chunks of the previous checkpoint
 

@@ -34,17 +34,17 @@ const noCallsLeft = "all paid calls of the task are used up (recovery.paid_call_
 type failure struct {
 	kind        kind
 	stage       string
-	number      int // of this run of the stage, from 1
+	number      int // number of this run of the stage, from 1
 	command     []string
-	plan        *wire.StagePlan // of the stage, or nil
+	plan        *wire.StagePlan // plan of the stage, or nil
 	exit        exit
-	err         error  // of failedNoProgram, failedStart and failedPanic
-	question    string // of failedQuestion
+	err         error  // for failedNoProgram, failedStart and failedPanic
+	question    string // for failedQuestion
 	timeout     time.Duration
 	noSuccess   string        // why exit code 0 is a failure, or empty
 	agent       *agentRun     // the agent's output, or nil
 	closedModel string        // resource of failedClosedModel
-	wait        time.Duration // of failedClosedModel
+	wait        time.Duration // for failedClosedModel
 	unlent      bool          // the lease socket refused the program, because the task has used up its paid calls
 	log         string        // end of the program's log file, not yet redacted
 }
@@ -94,7 +94,7 @@ type lastFailure struct {
 	Stage      string    `json:"stage"`
 	Command    []string  `json:"command"`
 	ExitCode   int       `json:"exit_code"`
-	FixRound   int       `json:"fix_round"` // of the refused CODE run, from 1; 0 for older work
+	FixRound   int       `json:"fix_round"` // number of the refused CODE run, from 1; 0 for older work
 	At         wire.Time `json:"at"`
 	Message    string    `json:"message"`
 	StdoutTail string    `json:"stdout_tail"`

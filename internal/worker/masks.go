@@ -113,7 +113,7 @@ func (s *maskedStream) Pass(text string) string {
 type maskLines struct {
 	masks   *masks
 	to      *redact.Writer
-	held    []byte // of a line that may name a value
+	held    []byte // start of a line that may name a value
 	midLine bool
 }
 

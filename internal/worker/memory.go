@@ -23,7 +23,7 @@ type counter struct{ file, key string }
 // layout locates the numbers in one version of control groups.
 type layout struct {
 	mount      string // below the root of the file system
-	controller string // of /proc/self/cgroup; empty for version 2
+	controller string // name in /proc/self/cgroup; empty for version 2
 
 	kills, limit, peak counter
 }
@@ -119,7 +119,7 @@ type shortage struct {
 	kills, limit, peak uint64
 }
 
-// shortageBetween compares two readings. It returns nil if the kernel killed nothing or does not count.
+// shortageBetween compares two readings. It returns nil if the kernel did not kill a process, or does not count.
 func shortageBetween(before, after memory) *shortage {
 	if after.kills <= before.kills {
 		return nil

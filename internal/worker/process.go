@@ -66,7 +66,7 @@ type exit struct {
 	shortage *shortage // evidence of a lack of memory, or nil
 	stdout   tail
 	stderr   tail
-	outAt    time.Time // of the last output, by stream
+	outAt    time.Time // time of the last output, by stream
 	errAt    time.Time
 	took     time.Duration
 }
@@ -262,7 +262,7 @@ type capture struct {
 	lines       *maskLines
 	listener    io.Writer // may be nil
 	done        chan struct{}
-	last        time.Time // of output; read it after end
+	last        time.Time // time of the last output; read it after end
 }
 
 func newCapture(m *masks, onward, listener io.Writer) (*capture, error) {

@@ -173,8 +173,8 @@ func signalDescendants(sig syscall.Signal) {
 	}
 }
 
-// signalEverybody is the last resort of PID 1. The kernel signals all other processes of the namespace atomically, so
-// not even a fork bomb escapes. It also ends a person's shell in the container.
+// signalEverybody signals all processes of the namespace, as the last resort of PID 1. The kernel does that atomically,
+// so not even a fork bomb escapes. It also ends a person's shell in the container.
 func signalEverybody(sig syscall.Signal) {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, sig)

@@ -75,7 +75,7 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 5 * time.Second
-	callTimeout    = 5 * time.Second // of one hello, one report
+	callTimeout    = 5 * time.Second // limit for one hello or report
 )
 
 // errDisconnected means that the bus is not usable now.

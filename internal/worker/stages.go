@@ -42,7 +42,7 @@ type step struct {
 	paused bool // the stages wait and the watchdog is paused
 	quiet  bool // not worth a log line
 
-	errorID string // of the preceding failure, or empty
+	errorID string // error ID of the preceding failure, or empty
 }
 
 // attempt runs the plan's stages once, with fix rounds between CODE and VALIDATE. It belongs to one goroutine.
@@ -51,7 +51,7 @@ type attempt struct {
 	run         runner
 	pauses      *pauseSwitch
 	leases      *leaseClient // nil to start agents without leases
-	leaseSocket *leaseSocket // of the running stage
+	leaseSocket *leaseSocket // socket of the running stage
 	env         environment
 	folder      *folder
 	mask        *redact.Redactor
@@ -66,10 +66,10 @@ type attempt struct {
 	results  []wire.StageResult
 	runs     map[string]int // number of runs by stage
 	home     string         // created for the stages, or empty
-	used     agent.Usage    // by ended invocations
+	used     agent.Usage    // usage of ended invocations
 	rejected string         // why validation refused the last round, for the next prompt
 	answer   string         // the last message of the agent in CODE, not yet redacted
-	base     fingerprint    // of a work tree with nothing to deliver, or nil
+	base     fingerprint    // fingerprint of a work tree without anything to deliver, or nil
 }
 
 // runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, it returns to

@@ -43,7 +43,7 @@ type worker struct {
 	reconnected  chan struct{} // one token
 
 	// ----
-	work       context.Context // of the whole worker
+	work       context.Context // context of the whole worker
 	bus        Bus
 	spool      *spool
 	checkouts  *checkpointer // nil unless the checkout travels
@@ -53,9 +53,9 @@ type worker struct {
 	stopStages context.CancelCauseFunc // nil unless a stage is running
 	stages     sync.WaitGroup
 	end        *ending
-	outcome    ExitCode         // of the report that is being sent
+	outcome    ExitCode         // exit code for the report that is being sent
 	reporting  bool             // the final report exists
-	ackTimeout <-chan time.Time // for the acknowledgement after a stop from outside, or nil
+	ackTimeout <-chan time.Time // ends the wait for an acknowledgement after a stop from outside, or nil
 	heartbeats <-chan time.Time // nil before the welcome
 	terminated <-chan struct{}
 }

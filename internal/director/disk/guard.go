@@ -46,8 +46,8 @@ type Guard struct {
 	Log       *zap.Logger
 	Probe     func(dir string) error // the function Probe, except in tests
 
-	state     atomic.Pointer[State] // from the last check; nil before the first
-	noReserve bool                  // set when the disk cannot reserve space; belongs to look
+	state     atomic.Pointer[State] // result of the last check; nil before the first
+	noReserve bool                  // set when the disk cannot reserve space; used only by look
 	looking   chan State            // receives the result of the check under way; nil while idle
 	lookedAt  time.Time             // when that check began
 }
@@ -188,7 +188,7 @@ func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) Sta
 		select {
 		case l := <-g.looking:
 			g.looking = nil
-			if l.Wrote || !write || l.Failed != nil { // otherwise it was an earlier call's check, which did not write
+			if l.Wrote || !write || l.Failed != nil { // otherwise an earlier call requested this check, without a write
 				return l
 			}
 		case <-late.C:

@@ -144,7 +144,7 @@ func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
 	return failure.OnBus(err)
 }
 
-// sentBefore returns the stored tree of a checkout, or nil if nothing readable is stored.
+// sentBefore returns the stored tree of a checkout, or nil if no readable tree is stored.
 func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *checkpoint.Tree {
 	state, there, err := store.State(ctx)
 	if err != nil || !there || state.Manifest == (checkpoint.Digest{}) {

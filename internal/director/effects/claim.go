@@ -23,7 +23,7 @@ type Claims struct {
 	Refused func(key string) // holds back an issue that cannot be claimed now
 }
 
-// Claim claims an issue, or puts the labels of an earlier claim back.
+// Claim claims an issue, or restores the labels of an earlier claim.
 func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	r, err := c.GitHub.Claims.Claim(ctx, claims.Request{
 		Key: string(e.Task), Nonce: e.Nonce, RunID: c.RunID, Unblock: e.Attempt > 0, Answers: e.Answers,

@@ -37,7 +37,7 @@ type Delivery struct {
 	Origin      Origin
 	Secrets     *Secrets
 	Withdrawals *Withdrawals
-	Reports     func(ctx context.Context, worker string) ([]bus.Report, error) // of an attempt
+	Reports     func(ctx context.Context, worker string) ([]bus.Report, error) // returns an attempt's reports
 	Log         *zap.Logger
 }
 

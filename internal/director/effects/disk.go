@@ -16,8 +16,8 @@ import (
 
 // Disk distinguishes failures of the host's disk from failures of a task.
 type Disk struct {
-	State     func() disk.State                     // of the data directory's disk
-	Use       func(folder string) (disk.Use, error) // of any disk
+	State     func() disk.State                     // state of the data directory's disk
+	Use       func(folder string) (disk.Use, error) // use of the disk that holds a directory
 	Workspace *workspace.Workspaces
 	Clock     *loop.Clock
 	Log       *zap.Logger

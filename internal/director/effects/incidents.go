@@ -39,14 +39,14 @@ type Incidents struct {
 	Owner      *loop.Owner
 	GitHub     *github.Client
 	Setup      func() *inforce.Setup
-	Repository string // for outages that concern no repository
+	Repository string // shows outages that do not concern a repository
 	Log        *zap.Logger
 }
 
 // Run updates the issues until ctx ends. Each round compares with the machine's current state, so the next round
 // repeats a failed request.
 func (s *Incidents) Run(ctx context.Context) error {
-	shown := map[string]shownIncident{} // by key, as last written by this process
+	shown := map[string]shownIncident{} // the issues by key, as last written by this process
 	for {
 		select {
 		case <-time.After(min(incidentRest, max(s.Setup().GitHub.Poll, time.Second))):

@@ -46,9 +46,9 @@ func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, 
 	}
 }
 
-// Known returns a finder for the values that must not leave the machine in a worker's output: the values passed to
-// containers, GitHub's token, and the secrets that PID 1 of the worker's container knows. It fails if one of them
-// cannot be read, because nothing could then be declared clean.
+// Known returns a finder for the values that must not leave the machine in a worker's output. These are the values
+// passed to containers, GitHub's token, and the secrets that PID 1 of the worker's container knows. It fails if it
+// cannot read one of them, because it could then not declare any output clean.
 func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error) {
 	token, err := v.Token(ctx) // it may have changed since the start
 	if err != nil {

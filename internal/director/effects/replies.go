@@ -40,7 +40,7 @@ type Replies struct {
 	Setup  func() *inforce.Setup
 }
 
-// Reply acknowledges a comment that the machine has decided, and answers in words if necessary.
+// Reply acknowledges a comment that the machine has decided, and posts an answer if necessary.
 func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, pollPause(s.Setup), func() error {
 		on := cmp.Or(string(e.Reply.On), string(e.Task))
@@ -68,8 +68,8 @@ func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// answerTo returns the answer in words, or an answer without a kind if the reaction suffices. begins explains to
-// people how a task begins.
+// answerTo returns the reply to a comment. The reply has no kind if the reaction suffices. begins explains to people
+// how a task begins.
 func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
 	answer := ask.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
 	switch {

@@ -38,8 +38,8 @@ type Starter struct {
 	}
 	Trace     func(worker string) string // returns the parent of a worker's spans
 	RunID     string
-	Image     string   // for people; empty for plain processes
-	WorkerURL string   // at which workers reach the bus
+	Image     string   // the workers' image, for people; empty for plain processes
+	WorkerURL string   // URL of the bus for workers
 	Secrets   []string // values in the workers' environment that workers mask
 	Log       *zap.Logger
 }
@@ -61,7 +61,7 @@ type attempt struct {
 	issue     wire.IssueRef
 	rejected  *wire.Rejection
 	checkout  workspace.Checkout
-	conflicts []string // that a merge left in the files
+	conflicts []string // files in which a merge left conflicts
 	tracked   []string
 	unchanged bool // the checkout equals its commit, and tracked lists all files
 	spec      container.Spec

@@ -23,7 +23,7 @@ import (
 // Stopper ends attempts.
 type Stopper struct {
 	Setup       func() *inforce.Setup
-	Now         func() time.Time // by the machine's clock
+	Now         func() time.Time // the machine's clock
 	Runtime     container.Runtime
 	Workspace   *workspace.Workspaces
 	Travel      *Checkouts

@@ -187,7 +187,7 @@ var workspaceFailures = map[workspace.Kind]meaning{
 	workspace.Limited:   {recovery.RateLimited, true},
 }
 
-// Unconfirmed returns the exit of an attempt whose end its runtime cannot confirm, with the runtime's explanation.
+// Unconfirmed returns the exit of an attempt with the runtime's explanation, if the runtime cannot confirm its end.
 func Unconfirmed(err error) container.Exit {
 	x := container.Exit{Cause: container.EndNodeLost, Words: err.Error()}
 	if e, ok := errors.AsType[*container.Error](err); ok && e.Cause != nil {
@@ -197,7 +197,7 @@ func Unconfirmed(err error) container.Exit {
 }
 
 // NeverReceived reports whether a checkout can never be received, however often it is retried. Only an effect that
-// needs the work fails because of it; stopping an attempt and asking a question do not need the work.
+// needs the work then fails. Stopping an attempt and asking a question do not need the work.
 func NeverReceived(err error) bool {
 	ws, ok := errors.AsType[*workspace.Error](err)
 	return ok && !workspaceFailures[ws.Kind].transient && !Of(err).Transient

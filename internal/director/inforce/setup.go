@@ -22,10 +22,10 @@ import (
 // Setup is a configuration and the values derived from it. It must not change once it is in force.
 type Setup struct {
 	config.Config
-	Read       config.Config // as read, except keys that wait for a restart; the next configuration is compared with it
+	Read       config.Config // as read, without keys that wait for a restart; compared with the next configuration
 	Digest     string
 	Classifier *classify.Classifier
-	Policy     *policy.Policy // without the limits of the configuration
+	Policy     *policy.Policy // policy without the limits of the configuration
 	StagePlans []wire.StagePlan
 	StateGlobs worktree.Globs
 	Pushable   *scope.Rules

@@ -45,7 +45,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			s.Owner.Decided(ctx, answer)
 			return nil
 		}
-		if removed { // the question stands, so GitHub must show it
+		if removed { // the question is still open, so GitHub must show it
 			s.Log.Warn("put the blocked label back that a bot had removed",
 				zap.String("issue", string(e.Task)), zap.String("by", u.By))
 			if err := s.GitHub.KeepLabel(ctx, string(e.Task), s.Config.Load().GitHub.Labels.Blocked, true); err != nil {
@@ -59,7 +59,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// hints returns what people with write access said: the text after a command, and plain comments.
+// hints returns the texts of people with write access: the text after a command, and plain comments.
 func hints(said []command.Answer) (out []fsm.Hint) {
 	for _, a := range said {
 		text := a.Text

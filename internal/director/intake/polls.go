@@ -58,7 +58,7 @@ type poll struct {
 	*Polls
 	repo    string
 	bell    loop.Bell
-	setup   *inforce.Setup // in force at the last poll
+	setup   *inforce.Setup // the setup in force at the last poll
 	whole   bool           // a full list is due
 	looked  time.Time      // when the last full list was read
 	quiet   bool           // the last read of comments was empty
@@ -155,7 +155,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 		return
 	}
 	_, was := p.Unusable.Load(p.repo)
-	// retry what failed at the start; see Offers
+	// Retry what failed at the start. See Offers.
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
 		p.Log.Warn("a repository cannot be used, so no new work starts there", zap.String("repo", p.repo),

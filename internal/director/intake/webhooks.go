@@ -47,9 +47,9 @@ var webhookOutcomes = []string{
 	webhookNotHere, webhookBroken,
 }
 
-// Webhooks handles GitHub's webhooks. A webhook only says where to poll. A lost, late, doubled or misordered webhook
-// merely changes when the director polls, and regular polls find every change without a webhook. The content of a
-// body is not stored or logged.
+// Webhooks handles GitHub's webhooks. A webhook only triggers a poll of its subject. A lost, late, doubled or
+// misordered webhook merely changes when the director polls, and regular polls find every change without a webhook. The
+// content of a body is not stored or logged.
 type Webhooks struct {
 	secret func() (string, error) // read for each webhook, because the secret may change while the director runs
 	log    *zap.Logger

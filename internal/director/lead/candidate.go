@@ -18,7 +18,7 @@ import (
 type Candidate struct {
 	Joined   bool                       // the bus is joined, so other directors may lead
 	Identity func() (bus.Leader, error) // how this process shows itself as leader; called once
-	Period   time.Duration              // of the lease
+	Period   time.Duration              // the lease's period
 	Able     func() bool                // reports whether this process could do a leader's work; nil means always
 	Bus      func() *bus.Bus
 	Marker   Marker // shows others which director leads; may be nil
@@ -29,7 +29,7 @@ type Candidate struct {
 
 	term  atomic.Pointer[Term]       // the current term; nil before this process has led
 	other atomic.Pointer[bus.Leader] // the leader that this process stands by for; nil if unknown
-	me    bus.Leader                 // without Since, Why and Time; ID is empty at first
+	me    bus.Leader                 // this process as leader, without Since, Why and Time; ID is empty at first
 }
 
 // Leads reports whether effects may run now. It returns true before the first term.

@@ -30,7 +30,7 @@ type DiskWatch struct {
 	// the configuration key of the directory on that disk
 	Of        string
 	Watermark func() float64                                                   // in percent; 0 disables the watch
-	Use       func() (disk.Use, error)                                         // of that disk
+	Use       func() (disk.Use, error)                                         // returns that disk's use
 	Live      func(context.Context) []fsm.Task                                 // tasks with a live worker
 	Used      func(ctx context.Context, nonce string) (workspace.Usage, error) // space that a task's checkout uses
 	// bytes that a worker has stored on the embedded bus

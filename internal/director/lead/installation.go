@@ -47,6 +47,6 @@ func Identity(id, runID, dataDir string, lock *Lock, log *zap.Logger) (bus.Leade
 	if err != nil {
 		return bus.Leader{}, err
 	}
-	host, _ := os.Hostname() // for people
+	host, _ := os.Hostname() // only for people
 	return bus.Leader{ID: id, RunID: runID, Host: host, DataDir: dataDir, Dir: dir, Lock: lock.Name()}, nil
 }

@@ -100,7 +100,7 @@ func (l *Lock) Close() error {
 // another device, Renew locks it again.
 func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)
-	now, err := os.Stat(name) // without l.mu: a hanging disk must not block the other methods
+	now, err := os.Stat(name) // do not hold l.mu, because a hanging disk must not block the other methods
 	if err != nil {           // every director creates one; an empty directory means that the disk was removed
 		return fmt.Errorf("director.data_dir is no longer the same directory: its disk is gone, or somebody "+
 			"removed it (%w)", err)

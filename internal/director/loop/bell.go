@@ -23,8 +23,8 @@ func (b Bell) Ring() {
 	}
 }
 
-// Await returns false after most, or when ctx ends. If mayRing is set, it returns true shortly after a ring;
-// further rings during that pause share the same poll.
+// Await returns false after most, or when ctx ends. If mayRing is set, it returns true shortly after a ring. Further
+// rings during that pause share the same poll.
 func (b Bell) Await(ctx context.Context, most time.Duration, mayRing bool) (rang bool) {
 	ring := b
 	if !mayRing {

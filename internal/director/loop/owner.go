@@ -62,7 +62,7 @@ type Owner struct {
 	appends   sync.WaitGroup
 	appending time.Time       // when the current append began, or zero if the journal is idle
 	broken    chan error      // the reason to end the session; capacity 1, only the first counts
-	ctx       context.Context // for appends, which outlive Run's context so that finish can complete them
+	ctx       context.Context // context of appends, which outlive Run's context so that finish can complete them
 	done      chan struct{}   // closed when Run has its result; releases every caller that waits for the owner
 	err       error           // Run's result; written before done is closed
 }
@@ -138,7 +138,7 @@ func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, 
 	}
 }
 
-// Driver returns the driver. Use it before Run starts or after it returns; in between, only Look may touch it.
+// Driver returns the driver. Use it only before Run starts or after it returns. While Run runs, use Look instead.
 func (o *Owner) Driver() *fsm.Driver { return o.driver }
 
 // Head returns the end of the journal. Call it inside Look, or while Run is not running.

@@ -15,9 +15,8 @@ import (
 // Executor carries out one effect. The result of a durable effect becomes an event.
 type Executor func(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 
-// Runner runs effects. Durable effects of one task run one after another in the order of Submit; soft effects start
-// at once. Comment edits of a task replace each other: a newer edit cancels the running edit and replaces waiting
-// edits.
+// Runner runs effects. Durable effects of one task run one after another in the order of Submit. Soft effects start at
+// once. A newer comment edit of a task cancels the running edit and replaces waiting edits.
 type Runner struct {
 	ctx       context.Context // cancels running effects when it ends
 	executors map[fsm.EffectKind]Executor

@@ -70,7 +70,7 @@ type BudgetReset struct {
 type CooldownLift struct {
 	Resources []string                `json:"resources,omitempty"` // in the request, empty means all closed resources
 	Lifted    []wire.SnapshotCooldown `json:"lifted"`
-	Problem   string                  `json:"problem,omitempty"` // why nothing was lifted
+	Problem   string                  `json:"problem,omitempty"` // why no resource was opened
 }
 
 // String returns the health as one line for people.
@@ -104,7 +104,7 @@ type OutputLine struct {
 
 // Paths for supervisors, on the operator's socket and at director.http_listen.
 const (
-	HealthPath = "/healthz" // for monitoring: the same answer as `director health`
+	HealthPath = "/healthz" // for monitoring; the same answer as `director health`
 	// ReadyPath reports whether this director can serve its page, webhooks and proxy, or can take over. A refused
 	// account does not matter here: running workers still need the proxy.
 	ReadyPath = "/readyz"
@@ -150,9 +150,9 @@ type TaskCommand struct {
 type TaskAnswer struct {
 	Issue    string `json:"issue"`
 	Command  string `json:"command"`
-	By       string `json:"by"`                  // as recorded
+	By       string `json:"by"`                  // the requester as recorded
 	State    string `json:"state,omitempty"`     // state of the task afterwards; empty if the task is gone
-	WaitsFor string `json:"waits_for,omitempty"` // in words for people
+	WaitsFor string `json:"waits_for,omitempty"` // the awaited event, for people
 	Until    string `json:"until,omitempty"`     // RFC 3339, if known
 	Problem  string `json:"problem,omitempty"`
 	// not decided yet, because an effect is running on the issue; ask again with the same ID

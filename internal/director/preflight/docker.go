@@ -145,8 +145,8 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 	}, nil
 }
 
-// trialFolder is mounted in place of the checkout. The engine sees the data directory under the same path, but
-// perhaps no other directory.
+// trialFolder returns a directory to mount in place of the checkout. The engine sees the data directory under the same
+// path, but perhaps no other directory.
 func trialFolder(c config.Config) (string, error) {
 	in, err := filepath.Abs(c.Director.DataDir)
 	if err != nil {

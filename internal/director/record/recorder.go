@@ -19,13 +19,13 @@ import (
 // call the other methods. Create it with New.
 type Recorder struct {
 	Options
-	state  *fsm.Machine // as of the last durable record; the owner's machine is ahead of the journal
+	state  *fsm.Machine // the machine as of the last durable record; the owner's machine is ahead of the journal
 	guards policy.Guards
 	preset string
-	course course                       // of future attempts
-	stats  map[fsm.IssueKey]audit.Stats // as last written
+	course course                       // course of future attempts
+	stats  map[fsm.IssueKey]audit.Stats // the values last written
 
-	judgments []judgment // from the current record
+	judgments []judgment // verdicts in the current record
 
 	ends    sync.Map // attempt → attemptEnd, until the next attempt begins or the task is over
 	courses sync.Map // attempt → course, for the same time; missing for attempts that an earlier process began
@@ -57,7 +57,7 @@ type Options struct {
 	Out    *audit.Writer
 	Dir    string // the data directory
 	RunID  string
-	Image  string                // of the workers; empty for plain processes
+	Image  string                // the workers' image; empty for plain processes
 	Setup  func() *inforce.Setup // in force
 	Redact func(string) string
 	Log    *zap.Logger

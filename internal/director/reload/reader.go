@@ -26,13 +26,13 @@ const atStart = "start"
 
 // Reader rereads the configuration. Set the exported fields before Begin. Its methods are safe for concurrent use.
 type Reader struct {
-	Config          config.Config // as of the start, with absolute directories
+	Config          config.Config // the configuration at the start, with absolute directories
 	InForce         *inforce.Current
 	Again           func() (config.Config, config.Problems) // nil if rereading is impossible
 	File            string                                  // the configuration file; may be empty
 	Every           time.Duration                           // pause between two checks of the files
 	LongestWatchdog time.Duration                           // the longest life for which workers' keys suffice
-	Image           func() string                           // of the workers
+	Image           func() string                           // the workers' image
 	LeaveOut        func(worktree.Globs)                    // tells the workspace which files are state
 	Since           time.Time                               // when the director started
 	Log             *zap.Logger

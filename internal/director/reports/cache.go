@@ -17,8 +17,9 @@ type Store interface {
 	Of(ctx context.Context, worker string, after uint64) ([]bus.Report, error)
 }
 
-// Cache keeps the reports of running attempts, so that each one is read and decoded once: by the consumer, or at the
-// end of the attempt if the consumer is behind. Reports that another process or session consumed are read again.
+// Cache keeps the reports of running attempts, so that each one is read and decoded only once. Usually the consumer
+// reads it. If the consumer is behind, the end of the attempt reads it. Reports that another process or session
+// consumed are read again.
 type Cache struct {
 	store   Store
 	secrets func() *redact.Redactor

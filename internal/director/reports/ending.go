@@ -34,8 +34,8 @@ type Ending struct {
 	Log    *zap.Logger
 }
 
-// Reports returns all reports of an ended attempt. If none of them ends the attempt, it takes the reports that the
-// worker could not send. If those do not end it either, it stores the director's report of the exit.
+// Reports returns all reports of an ended attempt. If no report ends the attempt, it takes the reports that the worker
+// could not send. If those do not end it either, it stores the director's report of the exit.
 func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
 	stored, err := d.Cache.Of(ctx, e.Worker)
 	if err != nil || hasEnd(stored) {

@@ -134,7 +134,7 @@ func (r *Restorer) find(ctx context.Context,
 			seen[f.Key], found = true, append(found, f)
 		}
 		from := e.listens[repo]
-		// read all answers since the question; those already carried out carry our thumbs-up
+		// Read all answers since the question. Answers that were carried out have our thumbs-up.
 		if !asked.IsZero() {
 			from = asked.UTC().Format(time.RFC3339)
 		}
@@ -202,7 +202,7 @@ func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) err
 func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 	repo string,
 ) (found []inbox.Found, unread []int, err error) {
-	since := time.Time{} // since when all but some issues can be read; zero if the last try failed altogether
+	since := time.Time{} // since when all but some issues can be read; zero if the last try failed for all
 	patience := r.Patience
 	for retry := min(findRetry, patience/10); ; retry = min(2*retry, findRetryMost) {
 		err := r.listenFrom(ctx, e, repo)

@@ -25,8 +25,8 @@ const fleetFile = "fleet.json"
 // FleetFile stores the data that must survive a change of the fleet or the loss of the journal.
 type FleetFile struct {
 	Dir    string         // the data directory
-	Fleet  string         // as configured
-	Labels fsm.LabelNames // as configured
+	Fleet  string         // the configured fleet
+	Labels fsm.LabelNames // the configured labels
 	Log    *zap.Logger
 
 	written string // the file's content, if this FleetFile wrote it

@@ -24,7 +24,7 @@ type Rebuilt struct {
 	Was     string // state in the sound part of the journal; empty if missing there
 	Is      string // state now; empty if the issue is not a task now
 	Row     string // row of the table in fsm.RebuildRows
-	Found   string // the evidence, in words
+	Found   string // the evidence, as text
 	Asks    bool   // a comment on the issue asks people about the outcome
 }
 

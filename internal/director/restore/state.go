@@ -24,7 +24,7 @@ import (
 // Restorer restores the machine's state, and follows the journal while another director leads. Follow ends before
 // its other methods are called. Tasks and Problem are safe for concurrent use.
 type Restorer struct {
-	Config  config.Config // as of the start
+	Config  config.Config // the configuration at the start
 	Setup   func() *inforce.Setup
 	Machine func(*inforce.Setup) fsm.Config // the part of a setup for the machine
 	Bus     func() *bus.Bus
@@ -40,7 +40,7 @@ type Restorer struct {
 	Reports   func(ctx context.Context, worker string) ([]fsm.Report, error)
 	IssueView func(tracker.Issue) fsm.IssueView
 	Remote    func(repo string) string // the URL of a repository for git
-	Patience  time.Duration            // with an issue that cannot be read
+	Patience  time.Duration            // how long to retry an issue that cannot be read
 
 	Log *zap.Logger
 
@@ -117,7 +117,7 @@ func (r *Restorer) read(ctx context.Context) (*State, error) {
 	return h, h.ReadOn(ctx, r.Bus().Journal())
 }
 
-// damaged returns the error for a damaged journal, with advice. So far the director has changed nothing. It must not
+// damaged returns the error for a damaged journal, with advice. The director has not changed anything yet. It must not
 // start from the remaining records, because a missing record may have started work.
 func damaged(err error) error {
 	return fmt.Errorf("director: %w (no changes made): examine it with `director journal verify`, then restore an "+

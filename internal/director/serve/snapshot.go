@@ -13,7 +13,7 @@ import (
 type seenNow struct {
 	last     uint64 // the journal's last sequence
 	at       time.Time
-	problem  string // of the machine or its journal, or empty
+	problem  string // problem of the machine or its journal, or empty
 	activity map[fsm.IssueKey]seenWorker
 }
 

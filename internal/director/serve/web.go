@@ -19,7 +19,7 @@ import (
 // Limits of the HTTP server for all clients. A route that needs longer than webTime extends its deadline with
 // http.ResponseController.
 const (
-	webTime  = 10 * time.Second // for a whole request; GitHub gives up a webhook after the same time
+	webTime  = 10 * time.Second // limit for a whole request; GitHub gives up a webhook after the same time
 	webConns = 256              // concurrent connections
 )
 

@@ -41,7 +41,7 @@ type spanQueue struct {
 	mu      sync.Mutex
 	waiting []sdk.ReadOnlySpan
 	sending int // the number of waiting spans that are being sent
-	dropped int // since the collector last accepted spans
+	dropped int // number of spans dropped since the collector last accepted some
 
 	away bool // the last export failed and was logged; used only by run, and by Shutdown after it
 }

@@ -15,7 +15,7 @@ import (
 	"retake/internal/recovery/retryafter"
 )
 
-// Broker grants leases on models to all workers of the fleet. A restart forgets the leases; until workers have new
+// Broker grants leases on models to all workers of the fleet. A restart forgets the leases. Until workers have new
 // ones, their own limiters apply. Cooldowns survive a restart, because the machine journals them. Create it with
 // NewBroker.
 type Broker struct {
@@ -55,7 +55,7 @@ func (b *Broker) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
 	return b.pool.Acquire(b.now(), a.Resource, worker).Message()
 }
 
-// Release takes a lease back.
+// Release ends a lease.
 func (b *Broker) Release(worker string, r wire.BudgetRelease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -98,7 +98,7 @@ func (b *Broker) Open(resource string) {
 	b.pool.Open(b.now(), resource)
 }
 
-// Drop takes back the leases of a worker that is gone.
+// Drop revokes the leases of a worker that is gone.
 func (b *Broker) Drop(worker string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // AppOptions identify a GitHub App and its installation.
 type AppOptions struct {
 	BaseURL        string // as in Options
-	ID             int64  // of the App
+	ID             int64  // the App's ID
 	InstallationID int64
 	PrivateKey     []byte // PEM, RSA
 	Transport      http.RoundTripper

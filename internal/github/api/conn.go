@@ -51,7 +51,7 @@ type Conn struct {
 	transport *transport
 	lanes     [gate.Lanes]*gh.Client
 	graphql   string                 // address of GitHub's other API
-	login     atomic.Pointer[string] // of the token; nil until asked
+	login     atomic.Pointer[string] // login of the token's account; nil before the first request for it
 }
 
 // Open checks the options. It does not send requests.

@@ -40,7 +40,7 @@ type Error struct {
 	Status  int       // HTTP status; 0 when there was no answer
 	Until   time.Time // rate_limited only: no call for Resource before this time
 	MovedTo string    // not_found only: "owner/repo#n" if the issue was transferred there
-	// Resource of the gate that is shut; rate_limited only.
+	// Resource is the closed resource of the gate. It is set only for rate_limited.
 	Resource string
 	Message  string // GitHub's own message, or ours, one line
 	Op       string // such as "GET /repos/acme/widgets/issues"; empty if no single request failed
@@ -92,13 +92,13 @@ func Detail(err error) *Error {
 	return e
 }
 
-// KindOf returns the kind of the *Error in err, or "" if there is no *Error.
+// KindOf returns the kind of the *Error in err, or "" without one.
 func KindOf(err error) Kind { return Detail(err).Kind }
 
 // StatusOf returns the HTTP status of the *Error in err, or 0.
 func StatusOf(err error) int { return Detail(err).Status }
 
-// IsGone reports whether err says that something does not exist.
+// IsGone reports whether err means that something does not exist.
 func IsGone(err error) bool { return KindOf(err) == KindNotFound }
 
 // UnlessGone is Normalize for changes to objects that may have been deleted. It returns nil if the object no longer

@@ -16,7 +16,7 @@ import (
 // Bounds on the wait that an answer can cause.
 const (
 	shortestWait = time.Second // a reset that has just passed
-	// GitHub documents at most an hour; garbage must not close the gate indefinitely
+	// GitHub documents at most an hour. A wrong value must not close the gate indefinitely.
 	longestWait  = 24 * time.Hour
 	bodyPrefix   = 64 * 1024         // bytes read of an error's body
 	coreResource = "core"            // x-ratelimit-resource of REST

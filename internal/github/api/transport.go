@@ -69,11 +69,11 @@ type transport struct {
 
 	mu      sync.Mutex
 	works   bool  // the credential was accepted once
-	refused Doubt // since then
+	refused Doubt // refusals since then
 }
 
-// laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github: an answer
-// is either 2xx or an *Error; redirects, 304 and limits never reach go-github.
+// laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github. An answer is
+// either 2xx or an *Error, so go-github never sees redirects, 304 and limits.
 type laneTransport struct {
 	*transport
 	lane gate.Lane

@@ -232,7 +232,7 @@ type issueTexts struct {
 	labels      tracker.LabelHistory // and the changes of its title
 	title, body string
 	edited      time.Time  // time of the last edit of the body, or zero
-	edits       []revision // of the body, oldest first
+	edits       []revision // edits of the body, oldest first
 	older       bool       // there are earlier edits that were not read
 }
 

@@ -38,12 +38,12 @@ type Escalation struct {
 	AttemptID string // the attempt after which Retake stopped
 	Block     string // identifies the block and its single comment; defaults to AttemptID, which then blocks only once
 
-	Title    string // the problem in words; defaults to the reason
+	Title    string // the problem as text; defaults to the reason
 	Ask      string // instructions, in sentences
 	Alone    string // the same instructions for other views than this comment
 	Reply    string // the recommended comment; a person replaces <…> in it
 	Stage    string
-	Reason   string   // of the closed list
+	Reason   string   // one of the fixed list of reasons
 	Cause    string   // one line: the root cause as observed
 	Question string   // the agent's question, quoted as the cause
 	Reclaim  string   // observation about a stale claim, one line
@@ -154,7 +154,7 @@ const needsHuman = "needs_human"
 // escalationPage is the data for pages/escalation.md.
 type escalationPage struct {
 	Escalation
-	Excerpt string // of Tail
+	Excerpt string // the part of Tail that is not folded
 	Folded  bool   // Tail has more than the excerpt
 }
 

@@ -17,7 +17,7 @@ import (
 type RemindRequest struct {
 	Key, Nonce string
 	Block      string // names the question, as in Escalation
-	Title      string // the reason in words; defaults to the question's title
+	Title      string // the reason as text; defaults to the question's title
 	TakesReply bool   // a comment without a command is the answer
 }
 
@@ -25,8 +25,8 @@ type RemindRequest struct {
 type ReminderPage struct {
 	RemindRequest
 	Asked    time.Time
-	Page     string // of the question
-	Question string // of the agent, as in the page, or empty
+	Page     string // address of the question
+	Question string // the agent's question, as in the page, or empty
 }
 
 // Remind writes one short comment with a link to a question. It skips the comment if the issue is closed or no longer

@@ -41,7 +41,7 @@ type ReleaseRequest struct {
 // ReleasePage is the data for pages/release.md.
 type ReleasePage struct {
 	ReleaseRequest
-	Page string // of the branch
+	Page string // address of the branch
 	Over bool   // the issue is closed
 }
 

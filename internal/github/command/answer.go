@@ -13,12 +13,12 @@ type Answer struct {
 	At        time.Time // when this text was written: the comment, or its last edit; whole seconds, UTC, GitHub's clock
 	Text      string    // the whole comment, without control characters; at most answerLimit characters
 	Command   Name
-	// of a command: the text that follows it and its argument; empty if the command is not carried out
+	// for a command: the text after it and its argument, or empty if the command is not carried out
 	Rest    string
-	Word    string        // of an unknown command: the word in place of its name, at most WordLimit characters
-	Meant   Name          // of an unknown command: the most similar command, or None
-	For     time.Duration // of snooze: 1 minute to 30 days
-	Amount  int           // of budget: 1 to 20
+	Word    string        // for an unknown command: the word in place of its name, at most WordLimit characters
+	Meant   Name          // for an unknown command: the most similar command, or None
+	For     time.Duration // for snooze: 1 minute to 30 days
+	Amount  int           // for budget: 1 to 20
 	Problem string        // a sentence about an invalid argument; if set, the command is not carried out
 	// MayWrite means that the author has write access to the repository. Otherwise the comment has no effect.
 	MayWrite bool

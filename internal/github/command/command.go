@@ -22,8 +22,8 @@ const (
 	Resume  Name = "resume"
 	Fresh   Name = "fresh"
 	Stop    Name = "stop"
-	Snooze  Name = "snooze" // for Answer.For
-	Budget  Name = "budget" // by Answer.Amount
+	Snooze  Name = "snooze" // its argument is Answer.For
+	Budget  Name = "budget" // its argument is Answer.Amount
 	Take    Name = "take"
 	Fix     Name = "fix"
 	Why     Name = "why"

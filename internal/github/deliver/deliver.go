@@ -32,7 +32,7 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 type Request struct {
 	Key, Nonce   string
 	Branch, Base string
-	Title        string // of a new pull request; later edits by people stay
+	Title        string // title of a new pull request; later edits by people stay
 	PullRequest  bool
 	Draft        bool // not validated, so it becomes a draft pull request, and Note explains why
 	Watch        bool // the claim continues while the pull request is watched, so its marker does not end
@@ -51,7 +51,7 @@ type Request struct {
 // Delivered is the result of a delivery.
 type Delivered struct {
 	PullRequest int    // or 0
-	URL         string // of the pull request, else of the branch
+	URL         string // address of the pull request, or else of the branch
 	Withdrawn   string // why the work is no longer wanted, or empty; if set, GitHub is unchanged
 }
 
@@ -59,7 +59,7 @@ type Delivered struct {
 type DeliveredPage struct {
 	Request
 	Shown int    // the pull request, or 0
-	Page  string // of the branch
+	Page  string // address of the branch
 }
 
 // Deliver opens the pull request, if one is wanted, or finds it by its head branch. It updates the pull request's text,

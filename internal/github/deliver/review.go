@@ -37,7 +37,7 @@ type PullRequest struct {
 	// it cannot be merged cleanly; false until GitHub has determined that, which takes seconds after a push
 	Conflict bool
 	Settled  bool            // all checks of Head have finished
-	Failing  []FailedCheck   // of Head, by name
+	Failing  []FailedCheck   // failed checks of Head, by name
 	Changes  []ChangeRequest // oldest first
 }
 
@@ -46,15 +46,15 @@ type FailedCheck struct{ Name, URL, Text string }
 
 // ChangeRequest is the latest review of a person with write access who requests changes.
 type ChangeRequest struct {
-	ID   int64 // of the review
+	ID   int64 // the review's ID
 	By   string
 	At   time.Time
 	Text string // the review, and its comments as "path:line: text"
 }
 
 const (
-	changeLimit    = 16_000 // of one change request, in characters
-	failureLimit   = 4_000  // of one failed check's text, in characters
+	changeLimit    = 16_000 // length of one change request, in characters
+	failureLimit   = 4_000  // length of one failed check's text, in characters
 	failuresListed = 50
 )
 

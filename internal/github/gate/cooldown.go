@@ -43,7 +43,7 @@ func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	return until
 }
 
-// extend sets a cooldown that is later than the current one; it never shortens one.
+// extend sets a cooldown if it is later than the current one. It never shortens one.
 func (g *Gate) extend(c Cooldown) (extended bool) {
 	if extended = c.Until.After(g.shut[c.Resource].Until); extended {
 		g.shut[c.Resource] = c

@@ -10,7 +10,7 @@ import (
 
 // Options configure a Gate.
 type Options struct {
-	Between    time.Duration  // from the end of one write to the start of the next
+	Between    time.Duration  // pause from the end of one write to the start of the next
 	Concurrent int            // requests under way; at least 1
 	Fallback   time.Duration  // first wait after a limit without a stated wait; at least one second
 	FirstProbe time.Duration  // first pause before GitHub is probed after an outage; default 4 seconds

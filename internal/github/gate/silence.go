@@ -24,7 +24,7 @@ const RefusesAll = "GitHub refuses every request of this account: "
 type silence struct {
 	first    time.Duration // pause
 	failures int           // in a row
-	since    time.Time     // of the first failure
+	since    time.Time     // time of the first failure
 	why      string
 	refused  bool // since the last success, GitHub has refused the account
 	shutAt   time.Time

@@ -59,7 +59,7 @@ func (s *apps) Minted(slug string) (n int) {
 	return n
 }
 
-// ownerOf finds the account of a minted token; s.mu is held.
+// ownerOf finds the account of a minted token. s.mu is held.
 func (s *apps) ownerOf(token string) *user {
 	for _, a := range s.apps {
 		if end, ok := a.tokens[token]; ok && s.opts.Now().Before(end) {

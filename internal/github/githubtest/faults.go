@@ -142,7 +142,7 @@ type budget struct {
 	Used   int       `json:"used"`
 	Reset  time.Time `json:"reset"`
 	Closed time.Time `json:"closed,omitzero"` // asked to wait until then
-	spent  spending  // of secondary limits
+	spent  spending  // use of the secondary limits
 }
 
 // budgetOf returns the budget of a user, renewed if its hour is over. s.mu is held.

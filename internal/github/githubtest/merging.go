@@ -20,7 +20,7 @@ var mayMerge = map[string]bool{"clean": true, "unstable": true}
 // mergeRequest selects how to merge a pull request.
 type mergeRequest struct {
 	squash         bool
-	title, message string // of the commit; "" for GitHub's default
+	title, message string // title and message of the commit; "" for GitHub's default
 }
 
 // mergePull merges a pull request, with git if it is enabled, and returns the new commit of the base branch. s.mu is
@@ -77,7 +77,7 @@ func (s *store) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string,
 type mergeTest struct {
 	of    string // the commits, "" before the first request
 	clean bool
-	tree  string // of the merge; empty without git
+	tree  string // tree of the merge; empty without git
 	files []string
 }
 

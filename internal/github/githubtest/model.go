@@ -49,7 +49,7 @@ type issue struct {
 	Updated   time.Time    `json:"updated"`
 	ClosedAt  time.Time    `json:"closed_at,omitzero"`
 	Labels    []string     `json:"labels"`
-	Edits     []*edit      `json:"edits,omitempty"` // of the body, oldest first
+	Edits     []*edit      `json:"edits,omitempty"` // texts of the body, oldest first
 	Comments  []*comment   `json:"comments"`
 	Head      string       `json:"head,omitempty"` // branches of a pull request
 	Base      string       `json:"base,omitempty"`
@@ -59,7 +59,7 @@ type issue struct {
 	Deleted   bool         `json:"deleted,omitempty"`
 	blockedBy []*issue
 	parent    *issue
-	dropped   []*comment // that were deleted
+	dropped   []*comment // deleted comments
 }
 
 type repo struct {

@@ -76,7 +76,7 @@ type pageData struct {
 	Title, Person string
 	Repo, Clone   string
 	Repos         []string
-	Labels        []chip // of the repository
+	Labels        []chip // labels of the repository
 	Issues        []row
 	Branches      []branch
 	Issue         row
@@ -134,7 +134,7 @@ func (s *site) missing(w http.ResponseWriter, what string) {
 	s.show(w, http.StatusNotFound, "missing.html", pageData{Title: "Not found", Body: what})
 }
 
-// locate finds the repository and the issue in the path. s.mu is held; i is nil on a repository's own page.
+// locate finds the repository and the issue in the path. s.mu is held. i is nil on a repository's own page.
 func (s *site) locate(r *http.Request) (p *repo, i *issue) {
 	p = s.repos[strings.ToLower(r.PathValue("owner")+"/"+r.PathValue("repo"))]
 	if n, err := strconv.Atoi(r.PathValue("number")); p != nil && err == nil {

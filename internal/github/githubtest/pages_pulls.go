@@ -33,7 +33,7 @@ var verdicts = map[string]string{
 	"dirty":    "This branch has conflicts with %s that must be resolved before it can be merged.",
 }
 
-// opinions are the states of reviews in words.
+// opinions describes each state of a review.
 var opinions = map[string]reviewLine{
 	stateApproved:  {Text: "approved these changes", Outcome: outcomeGood},
 	stateChanges:   {Text: "requested changes", Outcome: outcomeBad},

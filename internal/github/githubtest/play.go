@@ -134,7 +134,7 @@ func (s *Server) Block(key, by string) {
 	s.relate(key, by, func(i, other *issue) { i.blockedBy = append(i.blockedBy, other) })
 }
 
-// AddSubIssue makes an issue a part of another one of the same repository.
+// AddSubIssue makes an issue a sub-issue of another issue in the same repository.
 func (s *Server) AddSubIssue(parent, child string) {
 	s.relate(parent, child, func(i, other *issue) { other.parent = i })
 }

@@ -8,12 +8,12 @@ type review struct {
 	Author    *user            `json:"author"`
 	State     string           `json:"state"`
 	Body      string           `json:"body,omitempty"`
-	SHA       string           `json:"sha"` // that was reviewed
+	SHA       string           `json:"sha"` // the reviewed commit
 	Submitted time.Time        `json:"submitted"`
 	Comments  []*reviewComment `json:"comments,omitempty"`
 }
 
-// reviewComment is about a line of a file.
+// reviewComment is a comment on a line of a file.
 type reviewComment struct {
 	ID      int64     `json:"id"`
 	Path    string    `json:"path"`

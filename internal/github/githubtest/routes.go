@@ -22,8 +22,8 @@ type call struct {
 	said   *comment
 	review *review
 	sha    string
-	body   map[string]json.RawMessage // of requests with a JSON object
-	list   []string                   // of requests with a JSON array (labels)
+	body   map[string]json.RawMessage // the JSON object in the request
+	list   []string                   // the JSON array in the request (labels)
 }
 
 // needs of a route are checked before its handler, in this order.

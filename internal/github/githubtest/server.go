@@ -21,7 +21,7 @@ type Options struct {
 	Limits    bool             // GitHub's secondary limits are enforced, see limits.go
 	// StateFile keeps the state across restarts, see Open.
 	StateFile string
-	// StateLost is called when the state could not be written; default: panic.
+	// StateLost is called when the state could not be written. The default panics.
 	StateLost func(error)
 }
 
@@ -36,7 +36,7 @@ type Server struct {
 // store is the data of GitHub, except Apps. Unless a comment says otherwise its methods need the lock.
 type store struct {
 	opts Options
-	file string // of the state; empty to keep the state in memory only
+	file string // state file; empty to keep the state in memory only
 
 	mu      sync.Mutex
 	lastID  int64

@@ -152,7 +152,7 @@ func (s *store) load(data []byte) error {
 	return nil
 }
 
-// earlierPull makes up a pull request for a file of an earlier version, which has only its branches.
+// earlierPull derives a pull request from a file of an earlier version, which has only its branches.
 func (s *store) earlierPull(r *repo, i *issue) *pullRequest {
 	if s.opts.DataDir == "" {
 		r.makeBranches(i.Head, i.Base)

@@ -92,7 +92,7 @@ func (c *Inbox) repoComments(ctx context.Context, p api.Place, since time.Time,
 	return raw, resp, api.Normalize(err)
 }
 
-// hear picks people's comments and looks up command permissions by time, until too many lookups are pending.
+// hear selects people's comments and looks up command permissions by time, until too many lookups are pending.
 func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, upTo time.Time,
 	all []*gh.IssueComment,
 ) (Comments, error) {

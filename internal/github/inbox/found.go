@@ -224,7 +224,7 @@ func (c *Inbox) find(ctx context.Context, i tracker.Issue, pulls map[string]*gh.
 		Number: pr.GetNumber(), URL: pr.GetHTMLURL(), Branch: pr.GetHead().GetRef(),
 		Head: pr.GetHead().GetSHA(),
 	}
-	if m := ownBranch.FindStringSubmatch(f.Pull.Branch); m != nil { // of the first attempt that was delivered
+	if m := ownBranch.FindStringSubmatch(f.Pull.Branch); m != nil { // the branch names the first delivered attempt
 		first, _ := strconv.Atoi(m[2])
 		f.Attempt = max(f.Attempt, first)
 	}

@@ -55,8 +55,8 @@ type Page struct {
 // Poll lists the changes since the cursor of an earlier Poll. Without changes it sends one conditional request, which
 // does not count against the hourly limit.
 //
-// The first Poll of a repository has no cursor. It does not read history: it lists the open issues that carry the task,
-// claimed or blocked label (one list per label), and its cursor is GitHub's time before the first of them.
+// The first Poll of a repository has no cursor, and does not read history. It lists the open issues that carry the
+// task, claimed or blocked label, with one list per label. Its cursor is GitHub's time before the first list.
 func (c *Inbox) Poll(ctx context.Context, repo, cursor string) (Page, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {

@@ -59,7 +59,7 @@ func (r Cleaner) beginning(text string) string {
 		2*runes, r.style())
 }
 
-// cell is line for a table.
+// cell is like line, for a cell of a table.
 func (r Cleaner) cell(text string, limit int) string {
 	s := r.style()
 	s.Cell = true
@@ -69,7 +69,7 @@ func (r Cleaner) cell(text string, limit int) string {
 // Code renders untrusted text as one inline code span.
 func (r Cleaner) Code(text string, limit int) string { return r.span(text, limit, r.style()) }
 
-// cellCode is code for a table, where a bar ends the cell even inside code.
+// cellCode is like Code, for a cell of a table. There a bar ends the cell even inside code.
 func (r Cleaner) cellCode(text string, limit int) string {
 	s := r.style()
 	s.Cell = true
@@ -123,7 +123,7 @@ type redactorOf struct {
 	token string
 	Cleaner
 	comments *template.Template
-	messages *template.Template // for texts that may become a commit message
+	messages *template.Template // templates for texts that may become a commit message
 }
 
 // Secrets returns a redactor that changes only secrets. It is nil for a nil Text.

@@ -22,7 +22,7 @@ var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text
 // RowLimit bounds the lists and tables of a page. The oldest rows are dropped.
 const RowLimit = 20
 
-// AttemptLimit bounds a table of attempts; earlier ones are counted.
+// AttemptLimit bounds a table of attempts. Earlier attempts are only counted.
 const AttemptLimit = 5
 
 // Options configure a Text.
@@ -77,7 +77,7 @@ func (c *Text) pageFuncs(r Cleaner) template.FuncMap {
 // Page fills a page in. If the template fails for some data, the error appears at the page's end.
 func (c *Text) Page(name string, data any) string { return filled(c.current().comments, name, data) }
 
-// MessagePage is Page for text that may become a commit message.
+// MessagePage is like Page, for text that may become a commit message.
 func (c *Text) MessagePage(name string, data any) string {
 	return filled(c.current().messages, name, data)
 }

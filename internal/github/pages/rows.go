@@ -8,7 +8,7 @@ import (
 type AttemptLine struct {
 	Number int
 	Stage  string // stage at the end of the attempt
-	Reason string // of the closed list; "" if it succeeded or still runs
+	Reason string // one of the fixed list of reasons; "" if it succeeded or still runs
 	Cause  string // one line
 	Then   string // Retake's reaction
 	At     time.Time
@@ -20,7 +20,7 @@ func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 // ProgressView is the content of the progress comment. Equal views render equal texts, and an unchanged text is not
 // sent again. Fields must therefore not change with time only.
 type ProgressView struct {
-	State     string    // of the task
+	State     string    // state of the task
 	Attempt   int       // 0 before the first attempt
 	Validates bool      // the attempt under way, or the next one, only validates the work
 	Review    int       // pull request in review, or 0

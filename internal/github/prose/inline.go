@@ -26,9 +26,9 @@ type run struct {
 type runKind int
 
 const (
-	asText runKind = iota // with its escapes and entities resolved
+	asText runKind = iota // text with its escapes and entities resolved
 	asCode
-	asMark // of emphasis
+	asMark // mark of emphasis
 )
 
 // inline writes the content of a paragraph.

@@ -20,7 +20,7 @@ type Issue struct {
 	Title, Body   string
 	State         string    // open | closed
 	Labels        []string  // sorted
-	URL           string    // of the page for people
+	URL           string    // address of the page for people
 	UpdatedAt     time.Time // whole seconds, UTC
 	IsPullRequest bool
 	Author        string // login
@@ -56,7 +56,7 @@ func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
 	return c.IssueAt(ctx, gate.Reads, p)
 }
 
-// IssueAt is Issue for a parsed key, in the given lane.
+// IssueAt is like Issue, for a parsed key and in the given lane.
 func (c *Reader) IssueAt(ctx context.Context, l gate.Lane, p api.Place) (Issue, error) {
 	raw, err := c.RawIssue(ctx, l, p)
 	if err = c.missing(p, err); err != nil {
@@ -147,7 +147,7 @@ func (c *Reader) missing(p api.Place, err error) error {
 	return api.Doubted(e, d)
 }
 
-// IsOffered reports whether the issue carries the task label and none of our other labels.
+// IsOffered reports whether the issue carries the task label without any other of our labels.
 func (i Issue) IsOffered(l Labels) bool {
 	return i.Has(l.Task) && !i.Has(l.Claimed) && !i.Has(l.Blocked) && !i.Has(l.Review)
 }

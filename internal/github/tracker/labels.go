@@ -95,7 +95,7 @@ func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label stri
 		return nil
 	}
 	path := fmt.Sprintf("repos/%s/%s/issues/%d/labels", t.Owner, t.Repo, t.Number)
-	var now []gh.Label // that the issue carries
+	var now []gh.Label // labels of the issue after the change
 	_, err := c.conn.Do(ctx, l, http.MethodPost, path, map[string][]string{"labels": {label}}, &now)
 	if err == nil && !slices.ContainsFunc(now,
 		func(on gh.Label) bool { return strings.EqualFold(on.GetName(), label) }) {

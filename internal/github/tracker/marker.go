@@ -43,10 +43,10 @@ const (
 type Marker struct {
 	Kind    string `json:"-"`
 	Fleet   string `json:"fleet"`
-	Nonce   string `json:"nonce,omitempty"`   // of the claim that the comment belongs to
+	Nonce   string `json:"nonce,omitempty"`   // nonce of the claim that the comment belongs to
 	Run     string `json:"run,omitempty"`     // claim: the director's run
 	Attempt string `json:"attempt,omitempty"` // blocked, reminder: the question's block
-	Ended   string `json:"ended,omitempty"`   // of a claim: its end, or empty
+	Ended   string `json:"ended,omitempty"`   // end of a claim, or empty
 	Since   int64  `json:"since,omitempty"`   // incident: when it began, Unix seconds
 	Comment int64  `json:"comment,omitempty"` // reply: the comment that is answered
 	Edit    int64  `json:"edit,omitempty"`    // reply: when that was written or edited, Unix seconds

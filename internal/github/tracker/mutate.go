@@ -22,7 +22,7 @@ type Bundle struct {
 	On   string   // label to add, or empty
 	Off  []string // our labels to remove, by their current names
 	Mark Marker
-	Text string   // of our comment, below the marker; empty for no comment
+	Text string   // text of our comment, below the marker; empty for no comment
 	Edit *Comment // comment to edit; nil creates a new one
 }
 

@@ -66,8 +66,8 @@ func (c *Reader) MayTriage(ctx context.Context, p api.Place, login string) (bool
 	return r.triage, err
 }
 
-// mayMark is mayWrite for the author of a marker. left limits the number of requests. It returns a transient error if
-// the limit is reached, and a retry finds the earlier answers in the cache.
+// mayMark is like MayWrite, for the author of a marker. left limits the number of requests. It returns a transient
+// error if the limit is reached, and a retry finds the earlier answers in the cache.
 func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *int) (bool, error) {
 	r, known := c.rights.Get(rightKey(p, login))
 	if known && (r.stands() || !r.write && time.Since(r.asked) < noMarkerKept) {

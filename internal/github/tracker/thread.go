@@ -160,7 +160,7 @@ func (t Thread) lastRelease() (last Comment) {
 	return last
 }
 
-// WasReleased reports whether a comment says that the claim with this nonce was released.
+// WasReleased reports whether a comment releases the claim with this nonce.
 func (t Thread) WasReleased(nonce string) bool {
 	return slices.ContainsFunc(t.Comments, func(r Comment) bool {
 		return r.Mark != nil && r.Mark.Kind == MarkRelease && r.Mark.Nonce == nonce
