@@ -136,7 +136,8 @@ func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string)
 	return argv, env
 }
 
-// agentTimeout returns a shorter timeout than that of the stage, so that the agent can report it before it is stopped.
+// agentTimeout returns a timeout for the agent. It is shorter than the stage's timeout, so that the agent can report it
+// before it is stopped.
 func agentTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
 
 // ExitStatus returns the HTTP status that an exit code stands for, and its meaning, or 0 and "" for an unknown

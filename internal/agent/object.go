@@ -88,7 +88,7 @@ func (o object) list(name string) []object {
 	return out
 }
 
-// argumentFields are the names that CLIs use for a tool's arguments, most telling first.
+// argumentFields are the names that CLIs use for a tool's arguments, most informative first.
 var argumentFields = []string{
 	"file_path", "filePath", "absolute_path", "path", "command", "cmd", "pattern", "query", "url", "title",
 	"description", "prompt",

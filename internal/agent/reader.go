@@ -103,7 +103,7 @@ func (r *Reader) endLine() {
 	r.pending = r.pending[:0]
 }
 
-// line reads one whole line: an object, a list of objects, a line of a longer document, or words.
+// line reads one whole line: an object, a list of objects, a line of a longer document, or text.
 func (r *Reader) line(data []byte) {
 	bare := bytes.TrimSpace(data)
 	switch {

@@ -26,7 +26,7 @@ const (
 
 // Check validates a tree from an untrusted sender. Call it before Apply. Errors are *Malformed and *Exceeded.
 func (t *Tree) Check(l Limits) error {
-	folders := map[string]int{"": 0} // → entries so far
+	folders := map[string]int{"": 0} // entries so far, by directory
 	seen, before := Seen{}, ""
 	for i := range t.Entries {
 		e := &t.Entries[i]

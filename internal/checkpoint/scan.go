@@ -46,7 +46,7 @@ type known struct {
 	entry Entry
 }
 
-// stamp holds the metadata that changes with a file. Unprivileged programs cannot set the second time, changed.
+// stamp holds the metadata that changes with a file. Unprivileged programs cannot set changed.
 type stamp struct {
 	size, modified, changed int64
 	ino, dev                uint64

@@ -238,7 +238,7 @@ type Escalation struct {
 // Checkout limits the content of a checkout, and the resources of Retake's git commands on it.
 type Checkout struct {
 	MaxFiles     int
-	MaxEntries   int // in one directory
+	MaxEntries   int // entries in one directory
 	MaxDepth     int
 	MaxPathBytes int
 	MaxBytes     int

@@ -11,8 +11,8 @@ import (
 type row struct {
 	key         string  // section.key; "stage.x" applies to every [[stage]]
 	def         string  // default, as text of TOML; empty if the key is required
-	unit        string  // for the documentation
-	min, max    float64 // of numbers, inclusive
+	unit        string  // unit for the documentation
+	min, max    float64 // bounds of numbers, inclusive
 	allowed     []string
 	former      []string            // accepted but deprecated; Notes names the replacement
 	check       func(string) bool   // checks a text, each element of a list, or each name of a table

@@ -8,21 +8,21 @@ type Meaning string
 // The meanings. The table has their reasons.
 const (
 	BadName      Meaning = "bad_name"      // the server refuses an object, such as a directory GIT~1
-	Damaged      Meaning = "damaged"       // one of the local repositories
+	Damaged      Meaning = "damaged"       // a local repository is damaged
 	OtherFormat  Meaning = "other_format"  // the objects have another format
 	NoCommit     Meaning = "no_commit"     // the server lacks a commit, or refuses to serve it
 	Limited      Meaning = "limited"       // the server asks for a pause
-	ServerFails  Meaning = "server_fails"  // answers with an error status
+	ServerFails  Meaning = "server_fails"  // the server answers with an error status
 	NoScope      Meaning = "no_scope"      // the token lacks a permission for this change
 	Refused      Meaning = "refused"       // a rule of the server refuses the push
-	Credentials  Meaning = "credentials"   // wrong or missing
-	Moved        Meaning = "moved"         // the repository
-	NoBranch     Meaning = "no_branch"     // on the server
-	NoRepository Meaning = "no_repository" // on the server
+	Credentials  Meaning = "credentials"   // the credentials are wrong or missing
+	Moved        Meaning = "moved"         // the repository has moved
+	NoBranch     Meaning = "no_branch"     // the server lacks the branch
+	NoRepository Meaning = "no_repository" // the server lacks the repository
 	Certificate  Meaning = "certificate"   // problem with the server's certificate
 	Conflict     Meaning = "conflict"      // others pushed something else
-	NoHost       Meaning = "no_host"       // its name has no address
-	Network      Meaning = "network"       // the connection, or a server that fails
+	NoHost       Meaning = "no_host"       // the server's name has no address
+	Network      Meaning = "network"       // the connection or the server failed
 	Unexplained  Meaning = "unexplained"   // the server refused without a known reason
 	Unknown      Meaning = "unknown"       // not in the table
 )

@@ -291,7 +291,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 	return missing, err
 }
 
-// keep notes the chunks that the director keeps from now on.
+// keep records the chunks that the director keeps from now on.
 func (c *checkpointer) keep(m *checkpoint.Manifest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,7 +76,7 @@ func (l *linger) stop() bool {
 	return l.any(func(s streamState) bool { return s.ended })
 }
 
-// activity notes the output of a stream without events.
+// activity records the output of a stream without events.
 type activity struct{ linger *linger }
 
 func (a activity) Write(p []byte) (int, error) {

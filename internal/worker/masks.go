@@ -18,7 +18,7 @@ const maskCommand = "::add-mask::"
 const (
 	shortestMask = 8       // bytes; shorter values occur in words
 	longestMask  = 4 << 10 // bytes
-	mostMasks    = 64      // per attempt
+	mostMasks    = 64      // values per attempt
 )
 
 // masks are the values that the worker hides in all output. The plan and stages name them. Values that the agent names

@@ -83,7 +83,7 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 	return b, kind >= 0
 }
 
-// Settled makes the following call of Look start a new comparison. Growth until then counts against no attempt.
+// Settled makes the next call of Look start a new comparison. Growth until then does not count against any attempt.
 func (w *Watch) Settled() { w.seen = false }
 
 // String explains why an attempt is stopped.

@@ -143,7 +143,7 @@ func (s *Starter) receive(ctx context.Context, a *attempt) (err error) {
 	return nil
 }
 
-// read reads the issue.
+// read reads the issue's approved text.
 func (s *Starter) read(ctx context.Context, a *attempt) error {
 	i, err := s.Texts.Approved(ctx, a.Task)
 	a.issue = wire.IssueRef{

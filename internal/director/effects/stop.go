@@ -139,7 +139,7 @@ func (s *Stopper) shutOut(ctx context.Context, e fsm.Effect, fenced bool) {
 	s.Leases.Drop(e.Worker)
 }
 
-// result collects the facts for the machine's verdict.
+// result collects the evidence for the machine's verdict.
 func (s *Stopper) result(ctx context.Context, e fsm.Effect, exit container.Exit, stored []bus.Report,
 	fenced bool,
 ) *fsm.StopResult {

@@ -33,7 +33,7 @@ type ReviewSources struct {
 	Log    *zap.Logger
 }
 
-// Record keeps, for people, which reads of GitHub succeeded and which failed.
+// Record records which reads of GitHub succeeded or failed, for people to see.
 type Record interface {
 	Worked(what string)
 	Failed(caller, what string, err error, again time.Duration)
@@ -50,7 +50,7 @@ func NewReviews(of ReviewSources) *Reviews {
 	return &Reviews{ReviewSources: of, Bell: loop.NewBell(), turns: newReviewTurns()}
 }
 
-// Counts returns the number of polls, and of those without news.
+// Counts returns the number of polls, and the number of polls without a change.
 func (r *Reviews) Counts() (looks, idle int) { return r.turns.counts() }
 
 // reviewedTask is a task with a pull request.

@@ -132,7 +132,7 @@ func longer(rest, first, most time.Duration) time.Duration {
 	return max(first, min(time.Duration(float64(rest)*reviewBackoff), most))
 }
 
-// counts returns the number of polls, and of those without news.
+// counts returns the number of polls, and the number of polls without a change.
 func (w *reviewTurns) counts() (looks, idle int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

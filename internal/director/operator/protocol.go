@@ -136,7 +136,7 @@ type Reading struct {
 // write the same command after "/agent".
 type TaskCommand struct {
 	Command string `json:"command"`          // retry, resume, fresh, fix, snooze, budget, stop (or release) or take
-	Text    string `json:"text,omitempty"`   // passed to the agent
+	Text    string `json:"text,omitempty"`   // text for the agent
 	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
 	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
 	By      string `json:"by,omitempty"`     // the person behind the command; the socket's user is recorded anyway

@@ -101,7 +101,7 @@ func (s *Programs) search(ctx context.Context, c config.Config) fsm.ProgramsSear
 	return out
 }
 
-// placeOf names the place where attempts run, for people.
+// placeOf describes where attempts run, for people.
 func placeOf(c config.Config) string {
 	if c.Containers.Runtime == "process" {
 		return "on the director's machine"

@@ -104,7 +104,7 @@ func (c *Cache) Drop(worker string) {
 	c.drop(worker)
 }
 
-// put requires the lock.
+// put replaces the cached reports of a worker. The caller holds the lock.
 func (c *Cache) put(worker string, list []bus.Report) {
 	c.bytes += sizeOf(list) - sizeOf(c.read[worker])
 	c.read[worker] = list
@@ -114,7 +114,7 @@ func (c *Cache) put(worker string, list []bus.Report) {
 	}
 }
 
-// drop requires the lock.
+// drop removes the cached reports of a worker. The caller holds the lock.
 func (c *Cache) drop(worker string) {
 	c.bytes -= sizeOf(c.read[worker])
 	delete(c.read, worker)

@@ -70,7 +70,7 @@ func (f *FleetFile) Check() error {
 	return nil
 }
 
-// Of returns the content of the file for a machine.
+// Of returns the file's content for the state of a machine.
 func (f *FleetFile) Of(m *fsm.Machine) FleetState {
 	labels := slices.DeleteFunc(m.EarlierLabels(), func(l fsm.LabelNames) bool { return l == f.Labels })
 	now := FleetState{Fleet: f.Fleet, Labels: append(labels, f.Labels)}

@@ -35,7 +35,7 @@ const (
 	undecided                 // the canary did not get a usable answer
 )
 
-// canaryTimeout bounds the requests that find out the reach of a refusal.
+// canaryTimeout bounds the requests that determine the reach of a refusal.
 const canaryTimeout = 10 * time.Second
 
 // reach classifies a status 401 or 403. Without a known message it sends canaries to /rate_limit, which every valid
@@ -159,8 +159,8 @@ func accountRefused(op string, ans answer) string {
 const nextAccount = "check that the token or the App's installation is valid, not suspended, and authorized for the " +
 	"organization (single sign-on, IP allow list); Retake keeps all work and then resumes"
 
-// closedByRefusal closes the gate because GitHub refuses the account, and returns the error of the request that found
-// out.
+// closedByRefusal closes the gate because GitHub refuses the account. It returns the error for the request that was
+// refused.
 func (t *transport) closedByRefusal(w *gate.Request, sent time.Time, why string) *Error {
 	until := t.gate.Leave(w, sent, gate.Result{Failure: why, Refused: true})
 	return &Error{Kind: KindRateLimited, Resource: gate.API, Until: until, Message: gate.RefusesAll + why}

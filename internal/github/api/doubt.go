@@ -35,7 +35,7 @@ func Doubted(err *Error, d Doubt) *Error {
 	return &e
 }
 
-// refusal notes a failure. A credential that never worked is refused at once, so that a start fails with it.
+// refusal records a failure. A credential that never worked is refused at once, so that a start fails with it.
 func (t *transport) refusal(e *Error) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,7 +49,7 @@ func (t *transport) refusal(e *Error) *Error {
 	return Doubted(e, t.refused)
 }
 
-// accepted notes a success.
+// accepted records a success.
 func (t *transport) accepted() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

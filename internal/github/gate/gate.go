@@ -34,7 +34,7 @@ type Gate struct {
 	writing    bool
 	wroteAt    time.Time // end of the last write
 	limited    time.Time // when a limit without a stated wait was last met
-	strikes    int       // such limits in a row
+	strikes    int       // number of such limits in a row
 	points     window
 	graphQL    window
 	created    contentBudget // new content

@@ -95,7 +95,7 @@ func graphQL(c *call) reply {
 	return ok(o)
 }
 
-// refuseQuery answers a request that cannot be carried out at all with 200 and without data.
+// refuseQuery answers a request that cannot be carried out at all. As on GitHub, the status is 200.
 func refuseQuery(message string) reply { return ok(object{"errors": []object{{"message": message}}}) }
 
 // root carries out one field of an operation.

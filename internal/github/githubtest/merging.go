@@ -75,7 +75,7 @@ func (s *store) commitMerge(r *repo, i *issue, u *user, m mergeRequest) (string,
 // mergeTest is the result of merging one head into one base. GitHub computes it in the background, so the first
 // request after a change gets null.
 type mergeTest struct {
-	of    string // the commits, "" before the first request
+	of    string // the tested commits, or "" before the first request
 	clean bool
 	tree  string // tree of the merge; empty without git
 	files []string

@@ -30,7 +30,7 @@ type Found struct {
 	Attempt int
 	// Question names our latest question of the claim, as in Escalation.Block, or is empty. Landed reports whether the
 	// issue got the blocked label since AskedAt. Answered reports whether the label was removed and our claimed label
-	// came after it, which follows an answer.
+	// was added later, as happens after an answer.
 	Question string
 	AskedAt  time.Time
 	Landed   bool
