@@ -19,8 +19,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Attempt changes an attempt's meta.json, and regenerates its summary from the files in its folder. An unknown attempt
-// counts as running. change is called later, by the goroutine that writes.
+// Attempt changes an attempt's meta.json, and regenerates its summary from the files in its directory. An unknown
+// attempt counts as running. The writing goroutine calls change later.
 func (w *Writer) Attempt(id string, change func(*Meta)) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.update(id, change) })
 }
@@ -36,9 +36,9 @@ func (w *Writer) Output(id string, o Output) {
 	w.put(auditsDir, cost, func() (string, error) { return w.attempts.output(id, o) })
 }
 
-// attempts are the folders of the attempts, and the index of them. One goroutine uses them.
+// attempts manages the directories of the attempts and their index. It is not safe for concurrent use.
 type attempts struct {
-	dir   string // of the whole, not of the audits
+	dir   string // data directory, the parent of audits
 	o     Options
 	disk  disk
 	index map[string]IndexEntry
@@ -49,7 +49,7 @@ func newAttempts(dir string, o Options, d disk) *attempts {
 	return &attempts{dir: dir, o: o, disk: d, index: map[string]IndexEntry{}}
 }
 
-// update writes the summaries first and meta.json last. An attempt with an end in its meta.json is therefore complete.
+// update writes the summaries first and meta.json last, so an attempt with an end in its meta.json is complete.
 func (a *attempts) update(id string, change func(*Meta)) (path string, err error) {
 	dir, err := attemptFolder(a.dir, id)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	if err := a.disk.replace(filepath.Join(dir, summaryFile), summary); err != nil {
 		return path, err
 	}
-	if folder, err := TaskFolder(m.Issue); err == nil { // the next attempt of the task looks here
+	if folder, err := TaskFolder(m.Issue); err == nil { // the next attempt of the task reads it there
 		if err := a.disk.replace(filepath.Join(a.dir, outputsDir, folder, taskSummaryFile), summary); err != nil {
 			return path, err
 		}
@@ -80,7 +80,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	return path, a.enter(m)
 }
 
-// maxTransitions bounds transitions.jsonl: a worker that goes silent and comes back in turns for a day stays below.
+// maxTransitions bounds transitions.jsonl, in bytes. A worker that goes silent and returns for a whole day needs less.
 const maxTransitions = 1 << 20
 
 func (a *attempts) transition(t Transition) (path string, err error) {
@@ -134,7 +134,7 @@ func (a *attempts) tail(text string) string {
 	return wire.CutTail(a.o.Redact(text), a.o.MaxText)
 }
 
-// head masks a patch and keeps its beginning, in whole lines: the end of one cannot be read without it.
+// head masks a patch and keeps whole lines from its beginning, because the rest of a patch is useless without it.
 func (a *attempts) head(text string) string {
 	const mark = "# cut here: the patch exceeds the limit\n"
 	cut := false
@@ -187,7 +187,7 @@ type IndexEntry struct {
 	EndedAt   wire.Time `json:"ended_at,omitzero"`
 	Bytes     int64     `json:"bytes"`
 
-	written time.Time // modification time of meta.json, for attempts without any other time
+	written time.Time // modification time of meta.json, for attempts that do not record a time
 }
 
 // Index is audits/index.json: the attempts, oldest first.
@@ -216,7 +216,7 @@ func entryOf(m Meta) IndexEntry {
 	return e
 }
 
-// enter puts an attempt into the index.
+// enter adds an attempt to the index.
 func (a *attempts) enter(m Meta) error {
 	files, err := os.ReadDir(filepath.Join(a.dir, auditsDir, m.AttemptID))
 	e := entryOf(m)
@@ -230,11 +230,11 @@ func (a *attempts) enter(m Meta) error {
 	return err
 }
 
-// removing is the name prefix of folders during removal. After a crash in between, regular names only belong to
-// complete folders.
+// removing is the name prefix of directories during removal. After a crash in between, directories with regular names
+// are therefore complete.
 const removing = ".removing-"
 
-// abandoned is the age at which a folder without a readable meta.json is removed.
+// abandoned is the age at which a directory without a readable meta.json is removed.
 const abandoned = time.Hour
 
 // load builds the index from the files on disk.
@@ -294,8 +294,8 @@ func (a *attempts) remove(id string) error {
 	return os.RemoveAll(to)
 }
 
-// surplus returns the attempts that go. A running attempt stays, unless it is too old to be running still. The list is
-// sorted by age.
+// surplus returns the attempts to remove. It keeps running attempts, unless they are older than the maximum age. The
+// list must be sorted by age.
 func (k Keep) surplus(list []IndexEntry, now time.Time) (gone []string) {
 	number, size := len(list), int64(0)
 	for _, e := range list {

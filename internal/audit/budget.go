@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow sums up the usage of one task: first what counts against the budget since the last answer of a person.
+// BudgetRow sums up the usage of one task. The first fields count since the last answer of a person.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
 	State      string     `json:"state"`
@@ -21,8 +21,8 @@ type BudgetRow struct {
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
 	MayRun     bool       `json:"may_run"`         // budget left, regardless of the task's state
 	Spent      Spent      `json:"spent"`           // by all attempts, unlike the fields above
-	// Edited: a person wrote PaidCalls into the file; the next director to start takes it. Was is the director's number
-	// before the edit.
+	// Edited means that a person wrote PaidCalls into the file. The next director that starts uses that number. Was is
+	// the director's number before the edit.
 	Edited bool `json:"edited,omitempty"`
 	Was    *int `json:"was,omitempty"`
 }
@@ -40,7 +40,7 @@ func budgetRow(t TaskRecord) BudgetRow {
 	return r
 }
 
-// Allowed reports whether there is room for one more paid call, iteration and cent.
+// Allowed reports whether every budget allows another paid call, iteration and cost.
 func (r BudgetRow) Allowed() bool {
 	it := r.Iterations
 	return (r.PaidBudget <= 0 || r.PaidCalls < r.PaidBudget) &&
@@ -51,7 +51,7 @@ func (r BudgetRow) Allowed() bool {
 // Over reports whether the task is over, so that its budgets no longer matter.
 func (r BudgetRow) Over() bool { return claimOver(r.State) }
 
-// mayRun is the column for people: whether the task can have another attempt.
+// mayRun returns the column that tells people whether the task can have another attempt.
 func (r BudgetRow) mayRun() string {
 	var why []string
 	if r.State == stateBlocked {
@@ -69,7 +69,7 @@ func (r BudgetRow) mayRun() string {
 	return "no (" + strings.Join(why, ", ") + ")"
 }
 
-// Budget returns what every task has used up.
+// Budget returns the usage of every task.
 func (s *Store) Budget() []BudgetRow {
 	rows, spent := make([]BudgetRow, 0, len(s.Tasks)), s.spentByIssue("")
 	for _, t := range s.Tasks {
@@ -87,7 +87,7 @@ var (
 	errWhichTask = errors.New("audit: more than one task of that number")
 )
 
-// OnlyIssue returns the row of one issue: owner/repo#n in any case, #n or n where only one repository has that number.
+// OnlyIssue returns the row of one issue: owner/repo#n in any case, or #n or n if only one repository has that number.
 func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	var found []BudgetRow
 	for _, r := range rows {

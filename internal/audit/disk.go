@@ -14,13 +14,13 @@ import (
 	"retake/internal/safefile"
 )
 
-// Only the director's own user reads what workers printed.
+// Only the director's user may read the output of workers.
 const (
 	fileMode = 0o600
 	dirMode  = 0o700
 )
 
-// disk writes files. Its only test seam is the write, because a full disk fails there.
+// disk writes files. Tests replace the write to simulate a full disk.
 type disk struct {
 	write func(f *os.File, data []byte) (int, error)
 }
@@ -50,7 +50,7 @@ func (d disk) replaceJSON(path string, v any) error {
 	return d.replace(path, b.Bytes())
 }
 
-// literal is a string in a JSON document.
+// literal matches a string in a JSON document.
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
 // cleaned returns a copy of a document with clean applied to every string, before anything cuts or quotes it.
@@ -109,7 +109,7 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, errors.Join(err, f.Truncate(end))
 }
 
-// sweep removes unfinished files below dir that a crash left.
+// sweep removes unfinished files below dir after a crash.
 func sweep(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -126,10 +126,10 @@ func sweep(dir string) error {
 	})
 }
 
-// most limits the size of files that are read back.
+// most limits the size of files to read.
 const most = 4 << 20
 
-// errTooLarge: a file that none of ours is.
+// errTooLarge reports a file that Retake cannot have written.
 var errTooLarge = errors.New("audit: the file is larger than any that Retake writes")
 
 func readFile(path string) ([]byte, error) {

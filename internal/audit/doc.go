@@ -1,5 +1,5 @@
-// Package audit writes what people read afterwards: a bundle per attempt, telemetry, the state of every task, and the
-// error report. It takes plain data and has no dependency on the machine, the bus or containers.
+// Package audit writes records for people: a bundle per attempt, telemetry, the state of every task, and the error
+// report. It takes plain data, and does not depend on the machine, the bus or containers.
 //
 //	<dir>/audits/<attempt_id>/   meta.json, worker.log, build.log, test.log, patch.diff, transitions.jsonl, summary.md
 //	<dir>/audits/index.json      one line per attempt; derived from the meta files, so every start rebuilds it
@@ -13,14 +13,14 @@
 //
 // # Invariants
 //
-//   - Nothing here decides anything, with one exception: a person may edit paid_calls_used in stats.json while no
-//     director runs. Written stores the director's last number; a different number was edited by a person.
-//   - A counter that cannot be read is never read as zero.
-//   - Only the Writer writes, and one process has it: commands read, and leave ERROR_REPORT.md.
+//   - Nothing here makes decisions, with one exception. A person may edit paid_calls_used in stats.json while the
+//     director is stopped. Written stores the director's last number, so a different number comes from a person.
+//   - An unreadable counter is never read as zero.
+//   - Only the Writer writes, in one process. Commands only read, except that they may create ERROR_REPORT.md.
 //   - Callers never block. If the queue is full, a write is dropped and counted.
 //   - A reader sees either the old or the new file, only complete lines, and never a known secret.
-//   - Disk use is bounded: attempts by number, age and bytes, telemetry by size and number of files, every text by
-//     length.
+//   - Disk use is bounded: attempts by number, age and bytes, telemetry by size and number of files, and each text by
+//     its length.
 //
 // # Clock
 //
@@ -28,8 +28,8 @@
 //
 // # Failure policy
 //
-// One goroutine writes, and Close waits for it. A write that fails is reported once, and once more when it works again;
-// in between failures are counted. A failed write is lost. The director itself relies on the journal.
+// One goroutine writes, and Close waits for it. A failing write is reported once, and again when writing works. In
+// between, failures are only counted. A failed write is lost, because the director itself relies on the journal.
 //
 // It imports bus/wire for payload types, recovery for the descriptions of reasons, and safefile for writing.
 package audit

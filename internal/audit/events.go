@@ -25,7 +25,7 @@ type Event struct {
 	Truncated bool              `json:"_truncated,omitempty"`
 }
 
-// Classified is one classification that led to a retry or was shown to a person. Reason and retryable are always there.
+// Classified is one classification that led to a retry or was shown to a person. Reason and Retryable are always set.
 type Classified struct {
 	Caller    string `json:"caller"` // who classified
 	Issue     string `json:"issue"`
@@ -65,7 +65,7 @@ func (w *Writer) writeEvent(e Event) (path string, err error) {
 	return path, w.disk.add(path, line)
 }
 
-// truncatedPayload stands where a payload was too long.
+// truncatedPayload replaces a payload that is too long.
 var truncatedPayload = map[string]any{"_truncated_placeholder": true}
 
 // line returns an event as one line of at most limit bytes, its line feed included. An event over the limit is reduced

@@ -13,7 +13,7 @@ type Impact struct {
 	CanContinue bool     // some other task does not wait for it
 }
 
-// impactOf follows who depends on whom from a failed task. Tasks that wait for each other in a circle are counted once.
+// impactOf follows the dependencies from a failed task. It counts tasks that wait for each other in a circle once.
 func impactOf(dependsOn map[string][]string, failed string) Impact {
 	waiting := map[string][]string{}
 	for _, task := range slices.Sorted(maps.Keys(dependsOn)) {
@@ -59,7 +59,8 @@ const (
 	None     Level = "none"
 )
 
-// levels is read from the top: the first row with one matching threshold applies. A zero threshold is ignored.
+// levels lists the thresholds, worst first. A row applies if any of its thresholds is reached. A zero threshold is
+// ignored.
 var levels = []struct {
 	level                     Level
 	phases, milestones, tasks int
@@ -70,8 +71,8 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// levelOf rates how grave it is that so many phases, milestones and tasks are held up. Our tasks lack phases and
-// milestones. A repository counts as a milestone; see repositories.
+// levelOf rates the impact of blocked phases, milestones and tasks. Our tasks do not have phases and milestones. Their
+// repositories count as milestones.
 func levelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }
 	for _, row := range levels {

@@ -18,7 +18,7 @@ import (
 
 // Store is the data on disk, with or without a running director.
 type Store struct {
-	Dir      string // of all, absolute
+	Dir      string // absolute path of the data directory
 	Attempts []Meta // oldest first
 	Tasks    []TaskRecord
 	Problems []string // unreadable files, which stay unchanged
@@ -31,15 +31,15 @@ type TaskRecord struct {
 	Path string       // of its stats.json
 }
 
-// errNoDirector: no director has worked in a folder.
+// errNoDirector reports a directory without traces of a director.
 var errNoDirector = errors.New("audit: not a director's data folder")
 
 const wantDir = "name a director.data_dir with a previous run, with --dir, or its configuration with --config"
 
-// traces are the files that a director creates at once in its data folder.
+// traces lists the files that a director immediately creates in its data directory.
 var traces = []string{"lock", "installation", auditsDir, stateDir, eventsFile}
 
-// Find is Load for a folder that a person named: one that no director has worked in is refused, not empty.
+// Find is Load for a directory that a person named. It refuses a directory that no director has used.
 func Find(dir string) (*Store, error) {
 	s, err := Load(dir)
 	if err != nil {
@@ -54,7 +54,7 @@ func Find(dir string) (*Store, error) {
 // errNoRun reports an unknown run.
 var errNoRun = errors.New("audit: no such run")
 
-// knows refuses a run that wrote nothing here. The names of runs are times, so that the latest can be named.
+// knows returns an error unless the run wrote here. Names of runs are times, so the error can suggest the latest run.
 func (s *Store) knows(run string) error {
 	var runs []string
 	for _, t := range s.Tasks {
@@ -76,7 +76,7 @@ func (s *Store) knows(run string) error {
 		strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
-// Load reads dir without changing it. A folder that is not there is empty; files that cannot be read are Problems.
+// Load reads dir without changing it. A missing directory is empty, and unreadable files become Problems.
 func Load(dir string) (*Store, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -118,7 +118,7 @@ func Load(dir string) (*Store, error) {
 	slices.SortFunc(s.Tasks, func(a, b TaskRecord) int {
 		x, m, _ := strings.Cut(a.Issue, "#")
 		y, n, _ := strings.Cut(b.Issue, "#")
-		// a shorter number is a lower one
+		// shorter numbers are lower
 		return cmp.Or(cmp.Compare(x, y), cmp.Compare(len(m), len(n)), cmp.Compare(m, n))
 	})
 	return s, err
@@ -284,8 +284,8 @@ const together = time.Hour
 // outage reports whether the cause is shared by tasks rather than their own work.
 func outage(c recovery.Cause) bool { return c == recovery.Infrastructure || c == recovery.RateLimit }
 
-// incidents finds outages: the same limit or fault of the infrastructure, or the very same failure, in several
-// tasks at a time.
+// incidents finds outages. In an outage, several tasks fail at about the same time. They meet the same limit or fault
+// of the infrastructure, or exactly the same failure.
 func incidents(timeline []TimelineEntry) []Incident {
 	open := map[string]*Incident{}
 	var out []Incident

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Names of files and folders.
+// Names of files and directories.
 const (
 	auditsDir  = "audits"
 	stateDir   = "state"
@@ -29,7 +29,7 @@ const (
 	taskSummaryFile = "_summary.md"
 )
 
-// ErrName: an issue key or attempt id that cannot name a file.
+// ErrName reports an issue key or attempt id that cannot name a file.
 var ErrName = errors.New("audit: not a name")
 
 var (
@@ -37,8 +37,8 @@ var (
 	attemptID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 )
 
-// TaskFolder names the folder of an issue: it returns <owner>_<repo>_<n> in lower case, because GitHub compares
-// names without case. An underscore in an owner's name is written %5f, so that no two issues share a folder.
+// TaskFolder returns the directory name of an issue: <owner>_<repo>_<n> in lower case, because GitHub compares names
+// without case. An underscore in an owner's name becomes %5f, so that no two issues share a directory.
 func TaskFolder(issue string) (string, error) {
 	m := issueKey.FindStringSubmatch(issue)
 	if m == nil {
@@ -47,7 +47,7 @@ func TaskFolder(issue string) (string, error) {
 	return strings.ToLower(strings.ReplaceAll(m[1], "_", "%5f") + "_" + m[2] + "_" + m[3]), nil
 }
 
-// issueOf reverses TaskFolder, in lower case. It returns "" for a folder with another form.
+// issueOf reverses TaskFolder, in lower case. It returns "" for a directory with another form.
 func issueOf(folder string) string {
 	owner, rest, _ := strings.Cut(folder, "_")
 	i := strings.LastIndexByte(rest, '_')
@@ -61,7 +61,7 @@ func issueOf(folder string) string {
 	return issue
 }
 
-// StatsPath returns where the stats of an issue lie.
+// StatsPath returns the path of an issue's stats.json.
 func StatsPath(dir, issue string) (string, error) {
 	folder, err := TaskFolder(issue)
 	return filepath.Join(dir, stateDir, folder, statsFile), err

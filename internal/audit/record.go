@@ -16,7 +16,7 @@ const (
 	failureSchema = "retake-failure/v1"
 )
 
-// How an attempt stands.
+// The outcomes of attempts.
 const (
 	OutcomeRunning   = "running"
 	OutcomeOK        = "ok"
@@ -80,7 +80,7 @@ func (m *Meta) UnmarshalJSON(data []byte) error {
 
 // Failure is the classification of a failure and the verdict on it.
 type Failure struct {
-	DecidedAt         wire.Time `json:"decided_at,omitzero"` // when it failed; older records do not say
+	DecidedAt         wire.Time `json:"decided_at,omitzero"` // when it failed; zero in older records
 	ErrorID           string    `json:"error_id,omitempty"`
 	Reason            string    `json:"reason"`
 	Class             string    `json:"class"` // origin of the fault: rate_limit, infrastructure, agent, human
@@ -105,7 +105,7 @@ type Failure struct {
 	Ask string `json:"ask,omitempty"`
 }
 
-// NewFailure puts a finding and its verdict down. The caller adds ErrorID and Assertion.
+// NewFailure combines a finding and its verdict. The caller adds ErrorID and Assertion.
 func NewFailure(f recovery.Finding, v recovery.Verdict) *Failure {
 	about, _ := recovery.Describe(f.Reason)
 	return &Failure{
@@ -117,7 +117,7 @@ func NewFailure(f recovery.Finding, v recovery.Verdict) *Failure {
 	}
 }
 
-// inSeconds rounds to milliseconds. More digits are jitter.
+// inSeconds rounds to milliseconds, because more digits are noise.
 func inSeconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }
@@ -135,8 +135,8 @@ type Transition struct {
 	Why       string    `json:"why,omitempty"`
 }
 
-// Output holds an attempt's logs and its patch. Texts are cut to Options.MaxText, oldest bytes first, a patch at its
-// end.
+// Output holds an attempt's logs and its patch. Texts are cut to Options.MaxText. A log loses its beginning, and a
+// patch its end.
 type Output struct {
 	WorkerLog string // output of the container
 	BuildLog  string // stages that build, lint or prepare

@@ -31,7 +31,7 @@ var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"stamp":   stamp,
 }).ParseFS(pages, "pages/*.md"))
 
-// render fills a page in. If the template fails, the page ends with the error.
+// render returns a page with its data. If the template fails, the page ends with the error.
 func render(page string, data any) string {
 	var s strings.Builder
 	if err := templates.ExecuteTemplate(&s, page, data); err != nil {
@@ -54,7 +54,7 @@ func delay(seconds float64) string {
 	return time.Duration(seconds * float64(time.Second)).Round(time.Millisecond).String()
 }
 
-// several counts things.
+// several formats a number with its noun, in the plural unless the number is 1.
 func several(n any, what string) string {
 	if number := fmt.Sprint(n); number != "1" {
 		return number + " " + what + "s"
@@ -62,7 +62,7 @@ func several(n any, what string) string {
 	return "1 " + what
 }
 
-// oneLine is text fit for a heading or a list: no line breaks, no control characters.
+// oneLine replaces line breaks and control characters, for a heading or a list.
 func oneLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -73,7 +73,7 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// short is the first line of a text, for a list.
+// short returns the first line of a text, for a list.
 func short(s string, most int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(s), "\n")
 	line = oneLine(line)
@@ -83,7 +83,7 @@ func short(s string, most int) string {
 	return line
 }
 
-// excerpt is the maximum length of a quoted text. The files in the same folder have the rest.
+// excerpt is the maximum length of a quoted text. The files in the same directory have the rest.
 const excerpt = 2 << 10
 
 // fenced returns the end of a text as a code block, with a fence that the text cannot close.
@@ -123,7 +123,7 @@ func Summary(m Meta, o Output, transitions []Transition) string {
 	return render("summary.md", p)
 }
 
-// Span is when an attempt began, and how long it took.
+// Span formats the start and the duration of an attempt.
 func (m Meta) Span() string {
 	switch from, to := m.StartedAt, m.EndedAt; {
 	case from.IsZero() && to.IsZero():
@@ -158,7 +158,7 @@ func (p summaryPage) Changes() (c changes) {
 	return c
 }
 
-// Sentence is a transition for people. A record of an older version has no sentence, but its trigger was one.
+// Sentence formats a transition for people. Records of older versions use a sentence as the trigger.
 func (t Transition) Sentence() string {
 	why := ""
 	if t.Why != "" {

@@ -17,13 +17,13 @@ import (
 
 // ReportData is the data of ERROR_REPORT.md.
 type ReportData struct {
-	// the director's data folder, for commands in the report; may be empty
+	// the director's data directory, for commands in the report; may be empty
 	Dir             string    `json:"dir,omitempty"`
 	Generated       wire.Time `json:"generated"`
 	RunID           string    `json:"run_id,omitempty"`
 	Mode            string    `json:"mode"` // normal, bug-hunt, validate; empty means normal
 	ContinueOnError bool      `json:"continue_on_error"`
-	// failures that would have ended the run, or stopped a task for good
+	// failures that the policy calls fatal, although continue_on_error kept the run going
 	Continued int                      `json:"continued,omitempty"`
 	Aborted   string                   `json:"aborted,omitempty"` // reason for an early end; empty if the run was complete
 	Total     int                      `json:"total"`
@@ -32,7 +32,7 @@ type ReportData struct {
 	Asked     wire.List[AskedTask]     `json:"asked"`      // an agent's question waits for an answer; not failed
 	Open      int                      `json:"open"`       // not over yet
 	GivenBack int                      `json:"given_back"` // closed, or taken by another owner
-	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // held up by another task; not failed
+	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // blocked by another task; not failed
 	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
 	Incidents wire.List[Incident]      `json:"incidents"`
 	DependsOn map[string][]string      `json:"depends_on,omitempty"`
@@ -43,7 +43,7 @@ type ReportData struct {
 	Problems  []string                 `json:"problems,omitempty"` // unreadable files
 }
 
-// FailedTask is a task that a person must look at.
+// FailedTask is a task that needs a person.
 type FailedTask struct {
 	ID                  string            `json:"id"`
 	Title               string            `json:"title"`
@@ -60,7 +60,7 @@ type FailedTask struct {
 	Why                 string            `json:"why,omitempty"`
 	Signature           string            `json:"signature,omitempty"`
 	BlockedDependencies wire.List[string] `json:"blocked_dependencies"`
-	Ask                 string            `json:"ask,omitempty"` // empty means the reason's default
+	Ask                 string            `json:"ask,omitempty"` // empty for the reason's default
 	BudgetUsedUp        bool              `json:"budget_used_up,omitempty"`
 }
 
@@ -110,8 +110,8 @@ func Report(d ReportData) string {
 // reportPage adds derived values to the data of pages/report.md.
 type reportPage struct{ ReportData }
 
-// SuccessRate is the share of merged or delivered tasks among ended tasks. Questions, reviews and returned
-// claims have not ended.
+// SuccessRate returns the share of merged or delivered tasks among ended tasks. Questions, reviews and returned claims
+// have not ended.
 func (p reportPage) SuccessRate() string {
 	ended := p.Total - p.Open - len(p.Asked) - p.GivenBack - len(p.Skipped)
 	if ended <= 0 {
@@ -120,10 +120,10 @@ func (p reportPage) SuccessRate() string {
 	return fmt.Sprintf("%.1f%%", 100*float64(p.Completed)/float64(ended))
 }
 
-// PerIssue and PerMerged divide the cost.
+// PerIssue returns the average cost of an issue.
 func (p reportPage) PerIssue() float64 { return p.Usage.CostUSD / float64(max(len(p.ByIssue), 1)) }
 
-// PerMerged is PerIssue for merged pull requests.
+// PerMerged returns the average cost of a merged pull request.
 func (p reportPage) PerMerged() float64 { return p.Usage.CostUSD / float64(max(p.Merged, 1)) }
 
 // Blocked lists the tasks that wait for a failed one.
@@ -132,7 +132,7 @@ func (p reportPage) Blocked(f FailedTask) []string {
 		slices.Values(slices.Concat(f.BlockedDependencies, impactOf(p.DependsOn, f.ID).Blocked))))
 }
 
-// category is a group of reasons, and how many tasks failed for them.
+// category is a group of reasons with the number of failed tasks.
 type category struct {
 	Name    string
 	Tasks   int
@@ -180,7 +180,7 @@ type totalImpact struct {
 	Suggestion          string
 }
 
-// Impact sums up what waits for failed tasks.
+// Impact sums up the tasks that wait for failed tasks.
 func (p reportPage) Impact() (out totalImpact) {
 	for _, f := range p.Failed {
 		out.Depth = max(out.Depth, impactOf(p.DependsOn, f.ID).Depth)
@@ -213,7 +213,7 @@ func (p reportPage) AskOnce(i Incident) string {
 	return about(i.Reason).Ask()
 }
 
-// group is failed tasks that ask the same of a person.
+// group is a set of failed tasks with the same question to a person.
 type group struct {
 	Ask     string
 	Reasons []string
@@ -253,8 +253,8 @@ type unknown struct {
 	Signatures   []string
 }
 
-// Unknown returns nil unless the rules need work: at least three attempts with an unknown reason, and at least a fifth
-// of all attempts. Without a timeline tasks are counted.
+// Unknown returns nil unless the rules need work. They do if the reason is unknown for at least three attempts, and for
+// at least a fifth of all attempts. Without a timeline it counts tasks.
 func (p reportPage) Unknown() *unknown {
 	seen := p.Timeline
 	if len(seen) == 0 {
@@ -283,7 +283,7 @@ func (p reportPage) Unknown() *unknown {
 	return u
 }
 
-// mostFirst sorts reasons by how often they came, then as the list of reasons has them.
+// mostFirst sorts reasons by frequency, and then by their order in recovery.Reasons.
 func mostFirst(count map[string]int) []string {
 	place := func(r string) int {
 		return slices.IndexFunc(recovery.Reasons, func(a recovery.About) bool { return string(a.Reason) == r })
@@ -293,13 +293,13 @@ func mostFirst(count map[string]int) []string {
 	})
 }
 
-// lastLines is the end of a text, in whole lines.
+// lastLines returns the last lines of a text.
 func lastLines(s string, most int) string {
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
 	return strings.Join(lines[max(len(lines)-most, 0):], "\n")
 }
 
-// MoreOutput is the end of the output, if it adds something to the message.
+// MoreOutput returns the end of the output, or "" if the message already contains it.
 func (f FailedTask) MoreOutput() string {
 	if strings.Contains(oneLine(f.Message), oneLine(f.Tail)) {
 		return ""
@@ -307,7 +307,7 @@ func (f FailedTask) MoreOutput() string {
 	return f.Tail
 }
 
-// Command is the command line that makes this report again.
+// Command returns the command line that repeats this report.
 func (p reportPage) Command() string {
 	words := "director report"
 	if p.RunID != "" {
@@ -319,7 +319,7 @@ func (p reportPage) Command() string {
 	return words
 }
 
-// Only is the command line that runs only the failed tasks, the first 20 of them.
+// Only returns the command line that runs only the failed tasks, at most the first 20.
 func (p reportPage) Only() string {
 	var keys []string
 	for _, f := range p.Failed[:min(len(p.Failed), 20)] {
@@ -330,7 +330,7 @@ func (p reportPage) Only() string {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+,=-][A-Za-z0-9_./:@%+,=#-]*$`)
 
-// quoted is a word as a shell needs it.
+// quoted quotes a word for a shell.
 func quoted(s string) string {
 	if plainWord.MatchString(s) {
 		return s

@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Spent is the usage of all attempts, which no answer resets. Stats and BudgetRow also have the usage that counts
-// against the budget, which begins at zero with each answer.
+// Spent is the usage of all attempts. Answers do not reset it, unlike the usage in Stats and BudgetRow that counts
+// against the budget.
 type Spent struct {
 	PaidCalls int64   `json:"paid_calls"`
 	Tokens    int64   `json:"tokens"`
@@ -52,7 +52,7 @@ type SpentLine struct {
 	Spent
 }
 
-// spentBy adds up the attempts of a run, or of all runs, by a property. Without one an attempt does not count.
+// spentBy adds up the attempts of a run, or of all runs, by a property. It skips attempts without the property.
 func (s *Store) spentBy(run string, by func(Meta) string) map[string]Spent {
 	sums := map[string]Spent{}
 	for _, m := range s.Attempts {
@@ -71,7 +71,7 @@ func (s *Store) spentByIssue(run string) map[string]Spent {
 			continue
 		}
 		known, key := t.Spent, strings.ToLower(t.Issue)
-		if known == (Spent{}) { // the file of an earlier release
+		if known == (Spent{}) { // written by an earlier release
 			known = Spent{int64(t.PaidCallsUsed), t.Tokens, t.CostUSD}
 			if t.Written != nil { // PaidCallsUsed may be edited
 				known.PaidCalls = int64(t.Written.PaidCallsUsed)
@@ -84,7 +84,7 @@ func (s *Store) spentByIssue(run string) map[string]Spent {
 	return sums
 }
 
-// spentByDay has the UTC days on which attempts ended.
+// spentByDay adds up attempts by the UTC day on which they ended.
 func (s *Store) spentByDay(run string) []SpentLine {
 	return linesOf(s.spentBy(run, func(m Meta) string {
 		if m.EndedAt.IsZero() {
@@ -105,7 +105,7 @@ func linesOf(sums map[string]Spent) (lines []SpentLine) {
 func (s *Store) addSpent(d *ReportData) {
 	var all Spent
 	sums := s.spentByIssue(d.RunID)
-	for _, m := range slices.Concat(issuesOf(s.Attempts), tasksOf(s.Tasks)) { // as people spell them
+	for _, m := range slices.Concat(issuesOf(s.Attempts), tasksOf(s.Tasks)) { // in the original spelling
 		if sum, ok := sums[strings.ToLower(m)]; ok && sum != (Spent{}) {
 			d.ByIssue, all = append(d.ByIssue, SpentLine{m, sum}), all.plus(sum)
 		}

@@ -16,7 +16,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrCorrupt: a counter that cannot be read. It never counts as zero.
+// ErrCorrupt reports an unreadable counter, which never counts as zero.
 var ErrCorrupt = errors.New("audit: stats cannot be read")
 
 // Stats is stats.json: a task's state and usage. A person may edit paid_calls_used while no director runs.
@@ -64,7 +64,7 @@ type Written struct {
 	PaidCallsUsed int `json:"paid_calls_used"`
 }
 
-// Second is a time as the founding document has it: UTC, to the second.
+// Second is a time in the founding document's format: UTC, to the second.
 type Second struct{ time.Time }
 
 // MarshalJSON writes the time to the second, in UTC.
@@ -75,13 +75,13 @@ func (s Second) MarshalJSON() ([]byte, error) {
 // Edited reports whether a person changed the number of paid calls. A file without Written was created by a person.
 func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUsed != s.PaidCallsUsed }
 
-// maxCalls is above any number of paid calls that one task can make; a number beyond is a slip.
+// maxCalls is above any possible number of paid calls of one task. A higher number is a typing error.
 const maxCalls = 1_000_000_000
 
 // maxSignatures bounds the signatures per task, latest first.
 const maxSignatures = 100
 
-// See notes that a failure with a signature was seen for the nth time.
+// See records that a failure with a signature was seen for the nth time.
 func (s *Stats) See(signature, class string, n int, at time.Time) {
 	if signature == "" {
 		return
@@ -135,14 +135,14 @@ func parseStats(data []byte) (Stats, error) {
 	return s, nil
 }
 
-// SetAside renames a stats.json that cannot be read, so that a person can look at it.
+// SetAside renames an unreadable stats.json, so that a person can inspect it.
 func SetAside(path string) (to string, err error) {
 	to = path + ".corrupt"
 	return to, safefile.Rename(path, to)
 }
 
-// LastFailure is last_failure.json, with every field of the requirements on a failed task, and the verdict. No field is
-// ever left out, so that a reader need not guess.
+// LastFailure is last_failure.json. It has every field of the requirements on a failed task, and the verdict. All
+// fields are always written, so that readers need not guess.
 type LastFailure struct {
 	SchemaVersion       string            `json:"schema_version"`
 	Task                string            `json:"task"` // owner/repo#n
@@ -175,8 +175,8 @@ type LastFailure struct {
 // maxStack limits the output in last_failure.json.
 const maxStack = 16 << 10
 
-// NewLastFailure puts the failure of a task down. Message is the worker's line, or the cause if it is empty. Tail is
-// the end of the task's output. The caller adds the attempt's id and end.
+// NewLastFailure combines the data of a task's failure. message is the worker's line. If it is empty, the cause
+// replaces it. tail is the end of the task's output. The caller adds the attempt's id and end.
 func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	return &LastFailure{
 		SchemaVersion: failureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State,
@@ -189,7 +189,7 @@ func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	}
 }
 
-// Task writes where a task stands: stats.json, and last_failure.json if last is not nil. The caller must not change the
+// Task writes a task's state: stats.json, and last_failure.json if last is not nil. The caller must not change the
 // arguments afterwards.
 func (w *Writer) Task(s Stats, last *LastFailure) {
 	cost := 0
@@ -247,7 +247,7 @@ func (w *Writer) pruneState() error {
 // stateBlocked is the state of a task that waits for a person.
 const stateBlocked = "Blocked"
 
-// claimOver reports whether a task in this state has ended. A blocked one still waits for a person.
+// claimOver reports whether a task in this state has ended. A blocked task still waits for a person.
 func claimOver(state string) bool {
 	return slices.Contains([]string{"Done", "Released", "Forgotten"}, state)
 }

@@ -19,7 +19,7 @@ import (
 	"retake/internal/sys/diskfault"
 )
 
-// Options of a writer. The zero value of each field but Log and Redact is a default.
+// Options configure a writer. Except for Log and Redact, the zero value of a field means its default.
 type Options struct {
 	Log       *zap.Logger
 	Redact    func(string) string // masks secrets in all written text
@@ -31,7 +31,7 @@ type Options struct {
 	Now       func() time.Time // time.Now
 }
 
-// Keep bounds what stays on disk. Zero means the default. Negative means unlimited. For EventFiles it disables rotated
+// Keep bounds the data on disk. Zero means the default. Negative means unlimited. For EventFiles it disables rotated
 // files.
 type Keep struct {
 	Attempts   int           // bundles; 500
@@ -43,7 +43,7 @@ type Keep struct {
 // queueBytes bounds the texts that wait to be written.
 const queueBytes = 64 << 20
 
-// Counts shows how well writing goes.
+// Counts counts the outcomes of writes.
 type Counts struct {
 	Written     uint64 // files, and batches of lines
 	Dropped     uint64 // did not fit into the queue
@@ -59,7 +59,7 @@ type Writer struct {
 	disk disk
 
 	jobs    chan job
-	bytes   atomic.Int64  // of the texts that wait
+	bytes   atomic.Int64  // size of the waiting texts
 	closing chan struct{} // closed by Close; the queue is still written
 	abandon chan struct{} // closed when Close has waited long enough
 	done    chan struct{}
@@ -68,11 +68,11 @@ type Writer struct {
 	mu     sync.Mutex
 	counts Counts
 
-	// Of the one goroutine.
+	// Only the writing goroutine uses these fields.
 	errors   *writeErrors
 	attempts *attempts
 	tidied   time.Time
-	warned   uint64 // dropped writes, as last logged
+	warned   uint64 // dropped writes at the last warning
 }
 
 // job is one write.
@@ -120,18 +120,18 @@ func (w *Writer) Close(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	select {
-	case <-w.done: // both
+	case <-w.done: // both channels were ready
 		return nil
 	default:
 	}
 	left := len(w.jobs)
 	if first {
-		close(w.abandon) // the write under way ends as soon as the disk lets it
+		close(w.abandon) // ends the current write as soon as the disk responds
 	}
 	return fmt.Errorf("audit: %d writes were still waiting: %w", left, context.Cause(ctx))
 }
 
-// Counts returns how well writing goes so far.
+// Counts returns the outcomes of writes so far.
 func (w *Writer) Counts() Counts {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -158,7 +158,7 @@ func (w *Writer) put(what string, cost int, run func() (string, error)) {
 	w.mu.Unlock()
 }
 
-// loop is the one goroutine that writes. It writes the index when the queue is empty.
+// loop is the writing goroutine. It writes the index when the queue is empty.
 func (w *Writer) loop() {
 	defer close(w.done)
 	w.do(job{what: auditsDir, run: w.tidy})
@@ -222,9 +222,9 @@ func (w *Writer) tidy() (path string, err error) {
 	for _, dir := range []string{auditsDir, stateDir, outputsDir} {
 		faults = append(faults, sweep(filepath.Join(w.dir, dir)))
 	}
-	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+reportFile+safefile.TempMark+"*")) // the pattern is right
+	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+reportFile+safefile.TempMark+"*")) // the pattern is valid
 	for _, path := range unfinished {
-		// a younger folder may belong to a running command
+		// a younger file may belong to a running command
 		if info, err := os.Stat(path); err == nil && w.o.Now().Sub(info.ModTime()) > abandoned {
 			faults = append(faults, os.Remove(path))
 		}
@@ -232,7 +232,7 @@ func (w *Writer) tidy() (path string, err error) {
 	return w.dir, errors.Join(faults...)
 }
 
-// note counts the outcome of a write.
+// note records the outcome of a write.
 func (w *Writer) note(what, path string, err error) {
 	if path == "" && err == nil {
 		return // there was nothing to do
@@ -248,21 +248,21 @@ func (w *Writer) note(what, path string, err error) {
 	w.counts.LastError = err.Error()
 }
 
-// anyWrite reports whether any write of the same kind would meet an error; others concern one file.
+// anyWrite reports whether any write of the same kind would get the error. Other errors concern a single file.
 func anyWrite(err error) bool {
 	return diskfault.Of(err) != diskfault.None || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// writeErrors logs once that something cannot be written, and once that it can again.
+// writeErrors logs once when writing begins to fail, and once when it works again.
 type writeErrors struct {
 	log  *zap.Logger
-	lost map[string]uint64 // failures so far; a key in the map is failing now
+	lost map[string]uint64 // number of failures by kind or path, while it is failing
 }
 
 // maxFailing bounds the map.
 const maxFailing = 256
 
-// newWriteErrors logs few lines a minute: a disk that is nearly full fails and works in turns.
+// newWriteErrors limits the log to a few lines a minute, because a nearly full disk alternately fails and works.
 func newWriteErrors(log *zap.Logger) *writeErrors {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, time.Minute, 4,
@@ -271,7 +271,7 @@ func newWriteErrors(log *zap.Logger) *writeErrors {
 	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
 }
 
-// ended takes the outcome of one write. The kind of file is one of events, audits and state.
+// ended records the outcome of one write. The kind of file is events, audits or state.
 func (t *writeErrors) ended(what, path string, err error) {
 	if err == nil {
 		t.works(what)

@@ -1,5 +1,5 @@
-// Package output stores the output of attempts. Output is redacted and bounded, and each line has its time, stage and
-// stream. Readers can follow it while the attempt runs. People read it. The director bases no decision on it.
+// Package output stores the output of attempts for people. Output is redacted and bounded, and each line has its time,
+// stage and stream. Readers can follow it while the attempt runs. The director does not use it for decisions.
 //
 //	<dir>/outputs/<task>/<attempt>.jsonl       the newest part of a running attempt; .1.jsonl is the previous part
 //	                    /<attempt>.jsonl.zst   the output of an ended attempt; meta.json has its SHA-256
@@ -14,9 +14,9 @@
 //   - Output is redacted before it is written, even if chunks, long lines or gaps split a secret.
 //   - Readers read files. A slow reader does not block anything, and learns how many lines it missed.
 //   - The worker signs marks that assign lines to stages (wire.StageMark). A line that only looks like one is text.
-//   - An attempt that prints without end costs the redaction of 4 MiB at once and of 256 KiB a second after that, two
-//     parts of 4 MiB on the disk, and 64 KiB of memory. Output above the limits is counted and dropped, except for the
-//     end.
+//   - An attempt that prints without end is bounded in all resources. Redaction handles 4 MiB at once, and then 256
+//     KiB a second. The disk holds two parts of 4 MiB, and the memory 64 KiB. Output above the limits is counted and
+//     dropped, except for the end.
 //   - Begin, Expect and Over do not block, because the loop calls them.
 //
 // # Restart
@@ -25,12 +25,12 @@
 //
 // # Failure policy
 //
-// A file that cannot be written costs output, never the attempt. A source that breaks off is read again after a second.
+// A write that fails loses output, but never the attempt. A source that breaks off is read again after a second.
 //
 // # Clock
 //
 // Lines keep the timestamps of their source. The wall clock is read for lines without one, for bounds by time and for
 // retention.
 //
-// It imports audit for the names of folders, bus/wire, redact and safefile.
+// It imports audit for the names of directories, bus/wire, redact and safefile.
 package output

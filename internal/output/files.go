@@ -60,7 +60,7 @@ func readHeader(path string) (h header, err error) {
 	return h, err
 }
 
-// seal makes one compressed file of the parts that an attempt's output was recorded in, and removes those.
+// seal combines the parts of an attempt's output in one compressed file, and removes the parts.
 func seal(dir, id string, truncated bool) error {
 	parts := []string{filepath.Join(dir, id+olderSuffix), filepath.Join(dir, id+partSuffix)}
 	h, err := readHeader(parts[1])
@@ -98,7 +98,7 @@ func seal(dir, id string, truncated bool) error {
 	return nil
 }
 
-// copyRows copies the whole lines behind the header.
+// copyRows copies the complete lines after the header.
 func copyRows(to io.Writer, path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -108,7 +108,7 @@ func copyRows(to io.Writer, path string) error {
 	lines := bufio.NewReaderSize(f, 64<<10)
 	for first := true; ; first = false {
 		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // a crash may have cut the last one
+		if errors.Is(err, io.EOF) { // a crash may have cut the last line
 			return nil
 		}
 		if err == nil && !first {

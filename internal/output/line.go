@@ -8,12 +8,12 @@ import (
 
 // Line is a line that an attempt printed, redacted. A line that is longer than 8 KiB comes in parts.
 type Line struct {
-	At        wire.Time `json:"at"` // when the runtime took it; where it does not know, when the director read it
+	At        wire.Time `json:"at"` // when the runtime received it, or else when the director read it
 	AttemptID string    `json:"attempt_id"`
 	Attempt   int       `json:"attempt"`
 	Stage     string    `json:"stage,omitempty"` // empty before the first stage, or if unknown
 	Stream    string    `json:"stream"`          // stdout or stderr; empty with Skipped
-	Text      string    `json:"text"`            // without its line break; may have control characters
+	Text      string    `json:"text"`            // without its line break; may contain control characters
 
 	// Skipped counts lines missing at this point, and SkippedBytes counts bytes. They were above the storage limits, or
 	// this reader was too slow. Such a Line has no text.
@@ -26,7 +26,7 @@ type Filter struct {
 	Attempt int    // 0 selects the newest attempt, and with Follow also later ones
 	Stage   string // case-insensitive; empty selects all
 	Last    int    // maximum number of existing lines, newest first; 0 means all
-	Follow  bool   // wait for more, until the attempt is over, or, if Attempt is 0, the task
+	Follow  bool   // wait for more until the attempt ends, or until the task ends if Attempt is 0
 
 	Idle func() // called before each wait for more lines, so that a reader can flush; may be nil
 }
@@ -35,9 +35,9 @@ type Filter struct {
 type Attempt struct {
 	Issue string    `json:"issue"` // owner/repo#n
 	ID    string    `json:"attempt_id"`
-	N     int       `json:"attempt"` // from 1; a number may come again in a later claim
+	N     int       `json:"attempt"` // from 1; a later claim may use a number again
 	Began wire.Time `json:"began"`
-	Live  bool      `json:"live"` // it may print more
+	Live  bool      `json:"live"` // it may still print
 }
 
 // The requested output does not exist.

@@ -9,7 +9,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// take is called by the source.
+// take receives a chunk from the source.
 func (r *recording) take(c Chunk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *recording) take(c Chunk) {
 	}
 }
 
-// marked handles a line that marks the start of a stage.
+// marked handles a line that marks the start of a stage. It returns false for any other line.
 func (r *recording) marked(s *stream, line []byte, timeless bool) bool {
 	if !bytes.HasPrefix(line, []byte(wire.StageMarkPrefix)) {
 		return false
@@ -58,7 +58,8 @@ func (r *recording) marked(s *stream, line []byte, timeless bool) bool {
 	return true
 }
 
-// push writes a piece, or lets it wait, behind others, if too much came at once.
+// push writes a piece. If the rate limit is reached, it queues the piece and drops the oldest pieces above
+// backlogBytes.
 func (r *recording) push(p piece) {
 	if len(r.waiting) == 0 && r.may(p) {
 		r.write(p)
@@ -77,7 +78,7 @@ func (r *recording) may(p piece) bool {
 	return r.limit.AllowN(r.store.o.Now(), min(len(p.text), r.limit.Burst()))
 }
 
-// catchUp writes what waits, as fast as it may, or all of it.
+// catchUp writes queued pieces as far as the rate limit allows, or all of them.
 func (r *recording) catchUp(all bool) {
 	for len(r.waiting) > 0 && (all || r.may(r.waiting[0])) {
 		p := r.waiting[0]
@@ -86,8 +87,8 @@ func (r *recording) catchUp(all bool) {
 	}
 }
 
-// write hands a piece on to be redacted. After a gap, it discards a held-back start of a line, and hides a partial
-// secret at the edge.
+// write passes a piece to redaction. After a gap, it discards a pending incomplete line and hides a partial secret at
+// the edge.
 func (r *recording) write(p piece) {
 	s := &r.streams[p.stream]
 	if s.gap {

@@ -17,8 +17,9 @@ import (
 	"retake/internal/audit"
 )
 
-// Lines are the lines of an issue's output, oldest first. A slow reader does not block anything. Line.Skipped counts
-// the lines that it missed. Iteration stops at an error: ErrNoTask, ErrNoAttempt, a context error, or a file error.
+// Lines returns the lines of an issue's output, oldest first. A slow reader does not block anything. Line.Skipped
+// counts the lines that it missed. Iteration stops at an error: ErrNoTask, ErrNoAttempt, a context error, or a file
+// error.
 func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		folder, err := audit.TaskFolder(issue)
@@ -44,9 +45,9 @@ type reader struct {
 	filter Filter
 	yield  func(Line, error) bool
 
-	seen []string // attempts
+	seen []string // ids of the attempts read so far
 	last []Line   // newest existing lines, until all existing lines are read
-	past bool     // it is
+	past bool     // all existing lines are read
 }
 
 func (r *reader) read() error {
@@ -114,7 +115,7 @@ func (r *reader) next() (a Attempt, found bool, err error) {
 	return a, false, nil
 }
 
-// attempt reads one attempt, as far as there is anything, or to its end.
+// attempt reads the existing output of an attempt. With Filter.Follow it continues until the attempt ends.
 func (r *reader) attempt(a Attempt) error {
 	c := cursor{reader: r, of: a}
 	defer func() { c.close() }()
@@ -138,7 +139,7 @@ func (r *reader) attempt(a Attempt) error {
 	}
 }
 
-// errClosed: the director ends.
+// errClosed is returned to followers while the director shuts down.
 var errClosed = errors.New("output: director is shutting down, recording continues")
 
 func (r *reader) wait(changed <-chan struct{}) error {
@@ -195,7 +196,7 @@ type cursor struct {
 	n    int64 // of the last line that was read
 	file io.ReadCloser
 	rest []byte // incomplete last line
-	gen  int    // of the recording, when file was opened; a recording begins with 1
+	gen  int    // value of recording.gen when file was opened; 0 before that
 }
 
 func (c *cursor) close() {
@@ -205,12 +206,12 @@ func (c *cursor) close() {
 	c.file, c.rest = nil, nil
 }
 
-// readOn reads everything after the cursor. rec: the attempt is being recorded, and changed is closed when there is
-// more.
+// readOn reads everything after the cursor. rec is the recording of a running attempt, or nil. changed is closed when
+// the recording has more output.
 func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
 	var files []io.ReadCloser
 	if rec != nil {
-		rec.mu.Lock() // the two parts are of the same moment
+		rec.mu.Lock() // read both parts at the same moment
 		rec.show()
 		changed = rec.changed
 		if c.file == nil || c.gen != rec.gen {
@@ -219,12 +220,12 @@ func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
 		}
 		rec.mu.Unlock()
 	}
-	if c.file != nil { // it is complete if there are others
+	if c.file != nil { // if there are other files, this one is complete
 		err = errors.Join(err, c.drain())
 	}
 	if err == nil && (rec == nil || c.file == nil && len(files) == 0) {
 		var more []io.ReadCloser
-		more, err = c.open(sealedSuffix, olderSuffix, partSuffix) // the last two: it was never finished
+		more, err = c.open(sealedSuffix, olderSuffix, partSuffix) // the parts exist if the recording was never finished
 		files = append(files, more...)
 	}
 	for _, f := range files {
@@ -252,7 +253,7 @@ func (c *cursor) open(suffixes ...string) (files []io.ReadCloser, err error) {
 	return files, nil
 }
 
-// drain hands over the lines from here to the end of the file.
+// drain passes the lines from the cursor to the end of the file to the reader.
 func (c *cursor) drain() error {
 	lines := bufio.NewReaderSize(c.file, 64<<10)
 	for {
@@ -274,7 +275,7 @@ func (c *cursor) drain() error {
 
 func (c *cursor) line(text []byte) error {
 	var l row
-	// a header, damaged, or read already
+	// skip a header, a damaged line, or a line that was read before
 	if !bytes.HasPrefix(text, []byte(`{"n":`)) || json.Unmarshal(text, &l) != nil || l.N <= c.n {
 		return nil //nolint:nilerr // skip a damaged line; its number is missing
 	}

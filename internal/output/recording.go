@@ -32,7 +32,7 @@ const (
 	backlogBytes = 64 << 10
 )
 
-// recording is one attempt that is being recorded.
+// recording records one attempt.
 type recording struct {
 	Recording
 	store  *Store
@@ -44,13 +44,13 @@ type recording struct {
 
 	mu      sync.Mutex
 	began   time.Time
-	started bool // its files are of this source
+	started bool // the files contain output of this source
 	streams [2]stream
 	limit   *rate.Limiter
-	waiting []piece // came too fast
-	bytes   int     // of waiting
-	dropped int64   // bytes dropped unread
-	lost    bool    // something is missing
+	waiting []piece // pieces above the rate limit
+	bytes   int     // size of waiting
+	dropped int64   // bytes dropped since the last written line
+	lost    bool    // some output is missing
 
 	file    *os.File // nil before the first write, or if the file is not writable
 	to      *bufio.Writer
@@ -58,21 +58,21 @@ type recording struct {
 	n       int64 // of the last line
 	dirty   bool
 	changed chan struct{} // closed and replaced when there is more to read
-	gen     int           // counts what made a reader's open file an old one
+	gen     int           // increased when readers must open the files again; from 1
 }
 
-// stream is one of the two of an attempt.
+// stream is stdout or stderr of an attempt.
 type stream struct {
 	name  string
 	part  []byte // incomplete last line
-	mid   bool   // the beginning of that line was taken already
+	mid   bool   // the beginning of that line was already taken
 	gap   bool   // bytes were dropped since the last piece
 	at    time.Time
 	stage string
-	mark  wire.StageMark // the last one
+	mark  wire.StageMark // the last mark
 	rune  []byte         // the first bytes of a character that a cut split
 	lines *redact.Writer // hides secrets, including secrets in split lines
-	now   piece          // that is being written
+	now   piece          // the piece that is being written
 }
 
 // piece is a line, or a part of a long one.
@@ -81,7 +81,7 @@ type piece struct {
 	stream int
 	stage  string
 	text   []byte
-	begins bool // a line
+	begins bool // it begins a line
 }
 
 // row is a line in a file.
@@ -123,13 +123,13 @@ func (r *recording) path(suffix string) string {
 	return filepath.Join(r.store.dir, folderName, r.folder, r.ID+suffix)
 }
 
-// run records until the attempt ends, or the store closes.
+// run records until the attempt ends or the store closes.
 func (r *recording) run() {
 	defer close(r.done)
 	ctx := r.ctx
 	defer r.cancel()
 	r.mu.Lock()
-	if h, err := readHeader(r.path(partSuffix)); err == nil && h.ID == r.ID { // of an earlier process
+	if h, err := readHeader(r.path(partSuffix)); err == nil && h.ID == r.ID { // written by an earlier process
 		r.began = h.Began.Time
 	}
 	r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *recording) run() {
 	r.finish(ended)
 }
 
-// follow reads the source to its end, from the beginning again if it breaks off.
+// follow reads the source until it ends. If the source breaks off, it reads again from the beginning.
 func (r *recording) follow(ctx context.Context) (ended bool) {
 	for warned := false; ; {
 		err := r.Source(ctx, r.take)
@@ -176,17 +176,17 @@ func (r *recording) follow(ctx context.Context) (ended bool) {
 	}
 }
 
-// giveUp ends it although its source has not ended. It does not wait: the disk may hang.
+// giveUp ends the recording although its source has not ended. It does not wait, because the disk may hang.
 func (r *recording) giveUp() {
 	r.gaveUp.Store(true)
 	r.cancel()
 }
 
-// finish writes the rest, and makes the finished file of an attempt that has ended.
+// finish writes the remaining output. If the attempt has ended, it also makes the finished file.
 func (r *recording) finish(ended bool) {
 	r.mu.Lock()
 	if _, err := os.Stat(r.path(partSuffix)); !r.started && err != nil {
-		r.begin() // it printed nothing
+		r.begin() // the attempt did not print anything
 	}
 	r.catchUp(true)
 	for i := range r.streams {
@@ -207,7 +207,7 @@ func (r *recording) finish(ended bool) {
 	r.mu.Unlock()
 	if seals {
 		err := seal(filepath.Dir(r.path("")), r.ID, lost)
-		if errors.Is(err, os.ErrNotExist) { // the audit's writer sweeps away unfinished files now and then
+		if errors.Is(err, os.ErrNotExist) { // the audit's writer occasionally removes unfinished files
 			err = seal(filepath.Dir(r.path("")), r.ID, lost)
 		}
 		if err != nil {
@@ -249,7 +249,7 @@ func (r *recording) begin() {
 	}
 }
 
-// openFile begins a part.
+// openFile starts a new part.
 func (r *recording) openFile() error {
 	f, err := os.OpenFile(r.path(partSuffix), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -270,7 +270,7 @@ func (r *recording) closeFile() {
 	r.file = nil
 }
 
-// fail notes that lines are lost. The attempt continues.
+// fail records that lines are lost. The attempt continues.
 func (r *recording) fail(err error) {
 	r.lost = true
 	r.store.log.Warn("cannot write output, attempt continues", zap.String("issue", r.Issue),

@@ -20,7 +20,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Options of a Store. The zero value of each field is a default.
+// Options configure a Store. The zero value of each field means a default.
 type Options struct {
 	Log  *zap.Logger
 	Keep Keep
@@ -31,13 +31,13 @@ type Options struct {
 type Keep struct {
 	PartBytes int64         // of one of the two parts of an attempt's file while it runs; 4 MiB
 	Burst     int           // bytes that an attempt may print at once; 4 MiB
-	PerSecond int           // bytes that it may print for long, the rest is counted; 256 KiB
+	PerSecond int           // bytes that it may print in the long term, more are dropped; 256 KiB
 	Files     int           // attempts; 500
 	Bytes     int64         // of all together; 1 GiB
 	Age       time.Duration // 30 days
 }
 
-// folderName is the directory of outputs, with one folder per task.
+// folderName is the directory of outputs, with one directory per task.
 const folderName = "outputs"
 
 // Store stores the output of attempts. Its methods are safe for concurrent use.
@@ -50,17 +50,17 @@ type Store struct {
 	work sync.WaitGroup
 
 	mu    sync.Mutex
-	tasks map[string]*task // by folder
+	tasks map[string]*task // by directory name
 	live  map[string]*recording
 }
 
 // task is the state of a task beyond its files.
 type task struct {
-	open    bool          // attempts may come
+	open    bool          // more attempts may follow
 	changed chan struct{} // closed and replaced when an attempt starts or the task ends
 }
 
-// Open returns the store of a data directory. Nothing is read or written yet.
+// Open returns the store of a data directory. It does not access the disk yet.
 func Open(dir string, o Options) *Store {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Now == nil {
@@ -79,7 +79,7 @@ func Open(dir string, o Options) *Store {
 
 // Close ends all recordings. The files stay. A later process rewrites the files of running attempts.
 func (s *Store) Close() {
-	s.mu.Lock() // nothing begins after this
+	s.mu.Lock() // no recording begins after this
 	s.end()
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -101,7 +101,7 @@ const closeTime = 10 * time.Second
 type Chunk struct {
 	At     time.Time // zero if unknown
 	Stderr bool
-	Data   []byte // of one line at most, or of several; not kept
+	Data   []byte // one or more lines, or a part of a line; the callee must not keep it
 }
 
 // Source passes past and future output of an attempt to take, from the first available byte. It returns nil when the
@@ -184,7 +184,7 @@ func (s *Store) Stored(issue, id string) (Stored, error) {
 // Expect declares that a task may have more attempts, so that followers wait for them.
 func (s *Store) Expect(issue string) { s.setOpen(issue, true) }
 
-// Over says that no more attempts come of a task.
+// Over declares that a task will not have further attempts.
 func (s *Store) Over(issue string) { s.setOpen(issue, false) }
 
 func (s *Store) setOpen(issue string, open bool) {
@@ -201,7 +201,7 @@ func (s *Store) setOpen(issue string, open bool) {
 	}
 }
 
-// taskOf is under the lock.
+// taskOf returns the state of a task, and creates it if necessary. The caller holds s.mu.
 func (s *Store) taskOf(folder string) *task {
 	t := s.tasks[folder]
 	if t == nil {
@@ -216,7 +216,8 @@ func (t *task) notify() {
 	t.changed = make(chan struct{})
 }
 
-// Names of an attempt's files: the newest part and the one before while it runs, all of it afterwards.
+// Suffixes of an attempt's files. While it runs, there are the newest part and the part before. Afterwards there is
+// only the sealed file.
 const (
 	partSuffix   = ".jsonl"
 	olderSuffix  = ".1.jsonl"
@@ -231,7 +232,7 @@ var (
 // SealOthers finishes recordings of an earlier process, except for the given attempts.
 func (s *Store) SealOthers(there []string) {
 	s.work.Go(func() {
-		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // the pattern is right
+		found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*"+partSuffix)) // the pattern is valid
 		for _, path := range found {
 			id := fileForm.FindStringSubmatch(filepath.Base(path))
 			if id == nil || id[2] != "" && exists(strings.TrimSuffix(path, olderSuffix)+partSuffix) ||
@@ -258,7 +259,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// kept is all files of one attempt.
+// kept lists all files of one attempt.
 type kept struct {
 	paths []string
 	bytes int64
@@ -268,7 +269,7 @@ type kept struct {
 // prune removes the oldest outputs until the rest is within bounds.
 func (s *Store) prune() {
 	byID := map[string]*kept{}
-	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // the pattern is right
+	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // the pattern is valid
 	for _, path := range found {
 		m := fileForm.FindStringSubmatch(filepath.Base(path))
 		info, err := os.Stat(path)

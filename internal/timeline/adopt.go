@@ -15,9 +15,9 @@ const KindMissing = "missing"
 
 const missingText = "Earlier events are missing: the journal was not readable"
 
-// Restore implements projection.Restorer. The facts that the book has read should lead to the same state. If they do
-// not, because part of the journal is unreadable or starts after the task, the snapshot wins and an event marks the
-// gap.
+// Restore implements projection.Restorer. The facts that the book has read should lead to the same state. They may not
+// if a part of the journal is unreadable, or if it starts after the task. The snapshot then wins, and an event marks
+// the gap.
 func (b *Book) Restore(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
 	if err := m.Restore(state); err != nil {
@@ -63,7 +63,7 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 	return nil
 }
 
-// stands reports whether the timeline agrees with the task.
+// stands reports whether the timeline agrees with the task in the snapshot.
 func (s *Task) stands(t *fsm.Task) bool {
 	return s.State == t.State.String() && s.Since.Equal(t.Since) && s.Attempt == t.Attempt
 }
@@ -97,7 +97,7 @@ func (s *Task) adopt(t *fsm.Task) {
 	}
 }
 
-// endAttempts ends all running attempts except but. Their outcome is unknown.
+// endAttempts ends all running attempts except the attempt but. Their outcome is unknown.
 func (s *Task) endAttempts(but string) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {

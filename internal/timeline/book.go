@@ -34,7 +34,7 @@ type Book struct {
 	numbers numbers
 }
 
-// NewBook returns an empty book. The configuration tells it what tasks wait for.
+// NewBook returns an empty book. It needs the configuration to explain waits.
 func NewBook(c fsm.Config, l Limits) *Book {
 	return &Book{limits: l, config: c, m: fsm.New(c), tasks: map[fsm.IssueKey]*Task{}, numbers: newNumbers()}
 }
@@ -69,7 +69,7 @@ func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	var s *Task
 	if key != "" {
 		if s = b.taskOf(key, f); s == nil {
-			return // about an issue that is not our task
+			return // the issue is not a task
 		}
 		over := s.Over
 		s.follow(at, f, t, was)
@@ -189,7 +189,7 @@ func (b *Book) Task(k fsm.IssueKey, now time.Time) (Task, bool) {
 func (b *Book) present(s *Task, now time.Time) Task {
 	out := *s
 	out.Attempts, out.Events = []Attempt{}, []Event{} // empty lists in JSON, not null
-	if b.config.Policy == nil {                       // the reader of a journal file has no policy
+	if b.config.Policy == nil {                       // a reader of a journal file does not have a policy
 		return b.placed(out, s, now)
 	}
 	guards := b.config.Policy.Guards()
@@ -222,7 +222,7 @@ func (b *Book) placed(out Task, s *Task, now time.Time) Task {
 }
 
 // Rows returns all timelines as of now, without attempts and events. Open timelines come first, in order of arrival.
-// Finished timelines follow, latest first. Issues that were never claimed are omitted.
+// Finished timelines follow, latest first. Rows omits issues that were never claimed.
 func (b *Book) Rows(now time.Time) []Task {
 	var all []Task
 	for _, t := range b.m.Tasks() {
@@ -238,8 +238,8 @@ func (b *Book) Rows(now time.Time) []Task {
 	return all
 }
 
-// Board returns the first most rows of each state, and the number of timelines in each. Timelines beyond most are
-// only counted, which costs next to nothing.
+// Board returns the first rows of each state, at most most of them, and the number of all timelines by state. Counting
+// is cheap.
 func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int) {
 	count = map[string]int{}
 	add := func(s *Task) {

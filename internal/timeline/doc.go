@@ -1,16 +1,16 @@
-// Package timeline is the read model. It tells the history and the current state of every issue, as the journal
-// recorded them.
+// Package timeline is the read model. It provides the history and the current state of every issue, as recorded in the
+// journal.
 //
 //	journal, archived and live ──▶ Book.Apply ──▶ Book ──┬─▶ Task   director explain, a task's page
 //	each durable batch ───────────▶                      ├─▶ Event   director events, the page's news
 //	                                                     └─▶ Rows    director tasks, the board
 //
-// A Book applies the facts to its own machine. All task data for people comes from a Book. The director bases no
-// decision on it.
+// A Book applies the facts to a separate machine. All task data for people comes from a Book. The director does not use
+// it for decisions.
 //
 // # Invariants
 //
-//   - The same records give the same book, no matter when and by whom they are read.
+//   - The same records give the same book, regardless of time and reader.
 //   - An event's place in the journal identifies it permanently (ID).
 //   - The size of a book is bounded, see Limits. Dropped events are still in the journal, and another book can be
 //     built from it.

@@ -55,8 +55,8 @@ type Event struct {
 	Decision *Decision `json:"decision,omitempty"` // of a verdict
 }
 
-// line describes a fact for people. The text is empty if it would not interest them. t is the task after the
-// fact, or nil.
+// line describes a fact for people. The text is empty if the fact is not of interest. t is the task after the fact, or
+// nil.
 func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	if t != nil {
 		attempt = t.Attempt
@@ -109,7 +109,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return f.Attempt, "Nothing confirms that its container is gone (" + f.Words +
 			"), so it is fenced: it may still run, but its results are ignored"
 	case fsm.ContainerStarted:
-		if t != nil && t.State != fsm.Starting { // its worker was faster and has already spoken
+		if t != nil && t.State != fsm.Starting { // its worker has already sent a message
 			return attempt, ""
 		}
 		return attempt, "The worker was started"

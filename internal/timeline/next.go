@@ -11,8 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// why explains in a sentence, without its full stop, why the timeline is in its state. It also returns the line
-// that this was read from. Both are empty if the state alone explains it.
+// why explains in a sentence, without its full stop, why the timeline is in its state. cause is the line behind that
+// explanation. Both are empty if the state alone explains it.
 func (s *Task) why() (why, cause string) {
 	if q := s.Asked; q != nil {
 		if why = because(q.Reason, q.Why); q.Title != "" {
@@ -42,7 +42,7 @@ func (s *Task) why() (why, cause string) {
 	return fmt.Sprintf("Attempt %d failed: %s", d.Attempt, why), d.Cause
 }
 
-// whyDone explains why work is shown.
+// whyDone summarizes the attempts up to finished work.
 func (s *Task) whyDone() string {
 	if s.Attempt == 0 {
 		return ""
@@ -54,7 +54,7 @@ func (s *Task) whyDone() string {
 	return text + s.before()
 }
 
-// before summarizes how the earlier attempts of this claim ended. Attempts that ended alike are grouped.
+// before summarizes how the earlier attempts of this claim ended. It groups attempts with the same end.
 func (s *Task) before() string {
 	type ending struct{ verb, means string }
 	ended, order := map[ending][]string{}, []ending(nil)
@@ -99,7 +99,7 @@ func (s *Task) withAnswer(f fsm.Fact, text string) string {
 // nothing begins the advice when a person need not act.
 const nothing = "Nothing."
 
-// nexts is the default advice to people in each state.
+// nexts maps each state to the default advice to people.
 var nexts = map[string]string{
 	fsm.Queued.String():     "Nothing. It starts automatically.",
 	fsm.Claiming.String():   "Nothing. The first attempt starts automatically.",
@@ -114,7 +114,7 @@ var nexts = map[string]string{
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 
-// next is the advice to a person now, in sentences.
+// next returns the current advice to a person, in sentences.
 func (s *Task) next(w fsm.Waiting) string {
 	switch {
 	case s.Asked != nil:
@@ -134,7 +134,7 @@ func (s *Task) next(w fsm.Waiting) string {
 
 // came records how a timeline reached its state.
 type came struct {
-	text   string // the reason, as far as the move gives one
+	text   string // the reason, if the move gives one
 	judged bool   // the preceding verdict gives the reason
 	again  bool   // the issue was offered again
 }

@@ -55,7 +55,7 @@ type Asked struct {
 	Issue    fsm.IssueKey `json:"issue"`
 	Answered time.Time    `json:"answered_at,omitzero"` // zero if it has not been answered
 	Again    bool         `json:"again,omitempty"`      // an earlier question about the issue was answered
-	Alone    bool         `json:"alone,omitempty"`      // it needed no person, see projection.Outcome
+	Alone    bool         `json:"alone,omitempty"`      // the question did not need a person; see projection.Outcome
 }
 
 // ByReason counts the verdicts on a reason.
@@ -160,8 +160,7 @@ func (n *numbers) question(key fsm.IssueKey) *Asked {
 	return nil
 }
 
-// Numbers returns a copy of the counts since a time, or of all for the zero time. Retries are always counted
-// over all.
+// Numbers returns a copy of the counts since a time. The zero time selects all. Retries are not limited by time.
 func (b *Book) Numbers(since time.Time) Numbers {
 	n := &b.numbers
 	out := Numbers{

@@ -14,7 +14,7 @@ type Remedy struct {
 	Do    string `json:"do"`    // a comment or command to copy, or an action on GitHub
 	Means string `json:"means"` // its result
 
-	Advised bool        `json:"advised,omitempty"` // the question asks for it; such remedies come first
+	Advised bool        `json:"advised,omitempty"` // the question recommends it; such remedies come first
 	Command fsm.Command `json:"command,omitempty"` // the command in Do if it is complete, or empty
 }
 
@@ -53,11 +53,11 @@ var remedies = []struct {
 		"open", fsm.Queued: "removes it from the queue"}},
 }
 
-// anyComment follows the instructions of a question that a comment without a command answers.
+// anyComment ends the instructions of a question if a comment without a command answers it.
 const anyComment = " Any comment will do. Retake passes the first one from a person with write access to the agent."
 
-// can lists a person's options for a task in a state. The requested action comes first. takesReply: a comment without a
-// command answers the question.
+// can lists a person's options for a task in a state, with the requested action first. takesReply means that a comment
+// without a command answers the question.
 func (s *Task) can(in fsm.State, takesReply bool) (all []Remedy) {
 	k := string(s.Issue)
 	switch {
@@ -132,7 +132,7 @@ func (s *Task) answers(takesReply bool) []Remedy {
 	all := []Remedy{{Do: comment, Means: where, Advised: true}}
 	if line, command := typed(s.Issue, reply); line != "" {
 		same := "or use this equivalent command"
-		if strings.Contains(line, "'<") { // a shell would end the text here
+		if strings.Contains(line, "'<") { // in a shell, the apostrophe would end the quoted text here
 			same += " (an apostrophe in your words is '\\'' here)"
 		}
 		all = append(all, Remedy{Do: line, Means: same, Advised: true, Command: command})

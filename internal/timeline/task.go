@@ -28,10 +28,10 @@ type Task struct {
 	Attempt  int       `json:"attempt"` // of the last claim, or 0 before its first attempt
 	Priority int       `json:"priority,omitempty"`
 	Why      string    `json:"why,omitempty"`       // reason for the state, a sentence without its full stop
-	Cause    string    `json:"cause,omitempty"`     // the line that Why was read from
+	Cause    string    `json:"cause,omitempty"`     // the line behind Why
 	Next     string    `json:"next,omitempty"`      // required action of a person, in sentences
 	Waits    string    `json:"waits_for,omitempty"` // the awaited event or resource, in words
-	Heard    string    `json:"heard,omitempty"`     // the effect of the last comment without a command, as a sentence
+	Heard    string    `json:"heard,omitempty"`     // a sentence about the effect of the last comment without a command
 	Until    time.Time `json:"until,omitzero"`      // zero if there is no time limit
 	Asked    *Question `json:"asked,omitempty"`     // question to a person, without an answer yet
 	Can      []Remedy  `json:"can,omitempty"`       // a person's options
@@ -48,7 +48,7 @@ type Task struct {
 	Events   []Event   `json:"events"`                     // oldest first
 	Dropped  int       `json:"dropped,omitempty"`          // number of events that are only in the journal
 	came     came
-	said     fsm.Hint       // a person's last words since the last question
+	said     fsm.Hint       // a person's last comment since the last question
 	answered time.Time      // when a person last reset all meters; earlier failures no longer count
 	topic    recovery.Topic // of the question that the last verdict asks
 }
@@ -85,7 +85,7 @@ type Work struct {
 // Meters count a task's use of every limited resource.
 type Meters struct {
 	Redispatches int     `json:"redispatches"` // attempts granted and charged by verdicts
-	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, less those returned by cache hits
+	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, minus refunds for cache hits
 	Errors       int     `json:"errors"`       // consecutive
 	PaidCalls    int64   `json:"paid_calls"`
 	Tokens       int64   `json:"tokens"`
@@ -102,15 +102,15 @@ type Attempt struct {
 	Hello   time.Time `json:"hello_at,omitzero"` // when its worker said hello
 	Ended   time.Time `json:"ended_at,omitzero"`
 	Outcome string    `json:"outcome"` // running, ok, failed, withdrawn
-	// why its end cannot be confirmed; empty if its container is gone or still expected to go
+	// why its end cannot be confirmed; empty if its container is gone or still expected to end
 	Fenced  string         `json:"fenced,omitempty"`
 	Stage   string         `json:"stage,omitempty"` // of its last report
 	Usage   recovery.Usage `json:"usage,omitzero"`
 	Decided []Decision     `json:"decided,omitempty"`
-	// number of the oldest decisions, which are only in the journal
+	// number of earlier decisions that are only in the journal
 	Dropped  int `json:"decided_dropped,omitempty"`
 	asserted string
-	word     *recovery.Assertion // explicit
+	word     *recovery.Assertion // explicit flags of the reporter, or nil
 	note     string              // a warning about a report
 }
 
@@ -121,11 +121,11 @@ type Decision struct {
 	Stage    string          `json:"stage,omitempty"`
 	Observed string          `json:"observed"` // the observer
 	Asserted string          `json:"asserted,omitempty"`
-	Says     string          `json:"says,omitempty"` // the reporter's explicit word, in words for people
+	Says     string          `json:"says,omitempty"` // the reporter's explicit flags, in words for people
 	Note     string          `json:"note,omitempty"` // a warning about the report
 	Reason   recovery.Reason `json:"reason"`
 	Means    string          `json:"means"`
-	Cause    string          `json:"cause"` // the line that it was read from
+	Cause    string          `json:"cause"` // the line behind Reason
 	Rule     string          `json:"rule"`
 	Certain  float64         `json:"confidence"` // from 0 to 1
 	Action   recovery.Action `json:"action"`
@@ -200,7 +200,7 @@ func (s *Task) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 			s.Asked = s.asked(at, e)
 		}
 	case fsm.EffectDone:
-		if f.Asked != nil && s.Asked != nil { // the question shown to people says more
+		if f.Asked != nil && s.Asked != nil { // the published question has more details
 			q := *s.Asked
 			q.Title, q.Reply, q.Question = f.Asked.Title, f.Asked.Reply, f.Asked.Question
 			q.Ask = askedAlone(q.Reason, f.Asked)
@@ -221,7 +221,7 @@ func (s *Task) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 
 // asked returns a question before its comment exists. Its text comes from this version, or from the operator's policy.
 func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
-	topic := cmp.Or(e.Topic, s.topic) // old journals give only the verdict
+	topic := cmp.Or(e.Topic, s.topic) // old journals only have the verdict
 	q := &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
 	if topic != recovery.TopicPolicy {
 		q.Ask = recovery.Case{Reason: e.Reason, Topic: topic}.Words().Alone
@@ -229,8 +229,8 @@ func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
 	return q
 }
 
-// askedAlone returns the instructions of a question on an issue. Journals of earlier releases store only the comment's
-// instructions, which may point to the output below them. An agent's question always has the same ones.
+// askedAlone returns the instructions of a published question. Journals of earlier releases store only the comment's
+// instructions, which may point to the output below them. All questions of agents have the same instructions.
 func askedAlone(r recovery.Reason, a *fsm.Asked) string {
 	if r == recovery.NeedsHuman && a.Question != "" {
 		return recovery.Case{Reason: r, Asked: true}.Words().Alone
@@ -348,8 +348,8 @@ func (s *Task) attempt(n int) *Attempt {
 	return nil
 }
 
-// shorten drops the oldest attempts, and the oldest verdicts of the last attempt, beyond most. 0 means no
-// limit.
+// shorten drops the oldest attempts, and the oldest verdicts of the last attempt, beyond most. If most is 0, there is
+// no limit.
 func (s *Task) shorten(most int) {
 	var dropped int
 	s.Attempts, dropped = bounded(s.Attempts, most)

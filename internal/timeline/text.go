@@ -73,7 +73,7 @@ func (s Task) standing(w *lines, now time.Time) {
 	advised := s.advised(w)
 	switch {
 	case s.Waits == "" || s.Over || s.Asked != nil, s.State == fsm.InReview.String() && s.Until.IsZero():
-		// already said
+		// shown already
 	case s.Until.IsZero():
 		w.field("WAITS", "for %s", Plain(s.Waits))
 	default:
@@ -184,7 +184,7 @@ func (s Task) lastDecision() *Decision {
 	return nil
 }
 
-// course writes the history, one line per event. A verdict is followed by its grounds.
+// course writes the history, one line per event. A verdict is followed by its explanation.
 func (s Task) course(w *lines) {
 	if s.Dropped > 0 {
 		w.add("(%d earlier events are in the journal: director events --issue %s --since …)", s.Dropped, s.Issue)
@@ -204,7 +204,7 @@ func (s Task) course(w *lines) {
 			w.add("")
 			told = causes{}
 		}
-		if e.Decision == nil && e.Kind == moved && strings.HasPrefix(e.Text, askedMove) { // the question above says it
+		if e.Decision == nil && e.Kind == moved && strings.HasPrefix(e.Text, askedMove) { // the question above has it
 			continue
 		}
 		text := told.once(Plain(e.Text), s.Attempts)
@@ -219,7 +219,7 @@ func (s Task) course(w *lines) {
 	}
 }
 
-// causes is the set of errors already printed for an attempt. Each is printed once.
+// causes is the set of errors already printed. The text shows each error once.
 type causes map[string]bool
 
 // once removes an error from the end of a line if it was printed before, and records the errors that the line
@@ -242,7 +242,7 @@ func (told causes) once(line string, of []Attempt) string {
 	return line
 }
 
-// explain writes the grounds of a verdict: observed, read, decided, paid.
+// explain writes the explanation of a verdict: observation, interpretation, decision and cost.
 func (d *Decision) explain(w *lines, told causes) {
 	w.add(indent+"observed  %s%s", d.Observed, stageText(d.Stage))
 	if cause := Plain(d.Cause); !told[cause] {
@@ -277,7 +277,7 @@ func stageText(stage string) string {
 	return ", in stage " + stage
 }
 
-// saysText describes a reporter's explicit word, or returns "".
+// saysText describes a reporter's explicit flags, or returns "".
 func saysText(w *recovery.Assertion, disagrees bool) string {
 	if w == nil {
 		return ""
@@ -337,8 +337,8 @@ func (e Event) Line() string {
 	return clock(e.At) + "  " + about + "  " + Plain(text)
 }
 
-// Plain returns the part of a text that is safe to show in one line of a terminal or page. It cannot hide or
-// reverse the text around it.
+// Plain returns the part of a text that is safe on one line of a terminal or page. It cannot hide or reverse the text
+// around it.
 func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
 
 // whole is Plain for our own advice, which is not shortened because a part of it would be wrong.

@@ -48,11 +48,11 @@ func standingText(s fsm.Standing) string {
 	return ", behind " + strings.Join(names, ", ")
 }
 
-// saidBefore are moves already described by another fact of their batch, such as the begin, the report or the
+// saidBefore lists the moves that another fact of their batch already describes, such as the start, the report or the
 // delivery.
 var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
 
-// toldAlone returns the move's reason if it tells everything, and otherwise "".
+// toldAlone returns the move's reason if it is complete without other text, and otherwise "".
 func toldAlone(f fsm.Moved) string {
 	switch f.On {
 	case fsm.OnMerged, fsm.OnRejected:
@@ -90,7 +90,7 @@ func movedText(at time.Time, f fsm.Moved) string {
 	return text
 }
 
-// typedBy returns who commanded what, as the journal has it, with the name that the operator typed.
+// typedBy replaces the name of the command in a journaled text by the name that the operator typed.
 func typedBy(words string) string {
 	if by, operators := strings.CutSuffix(words, ": "+string(fsm.CommandBudget)); operators {
 		return by + ": grant"
@@ -219,7 +219,7 @@ func workText(w fsm.DeliverResult) string {
 	return text
 }
 
-// beganText describes the start of an attempt: the first after the claim was won, a later one after a wait.
+// beganText describes the start of an attempt. For the first attempt it also mentions that the claim was won.
 func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 	text := fmt.Sprintf("Attempt %d begins%s", f.N, nextText(f.Next))
 	if t != nil && t.State == fsm.Claiming { // the move to Starting follows
@@ -255,7 +255,7 @@ func decidedText(v recovery.Verdict) string {
 	return cmp.Or(v.Action.About().Means, string(v.Action)) + pauseText(v.Delay)
 }
 
-// pauseText describes the pause before something is done, and is empty without a pause.
+// pauseText describes the pause before an action. It is empty without a pause.
 func pauseText(d time.Duration) string {
 	switch {
 	case d <= 0:
