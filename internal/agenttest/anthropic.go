@@ -74,5 +74,5 @@ func messagesFrames(r reply) []frame {
 		named(object{"type": "message_stop"}))
 }
 
-// messagesError is an error event: https://docs.anthropic.com/en/docs/build-with-claude/streaming#error-events
+// messagesError returns an error event: https://docs.anthropic.com/en/docs/build-with-claude/streaming#error-events
 func messagesError(e wireError) []frame { return []frame{{event: "error", data: e.body}} }

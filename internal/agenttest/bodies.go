@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// openAI is an error of OpenAI: https://platform.openai.com/docs/guides/error-codes
+// openAI returns an error of OpenAI: https://platform.openai.com/docs/guides/error-codes
 func openAI(status int, kind, code, message string) wireError {
 	e := object{"message": message, "type": kind, "param": nil, "code": nil}
 	if code != "" {
@@ -16,7 +16,7 @@ func openAI(status int, kind, code, message string) wireError {
 	return wireError{status: status, body: encode(object{"error": e})}
 }
 
-// anthropic is an error of Anthropic: https://docs.anthropic.com/en/api/errors
+// anthropic returns an error of Anthropic: https://docs.anthropic.com/en/api/errors
 func anthropic(status int, kind, message string) wireError {
 	return wireError{status: status, body: encode(object{
 		"type": "error", "error": object{"type": kind, "message": message},
@@ -32,7 +32,7 @@ var statuses = map[int]string{
 	504: "DEADLINE_EXCEEDED",
 }
 
-// google is an error of Gemini: https://ai.google.dev/gemini-api/docs/troubleshooting
+// google returns an error of Gemini: https://ai.google.dev/gemini-api/docs/troubleshooting
 func google(status int, message string, details ...object) wireError {
 	e := object{"code": status, "message": message, "status": statuses[status]}
 	if len(details) > 0 {
@@ -41,7 +41,7 @@ func google(status int, message string, details ...object) wireError {
 	return wireError{status: status, body: encode(object{"error": e})}
 }
 
-// as replaces Google's name of the status, where it is not the usual one.
+// as replaces the body by one of Google's with an unusual name for the HTTP status.
 func (e wireError) as(status int, name, message string) wireError {
 	e.body = encode(object{"error": object{"code": status, "message": message, "status": name}})
 	return e
@@ -80,7 +80,7 @@ func errorInfo(reason string) object {
 	}
 }
 
-// perMinute is the refusal for a limit per minute, which asks to retry after wait.
+// perMinute returns the refusal for a limit per minute, which asks to retry after wait.
 func perMinute(wait time.Duration) perProvider {
 	s := strconv.Itoa(int(wait.Seconds()))
 	return perProvider{
@@ -153,7 +153,8 @@ func cloudflare(status int, code, title, what string) answer {
 	return page(status, "text/html; charset=UTF-8", body, "Server", "cloudflare", "CF-RAY", "8f1a2b3c4d5e6f70-FRA")
 }
 
-// nginx is one of nginx's own pages: https://github.com/nginx/nginx/blob/master/src/http/ngx_http_special_response.c
+// nginx returns one of nginx's own pages:
+// https://github.com/nginx/nginx/blob/master/src/http/ngx_http_special_response.c
 func nginx(title string) string {
 	return "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + title +
 		"</h1></center>\r\n<hr><center>nginx/1.27.3</center>\r\n</body>\r\n</html>\r\n"

@@ -123,7 +123,8 @@ func responsesFrames(r reply) []frame {
 	return out
 }
 
-// responsesError is response.failed: https://platform.openai.com/docs/api-reference/responses-streaming/response/failed
+// responsesError returns response.failed:
+// https://platform.openai.com/docs/api-reference/responses-streaming/response/failed
 func responsesError(e wireError) []frame {
 	var body object
 	if json.Unmarshal([]byte(e.body), &body) != nil {

@@ -24,7 +24,7 @@ import (
 const (
 	fileWorkers   = "workers.json" // credentials known to this director, for when the bus is unreachable
 	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, in case the bus loses it
-	attemptBytes  = 32             // length of the secret, which is that of a SHA-256 sum
+	attemptBytes  = 32             // length of the secret, as of a SHA-256 sum
 	maxClaims     = 1 << 20        // bytes; NATS neither reads nor sends longer claims
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second

@@ -273,7 +273,7 @@ type Credential struct {
 	Key       []byte // of the signatures on its reports
 }
 
-// AuthorizeCheckout is Authorize for a worker whose checkout travels.
+// AuthorizeCheckout is like Authorize, for a worker with a checkout that travels.
 func (b *Bus) AuthorizeCheckout(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, max(b.options.MaxMessageBytes, checkpoint.ChunkBytes),
 		b.subjects.CheckoutPublished(worker)...)

@@ -142,8 +142,9 @@ func (d *deadLetters) core(sender string, err error, subject string, data []byte
 	d.count(reason.Cause, m != nil && d.nc.PublishMsg(m) == nil)
 }
 
-// report stores a stored message and waits for it, so that the origin can be acknowledged. The id makes a
-// second reading of the same origin the same letter.
+// report stores a dead letter about a stored report and waits for the acknowledgement, so that the caller can
+// acknowledge the report. The letter has a message id, so that reading the same report again does not add another
+// letter.
 func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
 	reason := wire.Reason(err)
 	m := d.letter(inStream, reason, subject, data)

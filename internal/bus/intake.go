@@ -204,7 +204,7 @@ func (i *intake) serve(ctx context.Context, c class, handle func(*gate, *nats.Ms
 	return i.serveBy(ctx, c, &handler{handle: handle})
 }
 
-// serveAtOnce is serve for a handle that does not block.
+// serveAtOnce is like serve, for a handle that does not block.
 func (i *intake) serveAtOnce(ctx context.Context, c class, handle func(*gate, *nats.Msg)) error {
 	return i.serveBy(ctx, c, &handler{handle: handle, atOnce: true})
 }

@@ -79,7 +79,7 @@ type Server interface {
 	Keys() *keys.Director             // keys that the server trusts
 	Dir() string                      // of the bus
 	URL(host string) string           // for a worker that reaches this machine as host
-	// OnRefused calls told for each refused message and subscription. told must not block.
+	// OnRefused registers a callback for each refused message and subscription. It must not block.
 	OnRefused(told func(connection uint64))
 	Close(ctx context.Context) error // waits until ctx ends
 }

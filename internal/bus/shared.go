@@ -121,7 +121,7 @@ func decodeCredentials(data []byte) (*credentials, error) {
 	return newCredentials().with(c), nil
 }
 
-// with is merge for chaining. Its maps are never nil.
+// with merges o into c and returns c. The maps of the result are never nil.
 func (c *credentials) with(o *credentials) *credentials {
 	c.merge(o)
 	return c

@@ -87,8 +87,8 @@ const (
 )
 
 // ensureAtStart repeats ensure while the server starts or its cluster elects a leader. Any other error is permanent and
-// ends the start. Callers must pass a ctx without a deadline. Otherwise a first request whose answer is lost with a
-// server would wait until the deadline.
+// ends the start. Callers must pass a ctx without a deadline. Otherwise a first request would wait until the deadline
+// if its answer was lost with a server.
 func ensureAtStart(ctx context.Context, b *Bus) error {
 	tooLate := time.After(startTimeout)
 	for {

@@ -83,7 +83,7 @@ func (w *world) processes(data string) *testbed.Processes {
 	}
 }
 
-// newWorld makes a world with a healthy running director. An error removes the parts made before it.
+// newWorld creates a world with a healthy running director. If it fails, it removes the parts that it has created.
 func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, err error) {
 	w := &world{
 		kind: k, fleet: "chaos-" + strings.ToLower(rand.Text()[:8]), token: "chaos-" + rand.Text(), log: log,

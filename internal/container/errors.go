@@ -86,7 +86,7 @@ func (e *Error) Error() string {
 	return strings.Join(strings.Fields(text), " ") // messages of the daemon may have several lines
 }
 
-// Unwrap makes both the kind and the cause matchable.
+// Unwrap returns both the kind and the cause.
 func (e *Error) Unwrap() []error { return []error{e.Kind, e.Cause} }
 
 // Transient reports whether the failed operation may succeed later without changes.
@@ -130,7 +130,7 @@ func failure(doing string, err error) *Error {
 	return &Error{Kind: ErrDaemon, Transient: true, Doing: doing, Cause: err, Next: nextBusy}
 }
 
-// hostFailure is a transient fault of this machine.
+// hostFailure returns the error for a transient fault of this machine.
 func hostFailure(doing string, err error) *Error {
 	if isDisk(err) {
 		return &Error{Kind: ErrDisk, Transient: true, Doing: doing, Cause: err, Next: nextDisk}
@@ -149,7 +149,7 @@ func isPermission(err error) bool {
 	return client.IsErrConnectionFailed(err) && errors.Is(err, fs.ErrPermission)
 }
 
-// refused is a permanent error that we detect without the daemon.
+// refused returns a permanent error that is detected without the daemon.
 func refused(doing, format string, args ...any) *Error {
 	return &Error{Kind: ErrSpec, Doing: doing, Cause: fmt.Errorf(format, args...)}
 }

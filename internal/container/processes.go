@@ -113,7 +113,7 @@ func (p *Processes) mend(dir string) error {
 	return errors.Join(err, more)
 }
 
-// folderMode lets the workers' user traverse the directory without listing it.
+// folderMode returns the mode with which the workers' user can traverse the directory without listing it.
 func (p *Processes) folderMode() fs.FileMode {
 	if os.Geteuid() == 0 {
 		return 0o711

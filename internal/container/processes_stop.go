@@ -148,7 +148,7 @@ func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 	return err
 }
 
-// until is pollUntil with errors of this package.
+// until is like pollUntil, with errors of this package.
 func until(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
 	done, err := pollUntil(ctx, limit, ok)
 	if err != nil && errors.Is(err, ctx.Err()) {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// runtimeKubernetes is the runtime that the testbed does not know.
+// runtimeKubernetes is a runtime that the testbed does not have.
 const runtimeKubernetes = "kubernetes"
 
 // host gives the demo access to the workers without the director. It installs the agent, injects faults, observes the

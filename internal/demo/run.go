@@ -67,7 +67,7 @@ type run struct {
 	state     wire.Snapshot // the director's last answer
 	limit     rateLimit
 
-	busy    []float64 // the slowness of the machine during GitHub's pause, compared with an idle one
+	busy    []float64 // measurements of the machine's slowness during GitHub's pause
 	events  int       // number of events on the stand-in
 	changed time.Time // when that number last changed, or the director did not answer
 }
@@ -144,7 +144,7 @@ func (r *run) handleLogLine(l line) {
 	}
 }
 
-// slowness is the average slowness of the machine during GitHub's pause, compared with an idle one.
+// slowness returns the average slowness of the machine during GitHub's pause, compared with an idle machine.
 func (r *run) slowness() float64 {
 	sum := 0.0
 	for _, b := range r.busy {
@@ -218,7 +218,7 @@ func (r *run) checkLabels(a *activeScenario) error {
 	return nil
 }
 
-// answer lets the demo's human answer the question, once.
+// answer writes the human's answer to the question, once.
 func (r *run) answer(a *activeScenario) {
 	if a.answered {
 		return

@@ -127,8 +127,8 @@ func (s *world) start(ctx context.Context, programs string) error {
 	return s.writeConfig()
 }
 
-// makeDir makes the run's directory, and locks it for the life of this process. The lock file names the runtime to
-// clear.
+// makeDir creates the run's directory and locks it until this process ends. The lock file names the runtime that must
+// be cleared after a crash.
 func makeDir(fleet, runtime string) (string, *os.File, error) {
 	unlocked, err := os.MkdirTemp("", "new-"+dirPrefix)
 	if err != nil {

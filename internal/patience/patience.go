@@ -32,7 +32,7 @@ func WithTimeout(parent context.Context, d time.Duration) (context.Context, cont
 	return WithTimeoutCause(parent, d, context.DeadlineExceeded)
 }
 
-// WithTimeoutCause is WithTimeout with another cause.
+// WithTimeoutCause is like WithTimeout, with another cause.
 func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (context.Context, context.CancelFunc) {
 	ctx, end := context.WithCancelCause(parent)
 	var wg sync.WaitGroup
@@ -47,7 +47,7 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	}
 }
 
-// spend lets d of an idle machine pass. It reports false if ctx ended before.
+// spend waits until an idle machine would have spent d. It returns false if ctx ends before that.
 func spend(ctx context.Context, d time.Duration) bool {
 	step := min(max(d/50, shortestStep), longestStep)
 	for left := d; left > 0; {

@@ -33,7 +33,7 @@ func Fill(path string, mode fs.FileMode, fill func(*os.File) error) error {
 	return errors.Join(FillIn(root, filepath.Base(path), mode, fill), root.Close())
 }
 
-// WriteIn is Write in a directory that others may be changing.
+// WriteIn is like Write, in a directory that others may be changing.
 func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	return FillIn(root, name, mode, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -61,7 +61,7 @@ func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	return errors.Join(fillIn(root, filepath.Base(path), mode, write, place), root.Close())
 }
 
-// FillIn is Fill in a directory that others may be changing.
+// FillIn is like Fill, in a directory that others may be changing.
 func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) error {
 	return fillIn(root, name, mode, fill, root.Rename)
 }
@@ -98,9 +98,9 @@ func Create(path string, mode fs.FileMode, from io.Reader) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// Tail returns the end of a regular file in a directory that others may be changing. It returns at most most
-// bytes, and none before from. whole reports that these are all the bytes after from. Tail refuses a link in
-// the file's place, and does not block on a pipe.
+// Tail returns the end of a regular file in a directory that others may be changing. It returns at most most bytes,
+// starting at or after the offset from. whole reports whether these are all bytes from that offset on. Tail refuses a
+// link in the file's place, and does not block on a pipe.
 func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {
 	notRegular := &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {

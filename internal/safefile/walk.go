@@ -52,10 +52,10 @@ type level struct {
 }
 
 // Walk visits everything below a directory in the order of the file system. It returns an error of the visitor
-// unchanged. Entries added or removed during the walk may or may not be visited. If a directory that the walk
-// is in is moved, Walk returns an error; it never leaves the walked directory. It follows no links and holds at
-// most openLevels+2 descriptors. Its memory grows with the depth only. Walk adds read and search permission to
-// a directory whose owner lacks it.
+// unchanged. Entries added or removed during the walk may or may not be visited. If a directory is moved while the walk
+// is in it, Walk returns an error. It never leaves the walked directory. It follows no links and holds at most
+// openLevels+2 descriptors. Its memory grows with the depth only. Walk adds read and search permission to a directory
+// whose owner lacks it.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {
 	w := walk{ctx: ctx, visitor: v}
 	defer func() {

@@ -3,8 +3,8 @@
 // NATS server to join. Package demo and package chaos add their scenarios and faults.
 //
 //	Process  director, NATS            started, signalled, killed
-//	Host     Docker, Processes         workers seen from beside the director: listed, harmed, cleared away
-//	GitHub   githubtest.Server         with a repository, served on loopback, maybe behind a proxy
+//	Host     Docker, Processes         workers seen without the director, listed, disturbed, removed
+//	GitHub   githubtest.Server         with a repository, served on loopback
 //
 // # Invariants
 //

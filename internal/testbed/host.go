@@ -47,7 +47,8 @@ type Host interface {
 	Close() error
 }
 
-// WorkerUser is the user of workers: the current user, or uid 1000 for root, because workers never run as root.
+// WorkerUser returns the user of workers. It is the current user, or uid 1000 for root, because workers never run as
+// root.
 func WorkerUser() (uid, gid int) {
 	const ordinary = 1000
 	uid, gid = os.Getuid(), os.Getgid()

@@ -47,7 +47,7 @@ func DirectorEnv(environ []string, token string) []string {
 // Start starts the program unless it is running.
 func (p *Process) Start() error { return p.StartWith() }
 
-// StartWith is Start with additional variables.
+// StartWith is like Start, with additional environment variables.
 func (p *Process) StartWith(more ...string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,7 +115,7 @@ func (p *Process) Started() time.Time {
 	return p.started
 }
 
-// Ended is closed once the last started process has ended and its last line was read.
+// Ended returns a channel that is closed once the last started process has ended and its last line was read.
 func (p *Process) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 
 // Processes runs workers as plain processes, without an engine.
 type Processes struct {
-	Dir   string // the place of the director's records of them
+	Dir   string // directory of the director's records about them
 	Agent string // file written by Install, because workers cannot read the agent's original directory
 	Fleet string
 
@@ -44,7 +44,7 @@ func (p *Processes) Settings() string {
 		container.CanKeepApart() != nil, User())
 }
 
-// Gateway implements Host: workers are on this machine.
+// Gateway implements Host. Workers are on this machine.
 func (p *Processes) Gateway(context.Context) (string, error) { return "127.0.0.1", nil }
 
 // open returns the runtime, or nil until a director has created its directory.
@@ -76,7 +76,7 @@ func (p *Processes) Workers(ctx context.Context) (all []Worker, err error) {
 // listEvery is the interval at which Record lists processes, because processes do not report their start and end.
 const listEvery = 20 * time.Millisecond
 
-// Record records the changes that it sees. It misses a process that lives shorter than listEvery.
+// Record records changes between lists. It may miss a process that lives shorter than listEvery.
 func (p *Processes) Record() *Record {
 	return NewRecord(func(ctx context.Context, r *Record) error {
 		tick := time.NewTicker(listEvery)

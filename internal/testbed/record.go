@@ -16,7 +16,7 @@ type Event struct {
 	At      time.Time
 }
 
-// Record has all changes of a fleet's workers. It starts before the first worker is created.
+// Record collects all changes of a fleet's workers. It must be started before the first worker is created.
 type Record struct {
 	end context.CancelFunc
 	wg  sync.WaitGroup
@@ -55,7 +55,7 @@ func (r *Record) Stop() ([]Event, error) {
 	return slices.Clone(r.all), r.err
 }
 
-// compare adds the changes since the last list, which maps attempt ids to whether they live. Deaths come first,
+// compare adds the changes since the last list, which maps attempt ids to whether they live. It adds deaths first,
 // because on a busy machine one attempt can end and the next begin between two lists.
 func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool {
 	now, at := map[string]bool{}, time.Now()

@@ -10,7 +10,8 @@ import (
 	"retake/internal/patience"
 )
 
-// Await polls until is returns true, or for at most most of an idle machine's time.
+// Await polls until is returns true, for at most the time most of an idle machine. After that it returns an error with
+// the text what.
 func Await(ctx context.Context, most time.Duration, what string, is func() bool) error {
 	late := fmt.Errorf("testbed: not within %v: %s", most, what)
 	ctx, cancel := patience.WithTimeoutCause(ctx, most, late)

@@ -57,7 +57,7 @@ func OfAttempt(fleet, attempt string) (p wire.TraceParent, ok bool) {
 	return Of(fleet, nonce).Child("attempt " + attempt), true
 }
 
-// ID is a trace's id as people and logs write it.
+// ID returns a trace's id in hex, as in logs.
 func ID(p wire.TraceParent) string { return hex.EncodeToString(p.Trace[:]) }
 
 // Stages returns spans for the stages in an attempt's report. It clamps them to the attempt's span, regardless of the

@@ -177,7 +177,7 @@ func (u *treeUpdate) replaceable(c change) (bool, error) {
 	return free, err
 }
 
-// apply makes the changes, deletions first. It may be repeated after an interruption at any point.
+// apply carries out the changes, deletions first. It may be repeated after an interruption at any point.
 func (u *treeUpdate) apply() error {
 	for _, c := range u.changes {
 		if c.mode == modeNone {

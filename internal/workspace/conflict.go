@@ -28,7 +28,7 @@ type merge struct {
 	Conflicts []leftover `json:"conflicts,omitempty"`
 }
 
-// refused is the error about the conflicts of this merge, without earlier conflicts.
+// refused returns the error about the conflicts of this merge, without earlier conflicts.
 func (m merge) refused(op string, before []leftover) error {
 	var names []string
 	for _, l := range m.Conflicts[len(before):] {

@@ -307,7 +307,7 @@ func tooMuchSaid(c call) error {
 	return c.beyond("git's answer is longer than %d bytes: the work has too many files", maxAnswer)
 }
 
-// maxRecord bounds one record, which is a path and git's remarks on it.
+// maxRecord bounds one record, which is a path with the data that git prints about it.
 const maxRecord = 64 << 10
 
 // splitter passes on records.

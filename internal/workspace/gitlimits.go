@@ -68,7 +68,8 @@ func (p *program) bound(pid int, c call) error {
 	return nil
 }
 
-// beyond is the error about an exceeded limit. It blames the agent's work, or the limit if no such work is involved.
+// beyond returns the error about an exceeded limit. It blames the agent's work, or the limit if the call does not
+// involve such work.
 func (c call) beyond(format string, args ...any) error {
 	if c.remote || c.base {
 		return tooLow(c.op, format, args...)
@@ -76,9 +77,8 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong is the error about a git that exceeded its deadline, given its processor time. With little processor
-// time, other load delayed git. With half of its time or more, git was busy, because half is its share when one other
-// process competes.
+// tookTooLong returns the error about a git that exceeded its deadline. used is its processor time. If it used less
+// than half of the deadline, other load delayed git. Half is its share when one other process competes.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
 	case c.remote:

@@ -64,7 +64,7 @@ func parseRecord(data []byte, nonce string) (r record, err error) {
 // known returns the tree or commit that determines which files are tracked.
 func (r *record) known() string { return cmp.Or(r.Known, r.BaseSHA) }
 
-// tip notes that the work tree contains a commit of a branch.
+// tip records that the work tree contains a commit of a branch.
 func (r *record) tip(branch, sha string) {
 	if r.Tips == nil {
 		r.Tips = map[string]string{}
@@ -72,7 +72,7 @@ func (r *record) tip(branch, sha string) {
 	r.Tips[branch] = sha
 }
 
-// push notes that a commit on a branch is ours, and reports whether that is new.
+// push records that a commit on a branch is ours, and reports whether that is new.
 func (r *record) push(branch, sha string) bool {
 	known := slices.Contains(r.Pushed[branch], sha)
 	if known && r.Tips[branch] == sha {

@@ -101,7 +101,7 @@ func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
 	return err
 }
 
-// onFetched is onCheckout with the current head of the base branch.
+// onFetched is like onCheckout, but first fetches the base branch and passes its head to do.
 func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 	do func(t *task, head string) (T, error),
 ) (none T, err error) {

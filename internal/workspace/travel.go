@@ -38,8 +38,8 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(t.op, err)
 }
 
-// PublishValidation is Publish for the directory that Validation made. Its files never come back. It reads every file,
-// because a worker could lie about its files and so validate a tree other than the delivered one.
+// PublishValidation is like Publish, for the directory that Validation made. Its files never come back. It reads every
+// file, because a worker could lie about its files and so validate a tree other than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {

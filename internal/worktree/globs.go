@@ -33,7 +33,7 @@ func Compile(patterns []string) (Globs, error) {
 	return globs, nil
 }
 
-// literal is the part of a pattern before its first special character.
+// literal returns the part of a pattern before its first special character.
 func literal(pattern string) string {
 	if i := strings.IndexAny(pattern, `*?[{\`); i >= 0 {
 		return pattern[:i]

@@ -67,7 +67,7 @@ func ended(ctx context.Context, runtime container.Runtime, id string) error {
 	}
 }
 
-// chown lets the worker's user write into the checkout.
+// chown gives the checkout to the worker's user.
 func chown(dir string, uid, gid int) error {
 	if os.Getuid() != 0 {
 		return nil // the configured user must be this user, or the report would be unreadable

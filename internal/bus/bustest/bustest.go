@@ -51,7 +51,7 @@ func New(t testing.TB, dir string) *Server {
 	return s
 }
 
-// Credentials is the value of agent_bus.credentials for a director.
+// Credentials returns the value of agent_bus.credentials for a director.
 func (s *Server) Credentials() string { return filepath.Join(s.Keys, keys.DirDirector) }
 
 // Start restarts the server after Stop, with the same port and files.

@@ -92,7 +92,7 @@ func Create(path string, of Source, after Head, fill func(*Writer) error) error 
 	return create(path, of, after, false, fill)
 }
 
-// Salvage is Create for a damaged journal. It writes gaps and wrong links unchanged.
+// Salvage is like Create, but for a damaged journal. It writes gaps and wrong links unchanged.
 func Salvage(path string, of Source, after Head, fill func(*Writer) error) error {
 	return create(path, of, after, true, fill)
 }

@@ -210,7 +210,7 @@ func readPrivate(path string) ([]byte, error) {
 	return data, nil
 }
 
-// lent reports whether a file belongs to root and its only other readers are the group of this process. Kubernetes
+// lent reports whether a file belongs to root and is otherwise readable only by this process's group. Kubernetes
 // provides a Secret to a pod of another user this way (fsGroup).
 func lent(info os.FileInfo, gid int) bool {
 	owner, ok := info.Sys().(*syscall.Stat_t)

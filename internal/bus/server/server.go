@@ -213,10 +213,10 @@ func (s *Server) OnRefused(told func(connection uint64)) { s.log.refused.Store(&
 // Keys returns the keys that the server trusts.
 func (s *Server) Keys() *keys.Director { return s.keys }
 
-// Dir is the directory of the bus.
+// Dir returns the directory of the bus.
 func (s *Server) Dir() string { return s.dir }
 
-// URL is the server's address for a worker that reaches this machine as host.
+// URL returns the server's URL for a worker that reaches this machine as host.
 func (s *Server) URL(host string) string {
 	scheme := "tls"
 	if slices.Contains(s.plain, host) || s.port == 0 {

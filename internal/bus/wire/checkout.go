@@ -24,7 +24,7 @@ const (
 	RefusedMalformed = "malformed" // a correct worker never sends that
 )
 
-// Checkout is the subject of one operation on the checkout of a worker; "*" matches all operations.
+// Checkout returns the subject of one operation on the checkout of a worker. "*" matches all operations.
 func (s Subjects) Checkout(operation, worker string) string {
 	return s.Prefix + ".checkout." + operation + "." + worker
 }

@@ -80,7 +80,7 @@ func text(tree map[string]any, name string) (string, *Malformed) {
 }
 
 // decodeInto checks presence in the raw message and values in the decoded one. encoding/json matches names leniently,
-// so a name in another case could otherwise slip past a rule. tree is data, parsed.
+// so a name in another case could otherwise slip past a rule. tree must be the parsed data.
 func decodeInto(fields []Field, tree map[string]any, data []byte, where string, into any) *Malformed {
 	if m := check(fields, tree, where); m != nil {
 		return m

@@ -20,7 +20,7 @@ type plain struct {
 // maxDepth bounds the nesting of unknown values.
 const maxDepth = 100
 
-// decodePlain is Decode for plain messages. The envelope's Raw is a part of data.
+// decodePlain is like Decode, but only for plain messages. The envelope's Raw is a part of data.
 func decodePlain(data []byte) (e Envelope, ok bool) {
 	var f frame
 	if !readPlain(data, &frameLayout, reflect.ValueOf(&f).Elem()) || f.SchemaVersion != SchemaVersion {
@@ -71,7 +71,7 @@ func (r *plain) next() byte {
 	return 0
 }
 
-// token takes one byte between values, and the space around it.
+// token consumes one byte between values, and the white space around it.
 func (r *plain) token(c byte) bool {
 	r.space()
 	if r.next() != c {

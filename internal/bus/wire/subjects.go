@@ -50,10 +50,10 @@ func (s Subjects) Published(worker string) []string {
 	return all
 }
 
-// Control is the subject of the director's commands to one worker.
+// Control returns the subject of the director's commands to one worker.
 func (s Subjects) Control(worker string) string { return s.Prefix + ".control." + worker }
 
-// Snapshot is the subject of project_state_snapshot.v1, for publications and requests.
+// Snapshot returns the subject of project_state_snapshot.v1, for publications and requests.
 func (s Subjects) Snapshot() string { return s.Prefix + ".snapshot" }
 
 // Operations of the lease service.
@@ -63,7 +63,7 @@ const (
 	BudgetOpReport  = "report"
 )
 
-// Budget is the subject of one operation of the lease service for a worker; "*" matches all operations, or workers.
+// Budget returns the subject of one operation of the lease service for a worker. "*" matches all operations or workers.
 func (s Subjects) Budget(operation, worker string) string {
 	return s.Prefix + ".budget." + operation + "." + worker
 }
@@ -88,10 +88,10 @@ const InboxPrefix = "_INBOX_"
 // Inbox returns the prefix of a worker's inboxes, which other workers may not read.
 func Inbox(worker string) string { return InboxPrefix + worker }
 
-// Journal is the subject of the director's journal.
+// Journal returns the subject of the director's journal.
 func (s Subjects) Journal() string { return s.Prefix + ".journal" }
 
-// Dead is the subject of one cause's dead letters.
+// Dead returns the subject of one cause's dead letters.
 func (s Subjects) Dead(c Cause) string { return s.Prefix + ".dead." + string(c) }
 
 // ParseWorker splits a worker's subject. ok is false for any other subject.

@@ -50,7 +50,7 @@ func Pack(b Bundle) ([][]byte, error) {
 	return slices.Collect(slices.Chunk(append(sum[:], data...), partBytes)), nil
 }
 
-// PartName is the name of a part's file.
+// PartName returns the name of a part's file.
 func PartName(i int) string { return "part-" + strconv.Itoa(i) }
 
 // unpack reads the parts in a directory.

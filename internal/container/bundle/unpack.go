@@ -25,7 +25,7 @@ const (
 	NotStarted = "retake: not started: "
 )
 
-// UnpackMain is the program of UnpackCommand. It also creates the further directories, writable for all users.
+// UnpackMain implements UnpackCommand. It also creates the further directories, writable for all users.
 func UnpackMain(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", UnpackCommand, "FROM TO FOLDER…")

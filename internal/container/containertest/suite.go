@@ -117,7 +117,7 @@ func BuildProbe(dir string) (string, error) {
 	return out, program.Build(context.Background(), "", "retake/internal/container/containertest/probe", out)
 }
 
-// Name makes a name that no other run uses.
+// Name returns a name that is unique to this call.
 func Name(prefix string) string { return prefix + "-" + strings.ToLower(rand.Text()[:8]) }
 
 // spec returns a valid spec with a unique attempt id. The attempt is stopped at the end of the test.

@@ -58,7 +58,7 @@ func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 // Admits fails if the API rejects a pod like Options.Sample. It creates no objects.
 func (s *Seen) Admits(ctx context.Context) error { return s.objects.admit(ctx, s.sample) }
 
-// RuntimeClass is the runtime class of attempts, or empty for the nodes' default.
+// RuntimeClass returns the runtime class of attempts, or "" for the nodes' default.
 func (s *Seen) RuntimeClass() string {
 	if c := s.objects.template.Spec.RuntimeClassName; c != nil {
 		return *c
@@ -71,7 +71,7 @@ func (s *Seen) HostUsers() bool {
 	return s.objects.template.Spec.HostUsers == nil || *s.objects.template.Spec.HostUsers
 }
 
-// Seccomp is the type of the system call filter.
+// Seccomp returns the type of the system call filter.
 func (s *Seen) Seccomp() corev1.SeccompProfileType {
 	if c := s.objects.template.Spec.SecurityContext; c != nil && c.SeccompProfile != nil {
 		return c.SeccompProfile.Type

@@ -1,4 +1,4 @@
-// Package probe inspects a container's surroundings before an attempt runs in it. It is a command of the worker's
+// Package probe inspects a container's environment before an attempt runs in it. It is a command of the worker's
 // program, like package supervisor.
 //
 // It has no effects. It connects to addresses without sending data, and searches for programs in PATH. Each connection
@@ -40,7 +40,7 @@ func Args(addresses, programs []string) (args []string) {
 	return args
 }
 
-// Main inspects the surroundings. The exit code is 0 after an inspection, even if something is missing.
+// Main inspects the environment. The exit code is 0 after an inspection, even if programs or addresses are missing.
 func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("worker "+Command, flag.ContinueOnError)
 	flags.SetOutput(stderr)

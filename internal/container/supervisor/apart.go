@@ -77,7 +77,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 	return 0, errors.New("supervisor: isolate the worker: " + f.Text)
 }
 
-// BecomeWorker is the program of ApartCommand. It returns only after a failure.
+// BecomeWorker implements ApartCommand. It returns only after a failure.
 func BecomeWorker([]string) int {
 	runtime.LockOSThread()
 	syscall.CloseOnExec(apartOrderFD)

@@ -30,7 +30,7 @@ const (
 	LockFile    = "lock"
 	StdoutFile  = "stdout"         // the newest part; the previous one is StdoutFile + Older
 	StderrFile  = "stderr"         // the same
-	Older       = ".1"             // the part before
+	Older       = ".1"             // suffix of the previous part
 	LogFile     = "supervisor.log" // the supervisor's own messages
 	startedFile = "started.json"
 	endedFile   = "ended.json"

@@ -45,8 +45,8 @@ type Stream struct {
 // Stream returns a new Stream of the values.
 func (f *Finder) Stream() redact.Stream { return &Stream{f: f} }
 
-// Pass takes a piece and returns the output that is safe so far. It holds back a line that may contain the start of a
-// value.
+// Pass adds a piece of the text and returns the output that is safe so far. It holds back a line that may contain the
+// start of a value.
 func (s *Stream) Pass(text string) string {
 	if s.f == nil || len(s.f.patterns) == 0 && len(s.f.spelled) == 0 {
 		return text

@@ -158,7 +158,7 @@ func (r *Redactor) Find(text string) (at int, written string) {
 	return at, written
 }
 
-// longest is the length of the longest spelling, which is the number of bytes to hold back from a stream.
+// longest returns the length of the longest spelling, which is the number of bytes to hold back from a stream.
 func (r *Redactor) longest() int {
 	if r == nil || len(r.spellings) == 0 {
 		return 0

@@ -141,7 +141,7 @@ func (r *Rules) Look(labels []string, known *leak.Finder) *Look {
 	return &Look{rules: r, labels: labels, known: known, secrets: map[string]bool{}}
 }
 
-// File takes the next path. It reports whether Content must follow.
+// File checks the next path. It reports whether the caller must also call Content.
 func (l *Look) File(f File) (wantContent bool) {
 	l.names = append(l.names, f.Path)
 	if glob := l.rules.deniedBy(f.Path, l.labels); glob != "" {
@@ -164,8 +164,8 @@ func (l *Look) File(f File) (wantContent bool) {
 	return true
 }
 
-// Content takes a file's content. base returns the content on the base branch. Secrets that it contains do not count as
-// new. Content also searches binary files and AllowSecrets for known values of the director, because those are never
+// Content checks a file's content. base returns the content on the base branch. Secrets that it contains do not count
+// as new. Content also searches binary files and AllowSecrets for known values of the director, because those are never
 // test data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
@@ -195,7 +195,7 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 	return nil
 }
 
-// Nested takes the .git of a nested repository whose files the patch contains.
+// Nested adds the .git of a nested repository whose files the patch contains.
 func (l *Look) Nested(name string) {
 	l.names = append(l.names, name)
 	if l.rules.leftOut.Match(name) {
@@ -208,8 +208,8 @@ func (l *Look) Nested(name string) {
 	})
 }
 
-// LeftOut takes a file that the patch cannot contain: because it is in the directory of a submodule, or because git
-// refuses its name. In the second case submodule is empty.
+// LeftOut adds a file that the patch cannot contain, because it is in a submodule or because git refuses its name. In
+// the second case submodule is empty.
 func (l *Look) LeftOut(name, submodule string) {
 	l.names = append(l.names, name)
 	switch {
@@ -224,7 +224,7 @@ func (l *Look) LeftOut(name, submodule string) {
 	}
 }
 
-// Filtered takes a file of the patch that a filter of .gitattributes would store in another form.
+// Filtered adds a file of the patch that a filter of .gitattributes would store in another form.
 func (l *Look) Filtered(name, filter string) {
 	if l.rules.raw.Match(name) {
 		return

@@ -31,7 +31,7 @@ func Variables(is func(name string) bool) error {
 	return nil
 }
 
-// Lookup is os.LookupEnv for this process's own use.
+// Lookup is like os.LookupEnv, but also finds removed variables.
 func Lookup(name string) (string, bool) {
 	if v, ok := os.LookupEnv(name); ok {
 		return v, true
@@ -42,13 +42,13 @@ func Lookup(name string) (string, bool) {
 	return v, ok
 }
 
-// Getenv is os.Getenv for this process's own use.
+// Getenv is like os.Getenv, but also finds removed variables.
 func Getenv(name string) string {
 	v, _ := Lookup(name)
 	return v
 }
 
-// Environ is os.Environ for this process's own use. It is not for children.
+// Environ is like os.Environ, but includes removed variables. Do not pass it to child processes.
 func Environ() []string {
 	all := os.Environ()
 	mu.RLock()

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Start is cmd.Start for a program that gets SIGKILL when this one ends. Other fields of SysProcAttr stay unchanged.
+// Start is like cmd.Start, but the program gets SIGKILL when this one ends. Other fields of SysProcAttr stay unchanged.
 func Start(cmd *exec.Cmd) error {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}

@@ -52,5 +52,5 @@ func (b *Buffer) Bytes() []byte {
 	return kept
 }
 
-// String is Bytes as text.
+// String returns Bytes as a string.
 func (b *Buffer) String() string { return string(b.Bytes()) }

@@ -11,12 +11,13 @@ import (
 	"slices"
 )
 
-// Build links the package what statically, into the file or directory to. It runs in dir, or here if dir is empty.
+// Build builds a static binary of the package what, as the file or into the directory to. It runs in dir, or in the
+// working directory if dir is empty.
 func Build(ctx context.Context, dir, what, to string) error {
 	if build(ctx, dir, what, to, "-linkmode external -extldflags -static", os.Environ()) == nil {
 		return nil
 	}
-	// This machine lacks cgo or a static C library.
+	// The build failed because this machine lacks cgo or a static C library.
 	return build(ctx, dir, what, to, "", append(os.Environ(), "CGO_ENABLED=0"))
 }
 

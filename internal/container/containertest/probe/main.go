@@ -247,7 +247,8 @@ func input([]string) int {
 	return 0
 }
 
-// lateInput is ready when the first byte of the input arrives. It reads the input after the file "go" appears.
+// lateInput reports that it is ready when the first byte of the input arrives. It reads the input after the file "go"
+// appears.
 func lateInput([]string) int {
 	for waiting := 0; waiting == 0; time.Sleep(10 * time.Millisecond) {
 		var err error

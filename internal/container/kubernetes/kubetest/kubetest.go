@@ -43,7 +43,7 @@ func Find() (Cluster, error) {
 	return c, nil
 }
 
-// Kubeconfig is the path of the administrator's file.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (c Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
 // Kubectl runs kubectl as the administrator with input in, and returns its output. The error contains the output.
