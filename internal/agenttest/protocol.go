@@ -100,7 +100,7 @@ const (
 	finishFilter
 )
 
-// of returns the one of a protocol's names that stands for f.
+// of returns the argument that corresponds to f. The arguments are a protocol's names.
 func (f finish) of(stop, tools, length, filter string) string {
 	return [...]string{stop, tools, length, filter}[f]
 }

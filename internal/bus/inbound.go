@@ -100,7 +100,7 @@ type backlog struct {
 	busy    bool // a goroutine works on it
 }
 
-// arrival is a message, and the handler that served its class when it came.
+// arrival is a message with the handler that served its class when it arrived.
 type arrival struct {
 	m *nats.Msg
 	h *handler

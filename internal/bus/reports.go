@@ -304,7 +304,7 @@ func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) e
 // ErrNoReport reports that the stream has no report at a sequence, or has removed it.
 var ErrNoReport = errors.New("bus: the report is no longer stored")
 
-// StoredReport is a report in stored form.
+// StoredReport is a report as the stream stores it.
 type StoredReport struct {
 	Data     []byte    `json:"data"`
 	Received time.Time `json:"received"`

@@ -301,8 +301,8 @@ func (f *firewall) takeDown(ctx context.Context, bridges ...string) (err error) 
 	return err
 }
 
-// handOver runs the program that passes rules to the kernel, in the network of the daemon's host with only the needed
-// capability, and removes its container.
+// handOver passes rules to the kernel. It runs the program of package fence in a container in the host's network, with
+// only the necessary capability, and then removes the container.
 func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.Done, err error) {
 	e := f.state.egress
 	p, err := f.programs.of(Spec{AttemptID: f.doing(), WorkerBinary: e.WorkerBinary})

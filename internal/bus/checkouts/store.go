@@ -189,9 +189,9 @@ func (c *Store) change(ctx context.Context,
 	return State{}, fmt.Errorf("checkouts: checkout of %s: %d writes in a row lost a race", c.task, changeTries)
 }
 
-// Open gives a checkout to an attempt. The attempt may read all contents of the manifest, and these must already be
-// stored. If the attempt may write, its checkpoints become the checkout, and other attempts' checkpoints are
-// rejected. State stores record with the checkout.
+// Open gives a checkout to an attempt. The attempt may read all chunks of the manifest, which must already be stored.
+// If the attempt may write, its checkpoints become the checkout, and other attempts' checkpoints are rejected. State
+// stores record with the checkout.
 func (c *Store) Open(ctx context.Context, o Opened, record json.RawMessage) error {
 	if err := c.shelf.o.Leads.MayChange(); err != nil {
 		return err
