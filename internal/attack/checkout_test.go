@@ -218,7 +218,7 @@ func build(p testbed.Program) (string, error) {
 	return path, errors.Join(err, os.Chmod(dir, 0o755))
 }
 
-// built are folders of programs; main removes them.
+// built are directories of programs; main removes them.
 var built []string
 
 // agent runs the hostile agent in its checkout, as the worker's user.

@@ -56,7 +56,7 @@ func TestFullDisk(t *testing.T) {
 	judge(t, row, w.fight)
 }
 
-// smallDisk returns a folder with a file system of 512 MB as its data folder, or skips the test.
+// smallDisk returns a directory with a file system of 512 MB as its data directory, or skips the test.
 func smallDisk(t *testing.T, row attack) (dir string) {
 	dir = t.TempDir()
 	must(t, os.Chmod(dir, 0o711), os.Chmod(filepath.Dir(dir), 0o711))

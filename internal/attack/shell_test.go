@@ -33,7 +33,7 @@ const shellVariable = "RETAKE_ATTACK_DIRECTOR"
 type settings struct {
 	Config string // its file
 	Worker string // binary
-	Played string // folder of played workers; by default the configured runtime
+	Played string // directory of played workers; by default the configured runtime
 	CA     string // file with the certificate of the hosts with keys; by default the real ones
 	// of the internet behind the workers' proxy → address and, after a blank, the server there; nil for the real
 	// internet
@@ -102,7 +102,7 @@ func (s settings) internet(o *egress.Options) {
 	}
 }
 
-// playedRuntime is a runtime with workers that the suite plays in another process. They meet in a folder: <id>.json
+// playedRuntime is a runtime with workers that the suite plays in another process. They meet in a directory: <id>.json
 // has a worker's input, <id>.exit its exit code once it has ended, <id>.stop asks for its end, <id>.gone removes it.
 type playedRuntime struct{ dir string }
 

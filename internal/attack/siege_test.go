@@ -101,7 +101,7 @@ func newSiege(t *testing.T, docker *testbed.Docker, o siegeOptions) *siege {
 	return s
 }
 
-// emptySiege has a folder and the worker's program.
+// emptySiege has a directory and the worker's program.
 func emptySiege(t *testing.T) (s *siege, dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -129,7 +129,7 @@ func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
 	})
 }
 
-// everybodys are files of the image that everybody may write, in folders of that kind.
+// everybodys are files of the image that everybody may write, in directories of that kind.
 var everybodys = []string{"/opt/tools/tool", "/etc/tools/tool.conf"}
 
 // image has the agent and everybodys files.

@@ -33,7 +33,7 @@ const (
 type world struct {
 	t      *testing.T
 	dir    string
-	keys   string // folder of a server that was joined
+	keys   string // directory of a server that was joined
 	github *testbed.GitHub
 
 	settings settings
@@ -50,7 +50,7 @@ type worldOptions struct {
 	sections string            // of the configuration: more keys and stages, as TOML; it needs a stage
 	director string            // more keys of [director]
 	bus      string            // more keys of [agent_bus]
-	keys     string            // folder of a server that was joined
+	keys     string            // directory of a server that was joined
 	worker   string            // binary, or empty for played workers
 	names    map[string]string // see settings
 	ca       string
@@ -185,7 +185,7 @@ func (w *world) stop() {
 	w.endLeftovers()
 }
 
-// endLeftovers ends the director's remaining programs in the world's folder, such as a git that it waited for.
+// endLeftovers ends the director's remaining programs in the world's directory, such as a git that it waited for.
 func (w *world) endLeftovers() {
 	for _, p := range entries("/proc") {
 		pid, err := strconv.Atoi(p.Name())

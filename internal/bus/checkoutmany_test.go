@@ -64,7 +64,7 @@ func TestCheckoutOfManyFiles(t *testing.T) {
 	s.measure("all files changed", sent)
 }
 
-// writeMany fills a folder with files of unrelated content.
+// writeMany fills a directory with files of unrelated content.
 func writeMany(t *testing.T, dir string) {
 	t.Helper()
 	data := make([]byte, 10<<10)

@@ -65,7 +65,7 @@ func serveCheckouts(t *testing.T, b *Bus, rules CheckoutRules) (stop func()) {
 	return stop
 }
 
-// publish stores a folder as a task's checkout, and opens it for a worker.
+// publish stores a directory as a task's checkout, and opens it for a worker.
 func publish(t *testing.T, b *Bus, id, dir string, writes bool) checkpoint.Digest {
 	t.Helper()
 	ctx := ctxFor(t)
@@ -111,7 +111,7 @@ func newSender(t *testing.T, o ClientOptions) *sender {
 	return &sender{t: t, client: c, dir: dir, scan: checkpoint.Scanner{Dir: dir, Limits: checkpoint.Unlimited}}
 }
 
-// fetch fills the folder with the attempt's initial checkout.
+// fetch fills the directory with the attempt's initial checkout.
 func (s *sender) fetch(root checkpoint.Digest) error {
 	ctx := ctxFor(s.t)
 	get := func(ctx context.Context, d checkpoint.Digest) ([]byte, error) { return s.client.Chunk(ctx, d.String()) }
@@ -133,7 +133,7 @@ func (s *sender) write(name, text string) {
 	}
 }
 
-// save sends the contents of the folder, except for the chunks that leave selects.
+// save sends the contents of the directory, except for the chunks that leave selects.
 func (s *sender) save(leave func(checkpoint.Digest) bool) (missing []string, err error) {
 	ctx := ctxFor(s.t)
 	put := func(d checkpoint.Digest, data []byte) error {

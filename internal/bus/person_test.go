@@ -137,7 +137,7 @@ func TestTheServerBoundsWhatAPersonSends(t *testing.T) {
 	})
 }
 
-// person reads the credential from the keys of a joined server, or from the folder of an embedded server.
+// person reads the credential from the keys of a joined server, or from the directory of an embedded server.
 func (p *place) person(t *testing.T) keys.Person {
 	t.Helper()
 	if p.Bus.options.Server != nil {

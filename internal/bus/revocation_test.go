@@ -201,7 +201,7 @@ func (p *place) seed(t *testing.T, file string) nkeys.KeyPair {
 	return pair
 }
 
-// writtenDown reads the credentials in a director's folder.
+// writtenDown reads the credentials in a director's directory.
 func writtenDown(t *testing.T, dir string) *credentials {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, fileWorkers))

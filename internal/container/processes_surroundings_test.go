@@ -74,7 +74,7 @@ func TestProcessEnvironment(t *testing.T) {
 	}
 }
 
-// Go's module cache consists of folders that are read-only even for their owner.
+// Go's module cache consists of directories that are read-only even for their owner.
 func TestProcessLeavesNoFolder(t *testing.T) {
 	p := openProcesses(t, engine.fleet)
 	s := begin(t, p, "readonly")

@@ -63,7 +63,7 @@ func TestProcessConformance(t *testing.T) {
 	})
 }
 
-// Ordinary users have fewer rights, and cannot remove the same folders.
+// Ordinary users have fewer rights, and cannot remove the same directories.
 func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -235,7 +235,7 @@ func TestProcessFrozenWhileItIsBeingStopped(t *testing.T) {
 	}
 }
 
-// Other processes may have the pids of an old folder.
+// Other processes may have the pids of an old directory.
 func TestProcessReusedNumberIsNobodysBusiness(t *testing.T) {
 	boot, err := procfs.Boot()
 	if err != nil {

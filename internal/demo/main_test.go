@@ -16,7 +16,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// built is the folder of the programs that the tests share.
+// built is the directory of the programs that the tests share.
 var built struct {
 	once sync.Once
 	dir  string
@@ -63,7 +63,7 @@ func needTime(t *testing.T) {
 	}
 }
 
-// programs builds what "make build" builds, once, and returns its folder.
+// programs builds what "make build" builds, once, and returns its directory.
 func programs(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() { built.dir, built.err = build() })
@@ -110,12 +110,12 @@ func (b *buffer) String() string {
 	return b.b.String()
 }
 
-// nothingLeft checks for remains of a run: in the engine, by label and name, and in the folder of temporary files.
+// nothingLeft checks for remains of a run: in the engine, by label and name, and in the directory of temporary files.
 func nothingLeft(t *testing.T, fleet string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if e, err := testbed.OpenDocker(ctx, fleet); err == nil { // otherwise the folder is absent
+	if e, err := testbed.OpenDocker(ctx, fleet); err == nil { // otherwise the directory is absent
 		defer e.Close()
 		left, err := e.Left(ctx)
 		if err != nil || len(left) > 0 {

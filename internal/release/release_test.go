@@ -17,7 +17,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// TestTheSameCommitGivesTheSameRelease builds the worker in another folder and at another time. make release-check
+// TestTheSameCommitGivesTheSameRelease builds the worker in another directory and at another time. make release-check
 // builds all programs, without a common cache.
 func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 	if testing.Short() {

@@ -50,7 +50,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// put writes a file below a folder.
+// put writes a file below a directory.
 func put(t *testing.T, dir, path, text string) {
 	t.Helper()
 	path = filepath.Join(dir, path)

@@ -147,7 +147,7 @@ func TestEverythingDeleted(t *testing.T) {
 	}
 }
 
-// TestRetakeIsNeverCommitted covers an ignore file that re-includes the folder, and a base with such a folder.
+// TestRetakeIsNeverCommitted covers an ignore file that re-includes the directory, and a base with such a directory.
 func TestRetakeIsNeverCommitted(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "!.retake/\n!.retake/**\n"})

@@ -223,7 +223,7 @@ func TestRefusedPushes(t *testing.T) {
 	if err := os.Remove(hook); err != nil {
 		t.Fatal(err)
 	}
-	// A branch has the name of the folder that our branch needs.
+	// A branch has the name of the directory that our branch needs.
 	sh(t, o.bare, "branch", "retake", "main")
 	_, err = w.Deliver(t.Context(), request(o, nonceB))
 	wantKind(t, err, Conflict, "retake")

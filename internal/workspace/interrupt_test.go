@@ -31,7 +31,7 @@ func interrupt(t *testing.T, done int, next func(*testing.T, *Workspaces, origin
 	w := open(t, Options{Dir: dir})
 	c := checkout(t, w, o, nonceB)
 	put(t, c.Path, "both.txt", lines(map[int]string{1: "agent's"}))
-	// A folder becomes a link to another folder. A careless repetition would remove files there.
+	// A directory becomes a link to another directory. A careless repetition would remove files there.
 	if err := errors.Join(
 		os.Remove(filepath.Join(o.clone, "gone.txt")), os.RemoveAll(filepath.Join(o.clone, "dir")),
 		os.Symlink("other", filepath.Join(o.clone, "dir")), os.Rename(filepath.Join(o.clone, "other/y"),
@@ -78,7 +78,7 @@ func beginSync(t *testing.T, w *Workspaces, o origin, head string, done int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = u.root.Close() }() // the staging folder stays, as after a crash
+	defer func() { _ = u.root.Close() }() // the staging directory stays, as after a crash
 	// apply begins with the deletions.
 	slices.SortStableFunc(u.changes, func(a, b change) int {
 		return boolInt(b.mode == modeNone) - boolInt(a.mode == modeNone)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// descend nests n folders of the same name, and calls last with a descriptor of the innermost folder.
+// descend nests n directories of the same name, and calls last with a descriptor of the innermost directory.
 func descend(t testing.TB, dir, name string, depth int, last func(at int) error) {
 	t.Helper()
 	at, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -313,7 +313,7 @@ func TestMemoryOfManyLongPaths(t *testing.T) {
 	}
 }
 
-// memoryDir returns a folder in memory if the machine supports it.
+// memoryDir returns a directory in memory if the machine supports it.
 func memoryDir(t testing.TB) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "workspace-")

@@ -76,7 +76,7 @@ func TestRefusedPushKeepsItsHead(t *testing.T) {
 	wantKind(t, err, Permanent, "GH013", "detail 29", "push declined")
 }
 
-// TestRefusedName checks git 2.39's messages for a folder GIT~1, with receive.fsckObjects on the server.
+// TestRefusedName checks git 2.39's messages for a directory GIT~1, with receive.fsckObjects on the server.
 func TestRefusedName(t *testing.T) {
 	t.Parallel()
 	err := gitFailed("push", "remote: error: object 58a1a2b: hasDotgit: contains '.git'\n"+

@@ -16,7 +16,7 @@ func TestSweepKeepsWhatIsWanted(t *testing.T) {
 	for _, nonce := range []string{"orphan22", "wanted22", "stubborn"} {
 		checkout(t, before, o, nonce)
 	}
-	// Module caches have read-only folders, and hostile agents create inaccessible ones.
+	// Module caches have read-only directories, and hostile agents create inaccessible ones.
 	closed := filepath.Join(before.tasks.at("", "stubborn").dir, "checkout", "mod", "cache")
 	put(t, closed, "file", "x")
 	if err := errors.Join(os.Chmod(closed, 0), os.Chmod(filepath.Dir(closed), 0o500)); err != nil {

@@ -207,7 +207,7 @@ func TestConflictOfManyFiles(t *testing.T) {
 }
 
 // TestSyncFollowsRenames: the agent's edit follows the file that the base branch moved, and its new file follows the
-// folder.
+// directory.
 func TestSyncFollowsRenames(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"old/a.txt": lines(nil), "old/b.txt": lines(map[int]string{0: "b"})})

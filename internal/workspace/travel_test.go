@@ -70,7 +70,7 @@ func (s sentChunks) published(t *testing.T, w *Workspaces, nonce string) (dir st
 	return dir, record
 }
 
-// TestWhatIsSentIsDelivered: the push equals that of a local checkout, Retake's folder stays unchanged, and a second
+// TestWhatIsSentIsDelivered: the push equals that of a local checkout, Retake's directory stays unchanged, and a second
 // Receive has no effect.
 func TestWhatIsSentIsDelivered(t *testing.T) {
 	t.Parallel()

@@ -124,7 +124,7 @@ func TestBaseBeyondTheLimits(t *testing.T) {
 	}
 }
 
-// diskDir creates a folder on a disk, because only disks limit names and links.
+// diskDir creates a directory on a disk, because only disks limit names and links.
 func diskDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/var/tmp", "retake-test-")

@@ -120,7 +120,7 @@ func TestValidationOfAnAttemptIsOneTree(t *testing.T) {
 	}
 }
 
-// filesIn lists a folder's files, and its empty folders.
+// filesIn lists a directory's files, and its empty directories.
 func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

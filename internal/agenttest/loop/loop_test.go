@@ -17,7 +17,7 @@ import (
 	"retake/internal/agenttest"
 )
 
-// run works on a case in a fresh folder, and returns a worker's reading of its output.
+// run works on a case in a fresh directory, and returns a worker's reading of its output.
 func run(t *testing.T, sim *agenttest.Server, name string) (dir string, out string, o agent.Outcome, err error) {
 	t.Helper()
 	dir = t.TempDir()

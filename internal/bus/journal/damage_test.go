@@ -32,7 +32,7 @@ func damageBatch(seq int) []byte {
 	return append(fmt.Appendf(nil, "batch %02d ", seq), bytes.Repeat([]byte{'a' + byte(seq%26)}, damageBytes)...)
 }
 
-// damages are changes by disks, file systems and people to the folder of the journal's stream.
+// damages are changes by disks, file systems and people to the directory of the journal's stream.
 var damages = []struct {
 	name string
 	do   func(t *testing.T, stream string)

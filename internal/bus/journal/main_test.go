@@ -110,7 +110,7 @@ func overwrite(t *testing.T, file string, data []byte) {
 	mustDo(t, os.WriteFile(file, data, 0o600))
 }
 
-// director has a journal open, with an archive and a mirror in its folder.
+// director has a journal open, with an archive and a mirror in its directory.
 type director struct {
 	*Journal
 	t   *testing.T
@@ -129,7 +129,7 @@ func options(t *testing.T, js jetstream.JetStream) Options {
 	}.in(t.TempDir())
 }
 
-// in puts the mirror and the archive into a folder.
+// in puts the mirror and the archive into a directory.
 func (o Options) in(dir string) Options {
 	o.Mirror, o.Archive.Dir = filepath.Join(dir, "journal.head"), filepath.Join(dir, "journal")
 	return o
@@ -167,7 +167,7 @@ func (d *director) reopen() {
 	d.open()
 }
 
-// beside opens the journal as a second director of the fleet, with a separate folder.
+// beside opens the journal as a second director of the fleet, with a separate directory.
 func (d *director) beside() *director {
 	d.t.Helper()
 	d.o.Shared, d.site.Shared = true, true

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The script of compose names a folder of keys that is there, in .env, unless it is named already.
+// The script of compose names a directory of keys that is there, in .env, unless it is named already.
 func TestScriptNamesTheFolder(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "bus-keys.sh"))
 	if err != nil {

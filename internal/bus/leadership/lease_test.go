@@ -136,7 +136,7 @@ func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
-		// A copy of the folder, a process without a lock, and another folder.
+		// A copy of the directory, a process without a lock, and another directory.
 		for _, stranger := range []string{"d1,its own", "d1,", "d2,lock"} {
 			l := lessee(t, out.open(t), stranger, stranger, period)
 			if leads, err := l.try(ctxFor(t)); leads || err != nil {

@@ -223,7 +223,7 @@ func (q *played) read(r *os.File) {
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
-// allFiles returns the content of all files in a folder, except programs.
+// allFiles returns the content of all files in a directory, except programs.
 func allFiles(t testing.TB, dir string) string {
 	t.Helper()
 	var all strings.Builder

@@ -333,10 +333,10 @@ func inSources(p *corev1.Pod) []corev1.VolumeProjection {
 	return nil
 }
 
-// volumeDir is the folder of a pod's volume.
+// volumeDir is the directory of a pod's volume.
 func volumeDir(dir, volume string) string { return filepath.Join(dir, "volumes", volume) }
 
-// mount creates the folders of a pod's volumes and unpacks its Secrets.
+// mount creates the directories of a pod's volumes and unpacks its Secrets.
 func (f *fake) mount(p *corev1.Pod, dir string) {
 	for _, v := range p.Spec.Volumes {
 		at := volumeDir(dir, v.Name)

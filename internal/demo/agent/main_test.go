@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// demo is the folder of the demo; tests change theirs.
+// demo is the directory of the demo; tests change theirs.
 var demo, _ = filepath.Abs("..") // fails only without a working directory
 
 // checkout changes into a fresh copy of the demo's repository, and returns the texts of its issues by number.
