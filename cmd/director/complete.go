@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// complete has every command below c propose words for its arguments and flags.
+// complete makes every command below c propose words for its arguments and flags.
 func complete(c *cobra.Command, o *options) {
 	for _, each := range c.Commands() {
 		if each.Name() != "completion" {
@@ -85,7 +85,7 @@ func begunWith(begun string, proposals []string) (out []string) {
 	return out
 }
 
-// placeForm is a word in a line of use that stands for an argument: ISSUE, [CASE...], RESOURCE...|--all.
+// placeForm matches a word in a usage line that stands for an argument: ISSUE, [CASE...], RESOURCE...|--all.
 var placeForm = regexp.MustCompile(`^\[?([A-Z]+)`)
 
 // arguments completes the arguments in a usage line: "try NAME [CASE...]".
@@ -179,7 +179,7 @@ func completeStates(context.Context, *options, string) (out []string) {
 	return out
 }
 
-// completeSettings proposes keys, and after = the values of a key.
+// completeSettings proposes keys and, after =, the values of a key.
 func completeSettings(_ context.Context, _ *options, begun string) (out []string) {
 	name, _, valued := strings.Cut(begun, "=")
 	for _, k := range config.Keys() {

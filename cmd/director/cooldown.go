@@ -75,7 +75,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 	return nil
 }
 
-// wordOf names the source of a closed resource.
+// wordOf returns the name of the source of a closed resource.
 func wordOf(c wire.SnapshotCooldown) string {
 	var said []string
 	for _, s := range c.StatedBy {

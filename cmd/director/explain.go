@@ -92,7 +92,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 		func(ev timeline.Event) bool { return ev.Over })
 }
 
-// notYet reports the time of an issue's first event, if the requested time is earlier.
+// notYet returns an error with the time of an issue's first event, if the requested time is earlier.
 func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) error {
 	told, _, later := ask(time.Time{})
 	if later != nil {

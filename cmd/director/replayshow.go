@@ -56,7 +56,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	return nil
 }
 
-// alone describes the effect of an incident.
+// alone states in how many cases the policy alone would differ, or returns "" for 0.
 func alone(n int) string {
 	if n == 0 {
 		return ""

@@ -174,7 +174,7 @@ func hangups() (each <-chan struct{}, stop func()) {
 	return out, sync.OnceFunc(func() { signal.Stop(signals); close(done) })
 }
 
-// logger writes redacted lines, JSON or text to stderr, for people and collectors alike.
+// logger returns a logger that writes redacted lines to stderr, as JSON or text.
 func logger(level, format string) (*zap.Logger, *hiding, error) {
 	by := &hiding{}
 	l, err := zapcore.ParseLevel(level)

@@ -47,8 +47,8 @@ func KeysOf(provider string, variables []string) []string {
 	return own
 }
 
-// Credential returns the provider of an agent's stage, and the variables that may hold its key. The agent got the
-// variables in set. A single variable decides the provider, unless the stage or the model names it.
+// Credential returns the provider of an agent's stage, and the variables that may hold its key. set lists the variables
+// that the agent got. A single variable decides the provider, unless the stage or the model names it.
 func Credential(s wire.StagePlan, model string, set []string) (provider string, variables []string) {
 	provider = Provider(s, model)
 	if len(set) == 1 {

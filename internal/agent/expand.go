@@ -78,9 +78,9 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	return ""
 }
 
-// Provider returns the provider of the model, or "" if unknown. The order of precedence is: the stage's resource, the
-// agent's fixed provider, the model's name before the slash. A limit that names the provider closes the resource that
-// the stage waits for.
+// Provider returns the provider of the model, or "" if unknown. The stage's resource takes precedence over the agent's
+// fixed provider, which takes precedence over the model's name before the slash. A limit that names the provider closes
+// the resource that the stage waits for.
 func Provider(s wire.StagePlan, model string) string {
 	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
 		return p

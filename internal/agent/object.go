@@ -46,7 +46,7 @@ func (o object) texts(names ...string) string {
 
 func (o object) isTrue(name string) bool { return o[name] == true }
 
-// number returns a field's number, or 0 if it is not a sensible one.
+// number returns a field's number, or 0 if it is missing or not finite.
 func (o object) number(name string) float64 {
 	f, _ := o[name].(float64)
 	if math.IsNaN(f) || math.IsInf(f, 0) {

@@ -125,7 +125,7 @@ func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCo
 // Spoke reports whether the stream had any event.
 func (o *Outcome) Spoke() bool { return o.spoke }
 
-// FinalFailure returns the last failure, or the failure that the agent was retrying when its stream was cut.
+// FinalFailure returns the last failure. If the stream was cut, it may be the failure that the agent was retrying.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying

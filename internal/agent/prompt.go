@@ -18,7 +18,7 @@ type Task struct {
 	Rejected string
 }
 
-// frame begins every prompt. All text by others follows it and is quoted.
+// frame begins every prompt. All text by others is quoted below it.
 const frame = `You work without a person at the keyboard: nobody can answer while you run.
 The working directory is a checkout of the repository. %s
 - Change files in the working directory only. Don't commit, push, or open pull requests: Retake delivers its final state.

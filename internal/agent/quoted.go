@@ -102,7 +102,7 @@ func closed(s string) string {
 		s += `"`
 	}
 	s = strings.TrimRight(s, ", ")
-	// half a name
+	// drop a truncated field name
 	if i := max(strings.LastIndexByte(s, ','), strings.LastIndexByte(s, '{')); i >= 0 && inString &&
 		!strings.Contains(s[i:], ":") {
 		s = strings.TrimRight(s[:i+1], ",")
@@ -111,7 +111,7 @@ func closed(s string) string {
 	return s + string(open)
 }
 
-// fromPython turns the literal of a dictionary into JSON.
+// fromPython converts a Python dictionary literal to JSON.
 func fromPython(s string) string {
 	var b strings.Builder
 	quote := byte(0)

@@ -92,7 +92,7 @@ func ReadTail(text string, lines []string, o *Outcome) Tail {
 	return t
 }
 
-// beginsJSON reports whether a line can be an object or a list.
+// beginsJSON reports whether a line may begin an object or a list.
 func beginsJSON(line string) bool {
 	line = strings.TrimSpace(line)
 	return line != "" && (line[0] == '{' || line[0] == '[')

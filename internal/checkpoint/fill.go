@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// fetchers is the size of the queue of chunks that are fetched ahead.
+// fetchers is the number of chunks that are fetched ahead.
 const fetchers = 8
 
 // job is one chunk with the small files that are in it, or one large file.

@@ -17,8 +17,8 @@ import (
 	"retake/internal/worktree"
 )
 
-// tellable is the minimum age of a file's last change at the time of reading. File systems keep times in coarse steps,
-// so after a younger change a further one may not show.
+// tellable is the minimum age of a file's last change at the time of reading. File systems record times in coarse
+// steps, so a change soon after another one may not show.
 const tellable = time.Second
 
 // deadBytes limits the unused bytes in a tree's chunks, beyond the number of used bytes. Above it, small files are

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// FileVariable names the configuration file where no flag does.
+// FileVariable names the configuration file if no flag does.
 const FileVariable = "RETAKE_CONFIG"
 
 // LocalFile is the configuration of a working directory, and Template the example in the source tree.
@@ -31,9 +31,9 @@ func (f Found) Named() bool { return f.Path != Template || f.How != inPlace }
 
 const inPlace = "in the working directory"
 
-// Find returns the path of the configuration file. The flag wins, even if it is empty. Then follow the variable
-// FileVariable, LocalFile and Template, the last two only if they exist. Find does not open a file. It returns
-// ErrNoFile, wrapped with the places it tried, if nothing was found.
+// Find returns the path of the configuration file. The flag wins, even if it is empty. Next come FileVariable,
+// LocalFile and Template, the last two only if they exist. Find does not open a file. If it finds none, it returns
+// ErrNoFile, wrapped with the places it tried.
 func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	if isFlag {
 		return Found{flag, "-c"}, nil

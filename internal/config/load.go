@@ -145,7 +145,7 @@ func (l *loader) atPosition(p tomlfile.Position) Problem {
 	return Problem{Where: fmt.Sprintf("%s:%d:%d", l.name, p.Line, p.Col), rank: rankFile, line: p.Line, col: p.Col}
 }
 
-// table goes through the keys of one table of the file. kind is its path without the numbers of elements.
+// table reads the keys of one table of the file. kind is its path without the numbers of elements.
 func (l *loader) table(path, kind string, rows map[string]row, table map[string]any) {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		full, key, v := tomlfile.Join(path, name), tomlfile.Join(kind, name), table[name]

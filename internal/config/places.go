@@ -5,7 +5,8 @@ import "cmp"
 // OnCluster reports whether workers run on a cluster.
 func (c Config) OnCluster() bool { return c.Containers.Runtime == OnKubernetes }
 
-// SharedDir returns the directory of the checkouts and of the name that marks containers. A successor needs both.
+// SharedDir returns the directory of the checkouts and of the name that marks containers. A director that takes over
+// needs both.
 func (c Config) SharedDir() string { return cmp.Or(c.Director.SharedDir, c.Director.DataDir) }
 
 // SharedKey returns the configuration key of SharedDir.

@@ -43,7 +43,7 @@ func (c Config) Tables() (t Tables, all Problems) {
 	})...).sorted()
 }
 
-// policy returns the preset's policy, with the rows of a document over it.
+// policy returns the preset's policy, overlaid with the rows of a document.
 func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 	p, err := policy.Preset(c.Recovery.Preset)
 	if err == nil && len(document) > 0 {
@@ -52,7 +52,7 @@ func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 	return p, err
 }
 
-// wrongCaller checks the caller of a stage. A policy file with faults is a problem already.
+// wrongCaller checks the caller of a stage. It ignores a policy file with faults, which is a problem already.
 func (c Config) wrongCaller(s Stage) string {
 	for _, other := range c.Stages {
 		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {
@@ -77,8 +77,8 @@ func (c Config) wrongCaller(s Stage) string {
 	return wrong
 }
 
-// ownFile passes the content of a file of [recovery] to parse. Without a file it passes no content. A problem inside of
-// the file has its position there. An unreadable file is a problem without a position.
+// ownFile passes the content of a file of [recovery] to parse. Without a configured file it calls parse without
+// arguments. A problem in the content has a position in the file. An unreadable file is a problem without a position.
 func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) {
 	var documents [][]byte
 	if path != "" {
@@ -103,7 +103,7 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 	return all
 }
 
-// ownFiles checks the files that are named. Only the agents are kept: Tables builds the others again.
+// ownFiles checks the configured files of [recovery]. It keeps only the agents, because Tables builds the others again.
 func (l *loader) ownFiles() {
 	r := l.c.Recovery
 	var found Problems

@@ -187,7 +187,7 @@ func (r row) setLists(table map[string]any, to *map[string][]string) string {
 	return ""
 }
 
-// refuse describes the invalid and the allowed values.
+// refuse describes an invalid value and the allowed ones.
 func (r row) refuse(v any) string {
 	if s, ok := v.(string); ok {
 		return "got " + r.shown(s) + ", want " + r.wants()
@@ -245,8 +245,8 @@ func (r row) oneText() string {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// setText parses a value from flags and the environment: plain text, lists as TOML or separated by commas, tables as
-// TOML, and tables of texts also as NAME=value separated by commas.
+// setText parses a value from flags and the environment, as plain text. Lists are TOML or separated by commas. Tables
+// are TOML, and tables of texts may also be NAME=value separated by commas.
 func (r row) setText(text string) []fault {
 	v, ok := r.parseText(text)
 	if !ok {

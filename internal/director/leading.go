@@ -50,7 +50,7 @@ func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 	return bus.Open(ctx, o)
 }
 
-// newCandidate returns this process as candidate for the leadership of its fleet.
+// newCandidate returns this process as a candidate to lead its fleet.
 func (d *daemon) newCandidate() *lead.Candidate {
 	return &lead.Candidate{
 		Joined: d.config.AgentBus.URL != "", Period: d.config.Director.Lease, Bus: d.hub.Bus, Able: d.disk.Able,

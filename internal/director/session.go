@@ -158,7 +158,7 @@ func (s *session) watchGate(ctx context.Context) error {
 	}
 }
 
-// watched returns the repositories to poll. They are configured or have an unfinished task.
+// watched returns the repositories to poll, which are configured or have an unfinished task.
 func (s *session) watched(m *fsm.Machine) []string {
 	all := slices.Clone(s.config.GitHub.Repositories)
 	for _, t := range m.Tasks() {
@@ -169,7 +169,7 @@ func (s *session) watched(m *fsm.Machine) []string {
 	return all
 }
 
-// publish shows the state on the bus, and in files of the checkouts.
+// publish sends the state to the bus, and writes it to files of the checkouts.
 func (s *session) publish(ctx context.Context) {
 	now := s.status.Snapshot(ctx)
 	if err := s.bus.PublishSnapshot(now); err != nil {
@@ -198,8 +198,8 @@ func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	return cfg
 }
 
-// decideSettings makes the machine decide by a setup. It returns false if the session ended first: the next session
-// starts with the setup and reports it.
+// decideSettings makes the machine decide by a setup. It returns false if the session ended first. In that case the
+// next session starts with the setup and reports it.
 func (s *session) decideSettings(ctx context.Context, now *inforce.Setup) bool {
 	if s.server != nil {
 		s.server.Admit(now.Director.MaxWorkers)

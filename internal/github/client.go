@@ -24,7 +24,7 @@ type Options struct {
 	HostPaths      []pages.HostPath
 }
 
-// Client is one credential's access to GitHub. Its parts are safe for concurrent use and start no goroutine.
+// Client is one credential's access to GitHub. Its parts are safe for concurrent use and do not start goroutines.
 type Client struct {
 	API        *api.Conn
 	Text       *pages.Text

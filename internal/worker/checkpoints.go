@@ -181,8 +181,8 @@ func (c *checkpointer) note(err error) {
 	c.lastError = text
 }
 
-// last sends the final checkpoint when no process is left, reading every file. It returns when the checkpoint is valid,
-// or cannot become valid.
+// last sends the final checkpoint after all processes have ended, and reads every file for it. It returns when the
+// checkpoint is valid, or cannot become valid.
 func (c *checkpointer) last(ctx context.Context) error {
 	return patiently(ctx, 24*time.Hour, func(ctx context.Context) error {
 		err := c.save(ctx, true)

@@ -29,7 +29,7 @@ func stopEnding(s wire.Stop, grace time.Duration) *ending {
 	return e
 }
 
-// onEnding obeys a stop from outside. The first of several wins, unless a later one forbids the report.
+// onEnding obeys a stop from outside. If there are several, the first one wins, unless a later one forbids the report.
 func (w *worker) onEnding(e *ending) (ExitCode, bool) {
 	if w.end != nil && (e.wantsReport || !w.end.wantsReport) {
 		return 0, false
@@ -62,7 +62,7 @@ func (w *worker) stopRunning(why *stopCause) {
 	}
 }
 
-// reportPanic tries once, briefly, to report a fault of the loop.
+// reportPanic makes one brief attempt to report a panic of the loop.
 func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	w.log.Error("fault of the worker", zap.Error(fault))
 	if w.bus == nil || w.reporting {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is the PATH of common base images. It is searched when the container has no PATH.
+// defaultPath is the PATH of common base images. Programs are searched there when the container has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // ownPrefixes are prefixes of variables that belong to the worker and never reach a stage.
@@ -68,8 +68,8 @@ func writableHome(home string, fallbacks ...string) (string, error) {
 	return "", fmt.Errorf("worker: no writable home: %w", errs)
 }
 
-// lookProgram finds a program like execvp. A name with a slash is relative to dir, others are searched in path. The
-// error is errNoProgram with the places that were searched.
+// lookProgram finds a program like execvp. A name with a slash is relative to dir, and other names are searched in
+// path. The error is errNoProgram with the places that were searched.
 func lookProgram(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {

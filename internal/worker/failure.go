@@ -108,7 +108,7 @@ func (a *attempt) rejection(f *failure) string {
 		a.mask.Text(f.exit.stdout.text(tailBytes)), a.mask.Text(f.exit.stderr.text(tailBytes)))
 }
 
-// takeRejection tells the agent why its existing work was refused, as after a fix round.
+// takeRejection tells the agent why its existing work was refused, in the same form as after a fix round.
 func (a *attempt) takeRejection() error {
 	r := a.plan.Rejected
 	if r == nil {

@@ -36,8 +36,8 @@ func (w *worker) send() (ExitCode, bool) {
 	return 0, false
 }
 
-// save sends the last checkpoint, with the report in the spool, after the last process of the stages. It returns on an
-// answer or when its time is over.
+// save sends the last checkpoint, with the report in the spool, after the last process of the stages has ended. It
+// returns when it has an answer or its time is over.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}
 	if w.end != nil {

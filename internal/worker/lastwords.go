@@ -24,8 +24,8 @@ func (e exit) lastWords() []string {
 // maxQuote bounds a quoted line, in bytes.
 const maxQuote = 300
 
-// stoppedAtLimit returns why a program with exit code 0 did not finish its work: its last words state a rate limit or
-// a quota. It returns "" for other words.
+// stoppedAtLimit returns the reason why a program with exit code 0 did not finish its work, if its last words state a
+// rate limit or a quota. It returns "" for other words.
 func stoppedAtLimit(words ...string) string {
 	if !slices.ContainsFunc(words, classify.HintsAtLimit) {
 		return ""

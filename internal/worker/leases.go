@@ -24,8 +24,8 @@ const (
 var defaultBudget = wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 1, CooldownSeconds: 10}
 
 // leaseClient gets leases on models for the stages from the director. While the director does not answer, it uses a
-// local pool with the same limits. The pool also knows the director's grants and cooldowns, so losing the director
-// relaxes no limit. Its methods are safe for concurrent use.
+// local pool with the same limits. The pool also knows the director's grants and cooldowns, so the limits stay in force
+// without the director. Its methods are safe for concurrent use.
 type leaseClient struct {
 	bus    Bus
 	worker string
@@ -146,8 +146,8 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 	return g, err == nil
 }
 
-// lease is an agent's lease on its model. It limits the rate at which agents start. It is held until it expires or the
-// agent ends, not for the whole run of an agent. A nil lease is not held.
+// lease is an agent's lease on its model, which limits the rate at which agents start. It is held until it expires or
+// the agent ends, so a long run outlasts it. A nil lease is not held.
 type lease struct {
 	leases   *leaseClient
 	resource string
@@ -156,7 +156,7 @@ type lease struct {
 }
 
 // report reports that the provider limits the agent. It returns 0 if the report was sent or unnecessary, and otherwise
-// the time after which to retry. A report needs a lease, and the agent's may have expired while others hold theirs.
+// the time after which to retry. A report needs a lease. The agent's lease may have expired while others hold theirs.
 func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
 	if l == nil {
 		return 0

@@ -21,8 +21,8 @@ const (
 	mostMasks    = 64      // values per attempt
 )
 
-// masks are the values that the worker hides in all output. The plan and stages name them. Values that the agent names
-// are hidden only until another stage begins, because they could be evidence against it. It is a redact.Finder.
+// masks holds the values that the worker hides in all output. The plan and stages name them. Values that the agent
+// names are hidden only until another stage begins, because they could be evidence against it. It is a redact.Finder.
 type masks struct {
 	given []string
 
@@ -93,7 +93,7 @@ func (m *masks) Stream() redact.Stream {
 	return &maskedStream{m, now, now.Stream()}
 }
 
-// maskedStream applies masks that were added before each piece.
+// maskedStream masks a stream piece by piece, with the values known at the time of each piece.
 type maskedStream struct {
 	masks *masks
 	of    *leak.Finder

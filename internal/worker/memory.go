@@ -17,7 +17,7 @@ type memory struct {
 	peak  uint64 // bytes, or 0 if unknown
 }
 
-// counter is a number of a control group: a file's only content, or the value of a key in it.
+// counter locates a number of a control group. It is a file's only content, or the value of a key in it.
 type counter struct{ file, key string }
 
 // layout locates the numbers in one version of control groups.

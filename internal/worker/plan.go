@@ -35,7 +35,7 @@ const (
 	defaultMessage   = 65536 // bytes
 )
 
-// planPatience bounds the wait for the plan. Its sender writes it at once, or has ended.
+// planPatience bounds the wait for the plan. The sender writes the plan at once, unless it has ended.
 const planPatience = 30 * time.Second
 
 // FromStdin is the name of a plan on standard input.

@@ -28,8 +28,8 @@ const tailBytes = 32 << 10
 // grace. Their stage is over, so they only need to clean up.
 const leftoverGrace = 2 * time.Second
 
-// killWait bounds the wait for killed processes and their streams. Only the kernel (disk or network wait) delays them
-// longer, and then waiting does not help.
+// killWait bounds the wait for killed processes and their streams. Only a disk or network wait in the kernel delays
+// them longer, and then waiting does not help.
 const killWait = 5 * time.Second
 
 // command is one run of a program.
@@ -255,7 +255,7 @@ func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	}
 }
 
-// capture redacts one stream of a run line by line and copies it into a ring and on to the console.
+// capture redacts one stream of a run line by line. It copies the stream into a ring and to the console.
 type capture struct {
 	read, write *os.File
 	ring        *ring.Buffer
@@ -291,7 +291,7 @@ func (c *capture) begin() {
 	}()
 }
 
-// stamped notes the time of each write.
+// stamped records the time of each write.
 type stamped struct {
 	io.Writer
 	last *time.Time

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper does all waiting in this process. As the only caller of wait4 it cannot reap a stage's exit status by
+// reaper waits for all children of this process. As the only caller of wait4 it cannot reap a stage's exit status by
 // accident. No other code may start children, because os/exec would wait for them.
 type reaper struct {
 	mu      sync.Mutex // held while a child is created or reaped, so that a leader is registered before its end is seen
@@ -140,8 +140,8 @@ func (r *reaper) start(file string, argv []string,
 	return pid, status, nil
 }
 
-// signalGroup signals the process group of a leader that was not reaped. After that its number may be reused, so it
-// does nothing.
+// signalGroup signals the process group of a leader that was not reaped yet. After that it does nothing, because the
+// kernel may reuse the number.
 func (r *reaper) signalGroup(leader int, sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -89,7 +89,7 @@ var knownReasons = map[kind]recovery.Reason{
 	failedPanic:      recovery.Unknown, failedClosedModel: recovery.RateLimited, failedNoCalls: recovery.NeedsHuman,
 }
 
-// stopReasons map stops from outside.
+// stopReasons maps the reasons of stops from outside.
 var stopReasons = map[string]recovery.Reason{
 	wire.StopWatchdog: recovery.Timeout,
 	wire.StopShutdown: recovery.WorkerLost,

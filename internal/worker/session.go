@@ -70,8 +70,8 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	return c, nil
 }
 
-// Backoff towards the bus, ±50 %. An embedded bus returns within a second of its director, and workers that lost it
-// together must not return together.
+// Backoff towards the bus, ±50 %. An embedded bus returns within a second of its director, and the jitter keeps workers
+// that lost it together from returning together.
 const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 5 * time.Second
@@ -84,8 +84,8 @@ var errDisconnected = errors.New("worker: the bus is unreachable")
 // errRefused means that the director refuses this worker.
 var errRefused = errors.New("worker: hello refused")
 
-// session holds the worker's place on the bus: first a hello, then reports in order, and another hello after every
-// reconnection before the next report. It belongs to the goroutine of run.
+// session maintains the worker's connection to the bus. It sends a hello first, then reports in order, and another
+// hello after every reconnection before the next report. It belongs to the goroutine of run.
 type session struct {
 	plan     *wire.Plan
 	dial     Dialer
@@ -220,8 +220,8 @@ func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) boo
 // rejected reports whether the director rejects a report permanently.
 func rejected(err error) bool { return errors.Is(err, bus.ErrRejected) }
 
-// retry calls do, with callTimeout each, until it succeeds, and immediately after a reconnection. It returns false if
-// ctx ended. It logs trouble when it begins and ends.
+// retry calls do, with callTimeout each, until it succeeds. After a reconnection it calls do immediately. It returns
+// false if ctx ended. It logs when trouble begins and ends.
 func (s *session) retry(ctx context.Context, trouble string, do func(context.Context) error) bool {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax

@@ -23,7 +23,7 @@ const (
 	probeBytes = 64 << 10 // a few batches of the journal
 	// Slow is the time limit for one check of a disk.
 	Slow = 5 * time.Second
-	// reservePart limits the reserve on a small disk to one part in this many.
+	// reservePart is the divisor of a small disk's size that limits the reserve there.
 	reservePart = 20
 )
 

@@ -16,8 +16,8 @@ const (
 // Use is the use of a file system by kind, as df shows it to a user other than root.
 type Use [kinds]struct{ Used, Free int64 }
 
-// limits holds two bounds for bytes and for files. A disk with more than room left is not full, at any percentage.
-// growth is the least increase that matters, or a hundredth of a smaller disk.
+// limits has two bounds each for bytes and for files. A disk with more than room left is not full at any percentage.
+// growth is the least increase that matters. On a smaller disk a hundredth of the disk matters.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 // UseOf returns the use of the file system that holds a directory.

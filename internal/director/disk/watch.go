@@ -6,9 +6,9 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Watch decides which attempt must be stopped. It does not blame an attempt for files that already existed. It
-// compares with its first measurement of the disk and of the attempt, and measures both again whenever the room on
-// the disk has halved or doubled.
+// Watch decides which attempt must be stopped. It does not blame an attempt for files that already existed, so it
+// compares with its first measurement of the disk and of the attempt. It measures both again whenever the room on the
+// disk has halved or doubled.
 type Watch struct {
 	Watermark float64 // in percent
 	Of        string  // the configuration key of the directory on the disk
@@ -17,7 +17,7 @@ type Watch struct {
 	attempts  map[string]mark
 }
 
-// mark is the use of an attempt's checkout, and of the disk at the same time.
+// mark records the use of an attempt's checkout, and of the disk at the same time.
 type mark struct {
 	disk Use
 	own  [kinds]int64

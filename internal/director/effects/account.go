@@ -12,8 +12,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// OfAccount asks GitHub's API about the account after git's server has refused the credentials. If GitHub refuses the
-// account as a whole, the effect waits until the API opens, and the task is not to blame.
+// OfAccount returns an executor that asks GitHub's API about the account after git's server has refused the
+// credentials. If GitHub refuses the account as a whole, the effect waits until the API opens, and the task is not to
+// blame.
 func OfAccount(check func(ctx context.Context, repo string) error, run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

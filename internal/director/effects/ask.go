@@ -17,7 +17,7 @@ import (
 	"retake/internal/recovery/circumstances"
 )
 
-// Escalation returns the comment that asks a person an effect's question. report is the failure behind the
+// Escalation returns the comment that asks a person the question of an effect. report is the failure behind the
 // question, or nil.
 func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escalation {
 	asked, c := e.Escalation, wording{q.Setup()}

@@ -130,8 +130,8 @@ func asQuote(text string) string {
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\u2028", "\n", "\u2029", "\n", "\u0085", "\n", "\v", "\n",
 	"\f", "\n")
 
-// patterns lists the failures that occurred more than once, the latest last. Repeating the same approach would fail
-// again.
+// patterns lists the failures that occurred more than once, the latest last, so that the agent does not repeat an
+// approach that fails.
 func patterns(failures []fsm.Failure) (lines []string) {
 	counts, seen := map[string]int{"": -len(failures)}, map[string]bool{}
 	for _, f := range failures {

@@ -97,10 +97,9 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 }
 
-// handIn delivers the work of an open issue. Git stops when the git context ends. If the issue is already in
-// review, an earlier try put it there and its outcome was lost. handIn then completes that delivery, however far
-// the base branch has moved: the claimed label is gone, and another attempt would take that for a person's
-// decision.
+// handIn delivers the work of an open issue. Git stops when the git context ends. If the issue is already in review, an
+// earlier try put it there and its outcome was lost. handIn then completes that delivery, however far the base branch
+// has moved. Another attempt would mistake the missing claimed label for a person's decision.
 func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
 	issue tracker.Issue,
 ) fsm.EffectEnded {
@@ -203,8 +202,8 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.
 }
 
 // behind describes how far the work is behind its base branch, or returns "" if it can be handed in unchanged. A
-// conflict error means that work and base cannot be merged. Nothing is merged here: the next attempt merges and
-// validates the result.
+// conflict error means that work and base cannot be merged. behind does not merge anything, because the next attempt
+// merges and validates the result.
 func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	r := d.Origin.Checkout(e.Task, e.Nonce)
 	drift, err := d.Workspace.Drift(ctx, r)

@@ -26,7 +26,7 @@ type IssueTexts struct {
 	edited map[string]time.Time // by issue: the approval after which an edit was reported
 }
 
-// NewIssueTexts returns IssueTexts that has reported no edit.
+// NewIssueTexts returns an IssueTexts that has not reported any edit.
 func NewIssueTexts(gh *github.Client, log *zap.Logger) *IssueTexts {
 	return &IssueTexts{github: gh, log: log, edited: map[string]time.Time{}}
 }

@@ -31,7 +31,7 @@ type Questions struct {
 	Gone   func(ctx context.Context, k fsm.IssueKey) // records that an issue no longer exists
 }
 
-// Escalate asks a person the effect's question.
+// Escalate posts the effect's question to a person.
 func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	report, persons, err := q.Failure(ctx, e.Worker, e.Escalation.Report)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Remains removes what finished claims and unknown containers have left.
+// Remains removes the leftovers of finished claims, and unknown containers.
 type Remains struct {
 	Runtime     container.Runtime
 	Workspace   *workspace.Workspaces

@@ -99,7 +99,8 @@ func (s *Starter) runsAlready(ctx context.Context, worker string) (bool, error) 
 	return runs, nil
 }
 
-// lists reports whether the runtime has a worker in such a state. It returns false if the runtime does not answer.
+// lists reports whether the runtime has a worker in a state that state accepts. It returns false if the runtime does
+// not answer.
 func lists(ctx context.Context, r container.Runtime, worker string, state func(container.State) bool) bool {
 	c, found, err := r.Find(ctx, worker)
 	return err == nil && found && state(c.State)
@@ -130,7 +131,7 @@ func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	return s.run(ctx, a, s.plan(a))
 }
 
-// receive takes over the reports of the last attempt and the checkout that it sent.
+// receive takes over the reports and the checkout that the last attempt sent.
 func (s *Starter) receive(ctx context.Context, a *attempt) (err error) {
 	if a.rejected, err = s.rejection(ctx, a.Effect); err != nil {
 		return err

@@ -46,8 +46,8 @@ type Stopper struct {
 }
 
 // Stop ends the attempt's container. It returns once the container is confirmed gone or the attempt is fenced, and all
-// reports of its worker are read. If no report ends the attempt, the director stores one in the same form and by the
-// same path.
+// reports of its worker are read. If no report ends the attempt, the director stores one in the same way as a worker
+// would.
 func (s *Stopper) Stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.ask(ctx, e)
 	exit, fenced, err := s.end(ctx, e)

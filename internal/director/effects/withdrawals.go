@@ -12,8 +12,8 @@ import (
 // errWithdrawn is the cause that ends work on the checkout of a withdrawn task.
 var errWithdrawn = errors.New("director: the task was withdrawn")
 
-// Withdrawals cancels running work on the checkouts of withdrawn tasks, because git can be busy for minutes with
-// work that has become useless. Work that begins after End is not affected: the machine already knew of the
+// Withdrawals cancels running work on the checkouts of withdrawn tasks, because git can be busy for minutes with work
+// that has become useless. Work that begins after End is not cancelled, because the machine already knew of the
 // withdrawal when it asked for that work.
 type Withdrawals struct {
 	mu sync.Mutex

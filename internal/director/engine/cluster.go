@@ -42,8 +42,7 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return max(time.Second, (d + time.Second - 1).Truncate(time.Second))
 }
 
-// cluster identifies a cluster in which our attempts may be running. Its file exists for as long as that is
-// possible.
+// cluster identifies a cluster in which our attempts may be running. Its file exists as long as that is possible.
 type cluster struct {
 	Namespace   string `json:"namespace"`
 	Kubeconfig  string `json:"kubeconfig"`

@@ -59,8 +59,8 @@ func (e *Engine) Await(ctx context.Context, do func() error) error {
 	})
 }
 
-// open opens the runtime that containers.runtime names. A change of the runtime must not orphan attempts:
-// attempts in the previous runtime end or block the start.
+// open opens the runtime that containers.runtime names. A change of the runtime must not orphan attempts, so attempts
+// in the previous runtime are ended or block the start.
 func (e *Engine) open(ctx context.Context, owner string) (container.Runtime, error) {
 	o := container.Options{
 		Owner: owner, Runtime: e.Config.Containers.Runtime, Fleet: e.Config.Director.Fleet,

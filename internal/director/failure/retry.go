@@ -26,9 +26,9 @@ func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, 
 	return err
 }
 
-// RetryTransient calls try until it succeeds or fails permanently. Use it for effects that block no other effect of
-// their lane and that are not submitted again. It waits at least pause() between two tries. When ctx ends it
-// returns the failure of the last try.
+// RetryTransient calls try until it succeeds or fails permanently. It is for effects that do not block other effects of
+// their lane and are not submitted again. It waits at least pause() between two tries. When ctx ends it returns the
+// failure of the last try.
 func RetryTransient(ctx context.Context, pause func() time.Duration, try func() error) fsm.EffectEnded {
 	for {
 		err := try()

@@ -18,8 +18,8 @@ func (c *Current) Load() *Setup { return c.setup.Load() }
 // Store puts the first setup in force. The journal's fact about the director's start covers it.
 func (c *Current) Store(first *Setup) { c.setup.Store(first) }
 
-// Replace puts a changed setup in force. The journal will record change. If the journal has not recorded
-// the previous change yet, its keys are added to this one, because both will be one fact.
+// Replace puts a changed setup in force. The journal will record change. If the journal has not recorded the previous
+// change yet, its keys are added to change, because both become one fact.
 func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
 	if was := c.Load(); was.Change != nil && !was.IsDecided() {
 		for _, key := range was.Change.Keys {

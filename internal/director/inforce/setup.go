@@ -143,8 +143,8 @@ func (s *Setup) StagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	return s.StagePlans
 }
 
-// AlternativeModel returns the model to change to when a verdict asks for another one: the first that a stage
-// configures.
+// AlternativeModel returns the model to use when a verdict asks for another model. It is the first alternative model of
+// the stages.
 func (s *Setup) AlternativeModel() string {
 	for _, g := range s.StagePlans {
 		if g.AlternativeModel != "" {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/inbox"
 )
 
-// Answers reads the answers of people to questions.
+// Answers reads people's answers to questions.
 type Answers struct {
 	Owner  *loop.Owner
 	GitHub answerClient

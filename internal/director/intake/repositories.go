@@ -23,10 +23,10 @@ type Repositories struct {
 	opened sync.Map // repositories that answered and have our labels
 }
 
-// OpenAny opens repositories until it finds a usable one. The polls open the others before their first
-// use: opening a thousand in sequence would keep a new leader from its workers for minutes. Unusable repositories
-// appear in the health, and the director continues without them. OpenAny fails only if GitHub refuses all
-// of them, which is a configuration error. An outage does not count.
+// OpenAny opens repositories until it finds a usable one. The polls open the others before their first use, because
+// opening a thousand in sequence would keep a new leader from its workers for minutes. Unusable repositories appear in
+// the health, and the director continues without them. OpenAny fails only if GitHub refuses all of them, which is a
+// configuration error. An outage does not count.
 func (r *Repositories) OpenAny(ctx context.Context) error {
 	var refused []error
 	for _, repo := range r.Names {
@@ -50,8 +50,8 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 	return nil
 }
 
-// Open ensures, once, that the repository answers and has our labels. A rate limit does not prevent a
-// start: the first successful poll checks again.
+// Open ensures, once, that the repository answers and has our labels. A rate limit does not prevent a start, because
+// the first successful poll checks again.
 func (r *Repositories) Open(ctx context.Context, repo string) error {
 	if _, done := r.opened.Load(repo); done {
 		return nil

@@ -132,7 +132,7 @@ func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issue
 	return nil
 }
 
-// Wake makes Run poll soon those pull requests of a repository that have changed.
+// Wake makes Run poll the changed pull requests of a repository soon.
 func (r *Reviews) Wake(ctx context.Context, repo string, changed map[int]time.Time) {
 	if len(changed) == 0 {
 		return

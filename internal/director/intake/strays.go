@@ -60,10 +60,11 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// soon is the longest wait for a label to count as left behind. Beyond it, the next full list checks again.
+// soon is the longest time that offerAgain waits until a label counts as left behind. If that takes longer, the next
+// full list checks again.
 const soon = 2 * time.Minute
 
-// offerAgain offers an issue again that carries our label without a claim.
+// offerAgain offers an issue again if it carries our claimed label without a claim.
 func (s *Strays) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 	for {
 		freed, due, err := s.GitHub.Free(ctx, string(k), s.Config.Load().Timeouts.IssueClaimStale)

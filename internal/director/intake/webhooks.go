@@ -119,7 +119,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	return h.pass(r.Header.Get("X-GitHub-Delivery"), notice)
 }
 
-// pass forwards a notice to the polls unless its delivery is already known.
+// pass forwards a notice to the polls unless its delivery was handled before.
 func (h *Webhooks) pass(delivery string, n inbox.Notice) (status int, outcome string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

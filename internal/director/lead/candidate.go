@@ -119,7 +119,7 @@ func (c *Candidate) stand(ctx context.Context) (*Term, error) {
 	return t, nil
 }
 
-// Take returns a term for a command. It does not stand by: if another process leads, the error names that process.
+// Take returns a term for a command. It does not stand by. If another process leads, the error names that process.
 func (c *Candidate) Take(ctx context.Context) (*Term, error) {
 	t := newTerm(ctx)
 	if c.Joined {

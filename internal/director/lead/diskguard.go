@@ -27,8 +27,8 @@ type DiskGuard struct {
 	Log    *zap.Logger
 }
 
-// Run checks the disk until ctx ends. When a failed disk becomes writable again, Run ends the session: a bus server
-// that once failed to write keeps refusing writes until it is reopened.
+// Run checks the disk until ctx ends. When a failed disk becomes writable again, Run ends the session, because a bus
+// server that once failed to write keeps refusing writes until it is reopened.
 func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()

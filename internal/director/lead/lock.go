@@ -76,8 +76,8 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 	return nil
 }
 
-// StopFirst rewords a failed Take for a command: the lock's own advice is for a second director. It returns any other
-// error unchanged.
+// StopFirst rewords a failed Take for a command, because the lock's own advice is for a second director. It returns any
+// other error unchanged.
 func StopFirst(err error, dir string) error {
 	if errors.Is(err, ErrLocked) {
 		return fmt.Errorf("%w on %s. Stop it first; its workers continue", ErrLocked, dir)

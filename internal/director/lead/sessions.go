@@ -36,8 +36,8 @@ type Sessions struct {
 	works bool // a session has started, so later failures are not configuration errors
 }
 
-// lateAppends counts late appends by the previous leader. Each one forces a reread of the journal, and only a few
-// can follow each other. If they continue, another director is writing without respect for the lease.
+// lateAppends counts late appends by the previous leader. Each one forces the director to read the journal again, and
+// only a few can follow each other. If there are more, another director writes without holding the lease.
 type lateAppends int
 
 const (

@@ -42,7 +42,7 @@ func (c *Clock) AtLeast(t time.Time) {
 // Restart discards the time that has passed since the last tick, so that a slow start does not count as a gap.
 func (c *Clock) Restart() { c.last = c.Now() }
 
-// tick returns the time and the length of the owner's absence, which is usually 0. Only the owner calls it.
+// tick returns the time and the length of the gap since the last tick, which is usually 0. Only the owner calls it.
 func (c *Clock) tick() (at time.Time, gap time.Duration) {
 	at = c.Now()
 	if ahead := time.Now().Round(0).Sub(c.start.Round(0)) - at.Sub(c.base) +

@@ -116,9 +116,9 @@ func (o *Owner) Reload(err error) {
 	}
 }
 
-// Look returns what f reads from the machine. f runs on the owner's goroutine, and only its result leaves it,
-// because the caller may have given up by then. After Run has ended, Look returns Run's error, or ErrReload if Run
-// had succeeded.
+// Look returns f's result. f reads the machine on the owner's goroutine, and only its result leaves that goroutine,
+// because the caller may have given up by then. After Run has ended, Look returns Run's error, or ErrReload if Run had
+// succeeded.
 func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, err error) {
 	answer := make(chan T, 1)
 	select {
@@ -283,8 +283,8 @@ func (o *Owner) handle(in input) error {
 	return o.driver.Offer(fsm.Event{At: at, Body: in.body}, token)
 }
 
-// flush calls the acks, starts the effects, and starts the append that the driver has ready. Only one append runs
-// at a time: the driver prepares the next batch when the last one is durable.
+// flush calls the acks, starts the effects, and starts the append that the driver has ready. Only one append runs at a
+// time, because the driver prepares the next batch when the last one is durable.
 func (o *Owner) flush() {
 	r := o.driver.Ready()
 	for _, t := range r.Acks {

@@ -49,7 +49,7 @@ func (a *Access) Secrets(attempt string) []string {
 	return []string{a.proxy.Token(attempt)}
 }
 
-// Denied returns, for people, the hosts that the proxy denied to an attempt.
+// Denied returns the hosts that the proxy denied to an attempt, as text for people.
 func (a *Access) Denied(attempt string) (lines []string) {
 	if a == nil {
 		return nil

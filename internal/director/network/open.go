@@ -154,8 +154,8 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	return a, nil
 }
 
-// secret returns the proxy's secret and creates it once. Workers that a later process adopts keep their
-// tokens.
+// secret returns the proxy's secret, and creates it if it does not exist. Workers that a later process adopts keep
+// their tokens.
 func (o *Options) secret() ([]byte, error) {
 	file := filepath.Join(o.Config.SharedDir(), "egress.key")
 	secret, err := os.ReadFile(file)

@@ -29,7 +29,7 @@ var ErrNotThere = errors.New("director: no answer")
 // standing by.
 var ErrNotNow = errors.New("director: not now")
 
-// RefusedError is a director's answer that refuses a request. It matches ErrNotNow if the same request may succeed
+// RefusedError is an answer by which a director refuses a request. It matches ErrNotNow if the same request may succeed
 // later.
 type RefusedError struct {
 	Status  int    // HTTP status
@@ -79,7 +79,7 @@ func ask[T any](ctx context.Context, dataDir string, q question) (answer T, err 
 }
 
 // send sends a request and returns a valid answer. The caller must close its body. The error is ErrNotThere, a
-// *RefusedError, or the reason for the missing answer.
+// *RefusedError, or the reason why there is no answer.
 func (q question) send(ctx context.Context, dataDir string) (*http.Response, error) {
 	var body io.Reader = http.NoBody
 	if q.method != http.MethodGet {

@@ -180,7 +180,7 @@ func NewRequestID() string { return rand.Text() }
 // ViewTime bounds how long a view waits for the read model.
 const ViewTime = 10 * time.Second
 
-// NoTask returns a message for people that the journal does not know an issue, with advice.
+// NoTask returns a message for people, with advice, that the journal does not know an issue.
 func NoTask(k fsm.IssueKey) string {
 	return fmt.Sprintf("the journal has no record of %s: does it have the task label? director tasks lists "+
 		"all known tasks", k)

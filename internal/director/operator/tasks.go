@@ -11,7 +11,7 @@ import (
 	"retake/internal/page"
 )
 
-// How long a command is repeated after a lost answer or a postponed decision, and the pause between two tries.
+// Limits for repeating a command after a lost answer or a postponed decision.
 const (
 	repeatFor   = 30 * time.Second
 	repeatEvery = 300 * time.Millisecond

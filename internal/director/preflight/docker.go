@@ -183,7 +183,7 @@ const pendingPatience = time.Minute
 // lookEvery is the interval at which a trial's container is polled.
 const lookEvery = 100 * time.Millisecond
 
-// lookFrom runs a trial's container to its end, removes it, and reads its findings.
+// lookFrom runs a trial's container until it ends, removes it, and reads its findings.
 func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec) (seen inside.Seen, err error) {
 	// The engine completes a create even after the client has disconnected, and that container would remain.
 	starting, started := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)

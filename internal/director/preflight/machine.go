@@ -159,7 +159,7 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 
 func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes) }
 
-// Fleet returns the error with which a start would refuse the fleet.
+// Fleet returns the error by which a start would refuse the fleet.
 func (p preflight) Fleet() error {
 	c := p.o.Config
 	f := restore.FleetFile{Dir: c.Director.DataDir, Fleet: c.Director.Fleet, Log: zap.NewNop()}

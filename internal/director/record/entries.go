@@ -189,7 +189,7 @@ func (c *Recorder) pronounce(at time.Time) {
 	c.judgments = nil
 }
 
-// task writes the state of a task.
+// task records the state of a task.
 func (c *Recorder) task(at time.Time, t *fsm.Task) {
 	if t != nil {
 		c.stats[t.Key] = c.standing(at, t)

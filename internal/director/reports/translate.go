@@ -67,8 +67,7 @@ func Usage(u *wire.Usage) *recovery.Usage {
 	}
 }
 
-// seconds converts a worker's number without overflow. It caps waits at a month, because quotas are of days or
-// months.
+// seconds converts a worker's number without overflow. It caps waits at a month, because quotas last days or months.
 func seconds(f float64) time.Duration {
 	const month = 31 * 24 * time.Hour
 	if f >= month.Seconds() {

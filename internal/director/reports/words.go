@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// PersonsWord marks all consequences of an unsigned report for people.
+// PersonsWord tells people that something is based on an unsigned report.
 const PersonsWord = "reported by an operator, not by the worker"
 
 // OutputTail returns the end of a failed stage's output.

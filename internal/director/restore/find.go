@@ -153,7 +153,7 @@ func (r *Restorer) find(ctx context.Context,
 }
 
 // withoutGitHub returns the issues that GitHub did not show. It includes deleted issues of the journal's tasks, and
-// unreadable issues with a task, a container or a checkout. Normal operation finds out the rest.
+// unreadable issues with a task, a container or a checkout. Normal operation resolves them later.
 func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool,
 	unread []int,
 ) (found []fsm.FoundTask) {
@@ -274,7 +274,7 @@ func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) e
 	return err
 }
 
-// found combines GitHub's and this machine's knowledge of one issue.
+// found combines the knowledge of GitHub and of this machine about one issue.
 func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known *fsm.Task) (fsm.FoundTask, error) {
 	v := r.IssueView(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}

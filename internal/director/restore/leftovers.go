@@ -38,7 +38,7 @@ type Leftovers struct {
 	onBus []string
 }
 
-// Look lists the checkouts. Call it before the journal is read: another director may begin others at any time.
+// Look lists the checkouts. Call it before the journal is read, because another director may begin others at any time.
 func (l *Leftovers) Look(ctx context.Context) (err error) {
 	if l.local, err = l.Workspace.Found(); err != nil {
 		return err

@@ -138,8 +138,8 @@ func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) 
 	return tasks, aside, nil
 }
 
-// writeRebuilt decides about the found tasks, and appends the decisions to the empty journal. It does not
-// carry them out: the session that reads the journal does.
+// writeRebuilt decides about the found tasks, and appends the decisions to the empty journal. The session that reads
+// the journal carries them out.
 func (r *Restorer) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
 	notBefore time.Time,
 ) (facts []fsm.Fact, err error) {

@@ -21,8 +21,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// Restorer restores the machine's state, and follows the journal while another director leads. Follow ends before
-// its other methods are called. Tasks and Problem are safe for concurrent use.
+// Restorer restores the machine's state, and follows the journal while another director leads. Follow must have ended
+// before other methods are called. Tasks and Problem are safe for concurrent use.
 type Restorer struct {
 	Config  config.Config // the configuration at the start
 	Setup   func() *inforce.Setup
@@ -58,7 +58,7 @@ type State struct {
 	rebuild fsm.RebuildWritten // the part of a rebuild in the journal, if the journal begins with a rebuild
 }
 
-// ReadOn replays the journal after the state.
+// ReadOn replays the rest of the journal after the state.
 func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
 	var head bus.Head
 	err := feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {

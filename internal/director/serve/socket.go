@@ -91,8 +91,8 @@ func (o *Socket) Close() error {
 	return err
 }
 
-// Probe answers with the status of the same request on the socket, and one word. Anyone may ask here, so the reason
-// stays on the operator's socket.
+// Probe answers with the status of the same request on the socket, and one word. Anyone may ask here, so only the
+// operator's socket shows the reason.
 func (o *Socket) Probe(w http.ResponseWriter, r *http.Request) {
 	var answer statusOnly
 	o.server.Handler.ServeHTTP(&answer, r)

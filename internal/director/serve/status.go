@@ -88,7 +88,7 @@ func (s *Status) slowJournal() string {
 		time.Since(began).Round(time.Second))
 }
 
-// unwell returns the problem that keeps the director from working, or "". err is the owner's error, and journal is
+// unwell returns the problem that prevents the director from working, or "". err is the owner's error, and journal is
 // slowJournal's result.
 func (s *Status) unwell(err error, journal string) string {
 	switch {

@@ -29,7 +29,7 @@ type TaskCommands struct {
 // The client repeats the request.
 const commandPatience = 3 * time.Second
 
-// Reasons for a missing answer, for people.
+// Reasons, for people, why there is no answer.
 const (
 	NotWritten = "the director could not write this to its journal: run director health for the cause, and ask again"
 	TooBusy    = "the director is too busy to answer: run director health for the cause, and ask again"

@@ -40,7 +40,7 @@ func (s *Timelines) Rows(ctx context.Context) (rows []timeline.Task, err error) 
 	return rows, err
 }
 
-// addFate adds the effects of the configuration and of a refused account to a task's reason to wait.
+// addFate adds the effects of the configuration and of a refused account to the reason why a task waits.
 func (s *Timelines) addFate(m *fsm.Machine, t *timeline.Task) {
 	task := m.Task(t.Issue)
 	if task == nil {

@@ -44,7 +44,7 @@ func (j *WholeJournal) with(w http.ResponseWriter, r *http.Request, use func(*bu
 	}
 }
 
-// verify answers with every damage of the journal.
+// verify answers with all damage to the journal.
 func (j *WholeJournal) verify(w http.ResponseWriter, r *http.Request) {
 	j.with(w, r, func(found *bus.Journal) error {
 		v, err := j.Verify(r.Context(), found)

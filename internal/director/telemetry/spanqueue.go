@@ -24,9 +24,9 @@ const (
 	spansRefused = 5
 )
 
-// spanQueue holds ended spans until the collector has accepted them. It never blocks its callers: when it is full,
-// it drops and counts the oldest span. The SDK's queue drops spans without counting them, and loses the spans of a
-// failed export. This queue sends them again with the same IDs.
+// spanQueue holds ended spans until the collector has accepted them. It never blocks its callers. When it is full, it
+// drops and counts the oldest span. The SDK's queue drops spans without counting them, and loses the spans of a failed
+// export. This queue sends them again with the same IDs.
 type spanQueue struct {
 	exporter sdk.SpanExporter
 	endpoint string

@@ -38,7 +38,7 @@ const (
 )
 
 // Verify reads the part of the live journal before the snapshot, which the start skipped. It reports damage there,
-// which affects no state. It retries after errors of reading.
+// which does not affect the state. It retries after read errors.
 func (u *Upkeep) Verify(ctx context.Context) {
 	u.Unusable.Delete(beforeSnapshot)
 	if u.skipped == 0 { // the start has read the whole journal

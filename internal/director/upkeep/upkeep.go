@@ -22,7 +22,7 @@ const (
 	snapshotAfter = time.Hour
 )
 
-// Upkeep saves a session's state. Begin comes first, and Run has ended before Finish. Verify may run at any time.
+// Upkeep saves a session's state. Call Begin first, and Finish after Run has ended. Verify may run at any time.
 type Upkeep struct {
 	Owner    *loop.Owner // set after Begin
 	Journal  *bus.Journal
@@ -39,8 +39,8 @@ type Upkeep struct {
 	resave  bool // a stored snapshot cannot be read, so save another
 }
 
-// Begin takes over a loaded state. It lets a session begin with a nearly full live journal: the session must append
-// a batch, and only batches older than two snapshots can leave the live journal.
+// Begin takes over a loaded state. It makes room in a nearly full live journal, because the session must append a
+// batch, and only batches older than two snapshots can leave the live journal.
 func (u *Upkeep) Begin(ctx context.Context, h *restore.State) {
 	u.saved, u.savedAt = h.Saved, time.Now()
 	u.makeRoom(ctx, h)

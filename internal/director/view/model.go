@@ -310,8 +310,8 @@ func Before(book *timeline.Book, at time.Time) feed.Take {
 }
 
 // Events passes past events to each, one list at a time, at least up to sequence seq. If the filter follows, it
-// continues with new events until ctx ends. The list is complete: events that the book has already dropped are read
-// from the journal.
+// continues with new events until ctx ends. It reads events that the book has already dropped from the journal, so the
+// list is complete.
 func (v *Model) Events(
 	ctx context.Context, seq uint64, f operator.EventFilter, each func([]timeline.Event) error,
 ) error {

@@ -19,7 +19,7 @@ type List struct {
 	hints   loop.Bell
 }
 
-// NewList returns a List that has not been read.
+// NewList returns a List that has not read the runtime's list yet.
 func NewList(owner *loop.Owner, runtime container.Runtime, log *zap.Logger) *List {
 	return &List{owner: owner, runtime: runtime, log: log, hints: loop.NewBell()}
 }

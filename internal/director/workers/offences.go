@@ -23,8 +23,8 @@ type OffenceStore interface {
 // offencesAgain is the pause after a failure to read the offences. The bus may be away for long.
 const offencesAgain = 5 * time.Second
 
-// Offences ends the attempts of workers that this or an earlier director cut off from the bus. Like every attempt,
-// they end with a report.
+// Offences ends the attempts of workers that this or an earlier director cut off from the bus. Each attempt ends with a
+// report, like any other attempt.
 type Offences struct {
 	Bus  OffenceStore
 	Ends *Ends
@@ -57,7 +57,7 @@ func (o *Offences) Run(ctx context.Context) error {
 	}
 }
 
-// Ends ends running attempts for reasons that the director itself has found.
+// Ends ends running attempts for reasons that the director itself has determined.
 type Ends struct {
 	Bus   *bus.Bus
 	Owner *loop.Owner

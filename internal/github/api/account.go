@@ -26,7 +26,7 @@ var ownerWords = regexp.MustCompile(`(?i)\bSAML\b|single sign-on|IP allow ?list|
 // ssoHeader is in GitHub's answers to tokens that lack an authorization for single sign-on.
 const ssoHeader = "X-Github-Sso"
 
-// verdict is the reach of a refusal.
+// verdict is the scope of a refusal.
 type verdict int
 
 const (
@@ -67,8 +67,8 @@ func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) v
 	return t.unlessServed(ctx, t.another(repo, false))
 }
 
-// unlessServed returns the reach of a refusal that covers a whole repository or owner. another is a repository beyond
-// it, or empty if this director uses none.
+// unlessServed returns the reach of a refusal that covers a whole repository or owner. another is a repository outside
+// of it, or empty if this director uses no other.
 func (t laneTransport) unlessServed(ctx context.Context, another string) verdict {
 	if another == "" {
 		return ofAccount
@@ -142,8 +142,8 @@ func (s *served) find(fits func(repo string) bool) string {
 	return ""
 }
 
-// worked reports whether GitHub has accepted the credential in this process. A credential that never worked is an error
-// of the configuration, so the start fails with GitHub's own answer.
+// worked reports whether GitHub has accepted the credential in this process. A credential that never worked is a
+// configuration error, so the start fails with GitHub's own answer.
 func (t *transport) worked() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -105,7 +105,7 @@ func (c *Conn) Do(ctx context.Context, l gate.Lane, method, path string, in, out
 	return resp, Normalize(err)
 }
 
-// Check returns the error of reading a repository's own entry. It shows whether GitHub refuses the account.
+// Check reads a repository's own entry and returns the error. It shows whether GitHub refuses the account.
 func (c *Conn) Check(ctx context.Context, repo string) error {
 	_, err := c.Do(ctx, gate.Reads, http.MethodGet, "repos/"+repo, nil, nil)
 	return err

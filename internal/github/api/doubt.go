@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// One wrong answer from a proxy or a lagging server must not end a claim. A missing issue or a refused credential
-// counts only once GitHub has repeated it for doubtFor, at least doubtTimes.
+// Limits for believing a bad answer. One wrong answer from a proxy or a lagging server must not end a claim. A missing
+// issue or a refused credential counts only after GitHub has repeated it at least doubtTimes, for doubtFor.
 const (
 	doubtFor   = time.Minute
 	doubtTimes = 3

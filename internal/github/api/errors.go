@@ -22,7 +22,7 @@ var ErrWritesDisabled = errors.New("github: writes are disabled: set github.writ
 // mean that GitHub is failing.
 var ErrNotSent = errors.New("github: not sent")
 
-// Kind tells a caller how to react to an error.
+// Kind determines how a caller reacts to an error.
 type Kind string
 
 // The closed list of kinds.

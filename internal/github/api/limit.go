@@ -139,7 +139,7 @@ func untilReset(h http.Header, now time.Time) (time.Duration, bool) {
 	return bounded(time.Unix(n, 0).Sub(ServerTime(h, now)).Seconds()), true
 }
 
-// bounded turns seconds into a wait. NaN and overflows become one of the bounds.
+// bounded converts seconds to a wait. NaN and overflows become one of the bounds.
 func bounded(seconds float64) time.Duration {
 	switch {
 	case seconds >= longestWait.Seconds():

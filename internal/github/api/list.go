@@ -10,7 +10,7 @@ const PageSize = 100
 // listPages bounds how much eachPage reads.
 const listPages = 10
 
-// EachPage asks for one page after the other until the last one, at most listPages.
+// EachPage requests the pages of a list in order, at most listPages.
 func EachPage(ask func(gh.ListOptions) (*gh.Response, error)) error {
 	opts := gh.ListOptions{PerPage: PageSize}
 	for range listPages {

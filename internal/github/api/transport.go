@@ -236,7 +236,7 @@ func answered(a answer, op string) gate.Result {
 	return gate.Result{OK: a.status < 400}
 }
 
-// send does the I/O. Its failures are transient, because the request may or may not have had its effect.
+// send sends a request. Its failures are transient, because the request may or may not have taken effect.
 func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()

@@ -29,8 +29,8 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 	return &Approvals{conn, read, write, text}
 }
 
-// Approval is the approved text of an issue. A person approves it by adding the task label, which requires rights in
-// the repository.
+// Approval is the approved text of an issue. A person approves it by adding the task label, which requires triage
+// rights in the repository.
 type Approval struct {
 	Title, Body string
 	By          string    // login

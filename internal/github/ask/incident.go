@@ -75,7 +75,7 @@ func (c *Asker) EnsureIncident(ctx context.Context, i IncidentIssue) (key string
 	return p.Key(), c.updateIncident(ctx, p, found, m, i.Open, title, body)
 }
 
-// updateIncident sends the changed fields in one request. It skips the request if all fields are current.
+// updateIncident sends the changed fields in one request. Without changes it does not send a request.
 func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, m tracker.Marker, open bool, title,
 	body string,
 ) error {

@@ -253,8 +253,8 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 }
 
 // takenBack returns a reason if the claimed label was removed after an earlier try of this claim. Otherwise it returns
-// "". An issue with any label of the director is not taken back, and the claim continues. Later changes of the other
-// labels were answers.
+// "". If the issue has any label of the director, it was not taken back, and the claim continues. Later changes of the
+// other labels were answers.
 func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	if slices.ContainsFunc(c.read.Labels.Others(""), t.Issue.Has) {
 		return "", nil
@@ -270,7 +270,7 @@ func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (
 	return c.claimRemoved(), nil
 }
 
-// claimRemoved returns the reason for the end of a claim after a person removed its label.
+// claimRemoved returns the reason why a claim ends after a person removed its label.
 func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }

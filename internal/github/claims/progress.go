@@ -61,7 +61,7 @@ func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.Progre
 	return &api.Error{Kind: api.KindNotFound, Message: "the claim comment of " + key + " is gone"}
 }
 
-// claimComment finds the comment of a claim in memory, or on GitHub.
+// claimComment finds the comment of a claim in the cache, or on GitHub.
 func (c *Claims) claimComment(ctx context.Context, key, nonce string) (claimComment, error) {
 	if own, ok := c.claims.Get(key + " " + nonce); ok {
 		return own, nil

@@ -11,8 +11,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// unsettledTries bounds the claims of an issue with labels that keep changing. After that the director leaves the issue
-// to people, because the conflicting automation would never stop.
+// unsettledTries bounds the claims of an issue whose labels keep changing. After that the director leaves the issue to
+// people, because the conflicting automation would never stop.
 const unsettledTries = 3
 
 // unsettled counts the label changes of an issue during our claims.

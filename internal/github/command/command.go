@@ -155,14 +155,14 @@ func Read(body, self string) (a Answer) {
 	return a
 }
 
-// newlines replaces all line breaks that GitHub renders. A carriage return must not make us read a comment as a
-// terminal would show it.
+// newlines normalizes all line breaks that GitHub renders. With a carriage return, we could otherwise read other lines
+// than people see.
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // answerLimit bounds the text that is read from one comment, in characters.
 const answerLimit = 16_000
 
-// obey reads a command by its name, with the rest of its line and the lines below.
+// obey reads the command with a name, with the rest of its line and the lines below.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := RowOf(name)
 	switch {
@@ -232,8 +232,8 @@ func budgetArgument(a *Answer, line string) (rest, problem string) {
 		budgetMost)
 }
 
-// FirstOwnLine returns the index of the first line outside of quotations and code. A quotation ends at an empty line
-// only, because markdown counts an unmarked line below it as part of it.
+// FirstOwnLine returns the index of the first line outside of quotations and code. A quotation ends only at an empty
+// line, because Markdown counts an unmarked line below it as part of it.
 func FirstOwnLine(lines []string) int {
 	quoted, fence := false, ""
 	for i, l := range lines {

@@ -27,8 +27,8 @@ func (c *Deliveries) DeleteUnshown(ctx context.Context, repo, branch, sha string
 	return c.DeleteBranch(ctx, repo, branch, sha)
 }
 
-// DeleteBranch removes an obsolete branch if it still points to sha. A missing branch is not an error. A branch with
-// later pushes stays, and a protected branch as well.
+// DeleteBranch removes an obsolete branch if it still points to sha. A missing branch is not an error. Protected
+// branches and branches with later pushes stay.
 func (c *Deliveries) DeleteBranch(ctx context.Context, repo, branch, sha string) error {
 	if err := c.conn.CheckWrites("delete branch", repo, zap.String("to", branch)); err != nil {
 		return err

@@ -151,8 +151,8 @@ func (pr *PullRequest) fails(name, address, text string) {
 	})
 }
 
-// unlessForbidden ignores an error for a resource that the token may not read. People see it on the page of the pull
-// request.
+// unlessForbidden ignores an error about a resource that the token may not read. People still see the resource on the
+// page of the pull request.
 func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error {
 	if api.StatusOf(err) != http.StatusForbidden || api.KindOf(err) != api.KindPermanent {
 		return err
@@ -204,7 +204,7 @@ func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeR
 	return all, c.addInline(ctx, p, all)
 }
 
-// addInline adds the inline comments of its author to each review.
+// addInline adds to each review its inline comments.
 func (c *Deliveries) addInline(ctx context.Context, p api.Place, all []ChangeRequest) error {
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
 		list, resp, err := c.conn.Lane(gate.Reads).PullRequests.ListComments(ctx, p.Owner, p.Repo, p.Number,

@@ -13,7 +13,8 @@ const (
 	contentPerHour   = 500
 )
 
-// Progress edits leave part of the hour to everything else, and everything else leaves a rest to escalations.
+// Limits that reserve content. Progress edits leave part of the hour to everything else, and everything else leaves a
+// rest to escalations.
 const (
 	progressPerHour = 400
 	contentReserve  = 20
@@ -23,9 +24,9 @@ const (
 // allowed.
 const strictFor = time.Hour
 
-// creating lists the requests that create content. The source for REST is GitHub's description
+// creating lists the requests that create content. The list for REST comes from GitHub's description
 // (github/rest-api-description), which warns of "creating content too quickly" at each of them. The mutations are their
-// counterparts in GraphQL, as far as there are any.
+// counterparts in GraphQL, where they exist.
 var creating = []struct{ method, path, mutation string }{
 	{"POST", "/repos/*/*/issues", "createIssue"},
 	{"POST", "/repos/*/*/issues/*/comments", "addComment"},

@@ -20,8 +20,8 @@ type Options struct {
 	Owed func() int
 }
 
-// Gate lets requests out. It is safe for concurrent use. Each waiting request re-examines the gate whenever changed is
-// closed or its pause ends. Requests never wait for a particular other request.
+// Gate decides when requests leave. It is safe for concurrent use. Each waiting request checks the gate again whenever
+// changed is closed or its pause ends. Requests never wait for one particular other request.
 type Gate struct {
 	Options
 

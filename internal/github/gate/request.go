@@ -26,7 +26,7 @@ func CutReserved(resource string) (name string, isReserve bool) {
 	return strings.CutSuffix(resource, reserved)
 }
 
-// Cooldown is a deadline before which a resource is not used.
+// Cooldown closes a resource until a deadline.
 type Cooldown struct {
 	Resource string
 	Until    time.Time

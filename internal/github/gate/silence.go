@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// After DownAfter requests in a row without an answer, GitHub counts as away. After a pause one request probes it. Each
-// failed probe doubles the pause, up to probeLimit times the first.
+// Limits for an outage. After DownAfter requests in a row without an answer, GitHub counts as away. After a pause one
+// request probes it. Each failed probe doubles the pause, up to probeLimit times the first one.
 const (
 	DownAfter  = 3
 	firstProbe = 4 * time.Second

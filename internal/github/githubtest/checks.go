@@ -64,7 +64,7 @@ func (c *checkRun) about() string {
 	return first
 }
 
-// badConclusions have a red cross on GitHub.
+// badConclusions are the conclusions that GitHub marks with a red cross.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure", "cancelled", "stale"}
 
 func (c *checkRun) outcome() outcome {

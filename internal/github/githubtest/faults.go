@@ -71,7 +71,8 @@ func (f Fault) On(method, path string) Fault {
 	return f
 }
 
-// gate is in front of the API and of git: credentials, faults, limits and the log of requests.
+// gate receives all requests to the API and to git. It checks credentials, applies faults and limits, and logs
+// requests.
 type gate struct {
 	*store
 	apps      *apps
@@ -106,7 +107,7 @@ func (s *gate) Repair() {
 	s.faults = nil
 }
 
-// fault takes the fault that hits a request, if any. s.mu is held.
+// fault returns the fault that hits a request and counts the hit, or nil. s.mu is held.
 func (s *gate) fault(git bool, method, path string) *Fault {
 	for i, f := range s.faults {
 		any := f.Method == "" && method != Mutation
@@ -250,7 +251,7 @@ func refuse(out *recorder, f *Fault) {
 	_, _ = out.Write([]byte(f.Body))
 }
 
-// finish adds the headers that every answer has and logs it.
+// finish adds the headers that every answer has, and logs the request.
 func (s *gate) finish(out *recorder, b *budget, entry Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -112,7 +112,7 @@ func queryOf(r *http.Request) (query string, ok bool) {
 	return asked.Query, ok
 }
 
-// Throttled counts the requests that were refused because of a secondary limit that is enforced.
+// Throttled counts the requests that were refused because of a secondary limit.
 func (s *gate) Throttled() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

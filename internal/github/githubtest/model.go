@@ -169,7 +169,7 @@ type Request struct {
 // logLimit bounds the request log and the events. The oldest entries are dropped.
 const logLimit = 100_000
 
-// event records a change. s.mu is held.
+// event records a change of an issue. s.mu is held.
 func (s *store) event(r *repo, i *issue, actor *user, kind, detail string) {
 	i.Updated = s.now()
 	s.note(r, i, actor, kind, detail)

@@ -116,7 +116,7 @@ type item struct {
 	At                     time.Time
 }
 
-// reactionView names a reaction in words, as some machines lack a font for emoji.
+// reactionView names a reaction in words, because some machines lack a font for emoji.
 type reactionView struct{ Content, Who string }
 
 type branch struct{ Name, SHA, Subject string }

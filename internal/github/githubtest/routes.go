@@ -26,7 +26,7 @@ type call struct {
 	list   []string                   // the JSON array in the request (labels)
 }
 
-// needs of a route are checked before its handler, in this order.
+// needs are the conditions of a route. They are checked before its handler, in this order.
 type needs int
 
 const (

@@ -225,7 +225,7 @@ func (s *Server) RemoveLabel(issueKey, actor, name string) {
 	s.with(issueKey, func(r *repo, i *issue) { s.dropLabel(r, i, s.user(actor), name) })
 }
 
-// AddComment comments as actor and returns the comment's id.
+// AddComment adds a comment as actor and returns the comment's id.
 func (s *Server) AddComment(issueKey, actor, body string) (id int64) {
 	s.with(issueKey, func(r *repo, i *issue) { id = s.comment(r, i, s.user(actor), body).ID })
 	return id

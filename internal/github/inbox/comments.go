@@ -178,7 +178,7 @@ func (h heard) has(r tracker.Comment) bool {
 	return r.Edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
 }
 
-// add records a text that is reported now. Calls follow the order of times.
+// add records a text that is reported now. Call it in the order of times.
 func (h *heard) add(r tracker.Comment) {
 	h.reach(r.Edited)
 	h.keys = append(slices.Clip(h.keys), heardKey(r))

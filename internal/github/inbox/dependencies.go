@@ -169,7 +169,7 @@ func (c *Inbox) Blockers(ctx context.Context, i tracker.Issue, left *int) (keys 
 		open, err := c.openAt(key, left, func() ([]string, error) {
 			raw, err := c.read.RawIssue(ctx, gate.Reads, other)
 			switch {
-			case api.KindOf(err) == api.KindPermanent: // none of our business
+			case api.KindOf(err) == api.KindPermanent: // we cannot see it, so it does not block
 				return nil, nil
 			case err != nil || raw.GetState() != "open":
 				return nil, err

@@ -92,9 +92,10 @@ func (h LabelHistory) Since(i int, at time.Time) bool {
 	return i >= 0 && !h.Events[i].GetCreatedAt().Before(at)
 }
 
-// TakenOff returns the index at which a person removed a label, or -1 if another event of that label came later. Every
-// other account counts as a person. An event by our account came from the person who owns the token, unless the
-// director removed the label. The director always adds another of our labels before the removal or at the same time.
+// TakenOff returns the index of the event by which a person removed a label, or -1 if a later event concerns the same
+// label. Every other account counts as a person. An event by our account came from the person who owns the token,
+// unless the director removed the label. The director always adds another of our labels before the removal or at the
+// same time.
 func (h LabelHistory) TakenOff(label string) int {
 	at, stands := -1, false // stands is set while the last added label came from our account
 	for i, e := range h.Events {

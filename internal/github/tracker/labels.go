@@ -143,7 +143,7 @@ func (l Labels) Others(kept string) []string {
 		func(label string) bool { return strings.EqualFold(label, kept) })
 }
 
-// DropOthers removes all our labels except kept. It removes all of them for "".
+// DropOthers removes all our labels except kept, or all of them if kept is "".
 func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept string) error {
 	for _, label := range c.read.Labels.Others(kept) {
 		if err := c.DropLabel(ctx, l, t, label); err != nil {
@@ -153,8 +153,8 @@ func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept str
 	return nil
 }
 
-// MovedAway reports whether an issue lacks both the claimed label and the goal of a move ("" for a move without a
-// goal). Either the move was completed and the labels changed since, or the labels never arrived despite GitHub's
+// MovedAway reports whether an issue lacks both the claimed label and the goal of a move. goal is "" for a move without
+// a goal. Either the move was completed and the labels changed since, or the labels never arrived despite GitHub's
 // answer.
 func (c *Writer) MovedAway(t Thread, goal string) bool {
 	return !t.Issue.Has(c.read.Labels.Claimed) && (goal == "" || !t.Issue.Has(goal))

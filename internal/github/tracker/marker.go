@@ -33,13 +33,13 @@ const (
 	MarkUnapproved = "unapproved"
 )
 
-// The end of a claim, in its marker. The task is done, and the claim no longer competes.
+// Ends of a claim, in its marker. The task is done, and the claim no longer competes.
 const (
 	EndedDelivered = "delivered"
 	EndedMerged    = "merged"
 )
 
-// Marker is the content of such a line. Every field has a narrow alphabet, so a value cannot end the HTML comment.
+// Marker is the content of a marker line. Every field has a narrow alphabet, so a value cannot end the HTML comment.
 type Marker struct {
 	Kind    string `json:"-"`
 	Fleet   string `json:"fleet"`

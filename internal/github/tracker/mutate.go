@@ -53,9 +53,9 @@ type labelableAnswer struct {
 	}
 }
 
-// Mutate makes several changes in one request, and returns the changed issue. The following calls of REST make the
-// missing changes and skip the others, so a refused or partial request costs only time. Mutate does not send a request
-// for a single change, or for some time after GraphQL has failed. An error means that the result is unknown.
+// Mutate makes several changes in one request, and returns the changed issue. Later REST calls make the changes that
+// are still missing and skip the others, so a refused or partial request costs only time. Mutate does not send a
+// request for a single change, or for some time after GraphQL has failed. An error means that the result is unknown.
 func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle) (Thread, error) {
 	if c.RestAlone() {
 		return t, nil

@@ -13,15 +13,15 @@ import (
 	"retake/internal/github/gate"
 )
 
-// How long GitHub's answer about one person is cached. A change of the person's rights takes effect after that.
+// Lifetimes of GitHub's cached answer about one person. A change of the person's rights takes effect after that.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute
 )
 
-// One read of an issue looks up the rights of at most markersPerCall authors of markers, and the next read continues
-// with the rest. A negative answer is cached for noMarkerKept. That is safe because a director's account has write
-// access before its first claim.
+// Limits for the authors of markers. One read of an issue looks up the rights of at most markersPerCall authors, and
+// the next read continues with the rest. A negative answer is cached for noMarkerKept. That is safe because a
+// director's account has write access before its first claim.
 const (
 	markersPerCall = 20
 	noMarkerKept   = time.Hour

@@ -101,7 +101,7 @@ func (c *Reader) ToComment(raw *gh.IssueComment, self string) Comment {
 }
 
 // dropForged drops markers by authors who cannot write to the repository. An author association does not suffice,
-// because a collaborator may have only read access. Of other accounts' markers only claims and releases count.
+// because a collaborator may have only read access. Other accounts' markers count only for claims and releases.
 func (c *Reader) dropForged(ctx context.Context, p api.Place, self string, all []Comment) error {
 	left := markersPerCall
 	for i, r := range all {
@@ -187,11 +187,11 @@ func (t Thread) Holder() (Comment, bool) {
 	return Comment{}, false
 }
 
-// Adopt identifies the holding claim with a nonce that was won before, for a marker with an edited nonce. It requires
-// that our account wrote the comment for our fleet, that our claim lacks any other comment and release, and that the
-// claim in the marker has no other comment. Another director cannot claim the issue while it carries the claimed label.
-// If no claim holds the issue, Adopt uses our comment without a marker if its foot names the claim. The next write to
-// the comment restores the marker.
+// Adopt gives the holding claim a nonce that was won before, if its marker has an edited nonce. Our account must have
+// written the comment for our fleet. Our claim must not have any other comment or release, and the claim in the marker
+// must not have any other comment. Another director cannot claim the issue while it carries the claimed label. If no
+// claim holds the issue, Adopt uses our comment without a marker if its foot names the claim. The next write to the
+// comment restores the marker.
 func (t *Thread) Adopt(fleet, nonce string) {
 	repaired := Marker{Kind: MarkClaim, Fleet: fleet, Nonce: nonce}
 	if len(t.OwnComments(repaired)) > 0 || t.WasReleased(nonce) {
