@@ -8,7 +8,7 @@ import (
 // Needs is the resource that a check requires.
 type Needs string
 
-// Requirements of checks, from the fewest to the most possible obstacles.
+// Requirements of checks. The order is from the fewest to the most possible obstacles.
 const (
 	Offline     Needs = "offline" // configuration, variables and files; used by `director config check`
 	OnMachine   Needs = "machine" // programs, disk, ports, and leftovers of earlier directors on this machine
@@ -16,7 +16,7 @@ const (
 	NeedsEngine Needs = "engine"
 )
 
-// check is one row: everything there is to know about it.
+// check is one check of the table.
 type check struct {
 	name  string
 	needs Needs
@@ -26,7 +26,7 @@ type check struct {
 	look  func(context.Context, *exam)
 }
 
-// checks are all, in the order in which they are made and shown. A new one is a row here.
+// checks lists all checks in the order in which they run and appear. A new check is a new row.
 var checks = []check{
 	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists settings without " +
 		"effect.", look: lookConfiguration},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// cluster is the engine, if it is one; else nil.
+// cluster returns the engine if it is a cluster, or nil.
 func (e *exam) cluster() Cluster {
 	c, _ := e.engine.(Cluster)
 	return c

@@ -7,8 +7,8 @@
 // machine, GitHub, or the container engine. The order of the rows is the order of the findings. A check that cannot run
 // yields a NotTried finding with the reason. No check is skipped silently.
 //
-// The checks change nothing. They only read from GitHub, and Examine removes its temporary resources, such as a test
-// container, before it returns.
+// The checks do not change anything. They only read from GitHub. Examine removes its temporary resources, such as a
+// test container, before it returns.
 //
 // # Clock
 //
@@ -16,11 +16,11 @@
 //
 // # Failure policy
 //
-// The package never retries. A failure becomes a finding and does not stop the remaining checks. A check has a minute,
-// unless its row says more.
+// The package never retries. A failure becomes a finding and does not stop the remaining checks. A check has a timeout
+// of a minute, unless its row sets another limit.
 //
 // # Imports
 //
-// config, for its validation. Everything else comes through the interfaces of World, which internal/director implements
-// with the adapters.
+// It imports config for its validation. Everything else comes through the interfaces of World, which internal/director
+// implements with the adapters.
 package doctor

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// exam is the state of one examination. Later rows use the results of earlier ones.
+// exam is the state of one examination. Later rows use the results of earlier rows.
 type exam struct {
 	World
-	row      string // that looks
+	row      string // name of the running check
 	findings []Finding
 
 	github  GitHub
@@ -18,7 +18,7 @@ type exam struct {
 	reached []string // repositories that can be read
 	engine  Engine
 	gateway string // of the containers' network; empty if unknown
-	image   bool   // it is on the engine's host
+	image   bool   // the image is on the engine's host
 	running bool   // a director runs with this data_dir
 }
 
@@ -36,7 +36,7 @@ func (e *exam) problems() (n int)        { return len(reportOf(e.findings).At(Pr
 const limit = time.Minute
 
 // Examine runs the checks that require one of needs, or all checks if needs is empty. It fails only if ctx ends before
-// it has looked at everything.
+// the last check.
 func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	e := &exam{World: w}
 	for _, c := range checks {
@@ -77,7 +77,7 @@ func (e *exam) look(ctx context.Context, c check) {
 	c.look(ctx, e)
 }
 
-// needed returns the reason why a check cannot run yet, or an empty string if it can.
+// needed maps a requirement to a function. It returns the reason why a check cannot run yet, or "".
 var needed = map[Needs]func(*exam, check) string{
 	Offline:     func(*exam, check) string { return "" },
 	OnMachine:   func(*exam, check) string { return "" },

@@ -15,7 +15,7 @@ type Level string
 const (
 	OK       Level = "ok"
 	Warning  Level = "warning"   // the director starts, but something is probably wrong
-	Problem  Level = "problem"   // it does not start, or does not work
+	Problem  Level = "problem"   // the director does not start, or does not work
 	NotTried Level = "not tried" // the text has the reason
 )
 
@@ -28,7 +28,7 @@ type Finding struct {
 	Fix string `json:"fix,omitempty"`
 }
 
-// String is the finding on one line, with its fix.
+// String returns the finding on one line, with its fix.
 func (f Finding) String() string {
 	text := strings.Join(strings.Fields(f.Text), " ")
 	if f.Fix != "" {

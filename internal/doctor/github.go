@@ -34,8 +34,8 @@ func lookAccount(ctx context.Context, e *exam) {
 	}
 }
 
-// How far the clocks may be apart: GitHub's is in whole seconds, and an App signs with a time that GitHub takes
-// for a minute.
+// The greatest clock differences. GitHub reports whole seconds, and accepts an App's signature for only a minute after
+// its time.
 const (
 	clockNoted  = 10 * time.Second
 	clockForApp = 50 * time.Second
@@ -69,7 +69,7 @@ var rights = []struct{ name, level string }{
 	{"checks", "read"},
 }
 
-const tokenSoon = 7 * 24 * time.Hour // so long before its end a token is worth a word
+const tokenSoon = 7 * 24 * time.Hour // a token that expires earlier gets a warning
 
 func lookRights(_ context.Context, e *exam) {
 	a := e.account
@@ -87,7 +87,7 @@ func lookRights(_ context.Context, e *exam) {
 			"each repository")
 	}
 	switch left := a.Expires.Sub(e.Machine.Now()); {
-	case a.Expires.IsZero() || a.Rights != nil: // an App's are renewed
+	case a.Expires.IsZero() || a.Rights != nil: // the tokens of an App are renewed
 	case left < tokenSoon:
 		e.warn("the token expires at "+a.Expires.UTC().Format(time.DateTime)+" UTC",
 			"create a new one and replace the old one in the file; every request reads it again")

@@ -49,7 +49,7 @@ func (e *exam) stagePrograms() (names []string) {
 	return names
 }
 
-// A disk with less free space gets a warning, although the director still works.
+// Free space below these limits gets a warning, although the director still works.
 const (
 	scarceBytes = 8 << 30
 	scarceFiles = 500_000
@@ -132,7 +132,7 @@ func lookJournal(ctx context.Context, e *exam) {
 	e.ok(says)
 }
 
-// lookPorts comes behind the engine: only then the gateway is known that the bus listens at.
+// lookPorts runs after the check of the engine, which finds the gateway that the bus listens on.
 func lookPorts(ctx context.Context, e *exam) {
 	if e.running {
 		e.ok("used by the running director")

@@ -9,8 +9,8 @@ import (
 
 // World gives access to everything under inspection.
 type World struct {
-	File     string          // of the configuration; empty if there is no file
-	How      string          // it was found: "-c", "RETAKE_CONFIG", …
+	File     string          // path of the configuration; empty if there is no file
+	How      string          // origin of the file: "-c", "RETAKE_CONFIG", …
 	Problems config.Problems // of the configuration; any problem disables the other checks
 	Config   config.Config
 	Warnings []string // about the policy
@@ -23,11 +23,11 @@ type World struct {
 // Machine gives access to this machine and the director's files on it.
 type Machine interface {
 	Now() time.Time
-	// Programs returns the names missing from every folder of path. An empty path is the director's own PATH.
+	// Programs returns the names missing from every directory of path. An empty path means the director's PATH.
 	Programs(path string, names []string) (missing []string)
 	// Worker returns the static program that containers run.
 	Worker() (path string, err error)
-	// Disk describes the file system of a folder, or of its nearest existing parent.
+	// Disk describes the file system of a directory, or of its nearest existing parent.
 	Disk(dir string) (Disk, error)
 	// Quota fails if checkouts cannot get separate file systems of this size.
 	Quota(bytes int64) error
@@ -46,7 +46,7 @@ type Machine interface {
 type Disk struct {
 	Path        string // as passed to Machine.Disk
 	FreeBytes   int64
-	FreeFiles   int64   // 0 with UsedFiles 0 means that the file system does not count files
+	FreeFiles   int64   // both are 0 if the file system does not count files
 	UsedFiles   int64   //
 	UsedPercent float64 // of bytes, or of files if that is more
 	Full        bool    // above director.disk_watermark, so no attempt starts
@@ -57,23 +57,23 @@ type GitHub interface {
 	Account(ctx context.Context) (Account, error)
 	Repository(ctx context.Context, name string) (Repository, error)
 	HasBranch(ctx context.Context, repo, branch string) error
-	// MissingLabels are ours that the repository lacks.
+	// MissingLabels returns the configured labels that the repository lacks.
 	MissingLabels(ctx context.Context, repo string) ([]string, error)
 	// MayRead returns the permissions that the credential lacks for reading, under GitHub's names.
 	MayRead(ctx context.Context, repo, branch string) (lacks []string, err error)
 }
 
-// Account is whom GitHub takes the credential for.
+// Account is the account that GitHub sees behind the credential.
 type Account struct {
 	Login   string
 	Person  bool
 	Kind    string            // "classic token", "fine-grained token", "token", "GitHub App"
-	Told    bool              // set if GitHub listed the scopes
+	Told    bool              // GitHub listed the scopes
 	Scopes  []string          // of a classic token
 	Rights  map[string]string // of an App: permission → read or write; nil if unknown
 	Expires time.Time         // zero if unlimited or unknown
 	Date    time.Time         // GitHub's clock; zero if unknown
-	At      time.Time         // ours, when the answer came
+	At      time.Time         // our clock at the time of the answer
 }
 
 // Repository describes a repository, and the account's rights in it.
@@ -84,11 +84,11 @@ type Repository struct {
 	DefaultBranch string
 }
 
-// Engine is the container engine, or the substitute for it.
+// Engine is the container engine, or a substitute for it.
 type Engine interface {
 	// Name returns its display name.
 	Name() string
-	// Confines reports whether workers run in containers. Cannot lists the guarantees that it does not give.
+	// Confines reports whether workers run in containers. Cannot lists the guarantees that the engine does not give.
 	Confines() bool
 	Cannot() []string
 	// Isolation lists the barriers between a container and the engine's host, and the missing ones.
@@ -97,7 +97,7 @@ type Engine interface {
 	// it, and whether the registry answered.
 	HasImage(ctx context.Context, image string) (bool, error)
 	Pullable(ctx context.Context, image string) (answered bool, err error)
-	// Gateway is the address at which containers reach this machine; empty if their network does not exist yet.
+	// Gateway returns the address at which containers reach this machine, or "" if their network does not exist yet.
 	Gateway(ctx context.Context) (address string, err error)
 	// Confine creates a temporary network and checks that the engine's host restricts the workers' traffic.
 	Confine(ctx context.Context) error
@@ -109,22 +109,22 @@ type Engine interface {
 // Cluster is an Engine that runs workers on several nodes.
 type Cluster interface {
 	Engine
-	// Missing are the rights that a director needs there, and that this account does not have.
+	// Missing returns the rights that a director needs in the cluster and this account lacks.
 	Missing(ctx context.Context) ([]string, error)
-	// Admits fails if the cluster would reject a pod with the settings of attempts. It creates no pod.
+	// Admits fails if the cluster would reject a pod with the settings of attempts. It does not create a pod.
 	Admits(ctx context.Context) error
 }
 
 // Trial describes the checks inside a container.
 type Trial struct {
-	Addresses []string // host:port; an empty host: the gateway of the network
-	Listen    bool     // nothing listens at the gateway, so the trial opens a listener
+	Addresses []string // host:port; an empty host means the gateway of the network
+	Listen    bool     // the trial must open a listener, because the gateway does not have one yet
 	Programs  []string
 }
 
 // Tried is the result of a Trial.
 type Tried struct {
-	Reached map[string]string // address as requested → why it was unreachable; empty if it was reachable
+	Reached map[string]string // by requested address: why it was unreachable, or empty
 	Missing []string          // of Programs
-	Network string            // in words: which network the container was on
+	Network string            // description of the container's network
 }

@@ -19,7 +19,7 @@ func known(values []string, value string) string {
 	return other
 }
 
-// Phases are the values of the label phase.
+// phases lists the values of the label phase.
 var phases = []string{
 	string(fsm.PhaseMonitor), string(fsm.PhaseCooldown), string(fsm.PhasePaused), string(fsm.PhaseDraining),
 	string(fsm.PhaseShutdown),
@@ -32,13 +32,13 @@ var commands = []string{
 	string(fsm.CommandHelp), string(fsm.CommandAdd),
 }
 
-// budgets are GitHub's names of its request budgets.
+// budgets lists the names of GitHub's request budgets.
 var budgets = []string{
 	"core", "graphql", "search", "code_search", "integration_manifest", "dependency_snapshots",
 	"code_scanning_upload", "actions_runner_registration", "scim", "audit_log",
 }
 
-// methods are the HTTP methods that requests to GitHub use.
+// methods lists the HTTP methods of requests to GitHub.
 var methods = []string{"GET", "POST", "PATCH", "PUT", "DELETE"}
 
 var breakerStates = []string{
@@ -75,7 +75,7 @@ func actionLabel(a recovery.Action) string {
 	return string(a)
 }
 
-// closable are the values of a cooldown's label. All models share one value, because their names come from
+// closable lists the values of a cooldown's label. All models share one value, because their names come from
 // configurations and workers.
 var closable = []string{
 	fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, "github.graphql", "github.other", "model",
@@ -94,11 +94,11 @@ func resourceLabel(resource string) string {
 	return other
 }
 
-// Values lists the possible values of labels with the same meaning in all metrics.
+// values lists the possible values of labels with the same meaning in all metrics.
 var values = []struct {
 	label string
 	of    []string
-	say   string // in place of a list
+	say   string // description instead of a list
 }{
 	{label: "state", say: "of `retake_tasks`: the [states](orchestration-fsm.md); of `retake_incidents`: `" +
 		strings.Join(breakerStates, "`, `") + "`"},

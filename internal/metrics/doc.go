@@ -1,9 +1,9 @@
 // Package metrics exports the director's metrics to Prometheus.
 //
-// Its one table, Table, has a row for each metric; docs/specs/metrics.md is generated from it. Task metrics count facts
-// from the journal. Apply queues each batch on the owner's goroutine, at the cost of a lock and an append. A goroutine
-// of this package (Follow), or a scrape, processes the queue. Gauges are read at a scrape from the same state and from
-// Readings, without a request to the owner. So a scrape never delays a decision, and only shows durable state.
+// Table has a row for each metric, from which docs/specs/metrics.md is generated. Task metrics count facts from the
+// journal. Apply queues each batch on the owner's goroutine, which costs a lock and an append. A goroutine of this
+// package (Follow) or a scrape processes the queue. A scrape reads gauges from the same state and from Readings,
+// without a request to the owner. It therefore never delays a decision, and only shows durable state.
 //
 // Labels have bounded values: an unknown name from outside becomes "other". Issues and attempts are never labels.
 // Counters begin at 0 with the process. Task metrics are exported while a session leads, from Restore to End. Only the

@@ -24,8 +24,8 @@ type task struct {
 	since  time.Time // in state
 	until  time.Time // of Backoff
 	after  bool      // it waits for other issues
-	worker string    // of the attempt under way, or the last one
-	begun  time.Time // start of that attempt; zero if an earlier process started it
+	worker string    // of the current or the last attempt
+	begun  time.Time // start of the current attempt; zero if an earlier process started it
 	outbox []planned
 
 	queued time.Time // when the claim could have started; zero if it has started or is inherited
@@ -34,7 +34,7 @@ type task struct {
 	course projection.Course
 
 	asked    time.Time // when GitHub showed the open question
-	answered bool      // an earlier question of the claim was
+	answered bool      // an earlier question of the claim was answered
 }
 
 // planned is an effect that is not done yet.
@@ -64,7 +64,7 @@ func newFleet(m *fsm.Machine, now time.Time) *fleet {
 	return f
 }
 
-// taskOf returns the state of a task from an earlier process, or of a rebuilt task.
+// taskOf returns the state of an existing task, from an earlier process or a rebuild.
 func taskOf(t *fsm.Task) *task {
 	k := &task{
 		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0,
@@ -102,7 +102,7 @@ func (t *task) holdsSlot() bool {
 	return t.state.Info().Slot || t.state == fsm.Backoff && t.plans(fsm.DoClaim, fsm.DoRecheck)
 }
 
-// waits reports whether the task could begin an attempt, and since when.
+// waits reports whether the task could begin an attempt, and returns the start of its wait.
 func (t *task) waits(now time.Time) (since time.Time, ok bool) {
 	switch {
 	case t.state == fsm.Queued && !t.after:

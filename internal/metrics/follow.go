@@ -24,7 +24,7 @@ const (
 	resultGivenUp = "given_up"
 )
 
-// follow counts a fact; m.mu is held, and there is a fleet.
+// follow counts a fact. The caller holds m.mu, and m.fleet is not nil.
 func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.PhaseChanged:
@@ -195,7 +195,7 @@ func (m *Metrics) moved(at time.Time, t *task, f fsm.Moved) {
 	}
 }
 
-// questionClosed counts an answer, unless the question ended without one.
+// questionClosed counts a person's answer. It ignores triggers that are not answers.
 func (m *Metrics) questionClosed(at time.Time, t *task, on fsm.Trigger) {
 	if slices.Contains(projection.Answers, on) {
 		if !t.asked.IsZero() { // otherwise the answer came before GitHub had confirmed the question
@@ -206,7 +206,7 @@ func (m *Metrics) questionClosed(at time.Time, t *task, on fsm.Trigger) {
 	t.asked = time.Time{}
 }
 
-// incident follows an incident, and counts new incidents.
+// incident records the new state of an incident, and counts new incidents.
 func (m *Metrics) incident(at time.Time, f fsm.IncidentChanged) {
 	before, is := m.fleet.incidents[f.Incident.Key], f.Incident.Breaker
 	if f.Over {

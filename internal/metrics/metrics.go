@@ -17,8 +17,8 @@ import (
 	"retake/internal/projection"
 )
 
-// Metrics holds the metrics of one process. All methods are safe for concurrent use; none of them blocks for longer
-// than a counter takes.
+// Metrics holds the metrics of one process. All methods are safe for concurrent use, and block only as long as a
+// counter does.
 type Metrics struct {
 	transitions, finished, commands, attemptsStarted, attempts             *prometheus.CounterVec
 	decisions, disagreements, retries, escalations, reblocks, withoutHuman *prometheus.CounterVec
@@ -31,7 +31,7 @@ type Metrics struct {
 
 	appending atomic.Int64             // start of the append in progress, in ns since 1970; 0 if there is no append
 	read      atomic.Pointer[readings] // the source of a scrape's readings, or nil at first
-	slots     atomic.Int64             // workers that there may be
+	slots     atomic.Int64             // maximum number of workers
 	now       func() time.Time
 
 	bell    chan struct{} // there are pending records; room for one
@@ -39,7 +39,7 @@ type Metrics struct {
 		sync.Mutex
 		records []fsm.Record
 	}
-	seen sync.Map // worker → *atomic.Int64: its last sign of life; of attempts under way only
+	seen sync.Map // worker → *atomic.Int64, its last sign of life; only for running attempts
 
 	mu    sync.Mutex // the owner never takes it
 	fleet *fleet     // nil unless a session leads
@@ -47,7 +47,7 @@ type Metrics struct {
 
 type readings struct{ of func() Readings }
 
-// New registers its metrics and the collectors for the process and Go.
+// New returns the metrics. It registers them and the collectors for the process and Go.
 func New(to prometheus.Registerer, version string) *Metrics {
 	r := registrar{to}
 	m := &Metrics{
@@ -87,8 +87,8 @@ func New(to prometheus.Registerer, version string) *Metrics {
 	return m
 }
 
-// begunAtZero creates the series with alerts on their increase. Prometheus does not count the appearance of a series at
-// 1 as an increase.
+// begunAtZero creates the series with alerts on their increase. Prometheus does not count a new series with the value 1
+// as an increase.
 func (m *Metrics) begunAtZero() {
 	for _, o := range []string{projection.OK, projection.Failed, projection.Withdrawn} {
 		m.attempts.WithLabelValues(o)
@@ -137,7 +137,7 @@ func (m *Metrics) begunAtZero() {
 	}
 }
 
-// Handler serves the metrics gathered by g, as of the last record. At most a few are answered at the same time.
+// Handler serves the metrics gathered by g, as of the last record. It answers at most four requests at once.
 func (m *Metrics) Handler(g prometheus.Gatherer) http.Handler {
 	gathered := promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -206,7 +206,7 @@ func (m *Metrics) Follow(ctx context.Context) {
 	}
 }
 
-// catchUp processes the queue of Apply; m.mu is held.
+// catchUp processes the queue of Apply. The caller holds m.mu.
 func (m *Metrics) catchUp() {
 	m.pending.Lock()
 	records := m.pending.records
@@ -223,7 +223,7 @@ func (m *Metrics) catchUp() {
 	}
 }
 
-// Restore implements projection.Restorer: from now on, and until End, a session leads.
+// Restore implements projection.Restorer. A session leads from now on, until End.
 func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 	machine := fsm.New(fsm.Config{})
 	if err := machine.Restore(snapshot); err != nil {
@@ -240,10 +240,10 @@ func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 	return nil
 }
 
-// Slots sets how many workers there may be from now on.
+// Slots sets the maximum number of workers.
 func (m *Metrics) Slots(n int) { m.slots.Store(int64(n)) }
 
-// End says that the session is over. Its counters stay, and its task metrics disappear.
+// End ends the session. Its counters stay, and its task metrics disappear.
 func (m *Metrics) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -252,14 +252,14 @@ func (m *Metrics) End() {
 	m.seen.Clear()
 }
 
-// WorkerSeen notes a sign of life. One of a worker without an attempt under way is not kept.
+// WorkerSeen records a sign of life. It ignores a worker without a running attempt.
 func (m *Metrics) WorkerSeen(worker string) {
 	if at, ok := m.seen.Load(worker); ok {
 		at.(*atomic.Int64).Store(m.now().UnixNano())
 	}
 }
 
-// expect begins to keep the signs of life of a task's worker.
+// expect starts to record the signs of life of a task's worker.
 func (m *Metrics) expect(t *task) {
 	if t.state.Info().Live && t.worker != "" {
 		at := new(atomic.Int64)
@@ -271,7 +271,7 @@ func (m *Metrics) expect(t *task) {
 // AppendBegan and AppendEnded bracket an append to the journal. Appends do not overlap.
 func (m *Metrics) AppendBegan() { m.appending.Store(m.now().UnixNano()) }
 
-// AppendEnded notes how long an append took, and whether the journal took it.
+// AppendEnded records the duration of an append, and whether it failed.
 func (m *Metrics) AppendEnded(err error) {
 	took := m.now().Sub(time.Unix(0, m.appending.Swap(0)))
 	m.appends.Observe(took.Seconds())
@@ -280,7 +280,7 @@ func (m *Metrics) AppendEnded(err error) {
 	}
 }
 
-// Request is one request to GitHub, for counting.
+// Request describes one request to GitHub.
 type Request struct {
 	Method  string
 	Status  int // 0 without an answer

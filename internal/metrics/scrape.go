@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Readings are the values that a scrape reads from the rest of the director. Their source must not block.
+// Readings holds the values that a scrape reads from the rest of the director. Their source must not block.
 type Readings struct {
 	BusConnected, DiskUsable bool
 	ChangesLeft              int // of the director's own limit on changes to GitHub
@@ -20,13 +20,13 @@ type Readings struct {
 	AuditWriteErrors         uint64
 }
 
-// ReadWith says where a scrape gets its readings; it is called for each, maybe by several at the same time.
+// ReadWith sets the source of readings. Every scrape calls it, possibly at the same time as another.
 func (m *Metrics) ReadWith(read func() Readings) { m.read.Store(&readings{read}) }
 
 // scraped collects the metrics with values computed at a scrape.
 type scraped struct{ *Metrics }
 
-// scrapedNames are those metrics.
+// scrapedNames lists the metrics that a scrape computes.
 var scrapedNames = []string{
 	"retake_leader", "retake_phase", "retake_slots", "retake_slots_used", "retake_workers",
 	"retake_heartbeat_age_seconds", "retake_tasks",
@@ -109,13 +109,13 @@ type view struct {
 	phase                             fsm.Phase
 	states                            map[fsm.State]int
 	outbox                            map[fsm.EffectKind]int
-	heartbeat, queued, asked, planned time.Duration // ages of the oldest
+	heartbeat, queued, asked, planned time.Duration // ages of the oldest heartbeat, task, question and effect
 	cooldowns                         map[string]int
 	remaining                         map[string]time.Duration
 	incidents                         map[string]int
 }
 
-// look sums the fleet up; m.mu is held.
+// look computes the exported state of the fleet. The caller holds m.mu.
 func (m *Metrics) look(now time.Time) *view {
 	v := &view{
 		phase: m.fleet.phase, states: map[fsm.State]int{}, outbox: map[fsm.EffectKind]int{},

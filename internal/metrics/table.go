@@ -22,11 +22,11 @@ type Row struct {
 	Means  string   // exact definition for the reference; Markdown
 	// Buckets are the upper bounds of a histogram, in its unit.
 	Buckets []float64
-	// Always: every director has it. Otherwise it is there while the director leads.
+	// Always means that every director exports it. Otherwise only the leader does.
 	Always bool
 }
 
-// Buckets in seconds, for appends, requests, and waits of minutes to days.
+// Buckets in seconds, for appends, requests, attempts, and waits of minutes to days.
 var (
 	appendBuckets  = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}
 	requestBuckets = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30}
@@ -35,7 +35,7 @@ var (
 	humanBuckets   = []float64{10, 60, 300, 900, 3600, 4 * 3600, 8 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600}
 )
 
-// Table has each metric once, in the order of the reference.
+// Table lists each metric once, in the order of the reference.
 var Table = []Row{
 	// The director itself.
 	{
@@ -325,7 +325,7 @@ var Table = []Row{
 	},
 }
 
-// rowOf returns a row of the table. A name that is not there is a mistake of this package.
+// rowOf returns a row of the table. An unknown name is a mistake in this package.
 func rowOf(name string) Row {
 	for _, r := range Table {
 		if r.Name == name {

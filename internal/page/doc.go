@@ -1,5 +1,5 @@
 // Package page serves the web page of a running director: the board, the timeline of each task with its live
-// output, the numbers, the state machine and the decision tables. It only reads. Actions are the operator's
+// output, the numbers, the state machine and the decision tables. It only reads. All actions are the operator's
 // commands, and they require a signed-in user.
 //
 //	browser ──GET──▶ Page ──Source──▶ read model (internal/timeline), output, tables

@@ -35,7 +35,8 @@ type drawing struct {
 	err   error
 }
 
-// of returns the drawing of a task, or of the board for the empty key. The last viewer's leave removes it.
+// of returns the drawing of a task, or of the board for the empty key. Each viewer must call leave once. The last call
+// removes the drawing.
 func (d *drawings) of(k fsm.IssueKey) (one *drawing, leave func()) {
 	k = k.Fold()
 	d.mu.Lock()

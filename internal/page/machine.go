@@ -16,7 +16,7 @@ type place struct {
 	row    int
 }
 
-// places lays out the states: the usual course from left to right, interruptions below it.
+// places lays out the states. The usual course runs from left to right, with interruptions below it.
 var places = []place{
 	{fsm.Queued, 0, 0},
 	{fsm.Claiming, 1, 0},

@@ -12,7 +12,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// spans are the times that the numbers can be shown for.
+// spans lists the periods that the page can show.
 var spans = []struct {
 	Name   string
 	span   time.Duration
@@ -37,7 +37,7 @@ type numbersPart struct {
 
 // spentPart divides the cost of the span.
 type spentPart struct {
-	Issues, Days                int // with spending
+	Issues, Days                int // number of issues and days with spending
 	PerIssue, PerMerged, PerDay float64
 }
 
@@ -57,7 +57,7 @@ func spent(n timeline.Numbers, cost float64) (p spentPart) {
 // humanPart summarizes the questions put to people.
 type humanPart struct {
 	Asked, Open, Again, Alone int
-	Median, Longest           time.Duration // to the answer
+	Median, Longest           time.Duration // time to an answer
 }
 
 // chart is a chart of stacked bars.
@@ -75,7 +75,7 @@ type series struct {
 
 type bar struct {
 	X, Width float64
-	Label    string // under it; mostly empty
+	Label    string // below the bar; usually empty
 	Parts    []part
 }
 
@@ -85,7 +85,7 @@ type part struct {
 	About     string
 }
 
-// Sizes of a chart, in the units of its drawing.
+// Sizes of a chart, in units of the SVG.
 const (
 	chartWidth  = 720.0
 	chartHeight = 160.0

@@ -21,10 +21,10 @@ import (
 
 // Source provides the page's data. Its methods may be called by many goroutines at once.
 type Source interface {
-	// Fleet is the director's state as director status has it, without tasks and queue.
+	// Fleet returns the director's state as shown by director status, without tasks and queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Board are at most so many tasks of each state, without attempts and events, and how many there are of
-	// each; see timeline.Book.Board.
+	// Board returns the tasks of each state, at most most of them, without attempts and events. count has the number of
+	// all tasks by state. See timeline.Book.Board.
 	Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error)
 	// Task returns an issue's timeline, or false if the journal does not mention the issue.
 	Task(ctx context.Context, k fsm.IssueKey, at time.Time) (timeline.Task, bool, error)
@@ -32,12 +32,12 @@ type Source interface {
 	Numbers(ctx context.Context, since time.Time) (timeline.Numbers, error)
 	// Next waits for events after a place, and returns the current position in the journal.
 	Next(ctx context.Context, after timeline.Place) (timeline.Place, error)
-	// Output are the lines that an issue's attempts print.
+	// Output iterates over the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
-	// Command executes a person's command, once for each ID. An error is a sentence for people and means that the
-	// command was not executed. Undecided means that it may still be executed.
+	// Command executes a person's command. A repeated ID has no further effect. An error is a sentence for people and
+	// means that the command was not executed, except that an Undecided command may still be executed.
 	Command(ctx context.Context, c Command) error
-	// Tables are the policy and the rules that decide.
+	// Tables returns the policy and the rules.
 	Tables() []Table
 }
 
@@ -50,12 +50,12 @@ type Command struct {
 	By      string // the signed-in user
 }
 
-// Undecided explains why a command has no decision yet. Sending it again repeats the same request.
+// Undecided is the error of a command without a decision yet. Sending the command again repeats the same request.
 type Undecided string
 
 func (u Undecided) Error() string { return string(u) }
 
-// Table is one of the tables that decide.
+// Table is a table of the policy or of the rules.
 type Table struct {
 	Name, About string
 	Head        []string
@@ -67,7 +67,7 @@ type Options struct {
 	Source    func() Source           // returns nil while this director is starting or does not lead
 	Token     func() (string, error)  // returns an empty string if sign-in is disabled
 	CheckName func(name string) error // returns a sentence for people if the name cannot be used
-	Open      bool                    // the address is loopback only: anyone who reaches it may read
+	Open      bool                    // the address is loopback only, so anyone who reaches it may read
 	Fleet     string
 	Log       *zap.Logger
 }
@@ -82,10 +82,10 @@ type Page struct {
 	mux       http.Handler
 	sessions  sessions
 	drawings  drawings
-	streams   chan struct{} // one for each browser that is kept informed
+	streams   chan struct{} // one element for each browser with an open stream
 }
 
-// streamsAtOnce bounds how many browsers are kept informed.
+// streamsAtOnce bounds the number of open streams.
 const streamsAtOnce = 200
 
 // New returns the page. It serves every path that begins with "/".
@@ -122,7 +122,7 @@ func New(o Options) (*Page, error) {
 
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
-// hardened sets what every answer has.
+// hardened sets the security headers of every response.
 func hardened(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -135,7 +135,7 @@ func hardened(next http.Handler) http.Handler {
 	})
 }
 
-// errNotLeading is shown without a source.
+// errNotLeading is shown if the page has no source.
 const errNotLeading = problem("this director is not the leader, or is still starting: ask the leader")
 
 // problem is an error for people. The page shows its text without a prefix.
@@ -158,8 +158,8 @@ type frame struct {
 	CanSignIn          bool
 	Problem            string
 	Again              bool   // the page reloads automatically
-	Said               string // about the last action
-	Refused            bool   // Said explains why nothing was done
+	Said               string // result of the last action
+	Refused            bool   // the last action was refused, and Said explains why
 	Form, Text         string // the form's id, and the text in it
 	Part               any
 }
@@ -178,7 +178,7 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, name, title string,
 	p.showFrame(w, r, p.frameOf(r, name, title), part)
 }
 
-// showFrame writes a page with its part. If the part cannot be made, the page shows the error instead.
+// showFrame writes a page with its part. If the part cannot be loaded, the page shows the error instead.
 func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 	part func(context.Context, Source) (any, error),
 ) {
@@ -204,5 +204,5 @@ func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 	}
 }
 
-// errUnknown means that there is no such task.
+// errUnknown is shown for an unknown task.
 const errUnknown = problem("the journal has no record of this issue")

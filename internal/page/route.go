@@ -30,18 +30,18 @@ type lane struct {
 	to  fsm.State
 }
 
-// port is the point where an arrow meets a box. All arrows into a side share one point.
+// port is the point where an arrow meets a box. All arrows to one state share a port on a side of a box.
 type port struct {
 	box    fsm.State
 	bottom bool
 	to     fsm.State // of the arrow
 }
 
-// run is the way of one arrow, before it has coordinates.
+// run is the route of one arrow before it has coordinates.
 type run struct {
 	from, to      place
 	straight      bool // to the next box
-	first, last   lane // the same one, unless a row is between them
+	first, last   lane // equal, unless a row is between them
 	leaves, meets port
 }
 
@@ -67,8 +67,8 @@ func wayOf(from, to place) run {
 	return w
 }
 
-// routed returns the paths of arrows. None crosses a box: each runs from its box into a gap between the rows,
-// along the lane of its goal, and from there into it.
+// routed returns the paths of arrows. A path never crosses a box. It runs from its box into a gap between the rows,
+// along the lane of its target, and from there into the target.
 func routed(arrows [][2]fsm.State) (paths []string) {
 	var ways []run
 	var lanes []lane
@@ -107,7 +107,7 @@ func routed(arrows [][2]fsm.State) (paths []string) {
 			end += boxHeight + 4
 		}
 		path := fmt.Sprintf("M%d %dV%dH", x[w.leaves], begin, y[w.first])
-		if w.first != w.last { // between two columns, past the row in the middle
+		if w.first != w.last { // pass the middle row between two columns
 			path += fmt.Sprintf("%dV%dH", w.to.x()-(columnWidth-boxWidth)/2, y[w.last])
 		}
 		paths = append(paths, path+fmt.Sprintf("%dV%d", x[w.meets], end))
@@ -115,7 +115,7 @@ func routed(arrows [][2]fsm.State) (paths []string) {
 	return paths
 }
 
-// heights spreads the lanes of each gap: upward lanes are above downward lanes.
+// heights spreads the lanes of each gap vertically. Upward lanes are above downward lanes.
 func heights(lanes []lane) map[lane]int {
 	y := map[lane]int{}
 	for gap := range rowTops {
@@ -143,7 +143,7 @@ func heights(lanes []lane) map[lane]int {
 	return y
 }
 
-// sides spreads the ports of each side of a box, with arrows to the left on the left.
+// sides spreads the ports along each side of a box. Arrows to the left are on the left.
 func sides(ports []port) map[port]int {
 	x := map[port]int{}
 	for _, at := range places {

@@ -20,13 +20,13 @@ const (
 	cookieName  = "retake_session"
 )
 
-// triesAtOnce and tryEvery bound how often a token can be guessed, by all together.
+// triesAtOnce and tryEvery bound how often all clients together can guess the token.
 const (
 	triesAtOnce = 10
 	tryEvery    = 2 * time.Second
 )
 
-// sessions are who has signed in. They end with the process.
+// sessions holds the signed-in users. It is lost with the process.
 type sessions struct {
 	mu    sync.Mutex
 	tries *rate.Limiter
@@ -89,8 +89,8 @@ func (p *Page) canSignIn() bool {
 	return err == nil && token != ""
 }
 
-// seen admits requests that may read: signed-in users, and local requests that address this machine by its own
-// name. A foreign site can have another name resolve to this machine (DNS rebinding).
+// seen admits requests that may read. They come from signed-in users, or are local and address this machine by name. A
+// foreign site can make another name resolve to this machine (DNS rebinding).
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -147,7 +147,7 @@ type signInPart struct {
 	To    string // redirect target after signing in
 }
 
-// ownPath returns to if it is a task's path on this page, and otherwise "/".
+// ownPath returns the path if it is a task's path on this page, and otherwise "/".
 func ownPath(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil || !strings.HasPrefix(to, "/tasks/") ||
