@@ -35,9 +35,9 @@ func (x *texts) got() []string {
 	return slices.Clone(x.all)
 }
 
-// TestAnEditAfterTheApprovalReachesNoAgent checks that a stranger's edit after the approval stays hidden from a retry
-// and from an attempt after a restart of the director. Agents do get the edits of people with write access, and newly
-// approved text.
+// TestAnEditAfterTheApprovalReachesNoAgent checks that an untrusted author's edit after the approval stays hidden from
+// a retry and from an attempt after a restart of the director. Agents do get the edits of people with write access, and
+// newly approved text.
 func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	t.Parallel()
 	var seen texts
@@ -92,9 +92,9 @@ func (s *harness) nextSecond() {
 	s.until("the next second", func() bool { return time.Now().Truncate(time.Second).After(now) })
 }
 
-// TestAnIssueThatNobodyHasApproved checks that the director leaves an issue unclaimed if a stranger opened it with a
-// form's label, and explains that once. An issue that a collaborator with read access opened waits until a person
-// adds the label.
+// TestAnIssueThatNobodyHasApproved checks that the director leaves an issue unclaimed if an untrusted author opened it
+// with a form's label, and explains that once. An issue that a collaborator with read access opened waits until a
+// person adds the label.
 func TestAnIssueThatNobodyHasApproved(t *testing.T) {
 	t.Parallel()
 	var seen texts

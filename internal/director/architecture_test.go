@@ -42,7 +42,7 @@ func section(t *testing.T, heading string) string {
 	return text
 }
 
-// TestArchitectureNamesWhatExists: every file and function that the page names exists.
+// TestArchitectureNamesWhatExists checks that every file and function that the page names exists.
 func TestArchitectureNamesWhatExists(t *testing.T) {
 	page, err := os.ReadFile(architecture)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	}
 }
 
-// TestWalksAreShortAndEnterNoFileTwice: a file on a walk has one task there.
+// TestWalksAreShortAndEnterNoFileTwice checks that a file on a walk has only one task there.
 func TestWalksAreShortAndEnterNoFileTwice(t *testing.T) {
 	for _, walk := range walks {
 		entered, last := map[string]bool{}, ""
@@ -78,7 +78,8 @@ func TestWalksAreShortAndEnterNoFileTwice(t *testing.T) {
 // mostHops bounds the packages between a question and its answer.
 const mostHops = 3
 
-// TestSixQuestionsTakeThreeHops: each arrow of a path is a call that the code makes, and few of them leave a package.
+// TestSixQuestionsTakeThreeHops checks that each arrow of a path is a call in the code, and that few of them leave a
+// package.
 func TestSixQuestionsTakeThreeHops(t *testing.T) {
 	questions := 0
 	for line := range strings.Lines(section(t, "Six questions")) {
@@ -124,7 +125,7 @@ var joins = map[string][]string{
 	"upkeep":    {"lead", "restore"},
 }
 
-// TestPartsMeetInTheDirector: of the director, a part imports only shared parts.
+// TestPartsMeetInTheDirector checks that a part of the director imports only shared parts.
 func TestPartsMeetInTheDirector(t *testing.T) {
 	files, err := filepath.Glob("*/*.go")
 	if err != nil || len(files) == 0 {

@@ -82,7 +82,7 @@ func readDrawn(t *testing.T, name string, to any) {
 	must(t, d.Decode(to))
 }
 
-// toolPath lists the folders of the tools.
+// toolPath lists the directories of the tools.
 const toolPath = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
 
 func (r drawnRow) ask(t *testing.T) {
@@ -160,7 +160,7 @@ func needsTool(t *testing.T, name string) {
 	t.Skipf("no %s in %s: Debian has a package for it", name, toolPath)
 }
 
-// compare holds a question against the labels.
+// compare checks a question against its labels.
 func (r drawnRow) compare(t *testing.T, question string) {
 	t.Helper()
 	above, _, _ := strings.Cut(question, "<details>")

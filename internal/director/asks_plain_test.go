@@ -44,7 +44,7 @@ func linesOf(told timeline.Task) string {
 	return strings.Join(lines, "\n")
 }
 
-// A plain reply to the agent's own question is the answer: the next attempt gets its text.
+// A plain reply to the agent's own question is the answer, and the next attempt gets its text.
 func TestAsksAndTakesAPlainReply(t *testing.T) {
 	t.Parallel()
 	s, key := newPlain(t, true, asksColour)

@@ -29,7 +29,7 @@ var ownOf = map[string]struct{ program, variable, provider string }{
 	"qwen":        {"qwen", "OPENAI_API_KEY", "OpenAI"},
 }
 
-// Kinds of failures of an agent, in the order in which the issues get them.
+// Kinds of failures of an agent, one for each issue in order.
 var profileKinds = []string{"login", "quota", "limit", "timeout", "crash"}
 
 // askAtOnce is a policy that asks a person about every failure.
@@ -43,8 +43,8 @@ func askAtOnce(t *testing.T, s *harness) {
 	must(t, os.WriteFile(s.config.Recovery.PolicyFile, []byte(rows), 0o600))
 }
 
-// TestAsksNameTheProfilesOwn: the question about any failure of any profile names that profile's program, variable,
-// provider and limit.
+// TestAsksNameTheProfilesOwn checks that the question about any failure of any profile names that profile's program,
+// variable, provider and limit.
 func TestAsksNameTheProfilesOwn(t *testing.T) {
 	t.Parallel()
 	for _, name := range agent.Builtin().Names() {
@@ -107,7 +107,7 @@ func askOfProfile(t *testing.T, name string) {
 
 func shortSpan(d time.Duration) string { return strings.TrimSuffix(d.String(), "m0s") }
 
-// playsProfile is a script that fails as the CLI of a profile does, in another way for each issue.
+// playsProfile returns a script that fails like the CLI of a profile, in a different way for each issue.
 func playsProfile(t *testing.T, name string) string {
 	t.Helper()
 	script := "case ${RETAKE_ISSUE##*#} in\n"

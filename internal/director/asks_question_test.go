@@ -51,7 +51,7 @@ func TestAsksWhereOneLooks(t *testing.T) {
 	}
 }
 
-// Every view of a question names what continues the task, and only that: a plain comment is enough for the agent's
+// Every view of a question names exactly the action that continues the task. A plain comment is enough for the agent's
 // question, unless escalation.plain_answers = false. Any other question needs a command.
 func TestAsksForWhatContinues(t *testing.T) {
 	t.Parallel()
@@ -140,7 +140,7 @@ func (s *harness) hidesItsPlaces(want string) {
 	}
 }
 
-// TestAsksWithoutThePathsOfTheMachine: a question shows paths relative to the checkout.
+// TestAsksWithoutThePathsOfTheMachine checks that a question shows paths relative to the checkout.
 func TestAsksWithoutThePathsOfTheMachine(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{"agent": tellsItsPlaces + "exit 1"}, code("agent"))
@@ -151,7 +151,8 @@ func TestAsksWithoutThePathsOfTheMachine(t *testing.T) {
 	s.hidesItsPlaces("agent.sh: it broke in ., HOME=~/.cache")
 }
 
-// TestDeliversWithoutThePathsOfTheMachine: a pull request lists the cause of an earlier attempt in the same words.
+// TestDeliversWithoutThePathsOfTheMachine checks that a pull request lists the cause of an earlier attempt in the same
+// words.
 func TestDeliversWithoutThePathsOfTheMachine(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{

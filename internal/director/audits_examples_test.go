@@ -103,8 +103,8 @@ func summaryShape(text string) (lines []string) {
 	return lines
 }
 
-// TestTheExamplesOfAuditsOccur: a director whose worker reports the failure of the specification's example
-// leaves the files that the specification shows.
+// TestTheExamplesOfAuditsOccur checks that a director whose worker reports the failure of the specification's example
+// writes the files that the specification shows.
 func TestTheExamplesOfAuditsOccur(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, failsToValidate)

@@ -20,8 +20,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// failsToValidate plays the worker of the specification's example: its agent has three rounds, and the test
-// stays broken.
+// failsToValidate plays the worker of the specification's example. Its agent has three rounds, and the test stays
+// broken.
 func failsToValidate(ctx context.Context, a *fakeWorker) int {
 	must := func(err error) bool { return err == nil }
 	if !must(os.WriteFile(filepath.Join(a.checkout, "parse.go"), []byte("package widgets\n"), 0o644)) {
@@ -41,8 +41,8 @@ func failsToValidate(ctx context.Context, a *fakeWorker) int {
 	if !must(a.client.Report(ctx, &e)) {
 		return 1
 	}
-	// so that the director hears of the report before it sees that the container ended: both are right, and
-	// lead to other words
+	// The director must get the report before it sees that the container ended. Either order is correct, but leads to
+	// different texts.
 	select {
 	case <-ctx.Done():
 	case <-time.After(time.Second):
@@ -58,7 +58,7 @@ func exampleStages() []config.Stage {
 	}
 }
 
-// folderOf is the folder of a task below state/ or outputs/.
+// folderOf returns the directory of a task below state/ or outputs/.
 func folderOf(t *testing.T, data, key string) string {
 	t.Helper()
 	path, err := audit.StatsPath(data, key)
@@ -254,8 +254,8 @@ func TestNoFileForPeopleShowsAToken(t *testing.T) {
 	}
 }
 
-// TestContinuingAfterErrorsIsSaid: at the start, in the log of each failure that would have ended the run, and
-// in the report.
+// TestContinuingAfterErrorsIsSaid checks the messages at the start, in the log of each failure that would have ended
+// the run, and in the report.
 func TestContinuingAfterErrorsIsSaid(t *testing.T) {
 	t.Parallel()
 	for _, on := range []bool{true, false} {

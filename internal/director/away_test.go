@@ -14,7 +14,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// roads to GitHub that can be closed. They count requests that arrive while closed.
+// roads lead to GitHub and can be closed. They count requests that arrive while closed.
 type roads struct {
 	mu     sync.Mutex
 	closed func() (*http.Response, error) // nil: open
@@ -97,7 +97,7 @@ type outage struct {
 
 func isWrite(r *http.Request) bool { return r.Method != http.MethodGet }
 
-// outages are by where the director is when they begin.
+// outages maps the director's activity when an outage begins to the outage.
 var outages = map[string]outage{
 	"at the start": {refused, func(s *harness, r *roads, _ string, _ func()) {
 		r.close(nil)
@@ -127,15 +127,15 @@ var outages = map[string]outage{
 	}},
 }
 
-// The pauses of the gate, a hundredth of the real ones, and an outage of ten minutes in the same scale.
+// The pauses of the gate, a hundredth of the real ones, and an outage of ten minutes at the same scale.
 const (
 	firstPause   = 40 * time.Millisecond
 	longestPause = 15 * firstPause
 	awayFor      = 6 * time.Second
 )
 
-// TestGitHubAway: after three failures the director sends one request per pause, and phase, health and status show
-// the outage. The running worker continues without a question, and the director resumes work afterwards.
+// TestGitHubAway checks that after three failures the director sends one request per pause, and that phase, health and
+// status show the outage. The running worker continues without a question, and the director resumes work afterwards.
 func TestGitHubAway(t *testing.T) {
 	for name, o := range outages {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func (o outage) happens(t *testing.T, polled bool) {
 		t.Errorf("verdicts %q, attempts %q; want no verdict and one attempt", v, s.runtime.attempts())
 	}
 	lasted, down := lost[len(lost)-1].Sub(lost[0]), 3
-	// an answered read in between restarts the count of three
+	// A successful read in between restarts the count of three.
 	for down < 6 && tooEarly(lost, down, firstPause, longestPause) != "" {
 		down++
 	}
@@ -208,8 +208,8 @@ func tooEarly(lost []time.Time, from int, first, longest time.Duration) string {
 	return ""
 }
 
-// TestGitHubAwayAcrossARestart: the deadline is in the journal, and the next process waits for it before it
-// asks anything, its start included.
+// TestGitHubAwayAcrossARestart checks that the deadline is in the journal, and that the next process waits for it
+// before it sends any request.
 func TestGitHubAwayAcrossARestart(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -50,7 +50,7 @@ func perSecond(n int, do func()) float64 {
 // its start, and as a consumer that discards the records. A part of the journal is also read as directors once did,
 // with one request per batch and encoding/json.
 func benchReplay(t *testing.T, facts, most int) {
-	// it does not sync, so that the journal is written fast
+	// Without syncs the journal is written fast.
 	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})
 	must(t, err)
 	b, err := bus.Open(t.Context(), bus.Options{Server: srv})
@@ -131,8 +131,7 @@ func readRaw(t *testing.T, stream jetstream.Stream, batches uint64) {
 	}
 }
 
-// readAsBefore reads the first batches one by one, with encoding/json, and returns how many facts that were in
-// a second.
+// readAsBefore reads the first batches one by one, with encoding/json. It returns the number of facts per second.
 func readAsBefore(t *testing.T, cfg fsm.Config, stream jetstream.Stream, batches uint64) float64 {
 	facts, m, links := 0, fsm.New(cfg), chain.Follow(bus.Head{})
 	began := time.Now()

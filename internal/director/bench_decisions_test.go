@@ -89,7 +89,7 @@ func decisionGoal(synced bool) bench.Goal {
 	return g
 }
 
-// noticesOfAnAttempt is the number of notices for one attempt, with some to spare.
+// noticesOfAnAttempt is an upper bound on the notices of one attempt.
 const noticesOfAnAttempt = 12
 
 // rawMessages is the number of messages that measure the raw bus. With syncs it handles some 6,000 per second.
@@ -127,7 +127,7 @@ func newDecisionBench(t testing.TB, bytes, tasks int) *decisionBench {
 	return &decisionBench{TB: t, dir: t.TempDir(), bytes: bytes, tasks: tasks}
 }
 
-// open opens the bus in the folder; the caller closes it.
+// open opens the bus in the directory. The caller closes it.
 func (x *decisionBench) open(synced bool) *bus.Bus {
 	x.Helper()
 	ctx := context.Background()
@@ -150,8 +150,8 @@ func (x *decisionBench) open(synced bool) *bus.Bus {
 
 func benchNonce(i int) string { return fmt.Sprintf("n%07d", i) }
 
-// report is the next one, as its worker signs it. If there are more than tasks, they are notices, which end no
-// attempt.
+// report returns the next report, signed by its worker. After one report for each task it returns notices, which do not
+// end an attempt.
 func (x *decisionBench) report(b *bus.Bus) (worker string, data []byte) {
 	x.Helper()
 	worker = fsm.AttemptID(benchNonce(x.sent%x.tasks), 1)
@@ -208,7 +208,7 @@ func (x *decisionBench) close(b *bus.Bus) {
 	}
 }
 
-// allRunning is a machine in which every task has a running worker.
+// allRunning returns a machine in which every task has a running worker.
 func allRunning(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
 	t.Helper()
 	c.MaxWorkers = tasks
@@ -272,7 +272,7 @@ func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session
 	return s
 }
 
-// drain consumes so many stored reports and returns how many a second are decided, durable, and acknowledged.
+// drain consumes n stored reports. It returns how many of them are decided, durable and acknowledged per second.
 func (x *decisionBench) drain(synced bool, reports int) float64 {
 	x.Helper()
 	b := x.open(synced)

@@ -16,7 +16,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// startChild runs this test's program once more, to play the workers.
+// startChild runs this test's program again, to play the workers.
 func (b *beats) startChild(srv *server.Server) {
 	b.t.Helper()
 	user, err := srv.Keys().Gatekeeper()
@@ -63,7 +63,7 @@ func (b *beats) sent() {
 	b.t.Fatalf("the child says %q, %v", said, b.answers.Err())
 }
 
-// playWorkers is the child. It sends the heartbeats that its standard input requests.
+// playWorkers runs in the child. It sends the heartbeats that its standard input requests.
 func playWorkers(t *testing.T, order string) {
 	var o beatsOrder
 	must(t, json.Unmarshal([]byte(order), &o))

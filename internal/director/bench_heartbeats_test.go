@@ -48,7 +48,7 @@ type beatsOrder struct {
 	Workers        int
 }
 
-// TestBenchHeartbeats: a child plays the workers over few connections. The server, the intake, the owner, the
+// TestBenchHeartbeats lets a child play the workers over few connections. The server, the intake, the owner, the
 // machine and the journal are real.
 func TestBenchHeartbeats(t *testing.T) {
 	if order := os.Getenv(beatsEnv); order != "" {
@@ -102,7 +102,7 @@ func TestBenchHeartbeats(t *testing.T) {
 	figure("the same, at most", float64(late[len(late)-1].Microseconds())/1000, "ms", bench.Goal{})
 }
 
-// beats is a director's part that hears heartbeats, with a fleet that runs.
+// beats is the part of a director that receives heartbeats, with a running fleet.
 type beats struct {
 	t         *testing.T
 	workers   int
@@ -121,7 +121,7 @@ type beats struct {
 
 func beatWorker(n int) string { return fmt.Sprintf("k%07d-1", n) }
 
-// fleet is a machine with so many running workers, heard at a time.
+// fleet returns a machine with n running workers, last heard from at a time.
 func fleet(t *testing.T, config fsm.Config, tasks int, at time.Time) *fsm.Machine {
 	t.Helper()
 	config.MaxWorkers = tasks
@@ -136,7 +136,7 @@ func fleet(t *testing.T, config fsm.Config, tasks int, at time.Time) *fsm.Machin
 	return m
 }
 
-// begin has an issue taken, claimed and started, and its worker say hello.
+// begin lets an issue be claimed and started, and lets its worker say hello.
 func begin(m *fsm.Machine, n int, at time.Time) {
 	for _, body := range beginning(n) {
 		m.Step(fsm.Event{At: at, Body: body})
@@ -173,7 +173,7 @@ func benchIdle(t *testing.T, figure func(what string, value float64, unit string
 		"one after the other; of 100,000 workers, which find them awake, one costs a tenth of that"})
 }
 
-// openHub opens a bus of its server for a fleet.
+// openHub opens a bus for a fleet on the shared server.
 func openHub(ctx context.Context, t *testing.T, fleetOf int) (*server.Server, *bus.Bus) {
 	t.Helper()
 	srv, err := server.Start(ctx, server.Options{
@@ -246,7 +246,7 @@ func startBeats(t *testing.T, fleetOf int, reports bool) *beats {
 	return b
 }
 
-// allSeen tells the machine that every worker lives: making them took a while.
+// allSeen tells the machine that every worker lives, because creating them took a while.
 func allSeen(m *fsm.Machine, workers []string) {
 	now, all := time.Now(), make([]fsm.Sign, 0, len(workers))
 	for _, w := range workers {
@@ -257,7 +257,7 @@ func allSeen(m *fsm.Machine, workers []string) {
 	}
 }
 
-// effect is called by the owner. A probe says that a worker is suspected.
+// effect receives effects from the owner. A probe means that a worker is suspected.
 func (b *beats) effect(e fsm.Effect) {
 	if e.Kind != fsm.DoProbe {
 		return
@@ -287,7 +287,7 @@ func (b *beats) effect(e fsm.Effect) {
 	}
 }
 
-// silences waits until so many workers were suspected, and returns how late, the least first.
+// silences waits until n workers were suspected, and returns their delays in ascending order.
 func (b *beats) silences(workers int) []time.Duration {
 	b.t.Helper()
 	for until := time.Now().Add(2 * beatTTL); ; time.Sleep(50 * time.Millisecond) {
@@ -304,7 +304,7 @@ func (b *beats) silences(workers int) []time.Duration {
 	}
 }
 
-// report has reports decided at their rate until ctx ends.
+// report lets the owner decide reports at their rate until ctx ends.
 func (b *beats) report(ctx context.Context) error {
 	const together = 20
 	tick := time.NewTicker(time.Second * together / beatReports)
@@ -323,8 +323,8 @@ func (b *beats) report(ctx context.Context) error {
 	}
 }
 
-// settled waits until the last heartbeat of each worker of a kind has reached the machine, and returns how many
-// have not in time.
+// settled waits until the last heartbeat of each worker of a kind has reached the machine. It returns the number of
+// workers with a missing heartbeat at the deadline.
 func (b *beats) settled(round int, of func(n int) bool) (lost int) {
 	b.t.Helper()
 	const together = 2000 // workers per turn of the owner, which also has other work

@@ -80,13 +80,13 @@ func measureLatency(t *testing.T, bytes, tasks int, synced bool, what string) {
 	}
 }
 
-// quantile of durations, in milliseconds.
+// quantile returns a quantile of durations, in milliseconds.
 func quantile(all []time.Duration, q float64) float64 {
 	all = slices.Sorted(slices.Values(all))
 	return float64(all[int(q*float64(len(all)-1))]) / float64(time.Millisecond)
 }
 
-// stopwatch measures what begins and ends in different goroutines, each known by a number.
+// stopwatch measures operations that begin and end in different goroutines, each identified by a number.
 type stopwatch struct {
 	mu    sync.Mutex
 	began map[int]time.Time
@@ -126,7 +126,7 @@ func (s *stopwatch) measured() []time.Duration {
 	return all
 }
 
-// one sends one and waits until it has ended.
+// one publishes message n and waits until its measurement has ended.
 func (s *stopwatch) one(t *testing.T, n int, publish func() error) {
 	ended := s.start(n)
 	if err := publish(); err != nil {
@@ -140,7 +140,7 @@ func (s *stopwatch) one(t *testing.T, n int, publish func() error) {
 	}
 }
 
-// atPace sends so many reports at the pace, without waiting for earlier ones.
+// atPace publishes count messages at the pace, without waiting for earlier ones.
 func (s *stopwatch) atPace(t *testing.T, count int, next func() (int, func() error)) []time.Duration {
 	var wg sync.WaitGroup
 	began := time.Now()
@@ -153,7 +153,7 @@ func (s *stopwatch) atPace(t *testing.T, count int, next func() (int, func() err
 	return s.measured()
 }
 
-// inTurns sends so many, inTurns at a time.
+// inTurns publishes count messages, with inTurns of them under way at a time.
 func (s *stopwatch) inTurns(t *testing.T, count int, next func() (int, func() error)) []time.Duration {
 	var wg sync.WaitGroup
 	for range inTurns {
@@ -168,7 +168,7 @@ func (s *stopwatch) inTurns(t *testing.T, count int, next func() (int, func() er
 	return s.measured()
 }
 
-// rawLatency is the same of the server itself.
+// rawLatency measures the same for the bare server.
 func rawLatency(t *testing.T, synced bool, bytes int) (paced, full []time.Duration) {
 	t.Helper()
 	ctx := t.Context()

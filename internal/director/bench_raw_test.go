@@ -9,7 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// raw is the same server without our code. js talks to it without a socket.
+// raw is the same server without our code. js accesses it without a socket.
 type raw struct {
 	js    jetstream.JetStream
 	close func()
@@ -52,7 +52,7 @@ func (r raw) publish(t testing.TB, subject string, body []byte) jetstream.PubAck
 	return f
 }
 
-// streams makes the two that messages pass from and to.
+// streams creates the two streams that messages pass between.
 func (r raw) streams(t testing.TB) {
 	t.Helper()
 	for _, name := range []string{"IN", "OUT"} {
@@ -65,8 +65,8 @@ func (r raw) streams(t testing.TB) {
 	}
 }
 
-// pass consumes IN, appends each message to OUT, and acknowledges it when that is stored. passed is called for
-// one after the other; appended waits for that.
+// pass consumes IN, appends each message to OUT, and acknowledges it when that is stored. It calls passed for one
+// message after another. appended waits until the message is stored.
 func (r raw) pass(t testing.TB, passed func(m jetstream.Msg, appended func() error)) (stop func()) {
 	t.Helper()
 	consumer, err := r.js.CreateConsumer(t.Context(), "IN",

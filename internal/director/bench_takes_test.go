@@ -27,7 +27,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// hand is the only program of an image. As CODE it waits until it finds a file, and has done its work then.
+// hand is the only program of an image. As CODE it waits until it finds a file, and its work is then done.
 const hand = `package main
 
 import (
@@ -112,7 +112,7 @@ func (s *stage) removeAll(ctx context.Context, which filters.Args) {
 	}))
 }
 
-// eachAtOnce runs all at once, and returns what went wrong.
+// eachAtOnce runs n functions at once, and joins their errors.
 func eachAtOnce(n int, run func(i int) error) error {
 	failed := make(chan error, n)
 	for i := range n {
@@ -125,13 +125,13 @@ func eachAtOnce(n int, run func(i int) error) error {
 	return err
 }
 
-// ring tells the director of a change as GitHub's webhook does.
+// ring notifies the director of a change as GitHub's webhook does.
 func (s *stage) ring(number string) {
 	s.t.Helper()
 	s.postWebhook(number, labelled)
 }
 
-// said waits for a line of the log, and returns when it was written, and its fields.
+// said waits for a line of the log, and returns its time and fields.
 func (s *stage) said(message string, fields map[string]any) (at time.Time, found map[string]any) {
 	s.t.Helper()
 	s.until(fmt.Sprint(message, fields), func() bool {
@@ -175,8 +175,8 @@ func (s *stage) started(name string) (info apicontainer.InspectResponse, created
 	return info, created, started
 }
 
-// workerOf is the running container of an issue. The engine's list can be behind: a worker may have said hello
-// before.
+// workerOf returns the running container of an issue. It retries, because the engine's list may lag behind a worker's
+// hello.
 func (s *stage) workerOf(key string) (name string) {
 	s.t.Helper()
 	which := s.ours()
@@ -199,7 +199,7 @@ type bare struct {
 	dir  string
 }
 
-// run makes and starts one, and returns when it runs.
+// run creates and starts a container, and returns when it runs.
 func (b *bare) run(ctx context.Context, name string) (time.Time, error) {
 	config, host := *b.like.Config, *b.like.HostConfig
 	config.Labels, config.Entrypoint = map[string]string{"retake.bench": b.s.config.Director.Fleet}, []string{"/hand"}
@@ -231,7 +231,7 @@ func (b *bare) label() filters.Args {
 	return filters.NewArgs(filters.Arg("label", "retake.bench="+b.s.config.Director.Fleet))
 }
 
-// median in milliseconds.
+// median returns the median in milliseconds.
 func median(all []time.Duration) float64 {
 	all = slices.Clone(all)
 	slices.Sort(all)

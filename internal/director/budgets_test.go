@@ -44,7 +44,7 @@ func TestAnAttemptIsToldWhatIsLeft(t *testing.T) {
 	}
 }
 
-// TestStateNamesTheLastError: .retake/STATE.json has the failure that the worker's heartbeats name.
+// TestStateNamesTheLastError checks that .retake/STATE.json has the failure that the worker's heartbeats name.
 func TestStateNamesTheLastError(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

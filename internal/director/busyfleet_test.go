@@ -45,7 +45,7 @@ func newBusyFleet(t *testing.T, most int, append func(*fsm.Batch) (uint64, error
 	return f
 }
 
-// run continues until the journal has so many facts, in batches of one record to most.
+// run continues until the journal has n facts, in batches of one to most records.
 func (f *busyFleet) run(t *testing.T, facts int) {
 	t.Helper()
 	for round := 0; f.facts < facts; round++ {
@@ -104,7 +104,7 @@ func (f *busyFleet) wants() {
 	f.live = f.live[n:]
 }
 
-// report is the final one of an attempt: two of three do well.
+// report returns the final report of an attempt. Two of three attempts succeed.
 func (f *busyFleet) report(worker string, i int) fsm.Report {
 	r := fsm.Report{
 		Ref: fsm.ReportRef{

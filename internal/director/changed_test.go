@@ -125,7 +125,7 @@ func TestLabelsRenamedUnderTasks(t *testing.T) {
 	s.until("no label on the other issue", s.labelled(two))
 }
 
-// waitsFor is the text of `director tasks` about an issue.
+// waitsFor returns the text of `director tasks` about an issue.
 func (s *harness) waitsFor(key string) string {
 	v, err := operator.AskSnapshot(s.t.Context(), s.config.Director.DataDir)
 	for _, t := range v.Tasks {

@@ -19,9 +19,9 @@ import (
 	"retake/internal/testbed/program"
 )
 
-// cheat is the only program of an otherwise empty image. As CODE it does bad work and hides that from VALIDATE in
-// every available way. It leaves a daemon, and caches that report success in its HOME, a shared volume and an ignored
-// folder of the checkout. As VALIDATE it trusts all of these, as build tools trust their caches.
+// cheat is the only program of an otherwise empty image. As CODE it does bad work and hides that from VALIDATE in every
+// available way. It leaves a daemon, and caches that report success in its HOME, a shared volume and an ignored
+// directory of the checkout. As VALIDATE it trusts all of these, as build tools trust their caches.
 const cheat = `package main
 
 import (
@@ -94,8 +94,8 @@ func main() {
 }
 `
 
-// TestCheatedValidation is the attack. Files that an agent leaves outside of its work make VALIDATE pass in its
-// container, and bad work would be delivered. A clean container refuses the work, and the agent repairs it.
+// TestCheatedValidation performs the attack. Files that an agent leaves outside of its work make VALIDATE pass in its
+// container, so bad work would be delivered. A clean container refuses the work, and the agent repairs it.
 func TestCheatedValidation(t *testing.T) {
 	t.Parallel()
 	image := cheatImage(t)
@@ -182,7 +182,7 @@ func imageOf(t *testing.T, name, source string) string {
 
 func buildStatic(what, to string) error { return program.Build(context.Background(), "", what, to) }
 
-// builtWorker is the real worker, linked once.
+// builtWorker builds the real worker once.
 var builtWorker = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "worker")
 	if err != nil {

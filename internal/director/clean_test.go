@@ -76,8 +76,8 @@ func checkClean(t *testing.T, i int, a, agent *fakeWorker) {
 	}
 }
 
-// TestWorkIsValidatedInACleanContainer: a separate attempt validates a copy of the work. After a refusal the agent
-// gets the reason and fixes the work.
+// TestWorkIsValidatedInACleanContainer checks that a separate attempt validates a copy of the work. After a refusal the
+// agent gets the reason and fixes the work.
 func TestWorkIsValidatedInACleanContainer(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -201,7 +201,7 @@ func TestValidationSurvivesTheDirectorAndIsRepeated(t *testing.T) {
 	}
 }
 
-// Plain processes have no clean container.
+// Plain processes do not have a clean container.
 func TestPlainProcessesCannotValidateCleanly(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)

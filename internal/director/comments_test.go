@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// An agent asks. The director ignores a person without write access and accepts one with it, and the answer reaches
-// the next attempt.
+// An agent asks. The director ignores the answer of a person without write access, accepts that of a person with write
+// access, and passes it to the next attempt.
 func TestQuestionIsAnswered(t *testing.T) {
 	t.Parallel()
 	heard := make(chan []wire.Hint, 1)
@@ -57,8 +57,8 @@ func TestQuestionIsAnswered(t *testing.T) {
 	}
 }
 
-// The thumbs-up is the whole answer to a command that is carried out: it comes, though GitHub fails when it is
-// given first.
+// The thumbs-up is the whole answer to a command that is carried out. The director adds it although GitHub fails at
+// first.
 func TestAThumbsUpThatFailsIsGivenLater(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -113,7 +113,7 @@ func (s *harness) orphan() string {
 	return key
 }
 
-// A claim of this fleet that no task knows is given back once it is stale, and worked on again.
+// The director gives back a stale claim of this fleet that does not belong to a task, and then works on the issue.
 func TestLostJournalIsNotTheEndOfAClaim(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

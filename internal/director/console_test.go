@@ -202,7 +202,7 @@ func TestQuestionsAboutWhatIsInReview(t *testing.T) {
 	}
 }
 
-// The token's own person removes the label by hand. That counts like any other answer.
+// The token's own person removes the label by hand. That counts like any other person's answer.
 func TestTheTokensOwnPersonTakesTheLabelOff(t *testing.T) {
 	t.Parallel()
 	s, key, _ := newAsked(t, asksOnce)
@@ -231,7 +231,7 @@ func TestQuestionIsRaisedAgain(t *testing.T) {
 	}
 }
 
-// agent-task put back on delivered work is a new task, whether the last one is over or in review.
+// A person adds agent-task to delivered work again. That is a new task, whether the last task is over or in review.
 func TestTheLabelPutBackIsANewTask(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }))

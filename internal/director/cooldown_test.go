@@ -95,8 +95,8 @@ func TestOneWorkerClosesNoModelForADay(t *testing.T) {
 	}
 }
 
-// TestLiftedForEverybody: an operator opens a model; the lease service and the queue know at once, and the
-// journal remembers.
+// TestLiftedForEverybody lets an operator open a model. The lease service and the queue know at once, and the journal
+// remembers it.
 func TestLiftedForEverybody(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

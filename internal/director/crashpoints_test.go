@@ -7,8 +7,8 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// TestCrashPointsNameEveryEffect: a new kind of effect has its rows in the table of crash points, and none is
-// there for nothing.
+// TestCrashPointsNameEveryEffect checks that each kind of effect has rows in the table of crash points, and that each
+// row concerns an effect.
 func TestCrashPointsNameEveryEffect(t *testing.T) {
 	effects := 0
 	for kind := range (&session{daemon: &daemon{}}).executors() {

@@ -48,7 +48,7 @@ func TestRunningWorkerIsToldThatItFellBehind(t *testing.T) {
 	}
 }
 
-// GitHub limits us just when the director starts: the labels are made once it answers again.
+// GitHub limits us just when the director starts. The director creates the labels once GitHub answers again.
 func TestLabelsAreMadeAfterALimitAtTheStart(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -63,7 +63,7 @@ func TestLabelsAreMadeAfterALimitAtTheStart(t *testing.T) {
 		}
 		return made == 4
 	})
-	// at the start, and by the first poll, if that comes before the limit is over
+	// at the start, and by the first poll if that comes before the limit ends
 	if n := s.logs.FilterMessage("labels not checked: GitHub is closed").Len(); n < 1 || n > 2 {
 		t.Errorf("limited at the start %d times, want once or twice", n)
 	}

@@ -21,7 +21,7 @@ func (s *harness) advance(name string, commits int) (head string) {
 	return s.advanceBranch("main", name, commits)
 }
 
-// advanceBranch is advance on another branch.
+// advanceBranch is like advance, for another branch.
 func (s *harness) advanceBranch(branch, name string, commits int) (head string) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -101,7 +101,7 @@ func TestCheckoutThatFellBehindIsMerged(t *testing.T) {
 	}
 }
 
-// conflicted is a harness with a checkout and a base branch that both changed README.md.
+// conflicted returns a harness with a checkout and a base branch that both changed README.md.
 func conflicted(t *testing.T, next func(ctx context.Context, a *fakeWorker) int) (s *harness, key string) {
 	s, began := newDrift(t, "README.md", next)
 	key = s.github.CreateIssue(repo, "octocat", "Two at one file", "", "agent-task")
@@ -112,7 +112,7 @@ func conflicted(t *testing.T, next func(ctx context.Context, a *fakeWorker) int)
 	return s, key
 }
 
-// resolve is the work of an agent that resolves the conflict.
+// resolve does the work of an agent that resolves the conflict.
 func (a *fakeWorker) resolve(ctx context.Context) int {
 	if err := os.WriteFile(filepath.Join(a.checkout, "README.md"), []byte("both\n"), 0o644); err != nil {
 		return 1
@@ -120,7 +120,7 @@ func (a *fakeWorker) resolve(ctx context.Context) int {
 	return a.work(ctx)
 }
 
-// A merge conflict becomes the work of another attempt, which finds the conflict in the file and hears about it.
+// A merge conflict becomes the work of another attempt. Its agent learns of the conflict and finds it in the file.
 func TestConflictWithTheBaseBranchIsTheAgentsWork(t *testing.T) {
 	t.Parallel()
 	found := make(chan string, 2)

@@ -30,7 +30,7 @@ func goTest() string {
 	return s.String() + "FAIL\n"
 }
 
-// manyAttempts had five failures before, even older failures that are forgotten, and an answer in between.
+// manyAttempts had five failures, older failures that are forgotten, and an answer in between.
 func manyAttempts(q *fsm.Escalation) {
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	q.Tried = nil
@@ -52,8 +52,8 @@ func alikeTo(issues ...string) func(*fsm.Escalation) {
 
 func unsafePush(text *ask.Escalation) { text.Unsafe = "it contains the files named above" }
 
-// examples are realistic blocks: of every reason, and of the places that change its words. Outputs are such as
-// the programs print.
+// examples are realistic questions for every reason, and for each condition that changes the text. The outputs come
+// from real programs.
 var examples = []example{
 	{
 		name: "rate_limited", happened: "claude-refused",

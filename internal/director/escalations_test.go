@@ -50,7 +50,7 @@ func exampleDaemon(t *testing.T) *daemon {
 	return d
 }
 
-// example is a block as the machine makes it, with the report that it is about.
+// example is a question as the machine makes it, with the report that it is about.
 type example struct {
 	name   string
 	reason recovery.Reason
@@ -63,17 +63,17 @@ type example struct {
 	text     func(*ask.Escalation)
 }
 
-// failedAs is a report of a program's failure.
+// failedAs returns a report of a program's failure.
 func failedAs(tool string, exit int, output string) *wire.WorkerError {
 	return &wire.WorkerError{Tool: tool, ExitCode: &exit, LastStderrTail: output}
 }
 
-// failsAs are the recorded circumstances of programs that fail.
+// failsAs returns the recorded circumstances of programs that fail.
 var failsAs = map[string]string{
 	"claude": "claude", "npm": "npm", "go": "go-test", "golangci-lint": "golangci-lint", "check.sh": "check",
 }
 
-// escalation is the director's comment about an example.
+// escalation returns the director's comment about an example.
 func (x example) escalation(t *testing.T, d *daemon) ask.Escalation {
 	t.Helper()
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -138,9 +138,8 @@ func exampleClient(t *testing.T) *github.Client {
 	return c
 }
 
-// TestEscalations holds the question of every reason, as people read it, against files that are reviewed as
-// such; -update rewrites them. With RETAKE_ESCALATIONS a page for each is written into that folder, for people
-// to judge.
+// TestEscalations compares the question of every reason, as people read it, with reviewed files. -update rewrites them.
+// With RETAKE_ESCALATIONS it writes a page for each question into that directory, for people to judge.
 func TestEscalations(t *testing.T) {
 	d, c := exampleDaemon(t), exampleClient(t)
 	had := map[recovery.Reason]bool{}
@@ -180,7 +179,7 @@ func TestEscalations(t *testing.T) {
 	}
 }
 
-// rendered is one comment as GitHub shows it.
+// rendered returns one comment as GitHub shows it.
 type rendered struct {
 	Name string
 	HTML template.HTML
@@ -222,7 +221,7 @@ func writePages(t *testing.T, dir string, shown []rendered) {
 	fmt.Printf("%d pages: %s\n", len(shown), filepath.Join(dir, "index.html"))
 }
 
-// guardAsk is the question of a budget's guard.
+// guardAsk returns the question of a budget's guard.
 func guardAsk(guard string) func(*fsm.Escalation) {
 	return func(q *fsm.Escalation) {
 		q.Topic = policy.TopicOf(policy.Refuse(q.Reason, guard, "", ""))

@@ -80,7 +80,7 @@ func (a *fakeWorker) work(ctx context.Context) int {
 	return a.succeed(ctx)
 }
 
-// succeed reports success, which is in its spool before.
+// succeed writes a success to the spool and reports it.
 func (a *fakeWorker) succeed(ctx context.Context) int {
 	if err := a.spool(a.plan.WorkerID+".0001.json", a.plan.SignKey); err != nil {
 		return 1

@@ -14,7 +14,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// lostNode is a director with a first attempt that runs on a node that is lost once the attempt works.
+// lostNode returns a director with a running first attempt. The attempt's node is lost once it works.
 func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int,
 	decides func(*fsm.Config),
 ) (s *harness, key, first string) {
@@ -38,7 +38,7 @@ func lostNode(t *testing.T, play func(ctx context.Context, a *fakeWorker) int,
 	return s, key, first
 }
 
-// TestALostNode checks fencing: the end of a worker on a lost node cannot be confirmed. The bus then refuses its
+// TestALostNode checks fencing. The end of a worker on a lost node cannot be confirmed. The bus then refuses its
 // messages, the next attempt starts while it still works, and its work is discarded. When its node returns, the
 // director removes the worker.
 func TestALostNode(t *testing.T) {
@@ -91,8 +91,8 @@ func TestALostNodeWithAMount(t *testing.T) {
 	s.until("the work of the second is delivered", s.labelled(key, "agent-review"))
 }
 
-// TestPendingIsWaiting checks that a worker that its runtime has accepted but not started misses no hello, and that
-// tasks shows the reason for the wait.
+// TestPendingIsWaiting checks a worker that its runtime has accepted but not started. The director does not expect a
+// hello, and `director tasks` shows the reason for the wait.
 func TestPendingIsWaiting(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

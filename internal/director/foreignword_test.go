@@ -47,7 +47,8 @@ func (s *harness) report(nc *nats.Conn, prefix, worker, flags string) {
 	})
 }
 
-// TestAsksWhatAForeignReportAsks: the evidence alone would lead to a retry.
+// TestAsksWhatAForeignReportAsks checks that a question follows the report, although the evidence alone would lead to a
+// retry.
 func TestAsksWhatAForeignReportAsks(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, _ *fakeWorker) int {
@@ -71,8 +72,7 @@ func TestAsksWhatAForeignReportAsks(t *testing.T) {
 	}
 }
 
-// TestAsksNothingAboutAWorkerWithoutAnAttempt: the sender finds a dead letter, and gets an
-// answer.
+// TestAsksNothingAboutAWorkerWithoutAnAttempt checks that the sender finds a dead letter, and gets an answer.
 func TestAsksNothingAboutAWorkerWithoutAnAttempt(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 1 })
@@ -100,7 +100,7 @@ func TestAsksNothingAboutAWorkerWithoutAnAttempt(t *testing.T) {
 	}
 }
 
-// TestAsksToResumeAnAbortedRun: every view names the abort and the command that ends it.
+// TestAsksToResumeAnAbortedRun checks that every view names the abort and the command that ends it.
 func TestAsksToResumeAnAbortedRun(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{"agent": `echo "fatal: No space left on device" >&2; exit 1`}, code("agent"))

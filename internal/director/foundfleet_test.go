@@ -31,7 +31,7 @@ type foundFleet struct {
 
 func foundID(n int) string { return fmt.Sprintf("n%07dx-1", n) }
 
-// newFoundFleet makes one for a director that syncs each append, or does not.
+// newFoundFleet creates the data directory for a director that syncs each append, or does not.
 func newFoundFleet(t *testing.T, sync string) *foundFleet {
 	t.Helper()
 	f := &foundFleet{harness: newHarness(t, func(ctx context.Context, _ *fakeWorker) int { <-ctx.Done(); return 1 })}
@@ -92,7 +92,7 @@ func (j *preparedJournal) decide(facts ...fsm.Fact) {
 	}
 }
 
-// addTask adds the n-th task: with a worker, in the queue, or waiting for an answer.
+// addTask adds the n-th task. It has a worker, is in the queue, or waits for an answer.
 func (f *foundFleet) addTask(j *preparedJournal, n int) {
 	of, id := fsm.OfTask{Task: fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n))}, foundID(n)
 	j.decide(fsm.TaskQueued{

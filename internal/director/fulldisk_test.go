@@ -31,7 +31,7 @@ func orDone(ctx context.Context, c <-chan struct{}) {
 }
 
 // TestFullDiskStopsWhoFillsIt checks that the attempt that fills the disk ends at once with a question to a person. A
-// larger attempt that runs at the same time delivers its work.
+// larger attempt at the same time delivers its work.
 func TestFullDiskStopsWhoFillsIt(t *testing.T) {
 	t.Parallel()
 	const before = 100 << 20

@@ -11,8 +11,8 @@ import (
 	"retake/internal/config"
 )
 
-// imports adds a commit to main: each line is one of git fast-import, such as "M 160000 <sha> libs/w", and text follows
-// the inline ones.
+// imports adds a commit to main. Each line is a line of git fast-import, such as "M 160000 <sha> libs/w". The text of
+// inline files follows.
 func (s *harness) imports(lines ...string) {
 	s.t.Helper()
 	cmd := exec.Command("git", "fast-import", "--quiet", "--date-format=now")
@@ -24,7 +24,7 @@ func (s *harness) imports(lines ...string) {
 	}
 }
 
-// inline returns the line of a file with its content.
+// inline returns the fast-import line of a file with its content.
 func inline(name, text string) string {
 	return fmt.Sprintf("M 100644 inline %s\ndata %d\n%s", name, len(text), text)
 }
@@ -36,8 +36,8 @@ func (s *harness) withSubmodule() {
 		"M 160000 "+strings.Repeat("1", 40)+" libs/w")
 }
 
-// TestAsksAboutWhatCannotBeDelivered: the director asks about a file in a submodule, a file under a filter, a name that
-// git refuses, and a nested repository. The question names the file, and all work stays on this machine.
+// TestAsksAboutWhatCannotBeDelivered checks that the director asks about a file in a submodule, a file under a filter,
+// a name that git refuses, and a nested repository. The question names the file, and all work stays on this machine.
 func TestAsksAboutWhatCannotBeDelivered(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -89,7 +89,7 @@ func TestAsksAboutWhatCannotBeDelivered(t *testing.T) {
 	}
 }
 
-// TestDeliversAfterTheAnswer: the kept work is delivered once the agent has followed the answer.
+// TestDeliversAfterTheAnswer checks that the kept work is delivered once the agent has followed the answer.
 func TestDeliversAfterTheAnswer(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{
@@ -107,8 +107,8 @@ func TestDeliversAfterTheAnswer(t *testing.T) {
 	}
 }
 
-// TestDeliversAfterARename: git refuses a folder's name. The agent follows the question's advice to rename it, and the
-// delivery has the file under its new name.
+// TestDeliversAfterARename checks a directory whose name git refuses. The agent follows the question's advice to rename
+// it, and the delivery has the file under its new name.
 func TestDeliversAfterARename(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{
@@ -127,8 +127,8 @@ func TestDeliversAfterARename(t *testing.T) {
 	}
 }
 
-// TestDeliversWhatTheSettingsAllow delivers despite files in a submodule and under a filter, and a nested repository:
-// settings name them.
+// TestDeliversWhatTheSettingsAllow checks that work with files in a submodule, under a filter and in a nested
+// repository is delivered if settings name them.
 func TestDeliversWhatTheSettingsAllow(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{
@@ -208,7 +208,8 @@ func TestRefusedByARenamedBranch(t *testing.T) {
 	}
 }
 
-// TestRefusedByAnEmptyRepository: the director does not start, and says that a first commit is missing.
+// TestRefusedByAnEmptyRepository checks that the director does not start on an empty repository, and reports that a
+// first commit is missing.
 func TestRefusedByAnEmptyRepository(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, nil, code("agent"))

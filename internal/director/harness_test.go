@@ -25,8 +25,8 @@ import (
 
 const repo = "acme/widgets"
 
-// harness is a whole director on the stand-in GitHub, with real git and a real bus; only the containers are
-// played, unless there is nothing to play.
+// harness is a whole director on the stand-in GitHub, with real git and a real bus. The containers are played, unless a
+// test needs real ones.
 type harness struct {
 	t        *testing.T
 	github   *githubtest.Server

@@ -71,7 +71,7 @@ func (s *harness) fill(dir string) (free func()) {
 	}
 }
 
-// health is the director's report about itself.
+// health returns the director's report about itself.
 func (s *harness) health() string {
 	h, err := operator.AskHealth(s.t.Context(), s.config.Director.DataDir)
 	if err != nil {
@@ -153,7 +153,7 @@ func TestReserveCarriesTheJournal(t *testing.T) {
 	}
 }
 
-// fail reports a failure that asks a person.
+// fail reports a failure that leads to a question to a person.
 func (a *fakeWorker) fail(ctx context.Context) int {
 	err := a.client.Report(ctx, asserted(wire.WorkerError{
 		ErrorID: a.plan.WorkerID + "/e", WorkerID: a.plan.WorkerID, AttemptID: a.plan.WorkerID,

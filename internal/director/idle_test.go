@@ -16,7 +16,7 @@ const (
 	commentsList = issuesList + "/comments"
 )
 
-// asked are the requests after the first n, without what follows the path.
+// asked returns the requests after the first n, without queries.
 func (s *harness) asked(n int) []githubtest.Request {
 	all := slices.Clone(s.github.Requests()[n:])
 	for i := range all {

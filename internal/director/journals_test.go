@@ -21,7 +21,7 @@ import (
 // recordJournal names the variable that makes TestAnExportIsTheSameState keep its export among the recorded journals.
 const recordJournal = "RETAKE_RECORD_JOURNAL"
 
-// stateOf is the hash of the state that a journal's records lead to, behind the state that it begins with.
+// stateOf returns the hash of the state that a journal's records lead to, from the state at its beginning.
 func stateOf(t *testing.T, m *fsm.Machine) string {
 	t.Helper()
 	data, err := m.Snapshot()
@@ -30,9 +30,9 @@ func stateOf(t *testing.T, m *fsm.Machine) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// TestRecordedJournalsForEver reads exports that released versions wrote: the chain holds, each record is
-// known, and the records lead to the state that the version itself had, as today's program reads both. The
-// files are a record of the past: never rewrite them.
+// TestRecordedJournalsForEver reads exports that released versions wrote. The chain must hold, each record must be
+// known, and the records must lead to the state that the version itself had. The files record the past, so never
+// rewrite them.
 func TestRecordedJournalsForEver(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/journals/*.jsonl.zst")
@@ -71,7 +71,7 @@ func TestRecordedJournalsForEver(t *testing.T) {
 	}
 }
 
-// A journal that was exported and brought back elsewhere is the same state, behind the same head.
+// A journal that was exported and imported elsewhere leads to the same state, with the same head.
 func TestAnExportIsTheSameState(t *testing.T) {
 	t.Parallel()
 	s := exportedRun(t)
@@ -102,7 +102,7 @@ func TestAnExportIsTheSameState(t *testing.T) {
 	keepRecorded(t, file)
 }
 
-// exportedRun is a stopped director after a delivery, a second worker, and a question.
+// exportedRun returns a stopped director after a delivery, a second worker, and a question.
 func exportedRun(t *testing.T) *harness {
 	t.Helper()
 	killed := make(chan string, 4)
@@ -162,7 +162,7 @@ func (s *harness) readState(dataDir string) (state string, head bus.Head) {
 	return state, head
 }
 
-// keepRecorded keeps an export among the recorded journals if recordJournal names it.
+// keepRecorded adds an export to the recorded journals if recordJournal names it.
 func keepRecorded(t *testing.T, file string) {
 	t.Helper()
 	if name := os.Getenv(recordJournal); name != "" {

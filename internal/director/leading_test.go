@@ -85,7 +85,7 @@ func TestACloneOfTheDataDirectoryStandsBy(t *testing.T) {
 	}
 }
 
-// TestTakeoverThatCannotHealEnds: another director can try.
+// TestTakeoverThatCannotHealEnds checks that a takeover that cannot succeed ends, so that another director can try.
 func TestTakeoverThatCannotHealEnds(t *testing.T) {
 	t.Parallel()
 	first, second := newPair(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

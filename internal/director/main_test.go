@@ -14,13 +14,13 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	debug.SetGCPercent(GCPercent) // the measurement is about the director's work
-	// The whole directors spend their time waiting for each other's seconds, not for a processor.
+	// Tests of whole directors spend their time waiting, so they do not compete for a processor.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "12"); err != nil {
 		panic(err)
 	}
 	goleak.VerifyTestMain(m,
-		// nats.go leaves this one behind when the first asynchronous publish (a snapshot's) meets the end of
-		// its connection.
+		// nats.go leaks this goroutine when the first asynchronous publish, that of a snapshot, meets the end of its
+		// connection.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
 }

@@ -14,12 +14,12 @@ import (
 	"retake/internal/config"
 )
 
-// latency of one request, about what GitHub takes for a write.
+// latency is the duration of one request, about as long as a write to GitHub.
 const latency = 250 * time.Millisecond
 
 // TestMeasureLabelToWorker prints the seconds from the label until a worker runs and has reported that. It uses the
 // real director, git and bus, and the default request limits of GitHub and the director. docs/specs/github.md has the
-// figures. A webhook announces the label. Without a webhook, up to github.poll_seconds replace its second.
+// figures. A webhook announces the label. Without a webhook, the label is found after up to github.poll_seconds.
 func TestMeasureLabelToWorker(t *testing.T) {
 	if os.Getenv("RETAKE_MEASURE") == "" {
 		t.Skip("a measurement of half a minute, without assertions: RETAKE_MEASURE=1 runs it")
@@ -52,7 +52,7 @@ func TestMeasureLabelToWorker(t *testing.T) {
 	})
 }
 
-// measure has so many issues labelled at once, prints when their workers ran, and returns one of them.
+// measure labels n issues at once, prints when their workers ran, and returns one of the workers.
 func (s *harness) measure(issues int) (key string) {
 	s.t.Helper()
 	usual := config.Default()

@@ -38,7 +38,7 @@ func (s *harness) scraped(client *http.Client, address string) string {
 	return string(text)
 }
 
-// onSocket asks the operator's socket.
+// onSocket queries the operator's socket.
 func (s *harness) onSocket() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -192,7 +192,7 @@ func scrapes(t *testing.T, target string) *prometheusServer {
 	return p
 }
 
-// ask asks Prometheus's API; ok is false while it does not answer.
+// ask queries Prometheus's API. ok is false while it does not answer.
 func (p *prometheusServer) ask(path string, params url.Values, into any) (ok bool) {
 	p.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 10 * time.Second}
@@ -225,7 +225,7 @@ func (p *prometheusServer) samples(query string) int {
 	return len(data.Result)
 }
 
-// grafanaBoard is as much of deploy/grafana.json as a test needs.
+// grafanaBoard is the part of deploy/grafana.json that the test needs.
 type grafanaBoard struct {
 	SchemaVersion int
 	Templating    struct{ List []struct{ Name, Type string } }

@@ -56,7 +56,7 @@ func TestFloodEndsTheAttemptOfItsWorker(t *testing.T) {
 		return question != ""
 	})
 	counted := strings.Contains(question, "it sent ") && strings.Contains(question, "the limit is 100 a second")
-	// a busy director has not counted them yet
+	// a busy director may not have counted them yet
 	waiting := strings.Contains(question, "it had more than ") && strings.Contains(question, "waiting to be read")
 	if !counted && !waiting {
 		t.Errorf("no figures in:\n%s", question)

@@ -10,7 +10,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// An outage is one issue: made, kept and closed by us; the tasks say that they wait for it.
+// The director creates, updates and closes one issue for an outage. The tasks show that they wait for it.
 func TestAnOutageIsOneIssue(t *testing.T) {
 	t.Parallel()
 	refused := make(chan struct{})

@@ -19,7 +19,7 @@ import (
 	"retake/internal/patience"
 )
 
-// printed are the lines that a director, or without one its files, has of an issue: "attempt stage text".
+// printed returns the lines of an issue's output, from a director or its files, as "attempt stage text".
 func (s *harness) printed(key string, f output.Filter) (lines []string) {
 	s.t.Helper()
 	all := operator.AskOutput(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
@@ -27,7 +27,7 @@ func (s *harness) printed(key string, f output.Filter) (lines []string) {
 		all = operator.StoredLines(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), f)
 	}
 	for l, err := range all {
-		// the director begins
+		// the director starts
 		if errors.Is(err, operator.ErrNoOutput) || errors.Is(err, operator.ErrNotThere) ||
 			errors.Is(err, operator.ErrNotNow) {
 			return nil
@@ -66,7 +66,7 @@ func (s *harness) printsTwice(ctx context.Context, a *fakeWorker, goOn <-chan st
 	return a.work(ctx)
 }
 
-// follow follows a task's output until its second attempt. ready receives after the first line.
+// follow follows a task's output until its second attempt. ready receives a value after the first line.
 func (s *harness) follow(key string) (followed chan []string, ready chan struct{}) {
 	followed, ready = make(chan []string, 1), make(chan struct{}, 1)
 	go func() {

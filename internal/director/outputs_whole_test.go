@@ -90,8 +90,8 @@ func (s *harness) printer(runtime string) (program string) {
 	return program
 }
 
-// TestOutputOfTheRealWorker: the real worker marks the stages in its output, in a container and as a process. A
-// later director has every line.
+// TestOutputOfTheRealWorker checks that the real worker marks the stages in its output, in a container and as a
+// process. A later director has every line.
 func TestOutputOfTheRealWorker(t *testing.T) {
 	t.Parallel()
 	for _, runtime := range []string{"process", "docker"} {

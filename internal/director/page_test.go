@@ -21,7 +21,7 @@ type visitor struct {
 	client *http.Client
 }
 
-// visited is a visitor of a director with a page that starts with the token testPageToken.
+// visited returns a visitor of a director whose page uses the token testPageToken.
 func (s *harness) visited() visitor {
 	s.config.Director.HTTPListen = "127.0.0.1:0"
 	s.config.Director.PageTokenFile = filepath.Join(s.t.TempDir(), "token")
@@ -31,7 +31,7 @@ func (s *harness) visited() visitor {
 	return visitor{s, &http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}}
 }
 
-// get is the text of a page; post that of where a form leads.
+// get returns the text of a page. post returns the text of the page that a form leads to.
 func (v visitor) get(path string) string { return v.send(v.client.Get(v.s.address(path))) }
 
 func (v visitor) post(path string, form url.Values) string {

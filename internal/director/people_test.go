@@ -64,8 +64,8 @@ func (s *harness) failPushes(f githubtest.Fault) {
 	must(s.t, s.github.Inject(f))
 }
 
-// A person takes agent-claimed off and puts agent-task on while the worker is being stopped: that is a new
-// request, and it is carried out.
+// A person removes agent-claimed and adds agent-task while the worker is being stopped. That is a new request, and the
+// director carries it out.
 func TestOfferedAnewWhileItIsReleased(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, nil)
@@ -170,7 +170,7 @@ func TestIssueLeavesInDelivery(t *testing.T) {
 	}
 }
 
-// agent-task is put back on an issue that was delivered as a branch: a new claim begins.
+// A person adds agent-task to an issue that was delivered as a branch. That begins a new claim.
 func TestDeliveredIssueIsOfferedAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -185,7 +185,7 @@ func TestDeliveredIssueIsOfferedAgain(t *testing.T) {
 	}
 }
 
-// The label is taken off and put back in the middle of the claim.
+// A person removes the label and adds it again in the middle of the claim.
 func TestLabelTakenAndPutBackWhileClaiming(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -209,8 +209,8 @@ func TestLabelTakenAndPutBackWhileClaiming(t *testing.T) {
 	}
 }
 
-// A hundred comments arrive at once, one of them a command. The command counts once, and the text of the others
-// reaches the agent as far as there is room.
+// A hundred comments arrive at once, and one of them is a command. The command counts once, and the agent gets the text
+// of the others as far as there is room.
 func TestAHundredCommentsAtOnce(t *testing.T) {
 	t.Parallel()
 	s, key, _ := newAsked(t, asksOnce)
@@ -299,7 +299,7 @@ func TestDeliveriesThatFailAreBothMentioned(t *testing.T) {
 	}
 }
 
-// A claim was not finished and then forgotten. The issue has both labels but lacks a comment. The director offers it
+// A claim stopped halfway and was forgotten. The issue has both labels but lacks a comment. The director offers it
 // again as soon as every claim must be over, without waiting for the next full poll.
 func TestHalfAClaimIsGivenBack(t *testing.T) {
 	t.Parallel()

@@ -54,9 +54,8 @@ func (s *harness) githubUnless(dark *atomic.Bool) {
 	s.config.GitHub.APIURL = web.URL + at.Path
 }
 
-// TestPowerCutOfTheWholeMachine: the power is cut while one issue is delivered and another is worked on. The next
-// director continues on the same disk. It does not repeat the first delivery, and finishes the second issue in
-// another attempt.
+// TestPowerCutOfTheWholeMachine cuts the power while one issue is delivered and another is worked on. The next director
+// continues on the same disk. It does not repeat the first delivery, and finishes the second issue in another attempt.
 func TestPowerCutOfTheWholeMachine(t *testing.T) {
 	t.Parallel()
 	disk := powercut.New(t)

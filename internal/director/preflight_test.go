@@ -23,8 +23,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// looked holds a doctor's findings about a director's world: the level and the beginning of each finding of one
-// check.
+// looked checks a doctor's findings about a director's world. It compares the level and the beginning of each finding
+// of one check.
 func (s *harness) looked(o Options, needs ...doctor.Needs) (report doctor.Report, of func(check string) string) {
 	s.t.Helper()
 	w := preflight.Connect(preflight.Options{
@@ -45,7 +45,7 @@ func (s *harness) looked(o Options, needs ...doctor.Needs) (report doctor.Report
 	}
 }
 
-// headed adds headers of GitHub's that the stand-in does not send.
+// headed adds headers of GitHub that the stand-in does not send.
 type headed struct {
 	http.RoundTripper
 	header http.Header
@@ -61,7 +61,7 @@ func (h headed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// onlyReads checks that GitHub got no request that writes.
+// onlyReads checks that GitHub did not get a request that writes.
 func (s *harness) onlyReads() {
 	s.t.Helper()
 	for _, r := range s.github.Requests() {
@@ -81,7 +81,7 @@ func expects(t *testing.T, of func(check string) string, want map[string]string)
 	}
 }
 
-// TestPreflightReadsGitHubAndChangesNothing: account, rights, repository, branch and labels as the stand-in has them.
+// TestPreflightReadsGitHubAndChangesNothing checks the findings about account, rights, repository, branch and labels.
 func TestPreflightReadsGitHubAndChangesNothing(t *testing.T) {
 	s := newHarness(t, nil)
 	s.config.Containers.Runtime = "process"
@@ -195,7 +195,7 @@ func filesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestPreflightLooksFromInside: in a real container of the image, on a network that is made for it and gone again.
+// TestPreflightLooksFromInside runs the checks in a real container of the image, on a temporary network.
 func TestPreflightLooksFromInside(t *testing.T) {
 	engine, err := container.OpenDocker(t.Context(), container.Options{Fleet: "probe", Network: "probe"})
 	if err != nil {

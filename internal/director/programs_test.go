@@ -28,8 +28,8 @@ func (s *harness) incidents() (all []githubtest.Issue) {
 	return all
 }
 
-// TestMissingProgramHoldsTheQueue: a program of a stage that the machine does not have is one incident. No issue is
-// claimed before the program appears, and then all of them are.
+// TestMissingProgramHoldsTheQueue checks that a missing program of a stage is one incident. The director does not claim
+// issues before the program appears. Then it claims all of them.
 func TestMissingProgramHoldsTheQueue(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, nil, code("painter"))
@@ -78,7 +78,7 @@ func (s *harness) placeProgram(name string) {
 	must(s.t, os.Rename(to+".new", to))
 }
 
-// TestMissingProgramEndsWithAReload: a reload that names an installed program ends the incident.
+// TestMissingProgramEndsWithAReload checks that a reload that names an installed program ends the incident.
 func TestMissingProgramEndsWithAReload(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{"brush": paints}, code("painter"))
@@ -93,8 +93,8 @@ func TestMissingProgramEndsWithAReload(t *testing.T) {
 	s.until("the incident is over", func() bool { return s.incidents()[0].State == "closed" })
 }
 
-// TestMissingProgramOfTheCheckout: a program of the checkout is not searched, because there is no checkout before the
-// claim. It stays the issue's own failure.
+// TestMissingProgramOfTheCheckout checks that the director does not search for a program of the checkout, because there
+// is no checkout before the claim. If it is missing, the issue itself fails.
 func TestMissingProgramOfTheCheckout(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, nil, code("./paint.sh"))
@@ -105,7 +105,7 @@ func TestMissingProgramOfTheCheckout(t *testing.T) {
 	}
 }
 
-// TestMissingProgramOfTheImage: the search runs in a container of the image, which has only one program.
+// TestMissingProgramOfTheImage checks that the search runs in a container of the image, which has only one program.
 func TestMissingProgramOfTheImage(t *testing.T) {
 	if out, err := exec.Command("docker", "info").CombinedOutput(); err != nil {
 		if os.Getenv("RETAKE_REQUIRE_DOCKER") != "" {

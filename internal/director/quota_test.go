@@ -128,7 +128,7 @@ func TestFullQuotaMetByTheDirector(t *testing.T) {
 	}
 }
 
-// unmountAll takes the checkouts' file systems away, so that the test's folder can be removed.
+// unmountAll unmounts the checkouts' file systems, so that the test's directory can be removed.
 func (s *harness) unmountAll() {
 	s.stop()
 	dirs, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "tasks", "*", "checkout"))

@@ -75,7 +75,7 @@ func profile(name string) config.Stage {
 	return config.Stage{Name: "CODE", Agent: name, Timeout: time.Minute}
 }
 
-// question waits until an issue is blocked, and returns the question on it: the last comment that asks.
+// question waits until an issue is blocked, and returns the last comment that asks a question.
 func (s *harness) question(key string) string {
 	s.t.Helper()
 	s.until("a question on "+key, s.labelled(key, "agent-blocked"))
@@ -96,8 +96,8 @@ func (s *harness) explained(key string) timeline.Task {
 	return told
 }
 
-// TestAsksWithTheRealWorker keeps the harness honest: a program that fails in plain words leads to a question that
-// quotes them, from the real worker over the real bus.
+// TestAsksWithTheRealWorker checks the harness against the real worker and the real bus. A program that fails with a
+// message leads to a question that quotes the message.
 func TestAsksWithTheRealWorker(t *testing.T) {
 	t.Parallel()
 	if err := container.CanKeepApart(); err != nil {

@@ -148,8 +148,8 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	}
 }
 
-// A question that was answered is not open, although its claim was taken back before an attempt began, and the
-// journal is lost: the issue is given back.
+// A question was answered, and its claim was taken back before an attempt began. Then the journal is lost. The question
+// does not count as open, and the issue is given back.
 func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)
@@ -176,7 +176,7 @@ func TestRebuildKnowsThatAQuestionWasAnswered(t *testing.T) {
 	}
 }
 
-// says has a person say something as soon as the director asks GitHub for the issues of a repository.
+// says posts a person's comment as soon as the director asks GitHub for the issues of a repository.
 type says struct{ once func() }
 
 func (s says) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -210,7 +210,7 @@ func TestRebuildHearsWhatIsSaidMeanwhile(t *testing.T) {
 	})
 }
 
-// An attempt that only a branch shows has had its number: the next one is above it.
+// An attempt that only a branch shows has used its number, so the next attempt gets a higher one.
 func TestRebuildCountsBranches(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, asks)

@@ -45,7 +45,7 @@ func (s *harness) interruptedRebuild() {
 	s.log = log
 }
 
-// waits is an agent with a first attempt that fails and is retried much later.
+// waits plays an agent. Its first attempt fails and is retried much later.
 func waits(ctx context.Context, a *fakeWorker) int {
 	if a.plan.Attempt == 1 {
 		return a.failsWith(ctx, "network_transient", "connection reset by peer")
@@ -53,7 +53,7 @@ func waits(ctx context.Context, a *fakeWorker) int {
 	return a.work(ctx)
 }
 
-// putOff lets an issue wait for long: only the journal knows that.
+// putOff makes an issue wait for a long time, which only the journal knows.
 func (s *harness) putOff(title string) (key string, until time.Time) {
 	s.t.Helper()
 	// a wait is any part of that
@@ -123,8 +123,8 @@ func TestASuccessorFinishesARebuild(t *testing.T) {
 	}
 }
 
-// A director that was stopped for longer than its lease may note its rebuild when another one has ended its
-// own: that is not continued on the new journal.
+// A director that was stopped for longer than its lease may note its rebuild after another director has ended its own.
+// The note does not apply to the new journal.
 func TestALateNoteIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)
@@ -235,7 +235,7 @@ func TestTheCommandsLead(t *testing.T) {
 	first.until("it continues with the imported state", first.inState(asked, fsm.Blocked.String()))
 }
 
-// Restored data is not rebuilt.
+// Restored data does not lead to a rebuild.
 func TestAnImportEndsARebuild(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, waits)

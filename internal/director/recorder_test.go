@@ -38,7 +38,7 @@ func asserted(e wire.WorkerError) *wire.WorkerError {
 	return &e
 }
 
-// checkRecords checks the files about a task with a failed and a delivered attempt. task is the folder with the
+// checkRecords checks the files about a task with a failed and a delivered attempt. task is the directory with the
 // state of the task.
 func checkRecords(t *testing.T, data, task string) {
 	t.Helper()
@@ -86,9 +86,9 @@ func checkRecords(t *testing.T, data, task string) {
 	}
 }
 
-// TestPeopleCanReadWhatHappened: after a failure and a success, people find the bundles, the state and telemetry,
-// all without secrets. The director takes an operator's number of paid calls, and a number that a person wrote into
-// stats.json while no director ran.
+// TestPeopleCanReadWhatHappened checks that after a failure and a success, people find the bundles, the state and
+// telemetry, all without secrets. The director accepts an operator's number of paid calls, and a number that a person
+// wrote into stats.json while no director ran.
 func TestPeopleCanReadWhatHappened(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})

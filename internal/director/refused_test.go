@@ -11,7 +11,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// refusedForAll lists refusals of the account as a whole. The plain 403 has no known words.
+// refusedForAll lists refusals of the account as a whole. The plain 403 has an unknown message.
 var refusedForAll = map[string]githubtest.Fault{
 	"suspended": {Status: 403, Body: `{"message":"This installation has been suspended"}`},
 	"sso": {Status: 403, Body: `{"message":"Resource protected by organization SAML enforcement. You must grant ` +
@@ -20,8 +20,8 @@ var refusedForAll = map[string]githubtest.Fault{
 	"401": {Status: 401, Body: `{"message":"Bad credentials"}`},
 }
 
-// TestRefusedAccount: while GitHub refuses everything, finished work waits, health is unhealthy, and the log has one
-// alarm. Afterwards the work is delivered without a command.
+// TestRefusedAccount checks that finished work waits while GitHub refuses everything, that health is unhealthy, and
+// that the log has one alarm. Afterwards the work is delivered without a command.
 func TestRefusedAccount(t *testing.T) {
 	for name, fault := range refusedForAll {
 		t.Run(name, func(t *testing.T) {
@@ -74,8 +74,8 @@ func accountRefused(t *testing.T, fault githubtest.Fault) {
 	}
 }
 
-// showsRefusal checks that explain shows the refusal between the probes, too, and that the director is ready although
-// it is unhealthy: its page and proxy are still needed.
+// showsRefusal checks that explain shows the refusal between probes as well. The director must be ready although it is
+// unhealthy, because its page and proxy are still needed.
 func (s *harness) showsRefusal(key string, times int) {
 	s.t.Helper()
 	for range times {
@@ -95,7 +95,8 @@ func (s *harness) showsRefusal(key string, times int) {
 	}
 }
 
-// TestRefusedResourceIsAlone: a 403 for one resource does not close GitHub, and two of them do not end a delivery.
+// TestRefusedResourceIsAlone checks that a 403 for one resource does not close GitHub, and that two of them do not end
+// a delivery.
 func TestRefusedResourceIsAlone(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

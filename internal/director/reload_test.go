@@ -42,7 +42,7 @@ func (f *written) write(change func(c *config.Config)) {
 
 func working(ctx context.Context, a *fakeWorker) int { return a.work(ctx) }
 
-// runs waits until a director answers, and works.
+// runs waits until a director answers and works.
 func (s *harness) runs() {
 	s.t.Helper()
 	s.until("it runs", func() bool { return strings.HasPrefix(s.health(), "healthy") })
@@ -63,8 +63,8 @@ func (s *harness) reload() operator.Reading {
 	return r
 }
 
-// TestReloadHoldsForWhatComesNext: an attempt that runs keeps its plan, the next one has the new stages; more
-// workers begin at once.
+// TestReloadHoldsForWhatComesNext checks that a running attempt keeps its plan, and the next one has the new stages.
+// More workers begin at once.
 func TestReloadHoldsForWhatComesNext(t *testing.T) {
 	t.Parallel()
 	plans, goOn := make(chan []string, 8), make(chan struct{})
@@ -116,7 +116,7 @@ func TestReloadHoldsForWhatComesNext(t *testing.T) {
 	}
 }
 
-// settingsChanged are the facts of the journal about that.
+// settingsChanged returns the journal's facts about changed settings.
 func (s *harness) settingsChanged() (out []fsm.SettingsChanged) {
 	s.t.Helper()
 	must(s.t, offline.With(s.t.Context(), s.config, false, func(ctx context.Context, b *bus.Bus) error {
@@ -254,7 +254,7 @@ func TestAFileIsReadWhenItChanges(t *testing.T) {
 	}
 }
 
-// TestHangupReadsAgain: each has the configuration read; none ends the director.
+// TestHangupReadsAgain checks that each hangup makes the director read the configuration again, and does not end it.
 func TestHangupReadsAgain(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
@@ -275,7 +275,7 @@ func TestHangupReadsAgain(t *testing.T) {
 	}
 }
 
-// TestReloadsWhileWorkIsDone checks that every reader sees one whole configuration. (The race detector watches.)
+// TestReloadsWhileWorkIsDone checks that every reader sees one whole configuration. The race detector watches.
 func TestReloadsWhileWorkIsDone(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -318,7 +318,7 @@ func TestReloadsWhileWorkIsDone(t *testing.T) {
 	t.Logf("%d reloads", n)
 }
 
-// A director that was started without a way to do so says that it cannot.
+// A director that cannot reload reports that.
 func TestReloadWithoutAFile(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
@@ -364,7 +364,7 @@ func TestAChangeDuringTheReadingIsNotMissed(t *testing.T) {
 	s.until("the facts of the other session are read", func() bool { return last() == 4 })
 }
 
-// Another folder replaces the folder of the configuration. The director reads later writes there.
+// Another directory replaces the directory of the configuration. The director reads later writes there.
 func TestAFolderThatIsReplacedIsWatchedAnew(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)

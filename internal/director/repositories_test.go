@@ -59,7 +59,7 @@ func TestStartWaitsForTheEngine(t *testing.T) {
 	}
 }
 
-// TestOneRepositoryOfTwoIsMissing: it is named, and the other one is worked on.
+// TestOneRepositoryOfTwoIsMissing checks that the director reports the missing repository and works on the other one.
 func TestOneRepositoryOfTwoIsMissing(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })
@@ -91,8 +91,8 @@ func (s *slowFor) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// However many repositories there are, a director begins when it knows that one can be used: it may have taken
-// over, and workers wait for it.
+// A director starts when it knows one usable repository, however many there are. It may have taken over, and workers
+// wait for it.
 func TestABeginWaitsForOneRepository(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

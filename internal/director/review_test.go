@@ -25,7 +25,7 @@ func withReviews(s *harness) *harness {
 	return s
 }
 
-// pull waits for the one pull request of a task, and returns its key.
+// pull waits for the pull request of a task, and returns its key.
 func (s *harness) pull() (key string) {
 	s.t.Helper()
 	s.until("a pull request", func() bool {
@@ -56,8 +56,8 @@ func (s *harness) inState(key, want string) func() bool {
 	return func() bool { return s.state(key) == want }
 }
 
-// A delivered task lives on: a failing check begins another attempt on the same branch, a reviewer's wish the
-// next; a merge ends it and takes the branch away.
+// A delivered task stays alive. A failing check begins another attempt on the same branch, and so does a reviewer's
+// request. A merge ends the task and removes the branch.
 func TestReviewOfDeliveredWork(t *testing.T) {
 	t.Parallel()
 	told := make(chan wire.AttemptFile, 3)
@@ -115,8 +115,8 @@ func TestReviewOfDeliveredWork(t *testing.T) {
 	})
 }
 
-// TestBaseBranchMovesOn: after a merge with a newer base branch, an attempt runs only the validation before the
-// delivery.
+// TestBaseBranchMovesOn checks that after a merge with a newer base branch, an attempt runs only the validation before
+// the delivery.
 func TestBaseBranchMovesOn(t *testing.T) {
 	t.Parallel()
 	var plans []wire.Plan
@@ -163,7 +163,7 @@ func TestUnvalidatedWorkIsADraft(t *testing.T) {
 	}
 }
 
-// The work does not go with the base branch, however near that is: one attempt gets the conflict to resolve.
+// The work conflicts with the base branch, even a slightly newer one. One attempt gets the conflict to resolve.
 func TestConflictIsResolvedByTheNextAttempt(t *testing.T) {
 	t.Parallel()
 	s := withReviews(newHarness(t, nil))

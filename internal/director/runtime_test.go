@@ -69,7 +69,7 @@ func (h *fakeRuntime) FollowOutput(ctx context.Context, id string, take func(con
 	return ctx.Err()
 }
 
-// print is the output of a worker.
+// print adds to the output of a worker.
 func (h *fakeRuntime) print(a *fakeWorker, stream, text string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +79,7 @@ func (h *fakeRuntime) print(a *fakeWorker, stream, text string) {
 	})
 }
 
-// mark is the line with which a worker announces the next stage.
+// mark prints the line by which a worker announces the next stage.
 func (h *fakeRuntime) mark(a *fakeWorker, n int, stage string) {
 	for _, stream := range []string{wire.StreamStdout, wire.StreamStderr} {
 		h.print(a, stream, wire.StageMark{N: n, At: wire.At(time.Now()), Stage: stage, Run: 1}.Line(a.plan.SignKey,
@@ -109,7 +109,7 @@ func (h *fakeRuntime) Watch(ctx context.Context, changed func()) error {
 // begun counts the created containers.
 func (h *fakeRuntime) begun() int { return len(h.attempts()) }
 
-// attempts are those for which a container was made, in that order.
+// attempts lists the attempts with a created container, in the order of creation.
 func (h *fakeRuntime) attempts() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,7 +150,7 @@ func (h *fakeRuntime) Ensure(_ context.Context, s container.Spec) error {
 	return nil
 }
 
-// live connects, says hello until it is welcomed, keeps a heartbeat going, and plays.
+// live connects, sends hello until it is welcomed, keeps a heartbeat going, and plays the worker.
 func (h *fakeRuntime) live(ctx context.Context, a *fakeWorker) int {
 	if h.room != nil {
 		select {
@@ -293,7 +293,7 @@ func (h *fakeRuntime) Stop(_ context.Context, id string, _ time.Duration,
 // noRoom is the message about attempts that wait.
 const noRoom = "0/3 nodes are available: 3 Insufficient memory."
 
-// lose takes an attempt's node away, or brings it back.
+// lose disconnects an attempt's node, or reconnects it.
 func (h *fakeRuntime) lose(id string, away bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -69,7 +69,7 @@ func main() {
 }
 `
 
-// spellings of a value, in encodings that the agent has at hand.
+// spellings returns a value in the encodings that the agent has at hand.
 func spellingsOf(v string) map[string]string {
 	wide := ""
 	for _, c := range v {
@@ -158,8 +158,7 @@ func (s *harness) shownAt(path string) string {
 	return string(text)
 }
 
-// babbles makes the workers of a director say a key in all encodings, and other credentials. It returns their
-// output.
+// babbles makes the workers of a director print a key in all encodings, and other credentials. It returns their output.
 func (s *harness) babbles(key string) (text string) {
 	s.t.Helper()
 	c := &s.config
@@ -270,8 +269,8 @@ func (s *search) lookAtFiles() {
 	}))
 }
 
-// TestNoSecretIsReadAnywhere: an agent prints its keys in all encodings, and credentials that it found, in its
-// output, its question, its commits, its files and its failures. None of them appears on GitHub, in the log, the
+// TestNoSecretIsReadAnywhere lets an agent print its keys in all encodings, and credentials that it found. They are in
+// its output, its question, its commits, its files and its failures. None of them may appear on GitHub, in the log, the
 // audits, the journal, stored output, the page or explain.
 func TestNoSecretIsReadAnywhere(t *testing.T) {
 	t.Parallel()

@@ -22,13 +22,14 @@ echo '{"type":"result","subtype":"success","is_error":'$error',"result":"I canno
 [ "$error" = false ]
 `
 
-// spending is one view's figure of an issue or of everything.
+// spending is the cost of one issue or of everything, according to one view.
 type spending struct {
 	calls, tokens int64
 	cost          string
 }
 
-// TestSpentIsOneNumber adds up a night from every view. A person has answered, which resets the budgets' meters.
+// TestSpentIsOneNumber adds up the cost of a night from every view. A person has answered, which resets the budgets'
+// meters.
 func TestSpentIsOneNumber(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, map[string]string{"claude": costly}, profile("claude-code"))
@@ -110,7 +111,7 @@ func (s *harness) pullOf(key string) string {
 	return fmt.Sprintf("%s#%d", repo, number)
 }
 
-// TestSpentNothingWithoutAProgram: an attempt that could not start its program made no paid call.
+// TestSpentNothingWithoutAProgram checks that an attempt that could not start its program did not make a paid call.
 func TestSpentNothingWithoutAProgram(t *testing.T) {
 	t.Parallel()
 	s := newReal(t, nil, code("./no-such-agent"))
@@ -122,7 +123,7 @@ func TestSpentNothingWithoutAProgram(t *testing.T) {
 	}
 }
 
-// TestSpentByScripts: the run of a script is a paid call with paid = "always", or with a lease on a model.
+// TestSpentByScripts checks that the run of a script is a paid call with paid = "always", or with a lease on a model.
 func TestSpentByScripts(t *testing.T) {
 	t.Parallel()
 	const fails = `echo "cannot read the plan" >&2; exit 1`

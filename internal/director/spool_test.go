@@ -17,7 +17,7 @@ import (
 	"retake/internal/config"
 )
 
-// spool writes a success down as a worker does that cannot send it.
+// spool writes a success to the spool, like a worker that cannot send it.
 func (a *fakeWorker) spool(name string, key []byte) error {
 	from := wire.Sender{Role: wire.RoleWorker, ID: a.plan.WorkerID, RunID: a.plan.RunID, Key: key}
 	data, err := wire.Encode(from, 1<<53, time.Now(), &wire.WorkerResult{
@@ -53,7 +53,7 @@ func (a *fakeWorker) spoolLong() error {
 	return a.write(a.plan.WorkerID+".0001.json", data)
 }
 
-// change leaves work in the checkout.
+// change makes changes in the checkout.
 func (a *fakeWorker) change() error {
 	return os.WriteFile(filepath.Join(a.checkout, fmt.Sprintf("work-%d.txt", a.plan.Attempt)), []byte("done\n"), 0o644)
 }
@@ -84,7 +84,8 @@ func TestSpooledSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// TestLongSpooledSuccessIsDelivered: agent_bus.max_message_bytes was lowered since the worker was started.
+// TestLongSpooledSuccessIsDelivered checks a success that exceeds agent_bus.max_message_bytes, which was lowered since
+// the worker started.
 func TestLongSpooledSuccessIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -104,7 +105,8 @@ func TestLongSpooledSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// TestForgedSpoolIsNotBelieved: the agent can write into the folder of the spool, and knows everything but the key.
+// TestForgedSpoolIsNotBelieved checks that the director ignores spooled reports by the agent, which can write into the
+// spool and knows everything but the key.
 func TestForgedSpoolIsNotBelieved(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -177,7 +179,7 @@ func TestSpoolOfAWorkerThatDied(t *testing.T) {
 	})
 }
 
-// killWorkers ends the processes that were started with files in a folder.
+// killWorkers ends the processes that were started with files in a directory.
 func killWorkers(t *testing.T, program, dir string) {
 	t.Helper()
 	found, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -23,7 +23,7 @@ import (
 	"retake/internal/patience"
 )
 
-// loseJournal has the server lose the journal's folder.
+// loseJournal makes the server lose the journal's directory.
 func loseJournal(t *testing.T, server *bustest.Server, dir string) {
 	t.Helper()
 	server.Stop()
@@ -74,7 +74,7 @@ func (p *playedLeader) append(n int) {
 	}
 }
 
-// standBy starts the director, and waits until it follows the journal of another one up to its end.
+// standBy starts the director, and waits until it has followed another director's journal to its end.
 func (s *harness) standBy(p *playedLeader) {
 	s.t.Helper()
 	s.start()

@@ -64,8 +64,8 @@ func TestQueueIsOrderedByGitHub(t *testing.T) {
 	s.until("a person with rights has offered it", s.labelled(strange, "agent-review"))
 }
 
-// An issue that depends on a pull request starts with the first poll after that is closed, without waiting for the
-// hourly full poll.
+// An issue that depends on a pull request starts with the first poll after the pull request is closed, without waiting
+// for the hourly full poll.
 func TestPullRequestAsDependency(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -53,7 +53,8 @@ func TestTakenBackWhileItIsHandedIn(t *testing.T) {
 	}
 }
 
-// The same after its branch was pushed, and before the pull request could be made: the next try removes the branch.
+// A person removes the label after the branch was pushed, and before the pull request could be created. The next try
+// removes the branch.
 func TestTakenBackAfterItWasPushed(t *testing.T) {
 	t.Parallel()
 	for name, leave := range map[string]func(s *harness, key string){

@@ -26,7 +26,7 @@ func me(t *testing.T) string {
 	return u.Username + " (operator)"
 }
 
-// command gives the director a command about a task.
+// command sends the director a command about a task.
 func (s *harness) command(key string, c operator.TaskCommand) operator.TaskAnswer {
 	s.t.Helper()
 	a, err := operator.CommandTask(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), c)
@@ -76,7 +76,7 @@ func TestOperatorAnswersAQuestion(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
-// refusedCommands are requests that change nothing, with the status and the reason that their sender gets.
+// refusedCommands are requests that have no effect, with the status and the reason that their sender gets.
 var refusedCommands = []struct {
 	path   string
 	body   operator.TaskCommand
@@ -175,7 +175,7 @@ func TestRepeatedCommandCountsOnce(t *testing.T) {
 	}
 }
 
-// While an effect is at work on the issue a command waits for it.
+// A command waits for a running effect on the issue.
 func TestCommandWaitsForAnEffect(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int { return a.work(ctx) })

@@ -17,7 +17,7 @@ import (
 	"retake/internal/trace/tracetest"
 )
 
-// collect has a harness trace to a collector.
+// collect makes a harness send traces to a collector.
 func collect(t *testing.T, s *harness) *tracetest.Collector {
 	t.Helper()
 	c := &tracetest.Collector{}
@@ -202,8 +202,8 @@ func onceEach(t *testing.T, all []tracetest.Span) map[string]tracetest.Span {
 	return spans
 }
 
-// TestCollectorThatIsAway: it costs one line in the log and no time. One that takes connections and never
-// answers costs the end two seconds.
+// TestCollectorThatIsAway checks that a missing collector costs one line in the log and no time. A collector that
+// accepts connections and never answers delays the end by two seconds.
 func TestCollectorThatIsAway(t *testing.T) {
 	t.Parallel()
 	hangs := make(chan struct{})

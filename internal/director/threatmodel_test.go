@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestThreatModelNamesWhatExists: every row of attacks in SECURITY.md names a test, or a row of the
-// attacks, and all of them exist.
+// TestThreatModelNamesWhatExists checks that every row of attacks in SECURITY.md names a test, or a row of the attacks,
+// and that all of them exist.
 func TestThreatModelNamesWhatExists(t *testing.T) {
 	page, err := os.ReadFile(root + "/SECURITY.md")
 	if err != nil {
@@ -49,7 +49,7 @@ func TestThreatModelNamesWhatExists(t *testing.T) {
 	}
 }
 
-// attackNames are the names in the tables of attacks.
+// attackNames returns the names in the tables of attacks.
 func attackNames(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob(root + "/internal/attack/*_test.go")

@@ -18,7 +18,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// travelling is a whole director with real workers as processes and with checkouts that travel. Their only stage runs
+// travelling is a whole director with real workers as processes, and with checkouts that travel. Their only stage runs
 // a shell script.
 func travelling(t *testing.T, script string) *harness {
 	t.Helper()
@@ -37,7 +37,7 @@ func travelling(t *testing.T, script string) *harness {
 	return s
 }
 
-// latch is a file that a script waits for, and opens when it is made.
+// latch is a file for which a script waits. The latch opens when the file is created.
 func latch(t *testing.T) (wait string, open func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "go")
@@ -45,7 +45,7 @@ func latch(t *testing.T) (wait string, open func()) {
 	return "while [ ! -e " + file + " ]; do sleep 0.1; done", func() { must(t, os.WriteFile(file, nil, 0o644)) }
 }
 
-// checkpoints is the number of a worker's checkpoints that counted, without unchanged ones.
+// checkpoints returns the number of a worker's checkpoints that counted, without unchanged ones.
 func (s *harness) checkpoints(worker string) (n int) {
 	for _, e := range s.logs.FilterMessage("checkpoint").All() {
 		if m := e.ContextMap(); m["worker"] == worker && m["changed"] == true {
@@ -55,7 +55,7 @@ func (s *harness) checkpoints(worker string) (n int) {
 	return n
 }
 
-// workers are the attempts that have a folder, in their order.
+// workers returns the attempts that have a directory, in order.
 func (s *harness) workers() (all []string) {
 	found, _ := filepath.Glob(filepath.Join(s.config.Director.DataDir, "*", "*-[0-9]*", "attempt.json"))
 	for _, file := range found {
@@ -65,12 +65,12 @@ func (s *harness) workers() (all []string) {
 	return all
 }
 
-// delivered are the files of a branch.
+// delivered returns the files of a branch.
 func (s *harness) delivered(branch string) []string {
 	return strings.Fields(s.git("ls-tree", "-r", "--name-only", branch))
 }
 
-// TestCheckoutTravelsToItsWorker checks that the delivery has the worker's changes from a folder that this director
+// TestCheckoutTravelsToItsWorker checks that the delivery has the worker's changes from a directory that this director
 // never sees, without Retake's files.
 func TestCheckoutTravelsToItsWorker(t *testing.T) {
 	t.Parallel()
@@ -91,8 +91,8 @@ func TestCheckoutTravelsToItsWorker(t *testing.T) {
 	}
 }
 
-// TestWorkerThatVanishesLosesACheckpoint kills a worker and removes its folder. The next attempt starts with the last
-// checkpoint that arrived, and the issue shows how much was lost.
+// TestWorkerThatVanishesLosesACheckpoint kills a worker and removes its directory. The next attempt starts with the
+// last checkpoint that arrived, and the issue shows how much was lost.
 func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	t.Parallel()
 	wait, open := latch(t)
@@ -216,7 +216,7 @@ func TestTooMuchDoesNotTravel(t *testing.T) {
 	})
 }
 
-// TestNothingIsLeftOnTheBus: of a task that is over no chunk is stored.
+// TestNothingIsLeftOnTheBus checks that the bus does not store chunks of a finished task.
 func TestNothingIsLeftOnTheBus(t *testing.T) {
 	t.Parallel()
 	s := travelling(t, "echo done > work.txt")

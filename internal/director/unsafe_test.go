@@ -127,7 +127,7 @@ func (s *harness) checkUnsafe(key string, p unsafePatch) {
 			s.t.Errorf("%s: the comment lacks %s:\n%s", p.title, want, body)
 		}
 	}
-	// it hid the advice: only a file's name is a secret here
+	// Only a file's name is a secret here, and redacting it hid the advice.
 	if strings.Contains(body, "[REDACTED]") && p.title != "Name" {
 		s.t.Errorf("%s: the comment is not whole:\n%s", p.title, body)
 	}
@@ -161,8 +161,8 @@ func (s *harness) checkNoFakeSecret() {
 	}))
 }
 
-// TestNothingUnsafeIsPushed: unsafe work stays on the machine. The comment names the place and the rule, and the
-// secret appears in no file, log or comment.
+// TestNothingUnsafeIsPushed checks that unsafe work stays on the machine. The comment names the file and the rule. The
+// secret does not appear in files, the log or comments.
 func TestNothingUnsafeIsPushed(t *testing.T) {
 	t.Parallel()
 	left := map[string]unsafePatch{}
@@ -207,8 +207,8 @@ func hasFakeSecret(text string) bool {
 		})
 }
 
-// TestUnsafeWorkGoesOn: kept work is delivered after a person's label permits it, or after the agent has removed the
-// offending part.
+// TestUnsafeWorkGoesOn checks that kept work is delivered after a person's label permits it, or after the agent has
+// removed the offending part.
 func TestUnsafeWorkGoesOn(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {

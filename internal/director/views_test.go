@@ -16,7 +16,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// story is the running director's story of an issue.
+// story returns the running director's story of an issue.
 func (s *harness) story(key string) timeline.Task {
 	s.t.Helper()
 	told, err := operator.AskTask(s.t.Context(), s.config.Director.DataDir, fsm.IssueKey(key), time.Time{})

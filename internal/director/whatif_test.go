@@ -53,7 +53,7 @@ func recordedRun(t *testing.T, before func(*harness)) (s *harness, keys []string
 	return s, keys
 }
 
-// decisions are cases in one line each.
+// decisions formats cases in one line each.
 func decisions(r *whatif.Report) (lines []string) {
 	for _, c := range r.Cases {
 		line := fmt.Sprintf("%s attempt %d: %s, was %s", c.Issue, c.Attempt, c.Was.Reason, c.Was.Action)
@@ -65,7 +65,7 @@ func decisions(r *whatif.Report) (lines []string) {
 	return lines
 }
 
-// whatIf asks about one recorded run, from one source.
+// whatIf replays one recorded run, from one source.
 type whatIf struct {
 	*testing.T
 	where  string

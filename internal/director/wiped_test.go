@@ -20,7 +20,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// joined is a NATS server as its operator runs it, that the director joins.
+// joined is a NATS server that an operator runs and the director joins.
 type joined struct {
 	t    *testing.T
 	keys string
@@ -28,7 +28,7 @@ type joined struct {
 	s    *natsd.Server
 }
 
-// joins lets the director join a server.
+// joins makes the director join a server.
 func (s *harness) joins() *joined {
 	s.t.Helper()
 	dir := s.t.TempDir()

@@ -24,7 +24,7 @@ type (
 	}
 )
 
-// watched are the disks that the guard sees, moment by moment.
+// watched lists the states of the disks that the guard sees, in order.
 var watched = map[string][]moment{
 	"one fills it": {
 		{100, 50, use{"a": 1, "b": 1}, "", false},

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestLostSince: at least a minute, rounded up, with the time for people.
+// TestLostSince checks that the loss is at least a minute and rounded up, and shows the time to people.
 func TestLostSince(t *testing.T) {
 	at := time.Date(2026, 11, 27, 9, 58, 0, 0, time.UTC)
 	for _, c := range []struct {

@@ -10,8 +10,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// TestUnsafeUnlessAllIsKnown checks that without the token the director cannot exclude it from a patch. The director
-// then does not push, and may try later.
+// TestUnsafeUnlessAllIsKnown checks that the director does not push if it lacks the token, because a patch might then
+// contain it. It may try later.
 func TestUnsafeUnlessAllIsKnown(t *testing.T) {
 	for _, cause := range []error{errors.New("the file with the token cannot be read"), context.DeadlineExceeded} {
 		v := &Secrets{Token: func(context.Context) (string, error) { return "", cause }}

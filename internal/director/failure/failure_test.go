@@ -99,7 +99,7 @@ var meanings = []struct {
 	{errors.New("nobody knows it"), recovery.Unknown, true, time.Time{}, ""},
 }
 
-// TestRefusedAccountIsOneText: the gate writes the reason and the machine reads it.
+// TestRefusedAccountIsOneText checks that the machine reads the same reason that the gate writes.
 func TestRefusedAccountIsOneText(t *testing.T) {
 	if gate.RefusesAll != recovery.RefusesAll {
 		t.Errorf("%q and %q", gate.RefusesAll, recovery.RefusesAll)
@@ -115,7 +115,8 @@ func TestEveryFailureHasAMeaning(t *testing.T) {
 	}
 }
 
-// TestGitsWordsHaveTheTablesReason: an unknown message is quoted without a claim of damage.
+// TestGitsWordsHaveTheTablesReason checks git's messages. An unknown message is quoted, and the director does not claim
+// damage.
 func TestGitsWordsHaveTheTablesReason(t *testing.T) {
 	for _, row := range append(gitwords.Rows, gitwords.Row{Meaning: gitwords.Unknown, Reason: "unknown"}) {
 		f := Of(&workspace.Error{Kind: workspace.Permanent, Detail: "fatal: it failed", Words: row.Meaning})

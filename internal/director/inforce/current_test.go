@@ -8,7 +8,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// A change that the journal does not have yet becomes part of the next one; a decided change does not.
+// A change that is not in the journal yet becomes part of the next change. A decided change does not.
 func TestUndecidedChangesBecomeOneFact(t *testing.T) {
 	var c Current
 	put := func(keys ...string) *Setup {

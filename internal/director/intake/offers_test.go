@@ -13,7 +13,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// TestWhoHasWaitedIsLookedUpFirst: issues that got no lookup come first in the next poll, so that no issue starves.
+// TestWhoHasWaitedIsLookedUpFirst checks that issues without a lookup come first in the next poll, so that no issue
+// starves.
 func TestWhoHasWaitedIsLookedUpFirst(t *testing.T) {
 	t.Parallel()
 	l := lookups{waited: map[string]bool{"c": true, "d": true}}
@@ -39,8 +40,8 @@ func (s *strangersOffers) Disapprove(context.Context, string, string) error {
 	return nil
 }
 
-// TestIgnoredIssueIsReportedWhileItIsOpen: each poll lists an ignored issue. The memory of it ends when it closes,
-// because strangers may open many issues.
+// TestIgnoredIssueIsReportedWhileItIsOpen checks that an ignored issue, which each poll lists, is reported once. The
+// director forgets it when it closes, because untrusted authors may open many issues.
 func TestIgnoredIssueIsReportedWhileItIsOpen(t *testing.T) {
 	in, err := inforce.New(config.Default(), nil)
 	if err != nil {

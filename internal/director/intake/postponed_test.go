@@ -32,8 +32,8 @@ func TestRefusedIssueIsHeldUntilItChanges(t *testing.T) {
 	})
 }
 
-// TestPostponedForgetsNothingWhenFull: one issue more than there is room for frees none of the others, and is left
-// alone itself. Room that time has made is used.
+// TestPostponedForgetsNothingWhenFull checks that a full Postponed keeps its issues when another one comes, and does
+// not hold that one itself. It uses the room that expired postponements leave.
 func TestPostponedForgetsNothingWhenFull(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPostponed(PostponedFor, nil)

@@ -24,8 +24,8 @@ func (f failingPulls) PullRequest(context.Context, string, int) (deliver.PullReq
 	return deliver.PullRequest{}, f.err
 }
 
-// TestRingDoesNotShortenARateLimit: a webhook about a pull request must not send requests into a limit. After any other
-// failure a ring wakes the next round.
+// TestRingDoesNotShortenARateLimit checks that a webhook about a pull request does not send requests into a limit.
+// After any other failure a ring wakes the next round.
 func TestRingDoesNotShortenARateLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in, err := inforce.New(config.Default(), nil)

@@ -49,7 +49,7 @@ type hook struct {
 	meter string
 }
 
-// hooks returns deliveries of every kind, in their order: one repeats another.
+// hooks returns deliveries of every kind, in order. One of them repeats another.
 func hooks(t *testing.T) []hook {
 	without := func(header string) *http.Request {
 		r := hookOf(t, "issues", "x", labelled, webhookSecret)

@@ -11,7 +11,7 @@ import (
 	"retake/internal/director/loop"
 )
 
-// Without the lease nothing is written to GitHub.
+// Without the lease the transport blocks all writes to GitHub.
 func TestNothingIsWrittenToGitHubOutsideOfTheLease(t *testing.T) {
 	var sent []string
 	next := roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -3,5 +3,5 @@ package loop
 // SignsTogether is signsTogether.
 const SignsTogether = signsTogether
 
-// TakeSigns takes the signs of life that wait, and returns how many there were.
+// TakeSigns takes the pending heartbeats, and returns their number.
 func (o *Owner) TakeSigns() int { return len(o.signs.take()) }

@@ -101,7 +101,7 @@ func TestWhatIsRefusedIsSaid(t *testing.T) {
 	}
 }
 
-// answering is a director that answers everything alike.
+// answering returns a director that gives the same answer to every request.
 func answering(t *testing.T, answer func(w http.ResponseWriter)) (dataDir string) {
 	t.Helper()
 	dir := t.TempDir()

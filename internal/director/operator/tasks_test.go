@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// listening is a director with scripted answers.
+// listening returns a director with scripted answers.
 func listening(t *testing.T, answer func(try int, w http.ResponseWriter, c TaskCommand)) (dataDir string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -29,7 +29,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// newTestRecorder returns a recorder of a machine with one queued task, and its writer. in is in force.
+// newTestRecorder returns a recorder of a machine with one queued task, and its writer. in is the setup in force.
 func newTestRecorder(t *testing.T, dir string, in *inforce.Setup) (*Recorder, *fsm.Machine, *audit.Writer) {
 	t.Helper()
 	m := fsm.New(fsm.Config{})
@@ -49,7 +49,8 @@ func defaults(t *testing.T) *inforce.Setup {
 	return in
 }
 
-// TestAuditShowsTheRecordAndNotWhatCameAfter: the live machine is ahead of the journal, and the audit is not.
+// TestAuditShowsTheRecordAndNotWhatCameAfter checks that the audit shows the journal's state, although the live machine
+// is ahead of the journal.
 func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	dir := t.TempDir()
 	c, m, w := newTestRecorder(t, dir, defaults(t))
@@ -70,8 +71,8 @@ func TestAuditShowsTheRecordAndNotWhatCameAfter(t *testing.T) {
 	}
 }
 
-// TestAnAttemptKeepsItsCourse: an attempt's progress counts by the stages of its beginning. Another configuration
-// counts for the next attempt.
+// TestAnAttemptKeepsItsCourse checks that an attempt's progress counts by the stages of its beginning. Another
+// configuration counts only for the next attempt.
 func TestAnAttemptKeepsItsCourse(t *testing.T) {
 	first := defaults(t)
 	second := *first

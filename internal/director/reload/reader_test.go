@@ -54,7 +54,7 @@ func TestRereadPutsAChangeInForce(t *testing.T) {
 	}
 }
 
-// A replaced file is noticed by its content.
+// The reader notices a replaced file by its content.
 func TestOnlyChangedFilesAreReread(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "retake.toml")
 	write := func(text string) {

@@ -30,8 +30,8 @@ func (f *storedReports) Of(_ context.Context, _ string, after uint64) (rest []bu
 
 func newCache(s Store) *Cache { return NewCache(s, func() *redact.Redactor { return redact.New() }) }
 
-// TestReportsAreReadOnce: the end of an attempt and its comment use the reports that the consumer has read. The
-// others are read once.
+// TestReportsAreReadOnce checks that the end of an attempt and its comment use the reports that the consumer has read.
+// The others are read once.
 func TestReportsAreReadOnce(t *testing.T) {
 	notice := bus.Report{Worker: "k-1", Seq: 3, Signed: true, Body: &wire.WorkerError{ErrorID: "notice"}}
 	end := bus.Report{Worker: "k-1", Seq: 5, Body: &wire.WorkerError{ErrorID: "end"}}
@@ -66,7 +66,7 @@ func TestReportsAreReadOnce(t *testing.T) {
 	}
 }
 
-// TestReportCacheIsBounded: the cache stays small, however much workers report.
+// TestReportCacheIsBounded checks that the cache stays small, however much workers report.
 func TestReportCacheIsBounded(t *testing.T) {
 	const each = 1 << 20
 	stream := &storedReports{}
@@ -84,8 +84,8 @@ func TestReportCacheIsBounded(t *testing.T) {
 	}
 }
 
-// TestLateReportIsNotMissed: a report counts even if the consumer delivers it after a newer one, which happens when
-// it drops reports that it has read ahead.
+// TestLateReportIsNotMissed checks that a report counts even if the consumer delivers it after a newer one. That
+// happens when the consumer drops reports that it has read ahead.
 func TestLateReportIsNotMissed(t *testing.T) {
 	var stored []bus.Report
 	for _, seq := range []uint64{3, 7, 9} {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// TestRedactedAsInItsJSON: redaction equals that of the JSON form, which misses no string, and leaves the original
-// unchanged.
+// TestRedactedAsInItsJSON checks that redaction equals that of the JSON form, which does not miss any string. The
+// original must not change.
 func TestRedactedAsInItsJSON(t *testing.T) {
 	by := redact.New("correct-horse-battery", "s3cr3t-of-two\nlines-here")
 	text := rapid.OneOf(rapid.StringMatching(`[a-z \n"]{0,20}`), rapid.SampledFrom([]string{

@@ -17,7 +17,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// refusedAtTheEnd are requests to a session whose journal fails: while the owner still answers (whole), and later.
+// refusedAtTheEnd lists requests to a session whose journal fails, while the owner still answers (whole), and later.
 var refusedAtTheEnd = []struct {
 	name, path, body string
 	handler          func(*Commands) http.HandlerFunc
@@ -44,7 +44,7 @@ var refusedAtTheEnd = []struct {
 	},
 }
 
-// A request that the session cannot answer any more is refused in words. An empty answer would look like success.
+// A request that the session can no longer answer is refused with a message. An empty answer would look like success.
 func TestOperatorIsRefusedInWordsWhenTheSessionEnds(t *testing.T) {
 	t.Parallel()
 	for _, c := range refusedAtTheEnd {

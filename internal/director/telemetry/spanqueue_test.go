@@ -119,7 +119,7 @@ func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 	})
 }
 
-// TestSpansThatAreRefused: a batch that the collector answers with an error does not keep the next ones.
+// TestSpansThatAreRefused checks that a batch that the collector answers with an error does not delay the next ones.
 func TestSpansThatAreRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeExporter{err: errors.New("400")}

@@ -45,7 +45,7 @@ func TestNothingIsSavedBeforeItIsInTheJournal(t *testing.T) {
 	})
 }
 
-// A process that has lost its lease replaces no snapshot.
+// A process that has lost its lease does not replace a snapshot.
 func TestOnlyTheLeaderSavesSnapshots(t *testing.T) {
 	leads := true
 	srv, err := server.Start(t.Context(), server.Options{Dir: t.TempDir()})

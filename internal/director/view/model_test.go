@@ -22,7 +22,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// storedBatches is a journal in memory, which a test has fail.
+// storedBatches is a journal in memory that a test can make fail.
 type storedBatches struct {
 	mu      sync.Mutex
 	batches []chain.Record
@@ -116,7 +116,7 @@ func (v *viewed) begin() {
 	synctest.Wait()
 }
 
-// look shows the book.
+// look returns the book.
 func (v *viewed) look(f func(*timeline.Book)) {
 	v.t.Helper()
 	synctest.Wait()
