@@ -35,7 +35,7 @@ func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
 	return ""
 }
 
-// decidesForOthers returns a decision about a claim that came from a worker of an earlier attempt.
+// decidesForOthers describes a decision about a claim that came from a worker of an earlier attempt, or returns "".
 func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	for _, f := range facts {
 		switch f := f.(type) {
@@ -55,7 +55,7 @@ func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	return ""
 }
 
-// speakers are the workers that an event comes from.
+// speakers returns the workers that sent an event.
 func speakers(body fsm.EventBody) (all []string) {
 	switch b := body.(type) {
 	case fsm.Hello:
@@ -69,7 +69,7 @@ func speakers(body fsm.EventBody) (all []string) {
 	return all
 }
 
-// signsIn are the signs of life in an event.
+// signsIn returns the signs of life in an event.
 func signsIn(body fsm.EventBody) (all []fsm.WorkerSeen) {
 	switch b := body.(type) {
 	case fsm.WorkerSeen:
@@ -181,7 +181,7 @@ func fenced(d decision) string {
 	return ""
 }
 
-// withinItsLease lets effects of a dead director happen, as they may have been under way.
+// withinItsLease permits the effects of a dead director, because they may have been under way.
 func withinItsLease(h *history, p *process, e fsm.Effect) string {
 	if p.lease != nil && !p.dead && h.w.directors.lead != p {
 		return fmt.Sprintf("p%d carries out %s, and p%d leads", p.id, e.ID, h.w.directors.lead.id)
@@ -199,7 +199,7 @@ func decidesInTurn(r record, _ fsm.Fact) string {
 }
 
 func reportKept(h *history, r *report) string {
-	const most = 15 // One more place is reserved for the first final report.
+	const most = 15 // One more entry is reserved for the first final report.
 	c, n := h.of(r.worker)
 	if c == nil || c.attempt != n || !c.state.Info().Live || r.body.Exit || c.mine >= most {
 		return ""
@@ -241,7 +241,7 @@ func successDelivered(r record, m fsm.Moved) string {
 	return ""
 }
 
-// judgedByItsReport: the first final report decides. The director's report of an exit is a final one.
+// judgedByItsReport checks that the first final report decides. The director's report of an exit is also final.
 func judgedByItsReport(d decision, e fsm.EffectEnded) string {
 	if e.Stop == nil || !slices.ContainsFunc(d.facts,
 		func(f fsm.Fact) bool { m, ok := f.(fsm.Moved); return ok && m.Task == e.Task && m.From == fsm.Stopping }) {
@@ -259,7 +259,7 @@ func judgedByItsReport(d decision, e fsm.EffectEnded) string {
 	return ""
 }
 
-// closedIsReleased recognises the delivery that found the issue closed: only that one says something of the claim.
+// closedIsReleased checks that a claim is released if its delivery found the issue closed.
 func closedIsReleased(d decision, e fsm.EffectEnded) string {
 	if e.Claim == nil || e.Claim.Ours || !delivers(e.Effect) || len(d.facts) == 0 { // without facts, a repetition
 		return ""
@@ -316,10 +316,10 @@ func decidesAlike(d decision) string {
 	return ""
 }
 
-// afterSuccess reports whether an attempt is due because an agent succeeded: no verdict has granted it.
+// afterSuccess reports whether an attempt is due because an agent succeeded. Such an attempt does not need a verdict.
 func afterSuccess(n fsm.Next) bool { return n.Validate && n.Reason == "" }
 
-// ofTheWork reports whether an agent has to mend a failure.
+// ofTheWork reports whether an agent must fix the failure.
 func ofTheWork(r recovery.Reason) bool {
 	about, _ := recovery.Describe(r)
 	return about.Cause == recovery.Agent
@@ -360,7 +360,7 @@ func deliversValidated(r record, f fsm.WorkDelivered) string {
 	return ""
 }
 
-// handsInTheValidated requires that an order to hand in admits only validated work.
+// handsInTheValidated requires that a delivery admits only validated work.
 func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 	if e.Kind == fsm.DoDeliver && h.w.directors.set.cfg.CleanValidation && !e.Deliver.Validated {
 		return e.ID + " hands in unvalidated work"
@@ -368,12 +368,12 @@ func handsInTheValidated(h *history, _ *process, e fsm.Effect) string {
 	return ""
 }
 
-// shown checks a delivery that people see: a container without an agent got the same work, and reported success.
+// shown checks published work. A container without an agent must have got the same work and reported success.
 func (h *history) shown(i *issue, e fsm.Effect) {
 	if !h.w.directors.set.cfg.CleanValidation || i.delivered == e.Worker {
 		return
 	}
-	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the journal may know it still
+	well := h.w.hub.losses != nil && h.w.hub.losses.well[e.Worker] // the lost journal may have had the report
 	for _, r := range h.w.workers.reports {
 		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
 	}

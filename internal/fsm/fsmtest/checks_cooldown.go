@@ -12,11 +12,11 @@ import (
 // maxStatedWait is the time for which one task can close a resource, in every world.
 const maxStatedWait = 15 * time.Minute
 
-// limits is the journal's view of limits: a simple twin for the rules about closing resources.
+// limits is the journal's view of limits. It is a simple model for the rules about closing resources.
 type limits struct {
 	until  map[string]time.Time // by resource: the end of its cooldown
 	lifted map[string]time.Time // by resource: when an operator lifted it last
-	stated []fsm.Statement      // every one, oldest first
+	stated []fsm.Statement      // all statements, oldest first
 	days   map[fsm.IssueKey]day
 }
 
@@ -24,10 +24,10 @@ type limits struct {
 type day struct {
 	from   time.Time
 	closed time.Duration
-	until  map[string]time.Time // by resource: the end of its closing
+	until  map[string]time.Time // by resource: when the task's closure ends
 }
 
-// keepsClosed is until when a task keeps anything closed.
+// keepsClosed returns until when a task keeps any resource closed.
 func (d day) keepsClosed() (until time.Time) {
 	return latest(until, slices.Collect(maps.Values(d.until))...)
 }
@@ -62,14 +62,14 @@ func (l *limits) take(at time.Time, f fsm.Fact) {
 	}
 }
 
-// prolonged is for how much longer a fact closes its resource, beyond the time in which the task kept one
-// closed anyway.
+// prolonged returns for how much longer a fact closes its resource. closed is when the task's other closures end,
+// because that time does not count.
 func (l *limits) prolonged(at time.Time, f fsm.CooldownSet, closed time.Time) time.Duration {
 	return max(0, f.Until.Sub(latest(at, l.until[f.Resource], closed)))
 }
 
-// oneTaskClosesLittle: workers must have reported each limit since the last lift. One task closes resources for
-// maxStatedWait a day in sum, two tasks close one until the earlier of their deadlines.
+// oneTaskClosesLittle checks that workers have reported each limit since the last lift. One task may close resources
+// for maxStatedWait in total per day. Two tasks may close a resource until the earlier of their deadlines.
 func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 	if len(c.By) == 0 {
 		return ""
@@ -104,7 +104,7 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 	return ""
 }
 
-// wordsAreWords: a worker's statement never counts as an observation of the director.
+// wordsAreWords checks that a worker's statement never counts as an observation of the director.
 func wordsAreWords(d decision) string {
 	said := false
 	for _, f := range d.facts {

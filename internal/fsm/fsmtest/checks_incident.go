@@ -15,10 +15,10 @@ func nothingIntoOutage(d decision) string {
 		key := begins.Effect.Task
 		t := d.p.m.Task(key)
 		if begins.Effect.Kind != fsm.DoClaim && begins.Effect.Kind != fsm.DoRecheck ||
-			t != nil && t.State == fsm.Parked { // only its labels are put back
+			t != nil && t.State == fsm.Parked { // only its labels are restored
 			return ""
 		}
-		// Attempts that only validate use no model. Deliveries do not use a model either.
+		// Validation-only attempts and deliveries do not use a model.
 		validates := t != nil && (t.Next.Validate || t.Next.Deliver)
 		for _, i := range d.p.m.Incidents() {
 			if !about(i, key, validates) {
@@ -43,7 +43,7 @@ func canariesTakeTurns(d decision) string {
 		last := len(i.Breaker.Strikes) - 1
 		if f.Over || last < 0 || i.Breaker.Strikes[last].Task != i.Breaker.Canary ||
 			i.Breaker.State(d.p.m.Now()) != recovery.BreakerHalfOpen ||
-			!dispatched(d.facts, i.Breaker.Canary) { // it was chosen before
+			!dispatched(d.facts, i.Breaker.Canary) { // the canary was chosen earlier
 			return ""
 		}
 		closed := slices.ContainsFunc(d.p.m.Cooldowns(),
@@ -74,7 +74,7 @@ func dispatched(facts []fsm.Fact, task string) bool {
 	})
 }
 
-// canaryStays: the canary does not change while its issue is read again.
+// canaryStays checks that the canary does not change while its issue is read again.
 func canaryStays(r record, i fsm.IncidentChanged) string {
 	if i.Over || i.Incident.Breaker.Canary != "" || !i.Incident.Breaker.RampFrom.IsZero() {
 		return ""
@@ -86,16 +86,17 @@ func canaryStays(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// about reports whether an incident keeps a task back. A failure of a shared resource concerns all tasks, as does a
-// cause that the director sees itself. A deterministic failure concerns no other task, and any other failure concerns
-// its repository. An attempt that only validates uses no model.
+// about reports whether an incident holds a task back. All tasks are affected by the failure of a shared resource, and
+// by a cause that the director itself sees. A deterministic failure affects only its task, and any other failure
+// affects its repository. Validation-only attempts do not use a model.
 func about(i fsm.Incident, k fsm.IssueKey, validates bool) bool {
 	everybodys := strings.HasPrefix(i.Key, "model.") && !validates || strings.HasPrefix(i.Key, "host/") ||
 		strings.HasPrefix(i.Key, "cluster/") || strings.HasPrefix(i.Key, "github.")
 	return (everybodys || i.Repo == k.Repo()) && !deterministic[i.Reason] || i.Breaker.Held
 }
 
-// Time and a canary heal only other failures. The machine's own table is under test, so this is a copy.
+// deterministic lists the failures that time and a canary cannot heal. It is a copy, because the machine's table is
+// under test.
 var deterministic = map[recovery.Reason]bool{
 	recovery.PermissionDenied: true, recovery.ToolNotFound: true, recovery.InvalidConfig: true,
 	recovery.Validation: true, recovery.BuildFailed: true, recovery.TestsFailed: true, recovery.LintFailed: true,
@@ -123,7 +124,8 @@ func waitsForNothing(_ record, f fsm.VerdictMade) string {
 	return ""
 }
 
-// neverStays: no incident turns a failure that the policy never retries into a wait. Our own policy lets it.
+// neverStays checks that no incident turns a failure that the policy never retries into a wait. Our own policy permits
+// it.
 func neverStays(r record, f fsm.VerdictMade) string {
 	row, ok := policies()[r.set.preset].Row(f.Finding.Reason, r.set.caller(f.Stage))
 	if f.Verdict.Row != rowIncident || r.set.preset == "director" || r.set.preset == userPolicy || !ok {
@@ -150,7 +152,7 @@ func decidesForCaller(r record, f fsm.VerdictMade) string {
 	return ""
 }
 
-// wordCounts checks the explicit word of a report. A person's answer starts the count of attempts again.
+// wordCounts checks that the explicit flags of a report are obeyed. A person's answer resets the number of attempts.
 func wordCounts(r record, f fsm.VerdictMade) string {
 	w := r.c.end.word
 	switch {
@@ -178,9 +180,9 @@ func closesWhatFailed(r record, f fsm.CooldownSet) string {
 	return ""
 }
 
-// used reports whether the failure of a task's attempt can be due to the resource before the slash. The director
-// fails because of a resource that it used, an agent because of its model. A command that stands in for an agent uses
-// its model, but network failures are its own.
+// used reports whether the resource before the slash can have caused the failure of a task's attempt. The director
+// fails because of a resource that it used, and an agent because of its model. A command in place of an agent uses its
+// model, but causes its own network failures.
 func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool {
 	c := h.claim(task)
 	resource, _, _ := strings.Cut(key, "/")
@@ -203,7 +205,7 @@ func (h *history) used(task fsm.IssueKey, key string, why recovery.Reason) bool 
 	return strings.HasPrefix(key, task.Repo()+"/")
 }
 
-// threeToOpen also lets a breaker open again for its canary.
+// threeToOpen checks that three tasks open a breaker. The canary alone may open it again.
 func threeToOpen(r record, i fsm.IncidentChanged) string {
 	if i.Over || i.Incident.Breaker.State(r.at) != recovery.BreakerOpen {
 		return ""
@@ -225,7 +227,8 @@ func threeToOpen(r record, i fsm.IncidentChanged) string {
 	return ""
 }
 
-// fetchHeals: a canary with a started container has its checkout.
+// fetchHeals checks incidents of GitHub. A canary with a started container has its checkout, so it must end the
+// incident.
 func fetchHeals(d decision) string {
 	return each(d, func(s fsm.ContainerStarted) string {
 		for _, i := range d.p.m.Incidents() {
@@ -260,7 +263,7 @@ func othersGoOn(d decision) string {
 	return waits
 }
 
-// startPatience bounds an outage. The machine's own bound is under test, so this is a copy.
+// startPatience bounds the wait of a start for a server. It is a copy, because the machine's bound is under test.
 const startPatience = 10 * time.Minute
 
 func outageWaited(r record, e fsm.EndingSet) string {
@@ -275,7 +278,7 @@ func outageWaited(r record, e fsm.EndingSet) string {
 	return ""
 }
 
-// closedByGitHub allows a verdict to close a resource.
+// closedByGitHub checks that GitHub's limits close resources. A verdict may also close a resource.
 func closedByGitHub(d decision) string {
 	for _, f := range d.facts {
 		if _, ok := f.(fsm.VerdictMade); ok {

@@ -35,7 +35,7 @@ func staleFairly(r record, m fsm.Moved) string {
 	return ""
 }
 
-// latest is the last of some times, and at least the first one.
+// latest returns the latest of the given times.
 func latest(at time.Time, others ...time.Time) time.Time {
 	for _, t := range others {
 		if t.After(at) {
@@ -63,7 +63,7 @@ func silenceForgiven(d decision) string {
 	})
 }
 
-// silenceSeen: no step between the deadline and this one.
+// silenceSeen checks that there was no other step between the deadline and this step.
 func silenceSeen(d decision) string {
 	return each(d, func(m fsm.Moved) string {
 		t := d.p.m.Task(m.Task)
@@ -89,7 +89,8 @@ func twoWitnesses(d decision) string {
 	})
 }
 
-// atOnce are the ends of workers that hear nothing. The machine's own table is under test, so this is a copy.
+// atOnce lists the triggers that stop an attempt without a grace period, because its worker does not listen. It is a
+// copy, because the machine's table is under test.
 var atOnce = []fsm.Trigger{fsm.OnStartFailed, fsm.OnNoHello, fsm.OnNotPlaced, fsm.OnStillSilent, fsm.OnContainerEnded}
 
 func graceOfStop(d decision) string {
@@ -115,8 +116,8 @@ func graceOfStop(d decision) string {
 	})
 }
 
-// canCount reports whether a container's worker may still have an effect: its end is not confirmed, and it is not shut
-// out or works on the director's checkout.
+// canCount reports whether a container's worker may still have an effect. Its end must be unconfirmed, and it must work
+// on the director's checkout or not be shut out.
 func (b *container) canCount() bool { return b.listed && !b.orphan && (!b.revoked || !b.travels) }
 
 func fencedInTime(r record, f fsm.AttemptFenced) string {
@@ -134,7 +135,7 @@ func fencedStaysBack(r record, f fsm.Moved) string {
 	return ""
 }
 
-// countsNothing: a fenced worker gets an answer at most, and the journal says that its attempt was fenced.
+// countsNothing checks fenced workers. They only get answers, and the journal must contain the fact that fenced them.
 func countsNothing(d decision) string {
 	if e, ok := d.body.(fsm.EffectEnded); ok && e.Stop != nil {
 		var ended, fenced bool
@@ -163,7 +164,7 @@ func countsNothing(d decision) string {
 	return ""
 }
 
-// saysNothing checks one of the workers that speak in this step. Another attempt of its task may have an effect.
+// saysNothing checks one of the workers that sent this step's event. Another attempt of its task may have an effect.
 func saysNothing(d decision, worker string, all []string) string {
 	c, n := d.of(worker)
 	if c == nil || !c.fenced[n] || d.p != d.w.directors.lead {
@@ -225,7 +226,7 @@ func helloInTime(r record, f fsm.ContainerStarted) string {
 	return ""
 }
 
-// runsWhenSeen: in a cluster only the list or the worker shows that a container runs.
+// runsWhenSeen checks that in a cluster only the list or the worker shows that a container runs.
 func runsWhenSeen(d decision, _ fsm.EffectEnded) string {
 	if d.p.cfg.PendingTimeout == 0 {
 		return ""
@@ -238,7 +239,7 @@ func runsWhenSeen(d decision, _ fsm.EffectEnded) string {
 	})
 }
 
-// reasonsOfClusters is the meaning of each cause. The machine's own table is under test, so this is a copy.
+// reasonsOfClusters maps each cause to its reason. It is a copy, because the machine's table is under test.
 var reasonsOfClusters = map[fsm.EndCause]recovery.Reason{
 	fsm.EndEvicted: recovery.WorkerLost, fsm.EndPreempted: recovery.WorkerLost, fsm.EndDeleted: recovery.WorkerLost,
 	fsm.EndNodeLost: recovery.WorkerLost, fsm.EndDeadline: recovery.Timeout,
@@ -263,7 +264,7 @@ func clusterSaysWhy(d decision, e fsm.EffectEnded) string {
 	})
 }
 
-// planKept: a container gets the time that its attempt was given when it began.
+// planKept checks that a container gets the time that its attempt was given at its start.
 func planKept(r record, up fsm.ContainerStarted) string {
 	if c := r.c; c.life > 0 && c.state == fsm.Starting && up.WatchdogAt.Sub(r.at) != c.life {
 		return fmt.Sprintf("attempt %d of %s began with %s, and has %s", c.attempt, c.key, c.life,
@@ -272,7 +273,8 @@ func planKept(r record, up fsm.ContainerStarted) string {
 	return ""
 }
 
-// readingDecidesNothing allows what time or a free slot brings in the same step.
+// readingDecidesNothing checks that a new configuration does not cause decisions. Time or a free slot may, in the same
+// step.
 func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 	if len(d.facts) == 0 {
 		return "the journal lacks a configuration that was read"
@@ -284,7 +286,7 @@ func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 		switch f := f.(type) {
 		case fsm.AttemptBegan, fsm.VerdictMade, fsm.WatchdogMoved, fsm.ContainerStarted, fsm.TallyReset,
 			fsm.UsageCounted, fsm.ReportAccepted:
-			if v, ok := f.(fsm.VerdictMade); ok && v.Verdict.Row == "director.claim_stale" { // its time has come
+			if v, ok := f.(fsm.VerdictMade); ok && v.Verdict.Row == "director.claim_stale" { // the claim was due
 				continue
 			}
 			return fmt.Sprintf("%T follows from reading a configuration", f)

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// mayBegin reports whether a task can begin: no dependency, no cap and no finished work prevents it.
+// mayBegin reports whether a task can begin. A dependency, a cap or too much finished work may prevent it.
 func (h *history) mayBegin(at time.Time, tasks []*fsm.Task, t *fsm.Task) bool {
 	return len(t.Standing.After) == 0 && (t.State != fsm.Queued || h.handedIn() && !h.claimsClosed(at)) &&
 		(!slices.Contains(t.Standing.Capped, capped) ||
@@ -21,7 +21,7 @@ func (h *history) mayBegin(at time.Time, tasks []*fsm.Task, t *fsm.Task) bool {
 			}))
 }
 
-// handedIn reports whether so little finished work waits for its first delivery that an issue may be claimed.
+// handedIn reports whether the amount of work that awaits its first delivery permits another claim.
 func (h *history) handedIn() bool {
 	waiting := 0
 	for _, c := range h.claims {
@@ -77,7 +77,8 @@ func capsKept(r record, m fsm.Moved) string {
 	return ""
 }
 
-// longestWaiter compares claims of one repository without caps and incidents.
+// longestWaiter checks that the claim with the longest wait is next. It compares claims of one repository without caps
+// and incidents.
 func longestWaiter(r record) string {
 	if len(r.p.m.Incidents()) > 0 {
 		return ""
@@ -92,10 +93,10 @@ func longestWaiter(r record) string {
 	return ""
 }
 
-// turn is since when the claim waits, minus the hours that its priority is worth.
+// turn returns the start of the claim's wait, minus an hour for each point of its priority.
 func (c *claim) turn() time.Time { return c.since.Add(-time.Duration(c.standing.Priority) * time.Hour) }
 
-// slotsLowered remembers who keeps a slot although there are fewer from now on.
+// slotsLowered records the number of tasks with a slot, which may now exceed the number of slots.
 func slotsLowered[F fsm.Fact](r record, _ F) string {
 	r.crowded = max(r.crowded, r.slots(""))
 	return ""
@@ -128,7 +129,7 @@ func slotsHeld(r record, m fsm.Moved) string {
 	return ""
 }
 
-// slots is the number of tasks with a slot, including the given task.
+// slots returns the number of tasks with a slot, including the given task.
 func (h *history) slots(with fsm.IssueKey) (n int) {
 	for _, c := range h.claims {
 		if c.key == with || c.state.Info().Slot || c.rereads() {
@@ -169,7 +170,7 @@ func githubOpen(d decision) string {
 
 func withinBudget(r record, b fsm.AttemptBegan) string {
 	c := r.c
-	if afterSuccess(b.Next) { // leavesValidation bounds these
+	if afterSuccess(b.Next) { // the invariant about leavesValidation bounds these attempts
 		return ""
 	}
 	if c.last == nil {
@@ -184,21 +185,21 @@ func withinBudget(r record, b fsm.AttemptBegan) string {
 	return ""
 }
 
-// exceeds returns the budget that an attempt after a verdict breaks.
+// exceeds describes the budget that an attempt after a verdict exceeds, or returns "".
 func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 	g := set.cfg.Policy.Guards()
-	g.IterationBudget = c.by.cfg.Policy.Guards().IterationBudget // The other guards hold at once.
+	g.IterationBudget = c.by.cfg.Policy.Guards().IterationBudget // The new values of the other guards apply at once.
 	switch {
 	case b.Next.Reason != c.reason:
 		return fmt.Sprintf("it is for %q, the verdict was about %s", b.Next.Reason, c.reason)
 	case c.incidentWaits > maxIncidentWaits:
 		return fmt.Sprintf("waited for an incident %d times", c.incidentWaits)
 	case c.usedUp(g) != "" && (!b.Next.Validate || b.Next.Charges != ""):
-		return c.usedUp(g) // An incident makes an attempt free of charge, not of this.
+		return c.usedUp(g) // The budgets also bound free attempts after an incident.
 	case c.last.Row == rowIncident || c.healed: // bounded by incidentWaits
 	case !c.last.Action.Again():
 		return fmt.Sprintf("the verdict was %s", c.last.Action)
-	case c.granted: // before a person set the meters
+	case c.granted: // before a person reset the meters
 	case c.fixRounds > 0 && c.fixRounds >= c.fixMost:
 		return fmt.Sprintf("%d fix rounds, and the first", c.fixRounds)
 	case !noPolicys(c.last.Row) && c.counts == c.by.preset &&
@@ -222,7 +223,7 @@ const (
 func (c *claim) usedUp(g policy.Guards) string {
 	iterations := c.iterations
 	if c.healed {
-		iterations++ // no verdict has granted the attempt
+		iterations++ // the attempt has no verdict
 	}
 	switch {
 	case g.PaidCallBudget > 0 && c.calls >= int64(g.PaidCallBudget):
@@ -292,7 +293,7 @@ func usageRestored(h *history, p *process) string {
 	return ""
 }
 
-// usageDurable: another paid call in a heartbeat becomes a fact.
+// usageDurable checks that another paid call in a heartbeat becomes a fact.
 func usageDurable(d decision) string {
 	for _, b := range signsIn(d.body) {
 		if t, current := d.p.m.Worker(b.Worker); current && b.Activity.Usage != nil &&

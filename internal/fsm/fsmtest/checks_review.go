@@ -26,13 +26,13 @@ const (
 	rowBaseMoved   = "director.base_moved"
 	rowWorkChanged = "director.work_changed"
 	rowFixRound    = "director.validate_fresh"
-	rowFenced      = "director.fenced" // of a success of an attempt that had to be fenced
+	rowFenced      = "director.fenced" // on the success of a fenced attempt
 )
 
-// again reports whether a delivery made a verdict: the work is to be validated once more.
+// again reports whether a verdict comes from a delivery that needs another validation.
 func again(row string) bool { return row == rowBaseMoved || row == rowWorkChanged }
 
-// noPolicys reports whether a verdict was not made by a row of a policy, which has other bounds.
+// noPolicys reports whether a verdict bypassed the policy, so that other bounds apply.
 func noPolicys(row string) bool {
 	return row == rowIncident || row == rowFixRound || row == rowFenced || again(row)
 }
@@ -88,7 +88,7 @@ func takenOnce(r record, c fsm.CommandTaken) string {
 	return ""
 }
 
-// answeredAsDecided also covers repeated answers.
+// answeredAsDecided checks that an answer agrees with the decision, even if it is repeated.
 func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
 	if e.Reply == nil || e.Reply.Command == "" || p != h.w.directors.lead {
 		return ""
@@ -211,7 +211,7 @@ func putOff(r record, m fsm.Moved) string {
 	return ""
 }
 
-// wokenByPeople: a person says until when a task sleeps, and only a person wakes it earlier.
+// wokenByPeople checks that only a person ends a snooze early. A person also sets its deadline.
 func wokenByPeople(d decision) string {
 	said, _ := d.body.(fsm.CommentsSeen)
 	return each(d, func(m fsm.Moved) string {
@@ -245,7 +245,7 @@ func ontoTheLast(r record, e fsm.EffectPlanned) string {
 	return ""
 }
 
-// mergeOpen reports whether another attempt has yet to validate the merge of the current attempt.
+// mergeOpen reports whether another attempt must still validate the merge of the current attempt.
 func (c *claim) mergeOpen() bool { return c.unvalidated == c.attempt && c.attempt > 0 }
 
 func deliversNoMerge(r record, f fsm.WorkDelivered) string {
@@ -269,7 +269,7 @@ func validatesMerge(r record, f fsm.AttemptBegan) string {
 	return ""
 }
 
-// The bounds of a delivery's patience, in addition to its configured time.
+// Bounds on the retries of a delivery, in addition to its configured time.
 const (
 	deliveryDoubt = 2 * time.Minute
 	deliveryOften = 3
@@ -286,8 +286,8 @@ func failsForGood(r record, d fsm.EffectDeferred) string {
 	return ""
 }
 
-// keptIsSaid: from the third failure of a delivery on, each failure plans the edit that says that the work is kept,
-// until the process has made it.
+// keptIsSaid checks the edit that tells people that their finished work is safe. From the third failure of a delivery
+// on, each failure plans it until the process has made it.
 func keptIsSaid(d decision, _ fsm.EffectEnded) string {
 	return each(d, func(f fsm.EffectDeferred) string {
 		if !delivers(f.Effect) || f.Tries < deliveryOften || d.p.m.Phase() == fsm.PhaseShutdown {
@@ -312,7 +312,7 @@ func keptIsSaid(d decision, _ fsm.EffectEnded) string {
 // pushRefused is git's error for a refused push.
 const pushRefused = "push: error: 403"
 
-// refusedForLong allows a refusal to count at once if the delivery is given up anyway.
+// refusedForLong checks that a refusal counts only if it persists, unless the delivery is given up anyway.
 func refusedForLong(r record, d fsm.EffectDone) string {
 	if d.Failed != pushRefused {
 		return ""

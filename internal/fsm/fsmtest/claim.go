@@ -10,97 +10,97 @@ import (
 	"retake/internal/recovery"
 )
 
-// claim is one claim of an issue, as the journal tells it.
+// claim is one claim of an issue, reconstructed from the journal.
 type claim struct {
 	key     fsm.IssueKey
 	nonce   string
 	state   fsm.State
 	since   time.Time
-	until   time.Time // the state's own deadline
+	until   time.Time // deadline of the state
 	attempt int
 
-	confirmed bool      // the current attempt's container is confirmed gone, or was never made
+	confirmed bool      // the current attempt cannot have a container
 	startedAt time.Time // when the current attempt's container was confirmed to run
 	helloBy   time.Time
 	watchdog  time.Time
-	life      time.Duration // that its plan gives it
-	verdict   int           // the last attempt on which a verdict was made
+	life      time.Duration // time limit of the current attempt
+	verdict   int           // the last attempt with a verdict
 	outcome   fsm.Outcome
 	validates bool // the current attempt only validates
 	end       ending
-	asked     string // the escalation that is planned or done for it
+	asked     string // id of the planned or completed escalation
 	outbox    []string
-	planned   []string // every id of this claim
+	planned   []string // all effect ids of this claim
 	accepted  []string
 	mine      int // accepted reports of the current attempt
 
 	used       recovery.Usage // by the current attempt, according to the journal
 	calls      int64          // paid by earlier attempts since a human last answered
 	cost       float64
-	iterations int // verdicts since then that grant another attempt
+	iterations int // number of verdicts since then that granted another attempt
 
 	redispatches  int
-	byReason      map[string]int    // by reason and caller, under the policy that counts
-	counts        string            // the preset of that policy
-	last          *recovery.Verdict // since a human last answered
-	reason        recovery.Reason   // of that verdict
-	caller        string            // the part that failed
-	by            settings          // that granted the next attempt
-	ordered       settings          // that ordered its last delivery
-	remindAfter   time.Duration     // of the question
-	incidentWaits int               // failures of an incident, and goings-on after one, since a human last answered
-	fixRounds     int               // refusals of a clean container that the agent had to mend
-	fixMost       int               // rounds, when the last one was granted
+	byReason      map[string]int    // by reason and caller, under the policy in counts
+	counts        string            // the preset that byReason belongs to
+	last          *recovery.Verdict // the last verdict since a human last answered
+	reason        recovery.Reason   // reason of that verdict
+	caller        string            // the failed part of the director
+	by            settings          // settings that granted the next attempt
+	ordered       settings          // settings that ordered its last delivery
+	remindAfter   time.Duration     // until people are reminded of the question
+	incidentWaits int               // failures in an incident, and retries after one, since a human last answered
+	fixRounds     int               // refusals of a clean container that an agent had to fix
+	fixMost       int               // maximum of fixRounds when the last was granted
 	healed        bool              // its incident has ended
 
-	away     time.Time // since when the start under way waits for a server
+	away     time.Time // since when the current start waits for a server
 	standing fsm.Standing
 
-	work        fsm.DeliverResult // that was shown last
-	unvalidated int               // the last attempt whose merge needs another one to validate it
-	noted       fsm.Reviewed      // of the pull request
-	heads       []string          // commits whose checks, or whose conflict, led to an attempt
-	question    fsm.Asked         // that is on the issue, without an answer
-	reminded    string            // the question that was raised once more
-	granted     bool              // the pending attempt was granted before a person set the meters
+	work        fsm.DeliverResult // the last published work
+	unvalidated int               // the last attempt with a merge that another attempt must validate
+	noted       fsm.Reviewed      // handled part of the pull request's review
+	heads       []string          // commits with checks or a conflict that led to an attempt
+	question    fsm.Asked         // question on the issue that waits for an answer
+	reminded    string            // question with a reminder
+	granted     bool              // the pending attempt was granted before a person reset the meters
 
 	delivering
 	placed
 }
 
-// ending is the failing part of the current attempt, according to the facts.
+// ending describes the failure of the current attempt, according to the facts.
 type ending struct {
 	reported        bool
-	stage, provider string          // of the first final report of a failure
-	known           recovery.Reason // by the director
-	uses            string          // the resource that it used
-	// word is the explicit word in the first final report of a failure
+	stage, provider string          // in the first final report of a failure
+	known           recovery.Reason // failure that the director observed
+	uses            string          // resource that the director used
+	// word is the explicit assertion in the first final report of a failure.
 	word *recovery.Assertion
 }
 
-// delivering is a claim's finished work that is not handed in.
+// delivering describes a claim's finished work before its delivery.
 type delivering struct {
-	failing time.Time // since when the delivery under way fails; zero while it waits for a stated reset
-	failed  int       // how often in a row
+	failing time.Time // since when the current delivery fails; zero while it waits for a stated reset
+	failed  int       // consecutive failures
 	tries   int       // according to the last fact
 	doubted time.Time // since when the push seems to be refused; zero after a wait for a stated reset
-	doubts  int       // how often in a row
+	doubts  int       // consecutive doubtful refusals
 	kept    bool      // a person was asked about the delivery instead of the work
-	resumed bool      // that person wants it handed in, and has nothing to say to the agent
-	told    bool      // people have spoken to the agent, without a command since
+	resumed bool      // the person wants it delivered, without a hint for the agent
+	told    bool      // people have left hints for the agent since their last command
 }
 
-// placed is the journal's view of an attempt's place.
+// placed is the journal's view of an attempt's placement.
 type placed struct {
-	waits, lacked bool // for room; for an image
+	waits, lacked bool // for room, or for an image
 	waitsSince    time.Time
 	waitsUntil    time.Time
-	stopPlanned   time.Time // of the current attempt
+	stopPlanned   time.Time // when the stop of the current attempt was planned
 	stopGrace     time.Duration
 	fenced        map[int]bool // attempts
 }
 
-// take changes the twin of a claim by a fact about it, which was decided by the given settings.
+// take applies a fact about the claim. set are the settings that decided it.
 func (c *claim) take(at time.Time, f fsm.Fact, set settings) {
 	switch f := f.(type) {
 	case fsm.StandingChanged:
@@ -149,7 +149,7 @@ func (c *claim) take(at time.Time, f fsm.Fact, set settings) {
 	}
 }
 
-// takePeople changes the twin by statements of people, and by work that people were shown.
+// takePeople applies facts about people's comments, and about work that people can see.
 func (c *claim) takePeople(f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.ReviewNoted:
@@ -173,10 +173,10 @@ func (c *claim) takePeople(f fsm.Fact) {
 			c.kept, c.resumed = false, false
 		}
 	case fsm.CommentHeard:
-		if f.Answers { // its text is a hint, whenever it was recorded
+		if f.Answers { // its text is a hint, even if it was recorded later
 			c.told, c.resumed = true, false
 		}
-	case fsm.HintsGiven: // the command before has something to say to the agent
+	case fsm.HintsGiven: // the preceding command left a hint for the agent
 		if c.resumed {
 			c.kept, c.resumed = false, false
 		} else {
@@ -194,7 +194,7 @@ func (c *claim) takePeople(f fsm.Fact) {
 	}
 }
 
-// takeEffect changes the twin by an effect that is planned, put off or done.
+// takeEffect applies a fact about an effect that is planned, deferred or done.
 func (c *claim) takeEffect(at time.Time, f fsm.Fact, set settings) {
 	switch f := f.(type) {
 	case fsm.EffectPlanned:
@@ -279,7 +279,7 @@ func (c *claim) judge(f fsm.VerdictMade, set settings) {
 	c.resumed = false
 	c.kept = v.Row == "director.deliver" && reason != recovery.PolicyViolation &&
 		reason != recovery.ScopeViolation && reason != recovery.Validation
-	if again(v.Row) { // the delivery knew that there may be another attempt
+	if again(v.Row) { // the delivery was ordered with another attempt in mind
 		c.by, c.unvalidated = c.ordered, c.attempt
 	}
 	if v.Action.Again() {
@@ -304,11 +304,11 @@ func (c *claim) moved(at time.Time, f fsm.Moved, set settings) {
 	}
 	if f.From == fsm.Blocked {
 		c.asked, c.question = "", fsm.Asked{}
-		if f.On == fsm.OnUnblocked && !c.resumed { // an answer without a command says something to the agent
+		if f.On == fsm.OnUnblocked && !c.resumed { // an answer without a command is a hint for the agent
 			c.kept = false
 		}
 	}
-	if f.On == fsm.OnDeliverAgain { // another verdict may follow, about this delivery
+	if f.On == fsm.OnDeliverAgain { // another verdict may follow, on this delivery
 		c.verdict = 0
 	}
 	if f.On == fsm.OnIncidentOver {
@@ -337,8 +337,8 @@ func (c *claim) accepts(f fsm.ReportAccepted) {
 // caller returns the configured caller of a stage, or its default.
 func (s settings) caller(stage string) string { return cmp.Or(s.cfg.Callers[stage], callerOf(stage)) }
 
-// callerOf is the part of the director that a stage belongs to. The machine's own table is under test, so this is a
-// copy.
+// callerOf returns the part of the director that a stage belongs to. It is a copy, because the machine's table is under
+// test.
 func callerOf(stage string) string {
 	switch stage {
 	case "", "START":

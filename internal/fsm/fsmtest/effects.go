@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// submit begins an effect. It is carried out a little later, if its director lives so long.
+// submit starts an effect. It is carried out a little later if its director still lives.
 func (w *shell) submit(p *process, e fsm.Effect) {
 	if !w.directors.may(p) {
 		return
@@ -18,7 +18,7 @@ func (w *shell) submit(p *process, e fsm.Effect) {
 		return
 	}
 	if e.Kind == fsm.DoDeliver || e.Kind == fsm.DoEscalate || e.Kind == fsm.DoRelease {
-		delete(p.soft.edits, e.Task) // they write the comment themselves
+		delete(p.soft.edits, e.Task) // these effects write the comment themselves
 	}
 	f := &flight{effect: e}
 	p.flight = append(p.flight, f)
@@ -29,7 +29,7 @@ func (w *shell) submit(p *process, e fsm.Effect) {
 	w.after(w.delay(most), func() { w.execute(p, f) })
 }
 
-// execute carries a durable effect out and tells its outcome.
+// execute carries out a durable effect and reports its outcome.
 func (w *shell) execute(p *process, f *flight) {
 	if p.dead || w.bad != nil {
 		return
@@ -39,7 +39,7 @@ func (w *shell) execute(p *process, f *flight) {
 		return
 	}
 	if !w.directors.may(p) {
-		return // it is pending in the journal
+		return // the effect stays pending in the journal
 	}
 	e := f.effect
 	if w.fault(crashAtEffect) {
@@ -72,7 +72,7 @@ func (w *shell) execute(p *process, f *flight) {
 	}
 }
 
-// repeat tells an outcome again. Unless the same effect is under way again it must decide nothing.
+// repeat offers an outcome again. It must not cause decisions, unless the same effect is under way again.
 func (w *shell) repeat(p *process, out fsm.EffectEnded) {
 	if p.asleep > w.now {
 		w.queue.add(p.asleep+1, func() { w.repeat(p, out) })
@@ -91,7 +91,7 @@ func (w *shell) repeat(p *process, out fsm.EffectEnded) {
 	w.directors.offer(p, out, nil)
 }
 
-// githubKinds use GitHub. The machine's own table is under test, so this is a copy.
+// githubKinds lists the effects that use GitHub. It is a copy, because the machine's table is under test.
 var githubKinds = map[fsm.EffectKind]bool{
 	fsm.DoClaim: true, fsm.DoRecheck: true, fsm.DoStart: true, fsm.DoDeliver: true, fsm.DoEscalate: true,
 	fsm.DoRelease: true,
@@ -106,7 +106,7 @@ func halfOf(k fsm.EffectKind) site {
 	return githubHalf
 }
 
-// refuse reports whether the effect fails before anything was done.
+// refuse reports whether the effect fails before it changes anything.
 func (w *shell) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	switch {
 	case githubKinds[e.Kind] && w.hub.isAway():
@@ -142,7 +142,7 @@ func (w *shell) refuse(e fsm.Effect) (fsm.EffectEnded, bool) {
 	return fsm.EffectEnded{}, false
 }
 
-// limit draws how long GitHub closes. The reset may be past already: clocks differ.
+// limit draws the time for which GitHub closes. The reset may be in the past, because clocks differ.
 func (w *stage) limit() int64 {
 	return seconds([...]int{60, 120, 600, 3000, -5}[w.choices.pick(githubLimit, 5)])
 }
@@ -184,7 +184,7 @@ func (w *hub) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
 // answers reports whether GitHub answers a request now.
 func (w *hub) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 
-// gitFailure is a failure of git. Every other three minutes a push seems to be refused.
+// gitFailure returns a failure of git. In every other period of three minutes, a push looks refused.
 func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
 		return &fsm.EffectError{
@@ -198,7 +198,7 @@ func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	}
 }
 
-// carryOut does a durable effect in the world. A second time has no further effect.
+// carryOut executes a durable effect in the world. A repetition has no further effect.
 func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 	w.tell("    world: %s", e.ID)
 	w.directors.history.carriedOut(p, e)
@@ -244,7 +244,7 @@ func (w *shell) soft(p *process, e fsm.Effect) {
 			w.after(w.delay(3), func() { w.directors.offer(p, fsm.EffectEnded{Task: e.Task, Effect: e.ID}, nil) })
 		})
 	case fsm.DoProgress:
-		if e.Progress.State == fsm.Delivering { // nothing depends on other edits
+		if e.Progress.State == fsm.Delivering { // no check needs other edits
 			w.edit(p, &e)
 		}
 	case fsm.DoReadIssue:
@@ -293,7 +293,7 @@ func (w *shell) retryGitHub(p *process, do func()) {
 	})
 }
 
-// lag is the delay of the bus.
+// lag returns the delay of a message on the bus.
 func (w *stage) lag() int64 {
 	if w.fault(busLate) {
 		return w.delay(150)

@@ -13,13 +13,13 @@ type node struct {
 	left     smallFaults // faults that can still happen
 }
 
-// message is on its way to a director.
+// message is a message on its way to a director.
 type message struct {
 	hello  bool
 	worker string
 }
 
-// newSmall is the first state.
+// newSmall returns the first state of a small world.
 func newSmall(s Small) *node {
 	w := assemble(newChoices(1))
 	w.faultsStopped, w.explored, w.steps = true, true, 1
@@ -60,7 +60,7 @@ func (n *node) boot() {
 	}
 }
 
-// offer is the shell: it offers an event to the driver, and takes the output.
+// offer acts as the shell. It offers an event to the driver, and takes the output.
 func (n *node) offer(p *process, body fsm.EventBody, tok fsm.Token) {
 	if !p.dead && n.w.bad == nil && n.w.directors.step(p, body, tok, nil) {
 		n.flush(p)
@@ -77,7 +77,7 @@ func (n *node) flush(p *process) {
 			p.flight = append(p.flight, &flight{effect: e})
 			return
 		}
-		switch e.Kind { // These happen at once, or are lost where a message may be.
+		switch e.Kind { // These happen at once, or are lost if they are messages.
 		case fsm.DoRemove:
 			n.w.runtime.shutOut(e.Worker)
 		case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse:
@@ -86,7 +86,7 @@ func (n *node) flush(p *process) {
 	}, func(b *fsm.Batch) { p.batch = b })
 }
 
-// land appends the batch under way. A refused append shows a director that it was replaced.
+// land appends the current batch. A refused append tells a director that it was replaced.
 func (n *node) land(p *process) {
 	d, b := n.w.directors, p.batch
 	p.batch = nil
@@ -109,7 +109,7 @@ func (n *node) land(p *process) {
 	n.flush(p)
 }
 
-// pair is the leader and the stale director.
+// pair returns the leader and the stale director.
 func (w *directors) pair() [2]*process { return [2]*process{w.lead, w.stale} }
 
 // again lets reports without an acknowledgement be delivered again.
@@ -237,7 +237,7 @@ func (n *node) ofPeople(out []step, i *issue, j uint8) []step {
 	return out
 }
 
-// unheard reports whether the leader has still to decide about a command.
+// unheard reports whether the leader must still decide about a command.
 func (n *node) unheard() bool {
 	return slices.ContainsFunc(n.w.hub.comments, func(c *comment) bool {
 		_, taken := n.w.directors.history.taken[c.said.CommandRef]
@@ -256,7 +256,7 @@ func waitsForPeople(t *fsm.Task) bool {
 		t.State == fsm.Blocked)
 }
 
-// canHear reports whether a command can be decided: no effect is at work on the issue.
+// canHear reports whether a command can be decided, because no effect is changing the issue.
 func canHear(t *fsm.Task) bool {
 	switch {
 	case t == nil:
@@ -273,7 +273,7 @@ func (n *node) listTells() bool {
 	for _, b := range n.w.runtime.containers {
 		t, current := lead.m.Worker(b.attempt)
 		switch {
-		case !b.listed, b.lost && b.revoked: // The latter stays for good.
+		case !b.listed, b.lost && b.revoked: // The latter is permanent.
 		case !current, !b.running && !b.pending && (!t.UpAt.IsZero() || t.Waits != nil) && t.State != fsm.Stopping,
 			t.Waits != nil && (b.running || b.waits != t.Waits.For):
 			return true

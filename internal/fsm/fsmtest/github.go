@@ -17,34 +17,34 @@ type issue struct {
 	labels    labels
 	nonce     string // of the claim that holds it; "foreign" for a claim of another party
 	claims    int    // nonces so far, for the explorer
-	changed   int64  // when, in seconds as GitHub tells it
+	changed   int64  // time of the last change in GitHub's seconds
 	asked     string // the open escalation, if any
-	question  int64  // the comment with it
-	answer    string // a command without a reaction
-	delivered string // the attempt that showed its work last
+	question  int64  // id of its comment
+	answer    string // a command that the director has not answered
+	delivered string // the attempt that last published its work
 	removed   bool   // a person took the blocked label off
 	pull      *pull
 
 	work        int    // the work in the checkout; each attempt with an agent makes different work
-	validated   int    // the work that the last clean container got
-	validatedBy string // its attempt
+	validated   int    // the work in the last clean container
+	validatedBy string // the attempt of that container
 
 	deliveredAt int    // the number of that attempt
-	reclaimed   string // the claim that got its labels back last, between two attempts
-	reclaimedAt int    // after which of its attempts
-	answersAt   int    // and after how many answers
-	ended       string // the claim that was given up last
+	reclaimed   string // the last claim with labels restored between two attempts
+	reclaimedAt int    // its number of attempts before that
+	answersAt   int    // its number of answers before that
+	ended       string // the claim that ended last
 
 	priority int
 	capped   bool
 	after    *issue // must be closed first, if set
-	closed   bool   // a person has closed it, though it may be open again
+	closed   bool   // a person has closed it; it may be open again
 }
 
-// offered reports whether it asks for work.
+// offered reports whether the issue is open and has the task's label.
 func (i *issue) offered() bool { return i.open && i.labels&taskLabel != 0 }
 
-// halfClaimed reports whether a claim has stopped between its two labels.
+// halfClaimed reports whether a claim was interrupted between its two labels.
 func (i *issue) halfClaimed() bool { return i.offered() && i.labels&claimedLabel != 0 && i.nonce == "" }
 
 // labels is a set of our labels.
@@ -57,7 +57,7 @@ const (
 	reviewLabel
 )
 
-// roles are the labels, in the order of their bits.
+// roles lists the labels in the order of their bits.
 var roles = []fsm.Label{fsm.LabelTask, fsm.LabelClaimed, fsm.LabelBlocked, fsm.LabelReview}
 
 var labelSets = func() (sets [16][]fsm.Label) {
@@ -89,7 +89,7 @@ func (w *hub) relabel(i *issue, l labels, nonce string) {
 	w.touch(i)
 }
 
-// claim runs the protocol: it succeeds again if it has before.
+// claim runs the claim protocol. A claim that succeeded before succeeds again.
 func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	if i.nonce == "" && i.open && i.labels&taskLabel != 0 && w.fault(githubTaken) {
 		w.relabel(i, claimedLabel, foreign)
@@ -100,11 +100,11 @@ func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 		})
 	}
 	if i.ended == e.Nonce {
-		return &fsm.ClaimResult{Why: "late"} // its successor has given it back
+		return &fsm.ClaimResult{Why: "late"} // the successor has ended the claim
 	}
 	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= e.Answers ||
 		strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
-		// the successor of a replaced director has asked or delivered since
+		// the successor of a replaced director has asked or delivered in between
 		return &fsm.ClaimResult{Why: "late"}
 	}
 	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)
@@ -116,13 +116,13 @@ func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 		i.asked, i.answer, i.removed = "", "", false
 		w.relabel(i, claimedLabel, e.Nonce)
 		return &fsm.ClaimResult{Ours: true}
-	case i.nonce == e.Nonce: // half a claim is undone
+	case i.nonce == e.Nonce: // undo a half claim
 		w.relabel(i, i.labels&^claimedLabel, "")
 	}
 	return &fsm.ClaimResult{Why: "not eligible"}
 }
 
-// answers is the number of people's answers that an effect knows, from its id.
+// answers returns the number of people's answers in an effect's id.
 func answers(effect string) int {
 	_, kind, _ := strings.Cut(effect, "/")
 	_, n, _ := strings.Cut(kind, ".")
@@ -131,7 +131,7 @@ func answers(effect string) int {
 }
 
 func (w *hub) escalate(i *issue, e fsm.Effect) {
-	if i.nonce != e.Nonce && i.nonce != "" || i.asked == e.ID || i.ended == e.Nonce { // given back by the successor
+	if i.nonce != e.Nonce && i.nonce != "" || i.asked == e.ID || i.ended == e.Nonce { // released by the successor
 		return
 	}
 	i.asked, i.answer, i.removed = e.ID, "", false
@@ -163,7 +163,7 @@ func (w *hub) tidy(i *issue, own fsm.Label) {
 	w.touch(i)
 }
 
-// poll reads what changed since the machine's cursor, every half a minute, and everything at the first time.
+// poll reads changes since the machine's cursor every half a minute. The first time it reads everything.
 func (w *shell) poll(p *process, whole bool) {
 	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
@@ -173,7 +173,7 @@ func (w *shell) poll(p *process, whole bool) {
 	if !answered {
 		return
 	}
-	if p.refused > 0 && w.now > p.refused+seconds(600) { // it may be behind the cursor by now
+	if p.refused > 0 && w.now > p.refused+seconds(600) { // the issue may be before the cursor by now
 		whole, p.refused = true, 0
 	}
 	for _, r := range w.hub.repos {
@@ -200,7 +200,7 @@ func (w *shell) ask(p *process, repo string, whole bool) {
 	w.after(w.delay(3), func() { w.directors.offer(p, seen, nil) })
 }
 
-// closed reports whether the gate of the process is closed.
+// closed reports whether GitHub is closed for the process.
 func (p *process) closed() bool {
 	for _, c := range p.m.Cooldowns() {
 		if c.Resource == fsm.GitHubRead || c.Resource == fsm.GitHubWrite || c.Resource == fsm.GitHubAPI {
@@ -210,7 +210,7 @@ func (p *process) closed() bool {
 	return false
 }
 
-// view is the result of reading one issue.
+// view returns the result of reading one issue.
 func (w *hub) view(p *process, i *issue) fsm.IssuesSeen {
 	return fsm.IssuesSeen{Repo: i.key.Repo(), AskedAt: w.wall(p), Issues: []fsm.IssueView{w.viewOf(i)}}
 }
@@ -233,7 +233,7 @@ func (w *hub) viewOf(i *issue) fsm.IssueView {
 	return v
 }
 
-// read is the answer of a person on a blocked issue. Before it the answer is unknown.
+// read offers a person's answer on a blocked issue. The director does not learn about answers in any other way.
 func (w *shell) read(p *process, i *issue) {
 	if p.dead || w.bad != nil {
 		return
@@ -257,14 +257,14 @@ func (w *shell) read(p *process, i *issue) {
 		},
 			func() {
 				if i.answer == answer {
-					i.answer = "" // a reaction
+					i.answer = "" // the director has answered the command
 				}
 			})
 	}
 }
 
-// reclaim returns a claim without a task after a long time without changes. That a claim has stopped between its
-// labels is waited for.
+// reclaim returns a claim without a task after a long time without changes. A claim that was interrupted between its
+// labels gets time to continue.
 func (w *shell) reclaim(p *process, i *issue) {
 	if p.dead || w.bad != nil || p.m.Task(i.key) != nil {
 		return
@@ -280,7 +280,7 @@ func (w *shell) reclaim(p *process, i *issue) {
 	}
 }
 
-// people act from time to time: they answer, offer finished work again, and some meddle.
+// people sometimes act: they answer questions, offer finished work again, or interfere.
 func (w *hub) people() {
 	w.after(seconds(60)+w.delay(800), w.people)
 	i := w.issues[w.choices.pick(atHuman, len(w.issues))]
@@ -302,10 +302,10 @@ func (w *hub) people() {
 		i.answer = "/agent retry"
 		w.tell("a person writes /agent retry on %s", i.key)
 	case i.labels == reviewLabel && i.nonce != "":
-		i.labels |= taskLabel // the work in review is given up
+		i.labels |= taskLabel // this gives up the work in review
 		w.tell("a person offers %s again", i.key)
 	case i.labels == reviewLabel || i.labels == 0:
-		i.open, i.labels, i.nonce = true, taskLabel, "" // a claim that was left behind ends with it
+		i.open, i.labels, i.nonce = true, taskLabel, "" // this also ends an abandoned claim
 		w.tell("somebody offers %s", i.key)
 	default:
 		return

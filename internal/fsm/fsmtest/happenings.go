@@ -7,7 +7,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// step is one thing that happens in a small world. The meaning of a and b depends on the kind.
+// step is one event in a small world. The meaning of a and b depends on the kind.
 type step struct {
 	kind happening
 	a, b uint8
@@ -47,9 +47,9 @@ var happenings = [...]struct {
 	name string
 	do   func(n *node, s step)
 }{
-	// An append of the leader (a = 0) or of the stale director (1).
+	// An append of the leader (a is 0) or of the stale director (1).
 	lands: {"append lands", func(n *node, s step) { n.land(n.w.directors.pair()[s.a]) }},
-	// The b-th effect under way of a director.
+	// The b-th running effect of a director.
 	isDone: {"effect ends", (*node).end},
 	fails:  {"effect fails", (*node).end},
 	half:   {"effect is done and fails", (*node).end},
@@ -65,7 +65,7 @@ var happenings = [...]struct {
 		b := n.w.runtime.containers[s.a]
 		b.running, b.code = false, 1
 	}},
-	// The a-th message, at the leader (b = 0) or the stale director.
+	// The a-th message, received by the leader (b is 0) or the stale director.
 	arrives: {"message arrives", func(n *node, s step) {
 		m := n.lose(s.a)
 		n.offer(n.w.directors.pair()[s.b], fsm.Hello{Worker: m.worker}, 0)
@@ -74,7 +74,7 @@ var happenings = [...]struct {
 		n.offer(n.w.directors.pair()[s.b], fsm.Hello{Worker: n.messages[s.a].worker}, 0)
 	}},
 	isLost: {"message is lost", func(n *node, s step) { n.lose(s.a) }},
-	// The a-th report, by the leader or the stale director.
+	// The a-th report, read by the leader or the stale director.
 	isRead: {"report arrives", func(n *node, s step) {
 		r := n.w.workers.reports[s.a]
 		r.waits = true
@@ -91,7 +91,7 @@ var happenings = [...]struct {
 	listens: {"comments are read", func(n *node, s step) { n.listen(n.w.hub.issues[s.a]) }},
 	// Time passes until the next deadline.
 	passes: {"time passes", func(n *node, _ step) { n.pass() }},
-	// An append under way lands (a = 1) or not.
+	// The current append lands (a is 1) or not.
 	crashes: {"director crashes", func(n *node, s step) {
 		p := n.w.directors.lead
 		if s.a == 1 {
@@ -109,7 +109,7 @@ var happenings = [...]struct {
 		n.w.tell("p%d is replaced", n.w.directors.stale.id)
 		n.boot()
 	}},
-	// The a-th issue's pull request in the b-th way, and the b-th command on the a-th issue.
+	// The b-th review of the a-th issue's pull request, and the b-th command on the a-th issue.
 	isReviewed: {"pull request is reviewed", func(n *node, s step) {
 		smallReviews[s.b](n.w.hub, n.w.hub.issues[s.a].pull)
 	}},
@@ -117,7 +117,7 @@ var happenings = [...]struct {
 		n.w.hub.said++
 		said := smallWords[s.b]
 		said.Task, said.By, said.Comment = n.w.hub.issues[s.a].key, "octocat", int64(n.w.hub.said)
-		// Without a time, otherwise equal states are equal.
+		// A time would make equal states different.
 		n.w.hub.comments = append(n.w.hub.comments, &comment{said: said})
 	}},
 	// The a-th container, and its node.
@@ -131,7 +131,7 @@ var happenings = [...]struct {
 
 func (s step) String() string { return fmt.Sprintf("%s %d %d", happenings[s.kind].name, s.a, s.b) }
 
-// smallReviews can happen to an open pull request.
+// smallReviews lists the changes that an open pull request can get.
 var smallReviews = []func(w *hub, x *pull){
 	func(w *hub, x *pull) {
 		w.reviews++
@@ -141,14 +141,14 @@ var smallReviews = []func(w *hub, x *pull){
 	func(_ *hub, x *pull) { x.state = "merged" },
 }
 
-// smallWords are the commands that people give.
+// smallWords lists the commands that people give.
 var smallWords = []fsm.CommentView{
 	{Command: fsm.CommandRetry},
 	{Command: fsm.CommandSnooze, For: 1e9},
 	{Command: fsm.CommandStop},
 }
 
-// costs are the kinds of faults that a happening uses up.
+// costs maps events to the kind of fault that they use up.
 var costs = map[happening]smallFault{
 	fails: failures, half: failures, goesWrong: bad, dies: deaths, arrives2: doubles, isLost: drops, crashes: crash,
 	replaces: stale, isReviewed: reviews, speaks: words, isCutOff: lost, isBack: back,
@@ -165,7 +165,7 @@ func (n *node) take(s step) {
 // tell offers the leader an event.
 func (n *node) tell(body fsm.EventBody) { n.offer(n.w.directors.lead, body, 0) }
 
-// lose takes a message off its way.
+// lose removes a message that is on its way.
 func (n *node) lose(i uint8) message {
 	m := n.messages[i]
 	n.messages = append(n.messages[:i:i], n.messages[i+1:]...)
@@ -178,7 +178,7 @@ func (n *node) finish(s step) {
 	b.sent++
 	r := fsm.Report{Ref: fsm.ReportRef{ID: "r1"}, OK: s.kind == succeeds, Final: true, Stage: "CODE"}
 	if !r.OK {
-		r.Evidence = failureEvidence[3] // that another attempt may heal
+		r.Evidence = failureEvidence[3] // a failure that another attempt may fix
 	}
 	if b.revoked {
 		n.tell(fsm.ReportReceived{Worker: b.attempt, Report: r})
@@ -187,7 +187,7 @@ func (n *node) finish(s step) {
 	n.w.workers.publish(b.attempt, r)
 }
 
-// end ends an effect.
+// end ends a running effect of a director.
 func (n *node) end(s step) {
 	p := n.w.directors.pair()[s.a]
 	e := p.flight[s.b].effect
@@ -226,7 +226,7 @@ func (n *node) pass() {
 	if slices.ContainsFunc(n.choices(nil), func(s step) bool { return s.kind != passes }) {
 		n.left[silence]--
 	}
-	if d.stale != nil { // its lease has run out by then
+	if d.stale != nil { // its lease has expired by then
 		d.stale.dead, d.stale = true, nil
 		d.again()
 	}
@@ -235,7 +235,7 @@ func (n *node) pass() {
 	if after := d.lead.m.NextDeadline(); !after.IsZero() && !after.After(w.wall(d.lead)) {
 		w.fail(timerMeansWork, "the deadline was offered, and still exists")
 	}
-	for _, b := range w.runtime.containers { // a worker without an answer says hello again
+	for _, b := range w.runtime.containers { // a worker without an answer repeats its hello
 		if !b.welcomed && b.patience == 0 {
 			b.patience = 1
 		}

@@ -11,29 +11,29 @@ import (
 	"retake/internal/recovery"
 )
 
-// history is the journal's view of the world. It is a simple twin of Apply, and has only the data for the invariants.
+// history is the journal's view of the world. It is a simple model of Apply, with only the data for the invariants.
 type history struct {
 	w         *world
-	set       settings     // that decided the facts that come now
-	crowded   int          // tasks with a slot when their number was lowered, or 0 if there were enough slots
-	claims    []*claim     // not over, in order of arrival
+	set       settings     // settings that decided the current facts
+	crowded   int          // number of tasks with a slot after a lower limit, or 0
+	claims    []*claim     // unfinished claims, in order of arrival
 	before    *process     // the crashed leader, until the next leader begins
 	rows      []*Invariant // the enabled rows
 	record    int          // records so far
-	decider   int          // the director that the last record is of
+	decider   int          // the director that wrote the last record
 	incidents []fsm.Incident
-	strikes   map[string][]recovery.Strike // by incident: failures that count since it was healed or began
+	strikes   map[string][]recovery.Strike // by incident: failures that count since its start or its last recovery
 	judged    fsm.IssueKey                 // the task of the last verdict
-	moves     []int                        // by row of the table of transitions
-	saved     int                          // when the last snapshot was made
+	moves     []int                        // number of moves, by row of the table of transitions
+	saved     int                          // number of records at the last snapshot
 	heard     map[int64]bool               // comments without a command, and whether they were answers
 	taken     map[fsm.CommandRef]string    // commands, and why they were refused
 	answered  map[fsm.CommandRef]bool      // commands with an answer on GitHub
 	listens   map[string]int64             // by repository: since when the director reads comments, in seconds
 	limits    *limits
 	closed    time.Time      // the end of the last cooldown so far
-	open      map[string]int // durable effects that are planned and not done: how often they were planned
-	twin      *fsm.Machine   // a copy of the machine before the step under way, now and then
+	open      map[string]int // unfinished durable effects, and how often they were planned
+	twin      *fsm.Machine   // copy of the machine before the current step; only for some steps
 }
 
 func newHistory(w *world) *history {
@@ -65,7 +65,7 @@ func (h *history) of(worker string) (*claim, int) {
 	return nil, n
 }
 
-// take changes the twin by a fact.
+// take applies a fact to the model.
 func (h *history) take(at time.Time, f fsm.Fact) {
 	for _, i := range h.incidents {
 		if i.Breaker.KeepsBack(at) {
@@ -103,7 +103,7 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 	}
 }
 
-// takeOfClaim changes the twin by a fact about a claim.
+// takeOfClaim applies a fact about a claim to the model.
 func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
 	c.take(at, f, h.set)
 	switch f := f.(type) {
@@ -118,13 +118,13 @@ func (h *history) takeOfClaim(c *claim, at time.Time, f fsm.Fact) {
 	case fsm.EffectDone:
 		delete(h.open, f.Effect)
 	}
-	// A claim that has ended is forgotten.
+	// Forget claims that have ended.
 	if len(c.outbox) == 0 && (c.state == fsm.Forgotten || c.state.Info().Final) {
 		h.claims = slices.DeleteFunc(h.claims, func(x *claim) bool { return x == c })
 	}
 }
 
-// strike keeps the failures of an incident until it is healed.
+// strike records the failures of an incident until it recovers.
 func (h *history) strike(at time.Time, f fsm.IncidentChanged) {
 	key, b := f.Incident.Key, f.Incident.Breaker
 	switch s := h.fresh(at, f); {
@@ -137,7 +137,7 @@ func (h *history) strike(at time.Time, f fsm.IncidentChanged) {
 	}
 }
 
-// fresh is the failure that a fact about an incident adds, or nil.
+// fresh returns the failure that a fact adds to an incident, or nil.
 func (h *history) fresh(at time.Time, f fsm.IncidentChanged) *recovery.Strike {
 	s := f.Incident.Breaker.Strikes
 	if last := len(s) - 1; !f.Over && last >= 0 && s[last].At.Equal(at) &&
@@ -156,7 +156,7 @@ func (h *history) incident(key string) fsm.Incident {
 	return fsm.Incident{}
 }
 
-// listen notes when the director began to read the comments of a repository.
+// listen records when the director began to read the comments of a repository.
 func (h *history) listen(f fsm.CursorAdvanced) {
 	if repo, comments := strings.CutSuffix(f.Repo, " comments"); comments {
 		if _, known := h.listens[repo]; !known {

@@ -6,18 +6,18 @@ import (
 	"retake/internal/fsm"
 )
 
-// Invariant is a property of every world, and the moment of its check. Each check returns an error text, or "".
+// Invariant is a property of every world, with the times of its checks. Each check returns an error text, or "".
 type Invariant struct {
 	Name string
 	Says string
 
-	fact    factCheck                                         // in the journal, before the twin takes it
+	fact    factCheck                                         // a journaled fact, before the model applies it
 	step    stepCheck                                         // after each step
 	handed  func(h *history, p *process, e fsm.Effect) string // an effect that was handed out
 	carried func(h *history, p *process, e fsm.Effect) string // before it is carried out in the world
 	ack     func(h *history, r *report) string
 	boot    func(h *history, p *process) string // before a new director's first step
-	full    func(h *history, p *process) string // now and then
+	full    func(h *history, p *process) string // occasionally
 	end     func(h *history, p *process) string // after the faults have stopped
 }
 
@@ -37,7 +37,7 @@ const (
 	cleanlyValidated = "ValidatedCleanly"
 )
 
-// invariants is the table.
+// invariants lists all invariants.
 var invariants = []Invariant{
 	{
 		Name: twoAttempts,
@@ -298,7 +298,7 @@ const fullEvery = 1000
 // everyOne stands for all invariants.
 const everyOne = "*"
 
-// enabled returns the rows that are checked.
+// enabled returns the enabled rows.
 func enabled(without string) (rows []*Invariant) {
 	for i := range invariants {
 		if without != everyOne && invariants[i].Name != without {
@@ -308,8 +308,8 @@ func enabled(without string) (rows []*Invariant) {
 	return rows
 }
 
-// lossInvariants hold in worlds that lose their journal. The rows above that do not need a twin of the journal hold
-// in addition.
+// lossInvariants lists the invariants of worlds that lose their journal. The rows above that do not need the model of
+// the journal also apply.
 var lossInvariants = []Invariant{
 	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none " +
 		"beside another", carried: runsOnce},
@@ -319,10 +319,10 @@ var lossInvariants = []Invariant{
 	},
 }
 
-// foundAgain is checked at each loss.
+// foundAgain names the invariant that is checked at each loss.
 const foundAgain = "WhatIsShownIsFoundAgain"
 
-// lossRules are those rows, and the usual rows that check only the world.
+// lossRules returns these rows and the usual rows that only check the world.
 func lossRules() (rows []*Invariant) {
 	for i := range lossInvariants {
 		rows = append(rows, &lossInvariants[i])

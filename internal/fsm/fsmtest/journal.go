@@ -6,14 +6,14 @@ import (
 	"retake/internal/fsm"
 )
 
-// journal is the stream of batches, appended by compare and set. A snapshot replaces the batches before it.
+// journal is the stream of batches. An append must name the last sequence. A snapshot replaces the batches before it.
 type journal struct {
 	last    uint64
 	batches []*storedBatch // after the snapshot
 	saved   []byte         // the snapshot, if any
 	savedAt uint64
 
-	read   *fsm.Machine // the state that a restart would find, read so far, for the explorer
+	read   *fsm.Machine // the state after a restart, as far as readTo; only for the explorer
 	readTo int
 }
 
@@ -34,7 +34,7 @@ func (j *journal) append(b *fsm.Batch) (uint64, error) {
 	return j.last, nil
 }
 
-// find reads an append back by its id.
+// find returns the sequence of an append with this id, and whether it was stored.
 func (j *journal) find(id string) (uint64, bool) {
 	for i, b := range j.batches {
 		if b.id == id {
@@ -44,7 +44,7 @@ func (j *journal) find(id string) (uint64, bool) {
 	return 0, false
 }
 
-// load gives a machine the journal's state, as a restart does.
+// load brings a machine to the journal's state, as a restart does.
 func (j *journal) load(m *fsm.Machine) error {
 	if j.saved != nil {
 		if err := m.Restore(j.saved); err != nil {
@@ -64,7 +64,7 @@ func (j *journal) load(m *fsm.Machine) error {
 	return nil
 }
 
-// save keeps a snapshot. It covers the appended batches.
+// save stores a snapshot of all appended batches.
 func (j *journal) save(data []byte) {
 	j.saved, j.savedAt, j.batches = data, j.last, nil
 }

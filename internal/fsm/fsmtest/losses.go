@@ -8,15 +8,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// losses is the data that survives a lost journal: checkouts, reports and comments. It is nil in a world that does
-// not lose its journal.
+// losses is the data that survives the loss of a journal: checkouts, reports and comments. It is nil in worlds that
+// keep their journal.
 type losses struct {
 	choices  *choices
 	begun    map[string]int    // by nonce: the last attempt with a prepared checkout
 	over     map[string]bool   // attempts with a confirmed end of their container
 	well     map[string]bool   // attempts with a lost report of a success
-	question map[string]string // by nonce: our latest question, as fsm.Effect.About names it
-	half     map[string]string // by nonce: our latest question, if its comment is there and its label is not
+	question map[string]string // by nonce: our latest question, as in fsm.Effect.About
+	half     map[string]string // by nonce: our latest question if it has its comment, but not its label
 	gone     map[string]bool   // claims without their checkout
 	followed map[int]int64     // by pull request: the newest review that its head follows
 	happened int
@@ -59,7 +59,7 @@ func (l *losses) shown(p *pull) {
 	}
 }
 
-// runWithLosses runs a world that loses its journal, or a part of it, two times.
+// runWithLosses runs a world that twice loses its journal, or a part of it.
 func (w *world) runWithLosses(seed uint64, steps int) {
 	w.hub.losses = newLosses(seed)
 	for range 2 {
@@ -78,7 +78,7 @@ func (w *world) lose() {
 	}
 	l, d := w.hub.losses, w.directors
 	l.happened++
-	for _, i := range w.hub.issues { // a claim may have got as far as its label
+	for _, i := range w.hub.issues { // a claim may have been interrupted after its label
 		if t := d.lead.m.Task(i.key); t != nil && t.State == fsm.Claiming && i.offered() && i.nonce == "" &&
 			l.choices.pick(atHuman, 4) > 0 {
 			w.hub.relabel(i, i.labels|claimedLabel, "")
@@ -94,7 +94,7 @@ func (w *world) lose() {
 	w.loseMore()
 	known, err := w.cutJournal()
 	if err == nil {
-		w.operator.requests = nil // a rebuild takes longer than requests are repeated
+		w.operator.requests = nil // a rebuild takes longer than a sender repeats its request
 		w.tell("the journal is lost; %d tasks are known of %d batches", len(known.Tasks()), len(d.journal.batches))
 		err = w.rebuild(known)
 	}
@@ -121,7 +121,7 @@ func (w *world) cutJournal() (*fsm.Machine, error) {
 }
 
 // rebuild writes a journal from the findings, and checks that everything visible is found. The writing may be
-// interrupted, and starts again then.
+// interrupted and then starts again.
 func (w *world) rebuild(known *fsm.Machine) error {
 	d, found := w.directors, w.found(known)
 	before := d.history
@@ -152,7 +152,7 @@ func (w *world) rebuild(known *fsm.Machine) error {
 	return nil
 }
 
-// halfAsk ends some questions between their comment and their label.
+// halfAsk interrupts some questions between their comment and their label.
 func (w *world) halfAsk() {
 	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoEscalate)
@@ -166,7 +166,7 @@ func (w *world) halfAsk() {
 	}
 }
 
-// takeBack ends some claims behind their last call, where a person takes an issue back that was answered.
+// takeBack interrupts some claims after their last request. In these, the claim resumes an issue after an answer.
 func (w *world) takeBack() {
 	for _, i := range w.hub.issues {
 		e, ok := w.underWay(i, fsm.DoClaim)
@@ -179,7 +179,7 @@ func (w *world) takeBack() {
 	}
 }
 
-// underWay is the next effect of an issue's task, if it has that kind and has started.
+// underWay returns the next effect of an issue's task, if it has that kind and has started.
 func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) {
 	t := w.directors.lead.m.Task(i.key)
 	if t == nil || len(t.Outbox) == 0 || t.Nonce != i.nonce {
@@ -192,13 +192,13 @@ func (w *world) underWay(i *issue, kind fsm.EffectKind) (e fsm.Effect, ok bool) 
 	return e, ok && e.Kind == kind
 }
 
-// land ends an effect that is under way.
+// land ends a running effect.
 func (w *world) land(e fsm.Effect) {
 	w.directors.lead.flight = slices.DeleteFunc(w.directors.lead.flight,
 		func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
-// loseMore also removes data outside of the journal: the stored reports, or unused checkouts, or both.
+// loseMore also removes data outside of the journal: stored reports, unused checkouts, or both.
 func (w *world) loseMore() {
 	l := w.hub.losses
 	what := l.choices.pick(atShape, 6)
@@ -218,7 +218,7 @@ func (w *world) loseReports() {
 		l.well[r.worker] = l.well[r.worker] || r.body.OK && r.body.Final
 	}
 	w.workers.reports = nil
-	for a := range l.over { // nothing shows an attempt that never had a checkout, and it may have its number again
+	for a := range l.over { // an attempt without a checkout does not leave a trace, so its number may be used again
 		if nonce, n, _ := fsm.ParseAttemptID(a); n > l.begun[nonce] {
 			delete(l.over, a)
 		}
@@ -242,7 +242,7 @@ func (w *world) loseCheckouts() {
 	}
 }
 
-// writeRebuilt begins a journal with some parts of a rebuild, with one batch for each.
+// writeRebuilt starts a new journal with some parts of a rebuild, each in a separate batch.
 func (w *world) writeRebuilt(known *fsm.Machine, parts []fsm.Rebuilt) error {
 	w.directors.journal = journal{}
 	w.directors.born++
@@ -266,7 +266,7 @@ func (w *world) writeRebuilt(known *fsm.Machine, parts []fsm.Rebuilt) error {
 	return nil
 }
 
-// rebuild is the written part of a rebuild.
+// rebuild returns the written part of a rebuild.
 func (j *journal) rebuild() (w fsm.RebuildWritten) {
 	for _, b := range j.batches {
 		w = fsm.LastRebuild(w, b.records)
@@ -274,7 +274,7 @@ func (j *journal) rebuild() (w fsm.RebuildWritten) {
 	return w
 }
 
-// found is the data outside of the journal.
+// found returns the data outside of the journal.
 func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	l := w.hub.losses
 	for _, i := range w.hub.issues {
@@ -291,7 +291,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 		if l.gone[i.nonce] {
 			f.Branch = l.begun[i.nonce]
 		}
-		f.Answered = f.Question != "" && f.Landed && i.asked == "" // a claim has come after it
+		f.Answered = f.Question != "" && f.Landed && i.asked == "" // a claim followed the question
 		f.Checkout = l.begun[i.nonce] > 0 && !l.gone[i.nonce]
 		for _, b := range w.runtime.containers {
 			if nonce, n, _ := fsm.ParseAttemptID(b.attempt); nonce == i.nonce && b.listed && (b.running || b.pending) {
@@ -310,7 +310,7 @@ func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	return all
 }
 
-// shownAttempt is the last attempt of a claim that a checkout or a report is of. A lost checkout leaves a branch.
+// shownAttempt returns the last attempt of a claim with a checkout or a report. A lost checkout leaves a branch.
 func (w *world) shownAttempt(nonce string) int {
 	last := w.hub.losses.begun[nonce]
 	if w.hub.losses.gone[nonce] {
@@ -324,7 +324,7 @@ func (w *world) shownAttempt(nonce string) int {
 	return last
 }
 
-// foundAgain returns a difference between an issue and its rebuilt task.
+// foundAgain describes a difference between an issue and its rebuilt task, or returns "".
 func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	i, t, l := w.hub.issue(f.Key), m.Task(f.Key), w.hub.losses
 	asked, _, _ := strings.Cut(strings.TrimPrefix(f.Question, f.Nonce+"-"), ".")
@@ -350,7 +350,7 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 		return fmt.Sprintf("%s has no label, and is found %s", l.half[f.Nonce], t.State)
 	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering &&
 		!t.State.Info().Final && !planned(l.half[f.Nonce]):
-		// a half-asked question continues
+		// an incomplete question continues
 		return fmt.Sprintf("%s is in review, and found %s", f.Key, t.State)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) &&
 		known.Task(f.Key) == nil:

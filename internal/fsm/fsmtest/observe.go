@@ -10,22 +10,22 @@ import (
 
 // softView is the knowledge of one process outside of its journal.
 type softView struct {
-	grace  time.Time            // no silence counts before
-	heard  map[string]time.Time // by worker: when something of it came last, though it may wait
-	last   time.Time            // when the last step was
+	grace  time.Time            // silence before it does not count
+	heard  map[string]time.Time // by worker: time of its last message, which may wait for its offer
+	last   time.Time            // time of the last step
 	listed map[string]time.Time // by attempt: the time of the last list with it
 
-	edits  map[fsm.IssueKey]*fsm.Effect // of comments about failing deliveries, under way
+	edits  map[fsm.IssueKey]*fsm.Effect // running edits of comments about failing deliveries
 	edited []string                     // ids of edits with a known outcome
 }
 
-// record is a fact that is in the journal, before the twin takes it.
+// record is a journaled fact before the model applies it.
 type record struct {
 	*history
 	p     *process
 	at    time.Time
-	cause string // the kind of the event that led to it
-	c     *claim // that the fact is about, or nil
+	cause string // kind of the event that led to the fact
+	c     *claim // claim that the fact is about, or nil
 }
 
 type factCheck func(record, fsm.Fact) string
@@ -50,7 +50,7 @@ func onClaim[F fsm.Fact](check func(record, F) string) factCheck {
 	})
 }
 
-// several joins checks of one invariant.
+// several combines checks of one invariant.
 func several(checks ...factCheck) factCheck {
 	return func(r record, f fsm.Fact) string {
 		for _, check := range checks {
@@ -96,7 +96,7 @@ func each[F fsm.Fact](d decision, check func(F) string) string {
 	return ""
 }
 
-// booted begins the soft knowledge of a process.
+// booted resets the soft knowledge about a process.
 func (h *history) booted(p *process) {
 	p.soft = &softView{
 		heard: map[string]time.Time{}, listed: map[string]time.Time{}, edits: map[fsm.IssueKey]*fsm.Effect{},
@@ -115,7 +115,7 @@ func (h *history) judge(row *Invariant, text string) {
 	}
 }
 
-// appended checks each fact that is in the journal now, in order, and takes it.
+// appended checks each newly journaled fact in order, and applies it.
 func (h *history) appended(p *process, records []fsm.Record) {
 	for _, r := range records {
 		h.record++
@@ -140,10 +140,10 @@ func (h *history) appended(p *process, records []fsm.Record) {
 	}
 }
 
-// Every alikeEvery-th step is made twice.
+// alikeEvery is the number of steps between two steps that are made twice.
 const alikeEvery = 500
 
-// arrived notes a sign of life that waits, and returns its time.
+// arrived records a waiting sign of life, and returns its time.
 func (h *history) arrived(p *process, worker string) time.Time {
 	at := latest(h.w.wall(p), p.m.Now())
 	p.soft.heard[worker] = at
@@ -165,7 +165,7 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 		}
 	case fsm.WorkerSeen:
 		s.heard[b.Worker] = now
-	case fsm.WorkersSeen: // they have arrived
+	case fsm.WorkersSeen: // arrived has recorded these
 	case fsm.EffectEnded:
 		if strings.HasPrefix(b.Effect, string(fsm.DoProgress)+"/") {
 			s.edited = append(s.edited, b.Effect)
@@ -220,7 +220,7 @@ func (h *history) acked(r *report) {
 // saveEvery is the number of records between two snapshots.
 const saveEvery = 40
 
-// durable makes a snapshot from time to time, once everything is in the journal.
+// durable occasionally makes a snapshot while everything is in the journal.
 func (h *history) durable(p *process) {
 	if h.record < h.saved+saveEvery || p != h.w.directors.lead || p.dead || !p.d.Idle() {
 		return
@@ -235,7 +235,7 @@ func (h *history) durable(p *process) {
 	h.w.workers.prune()
 }
 
-// prune forgets acknowledged reports of attempts that are over. Only a rebuild would ask for them again.
+// prune drops acknowledged reports of ended attempts. Only a rebuild would read them again.
 func (w *workers) prune() {
 	if w.hub.losses != nil {
 		return

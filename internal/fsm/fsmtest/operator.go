@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// directorFaults are random events of a director.
+// directorFaults causes random faults of a director.
 func (w *operator) directorFaults(p *process) {
 	if p.dead || w.bad != nil || p != w.directors.lead {
 		return
@@ -66,7 +66,7 @@ func (w *operator) directorFaults(p *process) {
 	}
 }
 
-// endForWhatItDoes stores a report of the director's own about an attempt that floods the bus, or fills the disk.
+// endForWhatItDoes stores the director's report about an attempt that floods the bus or fills the disk.
 func (w *operator) endForWhatItDoes() {
 	if len(w.runtime.containers) == 0 {
 		return
@@ -93,8 +93,8 @@ func (w *directors) replace() {
 	w.after(w.delay(400), func() { w.end(old, "its lease ran out") })
 }
 
-// loseLease disconnects the leader from the register of the lease only. A standby takes the lease as soon as
-// possible. The old leader, which may be suspended, has only its own clock.
+// loseLease disconnects the leader only from the lease. A standby takes the lease as soon as possible. The old leader,
+// which may be suspended, can only rely on its clock.
 func (w *directors) loseLease(old *process) {
 	if w.stale != nil || w.standing {
 		return
@@ -104,7 +104,7 @@ func (w *directors) loseLease(old *process) {
 	stand := &lease.Term{Period: leasePeriod}
 	stand.Saw(lease.Renewal{Revision: 1}, their()-leasePeriod*3/4)
 	old.lease = &lease.Term{Period: leasePeriod}
-	old.lease.Renewed(w.uptime(old)) // sent now, seen a little later
+	old.lease.Renewed(w.uptime(old)) // renewed now, confirmed a little later
 	w.tell("p%d has renewed its lease for the last time", old.id)
 	if w.choices.pick(leaseFails, 2) == 0 {
 		old.slept, old.asleep = w.now, w.now+w.delay(30)
@@ -128,17 +128,17 @@ func (w *directors) loseLease(old *process) {
 
 const leasePeriod = 10 * time.Second
 
-// may: the shell carries out an effect at this moment. Without a lease a replaced director continues until it learns
-// about the new one.
+// may reports whether the process may carry out effects now. Without a lease, a replaced director continues until it
+// learns about the new leader.
 func (w *directors) may(p *process) bool {
 	return p.lease == nil || p.lease.Leads(w.uptime(p))
 }
 
-// uptime is the clock of a process's machine that is never set. All of them run for longer than their wall
-// clocks differ.
+// uptime is the monotonic clock of a process's machine. It starts at an hour, which is more than the difference of wall
+// clocks.
 func (w *directors) uptime(p *process) time.Duration { return time.Hour + time.Duration(w.now+p.skew) }
 
-// operate says a command, and resume some time later.
+// operatorActs gives a command, and resumes some time later.
 func (w *operator) operatorActs(p *process) {
 	if w.choices.pick(operatorSays, 4) == 3 {
 		k := w.hub.issues[w.choices.pick(operatorSays, len(w.hub.issues))].key
@@ -156,7 +156,7 @@ func (w *operator) operatorActs(p *process) {
 	})
 }
 
-// limitSaid lets a worker say that a model is limited, and now and then another one the same a little later.
+// limitSaid lets a worker report a limit of a model. Sometimes another worker reports the same limit a little later.
 func (w *operator) limitSaid() {
 	resource := [...]string{"model.anthropic", "model.default"}[w.choices.pick(limitStated, 2)]
 	until := w.now + seconds([...]int{30, 600, 7200, 18000, 70000}[w.choices.pick(limitStated, 5)])
@@ -174,7 +174,7 @@ func (w *operator) limitSaid() {
 	}
 }
 
-// lift opens one of the resources that are closed. Workers may not know it yet.
+// lift opens a closed resource. Workers may not know about the limit yet.
 func (w *operator) lift(p *process) {
 	if closed := p.m.Cooldowns(); len(closed) > 0 {
 		w.directors.offer(p, fsm.LiftCommanded{Resource: closed[w.choices.pick(limitLifted, len(closed))].Resource},
@@ -183,8 +183,8 @@ func (w *operator) lift(p *process) {
 	}
 }
 
-// settings are the parts of a configuration that the invariants need. One of them decided all facts between two
-// changes.
+// settings are the parts of a configuration that the invariants need. Between two changes, one value of settings
+// decides all facts.
 type settings struct {
 	cfg    fsm.Config
 	preset string
@@ -195,7 +195,7 @@ func newSettings(workers int, claimStale time.Duration, preset string, limits po
 	return settings{machineConfig(workers, claimStale, preset, limits), preset, limits}
 }
 
-// readSettings lets a director read an edited file. It may change any value that a running director takes.
+// readSettings lets a director read an edited file. It may change any value that applies without a restart.
 func (w *operator) readSettings(p *process) {
 	pick := func(n int) int { return w.choices.pick(settingsRead, n) }
 	preset, limits := presets[pick(len(presets))], budgets[pick(len(budgets))]
@@ -205,7 +205,7 @@ func (w *operator) readSettings(p *process) {
 	w.directors.set = newSettings(1+pick(3), claimStale, preset, limits)
 	cfg := &w.directors.set.cfg
 	cfg.HasAlternative, cfg.Models = pick(2) == 1, [][]string{nil, {"model.anthropic"}}[pick(2)]
-	if limits.MaxRetries%2 == 1 { // another choice would shift recorded choices
+	if limits.MaxRetries%2 == 1 { // a separate choice would shift recorded choices
 		cfg.Callers = statedCallers[preset]
 	}
 	cfg.RemindAfter, cfg.DeliverFor = remindAfters[pick(len(remindAfters))], deliverFors[pick(len(deliverFors))]
@@ -223,7 +223,7 @@ func (w *operator) readSettings(p *process) {
 	w.directors.offer(p, fsm.SettingsRead{SettingsChanged: s, Config: &read}, nil)
 }
 
-// readBy is the configuration that a fact says was read.
+// readBy returns the configuration that a fact names.
 func (w *directors) readBy(f fsm.SettingsChanged) settings {
 	var n int
 	if _, err := fmt.Sscan(f.Digest, &n); err != nil || n < 1 || n > len(w.kept) {
@@ -233,21 +233,21 @@ func (w *directors) readBy(f fsm.SettingsChanged) settings {
 	return w.kept[n-1]
 }
 
-// request is a command that the operator gives the director itself. A sender without an answer repeats it.
+// request is an operator's direct command to the director. A sender without an answer repeats it.
 type request struct{ fsm.CommentView }
 
 // requestEvery is the time between two tries of a request, in seconds. The sender does not know whether the last try
 // arrived.
 const requestEvery = 5
 
-// request lets the operator command something of a task, in one world of four. It draws from a separate track, so the
+// request lets the operator give commands about tasks, in one world of four. It draws from a separate track, so the
 // other worlds do not change.
 func (w *operator) request() {
 	w.after(seconds(120+10*w.choices.pick(atRequest, 60)), w.request)
 	if w.faultsStopped {
 		return
 	}
-	s := spoken[1+w.choices.pick(atRequest, len(spoken)-3)] // a command that changes something
+	s := spoken[1+w.choices.pick(atRequest, len(spoken)-3)] // without the commands that only ask for information
 	w.asked++
 	s.Task, s.By, s.Request = w.hub.issues[w.choices.pick(atRequest, len(w.hub.issues))].key, "alice",
 		fmt.Sprintf("r%d", w.asked)
@@ -257,7 +257,7 @@ func (w *operator) request() {
 	w.put(r)
 }
 
-// put gives a request to the leader until it is answered. Now and then one is repeated that was answered.
+// put sends a request to the leader until it gets an answer. Occasionally it repeats an answered request.
 func (w *operator) put(r *request) {
 	p := w.directors.lead
 	w.directors.offer(p, fsm.CommentsSeen{Comments: []fsm.CommentView{r.CommentView}}, func() {
@@ -274,8 +274,8 @@ func (w *operator) put(r *request) {
 	})
 }
 
-// confirm answers a request. The machine may know a repeated request from a decision that is not in the journal yet,
-// so the answer waits for it.
+// confirm answers a request once the decision is in the journal. The machine may recognize a repeated request before
+// that.
 func (w *operator) confirm(p *process, r *request, refused string) {
 	w.directors.offer(p, fsm.Tick{}, func() {
 		w.answeredDurably(r, refused)
@@ -295,7 +295,7 @@ func (w *operator) unanswered() string {
 	return ""
 }
 
-// answeredDurably: the answer to a sender is in the journal.
+// answeredDurably checks that the journal contains the answer that the sender gets.
 func (w *operator) answeredDurably(r *request, refused string) {
 	if in, taken := w.directors.history.taken[r.CommandRef]; !taken || in != refused {
 		w.fail("CommandsCountOnce", "request %s is answered with %q, the journal has %q", r.Request, refused, in)

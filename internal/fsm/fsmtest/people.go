@@ -10,13 +10,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// comment is a statement of a person with write access. An edit keeps its id.
+// comment is a comment of a person with write access. An edit keeps its id.
 type comment struct {
 	said fsm.CommentView
-	at   int64 // of its last edit, in seconds as GitHub tells it
+	at   int64 // time of its last edit in GitHub's seconds
 }
 
-// spoken are the commands of people, and a text without a command.
+// spoken lists the comments of people: commands, and texts without a command.
 var spoken = []fsm.CommentView{
 	{Text: "try the other table"},
 	{Command: fsm.CommandRetry},
@@ -55,7 +55,7 @@ func (w *hub) speak(i *issue) {
 	w.tell("a person says %q %q on %s: comment %d", s.Command, s.Text, i.key, s.Comment)
 }
 
-// listen reads the comments of every repository, from where the machine's cursor stands.
+// listen reads the comments of every repository, from the machine's cursor.
 func (w *shell) listen(p *process) {
 	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
@@ -74,14 +74,14 @@ func (w *shell) readComments(p *process, repo string) {
 	if !news {
 		return
 	}
-	p.listening++ // sequentially, or the second would begin at the cursor of the first
+	p.listening++ // sequentially; otherwise the second read would use the same cursor
 	w.after(w.delay(3), func() {
 		w.directors.offer(p, seen, nil)
 		p.listening--
 	})
 }
 
-// commentsSeen is the result of reading a repository's comments.
+// commentsSeen returns the result of reading a repository's comments.
 func (w *shell) commentsSeen(p *process, repo string) (seen fsm.CommentsSeen, news bool) {
 	cursor := p.m.Cursor(fsm.CommentsOf(repo))
 	seen = fsm.CommentsSeen{Repo: repo, Cursor: strconv.FormatInt(w.now/seconds(1), 10)}
@@ -117,11 +117,10 @@ func (w *operator) unheard() string {
 	return w.unanswered()
 }
 
-// capped is a label with a cap: at most one of its tasks has a worker, in a world with an order.
+// capped is a label with a cap of one worker, in worlds with an order.
 const capped = "area/db"
 
-// order gives the issues of one world in eight priorities, a cap, and an issue without our label that must be
-// closed first.
+// order gives some worlds eight priorities, a cap, and an issue without our label that must be closed first.
 func (w *world) order() {
 	if w.choices.pick(atStanding, 8) < 7 {
 		return
@@ -142,10 +141,10 @@ func (w *world) order() {
 	})
 }
 
-// waits reports whether another issue must be closed first. It may have been opened again.
+// waits reports whether another issue must be closed first. That issue may have been opened again.
 func (i *issue) waits() bool { return i.after != nil && i.after.open }
 
-// standing is the priority, the caps and the dependencies of the issue.
+// standing returns the priority, the caps and the dependencies of the issue.
 func (i *issue) standing() (s fsm.Standing) {
 	s.Priority = i.priority
 	if i.capped {
@@ -160,24 +159,24 @@ func (i *issue) standing() (s fsm.Standing) {
 // pull is a pull request on GitHub.
 type pull struct {
 	number   int
-	nonce    string // of the claim that did the work
+	nonce    string // of the claim behind the work
 	state    string // open, merged or closed
 	head     int    // deliveries so far
-	settles  int64  // when the checks of the head have all ended
-	failing  bool   // one of them fails
+	settles  int64  // when all checks of the head have finished
+	failing  bool   // a check of the head fails
 	conflict bool
 	changes  []fsm.Change
 }
 
-// commit names the newest one: another pull request of the same claim has others.
+// commit names the newest commit. Pull requests of the same claim have different commits.
 func (p *pull) commit() string { return fmt.Sprintf("%d.%d", p.number, p.head) }
 
-// deliver shows the work. A second time finds the result of the first, and sets the labels.
+// deliver publishes the work. A repetition finds the first result, and sets the labels.
 func (w *shell) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	if i.delivered != e.Worker {
 		switch {
 		case !i.open || e.Attempt == 3 && w.fault(humanMeddles):
-			// only a few, as events after a delivery are interesting
+			// rare, because the events after a delivery are more interesting
 			i.setOpen(false)
 			w.hub.touch(i)
 			return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: "the issue was closed"}}
@@ -210,7 +209,7 @@ func (w *shell) deliver(i *issue, e fsm.Effect) fsm.EffectEnded {
 	}
 	w.directors.history.shown(i, e)
 	work := &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}
-	// a replaced director
+	// a replaced director may be late
 	late := i.ended == e.Nonce || i.reclaimed == e.Nonce && e.Attempt <= i.reclaimedAt && e.Answers < i.answersAt
 	switch {
 	case late || i.nonce != e.Nonce && i.nonce != "":
@@ -237,7 +236,7 @@ func conflictWithBase() *fsm.EffectError {
 	return &fsm.EffectError{Reason: recovery.GitConflict, Text: "both changed main.go", Resource: recovery.GitHubGit}
 }
 
-// question asks people, and may show them the work so far.
+// question asks people, and may publish the work so far.
 func (w *hub) question(i *issue, e fsm.Effect) fsm.EffectEnded {
 	if i.asked != e.ID {
 		w.said++
@@ -251,7 +250,7 @@ func (w *hub) question(i *issue, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Asked: asked, Delivery: &fsm.DeliverResult{Branch: "retake/" + e.Nonce, SHA: e.Worker}}
 }
 
-// show makes the pull request of a claim's work, or a new head of the open pull request.
+// show creates the pull request of a claim's work, or updates the open pull request.
 func (w *hub) show(i *issue, nonce string) {
 	if i.pull == nil || i.pull.nonce != nonce || i.pull.state != "open" {
 		w.pulls++
@@ -266,7 +265,7 @@ func (w *hub) show(i *issue, nonce string) {
 	}
 }
 
-// watch reads the pull requests of idle tasks regularly, and tells people about incidents.
+// watch regularly reads the pull requests of idle tasks, and shows incidents to people.
 func (w *shell) watch(p *process) {
 	if p.dead || p == w.directors.stale || w.bad != nil {
 		return
@@ -292,7 +291,7 @@ func (w *shell) look(p *process, i *issue, number int) {
 	w.after(w.delay(3), func() { w.directors.offer(p, seen, nil) })
 }
 
-// pullSeen is the result of reading an issue's pull request.
+// pullSeen returns the result of reading an issue's pull request.
 func (w *hub) pullSeen(p *process, i *issue) fsm.ReviewSeen {
 	x := i.pull
 	seen := fsm.ReviewSeen{
@@ -307,7 +306,7 @@ func (w *hub) pullSeen(p *process, i *issue) fsm.ReviewSeen {
 	return seen
 }
 
-// showIncidents keeps an issue for each incident that keeps work back.
+// showIncidents keeps an issue for each incident that holds work back.
 func (w *shell) showIncidents(p *process) {
 	const issue = "acme/widgets#99"
 	for _, i := range p.m.Incidents() {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// ends are the ways in which work ends badly, as evidence of real programs: index 0 is the most harmless.
+// failureEvidence lists evidence of real failures. Index 0 is the most harmless.
 var failureEvidence = []recovery.Evidence{
 	{
 		Stage: "CODE", Message: "HTTP 429 Too Many Requests", HTTPStatus: 429,
@@ -38,7 +38,7 @@ var failureEvidence = []recovery.Evidence{
 		"daemon running?"},
 }
 
-// reporterWords are explicit words of reporters, by the message. The other reports have derived flags.
+// reporterWords maps messages to explicit flags of reporters. The flags of other reports are derived.
 var reporterWords = map[string]recovery.Assertion{
 	"exit 2":                                 {Explicit: true, Escalate: true},
 	"Segmentation fault (core dumped)":       {Explicit: true, Transient: true},
@@ -46,8 +46,8 @@ var reporterWords = map[string]recovery.Assertion{
 	"HTTP 401 Unauthorized: invalid api key": {Explicit: true, Transient: true, Retry: true},
 }
 
-// classifications is the result of the real classifier for each failure and for each reason that the director knows.
-// It is computed once, because the machine is under test and classifying costs more than a hundred steps.
+// classifications holds the real classifier's results for each failure and for each reason that the director knows. It
+// is computed once, because the machine is under test and classifying costs more than a hundred steps.
 type classifications struct {
 	known map[recovery.Reason]recovery.Finding
 	said  map[string]recovery.Finding // by message and question
@@ -56,7 +56,7 @@ type classifications struct {
 var classified = sync.OnceValue(func() classifications {
 	c, err := classify.New()
 	if err != nil {
-		panic(err) // the built-in rules are checked by their own tests
+		panic(err) // other tests check the built-in rules
 	}
 	r := classifications{map[recovery.Reason]recovery.Finding{}, map[string]recovery.Finding{}}
 	for _, about := range recovery.Reasons {
@@ -83,14 +83,14 @@ func (r classifications) classify(e recovery.Evidence) recovery.Finding {
 	return f
 }
 
-// The times of every world.
+// Times that are the same in every world.
 const (
 	heartbeatTTL = 90 * time.Second
 	watchdog     = 15 * time.Minute
 	startTimeout = 2 * time.Minute
 )
 
-// presets are the policies that worlds decide by; most of them by our own.
+// presets lists the policies of worlds. Most worlds use the policy director.
 var presets = []string{"director", "director", "director", "reviewcat", "gdd", "cortex", "prp", "dispatch", userPolicy}
 
 // userPolicy is a policy as a user might write it, with features that the presets lack.
@@ -109,7 +109,7 @@ then = "skip"
 `
 )
 
-// policies are the presets, read once.
+// policies returns the policies by name, parsed once.
 var policies = sync.OnceValue(func() map[string]*policy.Policy {
 	all := map[string]*policy.Policy{}
 	for _, name := range presets {
@@ -118,21 +118,21 @@ var policies = sync.OnceValue(func() map[string]*policy.Policy {
 			p, err = policy.Parse(name, nil, []byte(userPolicyDocument))
 		}
 		if err != nil {
-			panic(err) // the presets are checked by their own tests
+			panic(err) // other tests check the presets
 		}
 		all[name] = p
 	}
 	return all
 })
 
-// statedCallers are configured callers, by preset and stage.
+// statedCallers maps presets to configured callers by stage.
 var statedCallers = map[string]map[string]string{
 	"director": {"VALIDATE": "review"},
 	"gdd":      {"CODE": "mcp-transport", "VALIDATE": "update-check"},
 	"prp":      {"CODE": "executeBacklog", "VALIDATE": "cleanup"},
 }
 
-// machineConfig is a production configuration with the limits of a small world.
+// machineConfig returns a production configuration with the limits of a small world.
 func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limits policy.Limits) fsm.Config {
 	return fsm.Config{
 		MaxWorkers: maxWorkers, HeartbeatTTL: heartbeatTTL, Watchdog: watchdog, StartTimeout: startTimeout,
@@ -142,7 +142,7 @@ func machineConfig(maxWorkers int, claimStale time.Duration, preset string, limi
 	}
 }
 
-// budgets are the limits of a task between two answers of a human: large, small, little money, few attempts.
+// budgets lists limits between two answers of a human: large, small, little money, few attempts.
 var budgets = []policy.Limits{
 	{PaidCallBudget: 20, Backoff: recovery.DefaultBackoff},
 	{PaidCallBudget: 3, Backoff: recovery.DefaultBackoff},
@@ -150,8 +150,8 @@ var budgets = []policy.Limits{
 	{PaidCallBudget: 20, IterationBudget: 3, Backoff: recovery.DefaultBackoff},
 }
 
-// retries is the number of attempts that a row of a policy allows a caller's failures, without the conditions of its
-// ladder.
+// retries returns the number of attempts that a policy's row grants to a caller's failures, regardless of the
+// conditions in its ladder.
 func retries(p *policy.Policy, r recovery.Reason, caller string) int {
 	row, ok := p.Row(r, caller)
 	if !ok || p.Name() != "director" {

@@ -10,31 +10,31 @@ import (
 	"retake/internal/fsm"
 )
 
-// process is one director: a driver, and the knowledge of its shell.
+// process is one director, with a driver and its shell's knowledge.
 type process struct {
 	id     int
 	cfg    fsm.Config
-	began  settings // that it began with
+	began  settings // settings at its start
 	d      *fsm.Driver
 	m      *fsm.Machine
 	dead   bool
 	skew   int64       // the difference of its clock from the world's clock
-	wake   int64       // when time alone changes something; never if nothing does
-	asleep int64       // it is asleep until then
-	slept  int64       // since when
-	lease  *lease.Term // by its own clock, or nil if it renews the lease or does not know a lease
-	// when an issue was last refused to it, and must wait for some time, or 0
+	wake   int64       // time of its next deadline; the constant never if there is none
+	asleep int64       // end of its sleep
+	slept  int64       // start of its sleep
+	lease  *lease.Term // by its clock; nil while it renews its lease, or if it does not know about leases
+	// when it last failed to claim an issue, which must then wait, or 0
 	refused int64
 	flight  []*flight // effects under way
 	soft    *softView
-	signs   []fsm.Sign // of life that wait to be handed over
+	signs   []fsm.Sign // signs of life that wait for their offer
 
-	listening int    // comment reads under way
-	told      uint64 // the decided comments, by id, for the explorer
+	listening int    // number of running reads of comments
+	told      uint64 // decided comments, as bits by id; for the explorer
 
 	found foundPrograms // the last search for programs
 
-	batch *fsm.Batch // under way, for the explorer
+	batch *fsm.Batch // running append; for the explorer
 
 	// The driver must keep the order of acknowledgements and effects, each after its number of records.
 	decided, durable int
@@ -54,13 +54,13 @@ type pendingEffect struct {
 	need   int
 }
 
-// flight is an effect that is being carried out.
+// flight is a running effect.
 type flight struct {
 	effect fsm.Effect
 	over   bool
 }
 
-// newProcess makes a director that has read the journal. It is nil if the journal cannot be read.
+// newProcess returns a director that has read the journal, or nil if the journal cannot be read.
 func (w *directors) newProcess() *process {
 	w.born++
 	p := &process{id: w.born, cfg: w.set.cfg, began: w.set, wake: never}
@@ -80,7 +80,7 @@ func (w *directors) newProcess() *process {
 	return p
 }
 
-// boot starts a director on the journal. The leader before it is stale from now on.
+// boot starts a director on the journal. The previous leader becomes stale.
 func (w *directors) boot() {
 	w.transport()
 	p := w.newProcess()
@@ -108,8 +108,8 @@ func (w *directors) boot() {
 	w.operator.search(p)
 }
 
-// end kills a process. Some effects under way are carried out afterwards, unless the lease has ended: then its shell
-// has stopped sending.
+// end kills a process. Some of its running effects are carried out afterwards. After the end of a lease none is,
+// because the shell has stopped sending.
 func (w *directors) end(p *process, why string) {
 	if p.dead {
 		return
@@ -206,7 +206,7 @@ func (w *directors) step(p *process, body fsm.EventBody, tok fsm.Token, acked fu
 	return true
 }
 
-// heard is a sign of life that reaches a process. Its shell offers it, or keeps it for a while.
+// heard handles a sign of life for a process. Its shell offers the sign, or keeps it for a while.
 func (w *directors) heard(p *process, s fsm.WorkerSeen) {
 	if p.dead || w.bad != nil || p.asleep > w.now || !w.fault(signsWait) {
 		w.offer(p, s, nil)
@@ -222,7 +222,7 @@ func (w *directors) heard(p *process, s fsm.WorkerSeen) {
 	w.after(w.delay(120), func() { w.handOver(p) })
 }
 
-// handOver offers the signs of life that wait.
+// handOver offers the waiting signs of life.
 func (w *directors) handOver(p *process) {
 	if all := p.signs; len(all) > 0 {
 		p.signs = nil
@@ -241,7 +241,7 @@ func (w *directors) wakes(p *process) int64 {
 	return max(int64(next.Sub(epoch))-p.skew, p.asleep)
 }
 
-// deadline is the shell's one timer. It may be late.
+// deadline is the shell's only timer. It may be late.
 func (w *directors) deadline(p *process) {
 	before := p.m.NextDeadline()
 	w.offer(p, fsm.Tick{}, nil)
@@ -259,7 +259,7 @@ func (w *directors) flush(p *process) {
 		func(b *fsm.Batch) { w.write(p, b) })
 }
 
-// takeReady takes the output of the driver, and checks that it comes in order and after its records.
+// takeReady takes the driver's output. It checks the order, and that the output follows its records.
 func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effect), write func(*fsm.Batch)) {
 	for !p.dead && w.bad == nil {
 		r := p.d.Ready()
@@ -297,7 +297,7 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 	}
 }
 
-// write begins an append. It may land, fail, land without an answer, or the director may die before or after it.
+// write starts an append. It may land, fail, or land without an answer. The director may also die before or after it.
 func (w *directors) write(p *process, b *fsm.Batch) {
 	if b.Data != nil {
 		b.Data = bytes.Clone(b.Data)
@@ -334,7 +334,7 @@ func (w *directors) landed(p *process, b *fsm.Batch) {
 		w.crash(p, "crash after the append "+b.ID)
 		return
 	}
-	if w.fault(journalSilent) { // the shell reads it back by its id
+	if w.fault(journalSilent) { // the shell looks it up by its id
 		var ok bool
 		if seq, ok = w.journal.find(b.ID); !ok || w.choices.chance(journalSilent, 300) {
 			p.d.Stop()

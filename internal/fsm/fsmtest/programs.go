@@ -29,8 +29,8 @@ func (w *operator) changePrograms(p *process, before string) {
 	w.search(p)
 }
 
-// search lets a director search a little later, and again after each search. It may begin before the director reads
-// another configuration, and end afterwards.
+// search lets a director search for programs at intervals. A search may begin before a new configuration and end
+// after it.
 func (w *operator) search(p *process) {
 	if p.cfg.Programs == "" {
 		return
@@ -65,8 +65,8 @@ func (w *operator) searched(p *process, programs string) {
 	w.search(p)
 }
 
-// searching notes an outcome before the director decides about it. A repeated search that fails does
-// not change anything.
+// searching records an outcome before the director decides about it. A repeated search that fails does not change
+// anything.
 func (p *process) searching(out fsm.ProgramsSearched) {
 	if out.For != p.cfg.Programs || out.Failed && out.For == p.found.programs {
 		return
@@ -84,7 +84,7 @@ func programsFirst(d decision) string {
 		t := d.p.m.Task(begins.Effect.Task)
 		switch {
 		case begins.Effect.Kind != fsm.DoClaim && begins.Effect.Kind != fsm.DoRecheck, d.p.cfg.Programs == "",
-			t != nil && t.State == fsm.Parked: // only its labels are put back
+			t != nil && t.State == fsm.Parked: // only its labels are restored
 			return ""
 		case d.p.mustSearch():
 			return fmt.Sprintf("%s is dispatched, and %s were not searched", begins.Effect.Task, d.p.cfg.Programs)

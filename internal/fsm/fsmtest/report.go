@@ -18,10 +18,10 @@ type shrunk struct {
 	tries        int
 }
 
-// shrinker takes faults and choices away as long as the same invariant is violated.
+// shrinker removes faults and choices while the same invariant is violated.
 type shrinker struct {
 	invariant string
-	steps     int // after which faults stop
+	steps     int // step at which faults stop
 	best      *choiceTracks
 	bestSize  int
 	bestSteps int
@@ -38,7 +38,7 @@ func shrink(f *Found, more func() bool) shrunk {
 	s := &shrinker{invariant: f.Invariant, steps: worldSteps, best: t.record, bestSteps: w.steps, more: more}
 	s.bestSize = s.size(t.record)
 	if w.bad == nil || w.bad.Invariant != f.Invariant {
-		s.invariant = "" // it does not happen again, so the world is not deterministic; it is reported unchanged
+		s.invariant = "" // the world is not deterministic, so report it unchanged
 	}
 	for size := s.bestSize + 1; size > s.bestSize && more(); {
 		size = s.bestSize
@@ -54,14 +54,14 @@ func shrink(f *Found, more func() bool) shrunk {
 	return out
 }
 
-// play runs the world that these choices make.
+// play runs the world of these choices.
 func (s *shrinker) play(t *choiceTracks, lines *[]string) *world {
 	w := newRecordedWorld(replayedChoices(t), lines)
 	runWorld(w, s.steps)
 	return w
 }
 
-// try keeps choices if they still violate the invariant and are fewer.
+// try accepts choices if they still violate the invariant and are smaller.
 func (s *shrinker) try(t *choiceTracks) bool {
 	if !s.more() {
 		return false
@@ -112,7 +112,7 @@ func (t *choiceTracks) with(s int, track []uint32) *choiceTracks {
 	return &c
 }
 
-// fewerSteps lets faults stop earlier.
+// fewerSteps makes faults stop earlier.
 func (s *shrinker) fewerSteps() {
 	for lo, hi := 0, s.steps; lo < hi && s.more(); {
 		s.steps = (lo + hi) / 2
@@ -125,7 +125,7 @@ func (s *shrinker) fewerSteps() {
 	}
 }
 
-// wholeSites takes each kind of fault away altogether.
+// wholeSites tries to remove all faults of one kind.
 func (s *shrinker) wholeSites() {
 	for i := int(sites) - 1; i >= 0; i-- {
 		if slices.ContainsFunc(s.best[i], func(v uint32) bool { return v != 0 }) {
@@ -134,7 +134,7 @@ func (s *shrinker) wholeSites() {
 	}
 }
 
-// fewerFaults cuts ever shorter stretches out of each track, or writes zeros over them.
+// fewerFaults removes ever shorter parts of each track, or replaces them by zeros.
 func (s *shrinker) fewerFaults() {
 	for i := int(sites) - 1; i >= 0; i-- {
 		for size := len(s.best[i]); size > 0; size /= 2 {
@@ -167,8 +167,8 @@ func (s *shrinker) smallerShape() {
 	}
 }
 
-// Report describes a violation, its transcript, and the command that replays it. The transcript leaves out heartbeats
-// and lists without a decision.
+// Report describes a violation with its transcript and the command that replays it. The transcript omits heartbeats and
+// lists without a decision.
 func (f *Found) Report(now func() time.Time) string {
 	until := now().Add(20 * time.Second)
 	s := shrink(f, func() bool { return now().Before(until) })
@@ -182,7 +182,7 @@ func (f *Found) Report(now func() time.Time) string {
 	return b.String()
 }
 
-// quiet drops events that decided nothing.
+// quiet removes events without a decision.
 func quiet(lines []string) (out []string) {
 	for i, l := range lines {
 		decided := i+1 < len(lines) && strings.HasPrefix(said(lines[i+1]), "    ")
@@ -194,13 +194,13 @@ func quiet(lines []string) (out []string) {
 	return out
 }
 
-// said is a line without its time.
+// said returns a line without its time.
 func said(line string) string {
 	_, text, _ := strings.Cut(strings.TrimLeft(line, " "), "  ")
 	return text
 }
 
-// eventLine tells an event in one line.
+// eventLine formats an event as one line.
 func eventLine(b fsm.EventBody) string {
 	switch b := b.(type) {
 	case fsm.IssuesSeen:
@@ -242,7 +242,7 @@ func eventLine(b fsm.EventBody) string {
 
 func clock(t time.Time) string { return t.Sub(epoch).Truncate(time.Millisecond).String() }
 
-// factLine tells a fact in one line.
+// factLine formats a fact as one line.
 func factLine(f fsm.Fact) string {
 	switch f := f.(type) {
 	case fsm.Moved:

@@ -8,26 +8,25 @@ import (
 	"retake/internal/recovery"
 )
 
-// container is a container of the runtime with its worker. A worker may outlive its container: a host that was cut
-// off.
+// container is a container of the runtime with its worker. On a disconnected host, a worker may outlive its container.
 type container struct {
 	attempt   string
 	issue     fsm.IssueKey
 	listed    bool // the runtime knows it
 	running   bool
-	lingering int  // messages that its worker still sends, though the runtime knows it no more
-	orphan    bool // for a director that was no longer the leader
+	lingering int  // messages that its worker can still send after the container has gone
+	orphan    bool // created for a director that no longer leads
 	oom       bool
 	code      int
 
-	validates bool // it has no agent, and only a copy of the work
+	validates bool // without an agent, on a copy of the work
 
 	pending bool         // accepted by a cluster, but not running yet
-	waits   string       // for what
-	made    int64        // when it was accepted
+	waits   string       // reason for waiting
+	made    int64        // time of acceptance
 	travels bool         // its checkout is a copy
 	lost    bool         // its node does not answer
-	told    bool         // it must end, though the caller got an error
+	told    bool         // it received a stop, but the caller got an error
 	revoked bool         // the bus ignores its worker
 	cause   fsm.EndCause // the reason for which the cluster ended it
 
@@ -37,9 +36,9 @@ type container struct {
 	ends     int64 // when the work is done
 	final    int   // final reports sent
 	sent     int   // reports sent
-	calls    int64 // paid
-	silent   int64 // it is silent until then
-	cut      int64 // its messages do not leave before
+	calls    int64 // paid calls
+	silent   int64 // end of its silence
+	cut      int64 // its messages do not arrive before
 	patience int   // hellos before it gives up
 }
 
@@ -54,7 +53,7 @@ func (w *runtime) container(attempt string) *container {
 	return nil
 }
 
-// start makes sure that there is a container for the attempt.
+// start creates a container for the attempt, unless it exists already.
 func (w *runtime) start(p *process, e fsm.Effect) {
 	w.hub.losses.began(e)
 	if b := w.container(e.Worker); b != nil && b.listed {
@@ -75,7 +74,7 @@ func (w *runtime) start(p *process, e fsm.Effect) {
 	w.containers = append(w.containers, b)
 	i := w.hub.issue(e.Task)
 	if b.validates = e.Start.Validate; b.validates {
-		if i.validatedBy != e.Worker { // the copy of an attempt is made once
+		if i.validatedBy != e.Worker { // an attempt gets only one copy
 			i.validated, i.validatedBy = i.work, e.Worker
 		}
 	} else {
@@ -89,7 +88,7 @@ func (w *runtime) start(p *process, e fsm.Effect) {
 	w.after(w.delay(20), func() { w.workers.workerTurn(b) })
 }
 
-// stop ends the container. Without certainty that it is gone, it fails.
+// stop ends the container. It fails if the end cannot be confirmed.
 func (w *runtime) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	b := w.container(e.Worker)
 	gone := &fsm.StopResult{}
@@ -115,14 +114,14 @@ func (w *runtime) stop(p *process, e fsm.Effect) fsm.EffectEnded {
 	return w.reported(e, gone)
 }
 
-// reported is the outcome of a stop with the reports of the worker, or with a report of the director without a final
-// report.
+// reported returns the outcome of a stop with the worker's reports. Without a final report it adds the director's
+// report of the exit.
 func (w *runtime) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	hasEnd := func() bool {
 		return slices.ContainsFunc(w.workers.reports,
 			func(r *report) bool { return r.worker == e.Worker && r.body.Final })
 	}
-	if !hasEnd() && !gone.Fenced { // its spool is out of reach
+	if !hasEnd() && !gone.Fenced { // the spool of a fenced worker cannot be read
 		for _, r := range w.workers.spools[e.Worker] {
 			w.workers.publish(e.Worker, r)
 		}
@@ -147,7 +146,7 @@ func (w *runtime) reported(e fsm.Effect, gone *fsm.StopResult) fsm.EffectEnded {
 	return fsm.EffectEnded{Stop: gone}
 }
 
-// remove takes a container away. Its worker may continue for a while out of reach.
+// remove deletes a container. Its worker may continue for a while on a disconnected host.
 func (w *runtime) remove(attempt string) {
 	b := w.container(attempt)
 	if b == nil || !b.listed {
@@ -205,10 +204,10 @@ func (w *runtime) list(p *process) fsm.ContainersListed {
 	return l
 }
 
-// pendingTimeout is the time in which a cluster may find room.
+// pendingTimeout bounds the wait for room in a cluster.
 const pendingTimeout = 10 * time.Minute
 
-// The texts of clusters.
+// Texts of clusters.
 const (
 	noRoom     = "0/3 nodes are available: 3 Insufficient memory."
 	lessRoom   = "0/3 nodes are available: 1 Insufficient cpu, 2 Insufficient memory."
@@ -216,8 +215,8 @@ const (
 	nodeIsLost = "node node-3 does not answer"
 )
 
-// cluster makes one world in four a cluster. Its runtime places attempts. Most of their attempts have their own
-// checkouts. The transport may change with every new director.
+// cluster makes one world in four a cluster. The runtime of such a world schedules attempts. Most of these have
+// separate checkouts. That may change with every new director.
 func (w *world) cluster() {
 	if w.choices.pick(atCluster, 4) < 3 {
 		return
@@ -232,15 +231,15 @@ func (w *world) cluster() {
 	}
 }
 
-// transport draws the transport for the attempts of a new director. A rebuild takes it as given.
+// transport draws how the attempts of a new director get their checkout. A rebuild does not change that.
 func (w *directors) transport() {
 	if w.runtime.inCluster && w.hub.losses == nil && w.choices.pick(atCluster, 4) == 3 {
 		w.set.cfg.CheckoutTravels = !w.set.cfg.CheckoutTravels
 	}
 }
 
-// accept lets a container wait for room, for a missing image, or without end. An attempt that begins once faults have
-// stopped finds room.
+// accept makes a container wait for room or for a missing image, possibly without end. Once faults have stopped, every
+// new attempt finds room.
 func (w *runtime) accept(b *container) {
 	b.pending, b.running, b.waits = true, false, noRoom
 	waits := w.delay(20)
@@ -257,7 +256,7 @@ func (w *runtime) accept(b *container) {
 	w.after(waits, func() { w.place(b) })
 }
 
-// place lets a container run that has waited.
+// place starts a waiting container.
 func (w *runtime) place(b *container) {
 	if !b.pending || !b.listed {
 		return
@@ -268,7 +267,7 @@ func (w *runtime) place(b *container) {
 	w.workers.workerTurn(b)
 }
 
-// words are the reason for waiting in the list.
+// words returns the reason for waiting in the list.
 func (w *runtime) words(b *container) string {
 	if b.waits == noRoom && !w.explored && w.now/seconds(240)%2 == 1 {
 		return lessRoom
@@ -277,7 +276,7 @@ func (w *runtime) words(b *container) string {
 }
 
 // loseNode disconnects a container's node from the cluster, so its end cannot be confirmed. Its worker continues to
-// run and can still be heard. The node may come back sooner, later or never.
+// run, and its messages still arrive. The node may return sooner, later or never.
 func (w *runtime) loseNode(b *container) {
 	b.lost = true
 	w.tell("    the node of %s is lost", b.attempt)
@@ -289,7 +288,7 @@ func (w *runtime) loseNode(b *container) {
 	}
 }
 
-// returns reconnects a node, and ends the containers that had to end.
+// returns reconnects a node, and ends the containers that received a stop.
 func (w *runtime) returns(b *container) {
 	if !b.lost {
 		return
@@ -301,8 +300,8 @@ func (w *runtime) returns(b *container) {
 	}
 }
 
-// unconfirmed is the outcome of a stop that a lost node cannot confirm: the attempt is fenced if and when the order
-// allows it. The bus ignores its worker from then on.
+// unconfirmed returns the outcome of a stop that a lost node cannot confirm. It fences the attempt at the time in the
+// order, if any. From then on the bus ignores its worker.
 func (w *runtime) unconfirmed(p *process, b *container, e fsm.Effect) fsm.EffectEnded {
 	b.told = true
 	if at := e.Stop.FenceAt; at.IsZero() || w.wall(p).Before(at) {

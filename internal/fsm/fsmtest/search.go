@@ -7,15 +7,15 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// Small is a world small enough for a search of every order of all events. It has as many workers as issues, and
+// Small is a world that is small enough to search all orders of its events. It has as many workers as issues, and
 // director.max_retries is 2.
 type Small struct {
 	Name    string
 	Issues  int // 1 or 2
 	Faults  smallFaults
 	Clean   bool // work is validated in a clean container
-	Cluster bool // attempts wait for room, with their own checkouts
-	Mounts  bool // or on the director's checkout
+	Cluster bool // attempts wait for room, with separate checkouts
+	Mounts  bool // in a cluster, attempts use the director's checkout
 }
 
 // smallFaults counts the faults of each kind.
@@ -26,20 +26,20 @@ type smallFault uint8
 const (
 	drops    smallFault = iota // messages lost
 	doubles                    // messages delivered twice
-	failures                   // effects that fail: before they were carried out, or after
+	failures                   // effects that fail, before or after they were carried out
 	deaths                     // workers that end without a report
 	bad                        // reports of a failure
-	crash                      // of the director, at any moment; an append under way lands or not
+	crash                      // crashes of the director at any time; a running append lands or not
 	stale                      // directors that are replaced and do not notice
-	silence                    // deadlines that pass although something else could happen
-	// reviews, checks and merges of pull requests; without any, work is delivered as a branch
+	silence                    // deadlines that pass although another event is possible
+	// reviews, checks and merges of pull requests; if it is 0, work is delivered as a branch
 	reviews
 	words // commands in comments
 	lost  // nodes that are lost
-	back  // lost nodes that come back
+	back  // lost nodes that return
 )
 
-// SmallWorlds are searched by CI. The order of messages, reports and appends is free in all of them.
+// SmallWorlds lists the worlds that CI searches. All of them allow any order of messages, reports and appends.
 var SmallWorlds = []Small{
 	{Name: "one issue, bus", Issues: 1, Faults: smallFaults{drops: 1, doubles: 1, bad: 1}},
 	{Name: "one issue, effects fail", Issues: 1, Faults: smallFaults{failures: 2, bad: 1}},
@@ -75,15 +75,15 @@ type Explored struct {
 	Small  Small
 	States int
 	Steps  int  // edges between states
-	Depth  int  // of the state that is the furthest from the first
+	Depth  int  // greatest distance of a state from the first
 	Ends   int  // states without further steps
 	Closed bool // every state was seen
 	Took   time.Duration
 	Bad    *Violation
-	Path   []string // how it came about
+	Path   []string // events that led to the violation
 }
 
-// search goes through a small world breadth first.
+// search explores a small world breadth first.
 type search struct {
 	Explored
 	most int
@@ -91,9 +91,9 @@ type search struct {
 	came []origin
 }
 
-// origin is the first way to a state.
+// origin is the first known way to reach a state.
 type origin struct {
-	from int // its index in the list, or -1 for the first state
+	from int // index of the previous state, or -1 for the first state
 	by   step
 }
 
@@ -103,7 +103,7 @@ type found struct {
 	id int
 }
 
-// Explore searches a small world, up to so many states.
+// Explore searches a small world, up to most states.
 func Explore(s Small, most int, now func() time.Time) Explored {
 	began, first := now(), newSmall(s)
 	x := &search{
@@ -147,7 +147,7 @@ func (x *search) next(level []found) (after []found) {
 			}
 			after = append(after, found{m, len(x.came) - 1})
 		}
-		level[i].node = nil // for the collector
+		level[i].node = nil // release the memory
 		if len(x.seen) >= x.most {
 			return after
 		}
@@ -155,7 +155,7 @@ func (x *search) next(level []found) (after []found) {
 	return after
 }
 
-// fail keeps a violation, and retells how its state came about.
+// fail records a violation, and replays the steps to its state.
 func (x *search) fail(bad *Violation, id int) {
 	x.Bad = bad
 	var path []step

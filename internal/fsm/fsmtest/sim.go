@@ -8,15 +8,15 @@ import (
 	"retake/internal/fsm"
 )
 
-// worldSteps is the number of steps with faults in a world. Worlds are many and short, so their violations can be
+// worldSteps is the number of steps with faults in a world. A run has many short worlds, so that violations can be
 // shrunk.
 const worldSteps = 3000
 
 // Options set the extent of a search.
 type Options struct {
 	Seed   uint64
-	Steps  int       // events decided about, over all worlds
-	World  int       // only this one; negative: all
+	Steps  int       // number of decided events in all worlds
+	World  int       // only this world; negative for all
 	Until  time.Time // the end of the search, unless zero
 	Losses bool      // each world loses its journal, or a part of it
 	// Transcript, if set, gets the lines of the worlds.
@@ -28,11 +28,11 @@ type Options struct {
 // Result is the extent of a search, and its violation.
 type Result struct {
 	Seed                   uint64
-	Steps, Worlds, Records int // Records went into a journal
+	Steps, Worlds, Records int // Records is the number of journal records
 	Took                   time.Duration
 	Faults                 [sites]int
 	Moves                  []int  // by row of fsm.Transitions
-	Found                  *Found // nil: nothing
+	Found                  *Found // nil without a violation
 }
 
 // Found is a violation with the data to replay it.
@@ -42,7 +42,7 @@ type Found struct {
 	World int
 }
 
-// worldSeed is the seed of one of the worlds of a run.
+// worldSeed returns the seed of one world of a run.
 func worldSeed(seed uint64, world int) uint64 { return mix(seed ^ mix(uint64(world))) }
 
 // runWorld runs a whole world: first with faults, then without.
@@ -51,7 +51,7 @@ func runWorld(w *world, steps int) {
 	w.settle()
 }
 
-// Simulate lets worlds happen until the steps are made, or one of them violates an invariant.
+// Simulate runs worlds until enough steps are made, or a world violates an invariant.
 func Simulate(o Options) Result {
 	r := Result{Seed: o.Seed, Moves: make([]int, len(fsm.Transitions))}
 	began := o.Now()
@@ -116,7 +116,7 @@ func Costs(seed uint64, steps int, now func() time.Time) string {
 		r := Simulate(Options{Seed: seed, Steps: steps, World: -1, Without: without, Now: now})
 		return r.Took / time.Duration(max(r.Steps, 1))
 	}
-	// takes is the minimum with and without, as any disturbance adds time.
+	// takes returns the minimum times with and without the invariant, because any disturbance adds time.
 	takes := func(without string) (with, less time.Duration) {
 		with, less = run(""), run(without)
 		for range 4 {
@@ -135,7 +135,7 @@ func Costs(seed uint64, steps int, now func() time.Time) string {
 	return b.String()
 }
 
-// The bounds of liveness: how many steps, and how much time, a world without faults may take to come to rest.
+// Bounds of liveness: a world without faults must come to rest within these steps and this time.
 const (
 	restSteps = 10_000
 	restTime  = 24 * time.Hour
@@ -157,7 +157,7 @@ func (w *world) settle() {
 	}
 	for _, b := range w.runtime.containers {
 		b.cut, b.silent = min(b.cut, w.now), min(b.silent, w.now)
-		if b.lost && !b.travels { // it is not fenced
+		if b.lost && !b.travels { // its attempt cannot be fenced
 			w.after(w.delay(600), func() { w.runtime.returns(b) })
 		}
 	}
@@ -177,16 +177,16 @@ func (w *world) settle() {
 	}
 }
 
-// resume is repeated, because a policy may have ended the run.
+// resume gives the command repeatedly, because a policy may have aborted the run.
 func (w *world) resume() {
 	w.directors.offer(w.directors.lead, fsm.OperatorCommanded{Command: fsm.Resume}, nil)
 	w.after(seconds(3600), w.resume)
 }
 
-// resting are the states in which a task may stay in a world at rest.
+// resting lists the states of tasks in a world at rest.
 var resting = map[string]bool{"Running": true, "InReview": true, "Blocked": true}
 
-// atRest names an outstanding event, or "".
+// atRest describes an outstanding event, or returns "".
 func (w *world) atRest() string {
 	for _, t := range w.directors.lead.m.Tasks() {
 		if t.State == fsm.Queued && w.hub.issue(t.Key).waits() {
@@ -221,7 +221,7 @@ func (w *world) atRest() string {
 		}
 	}
 	for _, b := range w.runtime.containers {
-		if b.listed && (!b.lost || !b.revoked) { // that one is there for good
+		if b.listed && (!b.lost || !b.revoked) { // a lost container that was shut out may remain
 			return "a container remains: " + b.attempt
 		}
 	}
@@ -246,7 +246,7 @@ func noTimerLeft(h *history, p *process) string {
 	return ""
 }
 
-// labelsAgree: at rest an issue that is claimed or blocked has its task, and the other way round.
+// labelsAgree checks that in a world at rest, issues are claimed or blocked if and only if they have a task.
 func labelsAgree(h *history, p *process) string {
 	if h.w.atRest() != "" {
 		return ""

@@ -4,9 +4,9 @@ import (
 	"math"
 )
 
-// choices are all choices of a world, with a separate track for each site. A seed gives endless choices. A recording
-// gives its choices, and 0 after its end. 0 is always the harmless choice, so writing zeros shortens a recording.
-// Removing one fault does not shift the choices of the others.
+// choices makes all choices of a world, with a separate track for each site. A seed gives endless choices. A recording
+// gives its choices, and then only 0. The harmless choice is always 0, so writing zeros shortens a recording. Removing
+// one fault does not shift the choices of the others.
 type choices struct {
 	state        [sites]uint64 // of each track's generator
 	choiceTracks *choiceTracks // the recording, or nil to draw
@@ -54,7 +54,7 @@ func (t *choices) pick(s site, n int) int {
 	return int(v)
 }
 
-// chance is true in so many of a thousand cases. Impossible faults are not drawn.
+// chance is true in permille of a thousand cases. It does not draw for an impossible fault.
 func (t *choices) chance(s site, permille int) bool {
 	if permille == 0 {
 		return false
@@ -77,17 +77,17 @@ func (t *choices) chance(s site, permille int) bool {
 // site names a kind of choice.
 type site uint8
 
-// The sites. The second group are faults, which end when faults stop.
+// The sites. The second group are faults, which can be stopped.
 const (
 	atShape   site = iota // the size of the world and its faults
-	atDelay               // how long things take
+	atDelay               // durations
 	atLife                // the behaviour of a worker
-	atOutcome             // how its work ends
+	atOutcome             // the result of its work
 	atHuman               // the actions of people
 	atComment             // their comments
 	atReview              // their reviews
 
-	busDrop // faults from here on
+	busDrop // the first fault
 	busTwice
 	busLate
 	busCut
@@ -137,7 +137,7 @@ const (
 	directorEnds
 	atStanding   // the order of the queue
 	atRequest    // the operator's commands about tasks
-	settingsRead // two more faults; at the end, so that recorded choices keep their tracks
+	settingsRead // two more faults, in this position to keep the tracks of recorded choices
 	signsWait
 	atCluster // the placement in a cluster
 	nodeLost  // two more faults
@@ -145,11 +145,11 @@ const (
 	atPrograms // the search for the stages' programs
 	sites
 
-	faults    = busDrop    // the first of them
-	faultsEnd = atStanding // after the last
+	faults    = busDrop    // the first fault
+	faultsEnd = atStanding // after the last fault of the group
 )
 
-// siteInfo describes a site, with the highest rate of a fault in a thousand chances.
+// siteInfo describes a site. The rate of a fault is at most most per thousand.
 type siteInfo struct {
 	name string
 	most int

@@ -7,7 +7,7 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// key is the state's sum. It is equal for states that differ only in the names of their two issues, or in their time.
+// key returns the state's hash. It is equal for states that differ only in time, or in the names of their two issues.
 func (n *node) key() uint64 {
 	straight := n.sum(nil)
 	if len(n.w.hub.issues) < 2 {
@@ -16,7 +16,7 @@ func (n *node) key() uint64 {
 	return min(straight, n.sum(&swapped))
 }
 
-// swapped spells x as y and y as x.
+// swapped replaces the letter x by y, and y by x.
 var swapped = func() (letters [256]byte) {
 	for i := range letters {
 		letters[i] = byte(i)
@@ -92,7 +92,7 @@ func boolean(b bool) uint64 {
 	return 0
 }
 
-// sum is the sum of the state that a restart would find.
+// sum returns the hash of the state that a restart would find.
 func (j *journal) sum(letters *[256]byte, now time.Time, cfg fsm.Config) uint64 {
 	if j.read == nil {
 		j.read = fsm.New(cfg)
@@ -105,10 +105,10 @@ func (j *journal) sum(letters *[256]byte, now time.Time, cfg fsm.Config) uint64 
 	return h.Sum
 }
 
-// epoch is when every world begins.
+// epoch is the start of every world.
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// notHard are the fields of the machine that facts do not build: configuration, derived data, and soft state. All
+// notHard lists the fields of the machine that facts do not build: configuration, derived data, and soft state. All
 // other fields are hard, including new ones.
 var notHard = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "memory.slots", "agenda.timers", "agenda.ready",
@@ -125,7 +125,7 @@ var notDecisive = []string{
 	"Driver.writer", "Driver.last",
 }
 
-// mutable are the types whose values change behind their pointers.
+// mutable lists the types whose values change behind their pointers.
 var mutable = []string{
 	"Machine", "Task", "waiterList", "Driver",
 	"world", "stage", "hub", "runtime", "workers", "directors", "shell", "operator", "process", "history", "claim",
@@ -138,7 +138,7 @@ var (
 	whole     = deep.New(mutable, "memory.cfg", "agenda.timers", "agenda.ready", "memory.slots", "turn.list")
 )
 
-// The bound of list elements and map entries in a machine, without tasks and for each task.
+// Bounds on the list elements and map entries in a machine: without tasks, and for each task.
 const (
 	baseElements = 1200
 	taskElements = 150
@@ -151,7 +151,7 @@ func elements(m *fsm.Machine) int {
 	return h.Size
 }
 
-// decisionSum is the sum of a decision.
+// decisionSum returns the hash of a decision.
 func decisionSum(facts []fsm.Fact, effects []fsm.Effect) uint64 {
 	h := deep.Hash{From: epoch}
 	deep.Sum(whole, &facts, &h)
@@ -159,7 +159,7 @@ func decisionSum(facts []fsm.Fact, effects []fsm.Effect) uint64 {
 	return h.Sum
 }
 
-// hardSum is the sum of a machine's hard state.
+// hardSum returns the hash of a machine's hard state.
 func hardSum(m *fsm.Machine) uint64 {
 	h := deep.Hash{From: epoch}
 	deep.Sum(hardState, m, &h)

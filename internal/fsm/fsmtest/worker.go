@@ -8,20 +8,20 @@ import (
 	"retake/internal/recovery"
 )
 
-// report is a report of a worker, or of the director, in the stream. It is delivered until it is acknowledged.
+// report is a report of a worker or of the director in the stream. It is delivered again until it is acknowledged.
 type report struct {
 	worker string
 	body   fsm.Report
 	acked  bool
-	waits  bool // it was offered and is unacknowledged, for the explorer
+	waits  bool // offered but not acknowledged; for the explorer
 }
 
-// live is one turn of a worker: hello, heartbeats, notices, the end of its work.
+// workerTurn is one turn of a worker: hello, heartbeats, notices, or the end of its work.
 func (w *workers) workerTurn(b *container) {
 	if !b.alive() || w.bad != nil {
 		return
 	}
-	if !b.running { // it outlived its container, and may still send without being heard
+	if !b.running { // it outlived its container, and its messages may be lost
 		b.lingering--
 		if b.lingering == 0 {
 			defer w.runtime.forget(b)
@@ -46,10 +46,10 @@ func (w *workers) workerTurn(b *container) {
 			b.running, b.code = false, 1
 			return
 		}
-		if w.fault(workerLies) { // an end before it was welcomed
+		if w.fault(workerLies) { // it ends before its welcome
 			w.finish(b)
 		}
-		if w.fault(workerAgain) { // it was welcomed, and the answer was lost
+		if w.fault(workerAgain) { // it was welcomed, but the answer was lost
 			w.sendUnreliably(b, fsm.WorkerSeen{Worker: b.attempt, Activity: fsm.Activity{Usage: w.usageSoFar(b)}})
 		}
 		w.sendUnreliably(b, fsm.Hello{Worker: b.attempt, Token: 1, Incompatible: w.version()})
@@ -77,7 +77,7 @@ func (w *workers) workerTurn(b *container) {
 	}
 }
 
-// usageSoFar is the usage of the attempt so far. A liar reports less.
+// usageSoFar returns the usage of the attempt so far. A lying worker reports less.
 func (w *workers) usageSoFar(b *container) *recovery.Usage {
 	if w.faultsStopped || b.validates || w.choices.pick(atLife, 4) == 0 {
 		return nil
@@ -97,7 +97,7 @@ func (w *workers) version() string {
 	return ""
 }
 
-// trouble is a report of a failure.
+// failureReport returns a report of a failure.
 func (w *workers) failureReport(b *container, final bool) fsm.Report {
 	e := failureEvidence[w.choices.pick(atOutcome, len(failureEvidence))]
 	if w.now < w.outageTo {
@@ -110,7 +110,7 @@ func (w *workers) failureReport(b *container, final bool) fsm.Report {
 	return fsm.Report{Final: final, Stage: e.Stage, Evidence: e}
 }
 
-// finish sends a final report: once faults have stopped the work succeeds.
+// finish sends a final report. Once faults have stopped, the work succeeds.
 func (w *workers) finish(b *container) {
 	b.final++
 	if w.faultsStopped || w.now >= w.outageTo && w.choices.pick(atOutcome, 5) < 2 {
@@ -140,7 +140,7 @@ func (w *workers) send(b *container, r fsm.Report) {
 	w.publish(b.attempt, r)
 }
 
-// spool keeps a report in the attempt's checkout.
+// spool stores a report in the attempt's checkout.
 func (w *workers) spool(b *container, r fsm.Report) {
 	if w.spools == nil {
 		w.spools = map[string][]fsm.Report{}
@@ -161,7 +161,7 @@ func (w *workers) publish(worker string, body fsm.Report) {
 	w.redeliver(r)
 }
 
-// redeliver offers a report to the leader, and again until it is acknowledged.
+// redeliver offers a report to the leader repeatedly until it is acknowledged.
 func (w *workers) redeliver(r *report) {
 	lag := int64(0)
 	if w.fault(streamLate) {
@@ -170,7 +170,7 @@ func (w *workers) redeliver(r *report) {
 	p := w.directors.lead
 	if w.directors.stale != nil && w.fault(staleHears) {
 		p = w.directors.stale
-		w.after(lag+seconds(30), func() { // not acknowledged in time: another consumer gets it
+		w.after(lag+seconds(30), func() { // without an acknowledgement in time, another consumer gets it
 			if !r.acked {
 				w.redeliver(r)
 			}
@@ -190,7 +190,7 @@ func (w *workers) redeliver(r *report) {
 	})
 }
 
-// core sends a message that may be lost.
+// sendUnreliably sends a message that may be lost.
 func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 	if w.now < b.cut && !w.faultsStopped || w.fault(busDrop) {
 		return
@@ -202,7 +202,7 @@ func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 	for range n {
 		w.after(w.lag(), func() {
 			to := w.directors.lead
-			// a host that was cut off is with it
+			// a disconnected host can only reach the stale director
 			if w.directors.stale != nil && (!b.running && !w.faultsStopped || w.fault(staleHears)) {
 				to = w.directors.stale
 			}
@@ -215,7 +215,7 @@ func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 	}
 }
 
-// control reaches a worker.
+// control delivers a control message to a worker.
 func (w *workers) control(e fsm.Effect) {
 	b := w.runtime.container(e.Worker)
 	if b == nil || !b.alive() || b.revoked || w.now < b.cut && !w.faultsStopped || w.now < b.silent {

@@ -19,20 +19,20 @@ type world struct {
 	directors *directors
 	shell     *shell
 	operator  *operator
-	without   string // the invariant that is not checked, to learn its cost
+	without   string // the disabled invariant, to measure its cost
 }
 
-// stage is the time, the chance and the transcript of a world.
+// stage holds the time, the choices and the transcript of a world.
 type stage struct {
 	choices       *choices
 	rates         [sites]int
-	happened      [sites]int // faults so far
+	happened      [sites]int // number of faults so far
 	faultsStopped bool
-	explored      bool // nothing happens later: the explorer decides what happens
+	explored      bool // the explorer decides all events, so none is scheduled
 
 	now   int64 // since epoch
 	queue eventQueue
-	steps int // events that a machine has decided about
+	steps int // number of decided events
 
 	bad *Violation
 	say func(format string, args ...any) // writes the transcript, unless nil
@@ -44,28 +44,28 @@ type hub struct {
 	issues    []*issue
 	repos     []string
 	claims    int        // nonces so far
-	works     int        // attempts with an agent so far
+	works     int        // number of attempts with an agent so far
 	comments  []*comment // in order of their last edits
 	said      int        // comments so far, including questions
 	pulls     int        // pull requests so far
-	reviews   int        // that request changes, so far
+	reviews   int        // requests for changes so far
 	withPulls bool       // work is delivered as a pull request
-	gitTo     int64      // until then no attempt gets its checkout
+	gitTo     int64      // until then git fails
 	awayTo    int64      // until then GitHub is down
 	losses    *losses    // nil in worlds that keep their journal
 }
 
-// runtime makes containers. In a cluster it places attempts when there is room.
+// runtime runs containers. In a cluster it starts attempts when there is room.
 type runtime struct {
 	*stage
 	hub        *hub
 	workers    *workers
 	directors  *directors
-	containers []*container // and workers that outlived them
+	containers []*container // including containers that their workers outlived
 	inCluster  bool
 }
 
-// workers are in the containers. Their messages reach directors by the bus and by the stream of reports.
+// workers are the programs in the containers. Their messages reach directors over the bus and the stream of reports.
 type workers struct {
 	*stage
 	hub       *hub
@@ -73,11 +73,11 @@ type workers struct {
 	directors *directors
 	spools    map[string][]fsm.Report // by worker: unsent reports, which its checkout keeps
 	reports   []*report
-	outageTo  int64             // until then nothing succeeds, in any attempt
-	outageEnd recovery.Evidence // how it ends instead
+	outageTo  int64             // until then all attempts fail
+	outageEnd recovery.Evidence // the failure during the outage
 }
 
-// directors are the leader, and at most one replaced director that does not know it yet.
+// directors are the leader, and at most one replaced director that has not noticed yet.
 type directors struct {
 	*stage
 	hub      *hub
@@ -85,19 +85,19 @@ type directors struct {
 	workers  *workers
 	shell    *shell
 	operator *operator
-	set      settings   // of every machine that begins
-	kept     []settings // each of them
-	withData bool       // the journal keeps JSON, as production's does
+	set      settings   // settings of every new machine
+	kept     []settings // all settings so far
+	withData bool       // the journal keeps JSON, as in production
 	journal  journal
 	history  *history
 	lead     *process
 	stale    *process
 	standing bool                       // a standby waits for the end of the leader's lease
 	born     int                        // processes so far
-	follow   func(*process, fsm.Record) // gets the appended records of a process; may be nil
+	follow   func(*process, fsm.Record) // receives the appended records of a process; may be nil
 }
 
-// shell is the director around its machine: effects and polls.
+// shell is the part of a director around its machine, which carries out effects and polls.
 type shell struct {
 	*stage
 	hub       *hub
@@ -106,18 +106,18 @@ type shell struct {
 	directors *directors
 }
 
-// operator commands directors, and edits their configuration. Other faults of directors are also here.
+// operator commands directors and edits their configuration. It also causes some other faults of directors.
 type operator struct {
 	*stage
 	hub       *hub
 	runtime   *runtime
 	workers   *workers
 	directors *directors
-	requests  []*request // that are not answered yet
+	requests  []*request // requests without an answer
 	asked     int        // requests so far
 }
 
-// assemble joins the parts of a world.
+// assemble connects the parts of a world.
 func assemble(c *choices) *world {
 	st := &stage{choices: c}
 	w := &world{stage: st, hub: &hub{stage: st}, runtime: &runtime{stage: st}, workers: &workers{stage: st}}
@@ -155,15 +155,15 @@ func (w *stage) tell(format string, args ...any) {
 	}
 }
 
-// newWorld draws the size of a world, and which faults it has: worlds with few kinds of faults find what worlds with
-// all of them hide.
+// newWorld draws the size of a world and its kinds of faults. Worlds with few kinds of faults find violations that
+// worlds with all kinds hide.
 func newWorld(t *choices, without string) *world {
 	w := assemble(t)
 	w.without = without
 	return w.begin()
 }
 
-// newRecordedWorld is a world with a transcript from its beginning.
+// newRecordedWorld returns a world with a transcript from its beginning.
 func newRecordedWorld(t *choices, lines *[]string) *world {
 	w := assemble(t)
 	if lines != nil {
@@ -193,7 +193,7 @@ func (w *world) begin() *world {
 	cfg.DeliverFor = deliverFors[t.pick(atShape, len(deliverFors))]
 	w.hub.withPulls = t.pick(atShape, 3) > 0
 	w.directors.withData = t.pick(atShape, 8) == 7
-	all := t.pick(atShape, 6) == 5 // one world in six has every fault, in the others each has a third of them
+	all := t.pick(atShape, 6) == 5 // one world in six has every kind of fault, the others a third of them
 	for s := faults; s < faultsEnd; s++ {
 		if t.pick(atShape, 3) < 2 && !all {
 			continue
@@ -225,7 +225,7 @@ var (
 	deliverFors  = []time.Duration{0, 30 * time.Second, 15 * time.Minute}
 )
 
-// issueKeys are the issues of a world with one repository, and with two.
+// issueKeys lists the issues of a world with one repository, and of a world with two.
 var issueKeys = [][]fsm.IssueKey{
 	{"acme/widgets#1", "acme/widgets#2", "acme/widgets#3", "acme/widgets#4", "acme/widgets#5"},
 	{"acme/widgets#1", "acme/widgets#2", "acme/gadgets#3", "acme/widgets#4", "acme/gadgets#5", "acme/widgets#6"},
@@ -248,12 +248,12 @@ func (w *stage) fault(s site) bool {
 	return true
 }
 
-// delay draws a time up to so many seconds.
+// delay draws a time up to the given number of seconds.
 func (w *stage) delay(seconds int) int64 {
 	return int64(100*time.Millisecond) + int64(w.choices.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
 }
 
-// interval is the time between two polls. Without faults they are rarer.
+// interval returns the time between two polls. Without faults, polls are rarer.
 func (w *stage) interval(n int) int64 {
 	if w.faultsStopped {
 		n *= 5
@@ -269,7 +269,7 @@ func (w *stage) after(d int64, do func()) {
 	}
 }
 
-// run lets so many steps happen.
+// run runs the world up to the given number of steps.
 func (w *world) run(steps int) {
 	for w.bad == nil && w.steps < steps {
 		w.next()
@@ -292,5 +292,5 @@ func (w *world) next() {
 	w.directors.deadline(p)
 }
 
-// wall is the time by a process's clock.
+// wall returns the time on a process's clock.
 func (w *stage) wall(p *process) time.Time { return epoch.Add(time.Duration(w.now + p.skew)) }

@@ -1,7 +1,7 @@
-// Package deep hashes, counts and copies values of any type, unexported fields included.
+// Package deep hashes, counts and copies values of any type, including unexported fields.
 //
-// It goes by the types, so a field that is added to a type is covered without a change here. It reads memory
-// directly, so the value must not change concurrently.
+// It follows the types, so that new fields are covered without a change here. It reads memory directly, so the value
+// must not change concurrently.
 package deep
 
 import (
@@ -10,15 +10,15 @@ import (
 	"unsafe"
 )
 
-// Walker hashes and copies values. It plans once for each type.
+// Walker hashes and copies values. It makes one plan for each type.
 type Walker struct {
-	skip    map[string]bool // "Type.field": not hashed
-	mutable map[string]bool // types with values that are copied behind a pointer
+	skip    map[string]bool // "Type.field": excluded from hashes
+	mutable map[string]bool // a pointer to one of these types is copied with its value
 	plans   map[reflect.Type]*plan
 }
 
-// New returns a walker. Skip names fields that are not hashed, as "Type.field". Mutable names types whose values
-// change behind their pointers: a copy gets its own, and shares all others.
+// New returns a walker. skip lists fields to exclude from hashes, as "Type.field". mutable lists the types whose values
+// change behind their pointers. Clone copies these values, and shares all others.
 func New(mutable []string, skip ...string) *Walker {
 	w := &Walker{skip: map[string]bool{}, mutable: map[string]bool{}, plans: map[reflect.Type]*plan{}}
 	for _, s := range skip {
@@ -35,15 +35,15 @@ type plan struct {
 	copy func(dst, src unsafe.Pointer, seen *copies)
 }
 
-// Hash is a sum under way.
+// Hash is a hash under construction.
 type Hash struct {
 	From    time.Time  // times count relative to it
-	Letters *[256]byte // replaces the letters of every string, unless nil
+	Letters *[256]byte // replacement of each letter in strings; may be nil
 	Sum     uint64
-	Size    int // elements of lists and maps
+	Size    int // number of elements of lists and maps
 }
 
-// part returns an empty hash that reads values in the same way.
+// part returns an empty hash with the same options.
 func (h *Hash) part() Hash { return Hash{From: h.From, Letters: h.Letters} }
 
 // Add adds a number.
@@ -67,7 +67,7 @@ func (h *Hash) Text(s string) {
 	h.Add(sum ^ uint64(len(s))<<56)
 }
 
-// Unordered adds elements without an order.
+// Unordered adds n elements regardless of their order.
 func (h *Hash) Unordered(n int, each func(int, *Hash)) {
 	var all uint64
 	for i := range n {
@@ -78,7 +78,7 @@ func (h *Hash) Unordered(n int, each func(int, *Hash)) {
 	h.Add(all + uint64(n))
 }
 
-// when hashes a time by its distance.
+// when adds a time, relative to h.From.
 func (h *Hash) when(t time.Time) {
 	if t.IsZero() {
 		h.Add(1 << 63)
@@ -87,7 +87,7 @@ func (h *Hash) when(t time.Time) {
 	h.Add(uint64(t.Sub(h.From)))
 }
 
-// copies maps copied values to their copies, as several pointers may lead to one value.
+// copies maps copied values to their copies, because several pointers may point to one value.
 type copies struct {
 	from, to []unsafe.Pointer
 }

@@ -1,4 +1,4 @@
-// Command sim searches the director's core for violations: make sim SEED=… STEPS=…, or again one world that was found.
+// Command sim searches the director's core for violations, or replays one world: make sim SEED=… STEPS=…
 package main
 
 import (
@@ -39,7 +39,7 @@ func main() {
 		fmt.Println(r)
 		return
 	}
-	if *losses && !*brief { // such a world is not shrunk
+	if *losses && !*brief { // such worlds cannot be shrunk
 		var lines []string
 		o.World, o.Transcript = r.Found.World, &lines
 		fsmtest.Simulate(o)
