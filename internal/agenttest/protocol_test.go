@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// schemas are tools as three different agents declare them.
+// schemas are declarations of tools by three different agents.
 var schemas = object{
 	"read_file": object{
 		"type": "object", "properties": object{"path": object{"type": "string"}},
@@ -32,7 +32,7 @@ var schemas = object{
 // toolNames are the tools for the model.
 var toolNames = []string{"read_file", "write", "shell"}
 
-// toolsOf declares them in a protocol.
+// toolsOf returns the declarations of the tools in a protocol.
 func toolsOf(p Protocol) (tools []object) {
 	for _, n := range toolNames {
 		switch p {
@@ -49,7 +49,7 @@ func toolsOf(p Protocol) (tools []object) {
 	return tools
 }
 
-// request is a right request of a protocol, after so many tools were answered.
+// request returns a valid request of a protocol, which contains the results of that many tool calls.
 func request(p Protocol, stream bool, answered int) (path string, body object) {
 	const system = "Working directory: /tmp/checkout\n"
 	tools := toolsOf(p)
@@ -116,7 +116,7 @@ func post(base, path string, body object) (*http.Response, string, error) {
 	return resp, string(data), err
 }
 
-// documentsOf are the documents of an answer, or of its stream.
+// documentsOf returns the JSON documents of an answer, or of its stream.
 func documentsOf(body string, stream bool) (documents []string) {
 	if !stream {
 		return []string{body}
@@ -129,7 +129,7 @@ func documentsOf(body string, stream bool) (documents []string) {
 	return documents
 }
 
-// calls are the tools that an answer calls, with their arguments, as a client of the protocol finds them.
+// calls returns the tools that an answer calls, with their arguments, as a client of the protocol would read them.
 func calls(t *testing.T, p Protocol, stream bool, body string) (names []string, args []object) {
 	t.Helper()
 	add := func(name string, arguments any) {

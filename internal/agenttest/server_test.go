@@ -30,7 +30,7 @@ func start(t *testing.T) *Server {
 	return s
 }
 
-// client follows redirects as an SDK does, and waits no longer than a test can.
+// client follows redirects like an SDK, and has a short timeout for tests.
 var client = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
 // The scripted model works with the given tools, in the requested protocol and form.
@@ -109,7 +109,7 @@ func isCut(err error) bool {
 		strings.Contains(err.Error(), "reset by peer")
 }
 
-// checkError makes sure that an error is JSON in the provider's form where it says that it is JSON.
+// checkError checks that an error declared as JSON is JSON in the provider's form.
 func checkError(t *testing.T, c *Case, p Protocol, resp *http.Response, answer string) {
 	t.Helper()
 	if !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
@@ -182,7 +182,7 @@ func TestOverflowEndsWithAShorterPrompt(t *testing.T) {
 	s := start(t)
 	c := Find("overflow-once")
 	var got []int
-	for _, size := range []int{10, 10, 5000, 5000, 200} { // two steps, then too long twice, then shorter
+	for _, size := range []int{10, 10, 5000, 5000, 200} { // two steps, then two that are too long, then a shorter one
 		path, body := request(OpenAIChat, false, 0)
 		body["messages"] = append(body["messages"].([]object),
 			object{"role": "user", "content": strings.Repeat("x", size)})
@@ -217,7 +217,7 @@ func TestModelsAreListed(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite testdata/misread.txt")
 
-// misreadBefore are the names in a file of bodies that are misread.
+// misreadBefore returns the names in a file that lists misread bodies.
 func misreadBefore(file string) map[string]bool {
 	known := map[string]bool{}
 	if data, err := os.ReadFile(file); err == nil {
@@ -229,8 +229,8 @@ func misreadBefore(file string) map[string]bool {
 	return known
 }
 
-// TestBodiesAreReadAsTheTableSays checks the classification of the bodies alone, as a CLI prints them that
-// passes them on unchanged. misread.txt lists the remaining errors. It may get shorter, never longer.
+// TestBodiesAreReadAsTheTableSays checks the classification of the bodies alone, as printed by a CLI that does not
+// change them. misread.txt lists the remaining errors, and may only get shorter.
 func TestBodiesAreReadAsTheTableSays(t *testing.T) {
 	s := start(t)
 	reader, err := classify.New()

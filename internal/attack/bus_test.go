@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// busAttacks: a worker's credential reaches only its own subjects.
+// busAttacks check that a worker's credential permits only its own subjects.
 var busAttacks = []attack{
 	{
 		name: "publish on foreign subjects", kind: onBus, quick: true,
@@ -83,7 +83,7 @@ var busAttacks = []attack{
 						sub, err = t.QueueSubscribe(subject, group, count)
 					}
 					if err != nil {
-						continue // the client itself knows better
+						continue // the client itself refuses this
 					}
 					tried++
 					if t.refusals(tried) != tried {
@@ -135,7 +135,7 @@ var busAttacks = []attack{
 					},
 				} {
 					if err := t.PublishRequest(m.subject, to, b.me.message(m.body)); err != nil {
-						break // cut off: as good
+						break // being cut off also stops the attack
 					}
 				}
 			}
@@ -233,7 +233,7 @@ var busAttacks = []attack{
 						return err
 					}
 					_ = t.PublishRequest(b.me.subject(channel), t.NewRespInbox(), data)
-					n++ // one after the other: of two hellos at once one is not read
+					n++ // sequential, because the director reads only one of two concurrent hellos
 					if err := until("each is a dead letter", 10*time.Second,
 						func() bool { return b.deadLettersNaming(b.me.id) >= before+n }); err != nil {
 						return fmt.Errorf("%w: %d of %d", err, b.deadLettersNaming(b.me.id)-before, n)
@@ -249,7 +249,7 @@ var busAttacks = []attack{
 	},
 }
 
-// notice is a report before the end.
+// notice returns a report that does not end the attempt.
 func (p *played) notice(id string) *wire.WorkerError {
 	no := false
 	e := p.failure(id, "a notice")
@@ -257,5 +257,5 @@ func (p *played) notice(id string) *wire.WorkerError {
 	return e
 }
 
-// descriptors of the director.
+// descriptors returns the number of the director's open files.
 func (b *battle) descriptors() int { return len(entries(b.proc("fd"))) }

@@ -16,8 +16,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// checkoutAttacks: files in a checkout harm only its own task, and cannot make the director read, run or write files
-// outside.
+// checkoutAttacks check that files in a checkout affect only their own task, and cannot make the director read, run or
+// write files outside.
 var checkoutAttacks = []attack{
 	{
 		name: "a sparse file of 8 TB", kind: onCheckout,
@@ -218,7 +218,7 @@ func build(p testbed.Program) (string, error) {
 	return path, errors.Join(err, os.Chmod(dir, 0o755))
 }
 
-// built are directories of programs; main removes them.
+// built lists directories of programs, which main removes.
 var built []string
 
 // agent runs the hostile agent in its checkout, as the worker's user.
@@ -241,8 +241,9 @@ func (b *battle) agent(args ...string) (string, error) {
 	return string(out), err
 }
 
-// leave has the agent change its checkout, the worker report success, and a person read the result: a label, or any
-// decision if it is empty. A newcomer starts during it. Then the issue is closed, and the checkout must go.
+// leave lets the agent change its checkout and the worker report success. It waits for the given label, or for any
+// decision if label is empty. During that time a newcomer starts. Then it closes the issue and checks that the checkout
+// is removed.
 func (b *battle) leave(label string, actions ...[]string) error {
 	for _, args := range actions {
 		said, err := b.agent(args...)
@@ -294,13 +295,13 @@ func (b *battle) leave(label string, actions ...[]string) error {
 
 const secretText = "the-secret-of-the-host-4711"
 
-// secret is a file of the host that the agent must not read and the director must not push.
+// secret creates a file on the host that the agent must not read and the director must not push.
 func (b *battle) secret() (string, error) {
 	path := filepath.Join(b.dir, "secret-"+b.me.id)
 	return path, os.WriteFile(path, []byte(secretText), 0o600)
 }
 
-// unspoilt reports whether the secret is unchanged and absent from the pushed objects.
+// unspoilt checks that the secret is unchanged and absent from the pushed objects.
 func (b *battle) unspoilt(secret string) error {
 	if text, err := os.ReadFile(secret); err != nil || string(text) != secretText {
 		return fmt.Errorf("the secret is %q, %w", text, err)

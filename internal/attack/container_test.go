@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// inside is one attack from within a real worker's container. The agent reports successful attacks in lines that
-// begin with "through:".
+// inside is one attack from inside a real worker's container. The agent reports successful attacks in lines that begin
+// with "through:".
 type inside struct {
 	attack
 	code     [][]string // the agent's actions in CODE
 	exit     int        // of CODE
 	validate [][]string // its actions in VALIDATE
-	beside   [][]string // its neighbour's actions in VALIDATE: agents wait for each other's leases
-	label    string     // the label of its issue; by default any of review and blocked
+	beside   [][]string // the neighbour's actions in VALIDATE, because agents in CODE wait for each other's leases
+	label    string     // expected label of its issue; by default review or blocked
 	check    func(s *siege, key, said string) error
 }
 
-// containerAttacks: a container is a wall.
+// containerAttacks try to break out of a container.
 var containerAttacks = []inside{
 	{
 		attack: attack{

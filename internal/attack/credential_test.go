@@ -18,10 +18,10 @@ import (
 	"retake/internal/container"
 )
 
-// planOf is the place of a worker's plan.
+// planOf returns a worker's plan from its spec.
 func planOf(s container.Spec) []byte { return s.Stdin }
 
-// clientOptions are the options of a worker with a plan.
+// clientOptions returns the client options of a worker with a plan.
 func clientOptions(p wire.Plan) bus.ClientOptions {
 	b := p.Bus
 	return bus.ClientOptions{
@@ -30,13 +30,13 @@ func clientOptions(p wire.Plan) bus.ClientOptions {
 	}
 }
 
-// stolen is the sign-in of a thief with the credential.
+// stolen returns the options with which a thief of the credential signs in.
 func stolen(p wire.Plan) []nats.Option {
 	return append(trust(p.Bus.URL, p.Bus.CA), nats.UserJWTAndSeed(p.Bus.JWT, p.Bus.Seed),
 		nats.CustomInboxPrefix(inbox(p)))
 }
 
-// trust are the options of a bus that speaks TLS.
+// trust returns the options for a bus with TLS.
 func trust(url, ca string) []nats.Option {
 	if !strings.HasPrefix(url, "tls://") {
 		return nil
@@ -49,10 +49,10 @@ func trust(url, ca string) []nats.Option {
 	}
 }
 
-// inbox is the place of the worker's answers.
+// inbox returns the prefix of the worker's inboxes.
 func inbox(p wire.Plan) string { return wire.Inbox(p.WorkerID) }
 
-// connectLine signs in by hand. nonce is the text in the server's INFO that must be signed.
+// connectLine returns the CONNECT command that signs in. nonce is the text in the server's INFO that must be signed.
 func connectLine(p wire.Plan, nonce string) string {
 	var signature []byte
 	if pair, err := nkeys.FromSeed([]byte(p.Bus.Seed)); err == nil {
@@ -65,17 +65,17 @@ func connectLine(p wire.Plan, nonce string) string {
 	return "CONNECT " + string(data) + "\r\n"
 }
 
-// budgetSubject is the subject of a worker's requests for leases.
+// budgetSubject returns the subject of a worker's requests for leases.
 func budgetSubject(s wire.Subjects, op string, p wire.Plan) string { return s.Budget(op, p.WorkerID) }
 
-// operatorLogin reads the operator's credential: where the bus is, and how a person signs in.
+// operatorLogin reads the operator's credential. It returns the URL of the bus and the options for signing in.
 func operatorLogin(data []byte) (url, prefix string, options []nats.Option, err error) {
 	var o keys.Person
 	err = json.Unmarshal(data, &o)
 	return o.URL, o.Prefix, append(trust(o.URL, o.CA), nats.UserJWTAndSeed(o.JWT, o.Seed)), err
 }
 
-// forged are credentials that a thief can make of his data.
+// forged returns credentials that a thief can make from stolen data.
 func forged(mine, theirs wire.Plan) [][]nats.Option {
 	pair := func(user, password string) []nats.Option { return []nats.Option{nats.UserInfo(user, password)} }
 	user := func(token, seed string) []nats.Option { return []nats.Option{nats.UserJWTAndSeed(token, seed)} }
@@ -85,7 +85,7 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 		{nats.Token(mine.Bus.JWT)},
 		user(theirs.Bus.JWT, mine.Bus.Seed), user("", mine.Bus.Seed),
 	}
-	// Claims that he makes: as himself, as the neighbour, as any user, signed with the only key that he has or with a
+	// Forged claims, in the name of the thief, the neighbour or any user, signed with the thief's only key or with a
 	// new key.
 	own, _ := nkeys.FromSeed([]byte(mine.Bus.Seed))
 	public, _ := own.PublicKey()
@@ -110,8 +110,8 @@ func forged(mine, theirs wire.Plan) [][]nats.Option {
 	return all
 }
 
-// forgeries are successes that the worker did not sign: unsigned, signed with made-up keys, with a signature of
-// another message.
+// forgeries returns reports of success that the worker did not sign. They are unsigned, signed with invented keys, or
+// have the signature of another message.
 func (b *battle) forgeries() (all [][]byte) {
 	for _, key := range [][]byte{
 		nil, make([]byte, 32), []byte(b.me.Plan.Bus.Seed), []byte(b.me.id),

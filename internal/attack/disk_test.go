@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestFullDisk has an agent write without end into its checkout, where data_dir is a file system of 512 MB and a
-// checkout has a quota: the journal continues, and others are delivered.
+// TestFullDisk lets an agent write to its checkout without end. data_dir is a file system of 512 MB, and each checkout
+// has a quota. The journal must continue, and other work must be delivered.
 func TestFullDisk(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attack on the disk of data_dir")
@@ -75,10 +75,10 @@ func smallDisk(t *testing.T, row attack) (dir string) {
 		fmt.Printf("| %-9s | %-54s | skipped: no file system can be mounted: %v\n", row.kind, row.name, err)
 		t.Skip("no file system can be mounted:", err)
 	}
-	t.Cleanup(func() { // after the director's end
+	t.Cleanup(func() { // after the director has ended
 		mounts, _ := filepath.Glob(filepath.Join(data, "tasks", "*", "checkout"))
 		for _, m := range mounts {
-			_ = syscall.Unmount(m, syscall.MNT_DETACH) // not mounted: as good
+			_ = syscall.Unmount(m, syscall.MNT_DETACH) // it may not be mounted
 		}
 		if err := until("data_dir is unmounted", 20*time.Second,
 			func() bool { return syscall.Unmount(data, 0) == nil }); err != nil {

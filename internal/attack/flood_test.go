@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// floodAttacks: an excess of allowed messages starves no other worker.
+// floodAttacks check that an excess of allowed messages does not starve other workers.
 var floodAttacks = []attack{
 	{
 		name: "hellos of another version", kind: onBus, quick: true,
@@ -231,12 +231,12 @@ var floodAttacks = []attack{
 	},
 }
 
-// hellos floods with one message, and has a newcomer start.
+// hellos floods the bus with one hello message while a newcomer starts.
 func (b *battle) hellos(n int, data []byte) error {
 	return b.flood(n, map[wire.Channel][]byte{wire.ChannelHello: data})
 }
 
-// flood publishes each message n times on its channel, then has a newcomer start.
+// flood publishes each message n times on its channel, and then starts a newcomer.
 func (b *battle) flood(n int, bodies map[wire.Channel][]byte) error {
 	t, err := b.me.steal()
 	if err != nil {
@@ -262,7 +262,7 @@ func (b *battle) flood(n int, bodies map[wire.Channel][]byte) error {
 	return b.newcomer()
 }
 
-// newcomer is a worker that starts during an attack.
+// newcomer starts a worker during an attack.
 func (b *battle) newcomer() error {
 	key := b.issue("newcomer")
 	p, err := b.attempt(key)
@@ -288,7 +288,7 @@ type onSubject struct {
 	data    []byte
 }
 
-// everything is one message of each kind that a worker may send, and junk.
+// everything returns one message of each kind that a worker may send, and junk.
 func (b *battle) everything() (all []onSubject) {
 	s := subjects(b.me)
 	big := b.me.notice("big")

@@ -14,10 +14,10 @@ import (
 	"retake/internal/testbed"
 )
 
-// onHost: the surroundings of a plain process, with the director on the same machine.
+// onHost attacks come from a plain process on the director's machine.
 const onHost kind = "host"
 
-// rootAttacks: a container's programs come from the image.
+// rootAttacks check that an agent cannot change the programs of its container.
 var rootAttacks = []inside{
 	{
 		attack: attack{
@@ -37,7 +37,7 @@ var rootAttacks = []inside{
 	},
 }
 
-// hostAttacks: an agent that is a plain process of another user cannot reach the director.
+// hostAttacks check that an agent cannot reach the director if it is a plain process of another user.
 func hostAttacks(s *siege) []inside {
 	data := s.data()
 	return []inside{
@@ -72,7 +72,7 @@ func hostAttacks(s *siege) []inside {
 
 func (s *siege) pid() string { return strconv.Itoa(s.director.PID()) }
 
-// private are the names of the director's files. A listed file may still be closed to the agent.
+// private returns the names of the director's files. The agent may see a name without access to the file.
 func (s *siege) private() []string {
 	data := s.data()
 	return []string{
@@ -83,7 +83,7 @@ func (s *siege) private() []string {
 	}
 }
 
-// TestHost runs the attacks on a worker's surroundings, in containers, and as plain processes if this is root. A
+// TestHost runs the attacks on a worker's environment, in containers, and as plain processes if this is root. A
 // successful attack fails the test.
 func TestHost(t *testing.T) {
 	newSiege(t, needEngine(t), siegeOptions{}).each(t, onHost, rootAttacks)

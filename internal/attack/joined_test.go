@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// onJoined are the rows that also run against a joined server. Before there were keys, they needed no credential
+// onJoined are the rows that also run against a joined server. Before there were keys, they did not need a credential
 // there, and most succeeded.
 var onJoined = map[string]bool{
 	"publish on foreign subjects": true, "listen to foreign subjects": true,
@@ -26,8 +26,8 @@ var onJoined = map[string]bool{
 	"a success for a neighbour": true, "a result after the end": true,
 }
 
-// TestJoined runs attacks against a director that has joined a NATS server, with keys and configuration as
-// `director bus init` makes them.
+// TestJoined runs attacks against a director that has joined a NATS server, with keys and configuration like from
+// `director bus init`.
 func TestJoined(t *testing.T) {
 	if !*all {
 		t.Skip("make attacks runs the attacks on a server that was joined")
@@ -45,7 +45,7 @@ func TestJoined(t *testing.T) {
 	}
 }
 
-// join starts a server from generated keys, and returns what leads to it.
+// join starts a server with generated keys, and returns the options of a director that joins it.
 func join(t *testing.T) worldOptions {
 	dir := t.TempDir()
 	port, err := bustest.FreePort()
@@ -72,7 +72,8 @@ func join(t *testing.T) worldOptions {
 	}
 }
 
-// personFile is the operator's credential, in the data directory or next to the keys of a joined server.
+// personFile returns the path of the operator's credential, which is in the data directory or next to the keys of a
+// joined server.
 func (w *world) personFile() string {
 	path := filepath.Join(w.data(), "bus", keys.FilePerson)
 	if _, err := os.Stat(path); err == nil || w.keys == "" {

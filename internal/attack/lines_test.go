@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// lineAttacks: data on a connection below the client costs the server and the others little.
+// lineAttacks check that data sent without a NATS client costs the server and other workers little.
 var lineAttacks = []attack{
 	{
 		name: "hoarded connections", kind: onBus,
@@ -252,7 +252,7 @@ var lineAttacks = []attack{
 			}
 			again, err := b.me.signIn()
 			if err != nil {
-				return nil // cut off for good: as well
+				return nil // being cut off permanently also stops the attack
 			}
 			defer again.Close()
 			_ = again.SetDeadline(time.Now().Add(20 * time.Second))

@@ -22,18 +22,18 @@ import (
 // honest is the number of workers next to the hostile worker.
 const honest = 9
 
-// slower is the acceptable slowness of the honest workers during the attack.
+// slower is the factor by which the attack may slow down the honest workers.
 const slower = 1.5
 
-// steps of an honest worker, and its pause for thought in each.
+// The number of steps of an honest worker, and its pause in each step.
 const (
 	steps   = 60
 	thought = 200 * time.Millisecond
 )
 
-// TestLoad has one hostile worker at full force and nine honest workers. They take at most 1.5 times as long as
-// without it, and the director stays below 300 MB. They run without it before and after, with the same director in
-// the same run. The mean of the two counts.
+// TestLoad runs one hostile worker at full force with nine honest workers. The honest workers may take at most 1.5
+// times as long as without it, and the director must stay below 300 MB. The time without it is the mean of two runs,
+// before and after the attack, with the same director.
 func TestLoad(t *testing.T) {
 	if !*all {
 		t.Skip("one hostile worker and nine honest ones: make attacks runs it")
@@ -105,14 +105,14 @@ func compare(first, beside, after shift, f fury) (evidence []string, times float
 	}, max(ratio, slowest)
 }
 
-// shift is the time of nine honest workers, from the moment when all of them run to the push of their work. Before
-// and after that there is GitHub, where the director writes once a second at most, for everybody together.
+// shift is the time of nine honest workers, from the moment when all of them run to the push of their work. It excludes
+// GitHub, where the director writes at most once a second.
 type shift struct {
 	mean, slowest time.Duration
 	waited        time.Duration // for the director, on average
 }
 
-// shift has nine honest workers start, and calls begin, if set, when they run.
+// shift starts nine honest workers, and calls begin, if not nil, when they run.
 func (w *world) shift(name string, begin func()) (s shift, err error) {
 	workers, errs := make([]*played, honest), make([]error, honest)
 	took, waited := make([]time.Duration, honest), make([]time.Duration, honest)
@@ -125,7 +125,7 @@ func (w *world) shift(name string, begin func()) (s shift, err error) {
 	if err := errors.Join(errs...); err != nil {
 		return s, err
 	}
-	time.Sleep(5 * time.Second) // the director's messages about their start are over
+	time.Sleep(5 * time.Second) // by then the director has written its messages about their start
 	if begin != nil {
 		begin()
 	}
@@ -143,8 +143,8 @@ func (w *world) shift(name string, begin func()) (s shift, err error) {
 	return s, errors.Join(errs...)
 }
 
-// labour is one honest attempt: a new connection and a hello, heartbeats, progress, leases, files, a result;
-// until it is pushed.
+// labour runs one honest attempt, from a new connection and a hello, over heartbeats, progress, leases and files, to a
+// result, until the work is pushed.
 func (p *played) labour() (took, waited time.Duration, err error) {
 	began := time.Now()
 	p.hush()
@@ -185,7 +185,7 @@ func (p *played) labour() (took, waited time.Duration, err error) {
 	return time.Since(began), waited + time.Since(asked), err
 }
 
-// rage does everything at once until it is ended. A separate process floods and calls, while the agent makes a tree
+// rage does everything at once until end is called. A separate process floods and calls, while the agent makes a tree
 // of 150,000 files and a file of 1 GB in the checkout. Then it reports a success, so the director reads them.
 func (b *battle) rage() (end func() fury) {
 	var f fury
@@ -218,7 +218,7 @@ func (b *battle) rage() (end func() fury) {
 		if b.me.client != nil {
 			_ = b.me.succeed()
 		}
-		if !b.me.stopped() { // else its checkout may be gone under it
+		if !b.me.stopped() { // otherwise its checkout may be removed at the same time
 			f.err = errors.Join(e1, e2)
 		}
 	})
@@ -235,7 +235,7 @@ func (b *battle) rage() (end func() fury) {
 	}
 }
 
-// furyVariable names the file with the input of a hostile worker, for a program that acts as it.
+// furyVariable names the file with the input of a hostile worker, for the process that plays it.
 const furyVariable = "RETAKE_ATTACK_FURY"
 
 // fury is the result of a hostile worker.
@@ -244,8 +244,8 @@ type fury struct {
 	err         error
 }
 
-// runFury is a hostile worker until its standard input ends: four connections that flood with all kinds of
-// messages, and 32 that say half a CONNECT.
+// runFury plays a hostile worker until its standard input ends. Four connections send floods of all kinds of messages,
+// and 32 connections send half a CONNECT.
 func runFury(path string) error {
 	p := &played{}
 	data, err := os.ReadFile(path)

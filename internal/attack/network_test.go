@@ -18,21 +18,21 @@ import (
 	"retake/internal/agenttest"
 )
 
-// outskirts are the surroundings of the workers of a siege: services that they must not reach, and one host that they
-// may reach.
+// outskirts is the network around the workers of a siege. It has services that they must not reach, and one host that
+// they may reach.
 type outskirts struct {
 	everywhere string   // port of a service of this machine, bound to all addresses
 	addresses  []string // of this machine
 	allowed    string   // the address of the allowed host
-	provider   string   // the address of the stand-in of a provider, by TLS
+	provider   string   // address of the stand-in for a provider, with TLS
 	ca         string   // file of its certificate
 	served     *atomic.Int64
 }
 
-// providerKey is a key that agents use without having it.
+// providerKey is a key that agents use without seeing it.
 const providerKey = "sk-ant-attack-the-real-key-of-the-provider-0123456789"
 
-// newOutskirts puts them up.
+// newOutskirts starts the services.
 func newOutskirts(t *testing.T) outskirts {
 	t.Helper()
 	l, err := net.Listen("tcp", "0.0.0.0:0")
@@ -83,7 +83,7 @@ func newOutskirts(t *testing.T) outskirts {
 	return o
 }
 
-// services are all addresses of this machine at which the one answers.
+// services returns all addresses of this machine at which the service answers.
 func (o outskirts) services() (all []string) {
 	for _, a := range o.addresses {
 		all = append(all, net.JoinHostPort(a, o.everywhere))
@@ -91,7 +91,7 @@ func (o outskirts) services() (all []string) {
 	return all
 }
 
-// names are the internet that the proxy sees.
+// names returns the hosts of the internet as the proxy sees it.
 func (o outskirts) names() map[string]string {
 	return map[string]string{
 		"api.example.com": "203.1.113.5 " + o.allowed, "other.example.net": "203.1.113.6 " + o.allowed,
@@ -100,7 +100,7 @@ func (o outskirts) names() map[string]string {
 	}
 }
 
-// networkAttacks: a container reaches only allowed addresses.
+// networkAttacks check that a container reaches only allowed addresses.
 func networkAttacks(o outskirts) []inside {
 	return slices.Concat(allowedAttacks(o), reachAttacks(o), proxyAttacks(o))
 }
@@ -151,7 +151,7 @@ func allowedAttacks(o outskirts) []inside {
 	}
 }
 
-// reachAttacks try the surroundings of a container without the proxy.
+// reachAttacks try the network around a container without the proxy.
 func reachAttacks(o outskirts) []inside {
 	return []inside{
 		{
@@ -193,7 +193,7 @@ func reachAttacks(o outskirts) []inside {
 	}
 }
 
-// proxyAttacks are on the proxy.
+// proxyAttacks are attacks on the proxy.
 func proxyAttacks(o outskirts) []inside {
 	return []inside{
 		{

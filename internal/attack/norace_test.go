@@ -2,5 +2,5 @@
 
 package attack
 
-// maxMemory of the director during any attack, in MiB.
+// maxMemory bounds the director's memory during any attack, in MiB.
 const maxMemory = 300

@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// onPerson: attacks with a stolen credential of a person.
+// onPerson are attacks with a stolen credential of a person.
 const onPerson kind = "person"
 
 // stealPerson signs in with the person's credential.
@@ -34,8 +34,8 @@ func (b *battle) stealPerson() (*thief, error) {
 	return t, err
 }
 
-// personAttacks: a person's credential may report a failure in a worker's name, but cannot report a success or change
-// a stream.
+// personAttacks check that a person's credential may report a failure in a worker's name, but cannot report a success
+// or change a stream.
 var personAttacks = []attack{
 	{
 		name: "a person at the journal and at workers", kind: onPerson, quick: true,

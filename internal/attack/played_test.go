@@ -7,9 +7,9 @@ import (
 	"retake/internal/fsm"
 )
 
-// GitHub's limit may delay one claim of a pair by a minute. The other worker begins without waiting, or its attempt
-// would be over before it is played. And an attempt that is over is not played: its credential is worth nothing, and
-// another attempt follows it.
+// GitHub's limit may delay one claim of a pair by a minute. The other worker must begin without waiting, because its
+// attempt would otherwise be over before it is played. An attempt that is over must not be played, because its
+// credential is revoked and another attempt follows.
 func TestWorkersArePlayedInTime(t *testing.T) {
 	w := newWorld(t, worldOptions{})
 	mine, theirs := w.github.CreateIssue(repository, person, "hostile", "please"), w.issue("neighbour")

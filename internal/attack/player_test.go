@@ -22,14 +22,14 @@ type played struct {
 	w      *world
 	id     string
 	client *bus.Client
-	from   *address // its address
+	from   *address // the address that it connects from
 	quiet  context.CancelFunc
 	beats  sync.WaitGroup
 
 	notices int
 }
 
-// attempt waits for a new attempt of an issue that is not over.
+// attempt waits for a new attempt of an issue, other than the earlier ones.
 func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	p := &played{w: w}
 	err := until("an attempt of "+key, longest, func() bool {
@@ -48,8 +48,8 @@ func (w *world) attempt(key string, earlier ...string) (*played, error) {
 	return p, err
 }
 
-// work signs in, says hello until it is welcomed, and lets its heart beat. It calls again as seldom as a real
-// worker at first.
+// work signs in, sends hellos until it is welcomed, and then sends heartbeats. It retries as rarely as a real worker
+// does at first.
 func (p *played) work() error {
 	deadline := time.Now().Add(30 * time.Second)
 	for {
@@ -117,7 +117,7 @@ func (p *played) heartbeat() wire.Heartbeat {
 	}}
 }
 
-// result is the success of an attempt.
+// result returns the report of an attempt's success.
 func (p *played) result() *wire.WorkerResult {
 	return &wire.WorkerResult{
 		ResultID: p.id + "/result", AttemptID: p.id, IssueNumber: p.Plan.Issue.Number, Attempt: p.Plan.Attempt,
@@ -125,7 +125,7 @@ func (p *played) result() *wire.WorkerResult {
 	}
 }
 
-// failure is an error of an attempt.
+// failure returns a report of an attempt's failure.
 func (p *played) failure(id, message string) *wire.WorkerError {
 	one := 1
 	return &wire.WorkerError{
@@ -160,7 +160,7 @@ func (p *played) succeed() error {
 	return err
 }
 
-// end is the end of the container.
+// end simulates the end of the container.
 func (p *played) end(code int) {
 	p.hush()
 	_ = os.WriteFile(filepath.Join(p.w.settings.Played, p.id+".exit"), []byte(strconv.Itoa(code)), 0o600)
@@ -185,14 +185,14 @@ func (p *played) stopped() bool {
 	return err == nil
 }
 
-// ask is one question about a lease.
+// ask sends one request about a lease.
 func (p *played) ask(q wire.Payload) (wire.BudgetGrant, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
 	return p.client.AskBudget(ctx, q)
 }
 
-// lease asks for one as the worker does.
+// lease requests a lease like a real worker.
 func (p *played) lease(resource string) (wire.BudgetGrant, error) {
 	var g wire.BudgetGrant
 	err := until("a lease or a wait", 20*time.Second, func() bool {

@@ -2,5 +2,5 @@
 
 package attack
 
-// maxMemory of the director during any attack, in MiB. The race detector multiplies the program's memory.
+// maxMemory bounds the director's memory during any attack, in MiB. The race detector multiplies the memory.
 const maxMemory = 900

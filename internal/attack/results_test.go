@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// resultAttacks: observations decide about a result, not its sender.
+// resultAttacks check that a report without matching observations does not count.
 var resultAttacks = []attack{
 	{
 		name: "a self-made success", kind: onResults, quick: true,
@@ -154,7 +154,7 @@ var resultAttacks = []attack{
 			t.Close()
 			e := b.me.failure("real", "a real failure")
 			e.EscalateToHuman = true
-			if b.me.stopped() { // as an offender: its worker is cut off
+			if b.me.stopped() { // the worker was cut off for an offence
 				b.note("the offender was stopped")
 				return nil
 			}

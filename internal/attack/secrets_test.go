@@ -28,13 +28,13 @@ import (
 	"retake/internal/testbed"
 )
 
-// onSecrets are secrets in an agent's texts.
+// onSecrets are attacks with secrets in an agent's texts.
 const onSecrets kind = "secrets"
 
 // givenKey is a value that every agent of the siege gets.
 const givenKey = "kq7Zp-Lw4Rt8-Vb3Nm6-Xc2Yd9"
 
-// spellings are the forms in which an agent writes its secrets. The search covers all of them.
+// spellings returns the forms in which an agent writes its secrets. The search covers all of them.
 func spellings() map[string]string {
 	v := givenKey
 	backwards := reversed(v)
@@ -50,8 +50,8 @@ func spellings() map[string]string {
 	}
 }
 
-// shaped are credentials that the agent did not get. Their shape or the name before them identifies them. A row has
-// the printed form and its secret part. This file has all of them in pieces.
+// shaped returns credentials that the agent was not given, which are recognized by their shape or by the name before
+// them. Each has a printed form and a secret part. They are assembled here, so that this file does not contain them.
 func shaped() map[string][2]string {
 	r := strings.Repeat
 	all := map[string][2]string{}
@@ -74,7 +74,7 @@ func shaped() map[string][2]string {
 	return all
 }
 
-// allSaid is the agent's output.
+// allSaid returns the agent's output.
 func allSaid() (text string) {
 	for _, name := range slices.Sorted(maps.Keys(spellings())) {
 		text += "this is " + name + ":\n" + spellings()[name] + "\n"
@@ -90,12 +90,12 @@ var (
 	noSign  = regexp.MustCompile(`[^A-Za-z0-9]+`)
 )
 
-// squeezed has only a text's letters and digits, because other characters hide nothing.
+// squeezed returns only the letters and digits of a text, because other characters do not hide a secret.
 func squeezed(text string) string {
 	return noSign.ReplaceAllString(escapes.ReplaceAllString(text, ""), "")
 }
 
-// part is the number of letters and digits of a secret that must not be readable in one piece.
+// part is the length of a part of a secret, in letters and digits, that must not be readable.
 const part = 10
 
 // secretsIn returns the secrets that a text shows in part.
@@ -103,7 +103,7 @@ func secretsIn(text string) (found []string) {
 	text = squeezed(text)
 	look := func(name, secret string) {
 		secret = squeezed(secret)
-		for at := 3; at+part <= len(secret); at++ { // the first few may be its kind
+		for at := 3; at+part <= len(secret); at++ { // the first characters may only name the kind of secret
 			if strings.Contains(text, secret[at:at+part]) {
 				found = append(found, name)
 				return
@@ -120,7 +120,7 @@ func secretsIn(text string) (found []string) {
 	return found
 }
 
-// search searches all readable output of the director, on GitHub and here, for secrets.
+// search searches all output of the director, on GitHub and on this machine, for secrets.
 func (s *siege) search(key string) error {
 	var errs []error
 	places := map[string]int{}
@@ -131,7 +131,7 @@ func (s *siege) search(key string) error {
 		}
 	}
 	_, number, _ := strings.Cut(key, "#")
-	pull, output := "", "" // of this issue
+	pull, output := "", "" // pull request and output of this issue
 	for _, v := range s.github.Issues(repository) {
 		text, err := json.Marshal(v)
 		errs = append(errs, err)
@@ -161,7 +161,7 @@ func (s *siege) search(key string) error {
 	s.start()
 	comments, err := json.Marshal(s.github.Issue(key).Comments)
 	errs = append(errs, err)
-	// a text without hidden parts passes
+	// a text without any marker means that the search missed the text
 	for place, text := range map[string]string{"its stored output": output, "texts on GitHub": string(comments) +
 		pull} {
 		if !strings.Contains(strings.ReplaceAll(text, `\`, ""), redact.Marker) { // Markdown escapes it
@@ -178,7 +178,7 @@ func (s *siege) search(key string) error {
 	return errors.Join(errs...)
 }
 
-// journal is the director's own text in its journal.
+// journal returns the text of the director's journal.
 func (s *siege) journal() (string, error) {
 	c, problems := config.Load(s.settings.Config, nil, nil)
 	if err := problems.Err(); err != nil {
@@ -198,7 +198,7 @@ func (s *siege) journal() (string, error) {
 	return string(data), err
 }
 
-// stored reads the audits, the output and the errors that the director keeps, unpacked.
+// stored passes the director's audits, output and errors to look, uncompressed.
 func (s *siege) stored(look func(path, text string)) error {
 	return filepath.WalkDir(s.data(), func(path string, e fs.DirEntry, err error) error {
 		rel, _ := filepath.Rel(s.data(), path)
@@ -220,7 +220,7 @@ func (s *siege) stored(look func(path, text string)) error {
 	})
 }
 
-// secretAttacks: an agent prints secrets that it got or found.
+// secretAttacks are agents that print secrets that they were given or found.
 func secretAttacks() []inside {
 	searched := func(s *siege, key, _ string) error { return s.search(key) }
 	said := allSaid()

@@ -26,23 +26,23 @@ import (
 	"retake/internal/egress"
 )
 
-// shellVariable names the settings of a director that this program is to be.
+// shellVariable names the file with the settings, if this process must run as a director.
 const shellVariable = "RETAKE_ATTACK_DIRECTOR"
 
-// settings of such a director.
+// settings configure such a director.
 type settings struct {
-	Config string // its file
+	Config string // path of its configuration file
 	Worker string // binary
-	Played string // directory of played workers; by default the configured runtime
+	Played string // directory of played workers; if empty, the configured runtime is used
 	CA     string // file with the certificate of the hosts with keys; by default the real ones
-	// of the internet behind the workers' proxy → address and, after a blank, the server there; nil for the real
-	// internet
+	// Names maps names on the internet behind the workers' proxy to an address and, after a space, the server there.
+	// Nil means the real internet.
 	Names map[string]string
 }
 
 const token = "attack-token"
 
-// runShell is the director until SIGTERM. The values that GitHub's limits forbid are faster here.
+// runShell runs the director until SIGTERM. Its intervals are shorter than GitHub's limits would allow.
 func runShell(path string) error {
 	var s settings
 	data, err := os.ReadFile(path)
@@ -77,7 +77,7 @@ func runShell(path string) error {
 	return director.Run(ctx, o)
 }
 
-// internet has the proxy see Names only.
+// internet makes the proxy resolve only Names.
 func (s settings) internet(o *egress.Options) {
 	if s.CA != "" {
 		roots := x509.NewCertPool()
@@ -102,8 +102,9 @@ func (s settings) internet(o *egress.Options) {
 	}
 }
 
-// playedRuntime is a runtime with workers that the suite plays in another process. They meet in a directory: <id>.json
-// has a worker's input, <id>.exit its exit code once it has ended, <id>.stop asks for its end, <id>.gone removes it.
+// playedRuntime is a runtime with workers that the suite plays in another process. The two processes communicate
+// through files in a directory. <id>.json has a worker's input, <id>.exit its exit code once it has ended, <id>.stop
+// asks for its end, and <id>.gone removes it.
 type playedRuntime struct{ dir string }
 
 var _ container.Runtime = playedRuntime{}

@@ -20,12 +20,12 @@ import (
 	"retake/internal/testbed"
 )
 
-// siege is a director with real containers.
+// siege is a world whose workers run in real containers, or as plain processes.
 type siege struct {
 	*world
 	docker *testbed.Docker // nil for plain processes
 	worker string
-	name   string // of fleet, network and image
+	name   string // name of fleet, network and image
 
 	mu     sync.Mutex
 	orders map[string]order // by issue and stage
@@ -72,7 +72,7 @@ run = [%q]
 timeout_seconds = 30
 `
 
-// siegeOptions are the differences between sieges.
+// siegeOptions configure a siege.
 type siegeOptions struct {
 	containers string            // more keys of [containers]
 	program    string            // see world
@@ -82,7 +82,7 @@ type siegeOptions struct {
 	environ    []string // more of the director's configuration configuration
 }
 
-// newSiege makes image and network, and starts the director. All of it is gone with the test.
+// newSiege creates image and network, and starts the director. The test's cleanup removes all of them.
 func newSiege(t *testing.T, docker *testbed.Docker, o siegeOptions) *siege {
 	t.Helper()
 	s, dir := emptySiege(t)
@@ -117,7 +117,7 @@ func emptySiege(t *testing.T) (s *siege, dir string) {
 	return s, dir
 }
 
-// begin starts the director, and its workers run the agent.
+// begin starts a director whose workers run the agent.
 func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
 	t.Helper()
 	profile := filepath.Join(dir, "agents.toml")
@@ -129,10 +129,10 @@ func (s *siege) begin(t *testing.T, dir, agent, walls string, o siegeOptions) {
 	})
 }
 
-// everybodys are files of the image that everybody may write, in directories of that kind.
+// everybodys are world-writable files of the image in world-writable directories.
 var everybodys = []string{"/opt/tools/tool", "/etc/tools/tool.conf"}
 
-// image has the agent and everybodys files.
+// image creates an image with the agent and the files in everybodys.
 func (s *siege) image(t *testing.T, agent string) error {
 	data, err := os.ReadFile(agent)
 	must(t, err)
@@ -145,7 +145,7 @@ func (s *siege) image(t *testing.T, agent string) error {
 	return s.docker.Import(t.Context(), &tar.Header{Name: "agent", Mode: 0o755}, data, more...)
 }
 
-// listen is the address from which agents get their orders.
+// listen starts the server from which agents get their orders, and returns its URL.
 func (s *siege) listen(t *testing.T, gateway string) (url string) {
 	l, err := net.Listen("tcp", net.JoinHostPort(gateway, "0"))
 	must(t, err)
@@ -169,7 +169,7 @@ func (s *siege) listen(t *testing.T, gateway string) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// clear removes everything of the fleet.
+// clear removes all objects of the fleet.
 func (s *siege) clear(t *testing.T) {
 	if s.world != nil {
 		s.stop()
@@ -184,12 +184,12 @@ func (s *siege) clear(t *testing.T) {
 	}
 }
 
-// TestContainers runs the attacks from within containers. A successful attack fails the test.
+// TestContainers runs the attacks from inside containers. A successful attack fails the test.
 func TestContainers(t *testing.T) {
 	newSiege(t, needEngine(t), siegeOptions{}).each(t, onContainer, containerAttacks)
 }
 
-// needEngine is Docker, if these attacks are to be made.
+// needEngine returns Docker, or skips the test unless these attacks were requested.
 func needEngine(t *testing.T) *testbed.Docker {
 	if testing.Short() || !*all {
 		t.Skip("make attacks runs the attacks from within containers")
@@ -205,7 +205,7 @@ func needEngine(t *testing.T) *testbed.Docker {
 	return docker
 }
 
-// each runs a table.
+// each runs the attacks of a table.
 func (s *siege) each(t *testing.T, k kind, table []inside) {
 	for _, a := range table {
 		a.kind = k
@@ -274,7 +274,7 @@ func (s *siege) fight(a inside) (evidence []string, err error) {
 	return evidence, errors.Join(err, judged)
 }
 
-// judged checks the decision about the attacker's issue, and the state of the director.
+// judged checks the decision about the attacker's issue, and that the director is healthy.
 func (s *siege) judged(a inside, decided string, evidence []string) (_ []string, err error) {
 	if a.label != "" && decided != a.label {
 		err = fmt.Errorf("it is %q, want %s", decided, a.label)

@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// streamAttacks are messages that the bus itself would obey.
+// streamAttacks are messages that the bus itself would act on.
 var streamAttacks = []attack{
 	{
 		name: "headers that steer a stream", kind: onBus, quick: true,
@@ -69,7 +69,7 @@ var streamAttacks = []attack{
 						nats.SetCustomDialer(elsewhere))...)
 				}
 				nc, err := signIn()
-				// it was shut out before it could read why
+				// it was cut off before it could read the reason
 				for again := 0; errors.Is(err, io.EOF) && again < 3; again++ {
 					nc, err = signIn()
 				}
@@ -77,7 +77,7 @@ var streamAttacks = []attack{
 				case err == nil:
 					nc.Close()
 					return fmt.Errorf("forged credential %d signed in", tried)
-				case !errors.Is(err, nats.ErrAuthorization): // it never came so far
+				case !errors.Is(err, nats.ErrAuthorization): // it was not even refused by the sign-in
 					return fmt.Errorf("forged credential %d: %w", tried, err)
 				}
 			}

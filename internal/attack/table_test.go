@@ -27,23 +27,23 @@ const (
 	onNetwork   kind = "network"
 )
 
-// attack is one row.
+// attack is one row of a table.
 type attack struct {
 	name  string
 	kind  kind
 	does  string // the actions of the hostile agent
 	holds string // the defence that must hold
-	// the result before the defence: "succeeded: ", "held", or "not seen: " and the reason
+	// before is the result before the director had the defence: "succeeded: …", "held", or "not seen: " and the reason.
 	before string
 	quick  bool                  // also in make test
 	most   time.Duration         // deadline, two minutes by default
-	run    func(b *battle) error // an error for a successful attack
+	run    func(b *battle) error // returns an error if the attack succeeded
 }
 
-// battle is one attack under way.
+// battle is one attack in progress.
 type battle struct {
 	*world
-	me        *played // the attacker: it was welcomed, and holds its credential
+	me        *played // the attacker, which was welcomed and has its credential
 	neighbour *played // the honest neighbour
 	watcher   *watcher
 	seen      []string
@@ -69,7 +69,7 @@ func TestAttacks(t *testing.T) {
 		if !a.quick && !*all || !chosen(a) {
 			continue
 		}
-		// All rows together would meet GitHub's limit of 500 new comments and pull requests an hour.
+		// Otherwise all rows together would exceed GitHub's limit of 500 new comments and pull requests an hour.
 		if *all && place != nil && a.kind != last {
 			place.leave()
 			place = nil
@@ -84,7 +84,7 @@ func TestAttacks(t *testing.T) {
 	}
 }
 
-// judge fights, and shows the row. It reports whether it held.
+// judge runs the attack and prints the row. It reports whether the defence held.
 func judge(t *testing.T, a attack, fight func(attack) ([]string, error)) bool {
 	began := time.Now()
 	evidence, err := fight(a)
@@ -97,7 +97,7 @@ func judge(t *testing.T, a attack, fight func(attack) ([]string, error)) bool {
 	return false
 }
 
-// chosen by -only.
+// chosen reports whether -only selects the attack.
 func chosen(a attack) bool { return strings.Contains(string(a.kind)+": "+a.name, *only) }
 
 func rows() (all []attack) {
@@ -123,7 +123,7 @@ func show(a attack, how string, began time.Time, evidence []string) {
 		a.before)
 }
 
-// The prefixes of show.
+// Results that show prints.
 const (
 	held       = "held"
 	gotThrough = "GOT THROUGH"
@@ -135,18 +135,18 @@ type pair struct {
 	err           error
 }
 
-// stock is the number of pairs that are prepared while others fight.
+// stock is the number of pairs that are prepared in advance.
 const stock = 3
 
-// prepare makes one pair ready.
+// prepare starts to prepare a pair in the background.
 func (w *world) prepare() {
 	ready := make(chan pair, 1)
 	w.pairs = append(w.pairs, ready)
 	go func() { ready <- w.pair(w.issue("hostile"), w.issue("neighbour")) }()
 }
 
-// pair begins the two, each when its own attempt does. GitHub's limit may delay one claim by a minute, and a worker
-// that is silent for 20 seconds is given up.
+// pair starts both workers, each as soon as its attempt begins. GitHub's limit may delay one claim by a minute, and the
+// director gives up a worker after 20 seconds of silence.
 func (w *world) pair(mine, theirs string) (p pair) {
 	var e1, e2 error
 	var both sync.WaitGroup
@@ -157,7 +157,7 @@ func (w *world) pair(mine, theirs string) (p pair) {
 	return p
 }
 
-// fight makes one attack, and checks the director and the neighbour after it.
+// fight runs one attack, and then checks the director and the neighbour.
 func (w *world) fight(a attack) (evidence []string, err error) {
 	p, err := w.next()
 	if err != nil {
@@ -188,8 +188,8 @@ func (w *world) fight(a attack) (evidence []string, err error) {
 	return b.seen, err
 }
 
-// lift reopens resources that workers' reports closed. Otherwise the next pairs begin no attempt for a quarter of an
-// hour
+// lift reopens resources that workers' reports closed. Otherwise the next pairs could not begin an attempt for a
+// quarter of an hour.
 func (w *world) lift() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -198,7 +198,7 @@ func (w *world) lift() {
 	}
 }
 
-// next is the pair for the next attack: with all of them a new one each time, else the last one if it is fit to fight.
+// next returns the pair for the next attack. It reuses the last pair if both of its workers still run.
 func (w *world) next() (pair, error) {
 	if w.last.me != nil {
 		t, err := w.last.me.steal()
@@ -218,7 +218,7 @@ func (w *world) next() (pair, error) {
 	return w.last, w.last.err
 }
 
-// dismiss lets a pair go.
+// dismiss ends the workers of the last pair.
 func (w *world) dismiss() {
 	if w.last.me != nil && w.last.neighbour != nil {
 		w.github.SetState(w.last.me.Task, person, "closed")
@@ -233,7 +233,7 @@ func (w *world) leave() {
 	w.stop()
 	w.dismiss()
 	for _, ready := range w.pairs {
-		go func() { // the unfinished ones give up without help
+		go func() { // pairs in preparation end without help
 			p := <-ready
 			p.me.hush()
 			p.neighbour.hush()
@@ -242,19 +242,19 @@ func (w *world) leave() {
 	w.pairs = nil
 }
 
-// begin has the worker of an issue start, and welcomed.
+// begin starts the worker of an issue, and waits until it is welcomed.
 func (w *world) begin(key string) (*played, error) {
 	p, err := w.attempt(key)
 	if err == nil {
 		err = p.work()
 	}
 	if err != nil {
-		p.hush() // or it would continue to call
+		p.hush() // otherwise it would continue to send hellos
 	}
 	return p, err
 }
 
-// survived reports whether the director is healthy and small, and takes the neighbour's work as usual.
+// survived checks that the director is healthy and small, and accepts the neighbour's work as usual.
 func (b *battle) survived() error {
 	began := time.Now()
 	if err := until("the director is healthy", 20*time.Second, func() bool { return b.well() == nil }); err != nil {
@@ -287,7 +287,7 @@ func (b *battle) survived() error {
 	return err
 }
 
-// served: the neighbour gets a lease and has a report stored without waiting.
+// served checks that the neighbour gets a lease and can store a report without delay.
 func (b *battle) served(began time.Time) error {
 	_, err := b.neighbour.ask(wire.BudgetAcquire{Resource: "model." + b.neighbour.id})
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// onText: hostile texts that the director shows to people.
+// onText attacks are hostile texts that the director shows to people.
 const onText kind = "text"
 
-// hostileWords are texts of an agent. Everything in them does something on GitHub, or is to look as if it was ours.
+// hostileWords is a text of an agent. Each part of it would have an effect on GitHub, or imitates text of the director.
 const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, closes other/repo#2, see GH-3 and " +
 	"https://github.com/other/repo/issues/5.\n\n" +
 	"![](https://evil.test/pixel.png) <img src=https://evil.test/pixel.png> [sign in][1] <https://evil.test> " +
@@ -31,13 +31,13 @@ const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, 
 var (
 	shownCode = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
 	shownTag  = regexp.MustCompile(`<[^>]*>`)
-	// effects are the effects of text outside of code on GitHub: mentions, references, links, images, alerts,
+	// effects matches text that has an effect on GitHub outside of code: mentions, references, links, images, alerts,
 	// formulas.
 	effects = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.\S|\[[!^]|\$.*\$|<!-`)
 	foreign = regexp.MustCompile(`href="https?://evil|<img|<input`)
 )
 
-// effect is a forbidden effect of a comment, or "".
+// effect returns a forbidden effect of a comment, or "".
 func effect(body string) string {
 	page := shownCode.ReplaceAllString(string(githubtest.Render(body)), "<>")
 	if bad := effects.FindString(html.UnescapeString(shownTag.ReplaceAllString(page, "\x00"))); bad != "" {
@@ -46,7 +46,7 @@ func effect(body string) string {
 	return foreign.FindString(page)
 }
 
-// inertComment: the director's latest comment on an issue has no effect, and has the right end.
+// inertComment checks that the director's latest comment on an issue is without effect, and ends correctly.
 func (b *battle) inertComment(key, end string) error {
 	comments := b.github.Issue(key).Comments
 	if len(comments) == 0 {
@@ -63,7 +63,7 @@ func (b *battle) inertComment(key, end string) error {
 	return nil
 }
 
-// textAttacks: texts of other people have no effect on GitHub.
+// textAttacks check that texts of other people are without effect on GitHub.
 var textAttacks = []attack{
 	{
 		name: "a question that notifies, links and loads", kind: onText, quick: true,

@@ -25,14 +25,15 @@ type thief struct {
 	refused []string
 }
 
-// elsewhere is the address of attackers: a separate one, as each container has. Connections are counted by address.
+// elsewhere dials from a separate address for attackers, because connections are counted by address and each container
+// has a separate one.
 var elsewhere = &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 66)}}
 
-// address is the address of one played worker. A container has a separate address, too, so its offences shut no other
-// worker out.
+// address is the address of one played worker. It is separate, like the address of a container, so that its offences do
+// not affect other workers.
 type address struct {
 	net.Dialer
-	host string // that is called
+	host string // host to connect to
 }
 
 var addresses atomic.Uint32
@@ -45,7 +46,7 @@ func anAddress() *address {
 	}}
 }
 
-// to connects from there to a server.
+// to returns the address as a provider of connections to a server.
 func (a *address) to(server string) (nats.InProcessConnProvider, error) {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -54,7 +55,7 @@ func (a *address) to(server string) (nats.InProcessConnProvider, error) {
 	return &address{Dialer: a.Dialer, host: u.Host}, nil
 }
 
-// InProcessConn gives a client a prepared connection, in spite of its name.
+// InProcessConn returns a TCP connection, in spite of its name.
 func (a *address) InProcessConn() (net.Conn, error) { return a.Dial("tcp", a.host) }
 
 // steal signs in as a played worker.
@@ -71,7 +72,7 @@ func (p *played) steal(more ...nats.Option) (*thief, error) {
 	return t, err
 }
 
-// refusals are the refusals so far. It waits until there are as many as expected.
+// refusals returns the number of refusals so far. It waits until at least the awaited number has arrived.
 func (t *thief) refusals(awaited int) (n int) {
 	_ = t.FlushTimeout(5 * time.Second)
 	_ = until("refusals", 10*time.Second, func() bool {
@@ -106,7 +107,7 @@ func (p *played) envelope(kind, payload string) []byte {
 		wire.SchemaVersion, kind, time.Now().UTC().Format(time.RFC3339), p.id, payload))
 }
 
-// line is a connection to the bus by hand.
+// line is a connection to the bus without a NATS client.
 type line struct {
 	net.Conn
 	r     *bufio.Reader

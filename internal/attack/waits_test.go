@@ -7,7 +7,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// waitAttacks: a worker cannot close a resource for others without evidence.
+// waitAttacks check that a worker cannot close a resource for others without evidence.
 var waitAttacks = []attack{
 	{
 		name: "a lease reported as limited for a day", kind: onWaits, quick: true,
@@ -106,8 +106,8 @@ var waitAttacks = []attack{
 	},
 }
 
-// maxWait is the time in seconds for which one worker may close a resource for others: the built-in
-// rate_limits.model.max_wait_seconds, and some tolerance.
+// maxWait is the longest closure of a resource that one worker may cause, in seconds. It is the built-in
+// rate_limits.model.max_wait_seconds, with some tolerance.
 const maxWait = 901
 
 func number(f float64) *float64 { return &f }

@@ -10,7 +10,7 @@ import (
 	"retake/internal/bus"
 )
 
-// watcher is the operator who reads along: reports and dead letters.
+// watcher is an operator's connection that receives reports and dead letters.
 type watcher struct {
 	nc      *nats.Conn
 	prefix  string
@@ -19,7 +19,7 @@ type watcher struct {
 	dead    map[string]int // by the subject that the letter was about
 }
 
-// watch reads along from now on.
+// watch starts receiving reports and dead letters.
 func (w *world) watch() (*watcher, error) {
 	data, err := os.ReadFile(w.personFile())
 	if err != nil {

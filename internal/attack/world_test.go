@@ -26,36 +26,36 @@ const (
 	repository = "acme/widgets"
 	person     = testbed.Person
 	bot        = testbed.Bot
-	agentUID   = 1000 // of workers, when this is root
+	agentUID   = 1000 // uid of workers if this is root
 )
 
 // world is one director on a stand-in GitHub. Its methods may be called from any goroutine.
 type world struct {
 	t      *testing.T
 	dir    string
-	keys   string // directory of a server that was joined
+	keys   string // directory of a joined server
 	github *testbed.GitHub
 
 	settings settings
 	director *testbed.Process
-	pairs    []chan pair // being made ready
-	last     pair        // that fought
+	pairs    []chan pair // pairs in preparation
+	last     pair        // the pair of the last attack
 }
 
-// worldOptions are the differences between worlds.
+// worldOptions configure a world.
 type worldOptions struct {
-	dir      string            // instead of a new one
+	dir      string            // used instead of a new directory
 	fleet    string            // made from dir by default
 	data     string            // director.data_dir, below dir by default
-	sections string            // of the configuration: more keys and stages, as TOML; it needs a stage
+	sections string            // more keys and stages of the configuration, as TOML; at least one stage
 	director string            // more keys of [director]
 	bus      string            // more keys of [agent_bus]
-	keys     string            // directory of a server that was joined
+	keys     string            // directory of a joined server
 	worker   string            // binary, or empty for played workers
 	names    map[string]string // see settings
 	ca       string
 	environ  []string // more of the director's configuration configuration
-	program  string   // the director itself; by default the suite is one, which is faster with GitHub
+	program  string   // the director's program; by default the suite itself, which is faster with GitHub
 	delivery string   // github.delivery, branch by default
 }
 
@@ -92,7 +92,7 @@ delivery = %q
 incident_issues = false
 %s`
 
-// newWorld starts a director. It ends with the test.
+// newWorld starts a director, which ends with the test.
 func newWorld(t *testing.T, o worldOptions) *world {
 	t.Helper()
 	w := &world{t: t, dir: o.dir, keys: o.keys}
@@ -144,7 +144,7 @@ func newWorld(t *testing.T, o worldOptions) *world {
 	return w
 }
 
-// fleetOf names the containers, images and networks of a world.
+// fleetOf returns the fleet's name, which containers, images and networks of a world bear.
 func fleetOf(dir string) string {
 	return "attack-" + strconv.Itoa(os.Getpid()) + "-" + filepath.Base(dir)
 }
@@ -181,7 +181,7 @@ func (w *world) stop() {
 	if w.director == nil {
 		return
 	}
-	_ = w.director.Stop() // killed if need be
+	_ = w.director.Stop() // kills it if necessary
 	w.endLeftovers()
 }
 
@@ -207,11 +207,11 @@ func (w *world) well() error { return testbed.Well(context.Background(), w.data(
 func (w *world) snapshot() wire.Snapshot {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	s, _ := operator.AskSnapshot(ctx, w.data()) // none: empty
+	s, _ := operator.AskSnapshot(ctx, w.data()) // empty without an answer
 	return s
 }
 
-// memory is the current and the highest memory of the director's process since forget, in MiB.
+// memory returns the current memory of the director's process and its peak since forget, in MiB.
 func (w *world) memory() (now, peak int) {
 	data, _ := os.ReadFile(w.proc("status"))
 	for line := range strings.Lines(string(data)) {
@@ -233,7 +233,7 @@ func (w *world) proc(name string) string {
 	return filepath.Join("/proc", strconv.Itoa(w.director.PID()), name)
 }
 
-// linesOf are the last lines of the director's log that name something.
+// linesOf returns the last lines of the director's log that contain a name.
 func (w *world) linesOf(name string) string {
 	data, _ := os.ReadFile(filepath.Join(w.dir, "director.log"))
 	var found []string
@@ -256,7 +256,7 @@ func (w *world) logged(texts ...string) bool {
 	return false
 }
 
-// issue opens an issue with work.
+// issue opens an issue for the director.
 func (w *world) issue(title string) (key string) {
 	return w.github.CreateIssue(repository, person, title, "please", "agent-task")
 }
@@ -265,7 +265,7 @@ func (w *world) has(key, label string) bool {
 	return slices.Contains(w.github.Issue(key).Labels, label)
 }
 
-// branches lists the pushed branches, with their commits.
+// git runs git in the repository of the stand-in.
 func (w *world) git(args ...string) (string, error) {
 	cmd := exec.Command("git", append([]string{"-C", filepath.Join(w.dir, "git", repository+".git")}, args...)...)
 	out, err := cmd.CombinedOutput()
@@ -284,13 +284,13 @@ func (w *world) delivered(key string) []string {
 	return strings.Split(strings.TrimSuffix(files, "\x00"), "\x00")
 }
 
-// pushed waits for the branch of an issue. Later events on GitHub do not concern an attack: rows follow each other so
-// quickly that the director meets GitHub's limit of 80 new comments and pull requests a minute, and delays them.
+// pushed waits for the branch of an issue. It does not wait for later events on GitHub, because rows follow each other
+// so quickly that GitHub's limit of 80 new comments and pull requests a minute delays them.
 func (w *world) pushed(key string, most time.Duration) error {
 	return until("the work on "+key+" is pushed", most, func() bool { return len(w.delivered(key)) > 0 })
 }
 
-// until waits for something.
+// until waits until a condition holds.
 func until(what string, most time.Duration, cond func() bool) error {
 	return testbed.Await(context.Background(), most, what, cond)
 }

@@ -162,7 +162,7 @@ func TestReplySubjectsReachNoStream(t *testing.T) {
 		if got := r.line(); got != "PONG" {
 			t.Fatal(got)
 		}
-		c := p.dialTCP(t, worker) // behind them on the way to the stream
+		c := p.dialTCP(t, worker) // published after them, so it also arrives after them
 		publishUntilStored(t, c, failure("last"))
 		if next, err := p.Journal().Append(ctxFor(t), "b2", seq, []byte("batch")); err != nil || next != seq+1 {
 			t.Errorf("another client wrote to the journal: %d, %v", next, err)
@@ -210,7 +210,7 @@ func TestTheServerBoundsWhatAWorkerSends(t *testing.T) {
 	})
 }
 
-// The server reads only a sign-in from an unauthenticated client, and closes its connection soon.
+// The server reads only a sign-in from an unauthenticated client, and soon closes its connection.
 func TestStrangersAreNotHeardForLong(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

@@ -85,7 +85,7 @@ func TestBudgetService(t *testing.T) {
 	})
 }
 
-// The subject identifies the sender, and only that worker may publish on it.
+// The subject identifies the sender, because only that worker may publish on it.
 func TestNobodyAsksForAnotherWorkersLease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := openBus(t, Options{})

@@ -67,7 +67,7 @@ func TestNothingIsTakenOfAnAttemptThatIsOver(t *testing.T) {
 			closeBus(t, b)
 
 			again := openBus(t, out.join())
-			again.Admit(worker) // by mistake
+			again.Admit(worker) // admitted by mistake
 			serveCheckouts(t, again, checkoutRules())
 			until(t, "the worker is back", s.client.Connected)
 			refusedBecause(t, s.client.PutChunk(ctxFor(t), []byte("later")), wire.RefusedClosed)
@@ -104,7 +104,8 @@ func TestRevokedWorkerSendsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatAWorkerMayNotOfACheckout: chunks that the worker did not begin with, invalid chunks, and read-only access.
+// TestWhatAWorkerMayNotOfACheckout checks that a worker cannot read chunks that its checkout did not begin with, send
+// invalid chunks, or write with read-only access.
 func TestWhatAWorkerMayNotOfACheckout(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{})
@@ -244,7 +245,7 @@ func TestCheckpointsAreBounded(t *testing.T) {
 				!strings.Contains(after.Refused.Text, c.want) {
 				t.Errorf("%q, %+v", names, after)
 			}
-			for _, left := range []string{"many", "d", "sparse", "big"} { // the agent has cleaned up
+			for _, left := range []string{"many", "d", "sparse", "big"} { // as if the agent had cleaned up
 				mustDo(t, os.RemoveAll(filepath.Join(s.dir, left)))
 			}
 			s.mustSave()
@@ -282,7 +283,7 @@ func TestWhatIsMissingIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsComeBetweenChunks checks that sending a checkout delays no other messages of the worker.
+// TestHeartbeatsComeBetweenChunks checks that sending a checkout does not delay the worker's other messages.
 func TestHeartbeatsComeBetweenChunks(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{Server: startServer(t, server.Options{ListenHosts: []string{"127.0.0.1"}})})

@@ -38,7 +38,7 @@ type sender struct {
 	scan   checkpoint.Scanner
 }
 
-// serveCheckouts serves them until the test ends, or stop is called.
+// serveCheckouts serves checkouts until the test ends or stop is called.
 func serveCheckouts(t *testing.T, b *Bus, rules CheckoutRules) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -164,7 +164,7 @@ func (s *sender) mustSave() {
 	}
 }
 
-// refusedBecause makes sure of the reason.
+// refusedBecause checks that the error is a refusal for this reason.
 func refusedBecause(t *testing.T, err error, want string) {
 	t.Helper()
 	if r, ok := errors.AsType[*RefusedError](err); !ok || r.Why != want {

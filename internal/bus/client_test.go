@@ -78,7 +78,7 @@ func TestHelloOfAnotherEnvelopeVersionIsTold(t *testing.T) {
 	}
 }
 
-// The director may publish where a worker may not; its answer must not become the worker's arm.
+// The director may publish where a worker may not, so its answers must only reach the worker that asked.
 func TestAnswerGoesToTheAskerOnly(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		b := openBus(t, Options{})
@@ -136,7 +136,7 @@ func TestProbeAndCommands(t *testing.T) {
 		}
 		c := dial(t, b, worker)
 		heard := make(chan wire.Payload, 8)
-		answers := make(chan wire.Payload, 1) // the worker's answer to the next probe; silence if empty
+		answers := make(chan wire.Payload, 1) // the worker's answer to the next probe; without one it is silent
 		if err := c.OnControl(func(cmd Command) {
 			if _, probe := cmd.Payload.(*wire.Probe); !probe {
 				heard <- cmd.Payload

@@ -93,7 +93,7 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 		{"no TLS", func(o *natsd.Options) { o.Cluster.TLSConfig = nil }, false},
 		{"TLS without a certificate", func(o *natsd.Options) { o.Cluster.TLSConfig.Certificates = nil }, false},
 		{"a certificate of the cluster's authority", func(*natsd.Options) {}, false},
-		// so that the others mean something
+		// the control case, without which the other cases would prove nothing
 		{"the cluster's certificate", func(o *natsd.Options) { o.Cluster.TLSConfig = ours.Cluster.TLSConfig }, true},
 	} {
 		o := natsd.Options{}
@@ -102,7 +102,7 @@ func TestNobodyJoinsAClusterWithoutItsCertificate(t *testing.T) {
 			true, true, "stranger"
 		o.JetStream, o.Routes = false, []*url.URL{{Scheme: "tls", Host: ours.Routes[0].Host}}
 		if o.Cluster.TLSConfig != nil {
-			o.Cluster.TLSConfig.InsecureSkipVerify = true // it does not mind who it speaks with
+			o.Cluster.TLSConfig.InsecureSkipVerify = true // the intruder accepts any server
 		}
 		c.as(&o)
 		s, err := natsd.NewServer(&o)

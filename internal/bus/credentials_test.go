@@ -49,7 +49,7 @@ func TestKeysAreNobodyElses(t *testing.T) {
 					return fs.SkipDir // NATS's files, without keys, below a private directory
 				}
 				info, err := d.Info()
-				if errors.Is(err, fs.ErrNotExist) { // a file that was being written has its name now
+				if errors.Is(err, fs.ErrNotExist) { // a temporary file that has been renamed
 					return nil
 				}
 				if err == nil && info.Mode().Perm()&0o077 != 0 && path != dir {

@@ -57,7 +57,7 @@ func TestDamagedFilesOfTheBus(t *testing.T) {
 	}
 }
 
-// TestDamagedAccountsOfTheServer: the server's own copies are written again at each start.
+// TestDamagedAccountsOfTheServer checks that the server's copies are rewritten at each start.
 func TestDamagedAccountsOfTheServer(t *testing.T) {
 	dir := t.TempDir()
 	b := openBus(t, Options{Server: startServer(t, server.Options{Dir: dir})})

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestEnsureReplacesTheJournalBesideReaders opens the bus again while others use the journal. The race detector
-// finds an unsynchronised replacement.
+// TestEnsureReplacesTheJournalBesideReaders opens the bus again while others use the journal. The race detector would
+// find an unsynchronised replacement.
 func TestEnsureReplacesTheJournalBesideReaders(t *testing.T) {
 	t.Parallel()
 	b := openBus(t, Options{Mirror: filepath.Join(t.TempDir(), "journal.head")})

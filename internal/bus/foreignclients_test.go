@@ -15,7 +15,7 @@ import (
 const foreignPage = "../../docs/specs/foreign-clients.md"
 
 // TestForeignClients runs the programs of the page for other languages. Each reports for a worker without an attempt,
-// and hears that the report is stored and has no effect.
+// and is informed that the report is stored but has no effect.
 func TestForeignClients(t *testing.T) {
 	t.Parallel()
 	if out, err := exec.Command("python3", "-c", "import cryptography").CombinedOutput(); err != nil {

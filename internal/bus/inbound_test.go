@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Silent workers cost no goroutines, in any number. Their later messages are delivered in order, one at a time.
+// Any number of silent workers does not cost goroutines. Their later messages are delivered in order, one at a time.
 func TestQuietWorkersTakeNoGoroutines(t *testing.T) {
 	const workers, each = 200, 20
 	b := openBus(t, Options{})

@@ -50,7 +50,7 @@ func upTo(n int) []int {
 
 var errEnd = errors.New("the end")
 
-// TestInOrderEndsWithACall: after an error nothing is called and no goroutine blocks.
+// TestInOrderEndsWithACall checks that after an error, further calls are not made and all goroutines end.
 func TestInOrderEndsWithACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var called []int
@@ -74,8 +74,7 @@ func TestInOrderEndsWithACall(t *testing.T) {
 	})
 }
 
-// TestInOrderEndsWithItsContext checks that elements not yet called are dropped, including those of a chunk in
-// progress.
+// TestInOrderEndsWithItsContext checks that pending elements are dropped, even in a chunk in progress.
 func TestInOrderEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

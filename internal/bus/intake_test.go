@@ -19,7 +19,7 @@ import (
 // offences collects the arguments of OnOffence.
 type offences chan Offence
 
-// open opens a bus with a socket: the client of a pipe takes seconds to see that it was cut off.
+// open opens a bus with a socket, because the client of a pipe takes seconds to notice that it was cut off.
 func (o offences) open(t *testing.T, maxBytes int) *Bus {
 	t.Helper()
 	return openBus(t, Options{
@@ -57,7 +57,7 @@ func flood(t *testing.T, c *Client, subject string, data []byte) (took time.Dura
 	return time.Since(began), sent
 }
 
-// One worker floods each of its lines. The requests of another worker are answered without delay.
+// While one worker floods a class of its messages, the requests of another worker are answered without delay.
 func TestFloodOfOneDelaysNobody(t *testing.T) {
 	told := make(offences, 8)
 	b := told.open(t, 0)
@@ -93,7 +93,7 @@ func TestFloodOfOneDelaysNobody(t *testing.T) {
 		if o.Worker != mad.options.WorkerID || o.What == "" || took > 5*time.Second {
 			t.Errorf("%+v after %s", o, took)
 		}
-		b.Admit(mad.options.WorkerID) // it does not come back by that
+		b.Admit(mad.options.WorkerID) // this does not admit it again
 	}
 	if _, err := honest.Hello(ctxFor(t), helloOf("honest-1")); err != nil {
 		t.Errorf("the honest worker: %v", err)
@@ -107,7 +107,7 @@ func TestFloodOfOneDelaysNobody(t *testing.T) {
 	}
 }
 
-// flooded is one line, and a message on it.
+// flooded is a class of messages to flood, with one message.
 type flooded struct {
 	subject func(worker string) string
 	data    func(worker string) []byte
@@ -170,7 +170,7 @@ func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
 	if len(told) != 0 {
 		t.Fatalf("%+v", <-told)
 	}
-	_, _ = connect() // refused by then, perhaps
+	_, _ = connect() // may be refused by then
 	if o := <-told; o.Worker != worker || o.What != "opened 9 connections at the same time, and may have 4" {
 		t.Errorf("%+v", o)
 	}
@@ -250,7 +250,7 @@ func TestHelloWaitsForNoOther(t *testing.T) {
 	})
 }
 
-// Far more heartbeats at once than are handled: of each worker the newest is.
+// With far more heartbeats at once than can be handled, the newest of each worker is handled.
 func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
 	const workers, each = 1000, 20
 	b := openBus(t, Options{})
@@ -268,7 +268,7 @@ func TestNewestHeartbeatOfEachIsHeard(t *testing.T) {
 			}
 		}, func(string, wire.TaskProgress) {})
 	})
-	nc := b.nc // as a server would deliver it: many connections at once
+	nc := b.nc // as a server would deliver the messages of many connections
 	for n := range workers {
 		b.intake.admit(fmt.Sprintf("w-%d", n))
 	}

@@ -27,7 +27,7 @@ const worker = "k3v9qx2m-1"
 
 func TestMain(m *testing.M) {
 	powercut.InMemory(4 << 30)
-	// Tests of the bus spend much of their time waiting for timers and connections, not for a processor.
+	// Run more tests in parallel than there are processors, because they mostly wait for timers and connections.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	ats.Register() // outside of every synctest bubble; its ticker lives as long as the process
 	defer ats.Unregister()
 	goleak.VerifyTestMain(m,
-		// nats.go leaves this one behind when it is scheduled only after the publisher that it belongs to is done.
+		// nats.go leaks this goroutine if it is scheduled only after its publisher is done.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.init.0.func1"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
@@ -83,7 +83,7 @@ func closeBus(t *testing.T, b *Bus) {
 	}
 }
 
-// dial connects an admitted worker; to an embedded server without a socket.
+// dial connects an admitted worker. It connects to an embedded server without a socket.
 func dial(t *testing.T, b *Bus, id string) *Client {
 	t.Helper()
 	c, err := Dial(clientOptions(t, b, id))
@@ -119,7 +119,7 @@ func bubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, test)
 }
 
-// until waits for a condition that a real process brings about.
+// until waits for a condition that a real process must fulfil.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(2 * time.Millisecond) {

@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// A person's credential reports failures and watches; it reaches no worker and no stream.
+// A person's credential permits reporting failures and watching, but not reaching workers or streams.
 func TestAPersonsCredential(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {
@@ -70,7 +70,7 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 		}
 		reported := 0
 		for _, reply := range replies {
-			for range 2 { // a purge needs the sequence of the second to take the first
+			for range 2 { // purging the first needs the sequence of the second
 				body := fmt.Sprintf(`{"error_id": "p%d"}`, reported)
 				reported++
 				r.send("PUB %s %s %d\r\n%s", p.subjects.Worker(worker, wire.ChannelError), reply, len(body), body)
@@ -86,7 +86,7 @@ func TestAPersonsReplySubjectsReachNoStream(t *testing.T) {
 			stream, err := p.reports.js.Stream(ctxFor(t), streamReports)
 			return err == nil && stream.CachedInfo().State.LastSeq >= uint64(reported)
 		})
-		time.Sleep(100 * time.Millisecond) // for replies that follow the storing
+		time.Sleep(100 * time.Millisecond) // for replies that are sent after storing
 		stream, err := p.reports.js.Stream(ctxFor(t), streamReports)
 		if err != nil || stream.CachedInfo().State.Msgs < uint64(reported) {
 			t.Errorf("reports are gone: %+v, %v", stream, err)

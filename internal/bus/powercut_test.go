@@ -30,7 +30,7 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 			mustDo(t, err)
 			mustDo(t, b.Revoke(ctxFor(t), worker))
 			last := uint64(0)
-			for last < 200 { // with snapshots between, as the director has them
+			for last < 200 { // with snapshots in between
 				last, err = b.Journal().Append(ctxFor(t), fmt.Sprintf("cut/%d", last+1), last, batch(last+1))
 				mustDo(t, err)
 				if last%100 == 0 {
@@ -39,7 +39,7 @@ func TestPowerCutKeepsTheJournal(t *testing.T) {
 			}
 			key := string(b.AttemptKey(worker))
 			disk.Cut()
-			_ = b.Close(context.Background()) // it can only complain
+			_ = b.Close(context.Background()) // the error is expected
 			disk.Restore()
 			b = open()
 			defer closeBus(t, b)

@@ -13,7 +13,7 @@ func TestQuota(t *testing.T) {
 		every   time.Duration
 		size, n int
 		dropped int
-		offence string // "": none
+		offence string // empty without an offence
 	}{
 		{name: "heartbeats, one a second for an hour", class: classHeartbeat, every: time.Second, size: 500, n: 3600},
 		{name: "as many at once as there may be", class: classHeartbeat, size: 500, n: messagesAtOnce},

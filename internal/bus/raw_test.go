@@ -24,8 +24,8 @@ import (
 type place struct {
 	*Bus
 	options Options
-	restart func() // of the server, and of the director if the server is its own
-	folder  string // of the keys
+	restart func() // restarts the server, and with an embedded server the director
+	folder  string // directory of the keys
 }
 
 // everywhere runs a test on an embedded server and on a joined server.
@@ -49,7 +49,7 @@ func everywhere(t *testing.T, test func(*testing.T, *place)) {
 	})
 }
 
-// tcp are a worker's options over TCP.
+// tcp returns a worker's options for a connection over TCP.
 func (p *place) tcp(t *testing.T, id string) ClientOptions {
 	t.Helper()
 	o := clientOptions(t, p.Bus, id)
@@ -135,7 +135,7 @@ func (r *raw) send(format string, args ...any) {
 	_, _ = fmt.Fprintf(r.conn, format+"\r\n", args...) // reading reports a closed connection
 }
 
-// signIn sends a credential unchanged, and returns the server's answer to a ping after it.
+// signIn sends a credential unchanged, followed by a ping, and returns the server's answer.
 func (r *raw) signIn(token, seed string) string {
 	r.t.Helper()
 	connect := map[string]any{

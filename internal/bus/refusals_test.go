@@ -18,7 +18,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Messages without a reader are refused, cost a few log lines, and are an offence if they continue.
+// Messages on subjects without a reader are refused, cost a few log lines, and are an offence if they continue.
 func TestFloodOfWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	core, logged := observer.New(zapcore.WarnLevel)
@@ -64,7 +64,7 @@ func TestLostMessagesAreAnOffence(t *testing.T) {
 	if err := c.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(100 * time.Millisecond) // until the director's client has them
+	time.Sleep(100 * time.Millisecond) // until the director's client has received them
 	close(free)
 	if o := <-told; o.Worker != worker || !strings.Contains(o.What, "lost") {
 		t.Errorf("%+v", o)

@@ -61,7 +61,7 @@ func TestReportReachesTheDirector(t *testing.T) {
 	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	c := dial(t, b, worker)
 	result := wire.WorkerResult{ResultID: "r1", AttemptID: worker, IssueNumber: 21, Attempt: 1, Outcome: wire.OutcomeOK}
-	// e1 twice: the broker's window already helps
+	// e1 twice, which the server's duplicate window detects
 	for _, p := range []wire.Payload{failure("e1"), failure("e1"), &result} {
 		if err := c.Report(ctxFor(t), p); err != nil {
 			t.Fatal(err)
@@ -116,7 +116,7 @@ func TestIdleBusIsQuietAndAwake(t *testing.T) {
 			return b.Reports().Consume(ctx, inTurn(func(r Report) { arrived <- time.Now(); _ = r.Ack() }))
 		})
 		c := dial(t, b, worker)
-		time.Sleep(time.Hour) // the bubble's
+		time.Sleep(time.Hour) // time of the bubble
 		sent := time.Now()
 		if err := c.Report(context.Background(), failure("e1")); err != nil {
 			t.Fatal(err)
@@ -245,12 +245,13 @@ func TestReplySubjectCannotReachTheJournal(t *testing.T) {
 	}
 }
 
-// A thief of a worker's credential can publish in its name. Without the attempt's key, none of it counts.
+// A thief of a worker's credential can publish in the worker's name. Without the attempt's key, those messages do not
+// count.
 func TestStolenCredentialForgesNothing(t *testing.T) {
 	b := openBus(t, Options{})
 	in := &inbox{}
 	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
-	thief := dial(t, b, worker) // the worker's credential, and its key, which is not used
+	thief := dial(t, b, worker) // has the worker's credential; its key is not used
 	result := &wire.WorkerResult{
 		ResultID: worker + "/result", AttemptID: worker, IssueNumber: 21, Attempt: 1,
 		Outcome: wire.OutcomeOK,
@@ -272,7 +273,7 @@ func TestStolenCredentialForgesNothing(t *testing.T) {
 	}{
 		{wire.ChannelResult, mustEncode(t, worker, result), wire.CauseUnsigned},
 		{wire.ChannelError, mustEncode(t, worker, exit), wire.CauseUnsigned},
-		{wire.ChannelResult, signed(t, b, "k3v9qx2m-0", earlier), wire.CauseForeignSender}, // of an attempt before
+		{wire.ChannelResult, signed(t, b, "k3v9qx2m-0", earlier), wire.CauseForeignSender}, // of an earlier attempt
 		{wire.ChannelResult, []byte(strings.ReplaceAll(string(signed(t, b, "k3v9qx2m-0", earlier)), "k3v9qx2m-0",
 			worker)), wire.CauseUnsigned},
 		{wire.ChannelResult, []byte(strings.Replace(string(signed(t, b, worker, result)), `"issue_number":21`,

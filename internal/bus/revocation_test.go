@@ -82,7 +82,7 @@ func TestRevocationOutlivesADirectorWithoutServer(t *testing.T) {
 	p := &place{Bus: openBus(t, options)}
 	o := p.tcp(t, worker)
 	out.Stop()
-	for _, w := range []string{"other-1", worker} { // the second one while the first is tried again
+	for _, w := range []string{"other-1", worker} { // the second while the first is retried
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		if err := p.Revoke(ctx, w); !errors.Is(err, ErrNoAnswer) {
 			t.Errorf("without a server: %v", err)
@@ -123,7 +123,7 @@ func TestManyRevocationsShareAPush(t *testing.T) {
 	everywhere(t, func(t *testing.T, p *place) {
 		const many = 100
 		n := 0
-		for round := 1; n == 0 && round <= 3; round++ { // a push can cut off who watches: then nothing was seen
+		for round := 1; n == 0 && round <= 3; round++ { // again if the push cut off the watcher
 			watching := p.watchServer(t)
 			pushes, err := watching.SubscribeSync(updateSubject)
 			if err != nil {
@@ -158,7 +158,7 @@ func TestManyRevocationsShareAPush(t *testing.T) {
 	})
 }
 
-// watchServer is a connection that sees everything in the server's own account.
+// watchServer returns a connection that can see everything in the server's own account.
 func (p *place) watchServer(t *testing.T) *nats.Conn {
 	t.Helper()
 	user, err := nkeys.CreateUser()
@@ -215,7 +215,7 @@ func writtenDown(t *testing.T, dir string) *credentials {
 	return known
 }
 
-// The worker of a director that is gone is revoked by the next one, which has not made its credential.
+// The next director can revoke a worker although it did not issue the worker's credential.
 func TestTheNextDirectorRevokes(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {
@@ -280,7 +280,7 @@ func TestAnOffenderGetsNoOtherCredential(t *testing.T) {
 	})
 }
 
-// Credentials issued for longer attempts outlive those issued now.
+// Revocations stay as long as credentials issued with an earlier, longer life are valid.
 func TestAShorterLifeForgetsNoRevocation(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)
@@ -300,7 +300,7 @@ func TestAShorterLifeForgetsNoRevocation(t *testing.T) {
 	}
 }
 
-// A worker id is used once; should it be used again at once, its new credential is not revoked with the old one.
+// If a worker id were used again at once, its new credential would not be revoked with the old one.
 func TestCredentialAfterARevocationIsGood(t *testing.T) {
 	t.Parallel()
 	everywhere(t, func(t *testing.T, p *place) {

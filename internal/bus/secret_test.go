@@ -33,7 +33,7 @@ func TestANewcomersSecretIsNotTheFleets(t *testing.T) {
 	if !bytes.Equal(b.AttemptKey(worker), key) {
 		t.Error("the newcomer's secret replaced the fleet's secret")
 	}
-	newcomer.workers.look(ctxFor(t)) // it does so every half a minute
+	newcomer.workers.look(ctxFor(t)) // as it does every 30 seconds
 	if !bytes.Equal(newcomer.AttemptKey(worker), key) {
 		t.Error("the newcomer does not learn of the secret while it stands by")
 	}
@@ -64,8 +64,8 @@ func TestWhoLeadsMakesTheSecret(t *testing.T) {
 	}
 }
 
-// Everybody could derive the keys of an empty secret. No signature or credential uses such a key, and no report
-// signed with it counts or is stored.
+// Anyone could derive the keys of an empty secret. Signatures and credentials must not use such a key, and reports
+// signed with it must not be counted or stored.
 func TestNothingFollowsFromNoSecret(t *testing.T) {
 	t.Parallel()
 	out := startOutside(t)

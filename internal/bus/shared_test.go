@@ -27,13 +27,13 @@ func TestRevocationsThatHaveExpiredAreForgotten(t *testing.T) {
 	}
 }
 
-// One revocation stands for many, and spares who works still, if that is possible.
+// One revocation replaces many, and spares running workers if possible.
 func TestManyRevocationsBecomeOne(t *testing.T) {
 	now := time.Now()
 	at := func(ago time.Duration) int64 { return now.Add(-ago).Unix() }
 	for name, c := range map[string]struct {
 		many    int
-		ago     time.Duration // since they were revoked
+		ago     time.Duration // time since their revocation
 		live    map[string]int64
 		left    int
 		cutOff  int
@@ -271,7 +271,7 @@ func TestAPersonsCredentialIsRevokedByItself(t *testing.T) {
 	}
 }
 
-// In a cluster a revocation is done when every server has it; one of three may be lost.
+// In a cluster, a revocation is complete once every server has it. One of three servers may be lost.
 func TestAClusterIsToldAsAWhole(t *testing.T) {
 	t.Parallel()
 	first, servers, urls := startCluster(t)

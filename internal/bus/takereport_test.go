@@ -116,7 +116,7 @@ func TestReportsOfAnAttemptAreBounded(t *testing.T) {
 func TestUnknownWorkersAreNotHeard(t *testing.T) {
 	b := openBus(t, Options{})
 	c := dial(t, b, worker)
-	b.intake.dismiss(worker) // its credential is good still
+	b.intake.dismiss(worker) // its credential stays valid
 	if err := b.nc.Flush(); err != nil {
 		t.Fatal(err)
 	}

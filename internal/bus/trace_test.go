@@ -9,8 +9,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestMessagesNameTheirSpan: messages to and from a worker name their span, and so does its stored report. The
-// worker's statement about its trace is not stored.
+// TestMessagesNameTheirSpan checks that messages to and from a worker name their span, as does its stored report. The
+// header that the worker sent is not stored.
 func TestMessagesNameTheirSpan(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		const ours, its = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",

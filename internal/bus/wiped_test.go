@@ -13,8 +13,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestAWipedServerIsEstablishedAnew: after reopening, the bus works as at first. Workers return with their
-// credentials, revocations stay in force, and the directors still have the secret from which the keys of
+// TestAWipedServerIsEstablishedAnew checks that the bus works after it is reopened on a wiped server. Workers reconnect
+// with their credentials, revocations stay in force, and the directors still have the secret from which the keys of
 // running workers derive.
 func TestAWipedServerIsEstablishedAnew(t *testing.T) {
 	t.Parallel()

@@ -18,11 +18,11 @@ import (
 	"retake/internal/testbed"
 )
 
-// judged is a world without a director. The tests do the director's work by hand.
+// judged is a world without a director. The tests simulate the director's actions.
 type judged struct {
 	*world
 	t     *testing.T
-	ahead *time.Duration // of the stand-in's clock, and of kills
+	ahead *time.Duration // offset of the stand-in's clock and of the times of kills
 }
 
 func newJudged(t *testing.T) judged {
@@ -74,7 +74,7 @@ func (j judged) ran(i *issue, attempt string, ends string) {
 	}
 }
 
-// asks asks a question as a director does: the comment, then the labels.
+// asks asks a question like a director, first the comment and then the labels.
 func (j judged) asks(i *issue, question string) (id int64) {
 	id = j.github.AddComment(i.key, testbed.Bot, question)
 	j.github.AddLabel(i.key, testbed.Bot, testbed.LabelBlocked)
@@ -82,7 +82,7 @@ func (j judged) asks(i *issue, question string) (id int64) {
 	return id
 }
 
-// killed kills the director after the given time.
+// killed records a kill of the director after the given time.
 func (j judged) killed(after time.Duration) {
 	*j.ahead += after
 	j.director.NoteKill(time.Now().Add(*j.ahead))
@@ -96,14 +96,14 @@ func (j judged) answered(i *issue) {
 	j.deliver(i, "retake/1-a2", "x-2")
 }
 
-// works is the expected result of an issue.
+// works simulates the expected work on an issue.
 func (j judged) works(i *issue) {
 	j.t.Helper()
 	j.ran(i, "x-1", runFinished)
 	j.deliver(i, "retake/1-a1", "x-1")
 }
 
-// limited: a limit is stated for 5 s, and a request comes after each of the pauses.
+// limited states a limit of 5 s, and sends a request after each of the pauses.
 func (j judged) limited(pauses ...time.Duration) {
 	j.t.Helper()
 	if err := j.github.Inject(githubtest.SecondaryLimit(http.StatusForbidden, 5*time.Second)); err != nil {
@@ -123,11 +123,11 @@ const (
 	question = `<!-- retake:blocked v1 {"fleet":"f","nonce":"xxxxxxxx","attempt":"x-1"} -->` + "\ntext"
 )
 
-// wrongs are wrong actions by hand, with the columns that each must make bad, and the shown columns.
+// wrongs are simulated faults, with the bad columns that each must cause, and the columns in shown.
 var wrongs = []struct {
 	name string
 	do   func(j judged, i *issue)
-	want string // bad columns, and shown columns
+	want string // bad columns and columns in shown
 }{
 	{
 		"all is well", func(j judged, i *issue) { j.ran(i, "x-1", runFinished); j.deliver(i, "retake/1-a1", "x-1") },
@@ -294,7 +294,7 @@ var wrongs = []struct {
 	{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
 }
 
-// shown are columns that are not bad, and looked at.
+// shown are columns that are not bad but are also checked.
 var shown = []string{"asked again (excused)", "claims given up", "calls under way then (excused)"}
 
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {

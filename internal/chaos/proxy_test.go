@@ -30,7 +30,7 @@ func TestWeather(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		weather weather
-		status  int // 0 without a whole answer
+		status  int // 0 without a complete answer
 		happens bool
 	}{
 		{"server errors", weather{share: 1, does: serverError(http.StatusBadGateway)}, http.StatusBadGateway, false},

@@ -40,7 +40,7 @@ func answering(t *testing.T, at string) netip.AddrPort {
 	return netip.MustParseAddrPort(l.Addr().String())
 }
 
-// addressOf is a container's address on a network.
+// addressOf returns a container's address on a network.
 func addressOf(t *testing.T, name, on string) string {
 	t.Helper()
 	info, err := engine.api.ContainerInspect(t.Context(), name)
@@ -50,7 +50,7 @@ func addressOf(t *testing.T, name, on string) string {
 	return info.NetworkSettings.Networks[on].IPAddress
 }
 
-// bystander is a container without a director, with a server at a port.
+// bystander starts a container that does not belong to a director, with a server at a port.
 func bystander(t *testing.T, on, port string) (address string) {
 	t.Helper()
 	s := spec(t, "answer", port)
@@ -105,7 +105,7 @@ func reached(t *testing.T, d *container.Docker, addresses ...string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestConfine: workers reach only the allowed addresses, and the rules are removed with the network.
+// TestConfine checks that workers reach only the allowed addresses, and that the rules are removed with the network.
 func TestConfine(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -116,7 +116,7 @@ func TestConfine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // once more if the test ends early
+	t.Cleanup(func() { // again, in case the test ends early
 		if err := d.RemoveNetwork(context.Background()); err != nil {
 			t.Error(err)
 		}
@@ -127,7 +127,7 @@ func TestConfine(t *testing.T) {
 		late := bystander(t, name, "7002")
 		eventually(t, "the rules allow it", func() bool { return reached(t, d, "tcp "+late+":7002") != "" })
 	})
-	t.Run("names", func(t *testing.T) { // the engine's resolver would carry them out
+	t.Run("names", func(t *testing.T) { // the engine's resolver would forward them to the internet
 		s := spec(t, "exit", "0")
 		id, err := d.CreateOnly(t.Context(), s)
 		if err != nil {
@@ -156,7 +156,7 @@ func TestConfine(t *testing.T) {
 	})
 }
 
-// walls checks that a worker reaches the doors but not the other running servers.
+// walls checks that a worker reaches the doors, but not other running servers.
 func walls(t *testing.T, d *container.Docker, name, gateway string) {
 	door, everywhere := answering(t, gateway+":0"), answering(t, "0.0.0.0:0")
 	neighbour := spec(t, "answer", "7001")
@@ -177,7 +177,7 @@ func walls(t *testing.T, d *container.Docker, name, gateway string) {
 		rest = append(rest, fmt.Sprintf("tcp %s:%d", a, everywhere.Port()))
 	}
 	all := slices.Concat(doors, rest)
-	if got := reached(t, d, all...); got != strings.Join(all, ", ") { // the forbidden servers run
+	if got := reached(t, d, all...); got != strings.Join(all, ", ") { // shows that the forbidden servers run
 		t.Errorf("before: reached %q, want %q", got, all)
 	}
 	// the engine also separates other bridges
@@ -263,7 +263,7 @@ func TestFleetsShareANetwork(t *testing.T) {
 	}
 }
 
-// hostAddresses are this machine's addresses except loopback.
+// hostAddresses returns this machine's addresses except loopback.
 func hostAddresses(t *testing.T) (all []string) {
 	t.Helper()
 	list, err := net.InterfaceAddrs()

@@ -212,7 +212,7 @@ func TestPrunedNetworkComesBackTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	remove(t.Context())
-	s := spec(t, "input") // the first start fails, and must not cost the input
+	s := spec(t, "input") // the first start fails, which must not lose the input
 	s.Stdin = []byte("the plan")
 	if exit := run(t, d, s); !exit.Known || exit.ExitCode != 0 || !strings.HasPrefix(string(exit.Stdout), "8 bytes ") {
 		t.Errorf("got %+v", exit)
@@ -307,7 +307,7 @@ func TestCreatedIsRemoved(t *testing.T) {
 	}
 }
 
-// Processes can be frozen behind the daemon's back, which then says "running".
+// Processes can be frozen without the daemon, which then still reports "running".
 func TestFrozenBehindTheDaemonsBack(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -328,7 +328,7 @@ func TestFrozenBehindTheDaemonsBack(t *testing.T) {
 	}
 }
 
-// freeze writes to the freezer of cgroup v1 or v2, where Docker's default drivers put it.
+// freeze writes to the freezer of cgroup v1 or v2, at the path that Docker's default drivers use.
 func freeze(id string) bool {
 	for path, word := range map[string]string{
 		"/sys/fs/cgroup/freezer/docker/" + id + "/freezer.state":                    "FROZEN",

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// CreateOnly is an Ensure that was interrupted before it copied files and started the container.
+// CreateOnly does the part of Ensure before it copies files and starts the container, like an interrupted Ensure.
 func (d *Docker) CreateOnly(ctx context.Context, spec Spec) (string, error) {
 	return d.create(ctx, spec)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/docker/docker/api/types/network"
 )
 
-// A stand-in simulates failures of an engine, with one answer per method and path.
+// answers is a stand-in for an engine that fails. It has one answer per method and path.
 type answers map[string]http.HandlerFunc
 
 var versionPrefix = regexp.MustCompile(`^/v1\.\d+`)

@@ -29,8 +29,8 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// engine is the daemon of this run, used without the package, with the run's objects. All objects have the run's fleet
-// as label, which lets cleanUp find them.
+// engine is the daemon of this run, which tests also use without the package, and the run's objects. All objects have
+// the run's fleet as a label, by which cleanUp finds them.
 var engine struct {
 	api     *client.Client
 	why     string // why there is no engine
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(playDirector(order))
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "4"); err != nil { // they wait for the engine, not for a processor
+	if err := flag.Set("test.parallel", "4"); err != nil { // tests wait for the engine rather than for a processor
 		panic(err)
 	}
 	if err := buildShared(); err != nil {
@@ -60,7 +60,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(cleaned{m})
 }
 
-// cleaned runs the tests and then cleans up, all before goroutines are counted.
+// cleaned runs the tests and then cleans up, before leaked goroutines are counted.
 type cleaned struct{ *testing.M }
 
 func (c cleaned) Run() int {
@@ -90,7 +90,7 @@ func buildShared() (err error) {
 	return errors.Join(err, readSources("containertest/probe", "supervisor", "fence"))
 }
 
-// readSources shows the sources of the probe to go test, which would otherwise use cached results after changes.
+// readSources reads the sources of the probe, so that go test does not use cached results after changes of the probe.
 func readSources(dirs ...string) (err error) {
 	for _, dir := range dirs {
 		files, _ := filepath.Glob(filepath.Join(dir, "*.go"))

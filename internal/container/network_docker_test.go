@@ -35,7 +35,7 @@ func named(t *testing.T, name string) (all []network.Summary) {
 	return all
 }
 
-// removeNamed removes them at the end of the test.
+// removeNamed removes these networks at the end of the test.
 func removeNamed(t *testing.T, name string) {
 	t.Cleanup(func() {
 		for _, n := range named(t, name) {

@@ -68,8 +68,9 @@ func startDirector(t *testing.T, o container.Options, s container.Spec, input in
 	return director, out
 }
 
-// If a director is killed while its worker waits for the input, the worker still reads an end. In a container the input
-// ends too early if pipe, daemon and socket cannot hold all of it. A process gets all of it from its supervisor.
+// If a director is killed while its worker reads the input, the worker still sees the end of the input. In a container
+// the input ends too early if pipe, daemon and socket cannot hold all of it. A process gets all of it from its
+// supervisor.
 func TestInputOfAKilledDirector(t *testing.T) {
 	const plan, tooMuch = 100 << 10, 3 << 20
 	for _, c := range []struct {

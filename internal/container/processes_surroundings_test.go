@@ -106,7 +106,7 @@ func TestProcessCutOffEnsure(t *testing.T) {
 			if exit := end(t, p, beginSpec(t, p, s)); string(exit.Stdout) != "out\n" {
 				t.Errorf("got %+v", exit)
 			}
-			if err := os.Mkdir(dir, 0o755); err != nil { // another one, for Stop
+			if err := os.Mkdir(dir, 0o755); err != nil { // recreate the directory for Stop
 				t.Fatal(err)
 			}
 			if exit, err := p.Stop(t.Context(), s.AttemptID, 0, nil); err != nil || exit.Known {

@@ -26,7 +26,7 @@ const (
 	directorEnv = "RETAKE_TEST_DIRECTOR" // an order to playDirector
 )
 
-// processDir is shared by all values of a run, as by the directors of a machine.
+// processDir is shared by all runtimes of a test run, as by the directors of a machine.
 func processDir() string { return filepath.Join(engine.dir, "processes") }
 
 func openProcesses(t testing.TB, fleet string) *container.Processes {
@@ -63,7 +63,7 @@ func TestProcessConformance(t *testing.T) {
 	})
 }
 
-// Ordinary users have fewer rights, and cannot remove the same directories.
+// Ordinary users have fewer rights, and for example cannot remove the same directories.
 func TestProcessConformanceAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -113,7 +113,7 @@ func kill(t testing.TB, pid int, sig syscall.Signal) {
 	}
 }
 
-// begin starts an act and stops it at the test's end.
+// begin starts the probe with a command and stops it at the end of the test.
 func begin(t testing.TB, p *container.Processes, act ...string) container.Spec {
 	t.Helper()
 	s := spec(t, act...)

@@ -18,7 +18,7 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// programs are the names of the volumes with a fleet's worker program.
+// programs returns the names of the volumes with a fleet's worker program.
 func programs(t *testing.T, fleet string) (names []string) {
 	t.Helper()
 	all, err := engine.api.VolumeList(t.Context(),
@@ -32,7 +32,7 @@ func programs(t *testing.T, fleet string) (names []string) {
 	return names
 }
 
-// newerProgram copies the probe with another content.
+// newerProgram returns a copy of the probe with different content.
 func newerProgram(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile(engine.probe)
@@ -46,8 +46,8 @@ func newerProgram(t *testing.T) string {
 	return path
 }
 
-// TestOneProgramForAll: an attempt has the whole program even if the volume is damaged or removed, and the volume is
-// removed with the last attempt.
+// TestOneProgramForAll checks that an attempt has the whole program even if the volume is damaged or removed, and that
+// the volume is removed with the last attempt.
 func TestOneProgramForAll(t *testing.T) {
 	needDocker(t)
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestOneProgramForAll(t *testing.T) {
 	works("after a prune", d, spec(t, "say", "out", "-"))
 
 	begun(t, "retake-worker-"+fleet+"-killed")
-	other := open(t, fleet) // of another process
+	other := open(t, fleet) // as if from another process
 	works("after a process that was killed during the copy", other, spec(t, "say", "out", "-"))
 	if now := programs(t, fleet); len(now) != 1 || slices.Contains(now, first[0]) {
 		t.Errorf("volumes %q, want only the new process's volume", now)

@@ -45,8 +45,8 @@ func homeImage(t *testing.T) (tag string) {
 	return tag
 }
 
-// TestReadOnlyRoot: the image's files are unchanged, and the usual places are writable, including the home and its
-// content in the image.
+// TestReadOnlyRoot checks that the image's files are immutable and the usual directories writable, including the home
+// with its content in the image.
 func TestReadOnlyRoot(t *testing.T) {
 	needDocker(t)
 	t.Parallel()

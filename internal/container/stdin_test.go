@@ -14,8 +14,8 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 )
 
-// openAttached opens a stand-in that creates and starts a container. attached serves the connection to its input and
-// owns it.
+// openAttached opens a stand-in that creates and starts a container. attached serves the connection to the container's
+// input, and owns it.
 func openAttached(t *testing.T, attached func(net.Conn)) (*Docker, *observer.ObservedLogs) {
 	t.Helper()
 	d := openFake(t, answers{
@@ -100,7 +100,7 @@ func TestInputThatNobodyTakes(t *testing.T) {
 func TestInputThatIsDropped(t *testing.T) {
 	d, logs := openAttached(t, func(conn net.Conn) {
 		_, _ = io.ReadFull(conn, make([]byte, 1))
-		conn.Close() // with unread bytes: a reset
+		conn.Close() // a reset, because of unread bytes
 	})
 	d.limits.input = time.Minute
 	if err := d.Ensure(t.Context(), specWithInput(t, []byte("the plan"))); err != nil {

@@ -76,7 +76,7 @@ func TestDuplicateComments(t *testing.T) {
 		}
 	}
 	issue, events := said(testbed.Bot, first, blocked)
-	issue.Comments = issue.Comments[:1] // the other one was deleted again after a notification
+	issue.Comments = issue.Comments[:1] // the other comment was deleted after a notification
 	if got := duplicateComments([]githubtest.Issue{issue}, events); len(got) != 1 {
 		t.Errorf("deleted: got %q", got)
 	}
@@ -87,7 +87,7 @@ func event(n int, actor, what, detail string) githubtest.Event {
 	return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", n), Actor: actor, Event: what, Detail: detail}
 }
 
-// pull has the work on issue 9, own is that issue with a comment of a person and one of the director.
+// pull has the work on issue 9. own is that issue, with a comment of a person and a comment of the director.
 var (
 	pull = githubtest.Issue{Key: "demo/widgets#20", Head: "retake/9-a1"}
 	own  = githubtest.Issue{
@@ -264,7 +264,7 @@ func TestRequestsWhileLimited(t *testing.T) {
 	log := []githubtest.Request{
 		{At: at(0), Method: "GET", Path: "/user", Status: 200},
 		{At: at(100), Method: "GET", Path: "/issues", Status: 429},
-		{At: at(101), Method: "PATCH", Path: "/issues/1", Status: 200, DuringLimit: true}, // was under way
+		{At: at(101), Method: "PATCH", Path: "/issues/1", Status: 200, DuringLimit: true}, // in flight
 		{At: at(8200), Method: "GET", Path: "/issues", Status: 200},
 	}
 	if got := requestsWhileLimited(log, 1); len(got) > 0 {

@@ -94,7 +94,7 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 	nothingLeft(t, fleet)
 }
 
-// freeAddress is a free address on loopback.
+// freeAddress returns a free address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -105,8 +105,8 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// served waits until the director answers at an address, with these words. It may run concurrently with the test's
-// goroutine.
+// served waits until the director answers at an address with a text that contains words. It may run concurrently with
+// the test's goroutine.
 func served(t *testing.T, address, words string) {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	ctx := patience.Context(t, 30*time.Second)
@@ -187,7 +187,7 @@ func TestDeadRunIsSweptByTheNext(t *testing.T) {
 	s.provider.Close()
 	_, _ = s.record.Stop()
 	s.host.Close()
-	s.lock.Close() // as its death would
+	s.lock.Close() // as the end of its process would
 	if err := removeLeftovers(t.Context(), n); err != nil || !strings.Contains(out.String(), fleet) {
 		t.Errorf("sweep = %v\n%s", err, &out)
 	}

@@ -24,7 +24,8 @@ var built struct {
 }
 
 func TestMain(m *testing.M) {
-	// Demos spend their time waiting for the second between two writes, not for a processor.
+	// Run more tests in parallel than there are processors, because demos mostly wait for the second between two
+	// writes.
 	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil {
 		panic(err)
@@ -63,7 +64,7 @@ func needTime(t *testing.T) {
 	}
 }
 
-// programs builds what "make build" builds, once, and returns its directory.
+// programs builds the programs of "make build", once, and returns their directory.
 func programs(t *testing.T) string {
 	t.Helper()
 	built.once.Do(func() { built.dir, built.err = build() })
@@ -89,7 +90,7 @@ func build() (dir string, err error) {
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
-	on map[string]func() // called once a text was written
+	on map[string]func() // called once, when a text has been written
 }
 
 func (b *buffer) Write(data []byte) (int, error) {

@@ -27,7 +27,7 @@ func TestScreenDrawsTheTableBelow(t *testing.T) {
 	step("\x1b[2A\r\x1b[Jthree\n", func() { s.show([]string{"three"}) })
 	step("\x1b[1A\r\x1b[J", func() { s.show(nil) })
 	step("the end\n", func() { fmt.Fprintln(s, "the end") })
-	step("", func() { s.show(make([]string, 7)) }) // no room
+	step("", func() { s.show(make([]string, 7)) }) // without room for the table
 }
 
 func TestNoScreenWithoutATerminal(t *testing.T) {

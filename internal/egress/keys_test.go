@@ -20,7 +20,7 @@ type keyed struct {
 	*world
 	mine     string           // attempt-1's placeholder
 	requests chan http.Header // headers that reached the provider, with X-Host and X-Url added
-	release  chan struct{}    // closed: the provider ends its stream
+	release  chan struct{}    // once closed, the provider ends its stream
 }
 
 func newKeyed(t *testing.T) *keyed {

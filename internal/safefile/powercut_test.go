@@ -9,8 +9,8 @@ import (
 	"retake/internal/sys/powercut"
 )
 
-// TestPowerCut: written files survive a power cut completely, even in new directories. Files written in the
-// usual way do not, which shows that the simulated cut works.
+// TestPowerCut checks that files of this package survive a power cut completely, even in new directories. Files written
+// in the usual way do not survive, which shows that the simulated cut works.
 func TestPowerCut(t *testing.T) {
 	disk := powercut.New(t)
 	at := func(name string) string { return filepath.Join(disk.Dir, name) }

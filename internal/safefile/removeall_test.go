@@ -58,7 +58,7 @@ func descriptors(t testing.TB) int {
 	return len(entries)
 }
 
-// TestRemoveAllOfDeepFolders: one descriptor per level would exceed the limit of a process.
+// TestRemoveAllOfDeepFolders removes directories so deep that one descriptor per level would exceed a process's limit.
 func TestRemoveAllOfDeepFolders(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -100,8 +100,8 @@ func TestRemoveAllOfDeepFolders(t *testing.T) {
 	}
 }
 
-// TestRemoveAllOfHostileFolders: directories without permissions, special files, a link to a file that must
-// stay, and names like those given to moved directories.
+// TestRemoveAllOfHostileFolders removes directories without permissions, special files, a link to a file that must
+// stay, and names that RemoveAll itself gives to moved directories.
 func TestRemoveAllOfHostileFolders(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "outside")
 	if err := os.WriteFile(outside, []byte("x"), 0o600); err != nil {

@@ -50,7 +50,7 @@ func (s *seen) Leave(*Entry) error {
 	return nil
 }
 
-// makeDeep fills dir with directories deeper than Walk keeps open, and wide ones.
+// makeDeep fills dir with wide directories, and with directories deeper than Walk keeps open.
 func makeDeep(t *testing.T, dir string) {
 	t.Helper()
 	for i := range 3 {
@@ -70,7 +70,7 @@ func makeDeep(t *testing.T, dir string) {
 	}
 }
 
-// TestWalk compares Walk with the standard library's for wide directories and directories deeper than openLevels.
+// TestWalk compares Walk with the standard library for wide directories and directories deeper than openLevels.
 func TestWalk(t *testing.T) {
 	dir := memoryDir(t)
 	makeDeep(t, dir)
@@ -123,7 +123,8 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// TestWalkOfDeepFolders: deeper than a process has descriptors, and with paths longer than the system accepts.
+// TestWalkOfDeepFolders walks directories that are deeper than a process has descriptors, with paths longer than the
+// system accepts.
 func TestWalkOfDeepFolders(t *testing.T) {
 	dir := filepath.Join(memoryDir(t), "deep")
 	if err := os.Mkdir(dir, 0o755); err != nil {

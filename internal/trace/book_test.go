@@ -69,8 +69,8 @@ func spansOf(b *Book, records []fsm.Record) (out []Span) {
 	return out
 }
 
-// TestEverySpanHasItsPlace: of every recorded journal ids are unique, parents are there or still open, and
-// spans of an attempt lie within it.
+// TestEverySpanHasItsPlace checks, for every recorded journal, that ids are unique, that parents exist or are still
+// open, and that spans of an attempt are within the attempt.
 func TestEverySpanHasItsPlace(t *testing.T) {
 	for name, records := range journals(t) {
 		b := NewBook("default", nil)
@@ -144,7 +144,7 @@ func TestTheSameAfterARestart(t *testing.T) {
 	}
 }
 
-// TestBookKeepsNothing: tasks that are over are forgotten.
+// TestBookKeepsNothing checks that a Book forgets finished tasks.
 func TestBookKeepsNothing(t *testing.T) {
 	for name, records := range journals(t) {
 		b, m := NewBook("default", nil), fsm.New(fsm.Config{})

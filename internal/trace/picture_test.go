@@ -20,8 +20,8 @@ import (
 var record = flag.String("record", "", "address, such as 127.0.0.1:4318: receive the spans of one issue from a demo, "+
 	"and store them in testdata/demo.json")
 
-// demoFile has the trace of one issue of a demo, as a collector got it: a pull request whose check failed, and
-// was mended.
+// demoFile has the trace of one issue of a demo, as received by a collector. A check of its pull request failed at
+// first.
 const (
 	demoFile  = "testdata/demo.json"
 	demoIssue = "demo/widgets#11"

@@ -72,7 +72,7 @@ func TestServersThatAreAway(t *testing.T) {
 	wantKind(t, gitFailed("fetch", certificate, false, errors.New("exit status 128")), Permanent, "SSL_CERT_FILE")
 }
 
-// talks is the address of a server that sends text to every client and closes.
+// talks starts a server that sends a text to every client and closes the connection. It returns the address.
 func talks(t *testing.T, text string) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

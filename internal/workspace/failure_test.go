@@ -22,7 +22,8 @@ import (
 
 const token = "ghp_notARealToken0123456789"
 
-// httpOrigin serves a remote over HTTP with git's own server; answer may take a request over by returning true.
+// httpOrigin serves a remote over HTTP with git's own server. answer may handle a request itself, and then returns
+// true.
 func httpOrigin(t *testing.T, o origin, answer func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
 	exe, err := exec.Command("git", "--exec-path").Output()
@@ -58,8 +59,8 @@ func needBasic(want string) func(http.ResponseWriter, *http.Request) bool {
 	}
 }
 
-// TestCredentialsAreNotSentAfterARedirect: git sends no credentials even to the new address of a renamed repository,
-// which a person must configure.
+// TestCredentialsAreNotSentAfterARedirect checks that git does not send credentials to the target of a redirect, even
+// for a renamed repository. A person must configure the new address.
 func TestCredentialsAreNotSentAfterARedirect(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})

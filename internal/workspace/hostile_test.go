@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// trap is a program that creates a file when anything runs it.
+// trap is a program that creates the file sprung when it runs.
 type trap struct{ program, sprung string }
 
 func newTrap(t *testing.T) trap {
@@ -145,7 +145,7 @@ func TestNestedRepositoriesArriveAsFiles(t *testing.T) {
 	put(t, c.Path, "ignored/deep/.gitignore", "*")
 	put(t, c.Path, "ignored/deep/out/.git/HEAD", "x")
 	put(t, c.Path, "ignored/deep/out/a.o", "x")
-	put(t, c.Path, ".git/HEAD", "x") // an agent's own repository of the checkout
+	put(t, c.Path, ".git/HEAD", "x") // the agent made the checkout a repository
 	wantSeen(t, looked(t, w, o), "empty/.git ()", "module/changed.txt (module)", "pointer/.git ()", "shout/.GIT ()",
 		"with/.git ()")
 	if got := sh(t, o.bare, "diff", "--raw", "--abbrev=4", "--name-status", base,

@@ -57,7 +57,7 @@ func sparse(t testing.TB, path string, size int64) {
 	}
 }
 
-// peak returns the maximum memory of the process since the last call, and its present memory, in bytes.
+// peak returns the process's maximum memory since the last call, and its current memory, in bytes.
 func peak(t testing.TB) (most, now int64) {
 	t.Helper()
 	f, err := os.Open("/proc/self/status")
@@ -272,7 +272,7 @@ func TestMemoryOfManyLongPaths(t *testing.T) {
 	if raced {
 		t.Skip("the race detector needs memory itself, which would distort the measurement")
 	}
-	const folders, files, most = 5, 4000, 50 << 20 // all of their paths are 75 MB
+	const folders, files, most = 5, 4000, 50 << 20 // the paths have 75 MB in total
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir := memoryDir(t)
 	for _, limits := range []Limits{{}, {PathBytes: 4000, Depth: 2000}} {
@@ -325,8 +325,8 @@ func memoryDir(t testing.TB) string {
 	return dir
 }
 
-// TestNeighbourOfAHostileCheckout: while one checkout keeps git busy, Deliver works for another. The deadline ends the
-// busy git.
+// TestNeighbourOfAHostileCheckout checks that Deliver works while git is busy with another checkout. The deadline ends
+// the busy git.
 func TestNeighbourOfAHostileCheckout(t *testing.T) {
 	o := newOrigin(t, map[string]string{"a.txt": "one\n"})
 	dir, limits := t.TempDir(), Limits{WorkBytes: 1 << 40, Bytes: 1 << 41}

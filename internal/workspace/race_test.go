@@ -2,5 +2,5 @@
 
 package workspace
 
-// raced: the race detector makes everything some ten times slower.
+// raced means that the race detector makes everything about ten times slower.
 const raced = true

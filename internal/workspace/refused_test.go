@@ -34,7 +34,7 @@ while (line := read()) is not None: refs.append(line.decode().split()[2])
 	}
 }
 
-// TestRefusedPushIsTheRemotesWord: an unknown reason may pass, and a rule does not.
+// TestRefusedPushIsTheRemotesWord checks that an unknown reason is transient, and that a known rule is not.
 func TestRefusedPushIsTheRemotesWord(t *testing.T) {
 	t.Parallel()
 	for reason, rule := range map[string]bool{

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestSpooled: only regular files with a worker's names, in order and up to a size. Spooled does not follow an agent's
-// links or wait for its pipes.
+// TestSpooled checks that Spooled returns only regular files with a worker's names, in order and up to a size. It must
+// not follow an agent's links or wait for its pipes.
 func TestSpooled(t *testing.T) {
 	t.Parallel()
 	w := &Workspaces{tasks: &tasks{dir: t.TempDir()}}

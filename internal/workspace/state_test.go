@@ -23,7 +23,7 @@ func statePlace(t *testing.T) (w *Workspaces, dir string, logs *observer.Observe
 	return w, checkout(t, w, o, nonceB).Path, logs
 }
 
-// stateIn reads the file as a reader of the checkout would; ok is false if it is missing or malformed.
+// stateIn reads STATE.json like any reader of the checkout. ok is false if the file is missing or malformed.
 func stateIn(t *testing.T, dir string) (s State, ok bool) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, retakeDir, stateFile))

@@ -14,7 +14,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// sentChunks are on the bus.
+// sentChunks are the chunks on the bus.
 type sentChunks map[checkpoint.Digest][]byte
 
 func (s sentChunks) put(d checkpoint.Digest, data []byte) error {

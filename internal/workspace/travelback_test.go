@@ -52,8 +52,8 @@ func (b *onBus) receive(t *testing.T, w *Workspaces, files bool) {
 	}
 }
 
-// TestDirectorLeadsAgain: a director leads again after another one that took over, merged the base branch and pushed.
-// The other director's state is valid, even if Receive discards the files.
+// TestDirectorLeadsAgain has a director lead again, after another director took over, merged the base branch and
+// pushed. The state of the other director must be valid, even if Receive discards the files.
 func TestDirectorLeadsAgain(t *testing.T) {
 	t.Parallel()
 	for name, files := range map[string]bool{"work continues": true, "work is discarded": false} {

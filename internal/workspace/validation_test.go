@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestValidationIsWhatIsDelivered: a validating attempt gets the files of the future commit, and no other files of the
-// checkout.
+// TestValidationIsWhatIsDelivered checks that a validating attempt gets exactly the files of the future commit.
 func TestValidationIsWhatIsDelivered(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, map[string]string{"a.txt": "one\n", ".gitignore": "cache/\n", "gone.txt": "x"})

@@ -22,7 +22,7 @@ type errLeftOut struct{ why string }
 
 func (e errLeftOut) Error() string { return e.why }
 
-// vectorKinds are the kinds that are about checkouts.
+// vectorKinds has the checks for the kinds of vectors about checkouts.
 var vectorKinds = map[string]func(*testing.T, testfiles.Vector) error{
 	"sync_policy": checkSyncPolicy,
 	"state_file":  checkStateFile,

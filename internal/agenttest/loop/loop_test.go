@@ -17,7 +17,7 @@ import (
 	"retake/internal/agenttest"
 )
 
-// run works on a case in a fresh directory, and returns a worker's reading of its output.
+// run runs the agent on a case in a new directory, and returns its output and the outcome that a worker reads from it.
 func run(t *testing.T, sim *agenttest.Server, name string) (dir string, out string, o agent.Outcome, err error) {
 	t.Helper()
 	dir = t.TempDir()
@@ -55,7 +55,7 @@ func TestItGetsPastWhatPasses(t *testing.T) {
 	sim := start(t)
 	for i := range agenttest.Cases {
 		c := &agenttest.Cases[i]
-		if !c.Succeeds() || c.Name == "slow-first-byte" { // longer than Idle here
+		if !c.Succeeds() || c.Name == "slow-first-byte" { // takes longer than Idle in this test
 			continue
 		}
 		t.Run(c.Name, func(t *testing.T) {
@@ -135,7 +135,7 @@ func TestToolsStayBelowTheFolder(t *testing.T) {
 	}
 }
 
-// TestTriesEndAfterShortening: a prompt that is shortened at the last try gets a bounded number of tries.
+// TestTriesEndAfterShortening checks that the tries stay bounded if the prompt is shortened at the last try.
 func TestTriesEndAfterShortening(t *testing.T) {
 	requests := 0
 	provider := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -166,7 +166,7 @@ func TestTriesEndAfterShortening(t *testing.T) {
 	}
 }
 
-// TestEditKeepsTheRest: an edit keeps the parts of a long file that the model was not shown.
+// TestEditKeepsTheRest checks that an edit keeps the parts of a long file that the model was not shown.
 func TestEditKeepsTheRest(t *testing.T) {
 	dir := t.TempDir()
 	rest := strings.Repeat("x", 2*maxResult)

@@ -14,7 +14,7 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// The reference agent, run by the real worker: its edits, usage and failures are understood.
+// The real worker runs the reference agent, and its edits, usage and failures are read correctly.
 func TestTheLoopIsUnderstood(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "retake/cmd/worker",

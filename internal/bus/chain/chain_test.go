@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// batches are a sound journal.
+// batches returns an intact journal of n batches, and its head.
 func batches(n int) (all []Record, head Head) {
 	for i := range n {
 		r := Record{
@@ -34,7 +34,7 @@ func follow(from Head, all []Record) (Head, error) {
 
 func TestChain(t *testing.T) {
 	sound, head := batches(6)
-	bare := func(all []Record, to int) []Record { // of before there was a chain
+	bare := func(all []Record, to int) []Record { // as written before the chain existed
 		all = slices.Clone(all)
 		for i := range all[:to] {
 			all[i].Prev = ""
@@ -112,7 +112,7 @@ func TestMirror(t *testing.T) {
 	for h, i := (Head{}), 0; i < 9; i++ {
 		h = h.Next(all[i].ID, all[i].Data)
 		mark := Mark{Head: h}
-		if i > 3 { // those before are of a version that knew of no ids
+		if i > 3 { // earlier ones are of a version without ids
 			mark.Journal = "this"
 		}
 		marks = append(marks, mark)
@@ -223,7 +223,7 @@ func TestFile(t *testing.T) {
 		err, ErrDamaged) {
 		t.Errorf("a file with a hole is written: %v", err)
 	}
-	if _, err := Read(t.TempDir(), nil, nil); err == nil || errors.Is(err, ErrDamaged) { // as a disk that fails
+	if _, err := Read(t.TempDir(), nil, nil); err == nil || errors.Is(err, ErrDamaged) { // like an error of the disk
 		t.Errorf("a failed read counts as damage: %v", err)
 	}
 }

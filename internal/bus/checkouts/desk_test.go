@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestDeskRefusesAWorkerThatIsShutOut checks that neither the pass nor the stored state is consulted.
+// TestDeskRefusesAWorkerThatIsShutOut checks that shut alone is enough for a refusal.
 func TestDeskRefusesAWorkerThatIsShutOut(t *testing.T) {
 	d := NewDesk(Service{Rules: Rules{Task: func(string) string { return "task" }}}, "task-1", &Pass{},
 		func() bool { return true })

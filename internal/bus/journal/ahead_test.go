@@ -21,11 +21,11 @@ import (
 // consumer records the requests of a consumer.
 type consumer struct {
 	jetstream.Consumer
-	asked func(request int) error // before each; an error is its answer
+	asked func(request int) error // called before each request; an error becomes the answer
 	n     int
 }
 
-// consuming makes a real consumer.
+// consuming creates a real consumer that calls asked.
 func consuming(ctx context.Context, s jetstream.Stream, c jetstream.ConsumerConfig,
 	asked func(request int) error,
 ) (jetstream.Consumer, error) {
@@ -61,7 +61,7 @@ func (w *watched) GetMsg(ctx context.Context, seq uint64, o ...jetstream.GetMsgO
 	return w.Stream.GetMsg(ctx, seq, o...)
 }
 
-// longJournal has batches of all sizes, more than two windows' worth by number and by size.
+// longJournal appends batches of all sizes, more than two windows by number and by size.
 func longJournal(t *testing.T, j *Journal) (batches uint64) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(5, 6))
@@ -77,10 +77,10 @@ func longJournal(t *testing.T, j *Journal) (batches uint64) {
 	return j.Head().Seq
 }
 
-// keysLongest is the longest batch of a journal: a message may have 1 MiB.
+// keysLongest is the length of the longest batch, because a message may have 1 MiB.
 const keysLongest = 1 << 20
 
-// allInOrder reads everything behind a head and fails unless it is each batch once.
+// allInOrder reads everything after a head, and fails unless it gets each batch once and in order.
 func allInOrder(t *testing.T, j *Journal, after chain.Head, also func(chain.Record) error) (chain.Head, error) {
 	t.Helper()
 	next := after.Seq
@@ -226,7 +226,7 @@ func TestReadAheadEnds(t *testing.T) {
 			}
 			return nil
 		})
-		if !errors.Is(err, enough) || head.Seq != at { // it follows, and was not taken
+		if !errors.Is(err, enough) || head.Seq != at { // the batch that follows was not passed on
 			t.Errorf("at %d: %v, %v", at, head, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -247,8 +247,8 @@ func TestReadAheadEnds(t *testing.T) {
 	}
 }
 
-// Many concurrent readers, slow or fast, must not make the journal's connection a slow consumer, because appends use
-// it too.
+// Many concurrent readers, slow or fast, must not make the journal's connection a slow consumer, because appends share
+// it.
 func TestManyReadAhead(t *testing.T) {
 	t.Parallel()
 	s, err := start(t.TempDir())

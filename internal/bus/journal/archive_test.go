@@ -64,7 +64,7 @@ func (k *director) state() jetstream.StreamState {
 	return info.State
 }
 
-// all reads everything from a head on and checks that it is the whole.
+// all reads everything after a head and checks that no batch is missing.
 func (k *director) all(after chain.Head) (n uint64, head chain.Head) {
 	k.t.Helper()
 	next := after.Seq
@@ -94,7 +94,7 @@ func diskOf(t *testing.T, dir string) (bytes int64) {
 	return bytes
 }
 
-// A year in the life of a journal: snapshots bound the live part, and age bounds the archive.
+// Over a year, snapshots bound the live part of a journal, and age bounds the archive.
 func TestAYearOfJournal(t *testing.T) {
 	t.Parallel()
 	if raced {
@@ -127,13 +127,13 @@ func TestAYearOfJournal(t *testing.T) {
 				archive[day]>>10, disk[day]>>10)
 		}
 	}
-	if liveMost > 2*batchesPerDay { // a day of it, and the one before
+	if liveMost > 2*batchesPerDay { // the batches of two days
 		t.Errorf("the live journal has had %d batches", liveMost)
 	}
 	if archive[360] > archive[120]*5/4 {
 		t.Errorf("the archive keeps growing: %d bytes after 120 days, %d after 360", archive[120], archive[360])
 	}
-	early, late := int64(0), int64(0) // the server compacts its files now and then
+	early, late := int64(0), int64(0) // the server compacts its files from time to time
 	for day, bytes := range disk {
 		if day <= 180 {
 			early = max(early, bytes)
@@ -189,7 +189,7 @@ func TestRetiredBatchesAreRead(t *testing.T) {
 	k.long(5)
 }
 
-// headAt is the head at a sequence.
+// headAt returns the head at a sequence.
 func headAt(t *testing.T, k *director, seq uint64) (at chain.Head) {
 	t.Helper()
 	enough := errors.New("enough")
@@ -223,7 +223,7 @@ func TestDamagedSegmentsAreNamed(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm    func()
 		damaged bool
-		where   string // the segment that is named; a missing one cannot be
+		where   string // the segment in the error, or empty if it is missing
 	}{
 		"none": {harm: func() {}},
 		"cut":  {func() { overwrite(t, segments[1].Path, data[:middle]) }, true, file},

@@ -70,7 +70,7 @@ func TestWhatIsArchivedMeanwhileIsReadAgain(t *testing.T) {
 			},
 			"verify live": func(t *testing.T, j *Journal) {
 				n, err := j.VerifyLive(ctxFor(t), 150, 0)
-				if c.elsewhere { // then it is done again
+				if c.elsewhere { // then the export starts again
 					if err == nil || errors.Is(err, chain.ErrDamaged) {
 						t.Errorf("%d, %v", n, err)
 					}

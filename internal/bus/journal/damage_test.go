@@ -109,8 +109,8 @@ func cut(block int) func(*testing.T, string) {
 	}
 }
 
-// lived creates a journal, with or without a snapshot, and returns its directory. With killed, it is the state
-// on disk while the server runs.
+// lived creates a journal, with or without a snapshot, and returns its directory. With killed, the directory has the
+// state on disk while the server runs.
 func lived(t *testing.T, snapshot, killed bool) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -138,7 +138,7 @@ func damageOptions(s *served, dir string) Options {
 	}.in(dir)
 }
 
-// copied is a copy with modes, as keys need them.
+// copied returns a copy of a directory with its file modes, which the keys need.
 func copied(t *testing.T, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -146,7 +146,7 @@ func copied(t *testing.T, dir string) string {
 	return to
 }
 
-// stateAt returns the state after the first seq batches: their first words.
+// stateAt returns the state after the first seq batches, which consists of their first words.
 func stateAt(seq int) (state []byte) {
 	for n := 1; n <= seq; n++ {
 		state = append(state, damageBatch(n)[:9]...)

@@ -18,7 +18,7 @@ import (
 func TestAJournalThatWasReplacedIsAnotherOne(t *testing.T) {
 	t.Parallel()
 	for _, grown := range []int{0, 2, 9} { // shorter or longer than the known journal
-		for _, away := range []bool{false, true} { // the other director
+		for _, away := range []bool{false, true} { // the other director misses the replacement
 			t.Run(fmt.Sprintf("%d batches, away %t", grown, away), func(t *testing.T) {
 				one := begun(t)
 				other := one.beside()
@@ -70,13 +70,13 @@ func TestAJournalThatIsMadeAgainIsDamaged(t *testing.T) {
 	one := begun(t)
 	one.more(6)
 	mustDo(t, one.o.JS.DeleteStream(ctxFor(t), one.o.stream()))
-	stranger := one.beside() // it knows of nothing
+	stranger := one.beside() // it has no earlier knowledge
 	for n := range 2 {
 		if _, _, err := one.read(chain.Head{}); !errors.Is(err, chain.ErrDamaged) {
 			t.Errorf("after %d: %v", n, err)
 		}
 		one.reopen()
-		for range 8 { // the second time it is longer
+		for range 8 { // longer in the second round
 			at := stranger.Head().Seq
 			_, err := stranger.Append(ctxFor(t), fmt.Sprintf("s/%d", at+1), at, nil)
 			mustDo(t, err)
@@ -114,7 +114,7 @@ func TestAnImportIsAnotherJournal(t *testing.T) {
 	importer.mustRead(chain.Head{}, 6)
 }
 
-// A journal and a journal.head of before journals had an id: both are good, and get one.
+// A journal and a journal.head from before journals had ids stay valid and get an id.
 func TestAnOldHeadCounts(t *testing.T) {
 	t.Parallel()
 	one := begun(t)
@@ -146,7 +146,7 @@ func TestAnOldHeadCounts(t *testing.T) {
 	}
 }
 
-// oldSlots is a journal.head in the format from before journals had ids.
+// oldSlots returns a journal.head in the format from before journals had ids.
 func oldSlots(stream string, h chain.Head) []byte {
 	line := fmt.Sprintf("%s %d %s", stream, h.Seq, h.Digest)
 	line = fmt.Sprintf("%s %x", line, sha256.Sum256([]byte(line)))

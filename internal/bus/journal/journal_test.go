@@ -167,7 +167,7 @@ func noRoom(int, func() (*jetstream.PubAck, error)) (*jetstream.PubAck, error) {
 func TestReplayRefusesAGap(t *testing.T) {
 	j := begun(t)
 	j.more(4)
-	if err := j.live.stream.Purge(ctxFor(t), jetstream.WithPurgeSequence(3)); err != nil { // 1 and 2 go, as by age
+	if err := j.live.stream.Purge(ctxFor(t), jetstream.WithPurgeSequence(3)); err != nil { // 1 and 2 expire
 		t.Fatal(err)
 	}
 	for after, damaged := range []bool{true, true, false, false, false, true} {

@@ -50,7 +50,7 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 		t.Errorf("the journal ends at %d, %v", last, err)
 	}
 	tomorrow := time.Now().Add(2 * segmentAfter)
-	for allowed := range 2 { // it was stopped before, or when it had written the segment
+	for allowed := range 2 { // it was stopped before or after it wrote the segment
 		asked, most = 0, allowed
 		if err := j.Retire(ctx, tomorrow); !errors.Is(err, link.ErrNotLeading) {
 			t.Errorf("retire: %v", err)
@@ -66,7 +66,7 @@ func TestWhoLeadsNoMoreLeavesTheJournalAlone(t *testing.T) {
 	}
 }
 
-// It also leaves a journal alone that another director has since created, even if it does not notice the end of its
+// It also does not change a journal that another director has since created, even if it does not notice the end of its
 // lease.
 func TestWhatComesLateIsOfTheJournalBefore(t *testing.T) {
 	t.Parallel()
@@ -92,7 +92,7 @@ func TestWhatComesLateIsOfTheJournalBefore(t *testing.T) {
 	one.mustRead(at, 3)
 }
 
-// headOf is the head of a journal at a sequence.
+// headOf returns the head of a journal at a sequence.
 func headOf(t *testing.T, j *Journal, at uint64) (h chain.Head) {
 	t.Helper()
 	for seq := range at {

@@ -84,7 +84,7 @@ func TestMain(m *testing.M) {
 	ats.Register() // its ticker lives as long as the process
 	defer ats.Unregister()
 	goleak.VerifyTestMain(tests{m},
-		// nats.go leaves this one behind when it is scheduled only after the publisher that it belongs to is done.
+		// nats.go leaks this goroutine if it is scheduled only after its publisher is done.
 		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.init.0.func1"),
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.Register.func1"))
@@ -117,10 +117,10 @@ type director struct {
 	o   Options
 	now time.Time // of the archive
 
-	stamped map[string]bool // segments that have the time of the archive
+	stamped map[string]bool // segments with an adjusted file time
 }
 
-// options describe a new journal.
+// options returns the options of a new journal.
 func options(t *testing.T, js jetstream.JetStream) Options {
 	id := newID()
 	return Options{
@@ -129,7 +129,7 @@ func options(t *testing.T, js jetstream.JetStream) Options {
 	}.in(t.TempDir())
 }
 
-// in puts the mirror and the archive into a directory.
+// in returns o with the mirror and the archive in a directory.
 func (o Options) in(dir string) Options {
 	o.Mirror, o.Archive.Dir = filepath.Join(dir, "journal.head"), filepath.Join(dir, "journal")
 	return o
@@ -206,14 +206,14 @@ func (d *director) more(n int) {
 	}
 }
 
-// lastState is the snapshot that a director would take.
+// lastState returns the snapshot that a director would take.
 func (d *director) lastState() (at chain.Head, state string, err error) {
 	d.t.Helper()
 	at, err = d.LoadSnapshot(ctxFor(d.t), func(data []byte) error { state = string(data); return nil })
 	return at, state, err
 }
 
-// cutTo leaves the first batches of a journal, as a server does that comes back with an old copy of its files.
+// cutTo keeps only the first batches of a journal, like a server that returns with an old copy of its files.
 func (d *director) cutTo(last uint64) {
 	d.t.Helper()
 	ctx := ctxFor(d.t)

@@ -17,7 +17,7 @@ import (
 // noLeader is the response of a cluster during an election.
 var noLeader = &jetstream.APIError{Code: 503, ErrorCode: 10008, Description: "JetStream system temporarily unavailable"}
 
-// sick is a stream that does not give its batches for a while.
+// sick is a stream that fails to return its batches for a while.
 type sick struct {
 	jetstream.Stream
 	err   error
@@ -39,7 +39,7 @@ func (s *sick) GetMsg(ctx context.Context, seq uint64, opts ...jetstream.GetMsgO
 	return s.Stream.GetMsg(ctx, seq, opts...)
 }
 
-// sickStore is the same of snapshots.
+// sickStore is the same for snapshots.
 type sickStore struct {
 	jetstream.ObjectStore
 	sick
@@ -52,7 +52,7 @@ func (s *sickStore) GetBytes(ctx context.Context, name string, opts ...jetstream
 	return s.ObjectStore.GetBytes(ctx, name, opts...)
 }
 
-// outages are the ways in which a server has no answer. None of them says anything of the journal.
+// outages are the ways in which a server does not answer. They do not imply anything about the journal.
 var outages = map[string]error{
 	"a cluster without a leader": noLeader, "no resources": errNoRoom, "a timeout": nats.ErrTimeout,
 	"nobody there": nats.ErrNoResponders,
@@ -123,7 +123,7 @@ func TestABatchThatIsMissedForAMomentIsNoDamage(t *testing.T) {
 	}
 }
 
-// purged loses its beginning when it is read.
+// purged is a stream that loses its beginning when it is read.
 type purged struct {
 	jetstream.Stream
 	t  *testing.T

@@ -18,7 +18,7 @@ import (
 	"retake/internal/sys/powercut"
 )
 
-// ready is a journal whose first batches may leave it: two snapshots are beyond them.
+// ready returns a journal whose first batches can be archived, because two snapshots cover them.
 func ready(t *testing.T) *director {
 	t.Helper()
 	k := begun(t)
@@ -30,7 +30,7 @@ func ready(t *testing.T) *director {
 	return k
 }
 
-// large appends batches so large that a request has room for fewer than a hundred.
+// large appends batches that are so large that fewer than a hundred fit into a request.
 func (k *director) large(n int) {
 	k.t.Helper()
 	for range n {
@@ -40,7 +40,8 @@ func (k *director) large(n int) {
 	}
 }
 
-// segmentOf writes a segment into an archive: with batches of this journal, or of another one with the same numbers.
+// segmentOf writes a segment into an archive, with batches of this journal, or with other batches of the same
+// sequences.
 func (k *director) segmentOf(first, last uint64, other bool) string {
 	k.t.Helper()
 	mustDo(k.t, os.MkdirAll(k.o.Archive.Dir, 0o700))
@@ -78,7 +79,7 @@ func (k *director) segmentOf(first, last uint64, other bool) string {
 func TestOnlyWhatIsArchivedLeavesTheJournal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		put  func(k *director) string // a segment; the result is to be moved out, if not empty
+		put  func(k *director) string // puts a segment there; the result, if not empty, must be moved away
 		want string
 	}{
 		"another journal's":         {func(k *director) string { return k.segmentOf(1, 70, true) }, "does not join"},
@@ -142,7 +143,7 @@ func (k *director) harmed(path string) string {
 	return path
 }
 
-// Segments of another journal before the live batches are noticed, although nothing would be lost yet.
+// Segments of another journal before the live batches are detected, although this would not lose batches yet.
 func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 	t.Parallel()
 	k := ready(t)
@@ -158,7 +159,7 @@ func TestASegmentOfAnotherJournalBefore(t *testing.T) {
 		k.state().FirstSeq != 121 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.state().FirstSeq)
 	}
-	overwrite(t, other, []byte("damaged")) // its journal is unknown, and none of it is live
+	overwrite(t, other, []byte("damaged")) // its journal is unknown, and its batches are not live
 	if err := k.Retire(ctxFor(t), k.now); err != nil || k.state().FirstSeq != 251 {
 		t.Errorf("%v, and the live journal begins at %d", err, k.state().FirstSeq)
 	}
@@ -182,7 +183,7 @@ func TestPowerCutAfterRetiring(t *testing.T) {
 	}
 }
 
-// A journal that is older than the chain leaves in several segments as well.
+// A journal that is older than the chain is also archived in several segments.
 func TestAnOldJournalIsArchived(t *testing.T) {
 	t.Parallel()
 	if raced {
@@ -291,8 +292,8 @@ func TestAFullJournalMakesRoom(t *testing.T) {
 func TestAnUnreadableSnapshotIsSaidAndReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		damaged []uint64
-		kept    []uint64 // once a new one is saved
-		first   uint64   // of the live batches, then
+		kept    []uint64 // snapshots after another one is saved
+		first   uint64   // first live batch after that
 	}{
 		"the newest":    {[]uint64{150}, []uint64{151, 120}, 121},
 		"the one after": {[]uint64{120}, []uint64{151, 150}, 151},

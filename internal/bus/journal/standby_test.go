@@ -7,8 +7,8 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// A standby has read batches that the server loses before it takes over. It may have read them when it began,
-// or since. It reports the loss until they are back.
+// A standby has read batches, at its start or later, that the server loses before it takes over. It reports the loss
+// until the batches are back.
 func TestAStandbyKnowsWhatItHasRead(t *testing.T) {
 	leader := begun(t)
 	standby := leader.beside()

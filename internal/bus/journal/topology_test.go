@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/chain"
 )
 
-// interrupted is a JetStream of a director that is held up, once, right before it makes or changes the stream
-// of its journal.
+// interrupted is the JetStream of a director that is delayed, once, right before it creates or changes the stream of
+// its journal.
 type interrupted struct {
 	jetstream.JetStream
 	name string
@@ -73,7 +73,7 @@ func TestAJournalKeepsItsID(t *testing.T) {
 	before := one.idThere()
 	mustDo(t, one.o.JS.DeleteStream(ctxFor(t), one.o.stream()))
 	var other *director
-	done := one.interruptedBy(func() { // it found no journal
+	done := one.interruptedBy(func() { // after it found that there was no journal
 		other = one.beside()
 		other.more(1)
 	})
@@ -107,8 +107,8 @@ func TestAJournalThatIsThereIsNotTouched(t *testing.T) {
 	}
 }
 
-// A director that changes a stream's limits while another journal replaces it notices, and does not adopt that
-// journal.
+// If another journal replaces a stream while a director changes the stream's limits, the director notices and does not
+// adopt that journal.
 func TestAChangeThatMeetsAnotherJournalIsNoticed(t *testing.T) {
 	t.Parallel()
 	one := begun(t)

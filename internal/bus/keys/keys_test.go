@@ -21,7 +21,7 @@ func TestAFolderThatHasKeysIsLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, gone := range []string{"", DirDirector, DirServer} { // one half may have been taken to another machine
+	for _, gone := range []string{"", DirDirector, DirServer} { // one half may have been moved to another machine
 		if gone != "" {
 			if err := os.Rename(filepath.Join(dir, gone), filepath.Join(dir, "moved")); err != nil {
 				t.Fatal(err)
@@ -226,7 +226,7 @@ func TestKeysThatOthersCanRead(t *testing.T) {
 		{0o444, 0, group, false},
 		{0o460, 0, group, false},
 		{0o440, 0, group + 1, false},
-		{0o440, 1000, group, false}, // could be a mistake of the owner
+		{0o440, 1000, group, false}, // may be a mistake of the owner
 		{0o440, 0, 0, false},
 	} {
 		file := filepath.Join(t.TempDir(), "key")

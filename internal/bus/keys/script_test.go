@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The script of compose names a directory of keys that is there, in .env, unless it is named already.
+// The script for compose writes an existing directory of keys to .env, unless .env names one already.
 func TestScriptNamesTheFolder(t *testing.T) {
 	script, err := os.ReadFile(filepath.Join("..", "..", "..", "deploy", "bus-keys.sh"))
 	if err != nil {

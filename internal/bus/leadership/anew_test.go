@@ -21,14 +21,13 @@ func impatient(t *testing.T, out opener) *Lease {
 // looks checks the result of one try.
 func (l *Lease) looks(t *testing.T, leads bool, when string) {
 	t.Helper()
-	time.Sleep(time.Nanosecond) // an impatient one's period, in a bubble
+	time.Sleep(time.Nanosecond) // the period of an impatient lease, in the bubble's time
 	if got, err := l.try(ctxFor(t)); got != leads || err != nil {
 		t.Fatalf("%s: it leads: %t, %v; want %t", when, got, err, leads)
 	}
 }
 
-// A bucket that was lost and made again counts its revisions from the beginning: the same number there is
-// another renewal.
+// A bucket that was lost and recreated restarts its revisions, so the same revision there is another renewal.
 func TestTheSameRevisionOfAnotherBucketIsARenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		out := free(t, startEmbedded(t))

@@ -11,10 +11,11 @@ import (
 	"go.uber.org/zap"
 )
 
-// period of a lease is longer than a busy machine delays a renewal.
+// period is the period of leases. It exceeds the delay of a renewal on a busy machine.
 const period = 8 * time.Second
 
-// lessee is one process that wants to lead, from a data directory with a name and a lock: "dir,lock".
+// lessee returns the lease of a process that wants to lead. dir is "dir,lock", the name and the lock of its data
+// directory.
 func lessee(t *testing.T, js jetstream.JetStream, name, dir string, period time.Duration) *Lease {
 	t.Helper()
 	dir, lock, _ := strings.Cut(dir, ",")
@@ -31,7 +32,7 @@ func lessee(t *testing.T, js jetstream.JetStream, name, dir string, period time.
 	return l
 }
 
-// free gives the lease of a server back, so that the first process to come leads at once.
+// free gives back a server's lease, so that the first process to arrive leads at once.
 func free[S opener](t *testing.T, out S) S {
 	t.Helper()
 	before := lessee(t, out.open(t), "before", "d0", time.Second)
@@ -136,7 +137,7 @@ func TestASuccessorInTheSameFolderWaitsForNobody(t *testing.T) {
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
-		// A copy of the directory, a process without a lock, and another directory.
+		// These are a copy of the directory, a process without a lock, and another directory.
 		for _, stranger := range []string{"d1,its own", "d1,", "d2,lock"} {
 			l := lessee(t, out.open(t), stranger, stranger, period)
 			if leads, err := l.try(ctxFor(t)); leads || err != nil {
@@ -224,7 +225,7 @@ func TestTheTimeGoesOnFromTheFirstLook(t *testing.T) {
 // deafBucket stores values and loses the answers.
 type deafBucket struct {
 	jetstream.KeyValue
-	lost atomic.Int32 // answers to lose yet
+	lost atomic.Int32 // remaining answers to lose
 }
 
 func (d *deafBucket) Update(ctx context.Context, key string, value []byte, revision uint64) (uint64, error) {
@@ -271,8 +272,8 @@ func TestWhoWasSuspendedKnowsSoon(t *testing.T) {
 		if err := <-leads; err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond) // it waits for its next renewal
-		l.giveUp()                         // the clock has passed its end
+		time.Sleep(300 * time.Millisecond) // until it waits for its next renewal
+		l.giveUp()                         // its term has ended by the clock
 		select {
 		case <-l.Expired():
 		case <-time.After(5 * time.Second):
@@ -320,7 +321,7 @@ func TestAStartAfterAWipeLeavesTheTermBeforeItsTime(t *testing.T) {
 	if err := <-leads; err != nil {
 		t.Fatal(err)
 	}
-	first.stop() // it keeps its lease without renewing it
+	first.stop() // it still has its lease but does not renew it
 	<-first.stopped
 	out.Wipe()
 	leads, _ = awaits(t, lessee(t, out.open(t), "second", "d2", period))

@@ -42,7 +42,7 @@ func mustDo(t *testing.T, err error) {
 	}
 }
 
-// until waits for a condition that a real process brings about.
+// until waits for a condition that a real process must fulfil.
 func until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(patience.For(time.Minute)); !holds(); time.Sleep(2 * time.Millisecond) {
@@ -53,7 +53,7 @@ func until(t *testing.T, what string, holds func() bool) {
 }
 
 // bubble runs a test on synctest's clock. nats.go keeps its timers in a pool for the whole process, and a timer of one
-// bubble must not be used in another: two collections empty the pool. So it does not run in parallel.
+// bubble must not be used in another, so two garbage collections empty the pool. Such a test cannot run in parallel.
 func bubble(t *testing.T, test func(*testing.T)) {
 	t.Helper()
 	t.Setenv("RETAKE_TEST_BUBBLE", "1") // fails in a test that is parallel

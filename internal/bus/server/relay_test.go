@@ -96,7 +96,7 @@ func openMany(ctx context.Context, t *testing.T, from, to string, opened func())
 		}
 		held = append(held, c)
 		opened()
-		if len(held) > 500 { // our own descriptors
+		if len(held) > 500 { // to save descriptors
 			_ = held[0].Close()
 			held = held[1:]
 		}
@@ -106,7 +106,7 @@ func openMany(ctx context.Context, t *testing.T, from, to string, opened func())
 	}
 }
 
-// resident is this process's memory in bytes.
+// resident returns this process's resident memory in bytes.
 func resident(t *testing.T) int {
 	t.Helper()
 	data, err := os.ReadFile("/proc/self/statm")
@@ -161,7 +161,7 @@ func TestGate(t *testing.T) {
 		} else {
 			leave()
 		}
-		for i := range maxSources + 64 { // addresses cost nothing
+		for i := range maxSources + 64 { // addresses are free
 			enter("10.1." + strconv.Itoa(i/256) + "." + strconv.Itoa(i%256) + ":1")
 		}
 		if n := len(g.sources); n > maxSources {
@@ -256,7 +256,7 @@ func TestListenersForOthersSpeakTLS(t *testing.T) {
 	}
 }
 
-// outwardAddress is an address of this machine that others can reach.
+// outwardAddress returns an address of this machine that other machines can reach.
 func outwardAddress(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

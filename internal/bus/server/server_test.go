@@ -20,8 +20,8 @@ import (
 	"retake/internal/bus/keys"
 )
 
-// loopback are the options of a server that listens: signing in goes through the relay, because a refusal over the
-// in-process pipe, which has no buffer, takes the server's write deadline.
+// loopback returns the options of a server that listens. Clients sign in through the relay, because a refusal over the
+// in-process pipe, which is unbuffered, takes as long as the server's write deadline.
 func loopback(t *testing.T) Options {
 	t.Helper()
 	return Options{Dir: t.TempDir(), ListenHosts: []string{"127.0.0.1"}}
@@ -44,7 +44,7 @@ func stop(t *testing.T, s *Server) {
 	}
 }
 
-// signIn connects as the director does, without any of the client's perseverance.
+// signIn connects like the director, but without retries.
 func signIn(t *testing.T, s *Server, host string, options ...nats.Option) (*nats.Conn, error) {
 	t.Helper()
 	return signInAs(t, s, host, s.Keys().Journal, options...)
@@ -78,7 +78,7 @@ func TestKeysAreMadeOnceAndKept(t *testing.T) {
 	}
 	stop(t, s)
 
-	// The first start was killed before the keys were whole.
+	// As if the first start was killed before the keys were complete.
 	if err := os.RemoveAll(filepath.Join(o.Dir, dirKeys, "director")); err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestKeysAreMadeOnceAndKept(t *testing.T) {
 	}
 }
 
-// The streams belong to the keys: others would be a bus without a journal.
+// The streams belong to the keys, so a bus with other keys would not have a journal.
 func TestLostKeysAreNotMadeAgain(t *testing.T) {
 	for name, lose := range map[string]func(path string) error{
 		"gone":    os.Remove,
@@ -136,7 +136,7 @@ func TestStreamsOfAnEarlierVersionAreAdopted(t *testing.T) {
 	back := filepath.Join(o.Dir, dirStreams, "jetstream", "BUS", "streams")
 	if err := errors.Join(os.MkdirAll(back, 0o750),
 		os.Rename(filepath.Join(to, "REPORTS"), filepath.Join(back, "REPORTS"))); err != nil {
-		t.Fatal(err) // as if that one had not been moved yet
+		t.Fatal(err) // as if this stream had not been moved yet
 	}
 	s = start(t, o)
 	for name, in := range map[string]func() (keys.User, error){
@@ -216,7 +216,7 @@ func TestStreamsOfAnEarlierVersionThatRanAgain(t *testing.T) {
 	}
 }
 
-// store stores messages like a server without keys: in two accounts with names.
+// store stores messages like a server without keys, in two accounts with names.
 func store(t *testing.T, dir string) {
 	t.Helper()
 	users := []*natsd.User{}

@@ -43,7 +43,7 @@ func TestCutTailKeepsTheNewestRunes(t *testing.T) {
 		if !strings.HasSuffix(text, rest) || (got != "" && cut+len(rest) != len(text)) {
 			t.Fatalf("%q: kept %q, said that %d were cut", text, rest, cut)
 		}
-		if got != "" && cut > 0 && len(got)+utf8.UTFMax+2 < limit { // 2: the number may have lost digits
+		if got != "" && cut > 0 && len(got)+utf8.UTFMax+2 < limit { // 2 more, because the number may have lost digits
 			t.Fatalf("cut more than needed: %d of %d", len(got), limit)
 		}
 	})
@@ -61,7 +61,7 @@ func tails(out, err string) *WorkerError {
 	return &r
 }
 
-// longReports are longer than a limit, each in another part.
+// longReports are reports that exceed a limit, each in another part.
 var longReports = map[string]Payload{
 	"long stdout":   tails(strings.Repeat("line of output\n", 10_000), "short"),
 	"both long":     tails(strings.Repeat("x", 200_000), strings.Repeat("y", 200_000)),
@@ -117,7 +117,8 @@ func TestEncodeWithin(t *testing.T) {
 	}
 }
 
-// TestCommandsGoFirst: people miss the commands of stages less than the summary; without need neither goes.
+// TestCommandsGoFirst checks that the commands of stages are cut before the summary, and that neither is cut without
+// need.
 func TestCommandsGoFirst(t *testing.T) {
 	result := func(commands int) *WorkerResult {
 		r := &WorkerResult{

@@ -21,7 +21,7 @@ func changed(old, new string) string {
 
 var goodBeat = wrap("heartbeat.v1", examples["heartbeat.v1"])
 
-// unreadable are messages that cannot be read, and why.
+// unreadable lists messages that cannot be read, with the cause.
 var unreadable = []struct {
 	name, data string
 	cause      Cause
@@ -330,7 +330,8 @@ func TestAttemptFileIsWhatAgentsExpect(t *testing.T) {
 	}
 }
 
-// FuzzDecode: any bytes are either refused with a cause of the list, or understood so well that they can be sent again.
+// FuzzDecode checks that any bytes are either refused with a listed cause, or decoded such that they can be encoded
+// again.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(seedObject))
 	f.Add([]byte(`{"error":` + seedObject + `}`))

@@ -1,6 +1,6 @@
 package wire
 
-// wrap puts a payload into an envelope as any sender would write it.
+// wrap puts a payload into an envelope, like a sender of another implementation.
 func wrap(messageType, payload string) string {
 	return `{"schema_version":"agentbus-envelope/v1","message_type":"` + messageType +
 		`","sent_at":"2026-11-21T10:00:00.000Z",` +
@@ -13,7 +13,8 @@ const seedObject = `{"error_id":"20260212-004102Z-worker-3-attempt-2","worker_id
 	"error_type":"tests_failed","is_transient":false,"should_retry":false,"escalate_to_human":true,"message":"Unit tests failed deterministically",
 	"exit_code":1,"container_id":"<docker-id>","worktree_path":"../Review-Cat-agent-21-1707600000","last_stdout_tail":"...","last_stderr_tail":"..."}`
 
-// examples: one full payload per message type, fields in the order of the types, so that they survive a round trip.
+// examples has one complete payload per message type. The fields are in the order of the types, so that the text
+// survives a round trip.
 var examples = map[string]string{
 	"protocol_hello.v1": `{"protocol_version":"1.0","capabilities":["probe","pause"],"worker":{"worker_id":"k3v9qx2m-1","attempt_id":"k3v9qx2m-1",
 		"container_id":"c0ffee","image_tag":"retake-dev:main","worktree_path":"/workspace","branch_name":"retake/21-a1"},"repo":{"main_sha_seen":"abc123"}}`,

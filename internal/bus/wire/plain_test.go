@@ -28,7 +28,7 @@ func agree(t interface{ Fatalf(string, ...any) }, data []byte) (plainly bool) {
 	return plainly
 }
 
-// The messages of all our senders are read in one pass.
+// The messages of all senders of this project are read in one pass.
 func TestOrdinaryMessagesArePlain(t *testing.T) {
 	for _, row := range messages {
 		spaced := wrap(row.Type, examples[row.Type])
@@ -99,7 +99,7 @@ func TestPlainIsStrict(t *testing.T) {
 		data := strings.Replace(c.of, c.old, c.new, 1)
 		if name == "the payload before its type" {
 			data = strings.TrimSuffix(data, "}") + `,"message_type":"heartbeat.v1"}`
-			if !agree(t, []byte(data)) { // it is as plain
+			if !agree(t, []byte(data)) { // this message is also plain
 				t.Errorf("%s is not read in one pass", name)
 			}
 			continue
@@ -126,7 +126,7 @@ func TestEveryMessageHasItsLayout(t *testing.T) {
 	}
 }
 
-// Both ways to read agree about messages that are changed here and there.
+// Both readers agree about randomly changed messages.
 func TestDecodeInOnePassAgrees(t *testing.T) {
 	var plainly, all int
 	rapid.Check(t, func(t *rapid.T) {
@@ -158,7 +158,7 @@ func TestDecodeInOnePassAgrees(t *testing.T) {
 	}
 }
 
-// odd are values that some fields take and others don't.
+// odd are values that some fields accept and others do not.
 var odd = []json.RawMessage{
 	[]byte(`null`), []byte(`true`), []byte(`""`), []byte(`"x"`), []byte(`"ok"`), []byte(`"2026-11-21T10:00:00Z"`),
 	[]byte(`"2026-11-21T10:00:00+01:00"`), []byte(`"\u2028<\u0000\ud83c\udfac"`),
@@ -167,7 +167,7 @@ var odd = []json.RawMessage{
 	[]byte(`[{}]`), []byte(`{}`), []byte(`{"a":"b"}`), []byte(`{"stage":"CODE","exit_code":1}`),
 }
 
-// change changes one member of an object, somewhere.
+// change changes one random member of an object.
 func change(t *rapid.T, tree map[string]any) {
 	names := make([]string, 0, len(tree))
 	for name := range tree {

@@ -22,7 +22,7 @@ const schemaDir = "../../../docs/specs/schemas"
 // node is a part of a JSON Schema.
 type node = map[string]any
 
-// schemaOf makes the schema of a Go type, then lays the rules of its fields over it.
+// schemaOf returns the schema of a Go type, with the rules of its fields.
 func schemaOf(t *testing.T, name, about string, v any, fields []Field) []byte {
 	t.Helper()
 	r := jsonschema.Reflector{DoNotReference: true, Anonymous: true, AllowAdditionalProperties: true, Mapper: mapped}
@@ -50,7 +50,7 @@ func schemaOf(t *testing.T, name, about string, v any, fields []Field) []byte {
 	return out.Bytes()
 }
 
-// mapped are the types that the generator cannot know.
+// mapped returns the schemas of types that the generator does not know.
 func mapped(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[Time]():
@@ -81,7 +81,7 @@ func children(n node) (all []node) {
 	return all
 }
 
-// nullable allows null where a Go type writes it: a pointer that is never omitted.
+// nullable allows null where a Go type writes it, for a pointer that is never omitted.
 func nullable(n node, t reflect.Type) {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		if t.Kind() == reflect.Slice {
@@ -144,7 +144,7 @@ func property(t *testing.T, n node, name string, f Field) node {
 	return p
 }
 
-// schemas makes every schema file by its name.
+// schemas returns all schema files by name.
 func schemas(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{

@@ -181,7 +181,7 @@ func signaturesOfPersons(t *testing.T) []checked {
 	}
 }
 
-// A signature counts for one payload of one type of one attempt, under its key.
+// A signature is only valid for one payload of one type of one attempt, with the attempt's key.
 func TestForgedReportsDoNotCount(t *testing.T) {
 	for _, c := range signatures(t) {
 		signed, err := CheckSignature(decoded(t, c.data), c.key, c.worker)
@@ -200,7 +200,7 @@ func TestForgedReportsDoNotCount(t *testing.T) {
 	}
 }
 
-// Every single bit of payload and signature is under the signature.
+// The signature covers every bit of the payload, and every bit of the signature counts.
 func TestNoBitMayFlip(t *testing.T) {
 	key := AttemptKey(secret, signer)
 	e := decoded(t, encoded(t, Sender{Role: RoleWorker, ID: signer, Key: key}, someResult()))

@@ -45,7 +45,7 @@ func removed(mark func(*corev1.Pod)) func(testing.TB, *fake) {
 var clusterEnds = []struct {
 	name string
 	do   func(testing.TB, *fake)
-	want container.Exit // Words: a part
+	want container.Exit // Words is a part of the message
 }{
 	{"preempted", removed(disrupt("PreemptionByScheduler",
 		"default-scheduler: preempting to accommodate a higher priority pod")), container.Exit{

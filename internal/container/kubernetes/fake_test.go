@@ -23,9 +23,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// fake behaves like a measured cluster of one node, but faster. Pods appear after their Jobs, and a worker ends before
-// its pod. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when the kubelet
-// confirms it. Pods are processes of this machine.
+// fake behaves like a real single-node cluster in measurements, but faster. Pods appear after their Jobs, and a worker
+// ends before its pod. A deleted Job removes its pods and Secrets a little later. A deleted pod is removed when the
+// kubelet confirms it. Pods are processes of this machine.
 type fake struct {
 	t       testing.TB
 	dir     string
@@ -92,7 +92,7 @@ func (f *fake) do(change func()) {
 
 func (f *fake) server() string { return "https://fake" }
 
-// ask is a request of the director. It holds the lock if the request is allowed.
+// ask simulates a request of the director. If the request is allowed, ask returns with the lock held.
 func (f *fake) ask(r Right) error {
 	time.Sleep(time.Millisecond)
 	f.mu.Lock()
@@ -251,7 +251,7 @@ func (f *fake) tryPod(context.Context, *corev1.Pod) error {
 	return f.admits()
 }
 
-// admits is the API's answer to a new pod.
+// admits returns the API's answer to a new pod.
 func (f *fake) admits() error {
 	switch {
 	case f.refuse != "":
@@ -323,7 +323,7 @@ func (f *fake) deletePod(_ context.Context, name string, uid types.UID, graceSec
 	return nil
 }
 
-// deletes marks a pod, or removes it if no kubelet must confirm that.
+// deletes marks a pod as deleted, or removes it if the end need not be confirmed by a kubelet.
 func (f *fake) deletes(p *corev1.Pod, grace int64) {
 	if p.Spec.NodeName == "" || p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded {
 		f.removePod(p)

@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		os.Exit(125)
 	}
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // they wait for each other's processes, not for a processor
+	if err := flag.Set("test.parallel", "8"); err != nil { // tests wait for processes rather than for a processor
 		panic(err)
 	}
 	os.Exit(run(m))
@@ -130,7 +130,7 @@ func (f *fake) run(p *corev1.Pod, c *corev1.Container, dir string) *played {
 	if os.Geteuid() == 0 {
 		b.UID = int(*p.Spec.SecurityContext.RunAsUser)
 	}
-	if b.Argv[0] == "worker" { // found in the image's PATH
+	if b.Argv[0] == "worker" { // as found in the image's PATH
 		b.Argv[0] = "/worker"
 	}
 	err := errors.Join(os.WriteFile(q.last, nil, 0o666), os.Chmod(q.last, 0o666),

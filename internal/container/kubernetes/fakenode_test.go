@@ -25,7 +25,7 @@ const (
 	pullDelay   = 100 * time.Millisecond
 )
 
-// images are on the node. Both have the probe as "worker" in their PATH.
+// images are the images on the node. Both have the probe as "worker" in their PATH.
 var images = []string{"fake.test/probe:1", "fake.test/worker:1"}
 
 // control is the Job controller. It creates one pod after a short delay.
@@ -333,7 +333,7 @@ func inSources(p *corev1.Pod) []corev1.VolumeProjection {
 	return nil
 }
 
-// volumeDir is the directory of a pod's volume.
+// volumeDir returns the directory of a pod's volume.
 func volumeDir(dir, volume string) string { return filepath.Join(dir, "volumes", volume) }
 
 // mount creates the directories of a pod's volumes and unpacks its Secrets.
@@ -361,7 +361,7 @@ func (f *fake) mount(p *corev1.Pod, dir string) {
 	}
 }
 
-// checkoutOf is the path of an attempt's checkout on this machine, or "".
+// checkoutOf returns the path of an attempt's checkout on this machine, or "".
 func (f *fake) checkoutOf(attemptID string) string {
 	f.mu.Lock()
 	defer f.mu.Unlock()

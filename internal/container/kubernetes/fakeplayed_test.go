@@ -62,7 +62,7 @@ type played struct {
 	exit    int
 	reason  string // overrides the reason; guarded by mu
 	last    string // path of its termination message
-	began   bool   // guarded by fake.mu, and so is logGone
+	began   bool   // guarded by fake.mu, like logGone
 	logGone bool
 }
 

@@ -77,7 +77,7 @@ func (f *fake) serve(w *fakeWatch, number int, selector string, at int) {
 
 func versionOf(p *corev1.Pod) int { n, _ := strconv.Atoi(p.ResourceVersion); return n }
 
-// fakeWatch is also a context that ends with it.
+// fakeWatch is a watch, and also a context that ends with the watch.
 type fakeWatch struct {
 	events chan watch.Event
 	once   sync.Once

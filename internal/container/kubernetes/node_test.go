@@ -13,7 +13,7 @@ import (
 	"retake/internal/container/kubernetes/kubetest"
 )
 
-// node is a real cluster of one node, which tools/kube starts: make kube-test.
+// node is a real single-node cluster, which make kube-test starts (tools/kube).
 type node struct {
 	cluster   kubetest.Cluster
 	dir       string // of the cluster
@@ -55,7 +55,7 @@ func (n *node) kubectl(t testing.TB, in string, args ...string) string {
 	return out
 }
 
-// kubelet controls the node's kubelet: kill, pause, cont, start.
+// kubelet controls the node's kubelet with kill, pause, cont or start.
 func (n *node) kubelet(t testing.TB, what string) {
 	t.Helper()
 	if out, err := exec.Command(filepath.Join(n.tools, "node-ctl.sh"), what).CombinedOutput(); err != nil {

@@ -15,7 +15,7 @@ import (
 	"retake/internal/container/containertest"
 )
 
-// role is a role with exactly the rights in Needed.
+// role returns a role with exactly the rights in Needed.
 func role(namespace string) string {
 	var rules strings.Builder
 	for _, r := range Needed() {
@@ -221,7 +221,7 @@ func TestEndsOnANode(t *testing.T) {
 	}
 }
 
-// preemptor is a more important pod that needs the CPU of an attempt.
+// preemptor returns a more important pod that needs the CPU of an attempt.
 func preemptor(t *testing.T, n *node) string {
 	t.Helper()
 	cpus := n.kubectl(t, "", "get", "node", "localhost", "-o", "jsonpath={.status.allocatable.cpu}")

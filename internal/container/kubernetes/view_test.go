@@ -122,7 +122,7 @@ func TestStaleListIsAnError(t *testing.T) {
 	eventually(t, "a list", func() bool { _, err := k.List(t.Context()); return err == nil })
 }
 
-// An idle fleet sends only the watch.
+// For an idle fleet, the director only keeps the watch open.
 func TestQuietFleetAsksNothing(t *testing.T) {
 	needBoxes(t)
 	t.Parallel()

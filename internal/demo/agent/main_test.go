@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// demo is the directory of the demo; tests change theirs.
+// demo is the directory of the demo, because tests change the working directory.
 var demo, _ = filepath.Abs("..") // fails only without a working directory
 
 // checkout changes into a fresh copy of the demo's repository, and returns the texts of its issues by number.
@@ -78,7 +78,7 @@ func goTool(t *testing.T, args ...string) (string, error) {
 	return string(out), err
 }
 
-// passes builds, vets and tests the checkout as the demo's stages do, and returns the programs that were built.
+// passes builds, vets and tests the checkout like the demo's stages, and returns the built programs.
 func passes(t *testing.T) (programs []string) {
 	t.Helper()
 	if err := os.RemoveAll("bin"); err != nil {
@@ -106,8 +106,8 @@ func told(text string) wire.AttemptFile {
 	return wire.AttemptFile{Attempt: 2, Hints: []wire.Hint{{From: "octocat", Text: text}}}
 }
 
-// The issues touch different files, so one checkout has the work on all of them. Go judges it twice: after the first
-// scripts, and after the scripts with hints.
+// The issues touch different files, so one checkout has the work on all of them. Go checks it twice, after the first
+// scripts and after the scripts with hints.
 func TestScriptsPassWhatJudgesThem(t *testing.T) {
 	issues := checkout(t)
 	if programs := passes(t); !slices.Equal(programs, []string{"bin/pricelist"}) {
@@ -209,7 +209,7 @@ func TestAcceptanceTestAsksForSomethingNew(t *testing.T) {
 func TestWrongScriptsFailAsTheyShould(t *testing.T) {
 	for _, c := range []struct {
 		issue, tool string
-		want        []string // in the output, by round; the last one stays
+		want        []string // expected in the output by round; the last one is repeated
 	}{
 		{"2", "build", []string{"undefined: exchange", "cannot use", "undefined: dailyRate", "undefined: dailyRate"}},
 		{"3", "test", []string{

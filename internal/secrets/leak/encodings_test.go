@@ -15,8 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// encodings write a value in the way of programs. The bytes around it determine the position in a digit at which it
-// begins.
+// encodings encode a value like programs do. The bytes around the value determine at which bit of a digit it begins.
 var encodings = map[string]func(t *rapid.T, v string) string{
 	"as it is": func(_ *rapid.T, v string) string { return v },
 	"base64": func(t *rapid.T,

@@ -165,7 +165,7 @@ func prose(t testing.TB) string {
 	return string(text[:17000])
 }
 
-// TestOrdinaryFiles has no false positives in a whole repository.
+// TestOrdinaryFiles checks for false positives in a whole repository.
 func TestOrdinaryFiles(t *testing.T) {
 	var values []Value
 	for i := range 200 {

@@ -120,7 +120,7 @@ func TestNothingToFind(t *testing.T) {
 	}
 }
 
-// BenchmarkWriter: ordinary output, with ten values.
+// BenchmarkWriter measures ordinary output with ten values.
 func BenchmarkWriter(b *testing.B) {
 	var values []string
 	for i := range 10 {

@@ -13,7 +13,8 @@ import (
 type family struct {
 	name    string
 	pattern string // of a value, from its vendor's description
-	// the only context that distinguishes it from other text, with %s for the value; empty for all contexts
+	// in is the only context that distinguishes the secret from other text, with %s for the value. Empty means all
+	// contexts.
 	in     string
 	secret string // the group of the pattern with the secret; empty for the whole match
 }

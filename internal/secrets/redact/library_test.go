@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite table.go and docs/specs/redaction.md")
 
-// leftOut are rules of gitleaks that are not in the table, and why.
+// leftOut maps the rules of gitleaks that are not in the table to the reason.
 var leftOut = map[string]string{
 	"generic-api-key":        "package redact evaluates names itself (names.go)",
 	"pkcs12-file":            "it is for the names of files",
@@ -34,11 +34,11 @@ var leftOut = map[string]string{
 
 // changed are patterns that hide too much of ordinary output, or too little.
 var changed = map[string][2]string{
-	"azure-ad-client-secret": { // at the end of a sentence, and behind an escape
+	"azure-ad-client-secret": { // also at the end of a sentence, and after an escape
 		`(?:^|[\\'"\x60\s>=:(,)])([a-zA-Z0-9_~.]{3}\dQ~[a-zA-Z0-9_~.-]{31,34})(?:$|[\\'"\x60\s<),])`,
 		`[a-zA-Z0-9_~.]{3}\dQ~[a-zA-Z0-9_~.-]{31,34}`,
 	},
-	"sourcegraph-access-token": {`|[a-fA-F0-9]{40})\b`, `)\b`}, // any commit in a line that speaks of sourcegraph
+	"sourcegraph-access-token": {`|[a-fA-F0-9]{40})\b`, `)\b`}, // matches any commit near "sourcegraph"
 }
 
 // wholly lists rules with groups that are only parts of the secret.
@@ -53,7 +53,7 @@ const (
 	libraryName  = `[\w.-]{0,50}?`
 )
 
-// libraryVersion is that in go.mod.
+// gitleaksVersion returns the version in go.mod.
 func gitleaksVersion(t *testing.T) string {
 	t.Helper()
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "github.com/zricethezav/gitleaks/v8").Output()
@@ -179,7 +179,7 @@ func begins(t *testing.T, id, pattern string, keys []string) (as []string, at, e
 // folded are two characters that case-insensitive patterns treat as s and k.
 var folded = strings.NewReplacer("\u017f", "s", "\u212a", "k")
 
-// samples200 are texts that match.
+// samples200 returns 200 texts that match a pattern.
 func samples200(t *testing.T, id, pattern string) (out []string) {
 	t.Helper()
 	defer func() {
@@ -220,7 +220,7 @@ func TestLibraryFindsWhatGitleaksFinds(t *testing.T) {
 				if found.RuleID != id || id == "sourcegraph-access-token" && identifier.MatchString(found.Secret) {
 					continue
 				}
-				// we look at lines, and take a word for a word
+				// package redact searches lines and does not take words for secrets
 				if strings.ContainsAny(found.Match, "\r\n") || !strings.ContainsAny(found.Secret, "0123456789") {
 					continue
 				}

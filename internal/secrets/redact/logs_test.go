@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Output of tools, put together from lines that they print, with digests, versions and numbers as they come.
+// This file assembles the output of tools from typical lines, with random digests, versions and numbers.
 
-// dice draw the same each time.
+// dice is a deterministic source of random choices.
 type dice struct{ *rand.Rand }
 
 func newDice(seed uint64) dice { return dice{rand.New(rand.NewPCG(seed, 7))} }

@@ -132,7 +132,7 @@ func filesOf(t testing.TB, patterns ...string) string {
 	return b.String()
 }
 
-// ordinaryTexts are present on every machine that builds this project. The corpus is optional.
+// ordinaryTexts returns texts that exist on every machine that builds this project, and the corpus if it exists.
 func ordinaryTexts(t testing.TB) (out []ordinaryText) {
 	t.Helper()
 	out = []ordinaryText{
