@@ -116,3 +116,19 @@ func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
 		t.Errorf("the log names the pending issue %d times", said.Len())
 	}
 }
+
+// A missing program ends a run for some issues. The run does not wait for its installation.
+func TestAsksForTheProgramOfASelectedIssue(t *testing.T) {
+	t.Parallel()
+	s := newReal(t, nil, code("painter"))
+	key := s.github.CreateIssue(repo, "octocat", "Paint", "", "agent-task")
+	s.only = []fsm.IssueKey{fsm.IssueKey(key)}
+	s.start()
+	const says = "painter, which CODE runs, is not on the director's machine"
+	if err := s.ends(); !errors.Is(err, ErrNotDone) || !strings.Contains(err.Error(), says) {
+		t.Errorf("the run ended with %v", err)
+	}
+	if i := s.github.Issue(key); !slices.Equal(i.Labels, []string{"agent-task"}) || len(i.Comments) > 0 {
+		t.Errorf("%s is claimed: %v, %d comments", key, i.Labels, len(i.Comments))
+	}
+}

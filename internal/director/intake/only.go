@@ -91,8 +91,8 @@ func (o *Only) state(m *fsm.Machine) (now onlyState) {
 		switch why := o.absent[k.Fold()]; {
 		case state == 0 && why != "":
 			now.undone = append(now.undone, why)
-		case !over && !busy && m.Aborted() != "" && !state.Info().Slot:
-			now.undone = append(now.undone, fmt.Sprintf("%s is %s, and the policy aborted the run", k, state))
+		case !over && !busy && heldBack(m) != "" && !state.Info().Slot:
+			now.undone = append(now.undone, fmt.Sprintf("%s is %s, and %s", k, state, heldBack(m)))
 		case !over || busy:
 			now.open = true
 		case state == fsm.Blocked:
@@ -102,6 +102,17 @@ func (o *Only) state(m *fsm.Machine) (now onlyState) {
 		}
 	}
 	return now
+}
+
+// heldBack returns the reason if attempts begin only after a person has acted, or "".
+func heldBack(m *fsm.Machine) string {
+	switch missing := m.MissingPrograms(); {
+	case m.Aborted() != "":
+		return "the policy aborted the run"
+	case missing != "":
+		return "a program of the stages is missing: " + missing
+	}
+	return ""
 }
 
 // OnlyWatch ends a run of selected issues.
