@@ -69,7 +69,7 @@ type workersAccount struct {
 	changes   uint64           // made to known so far
 	pushed    uint64           // number of changes that the server has
 	revision  uint64           // of the bucket, at the server
-	claims    map[string]int64 // at the server, or nil if unknown
+	claims    map[string]int64 // at all servers, or nil if some may lack them
 }
 
 // push is one update of the server. All revocations made before it begins wait for the same push.
@@ -133,7 +133,7 @@ func (a *workersAccount) start(ctx context.Context) error {
 		a.again()
 	})
 	a.stopped.Go(func() { a.run(running) })
-	return nil
+	return a.watchServers()
 }
 
 func (a *workersAccount) file(name string) string { return filepath.Join(a.dir, name) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -21,6 +22,10 @@ func (a *workersAccount) run(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
 	for failures := 0; ; {
+		var laggards <-chan time.Time
+		if a.incomplete() {
+			laggards = time.After(laggardRetry)
+		}
 		select {
 		case <-ctx.Done():
 			return
@@ -28,6 +33,7 @@ func (a *workersAccount) run(ctx context.Context) {
 			if !a.look(ctx) {
 				continue
 			}
+		case <-laggards:
 		case <-a.wake:
 		}
 		a.mu.Lock()
@@ -52,6 +58,31 @@ func (a *workersAccount) run(ctx context.Context) {
 		failures++
 		a.again()
 	}
+}
+
+// incomplete reports whether some server of the bus may lack the newest claims.
+func (a *workersAccount) incomplete() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.claims == nil
+}
+
+// watchServers pushes the claims to each server that joins the cluster, because it may have been down during a
+// revocation. A server publishes statistics within a second of its start. Only the subscription's goroutine uses known.
+func (a *workersAccount) watchServers() error {
+	known := map[string]bool{a.sys.ConnectedServerId(): true}
+	_, err := a.sys.Subscribe("$SYS.SERVER.*.STATSZ", func(m *nats.Msg) {
+		id := strings.Split(m.Subject, ".")[2]
+		if known[id] {
+			return
+		}
+		known[id] = true
+		a.mu.Lock()
+		a.claims = nil
+		a.mu.Unlock()
+		a.again()
+	})
+	return err
 }
 
 // again requests a push without waiting for it. Requests made before the push begins are coalesced.
@@ -149,9 +180,9 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 			"including those of running workers",
 			zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
 	}
-	claims := whole.claims()
+	claims, all := whole.claims(), true
 	if there == nil || !maps.Equal(there, claims) || last == nil || !maps.Equal(last, claims) {
-		if err := a.update(ctx, claims); err != nil {
+		if all, err = a.update(ctx, claims); err != nil {
 			return 0, err
 		}
 	}
@@ -163,7 +194,9 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 		return a.told[key] || whole.Offences[key].Worker == "" && own.Offences[key].Worker != ""
 	})
 	maps.DeleteFunc(a.shut, func(user string, _ bool) bool { return a.known.Revoked[user] == 0 })
-	a.revision, a.claims = revision, claims
+	if a.revision, a.claims = revision, claims; !all {
+		a.claims = nil
+	}
 	return changes, nil
 }
 
@@ -183,51 +216,82 @@ func (a *workersAccount) lookup(ctx context.Context) (map[string]int64, error) {
 	return revoked, err
 }
 
-// update pushes claims to the server.
-func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) error {
+// update pushes claims to a majority of the servers. It reports whether all servers have them.
+func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) (all bool, err error) {
 	claims, err := a.keys.WorkersAccount(revoked)
 	if err != nil {
-		return err
+		return false, err
 	}
-	return pushClaims(ctx, a.sys, claims)
+	have, servers, err := pushClaims(ctx, a.sys, claims, a.replicas/2+1)
+	if err == nil && have < servers {
+		a.log.Debug("some servers of the bus lack the newest revocations, pushing again",
+			zap.Int("have", have), zap.Int("servers", servers))
+	}
+	return have == servers, err
 }
 
-// pushClaims pushes claims, and waits for the answers of all servers that the connected one knows.
-func pushClaims(ctx context.Context, sys *nats.Conn, claims string) error {
-	servers := 1
-	if sys.ConnectedClusterName() != "" {
-		var about struct {
-			Statsz struct {
-				Active int `json:"active_servers"`
-			} `json:"statsz"`
-		}
-		m, err := sys.RequestWithContext(ctx, "$SYS.REQ.SERVER."+sys.ConnectedServerId()+".STATSZ", nil)
-		if err == nil {
-			err = json.Unmarshal(m.Data, &about)
-		}
-		if err != nil {
-			return link.NoAnswer(err)
-		}
-		servers = max(about.Statsz.Active, 1)
+// laggardWait is the time for the remaining servers of a cluster, once a majority has answered. Servers answer within
+// milliseconds unless they are gone. The others count a killed server as active for up to two and a half minutes.
+const laggardWait = time.Second
+
+// laggardRetry is the interval between pushes while a server lacks the claims.
+const laggardRetry = 5 * time.Second
+
+// pushClaims pushes claims and returns the number of servers that have taken them, and the number of servers that the
+// connected one counts as active. It succeeds when all have taken them, or quorum of them after laggardWait. A quorum
+// of 0 means all.
+func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) (have, servers int, err error) {
+	if servers, err = activeServers(ctx, sys); err != nil {
+		return 0, 0, err
 	}
+	if quorum == 0 {
+		quorum = servers
+	}
+	servers = max(servers, quorum) // a server in a minority counts only itself
 	answers, err := sys.SubscribeSync(sys.NewRespInbox())
 	if err != nil {
-		return link.NoAnswer(err)
+		return 0, servers, link.NoAnswer(err)
 	}
 	defer func() { _ = answers.Unsubscribe() }()
 	if err := sys.PublishRequest(updateSubject, answers.Subject, []byte(claims)); err != nil {
-		return link.NoAnswer(err)
+		return 0, servers, link.NoAnswer(err)
 	}
-	for have := range servers {
+	for stop := context.CancelFunc(func() {}); have < servers; have++ {
+		if have == quorum {
+			ctx, stop = context.WithTimeout(ctx, laggardWait)
+			defer stop()
+		}
 		m, err := answers.NextMsgWithContext(ctx)
 		if err == nil {
 			err = updateAnswer(m.Data)
+		} else if have >= quorum && link.Temporary(err) {
+			return have, servers, nil
 		}
 		if err != nil {
-			return fmt.Errorf("%d of %d servers have the claims: %w", have, servers, link.NoAnswer(err))
+			return have, servers, fmt.Errorf("%d of %d servers have the claims: %w", have, servers, link.NoAnswer(err))
 		}
 	}
-	return nil
+	return have, servers, nil
+}
+
+// activeServers returns how many servers the connected one counts as active, itself included.
+func activeServers(ctx context.Context, sys *nats.Conn) (int, error) {
+	if sys.ConnectedClusterName() == "" {
+		return 1, nil
+	}
+	var about struct {
+		Statsz struct {
+			Active int `json:"active_servers"`
+		} `json:"statsz"`
+	}
+	m, err := sys.RequestWithContext(ctx, "$SYS.REQ.SERVER."+sys.ConnectedServerId()+".STATSZ", nil)
+	if err == nil {
+		err = json.Unmarshal(m.Data, &about)
+	}
+	if err != nil {
+		return 0, link.NoAnswer(err)
+	}
+	return max(about.Statsz.Active, 1), nil
 }
 
 // PushClaims pushes the claims of an account that were changed outside of the director to a running server. url
@@ -244,7 +308,8 @@ func PushClaims(ctx context.Context, url string, d *keys.Director, claims string
 	defer nc.Close()
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
-	return pushClaims(ctx, nc, claims)
+	_, _, err = pushClaims(ctx, nc, claims, 0)
+	return err
 }
 
 func updateAnswer(data []byte) error {

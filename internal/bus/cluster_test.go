@@ -1,9 +1,13 @@
 package bus
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,9 +19,73 @@ import (
 	"retake/internal/bus/wire"
 )
 
+// member is a server of a cluster. It is a process, so a test can kill it, and the others still count it as active.
+type member struct {
+	t   *testing.T
+	url string
+	at  memberOptions
+	cmd *exec.Cmd
+}
+
+// memberOptions tell the process how to run its server.
+type memberOptions struct {
+	Config, Name, Host string
+	Port               int
+}
+
+const envMember = "RETAKE_TEST_CLUSTER_MEMBER"
+
+// runMember runs a server until the process is killed, if the test that started the process asked for one.
+func runMember() {
+	asked := os.Getenv(envMember)
+	if asked == "" {
+		return
+	}
+	var at memberOptions
+	o := natsd.Options{}
+	err := json.Unmarshal([]byte(asked), &at)
+	if err == nil {
+		err = o.ProcessConfigFile(at.Config)
+	}
+	if err != nil {
+		panic(err)
+	}
+	o.NoLog, o.NoSigs, o.ServerName, o.Cluster.Host, o.Port = true, true, at.Name, at.Host, at.Port
+	s, err := natsd.NewServer(&o)
+	if err != nil {
+		panic(err)
+	}
+	s.Start()
+	_, _ = io.Copy(io.Discard, os.Stdin) // ends with the test's process
+	os.Exit(0)
+}
+
+func (m *member) start() {
+	m.t.Helper()
+	asked, err := json.Marshal(m.at)
+	mustDo(m.t, err)
+	m.cmd = exec.Command(os.Args[0])
+	m.cmd.Env, m.cmd.Stderr = append(os.Environ(), envMember+"="+string(asked)), os.Stderr
+	_, err = m.cmd.StdinPipe()
+	mustDo(m.t, err)
+	mustDo(m.t, m.cmd.Start())
+}
+
+// listens reports whether clients can connect.
+func (m *member) listens() bool {
+	c, err := net.Dial("tcp", strings.TrimPrefix(m.url, "tls://"))
+	return err == nil && c.Close() == nil
+}
+
+// kill ends the process as a power cut would.
+func (m *member) kill() {
+	_ = m.cmd.Process.Kill()
+	_ = m.cmd.Wait()
+}
+
 // startCluster starts three servers on separate addresses of this machine. They share one directory of keys and
 // the configuration that `bus init --route` writes.
-func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls []string) {
+func startCluster(t *testing.T) (first *outside, servers []*member, urls []string) {
 	t.Helper()
 	first = startOutside(t)
 	first.Stop()
@@ -29,36 +97,22 @@ func startCluster(t *testing.T) (first *outside, servers []*natsd.Server, urls [
 	if err := made.Renew(first.Keys, true); err != nil {
 		t.Fatal(err)
 	}
+	text, err := os.ReadFile(filepath.Join(first.Keys, keys.DirServer, keys.FileConfig))
+	mustDo(t, err)
 	for i, host := range made.Hosts {
-		text, err := os.ReadFile(filepath.Join(first.Keys, keys.DirServer, keys.FileConfig))
-		config := filepath.Join(t.TempDir(), keys.FileConfig)
-		if err == nil {
-			err = os.WriteFile(config, []byte(strings.ReplaceAll(string(text), first.Options.StoreDir, t.TempDir())),
-				0o600)
+		m := &member{t: t, at: memberOptions{
+			Config: filepath.Join(t.TempDir(), keys.FileConfig), Name: fmt.Sprint("n", i), Host: host,
+			Port: first.Options.Port,
+		}}
+		if i > 0 {
+			m.at.Port = freePort(t)
 		}
-		o := natsd.Options{}
-		if err == nil {
-			err = o.ProcessConfigFile(config)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.NoLog, o.NoSigs, o.ServerName, o.Cluster.Host = true, true, fmt.Sprint("n", i), host; i > 0 {
-			o.Port = freePort(t)
-		}
-		s, err := natsd.NewServer(&o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		servers, urls = append(servers, s), append(urls, fmt.Sprintf("tls://127.0.0.1:%d", o.Port))
-	}
-	for _, s := range servers {
-		until(t, "the cluster to be whole", func() bool {
-			return s.ReadyForConnections(time.Second) &&
-				s.JetStreamIsCurrent()
-		})
+		m.url = fmt.Sprintf("tls://127.0.0.1:%d", m.at.Port)
+		config := strings.ReplaceAll(string(text), first.Options.StoreDir, t.TempDir())
+		mustDo(t, os.WriteFile(m.at.Config, []byte(config), 0o600))
+		m.start()
+		t.Cleanup(m.kill)
+		servers, urls = append(servers, m), append(urls, m.url)
 	}
 	return first, servers, urls
 }

@@ -26,6 +26,7 @@ import (
 const worker = "k3v9qx2m-1"
 
 func TestMain(m *testing.M) {
+	runMember()
 	powercut.InMemory(4 << 30)
 	// Run more tests in parallel than there are processors, because they mostly wait for timers and connections.
 	flag.Parse()

@@ -134,8 +134,7 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 		Replicas: replicas,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", sharedKeys,
-			link.NoAnswer(err), replicas)
+		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, link.NotCreated(err, replicas, ""))
 	}
 	return kv, nil
 }

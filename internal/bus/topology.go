@@ -82,21 +82,24 @@ func (b *Bus) Ensure(ctx context.Context) error {
 
 const (
 	ensureTimeout  = 20 * time.Second // of Ensure
-	startTimeout   = time.Minute      // of all attempts of ensureAtStart
+	startTimeout   = time.Minute      // of all attempts of waitForServer
 	startRetryWait = time.Second      // between two attempts
 )
 
-// ensureAtStart repeats ensure while the server starts or its cluster elects a leader. Any other error is permanent and
-// ends the start. Callers must pass a ctx without a deadline. Otherwise a first request would wait until the deadline
-// if its answer was lost with a server.
-func ensureAtStart(ctx context.Context, b *Bus) error {
+// ensureAtStart repeats ensure while the server starts or its cluster elects a leader.
+func ensureAtStart(ctx context.Context, b *Bus) error { return waitForServer(ctx, b.log, b.ensure) }
+
+// waitForServer repeats ask for up to startTimeout while the server starts or its cluster elects a leader. Any other
+// error is permanent and ends the start. Callers must pass a ctx without a deadline. Otherwise a first request would
+// wait until the deadline if its answer was lost with a server.
+func waitForServer(ctx context.Context, log *zap.Logger, ask func(context.Context) error) error {
 	tooLate := time.After(startTimeout)
 	for {
-		err := b.ensure(ctx)
+		err := ask(ctx)
 		if err == nil || !link.Temporary(err) && !link.Electing(err) {
 			return err
 		}
-		b.log.Warn("the bus is not ready yet; trying again", zap.Error(err))
+		log.Warn("the bus is not ready yet; trying again", zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return err
@@ -117,8 +120,7 @@ func (b *Bus) ensure(ctx context.Context) error {
 		c.Storage, c.Retention = jetstream.FileStorage, jetstream.LimitsPolicy
 		c.Replicas, c.Duplicates = b.options.Replicas, duplicateWindow
 		if _, err := b.reports.js.CreateOrUpdateStream(ctx, c); err != nil {
-			return fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and does no "+
-				"other fleet there use the same agent_bus.prefix?", c.Name, err, b.options.Replicas)
+			return fmt.Errorf("stream %s: %w", c.Name, link.NotCreated(err, c.Replicas, link.SamePrefix))
 		}
 	}
 	shelf, err := checkouts.New(ctx, checkouts.Options{
@@ -132,10 +134,14 @@ func (b *Bus) ensure(ctx context.Context) error {
 	return b.openJournal(ctx)
 }
 
-// NewLease opens the fleet's lease without taking it.
-func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (*Lease, error) {
+// NewLease opens the fleet's lease without taking it. It waits for a server that is starting.
+func (b *Bus) NewLease(ctx context.Context, o LeaseOptions) (l *Lease, err error) {
 	bucket := leadership.Bucket{JS: b.ownJS, Name: b.options.streamName("RETAKE_LEASE"), Replicas: b.options.Replicas}
-	return leadership.New(ctx, bucket, o, b.log)
+	err = waitForServer(ctx, b.log, func(ctx context.Context) (err error) {
+		l, err = leadership.New(ctx, bucket, o, b.log)
+		return err
+	})
+	return l, err
 }
 
 // journalOptions returns the options for package journal.

@@ -41,8 +41,7 @@ func New(ctx context.Context, o Options) (*Shelf, error) {
 		MaxValueSize: checkpoint.ChunkBytes + 64<<10,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("bucket %s: %w: does the server have JetStream, room, and %d replica(s)?", o.Bucket,
-			link.NoAnswer(err), o.Replicas)
+		return nil, fmt.Errorf("bucket %s: %w", o.Bucket, link.NotCreated(err, o.Replicas, ""))
 	}
 	return &Shelf{o, kv}, nil
 }

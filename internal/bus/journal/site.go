@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"retake/internal/bus/link"
 )
 
 // duplicateWindow covers the retries of one append.
@@ -96,8 +98,7 @@ func (s site) ensure(ctx context.Context, there jetstream.Stream,
 		}
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("stream %s: %w: does the server have JetStream, room, and %d replica(s), and "+
-			"does no other fleet there use the same agent_bus.prefix?", c.Name, err, s.Replicas)
+		return nil, nil, fmt.Errorf("stream %s: %w", c.Name, link.NotCreated(err, s.Replicas, link.SamePrefix))
 	}
 	store, err := s.JS.CreateOrUpdateObjectStore(ctx, jetstream.ObjectStoreConfig{
 		Bucket: s.snapshots(), Description: "snapshots of the director's state", Replicas: s.Replicas,

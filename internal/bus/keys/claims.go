@@ -125,7 +125,7 @@ func (d *Director) Reports() (User, error) { return d.own(d.reports, "@director"
 func (d *Director) System() (User, error) {
 	return d.own(d.system, "@system", func(c *jwt.UserClaims) {
 		c.Pub.Allow.Add("$SYS.REQ.CLAIMS.UPDATE", "$SYS.REQ.ACCOUNT."+d.Workers()+".>", "$SYS.REQ.SERVER.*.STATSZ")
-		c.Sub.Allow.Add("$SYS.ACCOUNT."+d.Workers()+".>", personInbox+".>")
+		c.Sub.Allow.Add("$SYS.ACCOUNT."+d.Workers()+".>", "$SYS.SERVER.*.STATSZ", personInbox+".>")
 	})
 }
 

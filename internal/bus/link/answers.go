@@ -65,6 +65,18 @@ func NoAnswer(err error) error {
 	return fmt.Errorf("bus: %w", err)
 }
 
+// SamePrefix is advice for NotCreated.
+const SamePrefix = ", and does no other fleet there use the same agent_bus.prefix"
+
+// NotCreated converts the error of a stream or bucket that was not created. It adds advice if the server has refused
+// the creation. A server that does not answer, or is electing a leader, only needs time.
+func NotCreated(err error, replicas int, more string) error {
+	if Temporary(err) || Electing(err) {
+		return NoAnswer(err)
+	}
+	return fmt.Errorf("%w: does the server have JetStream, room, and %d replica(s)%s?", err, replicas, more)
+}
+
 // Temporary reports whether an error is a missing answer. It leaves open whether the message was stored.
 func Temporary(err error) bool {
 	return slices.ContainsFunc(noAnswerErrors, func(known error) bool { return errors.Is(err, known) })
