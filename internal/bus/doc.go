@@ -17,10 +17,10 @@
 //
 // Only the director passes data from one account to another.
 //
-// Embedded and joined servers work alike (package keys): every client signs in with a credential signed by the
-// director. A worker's credential is issued at its start, expires on its date, and is revoked at its end.
-// Revocations are part of the claims of the workers' account. The director pushes these to the server when it
-// opens the bus, at each reconnect and at each revocation.
+// On embedded and joined servers, every client signs in with a credential signed by the director (package keys). A
+// worker's credential is issued at its start, expires on its date, and is revoked at its end. Revocations are part of
+// the claims of the workers' account. The director pushes these to the server when it opens the bus, at each reconnect
+// and at each revocation.
 //
 // # Invariants
 //

@@ -183,8 +183,8 @@ func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report
 	return all, nil
 }
 
-// Unheard tells the sender of a stored report that its worker has no attempt. It copies the report to the dead letters,
-// and answers on the subject in HeaderAnswer.
+// Unheard notifies the sender of a stored report that the worker has no attempt. It copies the report to the dead
+// letters, and answers on the subject in HeaderAnswer.
 func (r *Reports) Unheard(ctx context.Context, worker string, seq uint64) error {
 	stream, err := r.js.Stream(ctx, r.stream)
 	var m *jetstream.RawStreamMsg
@@ -203,7 +203,7 @@ func (r *Reports) Unheard(ctx context.Context, worker string, seq uint64) error 
 	return nil
 }
 
-// refuse tells the sender that a report was ignored. The sender chooses the subject, which must be a person's inbox.
+// refuse notifies the sender that a report was ignored. The sender chooses the subject, which must be a person's inbox.
 func (r *Reports) refuse(to, detail string) error {
 	if !strings.HasPrefix(to, nats.InboxPrefix) || strings.ContainsAny(to, "*> \t\r\n") {
 		return nil

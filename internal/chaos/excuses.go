@@ -65,8 +65,9 @@ func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int
 	return n
 }
 
-// unknownTo reports whether a person deleted a comment before the director wrote it again, and whether the director was
-// killed in between, at most excuse after it set the labels of a question. The stand-in's times are whole seconds.
+// unknownTo reports whether a person deleted the first comment before the director wrote the second, and the director
+// was killed in between. The kill must be at most excuse after the director set the labels of a question. The
+// stand-in's times are whole seconds.
 func unknownTo(kills []time.Time, events []githubtest.Event, first, second int64) bool {
 	at := func(event string, comment int64) int {
 		return slices.IndexFunc(events, func(e githubtest.Event) bool {

@@ -132,8 +132,8 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	return made.ID, err
 }
 
-// launch starts a created container and follows its output. If the network is gone, most likely by "docker network
-// prune" while no worker ran, it recreates both.
+// launch starts a created container and follows its output. If the network is gone, it recreates both. Most likely
+// "docker network prune" removed the network while no worker ran.
 func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Spec) error {
 	starting, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()

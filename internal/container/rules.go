@@ -15,8 +15,8 @@ import (
 	"retake/internal/sys/publicaddr"
 )
 
-// rules are the packet rules of a network for one fleet, in two private nftables tables of the same name. A dropped
-// packet is gone regardless of other tables, and an accepted packet must still pass them.
+// rules are the packet rules of a network for one fleet, in two private nftables tables of the same name. A packet
+// dropped here is lost regardless of other tables, and an accepted packet must still pass the other tables.
 //
 //	inet    input    from the bridge, only doors and neighbour discovery of this host
 //	        forward  from the bridge, only doors, and while open name servers and public addresses

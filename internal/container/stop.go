@@ -12,7 +12,7 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// pollEvery is the interval of checks whether something is gone.
+// pollEvery is the interval between checks for the end of a container or process.
 const pollEvery = 20 * time.Millisecond
 
 // Recorder records how an attempt ended, before Stop removes its last trace. Otherwise the result would be lost if the

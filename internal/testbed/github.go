@@ -145,8 +145,8 @@ func Number(key string) string {
 	return n
 }
 
-// runOf matches the director's run in a marker. Tests look for two runs that write the same, so the run is
-// ignored.
+// runOf matches the director's run in a marker. Tests ignore the run, because they look for the same comment of two
+// runs.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
 // Marker returns a comment's first line without the director's run.

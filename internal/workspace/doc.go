@@ -26,11 +26,10 @@
 // deadline, and its output is bounded or processed record by record.
 //
 // Commits contain the exact bytes of the work tree. Converting attributes (text, eol, ident, filter,
-// working-tree-encoding) are off for checkout and commit alike, so the delivered bytes are the validated ones.
-// Patch.Filtered lists files that a filter would convert.
-// Large-file pointers stay pointers, and submodules stay empty directories. Symbolic links are stored as links. Commits
-// omit ignored files. They also omit .retake/ and the state of agents (StatePaths), regardless of ignore files, unless
-// the base has the file.
+// working-tree-encoding) are off in checkouts and commits, so that the delivered bytes equal the validated bytes.
+// Patch.Filtered lists files that a filter would convert. Large-file pointers stay pointers, and submodules stay empty
+// directories. Symbolic links are stored as links. Commits omit ignored files. They also omit .retake/ and the state of
+// agents (StatePaths), regardless of ignore files, unless the base has the file.
 //
 // DeliverRequest.Check sees the very objects that are pushed.
 //
@@ -53,10 +52,10 @@
 // and never through an agent's link.
 //
 // The caller guarantees that no worker runs in a checkout during Checkout, Sync, Mergeable, Join, Deliver, Patch,
-// Unchanged, Fresh and Remove (its container is confirmed gone), and that no task needs a new checkout during Sweep.
-// Drift and WriteState are safe with a running worker. Locks are flock(2), and git inherits them. If the director is
-// killed while git runs, the next director waits for that git before it touches the same directory, and may then remove
-// leftover lock files.
+// Unchanged, Fresh and Remove. The worker's container must be confirmed gone before. During Sweep, no task may need a
+// new checkout. Drift and WriteState are safe with a running worker. Locks are flock(2), and git inherits them. If the
+// director is killed while git runs, the next director waits for that git before it touches the same directory, and may
+// then remove leftover lock files.
 //
 // The package imports checkpoint, redact, ring, safefile and worktree, but never another adapter. The director decides
 // when a task gets a checkout. Names of branches and repositories are checked with the configuration.

@@ -55,7 +55,7 @@ var ErrMergeConflict = errors.New("workspace: merge conflict")
 // ErrCannotMerge is wrapped when git is too old for Sync. Attempts can still work on the old base.
 var ErrCannotMerge = errors.New("workspace: git cannot merge")
 
-// Kind tells callers whether repeating the operation can succeed.
+// Kind classifies an error by whether repeating the operation can succeed.
 type Kind string
 
 // The kinds of error.

@@ -82,7 +82,8 @@ func (s *snapshots) current(ctx context.Context, t *task) (tree string, left []l
 	return shot.tree, left, err
 }
 
-// leaveOut returns a function that tells agents' own files from work. Files that the base has are work.
+// leaveOut returns a function that reports whether a file is an agent's own file instead of work. Files that the base
+// has are work.
 func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(name string) bool, error) {
 	state := *s.state.Load()
 	if len(state) == 0 {

@@ -24,7 +24,7 @@ const (
 	stateBytes = 64 << 10 // read at most; we write less than 2 KiB
 )
 
-// State is the content of .retake/STATE.json in a checkout. It tells agents and people about the task. No decision
+// State is the content of .retake/STATE.json in a checkout. It informs agents and people about the task. No decision
 // depends on it, and it may be deleted at any time. It must not contain secrets, and therefore excludes the text of
 // issues, reports and the environment. Readers ignore unknown fields. Times are UTC, to the millisecond.
 type State struct {

@@ -112,9 +112,13 @@ type Sent struct {
 }
 
 // Receive makes a task's work tree equal to a sent one, unless it already is or was discarded. With a sent record, it
-// also restores the checkout and its git directory if this machine lacks a checkout (after a takeover), has an older
-// checkout (another director led in between), or has a checkout that does not descend from the sent one. No worker may
-// be in the checkout. Receive may be repeated after an interruption at any point.
+// also restores the checkout and its git directory in three cases:
+//
+//   - This machine lacks a checkout, as after a takeover.
+//   - The checkout is older, because another director led in between.
+//   - The checkout does not descend from the sent one.
+//
+// No worker may be in the checkout. Receive may be repeated after an interruption at any point.
 func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error {
 	t, err := w.tasks.lock(ctx, "receive "+nonce, nonce)
 	if err != nil {

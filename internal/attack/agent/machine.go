@@ -336,7 +336,7 @@ func logFile(args []string) (string, error) {
 	return "", err
 }
 
-// detach leaves a process in a new session behind.
+// detach starts a process in a new session and leaves it running.
 func detach([]string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {

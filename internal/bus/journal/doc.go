@@ -8,8 +8,8 @@
 //     After a timeout, the append is read back by its batch id to find out whether it was stored. ErrUnsure is returned
 //     only if that also fails.
 //   - A damaged journal is never replayed as if it were intact. The error is chain.ErrDamaged with the exact position.
-//   - Batches prefetched by a consumer are only a hint. Each is taken in order and checked by the chain, and a
-//     missing one is requested individually.
+//   - Batches prefetched by a consumer are only a hint. They are processed in order and checked by the chain. A missing
+//     batch is requested individually.
 //   - A batch leaves the live journal only when it is synced in the archive and two snapshots cover it.
 //
 // # Parts

@@ -149,9 +149,9 @@ func (j *Journal) ID() string { return j.position.source().Journal }
 // sequence. The batch is as durable as the server's SyncAlways setting makes it. The caller must have read the
 // journal up to expectLast (Replay), and batchID must be globally unique.
 //
-// ErrRefused means that another process wrote first. ErrUnsure means that the batch may or may not be stored.
-// After any other error, the batch is not in the journal as far as the server knows, or ctx has ended. The
-// caller must then discard its state and reload.
+// ErrRefused means that another process wrote first. ErrUnsure means that the batch may or may not be stored. Any other
+// error means that the server does not have the batch, or that ctx has ended. The caller must then discard its state
+// and reload.
 func (j *Journal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	prev := j.Head()
 	if prev.Seq != expectLast {

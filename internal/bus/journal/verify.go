@@ -143,7 +143,8 @@ func (v *verifier) readBatches(ctx context.Context) error {
 	}
 }
 
-// behind returns where to continue after a damage: after the damaged segment or batch, or at the end of a gap.
+// behind returns the head at which to continue after a damage. That is the end of the damaged segment or batch, or of
+// the gap.
 func (v *verifier) behind(ctx context.Context, d *chain.Damage) (chain.Head, error) {
 	for _, s := range v.segments {
 		if d.Where == filepath.Base(s.Path) {

@@ -37,8 +37,8 @@ func (s Subjects) CheckoutPublished(worker string) []string {
 	}
 }
 
-// Checkpoint declares that the chunks that a worker has sent make up its current checkout. It is accepted as a whole or
-// not at all.
+// Checkpoint declares that the chunks that a worker has sent make up its current checkout. It is accepted completely or
+// refused.
 type Checkpoint struct {
 	AttemptID string `json:"attempt_id"`
 	Manifest  string `json:"manifest"`        // name of its root chunk

@@ -10,9 +10,9 @@
 //
 // The package uses no clock. Callers pass in all times. On the wire they are RFC 3339, in UTC, with milliseconds.
 //
-// Failure policy: an unreadable message gives a *Malformed with a Cause from a closed list and a detail that names the
-// field, so that the author of the message can act on it. Decode never panics. Unknown fields are ignored and stay in
-// Envelope.Raw, because a newer minor version may add fields.
+// Failure policy: an unreadable message gives a *Malformed. It has a Cause from a closed list, and a detail that names
+// the field for the author of the message. Decode never panics. Unknown fields are ignored and stay in Envelope.Raw,
+// because a newer minor version may add fields.
 //
 // The package is pure. It has no I/O, clock, goroutine, channel, context, randomness or logging, and results do not
 // depend on the order of a map. It imports only the standard library, and any package may import it.

@@ -107,7 +107,7 @@ const (
 	PaidNever  = "never"
 )
 
-// PlanAgent tells a worker how to start an agent's program and read its output. A file of agents has the same keys.
+// PlanAgent describes how a worker starts an agent's program and reads its output. A file of agents has the same keys.
 type PlanAgent struct {
 	Name    string   `json:"name" toml:"name"`
 	Format  string   `json:"format" toml:"format"`   // of its stream, one of the formats of package agent
@@ -152,7 +152,7 @@ type IssueRef struct {
 	URL    string       `json:"url"`
 }
 
-// AttemptFile is the content of .retake/attempt.json in the workspace. It tells an agent about earlier attempts.
+// AttemptFile is the content of .retake/attempt.json in the workspace. It informs an agent about earlier attempts.
 type AttemptFile struct {
 	AttemptID       string               `json:"attempt_id"`
 	Attempt         int                  `json:"attempt"`

@@ -106,7 +106,7 @@ var disruptions = map[string]container.EndCause{
 	"TerminationByKubelet":   container.EndEvicted,
 }
 
-// podReasons maps the reasons of a failed pod, as far as they concern its worker.
+// podReasons maps those reasons of a failed pod that concern its worker.
 var podReasons = map[string]container.EndCause{
 	"Evicted":          container.EndEvicted,
 	"Preempting":       container.EndPreempted,

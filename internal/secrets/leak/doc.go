@@ -1,6 +1,6 @@
-// Package leak finds secret values in untrusted text in any encoding: plain, base64, base32, hexadecimal, lists of
-// bytes, percent-encoded, full or partial escapes of JSON, shells and HTML, UTF-16, reversed, split over lines and
-// literals, or mixed with invisible characters.
+// Package leak finds secret values in untrusted text in any encoding. A value may be plain, in base64, base32,
+// hexadecimal or UTF-16, a list of bytes, or percent-encoded. It may have full or partial escapes of JSON, shells and
+// HTML. It may also be reversed, split over lines and literals, or mixed with invisible characters.
 //
 // It reduces text and values to lower-case letters and digits in three ways: unchanged, with escapes resolved, and with
 // doubly encoded percent signs resolved. Each encoding of a value is then a plain string. A rolling hash of the last

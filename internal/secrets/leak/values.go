@@ -62,9 +62,9 @@ func isNoWord(text string) bool {
 	return len(text) >= longWord || has[0] && has[1] || has[1] && has[2] || has[0] && has[2]
 }
 
-// random reports whether letters and digits look random: every fourth position has a letter next to a digit, or a
-// capital after a small letter. Words, names of models, versions and dates have fewer, base62 and hexadecimal digits
-// nearly twice as many.
+// random reports whether letters and digits look random, with at least one change per four characters. A change is a
+// letter next to a digit, or a capital after a small letter. Words, names of models, versions and dates have fewer
+// changes, and base62 and hexadecimal digits have nearly twice as many.
 func random(text string) bool {
 	changes, n := 0, 0
 	var before byte

@@ -368,8 +368,9 @@ func isMixed(value string) bool {
 // isIdentifier matches the digits of a commit, a digest or a UUID.
 func isIdentifier(value string) bool { return identifier.MatchString(value) }
 
-// isDrawn reports whether a value looks random: at least 16 characters of a key alphabet, with a letter next to a digit
-// or a capital after a small letter at every fifth position, or hexadecimal digits.
+// isDrawn reports whether a value looks random. It must have at least 16 characters of a key alphabet. It must also
+// consist of hexadecimal digits, or have at least one change per five characters. A change is a letter next to a digit,
+// or a capital after a small letter.
 func isDrawn(value string) bool {
 	if len(value) < 16 || !alphabet.MatchString(value) {
 		return false
