@@ -40,7 +40,7 @@ type activeScenario struct {
 	state        string        // its last known state in the director
 	attempt      int           // the current one
 	stage        string        // of its worker, as last seen
-	since        time.Time     // when that was first seen
+	since        time.Time     // when that stage was first seen
 	rounds       int           // runs of CODE in the current attempt
 	faultAt      time.Time     // when its worker was killed or frozen
 	noticedAfter time.Duration // time from faultAt to the director's decision, or 0 before it

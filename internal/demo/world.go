@@ -32,7 +32,7 @@ type world struct {
 	cache            cache
 	agent            string // path of the agent as workers see it
 	director, worker string // paths of their programs
-	httpListen       string // of the director
+	httpListen       string // HTTP address of the director, if any
 	otlp             string // collector of traces, if any
 }
 

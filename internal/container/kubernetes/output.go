@@ -141,7 +141,7 @@ func (g *logs) keep(a *attempt, t *tail) {
 // errNoLog means that the node has removed the log. The kubelet sends a report instead of the log.
 var errNoLog = errors.New("kubernetes: node has removed the log")
 
-// isNoLog reports whether a log is such a report.
+// isNoLog reports whether the kubelet sent a report that the log is missing.
 func isNoLog(log []byte) bool {
 	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) ||
 		bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))

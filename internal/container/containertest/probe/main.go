@@ -141,7 +141,7 @@ func flood(args []string) int {
 	return emit([]byte(b.String()))
 }
 
-// wait reports that it is ready and sleeps forever. As PID 1 without a handler it does not even see a SIGTERM.
+// wait reports that it is ready and sleeps forever. As PID 1 without a handler it ignores SIGTERM.
 func wait([]string) int {
 	fmt.Fprintln(os.Stderr, "ready too")
 	ready()
