@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a base image with git and CA certificates from Debian packages, for machines that cannot pull images.
-# Nothing happens if the image exists. Needs root, debootstrap and a Debian mirror.
+# Makes a base image with git and CA certificates from Debian packages, for machines that cannot pull images. Does
+# nothing if the image exists. Needs root, debootstrap and a Debian mirror.
 #
 #   deploy/base-image.sh [IMAGE]      default: retake-base:local
 #
@@ -31,7 +31,7 @@ if ! debootstrap --variant=minbase --include=git,ca-certificates "$suite" "$work
 	tail -n 20 "$work/log" >&2
 	fail "debootstrap failed: is $mirror reachable?"
 fi
-# What only package management and readers of manuals need.
+# Remove files that only package management and manuals need.
 rm -rf "$work"/root/var/cache/apt/* "$work"/root/var/lib/apt/lists/* "$work"/root/usr/share/doc/* "$work"/root/usr/share/man/* \
 	"$work"/root/usr/share/locale/* "$work"/root/var/log/*
 tar -C "$work/root" --numeric-owner --exclude='./dev/*' -c . |

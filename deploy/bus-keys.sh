@@ -1,13 +1,13 @@
 #!/bin/sh
-# Makes the keys of compose's agent bus, once, and names them in .env. Nothing happens if .env names some that are there.
+# Creates the keys of compose's agent bus once, and names them in .env. Does nothing if .env already names existing keys.
 #
-#   deploy/bus-keys.sh [FOLDER]      default: bus-keys, beside docker-compose.yml
+#   deploy/bus-keys.sh [FOLDER]      default: bus-keys, next to docker-compose.yml
 #
-# Environment: RETAKE_IMAGE (default: retake-director:local), RETAKE_BUS_KEYS (the folder; before what .env names). In other words:
+# Environment: RETAKE_IMAGE (default: retake-director:local), RETAKE_BUS_KEYS (the folder; overrides .env). It runs:
 #
 #   docker run --rm -v /path/to/bus-keys:/keys retake-director:local bus init /keys --host nats --store /data --server-dir /etc/nats/retake
 #
-# The files belong to root, which nats and director are inside; operator.json there is a person's credential.
+# The files belong to root, the user of nats and director in their containers. operator.json is a person's credential.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -36,7 +36,7 @@ else
 	echo "made $folder"
 fi
 if [ "$named" != "$folder" ]; then
-	if [ -s .env ] && [ -n "$(tail -c 1 .env)" ]; then echo >>.env; fi # its last line goes on to the end of the file
+	if [ -s .env ] && [ -n "$(tail -c 1 .env)" ]; then echo >>.env; fi # the last line lacks a newline
 	(umask 077 && printf 'RETAKE_BUS_KEYS=%s\n' "$folder" >>.env)
 	echo "added RETAKE_BUS_KEYS=$folder to .env"
 fi

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Stops everything of docker-compose.yml, the running workers included, which "docker-compose down" alone leaves to the
-# next director. Arguments go to "down": deploy/compose-down.sh -v removes the volumes (journal, checkouts), too.
+# Stops everything in docker-compose.yml, including running workers, which "docker-compose down" leaves to the next
+# director. Arguments go to "down": deploy/compose-down.sh -v also removes the volumes (journal, checkouts).
 #
 # Environment: COMPOSE (default: docker-compose, or else "docker compose"), RETAKE_STACK as in .env.
 set -eu
@@ -14,14 +14,14 @@ if [ -z "${RETAKE_STACK:-}" ] && [ -f .env ]; then
 	RETAKE_STACK=$(sed -n 's/^RETAKE_STACK=//p' .env | tail -n 1)
 fi
 
-# The director first: it would start what it misses.
+# Stop the director first, because it would replace missing workers.
 $COMPOSE --profile demo stop director
 workers=$(docker ps -aq --filter "label=retake.fleet=${RETAKE_STACK:-compose}")
 if [ -n "$workers" ]; then
 	# shellcheck disable=SC2086 # one argument each
 	docker rm -f $workers
 fi
-volumes=$(docker volume ls -q --filter "label=retake.fleet=${RETAKE_STACK:-compose}") # with the workers' program
+volumes=$(docker volume ls -q --filter "label=retake.fleet=${RETAKE_STACK:-compose}") # contains the worker program
 if [ -n "$volumes" ]; then
 	# shellcheck disable=SC2086
 	docker volume rm $volumes

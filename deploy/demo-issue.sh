@@ -1,7 +1,7 @@
 #!/bin/sh
-# Opens one of the demo's issues on the stand-in's page, labelled as work, or prints its text.
+# Opens one of the demo's issues on the stand-in's page, with the task label, or prints its text.
 #
-#   deploy/demo-issue.sh NUMBER [--print]       1 succeeds, 2 does not compile, 7 thinks until its container is killed
+#   deploy/demo-issue.sh NUMBER [--print]       1 succeeds, 2 does not compile, 7 runs until its container is killed
 #
 # Environment: GITHUBSIM_PORT (default: 8900), as in .env.
 set -eu

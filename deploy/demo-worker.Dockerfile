@@ -1,3 +1,3 @@
-# What the demo's workers run in: the scripted agent. The Go toolchain is mounted, the worker is copied in.
+# The image of the demo's workers, with the scripted agent. The Go toolchain is mounted, and the worker is copied in.
 FROM scratch
 COPY demo-agent /demo-agent

@@ -1,4 +1,4 @@
-# The director, and the worker binary that it copies into containers. The base needs git and CA certificates, nothing else.
+# The director, and the worker binary that it copies into containers. The base needs only git and CA certificates.
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 COPY director worker /usr/local/bin/

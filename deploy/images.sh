@@ -16,7 +16,7 @@ if [ -z "${BASE_IMAGE:-}" ]; then
 	deploy/base-image.sh "$BASE_IMAGE"
 fi
 
-# Only what an image needs goes to the engine, with fixed times, so that unchanged files keep their cached layers.
+# The engine gets only the files that an image needs, with fixed times, so that unchanged files keep their cached layers.
 context=$(mktemp -d)
 log=$(mktemp)
 trap 'rm -rf "$context" "$log"' EXIT

@@ -1,4 +1,4 @@
-# A NATS server from the module's own dependency, for machines that cannot pull nats:2. Takes the same arguments.
+# A NATS server from the module's dependency, for machines that cannot pull nats:2. Takes the same arguments.
 FROM scratch
 COPY nats-server /nats-server
 ENTRYPOINT ["/nats-server"]

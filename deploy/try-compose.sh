@@ -1,8 +1,9 @@
 #!/bin/sh
-# Tries docker-compose.yml with its demo: issues created on the stand-in's page are worked on and delivered, restarts of
-# director and nats in the middle change nothing, an agent that attacks gets nowhere, one that floods the bus disturbs nobody, and
-# "down -v" leaves nothing. Prints what it checks; exit 0: all holds, 1: something does not, 2: it could not be tried. Needs the
-# images (make images), curl, and a Go toolchain. It has keys, names and a port of its own, so it does not touch a stack that is in use.
+# Tests docker-compose.yml with its demo. Retake works on issues from the stand-in's page and delivers them, also across
+# restarts of director and nats. An attacking agent fails, an agent that floods the bus does not disturb others, and
+# "down -v" removes everything. The script prints its checks, and exits 0 if all hold, 1 if one fails, and 2 if it cannot
+# run. It needs the images (make images), curl and a Go toolchain. It uses separate keys, names and a separate port, so it
+# does not touch another stack.
 #
 # Environment: COMPOSE (default: docker-compose, or else "docker compose"), NATS_IMAGE, KEEP=1 leaves the stack up.
 set -u
@@ -24,7 +25,7 @@ done
 if [ -z "${NATS_IMAGE:-}" ] && ! docker image inspect nats:2 >/dev/null 2>&1; then NATS_IMAGE=retake-nats:local; fi
 export NATS_IMAGE="${NATS_IMAGE:-nats:2}"
 
-# A stack of its own, whatever .env says.
+# A separate stack, whatever .env contains.
 export RETAKE_STACK="try-$$" COMPOSE_PROJECT_NAME="retake-try-$$"
 export GITHUB_TOKEN=sim-token GITHUBSIM_PORT=0
 export RETAKE_DATA_SOURCE=data RETAKE_IMAGE=retake-director:local GITHUBSIM_IMAGE=retake-githubsim:local
@@ -56,7 +57,7 @@ clean() {
 trap clean EXIT
 trap 'exit 130' INT TERM
 
-check() { # text, command that succeeds if it is so
+check() { # text, command that succeeds if the text is true
 	text=$1
 	shift
 	if "$@"; then
@@ -68,7 +69,7 @@ check() { # text, command that succeeds if it is so
 }
 same() { [ "$1" = "$2" ] || { echo "     got \"$1\", want \"$2\""; false; }; }
 
-# within SECONDS COMMAND...: until it succeeds.
+# within SECONDS COMMAND...: repeats the command until it succeeds.
 within() {
 	end=$(($(date +%s) + $1))
 	shift
@@ -92,12 +93,12 @@ labels() {
 }
 reviewed() { [ "$(labels "$1")" = "agent-review " ]; }
 pushed() { curl -sS "$sim/demo/widgets/tree/retake/$1-a1" | grep -q 'func (o Order) Discounted'; }
-begun() { # the agent has begun to write: it is in the middle
+begun() { # the agent has begun to write
 	running "$1" && docker exec "$(container director)" grep -rlq "$2" "$RETAKE_DATA_DIR/tasks" --include=discount_test.go
 }
 
-# open_issue TITLE SECONDS: on the page, as a person would. The agent takes the acceptance test from the text; that it
-# sleeps leaves time to restart things. Each issue needs its own number, or else Go's test cache knows the answer.
+# open_issue TITLE SECONDS: opens an issue on the page, as a person would. The agent takes the acceptance test from the
+# text, and its sleep leaves time for restarts. Each issue needs a different number, or Go's test cache has the result.
 open_issue() {
 	body=$(printf '%s\n' 'Whoever orders 100 widgets or more pays 10 % less, from 1000 on 20 % less.' '' '```go' '// price/discount_test.go' \
 		'package price' '' 'import (' '"testing"' '"time"' ')' '' "// $1" 'func TestDiscounted(t *testing.T) {' "time.Sleep($2 * time.Second)" \
@@ -106,7 +107,7 @@ open_issue() {
 		"$sim/demo/widgets/issues"
 }
 
-# delivered N: what holds for every issue in the end.
+# delivered N: checks that every issue must pass at the end.
 delivered() {
 	check "issue $1: labelled agent-review, and nothing else" within 180 reviewed "$1"
 	check "issue $1: one worker container, ever" same "$(created "$1")" 1
@@ -115,7 +116,7 @@ delivered() {
 	check "issue $1: the work is on branch retake/$1-a1" pushed "$1"
 }
 
-# middle N SERVICE SECONDS: restart it while the worker of issue N works.
+# middle N SERVICE SECONDS: restarts the service while the worker of issue N runs.
 middle() {
 	check "issue $1: created on the page" same "$(open_issue "Restart of $2" "$3")" 303
 	check "issue $1: a worker is at work" within 60 begun "$1" "Restart of $2"
@@ -130,7 +131,7 @@ middle() {
 	delivered "$1"
 }
 
-# published N: what the intruder of issue N wrote, from the branch that was pushed.
+# published N: the output of issue N's intruder, from the pushed branch.
 published() { docker exec "$(container githubsim)" git --git-dir /data/demo/widgets.git show "retake/$1-a1:intruder.txt"; }
 
 echo "== before there are keys"
@@ -141,7 +142,7 @@ mkdir -m 700 "$work/keys"
 docker run --rm --network none --read-only --cap-drop ALL --cap-add DAC_OVERRIDE -v "$work/keys:/keys" retake-director:local \
 	bus init /keys --host nats --store /data --server-dir /etc/nats/retake >"$work/init" 2>&1 || { cat "$work/init"; stop "no keys"; }
 
-# The demo's worker, with an agent in front that attacks when an issue says so.
+# The demo's worker, wrapped in an agent that attacks if the issue tells it to.
 mkdir "$work/image"
 CGO_ENABLED=0 "$go" build -trimpath -o "$work/image/intruder" ./internal/demo/intruder || stop "the intruder does not build"
 printf 'FROM retake-demo-worker:local\nCOPY intruder /intruder\n' >"$work/image/Dockerfile"

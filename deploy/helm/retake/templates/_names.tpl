@@ -1,4 +1,4 @@
-{{/* Names of everything: the release's own, so that two of them fit in one namespace. */}}
+{{/* All names contain the release's name, so that two releases fit in one namespace. */}}
 {{- define "retake.name" -}}{{ .Release.Name }}{{- end }}
 
 {{- define "retake.select" -}}
@@ -13,7 +13,7 @@ app.kubernetes.io/part-of: retake
 
 {{- define "retake.claim" -}}{{ .Values.storage.existingClaim | default (printf "%s-shared" (include "retake.name" .)) }}{{- end }}
 
-{{/* The servers of the bus, each by its own name: one that is lost is passed over at once. */}}
+{{/* The bus servers, each by a separate name, so that clients skip a lost server at once. */}}
 {{- define "retake.busURL" -}}
 {{- if .Values.nats.enabled -}}
 {{- $servers := list -}}
@@ -26,12 +26,12 @@ app.kubernetes.io/part-of: retake
 {{- end -}}
 {{- end }}
 
-{{/* containers.egress, a word or a list. */}}
+{{/* containers.egress: a word or a list. */}}
 {{- define "retake.egress" -}}
 {{- if kindIs "slice" .Values.worker.egress }}{{ join "," .Values.worker.egress }}{{ else }}{{ .Values.worker.egress }}{{ end -}}
 {{- end }}
 
-{{/* What the restricted level of the pod security standards asks of a pod, and of a container. */}}
+{{/* The settings of pods and containers that the restricted pod security standard requires. */}}
 {{- define "retake.podSecurity" -}}
 runAsNonRoot: true
 runAsUser: {{ .Values.director.user }}
@@ -47,7 +47,7 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* Spread over nodes where there are some. */}}
+{{/* Spread pods over nodes if there are several. */}}
 {{- define "retake.apart" -}}
 podAntiAffinity:
   preferredDuringSchedulingIgnoredDuringExecution:
