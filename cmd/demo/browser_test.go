@@ -26,7 +26,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/images anew")
 
-// The walk's bounds.
+// Limits of the walk.
 const (
 	walkTime = 5 * time.Minute // all of it; a quiet machine takes one
 	stepTime = 90 * time.Second
@@ -103,7 +103,7 @@ func openBrowser(t *testing.T) *walk {
 	return w
 }
 
-// freeAddress is a free address on loopback.
+// freeAddress returns a free address on loopback.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -114,7 +114,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// listen notes forbidden events.
+// listen records forbidden events.
 func (w *walk) listen(event any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,7 @@ func (w *walk) listen(event any) {
 	}
 }
 
-// nothingElse checks the notes at the end.
+// nothingElse checks the recorded events at the end.
 func (w *walk) nothingElse() {
 	w.Helper()
 	w.mu.Lock()
@@ -150,7 +150,7 @@ func (w *walk) nothingElse() {
 	}
 }
 
-// runDemo begins a demo, and returns a channel that is closed when all has ended as promised.
+// runDemo starts a demo, and returns a channel that is closed when all scenarios have ended as promised.
 func (w *walk) runDemo() (kept chan struct{}) {
 	kept = make(chan struct{})
 	ctx, cancel := context.WithCancel(w.Context())
@@ -208,7 +208,7 @@ func (w *walk) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// called is a command of the protocol as a step.
+// called returns a step that sends a command of the protocol.
 func called[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -216,7 +216,7 @@ func called[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chrom
 	})
 }
 
-// value is the value of an expression in the page.
+// value returns the value of an expression in the page.
 func value[T any](w *walk, expression string) T {
 	w.Helper()
 	ctx, cancel := context.WithTimeout(w.browser, stepTime)
@@ -228,7 +228,7 @@ func value[T any](w *walk, expression string) T {
 	return v
 }
 
-// window makes the window of a size, and prefer light or dark.
+// window sets the size of the window, and whether it prefers light or dark.
 func window(width, height int64, scheme string) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(
 		called(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{

@@ -43,7 +43,7 @@ func (w *walk) openTheBoard() {
 	value[bool](w, "window.opened = true")
 }
 
-// place is the column in which the page has an issue.
+// place returns the column in which the page shows an issue.
 func place(number int) string {
 	return fmt.Sprintf(`document.querySelector('[data-issue="demo/widgets#%d"]')?.closest(".column").dataset.column`,
 		number)
@@ -124,7 +124,7 @@ func (w *walk) signIn() {
 	w.picture("page-signed-in")
 }
 
-// act has another attempt begin, and sees it print on the page that is open.
+// act starts another attempt, and watches its output on the open page.
 func (w *walk) act() {
 	w.until("the output is there", `document.querySelector("#output").childElementCount > 3`)
 	w.do("answer", chromedp.SendKeys(chromedp.CSS("#text"), "prices keep their cents"),

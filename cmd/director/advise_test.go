@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the answers in the handbooks")
 
-// asDirector makes the test binary the program itself: then whole command lines can be run.
+// asDirector makes the test binary the program itself, so that tests can run whole command lines.
 const asDirector = "RETAKE_TEST_AS_DIRECTOR"
 
 func TestMain(m *testing.M) {
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// shell runs a command line in a temporary folder, with director as the program under test.
+// shell runs a command line in a temporary directory, with director as the program under test.
 func shell(t *testing.T, dir, command string) (output string, exit int) {
 	t.Helper()
 	self, err := os.Executable()

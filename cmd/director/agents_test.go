@@ -32,7 +32,7 @@ func writeAgents(t *testing.T, dir string) {
 	}
 }
 
-// A new user's way: a row, a stage, one command.
+// A new user adds a row and a stage, and runs one command.
 func TestAgentsTryTellsWhatWasUnderstood(t *testing.T) {
 	dir := t.TempDir()
 	for _, what := range []string{"retake/cmd/worker", "retake/internal/agenttest/cmd/agentloop"} {

@@ -120,7 +120,7 @@ func TestNothingIsSaid(t *testing.T) {
 	}
 }
 
-// Of the worker's own lines the message is printed.
+// The worker's own lines appear as their message.
 func TestTheWorkersOwnLines(t *testing.T) {
 	for text, want := range map[string]string{
 		`retake-worker: {"level":"info","msg":"running go","stage":"CODE"}`: "retake-worker: running go",

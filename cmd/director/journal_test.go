@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The commands on a journal that a director has left.
+// The commands work on the journal of a stopped director.
 func TestJournalCommands(t *testing.T) {
 	dir := t.TempDir()
 	data, err := os.ReadFile("../../internal/director/testdata/journals/v0-chain.jsonl.zst")

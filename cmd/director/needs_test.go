@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestCheckAndRunNameAllThatIsMissing: `config check` finds what `run` would stumble over, and `run` names it at once.
+// TestCheckAndRunNameAllThatIsMissing checks that `config check` finds the problems that would stop `run`, and that
+// `run` reports them at once.
 func TestCheckAndRunNameAllThatIsMissing(t *testing.T) {
 	const files = `touch file; umask 077; printf 'tok\n' >token; : >empty.toml
 printf '[github]\nrepositories = ["acme/widgets"]\ntoken_file = "%s"\n[containers]\nenv_passthrough = ["%s"]\n[director]\ndata_dir = "%s"\n[[stage]]\nname = "CODE"\nrun = ["true"]\n' \

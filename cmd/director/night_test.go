@@ -60,7 +60,7 @@ func (d *twin) says(exit int, line string) string {
 	return out
 }
 
-// contains checks an output for texts that it must have, and for others, after a !, that it must not have.
+// contains checks that an output has the given texts. A text after ! must be absent.
 func contains(t *testing.T, out string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -108,7 +108,7 @@ func TestANightWithOneDirector(t *testing.T) {
 	contains(t, d.says(2, "director retry "+key+" -c c.toml"), "is a director running")
 }
 
-// begins asks for the status until the director decides. Until then the exit code is 1, or 2 without a socket.
+// begins polls the status until the director decides. Until then the exit code is 1, or 2 without a socket.
 func (d *twin) begins(began time.Time) {
 	d.t.Helper()
 	for seen := ""; ; {

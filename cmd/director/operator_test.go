@@ -16,7 +16,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// answering is a director as far as the operator's commands see it.
+// answering starts a director as the operator's commands see it.
 func answering(t *testing.T, h operator.Health, s wire.Snapshot, more ...func(*http.ServeMux)) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

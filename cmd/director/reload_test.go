@@ -32,8 +32,8 @@ func refusalIsShown(t *testing.T, file, problem string) {
 	}
 }
 
-// TestHangupNeverKills: a real director, a real file and real signals. An invalid file is rejected, and status commands
-// still explain why.
+// TestHangupNeverKills sends real signals to a real director with a real file. The director rejects an invalid file,
+// and status commands explain why.
 func TestHangupNeverKills(t *testing.T) {
 	d, _, w := newTwins(t, true, untilTold)
 	key := w.issue("Add a frobnicator")

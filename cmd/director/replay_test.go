@@ -11,8 +11,8 @@ import (
 	"retake/internal/whatif"
 )
 
-// demoJournal returns a folder with the journal of a recorded run of the demo, as `director journal export`
-// wrote it. Its director had the limits of demoLimits, and its workers ran in containers. The verdicts:
+// demoJournal returns a directory with the journal of a recorded run of the demo, as `director journal export` wrote
+// it. Its director had the limits of demoLimits, and its workers ran in containers. The verdicts:
 //
 //	#2   build_failed       escalate
 //	#3   tests_failed       escalate
@@ -84,7 +84,7 @@ var demoReplays = []struct {
 	{`--rules mine.toml`, 0, whatif.Counts{Same: 12, NotAsked: 1, Unread: 9}, nil},
 }
 
-// A recorded run of the demo with another bound of retries: exactly the decisions that change.
+// A recorded run of the demo is replayed with another bound of retries. Only the affected decisions change.
 func TestReplayOfTheDemo(t *testing.T) {
 	t.Parallel()
 	dir := demoJournal(t)

@@ -12,7 +12,7 @@ import (
 	"retake/internal/config"
 )
 
-// seedRows are the rows of each founding document in docs/specs/requirements.md, in order.
+// seedRows has the number of rows of each founding document in docs/specs/requirements.md, in order.
 var seedRows = []int{45, 41, 50, 36, 38, 11}
 
 var (

@@ -12,7 +12,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// steerable is a director that rejects commands about issue 2, and echoes others.
+// steerable starts a director that rejects commands about issue 2, and echoes others.
 func steerable(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

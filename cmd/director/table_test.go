@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// On a terminal rows of a table never wrap: titles are cut first, and the issue always remains.
+// On a terminal the rows of a table never wrap. Titles are cut first, and the issue always remains.
 func TestATableFitsItsTerminal(t *testing.T) {
 	title, waits := strings.Repeat("title ", 5)+"title", strings.Repeat("waits ", 11)+"waits"
 	rows := [][]string{

@@ -18,10 +18,10 @@ import (
 
 var takeovers = flag.Int("takeovers", 1, "how often TestTakeovers kills the leading director")
 
-// takeoverLease is short, but long enough for a machine with other load.
+// takeoverLease is short, but long enough for a busy machine.
 const takeoverLease = 3 * time.Second
 
-// A disconnection from the bus that exceeds the lease only costs the lead. The former leader gets it back and
+// A disconnection from the bus that exceeds the lease only costs the leadership. The former leader gets it back and
 // continues.
 func TestTheBusIsAwayForLongerThanTheLease(t *testing.T) {
 	alone, _, w := newTwins(t, true, untilTold)

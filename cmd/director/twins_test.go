@@ -66,7 +66,7 @@ func (d *twin) signal(s syscall.Signal) {
 	d.cmd = nil
 }
 
-// ask returns the director's state. Ok is false if it does not answer.
+// ask returns the director's state. ok is false if it does not answer.
 func (d *twin) ask() (s wire.SnapshotDirector, ok bool) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 5*time.Second)
 	defer cancel()
@@ -92,9 +92,9 @@ func (d *twin) tookOver(why string) {
 	}
 }
 
-// programs is the folder with the built director and worker. The director's clock can be shifted. They are built
-// without the race detector: it would slow real processes down, and find nothing there that it does not find in the
-// packages' own tests.
+// programs returns the directory with the built director and worker. The director's clock can be shifted. They are
+// built without the race detector. It would slow real processes down, and would find only the races that the packages'
+// own tests find.
 var programs = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "retake-programs-")
 	if err != nil {
@@ -122,8 +122,8 @@ type world struct {
 // untilTold is the script of a worker that waits for world.goOn.
 const untilTold = "until [ -e %s/go-on ]; do sleep 0.1; done"
 
-// newTwins starts what two directors need. Without storage that they share each has its own. work is a shell's
-// line, in which %s is the world's folder.
+// newTwins starts two directors' environment. If they do not share storage, each has its own. work is a shell line, in
+// which %s is the world's directory.
 func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	t.Helper()
 	w, api := newWorld(t)
@@ -136,7 +136,7 @@ func newTwins(t *testing.T, shared bool, work string) (a, b *twin, w *world) {
 	return w.director("a", storage, api, work), w.director("b", storage, api, work), w
 }
 
-// newWorld starts a stand-in for GitHub, and returns the URL of its API. It has no bus.
+// newWorld starts a stand-in for GitHub without a bus, and returns the URL of its API.
 func newWorld(t *testing.T) (w *world, api string) {
 	t.Helper()
 	if testing.Short() {
@@ -197,13 +197,13 @@ func (w *world) issue(title string) (key string) {
 	return w.github.CreateIssue("acme/widgets", "octocat", title, "please", "agent-task")
 }
 
-// begun counts the checkouts below a folder that contain a running or finished worker.
+// begun counts the checkouts below a directory that contain a running or finished worker.
 func begun(dir string) int {
 	found, _ := filepath.Glob(filepath.Join(dir, "tasks", "*", "checkout", "begun.txt"))
 	return len(found)
 }
 
-// goOn ends what workers wait for.
+// goOn lets waiting workers continue.
 func (w *world) goOn() { check(w.t, os.WriteFile(filepath.Join(w.dir, "go-on"), nil, 0o600)) }
 
 // handedIn waits until an attempt has delivered an issue, and checks that it has exactly one comment.
@@ -219,7 +219,7 @@ func (w *world) handedIn(key string, attempt int) {
 	}
 }
 
-// endBelow kills what runs a program below a folder: workers outlive their director.
+// endBelow kills processes that run a program below a directory, because workers outlive their director.
 func endBelow(dir string) {
 	programs, _ := filepath.Glob("/proc/[0-9]*/exe")
 	for _, exe := range programs {

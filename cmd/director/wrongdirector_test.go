@@ -111,8 +111,8 @@ func TestRefusedWithoutADataDirectory(t *testing.T) {
 	}
 }
 
-// Relative paths begin at the file's folder. The location of earlier releases, the working directory,
-// works for one release.
+// Relative paths begin at the file's directory. The location of earlier releases, the working directory, works for one
+// release.
 func TestRefusedOrFoundBesideTheFile(t *testing.T) {
 	t.Parallel()
 	const elsewhere = "mkdir -p conf && echo '[director]' >conf/c.toml && director pause -c conf/c.toml"

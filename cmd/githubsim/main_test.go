@@ -111,7 +111,7 @@ func TestAKilledSimulatorLosesNothing(t *testing.T) {
 	}
 }
 
-// start runs this test's program as githubsim and returns the address of its pages.
+// start runs this test's program as githubsim, and returns the address of its pages.
 func start(t *testing.T, data string) (*exec.Cmd, string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], "--listen", "127.0.0.1:0", "--data", data, "--repo", "acme/widgets")
@@ -132,7 +132,7 @@ func start(t *testing.T, data string) (*exec.Cmd, string) {
 	return cmd, strings.TrimSpace(strings.TrimPrefix(line, "pages"))
 }
 
-// TestAStateThatCannotBeWrittenEndsIt: a stand-in that forgets must end.
+// TestAStateThatCannotBeWrittenEndsIt checks that a stand-in ends when it cannot store its state.
 func TestAStateThatCannotBeWrittenEndsIt(t *testing.T) {
 	s, err := parse([]string{"--listen", "127.0.0.1:0", "--data", filepath.Join(t.TempDir(), "d")}, io.Discard)
 	if err != nil {

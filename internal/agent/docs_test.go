@@ -10,8 +10,8 @@ import (
 
 const agentsDoc = "../../docs/specs/agents.md"
 
-// TestAgentsDoc: the tables of the page are the tables of the code. `go test ./internal/agent -run AgentsDoc -update`
-// rewrites them.
+// TestAgentsDoc compares the tables of the page with the tables of the code. `go test ./internal/agent -run AgentsDoc
+// -update` rewrites them.
 func TestAgentsDoc(t *testing.T) {
 	data, err := os.ReadFile(agentsDoc)
 	if err != nil {

@@ -25,8 +25,8 @@ func sameWhenDecoded(t *testing.T, line string) (quote bool) {
 	return true
 }
 
-// TestQuotesAreQuotes: undecoded lines carry no information, in the corpora and in events with a few changed
-// bytes.
+// TestQuotesAreQuotes checks that undecoded lines do not carry information, in the corpora and in events with a few
+// changed bytes.
 func TestQuotesAreQuotes(t *testing.T) {
 	for _, l := range testfiles.Corpus(t) {
 		for line := range strings.SplitSeq(plaintext.Clean(l.Text), "\n") {

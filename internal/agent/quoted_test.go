@@ -59,7 +59,7 @@ func TestQuotedError(t *testing.T) {
 	}
 }
 
-// TestTailQuotes: errors in words are returned with their lines. Events and documents are excluded.
+// TestTailQuotes checks that errors in text are returned with their lines. Events and documents are excluded.
 func TestTailQuotes(t *testing.T) {
 	const body = `{"error":{"message":"boom"}}`
 	var o Outcome

@@ -31,7 +31,7 @@ func TestUnknownFormat(t *testing.T) {
 	}
 }
 
-// TestOverlongLine: of a line that is too long to keep, the last event counts still.
+// TestOverlongLine checks that the last event of an overlong line still counts.
 func TestOverlongLine(t *testing.T) {
 	long := `[{"type":"user","content":"` + strings.Repeat(`{\"type\":`, 300_000) +
 		`"},{"type":"result","subtype":"success","is_error":false,"result":"[API Error: 429 slow down]"}]`

@@ -19,8 +19,8 @@ func stateOf(t *testing.T, table *Table, stages ...Stage) worktree.Globs {
 	return globs
 }
 
-// TestStateOfKnownAgents: an agent's private files are not work, whichever program runs. Files that people
-// write for an agent are.
+// TestStateOfKnownAgents checks that an agent's private files do not count as work, regardless of the program that
+// runs. Files that people write for an agent do count.
 func TestStateOfKnownAgents(t *testing.T) {
 	globs := stateOf(t, Builtin(), Stage{Name: wire.StageCode, Run: []string{"sh", "-c", "whatever"}})
 	for name, want := range map[string]bool{
@@ -47,8 +47,8 @@ func TestStateOfKnownAgents(t *testing.T) {
 	}
 }
 
-// TestStateUnderItsOwnName: for an unknown program, files under a dot and its name are not work. Globs of the
-// stage take precedence.
+// TestStateUnderItsOwnName checks that for an unknown program, files under a dot and its name do not count as work.
+// Globs of the stage take precedence.
 func TestStateUnderItsOwnName(t *testing.T) {
 	table, err := Parse(Builtin(),
 		[]byte("[[agent]]\nname = \"mine\"\nprogram = \"./tools/coder.sh\"\nargs = [\"{prompt}\"]\nstate_paths = "+
@@ -105,7 +105,7 @@ func TestStateUnderItsOwnName(t *testing.T) {
 	}
 }
 
-// TestLogPaths: a profile says where its program logs; for a program without one it may be known.
+// TestLogPaths checks the log paths of a profile, and of known programs without a profile.
 func TestLogPaths(t *testing.T) {
 	table, err := Parse(Builtin(), []byte(`
 [[agent]]

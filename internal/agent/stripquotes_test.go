@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestStripQuotes: quoted text is removed, and the agent's own statements stay.
+// TestStripQuotes checks that quoted text is removed, and that the agent's own statements stay.
 func TestStripQuotes(t *testing.T) {
 	const quoted = `{"type":"user","message":{"content":[{"type":"tool_result","content":"error: rate limit 429"}]}}`
 	const last = `{"type":"result","is_error":true,"api_error_status":401,"result":"Invalid API key"}`
@@ -28,7 +28,7 @@ func TestStripQuotes(t *testing.T) {
 	}
 }
 
-// TestStripQuotesKeepsTheOutcome: every recorded stream has the same outcome after stripping.
+// TestStripQuotesKeepsTheOutcome checks that every recorded stream has the same outcome after stripping.
 func TestStripQuotesKeepsTheOutcome(t *testing.T) {
 	for _, r := range recordings(t) {
 		p, err := Builtin().Lookup(r.profile)

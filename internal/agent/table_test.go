@@ -65,7 +65,7 @@ env = ["A=b"]
 	}
 }
 
-// TestFaults: every kind of mistake is found, with its key.
+// TestFaults checks that every kind of mistake is reported with its key.
 func TestFaults(t *testing.T) {
 	const head = "[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"{prompt}\"]\n"
 	for doc, want := range map[string]string{

@@ -48,7 +48,7 @@ type reporter interface {
 	Errorf(format string, args ...any)
 }
 
-// listing returns the comparable properties of a folder.
+// listing returns the comparable properties of a directory.
 func listing(t reporter, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -99,8 +99,8 @@ func sameFolders(t reporter, want, got string) {
 	}
 }
 
-// change does something to a folder, as an agent might. It only works through an os.Root, because the folder contains
-// links to the outside.
+// change changes a directory, as an agent might. It works only through an os.Root, because the directory contains links
+// to the outside.
 func change(t *rapid.T, dir string) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -151,7 +151,7 @@ func change(t *rapid.T, dir string) {
 			_ = f.Truncate(int64(size))
 			_, _ = f.WriteAt([]byte("x"), int64(at))
 		})
-	case "pipe": // in the folder itself: there is no link on the way
+	case "pipe": // in the directory itself: there is no link on the way
 		_ = syscall.Mkfifo(filepath.Join(dir, name.Draw(t, "pipe")), 0o644)
 	}
 }
@@ -166,8 +166,8 @@ func withoutPipes(dir string) {
 	})
 }
 
-// TestWhatTravelsIsTheSame copies any folder after any changes by its chunks, with and without the previous tree, and
-// expects an equal copy. Nothing is handed out twice.
+// TestWhatTravelsIsTheSame copies random directories after random changes by their chunks, with and without the
+// previous tree, and expects an equal copy. A chunk must not be emitted twice.
 func TestWhatTravelsIsTheSame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "checkpoint-")
@@ -228,7 +228,7 @@ func TestWhatTravelsIsTheSame(t *testing.T) {
 	})
 }
 
-// made is a tree of a folder with these files, and its chunks.
+// made returns the tree of a directory with these files, and its chunks.
 func made(t *testing.T, files map[string]string) (dir string, s *Scanner, chunks store) {
 	t.Helper()
 	dir, chunks = t.TempDir(), store{}

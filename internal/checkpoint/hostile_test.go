@@ -29,10 +29,10 @@ func withMode(e Entry, mode uint32) Entry {
 	return e
 }
 
-// d names a chunk.
+// d is the digest of a chunk.
 var d = DigestOf([]byte("x"))
 
-// manyFolders lie in one another.
+// manyFolders are nested directories.
 var manyFolders = func() (all []Entry) {
 	for i := range 150 {
 		all = append(all, folder(strings.TrimSuffix(strings.Repeat("d/", i+1), "/")))
@@ -197,7 +197,7 @@ func TestHostilePages(t *testing.T) {
 	}
 }
 
-// TestApplyFollowsNoLink changes only files in the folder, for any existing content.
+// TestApplyFollowsNoLink checks that Apply changes only files in the directory, for any existing content.
 func TestApplyFollowsNoLink(t *testing.T) {
 	outside := t.TempDir()
 	secret := filepath.Join(outside, "secret")
@@ -259,7 +259,7 @@ func TestApplyRefusesAChunkThatIsAnother(t *testing.T) {
 	}
 }
 
-// TestApplyLeavesOurFolder adds reports without changing other files in Retake's folder.
+// TestApplyLeavesOurFolder checks that Apply adds reports without changing other files in Retake's directory.
 func TestApplyLeavesOurFolder(t *testing.T) {
 	_, s, chunks := made(t, map[string]string{"f": "x", ".retake/spool/abc-2.0001.json": "second"})
 	s.Spool = "abc-2."

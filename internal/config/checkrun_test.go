@@ -10,7 +10,7 @@ import (
 
 func TestMounts(t *testing.T) {
 	dir := t.TempDir()
-	// Short, as the address of a socket has to be.
+	// The path is short, because it is the address of a socket.
 	short, err := os.MkdirTemp("", "m")
 	if err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestRefusedProgramsOutsideTheCheckout: a relative program that leaves the checkout never works.
+// TestRefusedProgramsOutsideTheCheckout checks that a relative program outside of the checkout is refused.
 func TestRefusedProgramsOutsideTheCheckout(t *testing.T) {
 	for program, refused := range map[string]bool{
 		"../agent.sh": true, "./../agent.sh": true, "a/../../agent.sh": true, "..": true,

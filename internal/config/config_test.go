@@ -39,7 +39,7 @@ func TestDefaultsHaveNoProblems(t *testing.T) {
 	}
 }
 
-// TestDevFile: it loads, it has the real defaults, and it has every key.
+// TestDevFile checks that the file loads, has the real defaults, and has every key.
 func TestDevFile(t *testing.T) {
 	t.Chdir("../..")
 	c, p := Load(Template, nil, nil) // its paths begin at the working directory
@@ -239,7 +239,7 @@ func TestFilesThatAreNone(t *testing.T) {
 			strings.Contains(p.String(), "\n") {
 			t.Errorf("%s: want %q, got\n%v", path, want, p)
 		}
-		c.Director.DataDir = Default().Director.DataDir // it begins at the file's folder
+		c.Director.DataDir = Default().Director.DataDir // it begins at the file's directory
 		if !reflect.DeepEqual(c, Default()) {
 			t.Errorf("%s: not the defaults", path)
 		}

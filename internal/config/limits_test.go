@@ -75,7 +75,8 @@ func TestWhatAProgramSetsIsSet(t *testing.T) {
 	}
 }
 
-// TestEveryBoundFollowsItsKeys: whichever key of [retry] is set, all of it holds; the others have one key each.
+// TestEveryBoundFollowsItsKeys checks that setting any key of [retry] makes all of [retry] count. The other bounds have
+// one key each.
 func TestEveryBoundFollowsItsKeys(t *testing.T) {
 	for _, r := range allRows {
 		section, last := cutLast(r.key)

@@ -7,8 +7,8 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// TestARunDecidesAsThePresetSays checks that a run with only recovery.preset set decides about every failure as
-// the preset does, however often it occurs. Defaults leave every rung of the preset within reach.
+// TestARunDecidesAsThePresetSays checks that a run with only recovery.preset set decides about every failure like the
+// preset, however often it occurs. With the defaults, every step of the preset's ladders can be reached.
 func TestARunDecidesAsThePresetSays(t *testing.T) {
 	for _, name := range policy.Presets {
 		c, problems := load("c.toml", []byte("recovery.preset = \""+name+"\""), nil, nil)

@@ -88,7 +88,7 @@ flag: no.such: unknown key, want one of agent_bus, checkout, containers, directo
 flag: worker.fix_attempts: got "many", want an integer from 1 to 20`
 )
 
-// TestAllProblemsAtOnce is a transcript: order, places and words.
+// TestAllProblemsAtOnce compares the order, places and texts of all problems with a transcript.
 func TestAllProblemsAtOnce(t *testing.T) {
 	_, p := load("c.toml", []byte(faulty), []string{
 		"RETAKE_CFG_DIRECTOR_MAX_WORKER=3", "RETAKE_CFG_RETRY_JITTER=some",

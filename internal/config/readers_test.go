@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// fieldsAtOnce are the paths of the fields of Config whose keys hold at once: "Director.MaxWorkers".
+// fieldsAtOnce returns the paths of the fields of Config whose keys hold at once, such as "Director.MaxWorkers".
 func fieldsAtOnce() map[string]bool {
 	var c Config
 	at := map[any]string{}

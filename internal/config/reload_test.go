@@ -10,7 +10,8 @@ import (
 	"retake/internal/recovery/circumstances/recorded"
 )
 
-// TestEveryKeySaysWhenItHolds: a key that is added has to be thought about.
+// TestEveryKeySaysWhenItHolds checks that each key states when a new value takes effect, so that a new key cannot be
+// forgotten.
 func TestEveryKeySaysWhenItHolds(t *testing.T) {
 	known := map[string]bool{}
 	for _, r := range allRows {
@@ -30,7 +31,7 @@ func TestEveryKeySaysWhenItHolds(t *testing.T) {
 // oneStage is appended to configurations: every one needs a stage.
 const oneStage = "\n[[stage]]\nname = \"CODE\"\nrun = [\"a\"]\n"
 
-// rereads are configurations with their successors, and the expected immediate changes.
+// rereads lists configurations with their successors, and the expected immediate changes.
 var rereads = []struct {
 	name, before, after string
 	keys, restart       []string

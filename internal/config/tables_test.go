@@ -32,7 +32,8 @@ examples = ["slow down"]
 `
 )
 
-// TestOperatorTables: each fault of each file is a line with the file, the line and the key that named it.
+// TestOperatorTables checks that each fault of each file becomes a line with the file, the line and the key that names
+// the file.
 func TestOperatorTables(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {

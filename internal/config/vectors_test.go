@@ -10,8 +10,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// deviations are the keys of the founding harness that have another default here, or that we don't have, and why. A key
-// that ends in a dot stands for all keys with this prefix.
+// deviations maps the keys of the founding harness that have another default here, or that are missing here, to the
+// reason. A key that ends in a dot stands for all keys with this prefix.
 var deviations = []struct{ key, why string }{
 	{"containers.image", "the image is named after this program"},
 	{"containers.scale_to_zero_idle_seconds", "a container ends with its attempt and is removed at once, so " +
@@ -65,7 +65,7 @@ func checkDefault(t *testing.T, v testfiles.Vector) {
 	}
 }
 
-// asTOML: JSON knows one type of number.
+// asTOML converts a value from JSON, which has only one type of number.
 func asTOML(v any) any {
 	if f, ok := v.(float64); ok && f == float64(int64(f)) {
 		return int64(f)

@@ -27,7 +27,7 @@ var walks = []string{
 // walkFiles bounds the files on a walk. More files mean a detour.
 const walkFiles = 13
 
-// section is the text between a heading of the page and the next one.
+// section returns the text between a heading of the page and the next one.
 func section(t *testing.T, heading string) string {
 	t.Helper()
 	page, err := os.ReadFile(architecture)

@@ -32,7 +32,7 @@ var ownOf = map[string]struct{ program, variable, provider string }{
 // Kinds of failures of an agent, one for each issue in order.
 var profileKinds = []string{"login", "quota", "limit", "timeout", "crash"}
 
-// askAtOnce is a policy that asks a person about every failure.
+// askAtOnce sets a policy that asks a person about every failure.
 func askAtOnce(t *testing.T, s *harness) {
 	t.Helper()
 	rows := "base = \"director\"\n"

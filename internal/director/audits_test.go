@@ -50,7 +50,7 @@ func failsToValidate(ctx context.Context, a *fakeWorker) int {
 	return 1
 }
 
-// exampleStages are the stages of the specification's example.
+// exampleStages returns the stages of the specification's example.
 func exampleStages() []config.Stage {
 	return []config.Stage{
 		{Name: "CODE", Agent: "claude-code", Model: "sonnet", Timeout: time.Minute},

@@ -105,7 +105,7 @@ func benchReplay(t *testing.T, facts, most int) {
 	record("facts verified by the chain", verified, raw, consumer, bench.Goal{})
 }
 
-// rawJournal is the journal's stream, without the bus.
+// rawJournal returns the journal's stream, without the bus.
 func rawJournal(t *testing.T, srv *server.Server) jetstream.Stream {
 	user, err := srv.Keys().Journal()
 	must(t, err)

@@ -75,8 +75,8 @@ func medianRate(times int, measure func() float64) float64 {
 	return all[times/2]
 }
 
-// decisionGoal is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory, which is much cheaper
-// than a decision. CI still notices a decision that became twice as expensive.
+// decisionGoal returns the goal, which is 45 % of the raw bus. Without syncs the raw bus only copies bytes in memory,
+// which is much cheaper than a decision. CI still notices a decision that became twice as expensive.
 func decisionGoal(synced bool) bench.Goal {
 	g := bench.Goal{AtLeast: 0.45, Ratio: true}
 	if !synced && bench.Quick() {
@@ -92,7 +92,7 @@ func decisionGoal(synced bool) bench.Goal {
 // noticesOfAnAttempt is an upper bound on the notices of one attempt.
 const noticesOfAnAttempt = 12
 
-// rawMessages is the number of messages that measure the raw bus. With syncs it handles some 6,000 per second.
+// rawMessages returns the number of messages that measure the raw bus. With syncs it handles some 6,000 per second.
 func rawMessages(synced bool) int {
 	if synced {
 		return 4_000
@@ -241,7 +241,8 @@ func allRunning(t testing.TB, c fsm.Config, tasks int) *fsm.Machine {
 	return m
 }
 
-// session is a session with running workers in its machine. It calls decided with the records of each durable batch.
+// session starts a session with running workers in its machine. It calls decided with the records of each durable
+// batch.
 func (x *decisionBench) session(b *bus.Bus, decided func([]fsm.Record)) *session {
 	x.Helper()
 	d := &daemon{config: config.Default(), log: zap.NewNop(), candidate: &lead.Candidate{}, github: &github.Client{}}

@@ -364,7 +364,7 @@ func oneTake(t *testing.T, image string) {
 	times.record(t)
 }
 
-// gitURL is the URL of the repository that the stage clones, as its director does.
+// gitURL returns the URL of the repository that the stage clones, as its director does.
 func (s *stage) gitURL() string {
 	return strings.Replace(strings.TrimSuffix(s.config.GitHub.APIURL, githubtest.APIPath), "://",
 		"://x-access-token:token@", 1) + "/" + repo + ".git"

@@ -106,7 +106,7 @@ func TestPauseHoldsIntake(t *testing.T) {
 	s.until("review", s.labelled(key, "agent-review"))
 }
 
-// orphan is an issue without its task label, which a claim has removed.
+// orphan creates an issue without its task label, which a claim has removed.
 func (s *harness) orphan() string {
 	key := s.github.CreateIssue(repo, "octocat", "Orphan", "", "agent-claimed", "agent-task")
 	s.github.RemoveLabel(key, "retake-bot", "agent-task")

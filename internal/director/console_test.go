@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// asks is an agent that asks, and works once it was answered.
+// asks plays an agent that asks, and works once it was answered.
 func asks(ctx context.Context, a *fakeWorker) int {
 	if len(a.plan.AttemptFile.Hints) > 0 {
 		return a.work(ctx)

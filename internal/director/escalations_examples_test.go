@@ -15,7 +15,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// goTest is the output of the tests of many packages with one failure.
+// goTest returns the output of the tests of many packages with one failure.
 func goTest() string {
 	var s strings.Builder
 	for i := range 40 {

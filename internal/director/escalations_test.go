@@ -68,7 +68,7 @@ func failedAs(tool string, exit int, output string) *wire.WorkerError {
 	return &wire.WorkerError{Tool: tool, ExitCode: &exit, LastStderrTail: output}
 }
 
-// failsAs returns the recorded circumstances of programs that fail.
+// failsAs maps programs that fail to their recorded circumstances.
 var failsAs = map[string]string{
 	"claude": "claude", "npm": "npm", "go": "go-test", "golangci-lint": "golangci-lint", "check.sh": "check",
 }
@@ -179,7 +179,7 @@ func TestEscalations(t *testing.T) {
 	}
 }
 
-// rendered returns one comment as GitHub shows it.
+// rendered is one comment as GitHub shows it.
 type rendered struct {
 	Name string
 	HTML template.HTML

@@ -16,7 +16,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// foreign is a client with the operator's credential.
+// foreign returns a client with the operator's credential.
 func (s *harness) foreign() (*nats.Conn, string) {
 	s.t.Helper()
 	var person keys.Person

@@ -75,7 +75,7 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	s.stop()
 }
 
-// filesOf returns all files of a folder, with their content and modification times.
+// filesOf returns all files of a directory, with their content and modification times.
 func filesOf(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}

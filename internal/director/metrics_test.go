@@ -317,7 +317,7 @@ func (p *prometheusServer) hasRules() (asked int) {
 	return asked
 }
 
-// selectors returns the selectors of a rule.
+// selectors matches the selectors of a rule.
 var selectors = regexp.MustCompile(`(?:retake_[a-z_]+|\bup)(?:\{[^}]*\})?`)
 
 // hasData fails the test if a query without data should return some.
@@ -328,7 +328,7 @@ func (p *prometheusServer) hasData(query, of string) {
 	}
 }
 
-// seenTwice waits until the last event in the run of TestBoardHasData was scraped more than once.
+// seenTwice is a query that has data once the last event in the run of TestBoardHasData was scraped more than once.
 const seenTwice = `sum(increase(retake_reblocks_total[1m])) > 0 and sum(increase(retake_escalations_without_human_total[1m])) > 0 and sum(increase(retake_commands_total[1m])) > 0 ` +
 	`and min(count_over_time(retake_retries_total{outcome="paid_off"}[1m])) > 1`
 

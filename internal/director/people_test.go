@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// rests is an agent that works until it is stopped.
+// rests plays an agent that works until it is stopped.
 func rests(ctx context.Context, _ *fakeWorker) int {
 	<-ctx.Done()
 	return 1

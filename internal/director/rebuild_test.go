@@ -188,8 +188,8 @@ func (s *harness) survives(c corruption, states map[string]string, merged string
 	s.stop()
 }
 
-// outside is the public state, with labels and comments of each issue and pull request, and every attempt that ever
-// ran.
+// outside returns the public state, with labels and comments of each issue and pull request, and every attempt that
+// ever ran.
 func (s *harness) outside() string {
 	var b strings.Builder
 	for _, i := range s.github.Issues(repo) {

@@ -103,7 +103,7 @@ func mustExist(t *testing.T, id, path string) {
 	}
 }
 
-// testNames are all tests of the module, as package.Test.
+// testNames returns all tests of the module, as package.Test.
 func testNames(t *testing.T) map[string]bool {
 	names := map[string]bool{}
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -96,7 +96,7 @@ func spellingsOf(v string) map[string]string {
 	}
 }
 
-// shapedSecrets are credentials that the agent did not receive. They have a known shape, or a name in front. The
+// shapedSecrets returns credentials that the agent did not receive. They have a known shape, or a name in front. The
 // secret is the second part.
 func shapedSecrets() map[string][2]string {
 	r := strings.Repeat
@@ -127,7 +127,7 @@ func shapedSecrets() map[string][2]string {
 	return out
 }
 
-// findings are the parts of secrets that remain in a text.
+// findings returns the parts of secrets that remain in a text.
 func findings(text string, known *leak.Finder) (found []string) {
 	for _, m := range known.Find(text) {
 		found = append(found, fmt.Sprintf("%s, %s: %q", m.Name, m.As, text[max(0, m.At-30):min(len(text), m.End+10)]))
@@ -144,7 +144,7 @@ func findings(text string, known *leak.Finder) (found []string) {
 	return found
 }
 
-// shownAt is a page.
+// shownAt returns the text of a page.
 func (s *harness) shownAt(path string) string {
 	s.t.Helper()
 	resp, err := http.Get(s.address(path))

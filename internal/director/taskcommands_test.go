@@ -18,7 +18,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// me is the journal's name for the user who runs the tests.
+// me returns the journal's name for the user who runs the tests.
 func me(t *testing.T) string {
 	t.Helper()
 	u, err := user.Current()

@@ -18,8 +18,8 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// travelling is a whole director with real workers as processes, and with checkouts that travel. Their only stage runs
-// a shell script.
+// travelling returns a whole director with real workers as processes, and with checkouts that travel. Their only stage
+// runs a shell script.
 func travelling(t *testing.T, script string) *harness {
 	t.Helper()
 	s := newHarness(t, nil)
@@ -37,7 +37,7 @@ func travelling(t *testing.T, script string) *harness {
 	return s
 }
 
-// latch is a file for which a script waits. The latch opens when the file is created.
+// latch returns a shell command that waits for a file, and a function that creates the file.
 func latch(t *testing.T) (wait string, open func()) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "go")

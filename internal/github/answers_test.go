@@ -18,7 +18,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// blocked brings the issue to where humans answer.
+// blocked brings the issue to the state in which humans answer.
 func (w *world) blocked(c *Client) {
 	w.Helper()
 	w.claimed(c)
@@ -316,7 +316,7 @@ func TestStale(t *testing.T) {
 			Reclaim: true, LastSeen: last,
 		}
 
-		// It was alive after all.
+		// The claim was alive after all.
 		w.must(night.Claims.Progress(ctx, w.key, "nightaaa", pages.ProgressView{State: "Running", Attempt: 2}))
 		n := len(w.changes())
 		if err := c.Claims.Release(ctx, reclaim); !errors.Is(err, claims.ErrAlive) || len(w.changes()) != n {
@@ -349,7 +349,8 @@ func TestStale(t *testing.T) {
 	})
 }
 
-// TestTwoReclaimsAtOnce: the second comment lands after a third director's claim, and does not end it.
+// TestTwoReclaimsAtOnce checks that the second release comment, which comes after a third director's claim, does not
+// end that claim.
 func TestTwoReclaimsAtOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		ctx := w.Context()

@@ -16,7 +16,7 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// appKey is made once: 2048 bits take a moment.
+// appKey is generated once, because 2048 bits take a moment.
 var appKey = sync.OnceValue(func() *rsa.PrivateKey {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {

@@ -264,8 +264,8 @@ func TestApprovedTextWithoutGraphQL(t *testing.T) {
 	}
 }
 
-// TestApprovedTextWhileGraphQLFails checks that a brief failure of GraphQL leads to a retry for a stranger's issue,
-// without a question to people.
+// TestApprovedTextWhileGraphQLFails checks that a brief failure of GraphQL leads to a retry for an untrusted author's
+// issue, without a question to people.
 func TestApprovedTextWhileGraphQLFails(t *testing.T) {
 	inWorld(t, func(w *world) {
 		w.inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1}.On("POST", "^/graphql$"))

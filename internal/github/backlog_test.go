@@ -22,7 +22,7 @@ func TestBacklog(t *testing.T) {
 	})
 }
 
-// backlog is a load whose deliveries hold no slot.
+// backlog is a load whose deliveries do not hold a slot.
 type backlog struct {
 	*load
 	mu                sync.Mutex

@@ -185,8 +185,8 @@ func TestLabelsTakenOffByHandStayOff(t *testing.T) {
 	}
 }
 
-// A person takes the labels off in the middle of a claim, before any request after its comment: the claim is
-// over, and they stay off.
+// A person removes the labels in the middle of a claim, before any request after its comment. The claim is over, and
+// the labels stay off.
 func TestClaimTakenOffByHand(t *testing.T) {
 	for _, who := range people {
 		for _, unblock := range []bool{false, true} {

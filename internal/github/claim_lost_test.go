@@ -45,8 +45,8 @@ func TestClaimThatNobodyFinishesIsFoundAgain(t *testing.T) {
 	}
 }
 
-// TestClaimThatIsTakenBackBetweenItsTries stops a claim at each of its requests, and a person takes our labels
-// off before it is tried again: the issue stays theirs.
+// TestClaimThatIsTakenBackBetweenItsTries stops a claim at each of its requests, and a person removes our labels before
+// the next try. The next try must not claim the issue.
 func TestClaimThatIsTakenBackBetweenItsTries(t *testing.T) {
 	for mode := range modes {
 		for _, person := range []string{"acme", "retake-bot"} { // or with the token that we use

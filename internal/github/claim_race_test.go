@@ -13,8 +13,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// TestOneWinnerInEveryInterleaving runs two claims of different credentials, and of the same, request by
-// request in every possible order.
+// TestOneWinnerInEveryInterleaving runs two claims request by request in every possible order, with different
+// credentials and with the same one.
 func TestOneWinnerInEveryInterleaving(t *testing.T) {
 	for mode, setUp := range modes {
 		for _, rival := range []string{"other-bot", "retake-bot"} {
@@ -46,7 +46,7 @@ func interleave(t *testing.T, setUp func(*world), rival string, order []bool) (n
 		for i, login := range []string{"retake-bot", rival} {
 			turns[i] = make(chan struct{})
 			c := w.client(login, func(o *Options) { o.Fleet, o.Login = fmt.Sprint("fleet", i), is(login) },
-				// unchecked: other tests do that, and thousands are many
+				// The answers are not checked, because there are thousands and other tests check them.
 				via(func(http.RoundTripper) http.RoundTripper {
 					return roundTrip(func(r *http.Request) (*http.Response, error) {
 						waiting[i], reads[i] = true, r.Method == http.MethodGet

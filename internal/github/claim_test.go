@@ -154,7 +154,7 @@ func TestClaimOfWhatIsNotToBeDone(t *testing.T) {
 	}
 }
 
-// TestClaimThatLosesItsIssueMeanwhile closes the issue, or takes the label off, between the comment and the read-back.
+// TestClaimThatLosesItsIssueMeanwhile closes the issue, or removes the label, between the comment and the read-back.
 func TestClaimThatLosesItsIssueMeanwhile(t *testing.T) {
 	for name, change := range map[string]func(w *world){
 		"closed": func(w *world) { w.sim.SetState(w.key, "acme", "closed") },

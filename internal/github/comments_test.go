@@ -70,7 +70,8 @@ func TestAnIdleLookAtCommentsIsOneConditionalRequest(t *testing.T) {
 	})
 }
 
-// TestWhoIsHeard: people on issues and pull requests; of a command also whether it counts.
+// TestWhoIsHeard checks comments by people on issues and pull requests. For a command it also checks whether the
+// command counts.
 func TestWhoIsHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		for login, permission := range map[string]string{
@@ -145,7 +146,8 @@ func TestADeletedAccountIsNotHeard(t *testing.T) {
 	})
 }
 
-// TestEachTextIsHeardOnce: in its own second, after it, edited, edited within one second, and acknowledged.
+// TestEachTextIsHeardOnce covers texts in the second of the cursor, after it, edited, edited within one second, and
+// acknowledged.
 func TestEachTextIsHeardOnce(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
@@ -179,7 +181,7 @@ func TestEachTextIsHeardOnce(t *testing.T) {
 	})
 }
 
-// TestAcknowledgedCommandsAreHeardAsSuch: after a crash between the reaction and the cursor.
+// TestAcknowledgedCommandsAreHeardAsSuch covers a crash between the reaction and the cursor.
 func TestAcknowledgedCommandsAreHeardAsSuch(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
@@ -192,7 +194,8 @@ func TestAcknowledgedCommandsAreHeardAsSuch(t *testing.T) {
 	})
 }
 
-// TestManyCommentsAreHeardOnceEach: more of one second than a page holds, some of them edited between two pages.
+// TestManyCommentsAreHeardOnceEach covers a second with more comments than a page holds, some of them edited between
+// two pages.
 func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 	inWorld(t, func(w *world) {
 		quiet, cursor := w.listen()
@@ -219,7 +222,7 @@ func TestManyCommentsAreHeardOnceEach(t *testing.T) {
 							fmt.Sprint("of one second ", 7+lists),
 							fmt.Sprint("later ", 3*lists),
 						} {
-							// moves to the end, everything behind it forward
+							// The comment moves to the end of the list, and the ones behind it move forward.
 							w.sim.EditComment(w.key, "acme", ids[text], text)
 						}
 					}
@@ -291,7 +294,7 @@ func TestAFloodOfCommands(t *testing.T) {
 	})
 }
 
-// TestRepliesAreNotHeard: they name commands, and are our own.
+// TestRepliesAreNotHeard checks that our own replies do not count as commands, although they name commands.
 func TestRepliesAreNotHeard(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c, cursor := w.listen()
@@ -323,7 +326,7 @@ func TestHostileCommentsAreHarmless(t *testing.T) {
 		got, err := c.Inbox.Comments(w.Context(), testRepo, cursor)
 		w.must(err)
 		for _, s := range got.Said {
-			// without the characters that turn it round, as agents get it
+			// Agents get the text without the characters that change its direction.
 			if s.Command == command.Stop && s.Text != "/agent stop it not" {
 				w.Errorf("%.40q is a command", s.Text)
 			}

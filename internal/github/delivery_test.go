@@ -47,7 +47,7 @@ func TestAWatchedDelivery(t *testing.T) {
 			w.Errorf("a late progress changed it: %v", err)
 		}
 
-		// The next task of the issue is another claim, which the old one's end does not touch.
+		// The next task of the issue has another claim, and the end of the old one does not affect it.
 		w.sim.AddLabel(w.key, "acme", "agent-task")
 		w.must(endMerged(ctx, w, c))
 		w.wantLabels("agent-task")
@@ -153,7 +153,7 @@ var hostile = []string{
 	strings.Repeat("fixes #1 @octocat [skip ci] ", 1<<18/28), "/agent retry", "hunter2hunter2", "Upgrade @types/node",
 }
 
-// harmful lists the forbidden results, in any case of letters.
+// harmful matches the forbidden results, ignoring case.
 var harmful = []string{
 	"fixes #1", "closes: gh-2", "fixed http", "/widgets#1", "[skip", "[ skip", "skip]", "ci]", "*no_ci", "skip-checks:",
 	"@octocat", "@types", "\u202e", "\u2066",
@@ -282,7 +282,7 @@ func (w *world) patch(body string) {
 	w.must(err)
 }
 
-// TestDraftsThatARepositoryDoesNotHave are ordinary pull requests.
+// TestDraftsThatARepositoryDoesNotHave checks that drafts become ordinary pull requests.
 func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
@@ -314,7 +314,7 @@ func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 	})
 }
 
-// TestGraphQLErrors come with status 200.
+// TestGraphQLErrors checks errors that come with status 200.
 func TestGraphQLErrors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		answer string

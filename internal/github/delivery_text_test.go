@@ -51,7 +51,7 @@ var plainReminder = ask.ReminderPage{
 	Page:          "https://github.test/acme/widgets/issues/1#issuecomment-7", Question: question.Question,
 }
 
-// TestDeliveryTexts is TestCommentTexts for the comments after the work.
+// TestDeliveryTexts is like TestCommentTexts, for the comments after the work.
 func TestDeliveryTexts(t *testing.T) {
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {
@@ -112,7 +112,7 @@ func TestDeliveryTexts(t *testing.T) {
 	}
 }
 
-// golden compares a text with a file that is reviewed as such.
+// golden compares a text with a reviewed file.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".md")

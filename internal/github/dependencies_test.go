@@ -123,7 +123,7 @@ func TestLookupsAreBounded(t *testing.T) {
 	})
 }
 
-// A closed pull request is in the next poll: an issue may depend on it.
+// A closed pull request is in the next poll, because an issue may depend on it.
 func TestPollNamesClosedPullRequests(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -207,8 +207,8 @@ var livesOfPulls = []exchange{
 	{"PATCH", pulls + "/3", `{"state":"open"}`, 200, `"state":"open"`, ""},
 }
 
-// TestTheStandInPlaysPullRequests walks through the life of two pull requests. Requests and answers are held
-// against GitHub's description and ours.
+// TestTheStandInPlaysPullRequests walks through the life of two pull requests. It checks requests and answers against
+// GitHub's description and ours.
 func TestTheStandInPlaysPullRequests(t *testing.T) {
 	inWorld(t, func(w *world) { w.walk(livesOfPulls) })
 }
@@ -244,7 +244,7 @@ func (w *world) walk(all []exchange) {
 	}
 }
 
-// field is a field of a JSON object, e.g. head.sha, as text.
+// field returns a field of a JSON object, such as head.sha, as text.
 func field(t *testing.T, body []byte, path string) string {
 	t.Helper()
 	var v any

@@ -88,8 +88,7 @@ func TestWrongTokenIsSaidAtOnce(t *testing.T) {
 	})
 }
 
-// GitHub says that it has put a label on, and has not: no step that counts on the label follows, and the next
-// try puts it on.
+// GitHub confirms a new label without adding it. No step that relies on the label follows, and the next try adds it.
 func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 	var labels []string
 	for _, name := range []string{"agent-claimed", "agent-blocked", "agent-review"} {
@@ -127,7 +126,7 @@ func TestLabelThatIsOnlySaidToBeOn(t *testing.T) {
 	}
 }
 
-// GitHub says that it has taken a label off, and has not: the step is tried again.
+// GitHub confirms the removal of a label without removing it. The step is tried again.
 func TestLabelThatIsOnlySaidToBeOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		bot := w.client("retake-bot")
@@ -152,8 +151,8 @@ func unchecked(w *world) func(*Options) {
 	return func(o *Options) { o.Transport = w.sim.Transport() }
 }
 
-// A person takes the claimed label off and puts the task label on before the claim is released: that is a new
-// request, which stays.
+// A person removes the claimed label and adds the task label before the claim is released. That is a new request, and
+// the label stays.
 func TestReleaseLeavesANewRequest(t *testing.T) {
 	inWorld(t, func(w *world) {
 		bot := w.client("retake-bot")

@@ -10,7 +10,7 @@ import (
 	"retake/internal/github/claims"
 )
 
-// forge has a reader who is a collaborator write what ends and begins claims.
+// forge makes a collaborator with read access write comments that begin and end claims.
 func forge(w *world, key, by string, n int) {
 	w.sim.AddComment(key, by, fmt.Sprintf(`<!-- retake:release v1 {"fleet":"default","nonce":"%s"} -->`, testNonce))
 	w.sim.AddComment(key, by, fmt.Sprintf(`<!-- retake:claim v1 {"fleet":"night","nonce":"aaaa%04d"} -->`, n))

@@ -40,7 +40,7 @@ func TestCooldowns(t *testing.T) {
 	}
 }
 
-// meetLimit has a poll meet a limit.
+// meetLimit makes a poll hit a limit.
 func (w *world) meetLimit(f githubtest.Fault, until time.Time, why string) {
 	var told []gate.Cooldown
 	var c *Client

@@ -20,7 +20,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// hostileTexts are texts by others for any field.
+// hostileTexts are texts by other people for any field.
 var hostileTexts = map[string]string{
 	"mention": "@octocat @acme/team please",
 	"closing": "fixes #1, closes acme/widgets#2 and resolves GH-3",
@@ -50,7 +50,7 @@ var hostileTexts = map[string]string{
 	"invalid utf-8": "\xff\xfe",
 }
 
-// fill puts a text into every string of a value, but for addresses and names that we make ourselves.
+// fill puts a text into every string of a value, except for addresses and names that we make ourselves.
 func fill(v reflect.Value, text string) {
 	switch v.Kind() {
 	case reflect.String:
@@ -135,7 +135,7 @@ func harm(body string) string {
 	return harmOfText(body)
 }
 
-// harmOfText is harm for any of our texts with 7 as the number.
+// harmOfText is like harm, for any of our texts with 7 as the number.
 func harmOfText(body string) string {
 	page := string(githubtest.Render(body))
 	outside := html.UnescapeString(anyTag.ReplaceAllString(codeHTML.ReplaceAllString(page, "<>"), "\x00"))

@@ -35,7 +35,7 @@ type load struct {
 	refused int             // limits reported by GitHub, as opposed to our gate
 }
 
-// latency of one request, about what GitHub takes for a write.
+// latency is the duration of one request, about as long as a write to GitHub.
 const latency = 250 * time.Millisecond
 
 func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTripper) *load {
@@ -80,8 +80,8 @@ func newLoad(t *testing.T, issues int, wrap func(http.RoundTripper) http.RoundTr
 	return w
 }
 
-// insist does a step until it is done, as the director does: not before a limit's end, otherwise after 4
-// seconds, and longer each time.
+// insist repeats a step until it succeeds, as the director does. It waits for the end of a limit. After other failures
+// it waits 4 seconds, and longer each time.
 func (w *load) insist(step func() error) {
 	wait := 4 * time.Second
 	for tries := 1; ; tries++ {
@@ -108,7 +108,7 @@ func (w *load) insist(step func() error) {
 	}
 }
 
-// work has so many workers do all issues, each in a few minutes, and polls as the director does.
+// work makes a number of workers handle all issues, each in a few minutes, and polls like the director.
 func (w *load) work(workers int, takes func() time.Duration) {
 	queue := make(chan int, len(w.keys))
 	for i := range w.keys {
@@ -223,8 +223,7 @@ func (w *load) report() {
 
 func plainly(next http.RoundTripper) http.RoundTripper { return next }
 
-// TestLoad: 200 issues that are labelled at once, 40 workers, and the limits that GitHub documents. None of
-// them is ever met.
+// TestLoad labels 200 issues at once, with 40 workers and the limits that GitHub documents. No limit is ever hit.
 func TestLoad(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLoad(t, 200, plainly)
@@ -242,8 +241,8 @@ func TestLoad(t *testing.T) {
 	})
 }
 
-// TestLoadWithFaults: of the same requests one in nine is refused, fails, or loses its answer. In the end
-// everything is there, once.
+// TestLoadWithFaults refuses, fails, or loses the answer of one in nine of the same requests. In the end everything
+// exists exactly once.
 func TestLoadWithFaults(t *testing.T) {
 	seeds := uint64(2)
 	if raced {
@@ -320,7 +319,8 @@ func TestClaimsAreWonOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestMeasureWrites prints what 1 and 40 issues cost that are labelled at once: docs/specs/github.md has the figures.
+// TestMeasureWrites prints the cost of 1 and of 40 issues that are labelled at once. docs/specs/github.md has the
+// figures.
 func TestMeasureWrites(t *testing.T) {
 	issues := 40
 	for _, mode := range []string{"GraphQL", "GraphQL", "REST", "REST"} {

@@ -124,8 +124,8 @@ func TestPollReadsOnByTime(t *testing.T) {
 	})
 }
 
-// TestPollReadsASecondAgain: of more changes in one second than a page holds, some change once more while they
-// are read, so that others move over the edge of a page that was read already.
+// TestPollReadsASecondAgain polls more changes in one second than a page holds. Some issues change again during the
+// poll, so that others move to a page that was already read.
 func TestPollReadsASecondAgain(t *testing.T) {
 	inWorld(t, func(w *world) {
 		cursor := api.Format(time.Now())
@@ -203,7 +203,8 @@ func TestIssueThatIsElsewhere(t *testing.T) {
 	}
 }
 
-// TestRedirectedWritesStayWrites: net/http would follow a 301 to a POST with a GET, and report success.
+// TestRedirectedWritesStayWrites checks redirected writes. net/http would follow a 301 to a POST with a GET, and report
+// success.
 func TestRedirectedWritesStayWrites(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -2,5 +2,5 @@
 
 package github
 
-// raced: the race detector makes everything some ten times slower.
+// raced is true because the race detector is on, which makes everything some ten times slower.
 const raced = true

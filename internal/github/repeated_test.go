@@ -75,7 +75,7 @@ func TestDeletedWhileItIsAsked(t *testing.T) {
 // killed. The successor cannot know that it was posted. Even the blocked label proves little, because an earlier
 // question or a person may have added it.
 func TestDeletedWhileTheDirectorIsKilled(t *testing.T) {
-	// thread, issue and question were requested: the label, reading it back, the claimed label
+	// The thread, the issue and the question were requested. The label, its read-back and the claimed label follow.
 	for stop := 4; stop <= 6; stop++ {
 		inWorld(t, func(w *world) {
 			w.claimed(w.client("retake-bot"))
@@ -137,7 +137,7 @@ func TestACommentThatIsSaidToBeThere(t *testing.T) {
 	}
 }
 
-// The same of each write of a delivery, and of an outage, but for labels.
+// The same holds for each write of a delivery and of an outage, except for labels.
 func TestWhatIsSaidToBeDone(t *testing.T) {
 	for name, writes := range map[string]int{
 		"deliver": 2, "deliver, watched": 2, "deliver again, ready": 2,

@@ -79,7 +79,7 @@ func TestPullRequestView(t *testing.T) {
 	})
 }
 
-// checksFail lets a check and a status fail.
+// checksFail makes a check and a status fail.
 func (w *world) checksFail(c *Client) {
 	w.Helper()
 	w.sim.SetCheck(testPull, "ci", "timed_out", "it took \x1b[31m6 hours\x1b[0m")
@@ -156,7 +156,7 @@ func TestChangeRequests(t *testing.T) {
 	})
 }
 
-// TestAnUnchangedPullRequestCostsNothing: it is read for weeks.
+// TestAnUnchangedPullRequestCostsNothing reads an unchanged pull request for weeks.
 func TestAnUnchangedPullRequestCostsNothing(t *testing.T) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot")

@@ -15,7 +15,7 @@ import (
 	"retake/internal/github/command"
 )
 
-// TestSpecification holds the tables of the specification against the code; -update rewrites them.
+// TestSpecification compares the tables of the specification with the code. -update rewrites them.
 func TestSpecification(t *testing.T) {
 	file := filepath.Join("..", "..", "docs", "specs", "github.md")
 	data, err := os.ReadFile(file)
@@ -52,7 +52,7 @@ func TestSpecification(t *testing.T) {
 
 type createdLabel struct{ Name, Description string }
 
-// createdLabels are the labels that EnsureLabels creates in a repository without any.
+// createdLabels returns the labels that EnsureLabels creates in a repository without any.
 func createdLabels(t *testing.T) (all []createdLabel) {
 	inWorld(t, func(w *world) {
 		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {

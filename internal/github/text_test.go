@@ -69,7 +69,7 @@ var question = ask.Escalation{
 	WhyStopped: "needs_human: asks for a decision", Ask: "Answer the question.", Reply: "/agent retry <your answer>",
 }
 
-// plainQuestion is question, where any comment is the answer.
+// plainQuestion is like question, but any comment is an answer.
 func plainQuestion() ask.Escalation {
 	q := question
 	q.TakesReply = true
@@ -83,7 +83,7 @@ var stale = ask.Escalation{
 	Unsafe: "a secret in conf/prod.env:2", Reclaim: "nothing happened in it for 6h0m0s",
 }
 
-// questionsAndReplies are texts of package ask.
+// questionsAndReplies returns texts of package ask.
 func questionsAndReplies(c *ask.Asker) map[string]string {
 	return map[string]string{
 		"reply-why": c.ReplyText(ask.ReplyRequest{
@@ -118,7 +118,7 @@ func questionsAndReplies(c *ask.Asker) map[string]string {
 	}
 }
 
-// claimTexts are texts of package claims.
+// claimTexts returns texts of package claims.
 func claimTexts(c *pages.Text) map[string]string {
 	return map[string]string{
 		"claim": c.Page("claim", testNonce),
@@ -160,7 +160,7 @@ func claimTexts(c *pages.Text) map[string]string {
 	}
 }
 
-// TestCommentTexts holds what people read against files that are reviewed as such; -update rewrites them.
+// TestCommentTexts compares texts for people with reviewed files. -update rewrites them.
 func TestCommentTexts(t *testing.T) {
 	c, err := New(Options{Options: api.Options{BaseURL: testAPI, Token: noToken}, Fleet: "default", Labels: testLabels})
 	if err != nil {

@@ -74,7 +74,7 @@ func newWorld(t *testing.T) *world {
 		"agent-task")}
 }
 
-// client makes a client of a login; its requests and the answers are held against GitHub's description.
+// client returns a client for a login. Its requests and the answers are checked against GitHub's description.
 func (w *world) client(login string, change ...func(*Options)) *Client {
 	w.Helper()
 	o := Options{
@@ -126,7 +126,7 @@ func (w *world) labelEvents() []string {
 	return all
 }
 
-// claims are the comments with a claim marker.
+// claims returns the comments with a claim marker.
 func (w *world) marked(kind string) []githubtest.Comment {
 	return slices.DeleteFunc(w.sim.Issue(w.key).Comments, func(c githubtest.Comment) bool {
 		m, ok := tracker.ReadMarker(c.Body)
@@ -142,7 +142,7 @@ func (w *world) wantLabels(want ...string) {
 	}
 }
 
-// changes are the requests that were not GETs.
+// changes returns the requests that were not GETs.
 func (w *world) changes() (all []githubtest.Request) {
 	for _, r := range w.sim.Requests() {
 		if r.Method != http.MethodGet {
@@ -159,12 +159,12 @@ func (w *world) must(err error) {
 	}
 }
 
-// roundTrip is a RoundTripper in one function.
+// roundTrip is an http.RoundTripper made of one function.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// validated counts the exchanges that were held against the description.
+// validated counts the exchanges that were checked against the description.
 var validated atomic.Int64
 
 // checked fails the test if a request or an answer of the stand-in does not match the description.
@@ -226,7 +226,7 @@ func unmarked(r *http.Request, body []byte) bool {
 	return !marked
 }
 
-// faulty are statuses that any endpoint may answer and none describes.
+// faulty reports whether any endpoint may answer a status that the description omits.
 func faulty(status int) bool {
 	return status == http.StatusNotModified || status == http.StatusUnauthorized || status == http.StatusForbidden ||
 		status == http.StatusTooManyRequests || status >= 500 || status == http.StatusTemporaryRedirect

@@ -38,7 +38,7 @@ func agentPlan(t *testing.T, name string, more func(*agent.Stage)) *wire.Plan {
 	return p
 }
 
-// prints makes a program that prints lines to stdout when it starts, and then takes a minute.
+// prints simulates a program that prints lines to stdout when it starts, and then takes a minute.
 func prints(lines ...string) func(command) {
 	return func(c command) {
 		if c.stdout != nil {
@@ -54,7 +54,7 @@ const (
 	qwen429    = `[{"type":"result","subtype":"success","is_error":false,"result":"[API Error: 429 Rate limit reached. Please try again in 6.6s.]"}]`
 )
 
-// TestAgentStage: the command, its environment, its files, and its reports.
+// TestAgentStage checks the command, its environment, its files, and its reports.
 func TestAgentStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })
@@ -100,7 +100,7 @@ func TestAgentStage(t *testing.T) {
 	})
 }
 
-// TestStepsAreFewEnough: steps are reported at intervals, and the newest one at the end.
+// TestStepsAreFewEnough checks that steps are reported at intervals, and the newest one at the end.
 func TestStepsAreFewEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -125,7 +125,7 @@ func TestStepsAreFewEnough(t *testing.T) {
 	})
 }
 
-// TestEvidenceOfAnAgent: the report has the stream's errors, masked, and the meaning of an exit code.
+// TestEvidenceOfAnAgent checks that the report has the stream's errors, masked, and the meaning of an exit code.
 func TestEvidenceOfAnAgent(t *testing.T) {
 	const limited = `{"type":"error","error":{"name":"APIError","data":{"message":"Not you, hunter2-hunter2","statusCode":429,"isRetryable":true,"responseHeaders":{"retry-after":"90","set-cookie":"x"}}}}`
 	synctest.Test(t, func(t *testing.T) {
@@ -157,8 +157,8 @@ func TestEvidenceOfAnAgent(t *testing.T) {
 	})
 }
 
-// TestSummaryIsTheAgentsLastWords: of the last CODE run with a message, masked, without control sequences, bounded.
-// Other stages have no summary.
+// TestSummaryIsTheAgentsLastWords checks that the summary comes from the last CODE run with a message. It is masked and
+// bounded, without control sequences. Other stages have no summary.
 func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	says := func(text string) string {
 		line, _ := json.Marshal(map[string]any{
@@ -205,8 +205,8 @@ func TestSummaryIsTheAgentsLastWords(t *testing.T) {
 	}
 }
 
-// TestValidateFirstTellsTheAgent: the prompt of the first CODE run has the reason of the refusal and mentions the merge
-// of the base branch.
+// TestValidateFirstTellsTheAgent checks that the prompt of the first CODE run has the reason of the refusal and
+// mentions the merge of the base branch.
 func TestValidateFirstTellsTheAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -226,7 +226,7 @@ func TestValidateFirstTellsTheAgent(t *testing.T) {
 	})
 }
 
-// TestRejectionOfACleanContainerIsTold: in the prompt of the first CODE run, and in files.
+// TestRejectionOfACleanContainerIsTold checks that the rejection is in the prompt of the first CODE run, and in files.
 func TestRejectionOfACleanContainerIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)
@@ -261,7 +261,7 @@ func TestRejectionOfACleanContainerIsTold(t *testing.T) {
 	})
 }
 
-// TestAgentThatIsMissing checks that a missing agent costs no paid call and gets a second try.
+// TestAgentThatIsMissing checks that a missing agent does not cost a paid call, and gets a second try.
 func TestAgentThatIsMissing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "codex", nil)
@@ -274,7 +274,7 @@ func TestAgentThatIsMissing(t *testing.T) {
 	})
 }
 
-// TestPlanOfAnUnknownFormat is refused before anything starts.
+// TestPlanOfAnUnknownFormat checks that such a plan is refused before anything starts.
 func TestPlanOfAnUnknownFormat(t *testing.T) {
 	p := testPlan(t)
 	p.Stages[0].Agent = &wire.PlanAgent{Name: "x", Format: "xml"}

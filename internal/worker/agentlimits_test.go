@@ -12,7 +12,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestLimitIsReportedWhileTheAgentRuns: the shared guard gets it at once, even after the end of the first lease.
+// TestLimitIsReportedWhileTheAgentRuns checks that the shared guard gets a limit at once, even after the end of the
+// first lease.
 func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 	for name, before := range map[string]time.Duration{"with its lease": 0, "long after": 10 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -61,8 +62,8 @@ func TestLimitIsReportedWhileTheAgentRuns(t *testing.T) {
 	}
 }
 
-// TestAgentWaitsForItsLease: the agent waits for the guard's time, which heartbeats report. A cooldown that is too long
-// ends the attempt.
+// TestAgentWaitsForItsLease checks that the agent waits as long as the guard requires, and that heartbeats report this.
+// A cooldown that is too long ends the attempt.
 func TestAgentWaitsForItsLease(t *testing.T) {
 	for name, row := range map[string]struct {
 		closed time.Duration
@@ -104,7 +105,7 @@ func TestAgentWaitsForItsLease(t *testing.T) {
 	}
 }
 
-// TestOutOfTimeWhileLimited: the cause is the limit, not the clock.
+// TestOutOfTimeWhileLimited checks that the limit counts as the cause of a timeout.
 func TestOutOfTimeWhileLimited(t *testing.T) {
 	for name, row := range map[string]struct {
 		lines []string
@@ -129,8 +130,8 @@ func TestOutOfTimeWhileLimited(t *testing.T) {
 	}
 }
 
-// TestNextRoundAndNextModel: the prompt of a fix round has the reason of the refusal, and another model of a verdict is
-// used.
+// TestNextRoundAndNextModel checks that the prompt of a fix round has the reason of the refusal, and that a verdict's
+// other model is used.
 func TestNextRoundAndNextModel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", func(s *agent.Stage) { s.Model, s.AlternativeModel = "opus", "sonnet" })

@@ -50,7 +50,7 @@ var exitsWithZero = map[string]struct {
 	"well":                           {"claude-code", []string{claudeWell}, "", "", 0},
 }
 
-// TestExitZeroIsNoSuccess: the stream's result and the changes of the work tree decide.
+// TestExitZeroIsNoSuccess checks that the stream's result and the changes of the work tree decide.
 func TestExitZeroIsNoSuccess(t *testing.T) {
 	for name, row := range exitsWithZero {
 		t.Run(name, func(t *testing.T) {
@@ -89,7 +89,7 @@ func TestExitZeroIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestFixRoundWithoutChange: there is work from the first round, so that validation decides.
+// TestFixRoundWithoutChange checks that validation decides if the first round has left work.
 func TestFixRoundWithoutChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := agentPlan(t, "claude-code", nil)

@@ -81,7 +81,7 @@ func (w *world) arrived() (state bus.CheckoutState, files []string) {
 	return state, files
 }
 
-// TestWholeCheckoutTravels: the director has the work before the report, and also the report in the spool.
+// TestWholeCheckoutTravels checks that the director has the work before the report, and also the report in the spool.
 func TestWholeCheckoutTravels(t *testing.T) {
 	w := newWorld(t)
 	w.travels(60)
@@ -100,7 +100,8 @@ func TestWholeCheckoutTravels(t *testing.T) {
 	}
 }
 
-// TestWholeCheckpointsWhileAStageRuns: the work of a running agent is sent, and a disconnected director gets it later.
+// TestWholeCheckpointsWhileAStageRuns checks that the work of a running agent is sent, and that a disconnected director
+// gets it later.
 func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0.2)
@@ -131,8 +132,8 @@ func TestWholeCheckpointsWhileAStageRuns(t *testing.T) {
 	}
 }
 
-// TestWholeTooMuchIsNoSuccess: work beyond a limit is not delivered, by the checks of both worker and director, and the
-// report has the reason.
+// TestWholeTooMuchIsNoSuccess checks that work beyond a limit is not delivered, by the checks of both worker and
+// director, and that the report has the reason.
 func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 	for name, own := range map[string]bool{"the worker looks": true, "the director looks": false} {
 		t.Run(name, func(t *testing.T) {
@@ -162,7 +163,7 @@ func TestWholeTooMuchIsNoSuccess(t *testing.T) {
 	}
 }
 
-// TestWholeCheckoutThatIsOnlyRead checks that an attempt with only validation sends no checkpoint.
+// TestWholeCheckoutThatIsOnlyRead checks that an attempt that only validates does not send a checkpoint.
 func TestWholeCheckoutThatIsOnlyRead(t *testing.T) {
 	w := newWorld(t)
 	w.travels(0)
@@ -175,7 +176,8 @@ func TestWholeCheckoutThatIsOnlyRead(t *testing.T) {
 	}
 }
 
-// TestWholeTerminatedSendsItsWork: the folder may be removed with the container.
+// TestWholeTerminatedSendsItsWork checks that a terminated worker sends its work, because the directory may be removed
+// with the container.
 func TestWholeTerminatedSendsItsWork(t *testing.T) {
 	w := newWorld(t)
 	w.travels(60)

@@ -15,7 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "record the circumstances of failures again, for tests of other packages")
 
-// recordedCircumstances is the folder with the records for tests of other packages.
+// recordedCircumstances is the directory with the records for tests of other packages.
 const recordedCircumstances = "../recovery/circumstances/testdata"
 
 // fails ends a program with an error.
@@ -81,7 +81,7 @@ var anthropicKey = []string{"ANTHROPIC_API_KEY=sk-ant-x"}
 
 func inProcess(p *wire.Plan) { p.Runtime = "process" }
 
-// TestRecordedCircumstances holds the circumstances that a real worker reports against the recorded ones.
+// TestRecordedCircumstances compares the circumstances that a real worker reports with the recorded ones.
 func TestRecordedCircumstances(t *testing.T) {
 	for _, x := range recorded {
 		t.Run(x.name, func(t *testing.T) {

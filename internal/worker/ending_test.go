@@ -70,7 +70,7 @@ func TestUnwelcomed(t *testing.T) {
 	}
 }
 
-// TestRefusedAfterAReconnect: a director that came back and knows better ends the worker as a stop would.
+// TestRefusedAfterAReconnect checks that a refusal after a reconnection ends the worker like a stop.
 func TestRefusedAfterAReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{}

@@ -152,7 +152,7 @@ func (b *fakeBus) set(change func()) {
 	change()
 }
 
-// worker is the worker's side, as the bus calls it back.
+// worker returns the worker's callbacks.
 func (b *fakeBus) worker() Listener {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +165,7 @@ func (b *fakeBus) story() []string {
 	return append([]string(nil), b.seen...)
 }
 
-// only returns the one report that was acknowledged.
+// only returns the single acknowledged report.
 func (b *fakeBus) only(t *testing.T) wire.Payload {
 	t.Helper()
 	b.mu.Lock()
@@ -185,7 +185,7 @@ func (b *fakeBus) onlyError(t *testing.T) *wire.WorkerError {
 	return e
 }
 
-// fakeRunner simulates programs. Each run takes the time and has the end of its script. A run without a script lasts
+// fakeRunner simulates programs. Each run takes the time and has the result of its script. A run without a script lasts
 // until it is stopped.
 type fakeRunner struct {
 	script []exit
@@ -218,7 +218,7 @@ func (r *fakeRunner) run(ctx context.Context, c command) exit {
 	}
 }
 
-// uncounted is a kernel that counts no memory.
+// uncounted simulates a kernel that does not count memory kills.
 func uncounted() (memory, bool) { return memory{}, false }
 
 func testPlan(t *testing.T) *wire.Plan {
@@ -238,7 +238,7 @@ func testPlan(t *testing.T) *wire.Plan {
 	return p
 }
 
-// testWorker is a worker with a fake bus and fake programs.
+// testWorker returns a worker with a fake bus and fake programs.
 func testWorker(t *testing.T, p *wire.Plan, bus *fakeBus, r *fakeRunner) *worker {
 	t.Helper()
 	log := zap.NewNop()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// beInit is the other half of TestAsPID1: PID 1 of a new namespace that runs programs as the worker does.
+// beInit runs in the other half of TestAsPID1, as PID 1 of a new namespace that runs programs like the worker.
 func beInit() int {
 	if os.Getpid() != 1 {
 		fmt.Println("not PID 1")
@@ -54,7 +54,8 @@ func beInit() int {
 	return 0
 }
 
-// TestAsPID1 runs stages in a new PID namespace: no process survives, no zombie stays, no exit code is lost.
+// TestAsPID1 runs stages in a new PID namespace. All processes must end, zombies must be reaped, and exit codes must be
+// kept.
 func TestAsPID1(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), programEnv+"=init", "TEST_DIR="+t.TempDir())

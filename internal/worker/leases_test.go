@@ -38,7 +38,7 @@ func (l *lender) answer(p wire.Payload) (wire.BudgetGrant, error) {
 	return wire.BudgetGrant{}, nil
 }
 
-// peek returns the present answer to another worker. It only changes the state if that is a lease.
+// peek returns the answer that another worker would get now. It changes the state only if the answer is a lease.
 func peek(p *budget.Pool, resource string) budget.Grant {
 	g := p.Acquire(time.Now(), resource, "peek")
 	p.Drop(time.Now(), "peek")
@@ -75,7 +75,8 @@ func TestLeaseClientAsksTheDirector(t *testing.T) {
 	})
 }
 
-// TestLeaseClientByItself: without the director the same limits hold, and its earlier grants and closures count.
+// TestLeaseClientByItself checks that the same limits hold without the director, and that its earlier grants and
+// closures count.
 func TestLeaseClientByItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)
@@ -118,8 +119,8 @@ func TestLeaseClientRemembersTheDirectorsCooldown(t *testing.T) {
 	})
 }
 
-// TestLeaseClientRemembersALift: a lease of the director shows that the resource is open again, even after the director
-// stops answering.
+// TestLeaseClientRemembersALift checks that a lease of the director shows that the resource is open again, even after
+// the director stops answering.
 func TestLeaseClientRemembersALift(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k, bus, l := testLeaseClient(t)

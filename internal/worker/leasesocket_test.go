@@ -20,7 +20,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// testLeaseSocket is a lease socket on the real file system, with limits that a test can wait for. The director
+// testLeaseSocket returns a lease socket on the real file system, with limits that a test can wait for. The director
 // behind it answers if lent.
 func testLeaseSocket(t *testing.T, bus *fakeBus) *leaseSocket {
 	t.Helper()
@@ -34,7 +34,7 @@ func testLeaseSocket(t *testing.T, bus *fakeBus) *leaseSocket {
 	return d
 }
 
-// visit opens a connection and returns a function that says a line and reads the answer.
+// visit opens a connection, and returns a function that sends a line and reads the answer.
 func visit(t *testing.T, d *leaseSocket) (net.Conn, func(string) leaseAnswer) {
 	t.Helper()
 	c, err := net.Dial("unix", d.socket())
@@ -159,7 +159,7 @@ func TestLeaseSocketIsBounded(t *testing.T) {
 	})
 }
 
-// TestLeaseSocketAfterAStage: connections and leases end with the stage, even without the bus.
+// TestLeaseSocketAfterAStage checks that connections and leases end with the stage, even without the bus.
 func TestLeaseSocketAfterAStage(t *testing.T) {
 	bus := newFakeBus()
 	d := testLeaseSocket(t, bus)

@@ -67,8 +67,8 @@ var lingering = map[string]struct {
 	"nothing done": {"codex", `echo '{"type":"turn.completed","usage":{}}'` + sleepsOn, "unknown"},
 }
 
-// TestDeliversWorkOfALingeringAgent: an agent that has reported its result and does not exit is ended with its
-// children, and its work is validated. An error stays one.
+// TestDeliversWorkOfALingeringAgent checks that an agent that has reported its result and does not exit is ended with
+// its children, and that its work is validated. An error remains an error.
 func TestDeliversWorkOfALingeringAgent(t *testing.T) {
 	for name, row := range lingering {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestDeliversWorkOfALingeringAgent(t *testing.T) {
 	}
 }
 
-// TestDeliversWhatIsStillGoingOn: an agent that works on after an event that could have been its last is not cut.
+// TestDeliversWhatIsStillGoingOn checks that an agent that continues after a possible last event is not ended.
 func TestDeliversWhatIsStillGoingOn(t *testing.T) {
 	const later = "\nsleep 1.2\necho x >parser.go\n"
 	for name, row := range map[string]struct{ profile, script string }{

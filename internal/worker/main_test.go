@@ -98,7 +98,7 @@ func daemonise() int {
 	return 0
 }
 
-// fixer is an agent that succeeds in round TEST_RIGHT_IN. It copies the message about the last failure.
+// fixer plays an agent that succeeds in round TEST_RIGHT_IN. It copies the message about the last failure.
 func fixer() int {
 	if data, err := os.ReadFile(failureText); err == nil {
 		fmt.Printf("was told: %s\n", data)
@@ -110,7 +110,7 @@ func fixer() int {
 	return 0
 }
 
-// checker is satisfied once the fixer was in round TEST_RIGHT_IN.
+// checker succeeds once the fixer was in round TEST_RIGHT_IN.
 func checker() int {
 	if _, err := os.Stat("work-" + os.Getenv("TEST_RIGHT_IN")); err != nil {
 		fmt.Println("--- FAIL: TestWidget (0.00s)\nFAIL")
@@ -149,8 +149,8 @@ func leaser() int {
 		os.Stdout, os.Stderr)
 }
 
-// talker is an agent that prints its state: it is limited, continues when the test allows it, and finishes. Its prompt
-// is its last argument.
+// talker plays an agent that prints its state. It is limited, continues when the test allows it, and finishes. Its
+// prompt is its last argument.
 func talker() int {
 	fmt.Println(`{"type":"progress","step":"reading"}` + "\n" +
 		`{"type":"rate_limited","status":429,"retry_after_seconds":3600}`)

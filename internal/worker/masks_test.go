@@ -13,7 +13,7 @@ import (
 
 const maskedValue = "Sess10n-of-the-Vault-4711"
 
-// masked is a stream of a stage, written in pieces of n bytes.
+// masked passes a text through a stage's stream in pieces of n bytes.
 func masked(m *masks, stage, text string, n int) string {
 	m.begin(stage)
 	var out bytes.Buffer
@@ -26,8 +26,8 @@ func masked(m *masks, stage, text string, n int) string {
 	return out.String()
 }
 
-// TestMaskThatAStageNames: the value is hidden in every encoding, stream and report, beginning with the line that names
-// it.
+// TestMaskThatAStageNames checks that the value is hidden in every encoding, stream and report, beginning with the line
+// that names it.
 func TestMaskThatAStageNames(t *testing.T) {
 	for _, n := range []int{1, 3, 17, 1000} {
 		m := newMasks("given-Secret-1")
@@ -52,7 +52,7 @@ func TestMaskThatAStageNames(t *testing.T) {
 	}
 }
 
-// TestMasksOfTheAgent: values that CODE hides are visible in the output of other stages.
+// TestMasksOfTheAgent checks that values that CODE hides are visible in the output of other stages.
 func TestMasksOfTheAgent(t *testing.T) {
 	m := newMasks()
 	if got := masked(m, wire.StageCode, "::add-mask::FAIL: TestParser\nFAIL: TestParser\n",
@@ -64,7 +64,8 @@ func TestMasksOfTheAgent(t *testing.T) {
 	}
 }
 
-// TestMasksAreBounded: a stage can hide a bounded number of values, and a refused line is not shown.
+// TestMasksAreBounded checks that a stage can hide only a bounded number of values, and that a refused line is not
+// shown.
 func TestMasksAreBounded(t *testing.T) {
 	m := newMasks()
 	for _, text := range []string{"", "error", "FAIL", strings.Repeat("x", longestMask+1)} {

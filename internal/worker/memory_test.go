@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// kernel lays out a file system with control groups.
+// kernel creates a file system with control groups.
 func kernel(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -86,7 +86,8 @@ func TestShortage(t *testing.T) {
 	}
 }
 
-// TestOutOfMemoryIsSaid: only if the kernel counted a kill, and only if that explains the failure.
+// TestOutOfMemoryIsSaid checks that a lack of memory is reported only if the kernel counted a kill, and only if that
+// explains the failure.
 func TestOutOfMemoryIsSaid(t *testing.T) {
 	killed := &shortage{1, 64 << 20, 64 << 20}
 	const unknown = "tests_failed" // the fake classifier's reason
@@ -130,7 +131,8 @@ func TestOutOfMemoryIsSaid(t *testing.T) {
 	}
 }
 
-// TestClassifierReadsOutOfMemory: the director, which believes no claim, finds the same in the message.
+// TestClassifierReadsOutOfMemory checks that the director, which does not trust assertions, finds the same reason in
+// the message.
 func TestClassifierReadsOutOfMemory(t *testing.T) {
 	code := 137
 	message := "CODE: agent failed, " + shortage{1, 64 << 20, 64 << 20}.String()

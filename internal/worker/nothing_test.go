@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// novel is a profile of an unknown agent that prints text, played by real programs.
+// novel sets a profile of an unknown agent that prints text, played by real programs.
 func (w *world) novel(leaves map[string]string, out string, exitCode string) {
 	w.t.Helper()
 	program := filepath.Join(w.t.TempDir(), "novel")
@@ -48,7 +48,8 @@ const (
 		"invalid x-api-key hunter2-hunter2\n"
 )
 
-// TestWholeNothingDone: an agent that returns 0 without work has failed, and its log file has the reason.
+// TestWholeNothingDone checks that an agent that returns 0 without work has failed, and that its log file has the
+// reason.
 func TestWholeNothingDone(t *testing.T) {
 	for name, row := range map[string]struct {
 		leaves map[string]string
@@ -184,7 +185,7 @@ func TestWholeNoWorkAtAll(t *testing.T) {
 	}
 }
 
-// TestWholeNoWorkButEarlier: the work of an earlier stage can be delivered.
+// TestWholeNoWorkButEarlier checks that the work of an earlier stage can be delivered.
 func TestWholeNoWorkButEarlier(t *testing.T) {
 	w := newWorld(t)
 	w.novel(nil, "It is done already.\n", "0")
@@ -198,7 +199,7 @@ func TestWholeNoWorkButEarlier(t *testing.T) {
 	}
 }
 
-// TestWholeLogOfThisRun: only output of this run is evidence, not earlier text or the target of a link.
+// TestWholeLogOfThisRun checks that only output of this run is evidence, without earlier text or the target of a link.
 func TestWholeLogOfThisRun(t *testing.T) {
 	w := newWorld(t)
 	w.novel(map[string]string{"~/.novel/logs/run.log": "ERROR the disk is full: no space left on device\n"}, "", "1")
@@ -222,7 +223,7 @@ func TestWholeLogOfThisRun(t *testing.T) {
 	}
 }
 
-// TestLogIsCut: the end of a log, at most maxLogBytes from the beginning of a line, comes before stderr.
+// TestLogIsCut checks that the end of a log comes before stderr. It begins at a line and has at most maxLogBytes.
 func TestLogIsCut(t *testing.T) {
 	w := newWorld(t)
 	w.novel(map[string]string{"~/.novel/logs/run.log": strings.Repeat("one line of it\n", 5000) + "the last\n"}, "",
@@ -237,8 +238,8 @@ func TestLogIsCut(t *testing.T) {
 	}
 }
 
-// TestWholeNoOtherRepository: a checkout may lie within a repository that is none of the agent's business, as
-// data_dir does by default when workers are plain processes.
+// TestWholeNoOtherRepository checks a checkout within another repository, which the agent must not use. That is the
+// default location of data_dir for plain processes.
 func TestWholeNoOtherRepository(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {

@@ -44,7 +44,7 @@ func paidPlan(t *testing.T) *wire.Plan {
 	return p
 }
 
-// TestEachRunOfAPaidStageCounts, with any end. Other stages are free.
+// TestEachRunOfAPaidStageCounts checks that a run counts however it ends. Other stages are free.
 func TestEachRunOfAPaidStageCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{minute(0), minute(2), minute(0), minute(0)}}
@@ -82,7 +82,7 @@ func TestEachRunOfAPaidStageCounts(t *testing.T) {
 	})
 }
 
-// TestAMissingProgramOfAStoppedAttemptIsFree: the watchdog stops the worker between its two searches.
+// TestAMissingProgramOfAStoppedAttemptIsFree lets the watchdog stop the worker between its two searches.
 func TestAMissingProgramOfAStoppedAttemptIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bus, r := newFakeBus(), &fakeRunner{script: []exit{{err: errNoProgram}}}
@@ -95,8 +95,8 @@ func TestAMissingProgramOfAStoppedAttemptIsFree(t *testing.T) {
 	})
 }
 
-// TestAnAttemptGetsWhatIsLeft: no paid CODE begins that the task's budget does not allow; validation's own failure
-// is reported then. A free one always begins.
+// TestAnAttemptGetsWhatIsLeft checks that a paid CODE begins only if the task's budget allows it. Otherwise the worker
+// reports validation's own failure. A free CODE always begins.
 func TestAnAttemptGetsWhatIsLeft(t *testing.T) {
 	for _, row := range []struct {
 		pay        string

@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// paused starts a worker and pauses it in the middle of its first stage; it returns two minutes later.
+// paused starts a worker and pauses it in the middle of its first stage. It returns two minutes later.
 func paused(t *testing.T, p *wire.Plan, bus *fakeBus, r *fakeRunner) <-chan ExitCode {
 	t.Helper()
 	done := make(chan ExitCode, 1)
@@ -56,7 +56,7 @@ func TestPauseWaitsForTheStagesEnd(t *testing.T) {
 	})
 }
 
-// TestWatchdogGoesOnAfterAPause: the time before the pause counts.
+// TestWatchdogGoesOnAfterAPause checks that the time before the pause counts.
 func TestWatchdogGoesOnAfterAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(0)}} // VALIDATE never ends
@@ -91,7 +91,7 @@ func TestStoppedWhilePaused(t *testing.T) {
 	})
 }
 
-// TestPauseHoldsNoReportBack: there is no next stage to wait before.
+// TestPauseHoldsNoReportBack checks that a report does not wait, because no stage follows.
 func TestPauseHoldsNoReportBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}

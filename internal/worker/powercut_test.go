@@ -9,7 +9,7 @@ import (
 	"retake/internal/sys/powercut"
 )
 
-// TestSuccessIsSynced: the power is cut when a success was reported. Files that the agent wrote without a sync are
+// TestSuccessIsSynced cuts the power after a success was reported. Files that the agent wrote without a sync must be
 // complete.
 func TestSuccessIsSynced(t *testing.T) {
 	disk := powercut.New(t)

@@ -15,7 +15,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// bench runs programs in this process, which is therefore a subreaper for the time of a test.
+// bench runs programs in this process, which is therefore a subreaper during the test.
 type bench struct {
 	*processRunner
 	t        *testing.T
@@ -113,7 +113,7 @@ func TestTimeoutKillsWhoIgnoresSIGTERM(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(b.dir, "stubborn")); err == nil {
 			break
 		}
-		// It was killed before it could ignore SIGTERM: the machine is busy.
+		// On a busy machine it was killed before it could ignore SIGTERM.
 	}
 	if !e.timedOut || e.signal != "SIGKILL" || e.code != 137 || e.failedByItself() {
 		t.Fatalf("got %+v", e)

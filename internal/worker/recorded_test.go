@@ -14,7 +14,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// reasonsOf are the reasons that a recorded failure may be reported as, by its kind.
+// reasonsOf lists, by kind, the reasons as which a recorded failure may be reported.
 var reasonsOf = map[string][]string{
 	"401":      {"auth_error"},
 	"429":      {"rate_limited", "quota_exhausted"}, // gemini's message mentions a quota
@@ -27,8 +27,8 @@ var reasonsOf = map[string][]string{
 	"cut-while-limited": {"rate_limited"},
 }
 
-// TestReasonsOfRecordedStreams plays the recorded output of every profile to a whole worker: success has a result, and
-// every failure is reported with its reason.
+// TestReasonsOfRecordedStreams plays the recorded output of every profile to a whole worker. A success must have a
+// result, and every failure must be reported with its reason.
 func TestReasonsOfRecordedStreams(t *testing.T) {
 	files, err := filepath.Glob("../agent/testdata/streams/*.txt")
 	if err != nil || len(files) == 0 {

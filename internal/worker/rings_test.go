@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// rings asks for io_uring after it was refused.
+// rings requests io_uring after it was blocked.
 func rings() int {
 	setup := func() error {
 		if _, _, e := unix.Syscall(unix.SYS_IO_URING_SETUP, 1, 0, 0); e != 0 {
@@ -43,7 +43,7 @@ func rings() int {
 	return 0
 }
 
-// TestNoRings: no stage can use io_uring.
+// TestNoRings checks that stages cannot use io_uring.
 func TestNoRings(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), programEnv+"=rings")

@@ -38,7 +38,7 @@ func lookFor(p *wire.Plan) {
 	}
 }
 
-// wantNothingFound: both stages looked, and found nothing.
+// wantNothingFound checks that both stages searched and did not find a secret.
 func wantNothingFound(t *testing.T, w *world, code, logs string) {
 	t.Helper()
 	if all := w.reports(); code != "0" || len(all) != 1 || all[0].MessageType() != "worker_result.v1" {
@@ -73,7 +73,7 @@ func TestInAScratchContainer(t *testing.T) {
 	}
 }
 
-// eater is a stage program that takes more memory than there is.
+// eater is a stage program that uses more memory than is available.
 const eater = `package main
 
 func main() {
@@ -88,9 +88,9 @@ func main() {
 }
 `
 
-// TestOutOfMemoryInAContainer: the limit kills the stage, not the worker, which reads the kernel's counter. On a busy
-// machine, the stage's memory may not be free when the worker needs a page. The kernel then also kills the worker. The
-// director then gets the reason from the container's end.
+// TestOutOfMemoryInAContainer checks that the limit kills the stage, while the worker survives and reads the kernel's
+// counter. On a busy machine, the stage's memory may not be free when the worker needs a page. The kernel then also
+// kills the worker. The director then gets the reason from the container's end.
 func TestOutOfMemoryInAContainer(t *testing.T) {
 	source := filepath.Join(t.TempDir(), "main.go")
 	if err := os.WriteFile(source, []byte(eater), 0o600); err != nil {
@@ -124,8 +124,8 @@ func TestOutOfMemoryInAContainer(t *testing.T) {
 	}
 }
 
-// TestInputThatEndsEarly: the sender of the plan is killed before or during the plan. The worker ends at once, as with
-// a bad plan.
+// TestInputThatEndsEarly kills the sender of the plan before or during the plan. The worker ends at once, as with a bad
+// plan.
 func TestInputThatEndsEarly(t *testing.T) {
 	for _, part := range []float64{0, 0.5, 0.999} {
 		c := newScratch(t, "")
@@ -209,7 +209,7 @@ func (c *scratch) run() (code, logs string) {
 	return strings.TrimSpace(docker(c.t, nil, "wait", c.name)), docker(c.t, nil, "logs", c.name)
 }
 
-// input is the plan as the worker gets it.
+// input returns the plan as the worker gets it.
 func (w *world) input() []byte {
 	w.t.Helper()
 	data, err := json.Marshal(w.plan)
@@ -219,7 +219,7 @@ func (w *world) input() []byte {
 	return data
 }
 
-// openToAll lets another user into a test's folder.
+// openToAll gives another user access to a test's directory.
 func openToAll(t *testing.T, dir string) {
 	t.Helper()
 	for d := dir; strings.HasPrefix(d, os.TempDir()+"/"); d = filepath.Dir(d) {
@@ -242,7 +242,7 @@ func needDocker(t *testing.T) {
 	t.Skip("docker: " + why)
 }
 
-// files are the container's files before its start.
+// files returns the container's files before its start.
 func (c *scratch) files(worker string) []byte {
 	c.t.Helper()
 	program, err := os.ReadFile(worker)
@@ -290,7 +290,7 @@ func build(t *testing.T, what, to string) {
 	}
 }
 
-// built is the folder of the worker's program, which is built once. TestMain removes it.
+// built returns the directory of the worker's program, which is built once. TestMain removes it.
 var built = sync.OnceValues(func() (dir string, err error) {
 	if dir, err = os.MkdirTemp("", "retake-worker-"); err == nil {
 		removeBuilt = func() { _ = os.RemoveAll(dir) }
@@ -301,7 +301,7 @@ var built = sync.OnceValues(func() (dir string, err error) {
 
 var removeBuilt = func() {}
 
-// realWorker is the file of the worker's program.
+// realWorker returns the file of the worker's program.
 func realWorker(t *testing.T) string {
 	t.Helper()
 	dir, err := built()
@@ -311,8 +311,8 @@ func realWorker(t *testing.T) string {
 	return filepath.Join(dir, "worker")
 }
 
-// TestAsAPlainProcess runs the real program below its supervisor, as the director starts it without an engine:
-// by root as another user, and by that user itself.
+// TestAsAPlainProcess runs the real program below its supervisor, as the director starts it without an engine. Root
+// runs it as another user, and that user also runs it directly.
 func TestAsAPlainProcess(t *testing.T) {
 	for _, root := range []bool{true, false} {
 		if root && os.Geteuid() != 0 {
@@ -324,7 +324,7 @@ func TestAsAPlainProcess(t *testing.T) {
 	}
 }
 
-// supervised runs a worker under a supervisor, and returns the supervisor's folder.
+// supervised runs a worker under a supervisor, and returns the supervisor's directory.
 func supervised(t *testing.T, root bool) (w *world, folder string) {
 	t.Helper()
 	w, folder = newWorld(t), t.TempDir()

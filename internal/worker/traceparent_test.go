@@ -10,8 +10,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// TestStagesBelongToTheTrace: each run of a stage gets its span as TRACEPARENT, and the report of a failure has the
-// times of the stages. Without a trace there is no variable.
+// TestStagesBelongToTheTrace checks that each run of a stage gets its span as TRACEPARENT, and that the report of a
+// failure has the times of the stages. Without a trace the variable is missing.
 func TestStagesBelongToTheTrace(t *testing.T) {
 	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	attempt, _ := wire.ParseTraceParent(parent)

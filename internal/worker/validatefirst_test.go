@@ -59,7 +59,8 @@ var validations = map[string]struct {
 	},
 }
 
-// TestValidateFirst: existing work is validated unchanged. Only a refusal leads to CODE, which gets the reason.
+// TestValidateFirst checks that existing work is validated unchanged. Only a refusal leads to CODE, which gets the
+// reason.
 func TestValidateFirst(t *testing.T) {
 	for name, row := range validations {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +137,7 @@ func TestFixRoundsUntilUsedUp(t *testing.T) {
 	})
 }
 
-// TestNoFixRoundForOtherFailures: only the program's own judgement leads back to CODE.
+// TestNoFixRoundForOtherFailures checks that only the program's own judgement leads back to CODE.
 func TestNoFixRoundForOtherFailures(t *testing.T) {
 	for name, row := range map[string]struct {
 		script []exit

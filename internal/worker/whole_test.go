@@ -94,8 +94,8 @@ func TestWholeSecretsStayHere(t *testing.T) {
 	}
 }
 
-// TestWholeBusRestarts: the bus goes away while a stage runs and comes back, on the same port, after the stage ended.
-// The report, made without the bus, follows the hello. No message is lost or sent twice.
+// TestWholeBusRestarts stops the bus while a stage runs, and restarts it on the same port after the stage ended. The
+// report, made without the bus, follows the hello. Messages must not be lost or sent twice.
 func TestWholeBusRestarts(t *testing.T) {
 	for name, row := range map[string]struct {
 		timeout float64 // of the stage
@@ -151,7 +151,7 @@ func TestWholeBusRestarts(t *testing.T) {
 	}
 }
 
-// newer is a worker of another protocol on this bus.
+// newer is a bus on which the worker's hello has another protocol version.
 type newer struct{ Bus }
 
 func (n newer) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
@@ -179,7 +179,7 @@ func TestWholeIncompatible(t *testing.T) {
 	}
 }
 
-// TestWholePauseAndSync: both arrive over the bus during a stage, and the stage continues.
+// TestWholePauseAndSync sends both messages over the bus during a stage, and the stage continues.
 func TestWholePauseAndSync(t *testing.T) {
 	w := newWorld(t)
 	w.setting(0, programEnv, "waiter")
@@ -216,7 +216,7 @@ func TestWholePauseAndSync(t *testing.T) {
 	}
 }
 
-// TestWholeLeases: programs of the stages get leases from the director. Leases that they keep are returned.
+// TestWholeLeases checks that programs of the stages get leases from the director. Leases that they keep are returned.
 func TestWholeLeases(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	w := newWorld(t)
@@ -250,7 +250,7 @@ func TestWholeLeases(t *testing.T) {
 	}
 }
 
-// TestWholeLeaseBeyondTheBudget: the worker refuses leases after the last paid call of the task.
+// TestWholeLeaseBeyondTheBudget checks that the worker refuses leases after the last paid call of the task.
 func TestWholeLeaseBeyondTheBudget(t *testing.T) {
 	w := newWorld(t)
 	w.setting(0, programEnv, "leaser")
@@ -307,8 +307,8 @@ func TestRunSaysWhatIsWrongWithThePlan(t *testing.T) {
 	}
 }
 
-// TestWholeAgent: a program with a profile, over real pipes and a real bus: the guard gets its limit while it runs, it
-// gets its prompt, and the director gets its usage.
+// TestWholeAgent runs a program with a profile over real pipes and a real bus. The guard gets its limit while it runs,
+// it gets its prompt, and the director gets its usage.
 func TestWholeAgent(t *testing.T) {
 	w := newWorld(t)
 	table, err := agent.Parse(agent.Builtin(), []byte("[[agent]]\nname = \"mine\"\nprogram = '"+testProgram(t)+

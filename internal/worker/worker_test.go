@@ -18,7 +18,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// minute is a program's run that ends with a code after a minute.
+// minute returns the result of a program that ends with a code after a minute.
 func minute(code int) exit {
 	return exit{
 		code: code, took: time.Minute, stdout: tail{kept: []byte("some output\n")},
@@ -68,7 +68,7 @@ func TestAllStagesWell(t *testing.T) {
 	})
 }
 
-// TestCommandInAReport: masked, and short enough for people.
+// TestCommandInAReport checks that the command is masked, and short enough for people.
 func TestCommandInAReport(t *testing.T) {
 	a := &attempt{mask: redact.New("hunter2-hunter2")}
 	for name, row := range map[string]struct{ run, want []string }{
@@ -121,8 +121,8 @@ func TestEnvironmentOfStages(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsTellProgressAndTheLastError: every heartbeat has a step, and names the newest failure, of a fix
-// round or of the attempt.
+// TestHeartbeatsTellProgressAndTheLastError checks that every heartbeat has a step, and names the newest failure of a
+// fix round or of the attempt.
 func TestHeartbeatsTellProgressAndTheLastError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus := testPlan(t), newFakeBus()
@@ -175,7 +175,8 @@ func TestMissingProgramIsLookedForOnceMore(t *testing.T) {
 	})
 }
 
-// TestReportOutlivesTheBus: the bus goes away in mid-stage; the report waits in the spool, and a hello goes before it.
+// TestReportOutlivesTheBus disconnects the bus in the middle of a stage. The report waits in the spool, and a hello
+// precedes it.
 func TestReportOutlivesTheBus(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
@@ -214,8 +215,8 @@ func TestReportOutlivesTheBus(t *testing.T) {
 	})
 }
 
-// TestNoReportBeforeTheHello: after a reconnection between the check and the report, the report would precede the
-// hello. So no message is sent while it is disconnected, even if that were possible.
+// TestNoReportBeforeTheHello checks that no message is sent while the bus is disconnected. After a reconnection between
+// the check and the report, the report would otherwise precede the hello.
 func TestNoReportBeforeTheHello(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, bus, r := testPlan(t), newFakeBus(), &fakeRunner{script: []exit{minute(1)}}
@@ -313,7 +314,7 @@ func TestReportsFitAndAreMasked(t *testing.T) {
 	})
 }
 
-// A message that the director permanently refuses is not repeated without end.
+// A message that the director permanently refuses is not repeated forever.
 func TestRejectedReportIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tries := newFakeBus(), 0

@@ -138,7 +138,7 @@ func (w *world) startBus() {
 	}
 }
 
-// The world lends as the director does.
+// The world grants leases like the director.
 func (w *world) Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant {
 	w.mu.Lock()
 	defer w.mu.Unlock()

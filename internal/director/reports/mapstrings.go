@@ -2,7 +2,7 @@ package reports
 
 import "reflect"
 
-// redactable is a struct that replaces the strings in its unexported fields itself.
+// redactable is implemented by structs that replace the strings in their unexported fields themselves.
 type redactable interface{ Redact(f func(string) string) }
 
 // mapStrings replaces every string s in a struct by f(s): in exported fields, behind pointers, in elements of

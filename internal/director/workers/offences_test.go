@@ -13,7 +13,7 @@ import (
 	"retake/internal/director/loop"
 )
 
-// awayStore returns an error immediately, as a disconnected bus does.
+// awayStore behaves like a disconnected bus, and returns an error immediately.
 type awayStore struct{ reads int }
 
 func (a *awayStore) Offences(context.Context) ([]bus.Offence, error) {

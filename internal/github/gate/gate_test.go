@@ -123,7 +123,7 @@ func TestLanes(t *testing.T) {
 		}
 		g.Leave(first, time.Now(), Result{OK: true})
 		wg.Wait()
-		// The second escalation waits for the pause between writes; reads need not wait with it.
+		// The second escalation waits for the pause between writes. Reads need not wait for it.
 		want := []string{"escalation 1", "read 1", "read 2", "escalation 2", "completion", "claim", "progress"}
 		if !slices.Equal(order, want) {
 			t.Errorf("order = %q, want %q", order, want)

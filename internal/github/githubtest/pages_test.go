@@ -23,7 +23,8 @@ func press(t *testing.T, s *Server, path, do, body string) (int, string) {
 
 const firstPull = repoName + "#1"
 
-// pullSteps are the steps in the life of a pull request. Each has texts that its page shows then, and lacks.
+// pullSteps are the steps in the life of a pull request. Each lists texts that the page shows at that time, and texts
+// that it lacks.
 var pullSteps = []struct {
 	what, do, body string
 	act            func(*Server)
@@ -222,7 +223,7 @@ func pageOf(t *testing.T, s *Server, path string) string {
 	return w.Body.String()
 }
 
-// TestTheFirstIssueCanHaveALabel: a repository without any still lets a person type one.
+// TestTheFirstIssueCanHaveALabel checks that a person can type a label in a repository without any.
 func TestTheFirstIssueCanHaveALabel(t *testing.T) {
 	s := New(Options{Person: "acme"})
 	if err := s.AddRepo("acme/empty", "", nil); err != nil {

@@ -44,7 +44,7 @@ func (c clone) push(branch, from, file, text string) string {
 	return c.git("rev-parse", "HEAD")
 }
 
-// newGitSim is a stand-in with git, and a work tree of its repository.
+// newGitSim returns a stand-in with git, and a work tree of its repository.
 func newGitSim(t *testing.T) (*Server, clone) {
 	t.Helper()
 	seed := t.TempDir()
@@ -93,7 +93,7 @@ func TestGitMergesAndConflicts(t *testing.T) {
 		t.Errorf("merged = %+v", v)
 	}
 
-	// The base has moved and conflicts now, which is unknown at first.
+	// The base branch has moved and now conflicts. The stand-in does not know that at first.
 	for _, want := range []string{`"mergeable":null`, `"mergeable":false,"mergeable_state":"dirty"`} {
 		if _, body := ask(t, s, "GET", "/repos/acme/widgets/pulls/2", ""); !strings.Contains(body, want) {
 			t.Errorf("got %s, want %s", body, want)
@@ -206,7 +206,8 @@ func TestRulesJudgeEveryNewHead(t *testing.T) {
 	}
 }
 
-// TestWhatChangesAPullRequest: updated_at says that there is something to read; checks are found by their own request.
+// TestWhatChangesAPullRequest checks that updated_at shows changes. Checks do not affect it, and need a separate
+// request.
 func TestWhatChangesAPullRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, Options{})
@@ -224,7 +225,7 @@ func TestWhatChangesAPullRequest(t *testing.T) {
 			{"push", func() { s.Push(repoName, "work", "") }, true},
 			{"close", func() { s.Close(pull, "octocat") }, true},
 		} {
-			// The two reads before settle whether it can be merged.
+			// The two reads before determine whether it can be merged.
 			for range 2 {
 				ask(t, s, "GET", "/repos/acme/widgets/pulls/1", "")
 			}
@@ -265,7 +266,8 @@ func TestUnchangedPullsAndChecksAreFree(t *testing.T) {
 	}
 }
 
-// TestCommentsOfTheRepository: issues' and pull requests' together, in the order in which they changed, from since on.
+// TestCommentsOfTheRepository lists the comments on issues and pull requests together, in the order of their changes,
+// starting at since.
 func TestCommentsOfTheRepository(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSim(t, Options{})

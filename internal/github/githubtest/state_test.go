@@ -79,7 +79,7 @@ func TestPermissionLevels(t *testing.T) {
 	}
 }
 
-// keptChanges are requests that change something of every kind. The texts in braces stand for a comment and a commit.
+// keptChanges are requests that make a change of every kind. The texts in braces stand for a comment and a commit.
 var keptChanges = [][3]string{
 	{"POST", "/repos/acme/widgets/issues/comments/{comment}/reactions", `{"content":"+1"}`},
 	{"POST", "/repos/acme/widgets/issues/1/comments", `{"body":"second"}`},
@@ -162,7 +162,7 @@ func openState(t *testing.T, o Options) *Server {
 	return s
 }
 
-// change makes all changes, and checks that a process that is killed after an answer has kept each.
+// change makes all changes, and checks that a process that is killed after an answer has kept each change.
 func change(t *testing.T, o Options, s *Server, comment int64) {
 	t.Helper()
 	fill := strings.NewReplacer("{comment}", itoa(comment), "{head}", madeUp(repoName, "h"))
@@ -217,7 +217,7 @@ func TestStateThatCannotBeKept(t *testing.T) {
 			t.Errorf("%s: %v, want an error with the next step", text, err)
 		}
 	}
-	// A folder in the file's place cannot be replaced.
+	// A directory in place of the file cannot be replaced.
 	var lost []error
 	dir := t.TempDir()
 	s, err := Open(Options{
@@ -237,7 +237,8 @@ func TestStateThatCannotBeKept(t *testing.T) {
 	}
 }
 
-// TestAnEarlierStateHasItsPullRequests: before checks and reviews were played, a pull request was its two branches.
+// TestAnEarlierStateHasItsPullRequests reads a file of an earlier version, which stored only the two branches of a pull
+// request.
 func TestAnEarlierStateHasItsPullRequests(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state.json")
 	text := `{"version":1,"last_id":9,"users":[{"id":1,"login":"acme","token":"secret"}],"repos":[{"id":2,"owner":"acme","name":"widgets","issues":[

@@ -112,11 +112,11 @@ var hostile = rapid.Custom(func(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 30).Draw(t, "parts"), "")
 })
 
-// github renders as GitHub does, but lets all HTML through, so that none goes unseen.
+// github renders text as GitHub does, but keeps all HTML, so that the test sees it.
 var github = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footnote),
 	goldmark.WithRendererOptions(ghtml.WithUnsafe(), ghtml.WithHardWraps()))
 
-// seen is a page as a browser has it.
+// seen is a page as a browser shows it.
 type seen struct {
 	tags []string // that begin, and HTML comments
 	text string   // outside of code; a tag parts it
@@ -234,7 +234,7 @@ func TestWordsAreWrittenOnce(t *testing.T) {
 	}
 }
 
-// TestHugeWords: words that are hard to read or grow when they are written take no longer than others.
+// TestHugeWords checks that texts that are hard to parse or grow when rendered take no longer than others.
 func TestHugeWords(t *testing.T) {
 	limit, size := 8_000, 10_000
 	if raced {
