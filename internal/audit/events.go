@@ -27,7 +27,7 @@ type Event struct {
 
 // Classified is one classification that led to a retry or was shown to a person. Reason and Retryable are always set.
 type Classified struct {
-	Caller    string `json:"caller"` // who classified
+	Caller    string `json:"caller"` // component that classified
 	Issue     string `json:"issue"`
 	Attempt   int    `json:"attempt"`
 	AttemptID string `json:"attempt_id"`

@@ -46,8 +46,8 @@ type Machine interface {
 type Disk struct {
 	Path        string // as passed to Machine.Disk
 	FreeBytes   int64
-	FreeFiles   int64   // both are 0 if the file system does not count files
-	UsedFiles   int64   //
+	FreeFiles   int64   // files that can still be created
+	UsedFiles   int64   // existing files; both are 0 if the file system does not count files
 	UsedPercent float64 // of bytes, or of files if that is more
 	Full        bool    // above director.disk_watermark, so no attempt starts
 }

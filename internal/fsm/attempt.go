@@ -27,7 +27,7 @@ func (m *attempts) started(t *Task, f *EffectError) {
 func (m *attempts) runs(t *Task) {
 	t.soft.upAt, t.soft.slack = m.now, 0
 	life := m.cfg.Watchdog
-	if t.State == Starting { // the life set when the attempt began, which its worker already knows
+	if t.State == Starting { // the time limit set when the attempt began, which its worker already knows
 		life = t.WatchdogAt.Sub(t.Since)
 	}
 	m.record(ContainerStarted{
@@ -68,7 +68,7 @@ func (b ReportReceived) step(m *Machine) {
 
 // accept counts a report once. Its evidence is classified unless the caller passes a known finding.
 func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
-	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even from a known report, because this process may not have received it
+	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even from a known report, which an earlier process may have received
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
 		return
 	}

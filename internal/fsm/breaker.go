@@ -268,8 +268,8 @@ func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string)
 	})
 }
 
-// countSuccess counts a success in the incidents that the task failed in or is the canary of, as far as it
-// disproves them.
+// countSuccess counts a success for incidents that the task failed in, or is the canary of, if the success disproves
+// them.
 func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		struck := slices.ContainsFunc(i.Breaker.Strikes,
@@ -280,8 +280,8 @@ func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// slotReleased updates the incidents of a task that no longer holds a slot. Its outcome may disprove an
-// incident. It also stops being a canary.
+// slotReleased updates the incidents of a task that no longer holds a slot. The task's outcome may disprove an
+// incident. The task also stops being a canary.
 func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 	m.countSuccess(t, disproves)
 	for _, i := range slices.Clone(m.hard.Incidents) {

@@ -306,8 +306,8 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant gives the task the number of further attempts that a person names, up to the number that any other answer
-// gives. The other meters restart at zero.
+// grant allows as many further attempts as a person asks for, up to the number that any other answer allows. The other
+// meters restart at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {

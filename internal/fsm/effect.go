@@ -60,7 +60,7 @@ func DurableEffects() []EffectKind { return slices.Clone(durableEffects) }
 // Durable reports whether the kind is planned by a fact.
 func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
 
-// About identifies a durable effect among those of its kind by its attempt and the number of answers before it.
+// About identifies a durable effect within its kind, by its attempt and the number of earlier answers.
 func (e Effect) About() string { return e.Worker + afterAnswers(e.Answers) }
 
 // readAnswers fills in Answers of an effect that was read from the journal.
@@ -112,7 +112,7 @@ type StartOrder struct {
 	// Travels makes the worker fetch the checkout and send its changes back. Otherwise it works on the director's
 	// checkout. The flag is absent in old journals.
 	Travels bool `json:"travels,omitempty"`
-	// PaidCallsLeft is the rest of the task's budget, nil if unbounded. Old journals do not have it.
+	// PaidCallsLeft is the rest of the task's budget, or nil if unbounded. Old journals do not have it.
 	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
 	Failures      []Failure `json:"failures,omitempty"`
 	Hints         []Hint    `json:"hints,omitempty"`
@@ -146,7 +146,7 @@ type Escalation struct {
 	Cause  string          `json:"cause"`
 	Why    string          `json:"why"` // why the director stopped
 	Ask    string          `json:"ask"`
-	// Topic is missing in old journals, where the verdict gives it.
+	// Topic is missing in old journals, where it follows from the verdict.
 	Topic  recovery.Topic `json:"topic,omitempty"`
 	Tried  []Failure      `json:"tried,omitempty"`
 	Hints  []Hint         `json:"said,omitempty"`   // earlier answers of people

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// stopped combines all evidence about an attempt that has no more effect, and decides about it once.
+// stopped combines all evidence about an attempt after its end or its fencing, and decides about it once.
 func (m *attempts) stopped(t *Task, result *StopResult) {
 	if t.State != Stopping {
 		return
@@ -137,8 +137,8 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	return &f
 }
 
-// EndCause is the cause for which a runtime that schedules attempts itself has ended an attempt. The journal stores the
-// string.
+// EndCause is the reason for which a cluster, or another runtime that schedules attempts, ended an attempt. The journal
+// stores the string.
 type EndCause string
 
 // The causes.

@@ -324,8 +324,8 @@ type ClaimResult struct {
 	Title string `json:"title,omitempty"`
 }
 
-// StopResult is the outcome of Stop. The container is confirmed gone, or else the attempt is fenced. Other reports of
-// its worker never count.
+// StopResult is the outcome of Stop. The container is confirmed gone, or else the attempt is fenced. Its worker's
+// reports never count unless they are in Reports.
 type StopResult struct {
 	// Fenced means that the container's end cannot be confirmed. Its worker was shut out of the bus, and that was
 	// confirmed before Reports were read.

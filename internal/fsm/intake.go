@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// maxQueuedPerEvent bounds how many tasks one event may begin, and with it the size of a journal record. The
-// rest come with the next poll, which begins where this one did.
+// maxQueuedPerEvent bounds how many tasks one event may begin, and with it the size of a journal record. The next poll
+// starts at the same position and brings the rest.
 const maxQueuedPerEvent = 500
 
 // Compare GitHub's views with our tasks. The cursor advances only if every view was decided. Otherwise this
@@ -81,7 +81,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		m.withdraw(t, "the issue was closed", "")
 	case t.State == Blocked:
 		m.tidy(t, v)
-		// An answer to a question that has landed, but is not confirmed yet, must be read later.
+		// While the question is posted but not confirmed, read its answers later.
 		return !t.plans(DoEscalate) && m.readAnswers(t, v, asked)
 	case !v.has(LabelClaimed) && !t.Resumed:
 		m.withdraw(t, "the claim's label was removed", "")

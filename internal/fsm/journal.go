@@ -17,7 +17,7 @@ type Record struct {
 	Facts FactList  `json:"facts"`
 }
 
-// FactList writes each fact as {"kind": "…", "body": {…}}.
+// FactList is a list of facts. Its JSON has {"kind": "…", "body": {…}} for each fact.
 type FactList []Fact
 
 type factJSON struct {

@@ -260,8 +260,8 @@ type answeredWorker struct {
 
 func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }
 
-// answer reports whether a worker is answered now. If the list is full, a new worker replaces the first due one. While
-// no worker is due, the new one is not answered and will ask again.
+// answer reports whether a worker is answered now. If the list is full, a new worker replaces the worker that is due
+// first. While no worker is due, the new worker is not answered and will ask again.
 func (u *unknownWorkers) answer(worker string, now time.Time) bool {
 	i, known := u.placeOf[worker]
 	wait := time.Duration(0)

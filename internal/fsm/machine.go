@@ -13,7 +13,7 @@ import (
 type Config struct {
 	MaxWorkers   int           // tasks that hold a slot, ≥ 1
 	HeartbeatTTL time.Duration // a worker silent for longer is suspect
-	Watchdog     time.Duration // an attempt's whole life
+	Watchdog     time.Duration // time limit of an attempt
 	StartTimeout time.Duration // container started → hello
 	StopGrace    time.Duration
 	// PendingTimeout bounds the wait for room if the runtime schedules attempts. Zero means that attempts run at once.
@@ -50,8 +50,8 @@ type Config struct {
 	// MaxStatedWait bounds the time for which one task alone may close resources for others, in total per day. With
 	// zero, one task alone cannot close a resource.
 	MaxStatedWait time.Duration
-	// Programs identifies the programs that the stages start, and the place where they must be. No attempt begins
-	// before a search for them. An empty value disables this.
+	// Programs identifies the programs that the stages start, and where they must be. No attempt begins before a search
+	// for them. An empty value disables the search.
 	Programs   string
 	Classify   func(recovery.Evidence) recovery.Finding
 	Classifier any // identifies Classify to reuse its earlier findings; nil disables that

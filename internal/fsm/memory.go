@@ -90,7 +90,7 @@ const SnapshotVersion = 2
 // that was always empty encodes like one that has become empty.
 type hardState struct {
 	Version  int       `json:"version"`
-	Decided  time.Time `json:"decided"` // when the last fact was
+	Decided  time.Time `json:"decided"` // when the last fact was decided
 	RunID    string    `json:"run_id"`
 	Settings *Settings `json:"settings,omitempty"` // of the last run
 	// sets of names used since the task list was last empty, newest last, at most maxLabelNames

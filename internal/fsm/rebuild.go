@@ -33,9 +33,8 @@ type FoundTask struct {
 	Labels []Label  `json:"labels,omitempty"` // our labels on the issue
 	// Nonce identifies our claim that has not visibly ended. It is empty without such a claim.
 	Nonce string `json:"nonce,omitempty"`
-	// Attempt is the highest number of an attempt that anything shows (comments, containers, reports,
-	// checkouts). It counts that claim, or without one the claim that the journal knows. Zero if nothing shows
-	// an attempt.
+	// Attempt is the highest attempt number in comments, containers, reports and checkouts, or 0. It belongs to that
+	// claim, or without one to the claim that the journal knows.
 	Attempt int `json:"attempt,omitempty"`
 	// Live is the attempt with a live container, or 0. Reported means that the attempt numbered Attempt sent its final
 	// report.
@@ -88,8 +87,8 @@ func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor,
 	return events
 }
 
-// LastRebuild returns how far the rebuild at the beginning of a journal came. was is the result for the records
-// before these.
+// LastRebuild returns the progress of the rebuild at the beginning of a journal. was is the result for the preceding
+// records.
 func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	for _, r := range records {
 		for _, f := range r.Facts {
@@ -235,7 +234,7 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 		why := rebuildAsks[row]
 		m.giveUp(t, recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: rowRebuilt, Confidence: 1},
 			"RETRY_WAIT", rowRebuilt, why)
-	case row == "half_asked": // the comment is there, and is found by its name
+	case row == "half_asked": // the comment exists, and is found by its name
 		about, _ := recovery.Describe(recovery.Unknown)
 		m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 			Reason: recovery.Unknown, Cause: "asked in " + question,
@@ -364,7 +363,7 @@ func (f *FoundTask) agrees() bool {
 	case Queued:
 		return false // it is claimed
 	case Delivering:
-		// the remaining effects are harmless when repeated, but in review the base branch and people's pushes continue
+		// the remaining effects are harmless when repeated, but in review other people may have pushed in between
 		return !asked && !f.inReview()
 	case Blocked:
 		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)

@@ -76,7 +76,7 @@ func (m *agenda) mayClaim() bool {
 	return m.finished < max(leastFinished, m.cfg.MaxWorkers) && !m.closed(GitHubClaims).Until.After(m.now)
 }
 
-// leastFinished lets a single worker begin its next issue while the last one is handed in.
+// leastFinished lets a single worker begin its next issue while the previous work is being delivered.
 const leastFinished = 2
 
 // awaitsHandIn reports whether the work is finished and its delivery has not failed yet. A delivery that fails may wait
@@ -164,7 +164,7 @@ func (m *memory) before(t, u *Task) bool {
 
 func (m *memory) workersOf(repo string) int { return m.slots.byRepo[strings.ToLower(repo)] }
 
-// cappedBy returns the label whose cap keeps the task back, "" if none does.
+// cappedBy returns the label whose cap keeps the task back, or "".
 func (m *memory) cappedBy(t *Task) string {
 	for _, label := range t.Standing.Capped {
 		most, capped := m.cfg.Caps[label]

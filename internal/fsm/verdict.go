@@ -208,7 +208,7 @@ func (t *Task) used() recovery.Usage {
 	return *t.Used.Max(t.soft.Usage)
 }
 
-// enforceBudget ends an attempt that spends more than its task may. One that uses its budget up exactly may finish.
+// enforceBudget ends an attempt that exceeds its task's budget. An attempt that exactly uses up the budget may finish.
 func (m *attempts) enforceBudget(t *Task) {
 	if !t.watched() || t.Validates { // the work that it validates is already paid for
 		return

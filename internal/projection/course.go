@@ -50,7 +50,7 @@ var Answers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnSnoozed, fsm.OnWithdrawn, fsm
 // overtakers are the triggers that replace a retry before its start.
 var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAgain}
 
-// deciding are the commands with which a person decides more than to try again.
+// deciding lists the commands with which a person decides more than to try again.
 var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
 
 // Retry is an attempt that a verdict granted.

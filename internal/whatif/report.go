@@ -45,7 +45,7 @@ const (
 	KindAsks     = "asks"
 )
 
-// kinds is the table of the kinds.
+// kinds is the table of differences, in order of precedence.
 var kinds = []struct {
 	kind      string
 	elsewhere bool // the claim would have had another history
@@ -154,7 +154,7 @@ type Totals struct {
 	NowCharged    int `json:"now_charged"` // charged to a meter of retries, but was free
 	NowFree       int `json:"now_free"`
 	// SparedAttempts counts attempts after verdicts that would not have retried, and SparedUsage sums their usage.
-	// SparedDelivered of those claims delivered their work by them.
+	// SparedDelivered counts the claims that delivered work through these attempts.
 	SparedAttempts  int            `json:"spared_attempts"`
 	SparedUsage     recovery.Usage `json:"spared_usage"`
 	SparedDelivered int            `json:"spared_delivered"`

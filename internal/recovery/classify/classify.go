@@ -27,7 +27,7 @@ type Classifier struct {
 	words    *vocabulary         // of the patterns
 	chatter  []string            // phrases that announce a retry
 	advice   [256][]string       // lower-case beginnings of lines that only warn or advise, by first byte
-	verdicts []string            // phrases that say that retries are over
+	verdicts []string            // phrases which state that retries are over
 
 	steps, stepsInCode, stepsInCommands []step
 }
@@ -156,7 +156,7 @@ func (q *classification) finish(f recovery.Finding) recovery.Finding {
 	return f
 }
 
-// wait returns the stated wait: first that of the agent's error event, then that of the texts.
+// wait returns the wait that the agent's error event states, or else the texts.
 func (q *classification) wait(r recovery.Reason) time.Duration {
 	e, fail := q.e, q.failure()
 	e.Message, e.Stdout, e.Stderr = "", "", fail.Message+fail.Details
@@ -185,7 +185,7 @@ type classification struct {
 	ends   *[3]agent.Tail    // of message, stdout, stderr
 	logs   [3]loglines.Lines // and the levels of their lines
 	agent  agent.Outcome     // result of the agent's events in the tails
-	quoted agent.Failure     // a JSON error quoted in their words
+	quoted agent.Failure     // a JSON error that they quote
 	read   *reading
 }
 
@@ -210,8 +210,8 @@ func (q *classification) text() *reading {
 	return q.read
 }
 
-// keepQuoted keeps the last error that text i quotes in JSON. An agent's output contains its provider's answers. The
-// output of checks contains provider answers of the tested program.
+// keepQuoted keeps the last error that text i quotes in JSON. It only reads the output of agents, which contains
+// answers of their provider. In the output of checks, such answers belong to the tested program.
 func (q *classification) keepQuoted(i int) {
 	if q.e.Stage != "CODE" && q.e.Stage != "" {
 		return
@@ -224,7 +224,7 @@ func (q *classification) keepQuoted(i int) {
 	}
 }
 
-// failure returns the agent's last error event, or the last error quoted in its words, or the zero value.
+// failure returns the agent's last error event, or the last error that its output quotes, or the zero value.
 func (q *classification) failure() agent.Failure {
 	q.tails()
 	if f := q.agent.FinalFailure(); f != nil {

@@ -15,7 +15,7 @@ type Considered struct {
 	Lost   string          `json:"lost"` // why it lost; empty if it decides
 }
 
-// Explain is Classify with the rules that matched, in their order, and why each lost.
+// Explain is like Classify. It also returns the rules that matched, in their order, and why each lost.
 func (c *Classifier) Explain(e recovery.Evidence) (recovery.Finding, []Considered) {
 	q := &classification{c: c, e: clean(e)}
 	f, won := q.decide()

@@ -81,7 +81,8 @@ func (c *Classifier) StatedLimit(text string) (line string, ok bool) {
 	return "", false
 }
 
-// statesLimit reports whether a line states a limit, as the rules read it with their normal strength.
+// statesLimit reports whether the rules read a line as a limit, and whether the line begins like a message about a
+// limit.
 func (c *Classifier) statesLimit(line string) bool {
 	f := c.decide(recovery.Evidence{Stage: "CODE", ExitCode: new(0), Stderr: line})
 	if f.Reason != recovery.RateLimited && f.Reason != recovery.QuotaExhausted {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// maxPlaces is the number of lines per rule that are matched with its expression. Together with maxLine it bounds the
-// cost of an expression for any text. It takes the first lines in tiers where the first match decides, and the last
+// maxPlaces is the number of lines per rule that are matched with its expression. Together with MaxLine it bounds the
+// cost of an expression for any text. These are the first lines in tiers where the first match decides, and the last
 // lines in all other tiers.
 const maxPlaces = 8
 
@@ -33,9 +33,9 @@ type reading struct {
 	lines   []string
 	levels  []loglines.Level
 	places  places
-	chatter places // on lines that only announce a retry
-	advice  places // on lines that are below error level
-	retried places // on the lines that announce a retry
+	chatter places // on lines that announce a retry, warn or advise
+	advice  places // on lines below error level
+	retried places // on lines below error level that announce a retry
 	frames  int    // of stack traces
 
 	hits   []place // on the line that is searched

@@ -94,8 +94,8 @@ type rule struct {
 	pattern *pattern       // of re
 }
 
-// statusRow maps an HTTP status to a reason, and to the narrower reasons that the text may give. Codes 4 and 5 stand
-// for all others of their hundred.
+// statusRow maps an HTTP status to a reason, and to the narrower reasons that the text may give. The codes 4 and 5
+// stand for all other statuses of the classes 4xx and 5xx.
 type statusRow struct {
 	Code   int               `toml:"code"`
 	Reason recovery.Reason   `toml:"reason"`

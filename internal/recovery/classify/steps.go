@@ -184,7 +184,7 @@ func (c *Classifier) statusOf(code int) (statusRow, bool) {
 	return statusRow{}, false
 }
 
-// kindOf returns the row of a status, or else the row of its hundred.
+// kindOf returns the row of a status, or else the row of its class, such as 4xx.
 func (c *Classifier) kindOf(code int) (statusRow, bool) {
 	if row, ok := c.statusOf(code); ok {
 		return row, true
@@ -198,8 +198,8 @@ var waitedFor = []recovery.Reason{
 	recovery.NetworkTransient, recovery.NetworkPermanent,
 }
 
-// deadline reads the output of a worker after its deadline. Only the worker knows that the deadline ended the work.
-// Earlier failures did not. While an agent works, the text may show the resource that it was waiting for.
+// deadline reads the output of a worker after its deadline. Only the worker knows that the deadline ended the work
+// instead of an earlier failure. While an agent works, the text may show the resource that it was waiting for.
 func (q *classification) deadline() (recovery.Finding, bool) {
 	if r, _ := recovery.ReasonOf(q.e.Assertion.ErrorType); r != recovery.Timeout {
 		return recovery.Finding{}, false
@@ -286,8 +286,8 @@ func (q *classification) chatter(order []tierRow) (recovery.Finding, bool) {
 	return recovery.Finding{}, false
 }
 
-// advice reads the lines below error level of a logger without error lines, starting with announced retries. An error
-// line that only reports the end decides this. The announced retries explain it.
+// advice reads lines below error level, starting with announced retries. If there are error lines, only the announced
+// retries count, because they explain why the program gave up.
 func (q *classification) advice(order []tierRow) (recovery.Finding, bool) {
 	rd := q.text()
 	if slices.Contains(rd.levels, loglines.Error) {

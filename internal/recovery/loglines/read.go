@@ -71,7 +71,7 @@ func (r *reader) line(lines []string, n int) {
 	}
 }
 
-// add adds a line.
+// add adds a line with its level.
 func (r *reader) add(line string, level Level) {
 	if level != None {
 		for len(r.levels) < len(r.lines) {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// The widths, in characters, at which text is wrapped: of a terminal, less a margin and a border.
+// Widths, in characters, at which programs wrap text: the width of a terminal, less a margin and a border.
 const (
 	narrowest = 54
 	shortest  = 30 // least width of the widest line

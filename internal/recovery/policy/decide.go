@@ -184,7 +184,7 @@ func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int
 	}
 }
 
-// afterSteps returns the wait if the error does not state a wait.
+// afterSteps returns the wait at a step if the error does not state a wait.
 func (w Wait) afterSteps(step int) time.Duration {
 	first, most := w.Unstated()
 	_, d := recovery.Backoff{Initial: first, Max: most, Factor: 2}.Range(step)

@@ -80,8 +80,8 @@ func (r Refusal) As(target any) bool {
 	return true
 }
 
-// Review reads a document like Parse, and reports every problem with its line: reasons for a refusal, with p nil, and
-// findings of Check under the given limits. The error reports invalid TOML.
+// Review reads a document like Parse, and reports every problem with its line. The problems are the reasons for a
+// refusal, with p nil, and the findings of Check under the given limits. The error reports invalid TOML.
 func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, faults []Fault, err error) {
 	p, faults, err = parsePolicy(file, base, data)
 	if err != nil {

@@ -160,7 +160,7 @@ func (p *Policy) retriesKey() string {
 	return "director.max_retries"
 }
 
-// state is a tally, after the verdict ahead if that is set.
+// state is a tally. If ahead is set, it counts as if that verdict had been applied.
 type state struct {
 	t     *recovery.Tally
 	ahead *recovery.Verdict

@@ -9,7 +9,7 @@ import (
 
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	n, total int // attempt n of total, or of the rung in an endless ladder; Unlimited for an endless rung
+	n, total int // attempt n of total; in an endless ladder, of the rung, with the total Unlimited for an endless rung
 	rungs    int // number of rungs that apply
 	ends     int // part of total without an attempt
 	before   int // attempts of the rungs before this one

@@ -24,7 +24,7 @@ const (
 // Condition decides whether a rung counts.
 type Condition string
 
-// The conditions; "!" before one is its opposite.
+// The conditions. A "!" before a condition negates it.
 const (
 	HasAlternative   Condition = "has_alternative"
 	AlreadyCompacted Condition = "already_compacted"
@@ -73,7 +73,7 @@ type Row struct {
 	Why string `toml:"why" json:"why,omitempty"` // the argument for the row
 
 	id     string // "<policy>.<on>[@caller]"
-	layer  int    // 0 in the document, plus one per base
+	layer  int    // number of bases below the row's document
 	line   int    // in the document; 0 for a row of its base
 	broken bool   // the row has faults
 }

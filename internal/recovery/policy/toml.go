@@ -19,7 +19,7 @@ import (
 // document is a TOML document during parsing. It collects faults.
 type document struct {
 	*tomlfile.File
-	file string // as its author calls it
+	file string // as the user names it
 }
 
 // table is one table of a document. Its checks consider explicit values only, not inherited ones.

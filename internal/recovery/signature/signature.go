@@ -46,7 +46,7 @@ func Hash(s string) string {
 // that vary between runs, and ignores blank lines and the width of blanks.
 func normalise(s string) string {
 	var out, line []byte
-	var groups found // of the match at hand
+	var groups found // of the current match
 	left := maxCharacters
 	for n := 0; n < maxLines && s != "" && left > 0; n++ {
 		raw, rest, _ := strings.Cut(s, "\n")
