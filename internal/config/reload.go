@@ -159,7 +159,7 @@ func (x *Change) stages(before, after []Stage) {
 	}
 }
 
-// together checks the keys against each other where some of them wait for a restart.
+// together checks rules between keys for a configuration in which some new values wait for a restart.
 func (c Config) together(restart []string) (all Problems) {
 	l := &loader{
 		c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{},

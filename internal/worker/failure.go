@@ -10,7 +10,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// kind is the way in which an attempt failed.
+// kind classifies the failure of an attempt.
 type kind int
 
 const (

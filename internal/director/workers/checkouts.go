@@ -47,8 +47,8 @@ func (c *Checkouts) WatchDrift(ctx context.Context) error {
 	}
 }
 
-// warn warns the worker of a task if its checkout has fallen behind another base than at the last warning. It returns
-// the base of the last warning.
+// warn warns the worker of a task that its checkout has fallen behind its base, once for each base. It returns the base
+// of the last warning.
 func (c *Checkouts) warn(ctx context.Context, t fsm.Task, warned string) string {
 	drift, err := c.Workspace.Drift(ctx, c.Checkout(t.Key, t.Nonce))
 	if err != nil {

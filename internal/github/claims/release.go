@@ -165,7 +165,7 @@ const halfClaimed = time.Minute
 
 // Free offers an open issue again if it has the claimed label without a claim, and our account added the label at least
 // stale ago. Either our claim ended before its comment, or the comment was deleted. Free restores the task label if we
-// removed it. It reports whether it changed the issue. If not, it returns the time when it can, or zero for never. An
+// removed it. It reports whether it changed the issue. If not, due is the time when it may do so, or zero for never. An
 // issue that still carries its task label belongs to an unfinished claim, and can be freed after a minute.
 func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (freed bool, due time.Time, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
