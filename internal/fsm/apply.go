@@ -305,7 +305,7 @@ func (f WorkPushed) apply(_ *agenda, t *Task) {
 func (f EffectPlanned) apply(_ *agenda, t *Task) {
 	t.Outbox = append(t.Outbox, Planned{Effect: f.Effect})
 	if f.Effect.Kind == DoRemind {
-		t.Until = time.Time{} // remind only once
+		t.Until = time.Time{} // once
 	}
 }
 
