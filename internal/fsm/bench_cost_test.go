@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestStepDoesNotGrow: the cost of a step does not depend on the number of tasks, if the event is about one task.
+// TestStepDoesNotGrow checks that the cost of a step about one task does not depend on the number of tasks.
 func TestStepDoesNotGrow(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")
@@ -44,7 +44,7 @@ func TestStepDoesNotGrow(t *testing.T) {
 	}
 }
 
-// stepCost is the minimum cost of a step, as any disturbance adds to it.
+// stepCost returns the minimum cost of a step, because any disturbance adds to it.
 func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	const rounds, steps = 20, 200
 	least := time.Hour
@@ -58,7 +58,7 @@ func stepCost(m *Machine, step func(*Machine)) time.Duration {
 	return least
 }
 
-// quietly fails only after several failures, because other programs use the machine for a time.
+// quietly fails only after several failures, because other programs may use the machine for a while.
 func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Helper()
 	wrong := ""
@@ -71,7 +71,8 @@ func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Error(wrong)
 }
 
-// TestTasksAreSmall: a running task takes at most 2 KiB of the machine, and a finished task leaves almost no memory.
+// TestTasksAreSmall checks that a running task takes at most 2 KiB of the machine, and that a finished task leaves
+// almost no memory.
 func TestTasksAreSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures memory")

@@ -11,8 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestBenchGrowth measures what more tasks cost: events about one task after the other, decided and encoded,
-// with 10 to 100,000 of them; and the memory of a running task.
+// TestBenchGrowth measures the cost of more tasks. With 10 to 100,000 tasks, it decides and encodes events about one
+// task after the other. It also measures the memory of a running task.
 func TestBenchGrowth(t *testing.T) {
 	bench.Begin(t)
 	var least, tick float64
@@ -50,7 +50,8 @@ func TestBenchGrowth(t *testing.T) {
 	})
 }
 
-// eachOf is the least time, in µs, that an event takes of many rounds over all tasks; each makes so many records.
+// eachOf returns the least time of an event, in µs, over many rounds of all tasks. records is the number of records for
+// each event.
 func eachOf(t *testing.T, d *Driver, tasks, records int, event func(i int) EventBody) float64 {
 	t.Helper()
 	const rounds, events = 10, 20_000
@@ -86,7 +87,7 @@ func eachOf(t *testing.T, d *Driver, tasks, records int, event func(i int) Event
 	return float64(least.Nanoseconds()) / 1000
 }
 
-// bytesOfARunningTask is the growth of a machine for each running task.
+// bytesOfARunningTask returns the growth of a machine for each running task.
 func bytesOfARunningTask(t *testing.T, tasks int) float64 {
 	t.Helper()
 	heap := func() uint64 {

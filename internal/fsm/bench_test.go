@@ -52,7 +52,7 @@ func BenchmarkHeartbeat(b *testing.B) {
 	}
 }
 
-// BenchmarkTick is a step without a decision: the cost of every event.
+// BenchmarkTick measures a step without a decision, which is the minimum cost of an event.
 func BenchmarkTick(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
@@ -66,8 +66,8 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// BenchmarkReport is a step that decides: a notice, accepted by the worker's task. It must not grow with the number of
-// tasks.
+// BenchmarkReport measures a step with a decision, in which the worker's task accepts a notice. It must not grow with
+// the number of tasks.
 func BenchmarkReport(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
@@ -84,7 +84,7 @@ func BenchmarkReport(b *testing.B) {
 	}
 }
 
-// BenchmarkCycle is one failed attempt and the start of the next: report, gone, backoff, re-read, start, hello.
+// BenchmarkCycle measures one failed attempt and the start of the next: report, gone, backoff, re-read, start, hello.
 func BenchmarkCycle(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {
@@ -93,7 +93,7 @@ func BenchmarkCycle(b *testing.B) {
 			b.ReportAllocs()
 			b.ResetTimer()
 			for range b.N {
-				t.Tally = recovery.Tally{} // as often as the benchmark likes
+				t.Tally = recovery.Tally{} // without a bound on attempts
 				w := t.AttemptID()
 				step := func(body EventBody) { m.Step(Event{At: at(5), Body: body}) }
 				r := Report{Ref: ReportRef{ID: "end"}, Final: true}
@@ -114,7 +114,7 @@ func BenchmarkCycle(b *testing.B) {
 	}
 }
 
-// BenchmarkDriverOffer is a report that is decided, journaled and acknowledged.
+// BenchmarkDriverOffer measures a report that is decided, journaled and acknowledged.
 func BenchmarkDriverOffer(b *testing.B) {
 	m := crowd(b, 1000)
 	d := NewDriver(m, 0, "p")
@@ -140,7 +140,7 @@ func BenchmarkDriverOffer(b *testing.B) {
 	}
 }
 
-// BenchmarkList compares a list of the runtime with all tasks. Only this event reads all tasks.
+// BenchmarkList measures the comparison of a runtime's list with all tasks. Only this event reads all tasks.
 func BenchmarkList(b *testing.B) {
 	for _, n := range crowds {
 		b.Run(fmt.Sprintf("tasks=%d", n), func(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestAFindingCountsForItsClassifierOnly: after another configuration was read, its classifier classifies again.
+// TestAFindingCountsForItsClassifierOnly checks that the classifier of a new configuration classifies again.
 func TestAFindingCountsForItsClassifierOnly(t *testing.T) {
 	ours, others := new(int), new(int)
 	for name, c := range map[string]struct {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A command is known again however its time is written.
+// A repeated command is recognized regardless of the form of its time.
 func TestCommandsAreKnownAgain(t *testing.T) {
 	m := New(testConfig())
 	at := epoch.Add(time.Minute)

@@ -11,7 +11,7 @@ import (
 
 const claude = "model.anthropic"
 
-// limit is a failure because of a limit, with a stated wait.
+// limit returns evidence of a limit with a stated wait.
 func limit(wait time.Duration) recovery.Evidence {
 	return recovery.Evidence{
 		Provider: "anthropic", Message: "429", RetryAfter: wait,
@@ -19,14 +19,14 @@ func limit(wait time.Duration) recovery.Evidence {
 	}
 }
 
-// runningFleet lets each task come to a running worker.
+// runningFleet returns a fleet in which each task has a running worker.
 func runningFleet(t *testing.T, n int) (*fleet, []IssueKey) {
 	var keys []IssueKey
 	for i := range n {
 		keys = append(keys, IssueKey(fmt.Sprintf("a/a#%d", i+1)))
 	}
 	f := newFleet(t, keys...)
-	// nothing here is about them
+	// These tests are not about deadlines.
 	f.m.cfg.HeartbeatTTL, f.m.cfg.Watchdog, f.m.cfg.ClaimStale = 100*time.Hour, 100*time.Hour, 0
 	for _, k := range keys {
 		f.carryOut(k)
@@ -34,7 +34,7 @@ func runningFleet(t *testing.T, n int) (*fleet, []IssueKey) {
 	return f, keys
 }
 
-// says lets a task's worker state a limit.
+// says makes a task's worker state a limit.
 func (f *fleet) says(k IssueKey, wait time.Duration) {
 	f.t.Helper()
 	f.step(LimitReported{
@@ -43,7 +43,7 @@ func (f *fleet) says(k IssueKey, wait time.Duration) {
 	})
 }
 
-// closedFor is the remaining time of the model's closing.
+// closedFor returns the time until the model opens.
 func (f *fleet) closedFor() time.Duration { return max(f.m.closed(claude).Until.Sub(f.now), 0) }
 
 func (f *fleet) later(d time.Duration) {
@@ -52,8 +52,8 @@ func (f *fleet) later(d time.Duration) {
 	f.step(Tick{})
 }
 
-// TestOneTaskClosesAModelForACap: one task closes a model for MaxStatedWait in total over a day, for any number of
-// statements in any form.
+// TestOneTaskClosesAModelForACap checks that one task closes a model for at most MaxStatedWait in total per day. The
+// number and the form of its statements do not matter.
 func TestOneTaskClosesAModelForACap(t *testing.T) {
 	f, k := runningFleet(t, 2)
 	f.says(k[0], 999999*time.Second)
@@ -82,7 +82,7 @@ func TestOneTaskClosesAModelForACap(t *testing.T) {
 	}
 }
 
-// TestUnderOtherNamesATaskClosesNoLonger: attempts that may use any model wait for each closed model.
+// TestUnderOtherNamesATaskClosesNoLonger uses attempts that may use any model, so they wait for each closed model.
 func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.m.cfg.Models = nil
@@ -102,8 +102,8 @@ func TestUnderOtherNamesATaskClosesNoLonger(t *testing.T) {
 	}
 }
 
-// TestAVerdictClosesForACap: the report at an attempt's end also counts as one task's statement, for any resource of
-// the policy.
+// TestAVerdictClosesForACap checks that the report at an attempt's end also counts as one task's statement, for any
+// resource of the policy.
 func TestAVerdictClosesForACap(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.fails(k[0], "CODE", limit(5*time.Hour), nil)
@@ -120,13 +120,13 @@ func TestAVerdictClosesForACap(t *testing.T) {
 	}
 }
 
-// TestASecondTaskIsEvidence: a limit that two tasks state lasts until the earlier of both deadlines.
+// TestASecondTaskIsEvidence checks that a limit stated by two tasks lasts until the earlier of both deadlines.
 func TestASecondTaskIsEvidence(t *testing.T) {
 	for name, c := range map[string]struct {
-		by     int           // the second statement
-		after  time.Duration // the first
+		by     int           // of the second statement
+		after  time.Duration // after the first statement
 		says   time.Duration
-		closed time.Duration // then
+		closed time.Duration // time for which the model then stays closed
 	}{
 		"another within the cap":     {1, time.Minute, 5 * time.Hour, 5*time.Hour - time.Minute - time.Second},
 		"another right after it":     {1, 16 * time.Minute, 5 * time.Hour, 5*time.Hour - 16*time.Minute - time.Second},
@@ -149,7 +149,8 @@ func TestASecondTaskIsEvidence(t *testing.T) {
 	}
 }
 
-// TestNoEvidenceOfOneTask: two attempts of a task, or a second claim of its issue, do not count as two tasks.
+// TestNoEvidenceOfOneTask checks that two attempts of a task, or a second claim of its issue, do not count as two
+// tasks.
 func TestNoEvidenceOfOneTask(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	f.fails(k[0], "CODE", limit(20*time.Minute), nil)
@@ -165,7 +166,8 @@ func TestNoEvidenceOfOneTask(t *testing.T) {
 	}
 }
 
-// TestAQuotaOfFiveHours: the task that meets it waits for it; another one tries after the cap, and then all know.
+// TestAQuotaOfFiveHours checks that the task that meets a quota waits for it. Another task tries after the cap, and
+// then all tasks wait.
 func TestAQuotaOfFiveHours(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	resets := f.now.Add(5 * time.Hour)
@@ -194,8 +196,8 @@ func TestAQuotaOfFiveHours(t *testing.T) {
 	}
 }
 
-// TestStatementsAreBounded: by the resources that one task names, and in all; a limit that rises bit by bit is
-// not recorded each time.
+// TestStatementsAreBounded checks the bounds on the resources of one task and on all statements. A limit that rises in
+// small steps is not recorded each time.
 func TestStatementsAreBounded(t *testing.T) {
 	f, k := runningFleet(t, 1)
 	for n := range 20 {
@@ -236,7 +238,7 @@ func TestStatementsAreBounded(t *testing.T) {
 	}
 }
 
-// TestAStatementOfTheDeadCountsForNothing: the worker's attempt is over, or was never ours.
+// TestAStatementOfTheDeadCountsForNothing uses workers of ended and unknown attempts.
 func TestAStatementOfTheDeadCountsForNothing(t *testing.T) {
 	f, _ := runningFleet(t, 1)
 	f.step(LimitReported{Worker: "aa1-7", Resource: claude, Until: f.now.Add(time.Hour)})
@@ -274,7 +276,7 @@ func TestLift(t *testing.T) {
 	}
 }
 
-// TestLiftGitHub: a lift of GitHub ends the waits of the director and of deferred effects.
+// TestLiftGitHub checks that a lift of GitHub ends the waits of the director and of deferred effects.
 func TestLiftGitHub(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	f.step(EffectEnded{Task: "a/a#1", Effect: f.m.Task("a/a#1").Outbox[0].Effect.ID, Failure: &EffectError{
@@ -290,7 +292,7 @@ func TestLiftGitHub(t *testing.T) {
 	}
 }
 
-// TestABudgetOfItsOwnClosesNothingElse: spent points of GraphQL do not affect REST.
+// TestABudgetOfItsOwnClosesNothingElse checks that spent points of GraphQL do not affect REST.
 func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
 	for resource, want := range map[string]Phase{
 		"github.graphql": PhaseMonitor, "github.search": PhaseMonitor,
@@ -307,7 +309,7 @@ func TestABudgetOfItsOwnClosesNothingElse(t *testing.T) {
 	}
 }
 
-// TestCooldownsOfOldJournals: facts without an origin are read, and lifted.
+// TestCooldownsOfOldJournals checks that facts without an origin are read, and can be lifted.
 func TestCooldownsOfOldJournals(t *testing.T) {
 	records, err := ReadBatch(
 		[]byte(`{"at":"2026-11-21T10:00:00Z","cause":{"kind":"cooldown_reported","body":{}},"facts":[` +

@@ -92,7 +92,7 @@ func triggerRows() []string {
 	return rows
 }
 
-// diagram draws the transitions; up to six between the same two states share an arrow.
+// diagram draws the transitions. Up to six transitions between the same two states share an arrow.
 func diagram() []string {
 	rows := []string{"```mermaid", "stateDiagram-v2", "    [*] --> Queued: eligible"}
 	type arrow struct{ from, to State }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// newDriver returns a driver that has booted; its first batch is in the journal.
+// newDriver returns a booted driver. Its first batch is in the journal.
 func newDriver(t *testing.T) (*Driver, *journal) {
 	t.Helper()
 	d, j := NewDriver(New(testConfig()), 0, "p1"), &journal{}
@@ -38,7 +38,7 @@ func drain(d *Driver, j *journal) (acks []Token, out []Effect) {
 	return acks, out
 }
 
-// oneIssue is a view that queues issue n.
+// oneIssue returns a view that queues issue n.
 func oneIssue(n string) IssuesSeen {
 	return IssuesSeen{Repo: "acme/widgets", AskedAt: epoch, Issues: []IssueView{{
 		Key: issueKey(n), Title: "t", Open: true, Labels: []Label{LabelTask}, Nonce: "k" + n,
@@ -154,7 +154,7 @@ func TestDriverStopsAtWhatCannotBeJournaled(t *testing.T) {
 	mustOffer(t, d, oneIssue("1"), 0)
 	mustOffer(t, d, WorkerSeen{Worker: "k1-1"}, 0) // an unknown worker, fenced once a minute
 	nan := math.NaN()
-	mustOffer(t, d, WorkerSeen{Worker: "k1-1", Activity: Activity{Percent: &nan}}, 0) // soft: no record, no harm
+	mustOffer(t, d, WorkerSeen{Worker: "k1-1", Activity: Activity{Percent: &nan}}, 0) // soft state is not recorded
 	d.m.hard.Cooldowns = nil
 	err := d.Offer(Event{At: epoch, Body: CooldownReported{
 		Resource: GitHubRead,

@@ -19,10 +19,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files and the generated parts of the specification")
 
-// epoch is when every test begins.
+// epoch is the start of every test.
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// testConfig is the default configuration without jitter, so that waits can be read.
+// testBackoff is the default backoff without jitter, so that waits are predictable.
 func testBackoff() recovery.Backoff {
 	b := recovery.DefaultBackoff
 	b.Jitter = recovery.NoJitter
@@ -50,9 +50,9 @@ func testPolicy(b recovery.Backoff) *policy.Policy {
 	return p.With(policy.Limits{MaxRetries: 3, PaidCallBudget: 10, Backoff: b})
 }
 
-// classify trusts the evidence, because these tests are not about reading it.
+// classify trusts the evidence, because these tests are not about classification.
 func classify(e recovery.Evidence) recovery.Finding {
-	if strings.Contains(e.Message, "ImagePull") { // the one thing that is read in the words of a runtime
+	if strings.Contains(e.Message, "ImagePull") { // the only text of a runtime that these tests read
 		e.Known = recovery.ImagePullFailed
 	}
 	return recovery.Finding{
@@ -62,7 +62,7 @@ func classify(e recovery.Evidence) recovery.Finding {
 	}
 }
 
-// journal is the sequence of a driver's batches.
+// journal holds the batches of a driver.
 type journal struct {
 	batches [][]byte // batch i has sequence i+1
 }
@@ -75,7 +75,7 @@ func (j *journal) append(b *Batch) uint64 {
 	return uint64(len(j.batches))
 }
 
-// replay applies what comes after seq.
+// replay applies the batches after a sequence.
 func (j *journal) replay(m *Machine, after uint64) error {
 	for _, data := range j.batches[after:] {
 		records, err := ReadBatch(data)
@@ -87,7 +87,7 @@ func (j *journal) replay(m *Machine, after uint64) error {
 	return nil
 }
 
-// facts returns all facts in it.
+// facts returns all facts in the journal.
 func (j *journal) facts(t rapid.TB) []Fact {
 	var all []Fact
 	for _, data := range j.batches {
@@ -102,11 +102,10 @@ func (j *journal) facts(t rapid.TB) []Fact {
 	return all
 }
 
-// sound returns an error in a machine between two steps, or nil.
+// sound checks a machine between two steps.
 func sound(m *Machine) error { return soundWith(m, m.cfg.MaxWorkers) }
 
-// soundWith allows more slots than are configured now, because tasks keep their slots when the number is
-// lowered.
+// soundWith is sound with another number of slots, because tasks keep their slots after the number was lowered.
 func soundWith(m *Machine, most int) error {
 	slots := 0
 	for _, t := range m.hard.Tasks {
@@ -176,7 +175,7 @@ func (m *Machine) countTasks(of func(*Task) bool) (n int) {
 	return n
 }
 
-// nextOfAll is nextReady by looking at every task.
+// nextOfAll does the same as nextReady, but examines every task.
 func (m *Machine) nextOfAll() *Task {
 	if !m.slotFree() || m.hostOpensAt().After(m.now) {
 		return nil
@@ -197,7 +196,7 @@ func (m *Machine) nextOfAll() *Task {
 	return cmp.Or(next, last)
 }
 
-// mustPlan is the effect that a state consists of.
+// mustPlan maps states to the effect that a task in that state must have planned.
 var mustPlan = map[State]EffectKind{Claiming: DoClaim, Stopping: DoStop, Delivering: DoDeliver, Released: DoRelease}
 
 // waits returns an error if the task would never continue.
@@ -244,7 +243,7 @@ func (m *Machine) waits(t *Task) error {
 	return nil
 }
 
-// slotBeside reports whether a slot is free that nothing keeps a ready task from.
+// slotBeside returns an error if a slot is free although a ready task could use it.
 func (m *Machine) slotBeside() error {
 	switch {
 	case !m.slotFree():

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// fleet plays tasks of two repositories, one step of a second each.
+// fleet simulates tasks of two repositories, in steps of one second.
 type fleet struct {
 	t   *testing.T
 	m   *Machine
@@ -47,7 +47,7 @@ func (f *fleet) seen(issues ...IssueKey) {
 	}
 }
 
-// carryOut ends the effects of a task well, up to a running worker.
+// carryOut ends the effects of a task successfully, up to a running worker.
 func (f *fleet) carryOut(k IssueKey) {
 	f.t.Helper()
 	for range 5 {
@@ -71,7 +71,7 @@ func (f *fleet) carryOut(k IssueKey) {
 	}
 }
 
-// fails runs the next attempt of a task into a failure.
+// fails runs the next attempt of a task, which fails.
 func (f *fleet) fails(k IssueKey, stage string, e recovery.Evidence, u *recovery.Usage) {
 	f.t.Helper()
 	f.carryOut(k)
@@ -100,7 +100,7 @@ var (
 	brokenMain = recovery.Evidence{Message: "undefined: x", Assertion: recovery.Assertion{ErrorType: "build_failed"}}
 )
 
-// An incident spares no task a budget that is used up, and its end unblocks none.
+// An incident does not spare a task a used-up budget, and its end does not unblock such a task.
 func TestIncidentSparesNoBudget(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3", "a/a#4", "a/a#5")
 	spent := &recovery.Usage{PaidCalls: 10}
@@ -115,7 +115,7 @@ func TestIncidentSparesNoBudget(t *testing.T) {
 		t.Fatalf("#4 is %s, incidents %+v", f.state("a/a#4"), f.m.Incidents())
 	}
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
-		f.carryOut(k) // the escalation lands
+		f.carryOut(k) // complete the escalation
 	}
 	f.carryOut("a/a#5") // it started before
 	f.now = f.now.Add(2 * time.Hour)
@@ -140,7 +140,7 @@ func TestIncidentOfARepository(t *testing.T) {
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		f.fails(k, "CODE", crashing, nil)
 	}
-	if f.state("a/a#3") != Backoff { // it waits, free of charge
+	if f.state("a/a#3") != Backoff { // it waits and is not charged
 		t.Fatalf("#3 is %s", f.state("a/a#3"))
 	}
 	f.seen("a/a#4", "b/b#1")
@@ -157,7 +157,7 @@ func TestIncidentOfARepository(t *testing.T) {
 	}
 }
 
-// A canary that fails later than the incident did has shown that the incident is over.
+// A canary that fails later than the incident's failures has shown that the incident is over.
 func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
 	f := newFleet(t, "a/a#1", "a/a#2", "a/a#3")
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
@@ -174,7 +174,7 @@ func TestCanaryThatFailsLaterHasDoneWell(t *testing.T) {
 	}
 }
 
-// Failures that belong to each task make no incident, even if they are equal.
+// Failures that concern single tasks do not make an incident, even if they are equal.
 func TestOwnFailuresMakeNoIncident(t *testing.T) {
 	for _, about := range recovery.Reasons {
 		if about.Scope != recovery.OneTask {
@@ -192,7 +192,7 @@ func TestOwnFailuresMakeNoIncident(t *testing.T) {
 	}
 }
 
-// TestWhoFailed: an incident is about a resource that the failing part used.
+// TestWhoFailed checks that an incident is about a resource that the failing part used.
 func TestWhoFailed(t *testing.T) {
 	cut := func(provider string) recovery.Evidence {
 		return recovery.Evidence{
@@ -265,7 +265,7 @@ func TestDeterministicFailureIsOnlyTold(t *testing.T) {
 	}
 }
 
-// TestIncidentsAreBounded: incidents that do not keep tasks back are forgotten, the oldest first.
+// TestIncidentsAreBounded checks that incidents that do not hold tasks back are forgotten, oldest first.
 func TestIncidentsAreBounded(t *testing.T) {
 	m := newFleet(t).m
 	for n := range maxIncidents + 10 {
@@ -288,7 +288,7 @@ func TestNobodyIsTheCanaryTwiceInARow(t *testing.T) {
 	for _, k := range []IssueKey{"a/a#1", "a/a#2", "a/a#3"} {
 		f.fails(k, "CODE", overloaded, nil)
 	}
-	// both are closed
+	// both issues are closed
 	f.step(IssuesSeen{Repo: "a/a", AskedAt: f.now, Issues: []IssueView{{Key: "a/a#1"}, {Key: "a/a#2"}}})
 	f.carryOut("a/a#1")
 	f.carryOut("a/a#2")

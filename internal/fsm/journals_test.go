@@ -15,11 +15,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestOldJournalsAreRead replays journals of an earlier version, and compares the state with the state in that version:
-// the golden transcripts, three simulated worlds with incidents, budgets, pauses and stale claims, and a journal that
-// was rebuilt.
+// TestOldJournalsAreRead replays journals of an earlier version, and compares the resulting state with the state in
+// that version. The journals are the golden transcripts, three simulated worlds with incidents, budgets, pauses and
+// stale claims, and a rebuilt journal.
 //
-// A line {"journal": name} begins a journal, and {"state": snapshot} is the result of its records so far. The files
+// A line {"journal": name} begins a journal, and {"state": snapshot} is the result of its records so far. The files are
+// a record of the past, so never rewrite them.
 // are a record of the past: never rewrite them.
 func TestOldJournalsAreRead(t *testing.T) {
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
@@ -103,7 +104,7 @@ func TestARebuiltJournalIsRecorded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for r := s.d.Ready(); r.Batch != nil; r = s.d.Ready() { // no attempt before the run
+	for r := s.d.Ready(); r.Batch != nil; r = s.d.Ready() { // attempts must not begin before the run
 		s.d.Appended(s.journal.append(r.Batch))
 	}
 	s.offer(Booted{RunID: "run-2"})
@@ -126,7 +127,8 @@ func TestARebuiltJournalIsRecorded(t *testing.T) {
 	s.record("rebuilt-queue")
 }
 
-// compareWithRecorded compares a replayed machine with a recorded snapshot, both the written and the restored one.
+// compareWithRecorded compares the encoded state of a replayed machine, and of a restored one, with a recorded
+// snapshot.
 func compareWithRecorded(t *testing.T, name string, m *Machine, recorded []byte) {
 	t.Helper()
 	got, err := m.Snapshot()
@@ -151,8 +153,8 @@ func compareWithRecorded(t *testing.T, name string, m *Machine, recorded []byte)
 	}
 }
 
-// TestOldJournalsHaveEverything keeps the recorded journals honest: each kind of fact and each trigger of their
-// time is in them.
+// TestOldJournalsHaveEverything checks that the recorded journals contain each kind of fact and each trigger of their
+// time.
 func TestOldJournalsHaveEverything(t *testing.T) {
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
 	if err != nil {
@@ -189,7 +191,7 @@ func TestOldJournalsHaveEverything(t *testing.T) {
 	}
 }
 
-// TestReadEffectsHaveTheirAnswers: the journal has only in an effect's id how many answers came before it.
+// TestReadEffectsHaveTheirAnswers checks that reading restores the number of earlier answers from an effect's id.
 func TestReadEffectsHaveTheirAnswers(t *testing.T) {
 	old := `{"id":"k7-1/claim.2","kind":"claim","task":"acme/widgets#7","nonce":"k7","attempt":1,"worker":"k7-1"}`
 	for _, data := range []string{
@@ -223,7 +225,7 @@ func TestReadEffectsHaveTheirAnswers(t *testing.T) {
 	}
 }
 
-// renameStops gives the reasons of recorded stops their present words.
+// renameStops replaces the reasons of recorded stops by their current words.
 func renameStops(v any) {
 	switch v := v.(type) {
 	case []any:
@@ -249,7 +251,7 @@ func renameStops(v any) {
 	}
 }
 
-// TestTriggers: each trigger of the table of transitions has one sentence, with a reason if it stops an attempt.
+// TestTriggers checks that each trigger of the table has one sentence, and a reason if it stops an attempt.
 func TestTriggers(t *testing.T) {
 	rows := map[Trigger]int{}
 	for _, x := range Transitions {
@@ -275,7 +277,7 @@ func TestTriggers(t *testing.T) {
 	}
 }
 
-// The director derives the topic of a question that an earlier version planned from its verdict, not from its text.
+// The topic of a question that an earlier version planned comes from its verdict, not from its text.
 func TestAnOldQuestionHasItsTopic(t *testing.T) {
 	topics := map[recovery.Topic]int{}
 	eachBatch(t, func(before [][]byte) {
@@ -320,7 +322,7 @@ func TestAnOldQuestionHasItsTopic(t *testing.T) {
 	}
 }
 
-// eachBatch hands out the beginning of every recorded journal up to each batch.
+// eachBatch calls each with the beginning of every recorded journal, up to each batch.
 func eachBatch(t *testing.T, each func(before [][]byte)) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/journals/*transcripts.jsonl")

@@ -9,10 +9,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// clock writes a time as the transcripts count it.
+// clock formats a time relative to the epoch, as in the transcripts.
 func clock(t time.Time) string { return t.Sub(epoch).Round(time.Millisecond).String() }
 
-// factLine writes a fact as one line for people.
+// factLine formats a fact as one line for people.
 func factLine(f Fact) string {
 	switch f := f.(type) {
 	case RunBegan:
@@ -57,7 +57,7 @@ func factLine(f Fact) string {
 	return attemptLine(f)
 }
 
-// attemptLine is the line of a fact about a task and its attempts.
+// attemptLine formats a fact about a task and its attempts.
 func attemptLine(f Fact) string {
 	switch f := f.(type) {
 	case TaskQueued:
@@ -97,7 +97,7 @@ func attemptLine(f Fact) string {
 	return endLine(f)
 }
 
-// endLine is the line of a fact about ends, people and effects.
+// endLine formats a fact about ends, people and effects.
 func endLine(f Fact) string {
 	switch f := f.(type) {
 	case EndingSet:
@@ -191,7 +191,7 @@ func reportLine(f ReportAccepted) string {
 	return fmt.Sprintf("#%d report %s of %s accepted: %s", f.Task.Number(), f.Ref.ID, f.Worker, kind)
 }
 
-// effectLine writes an effect as one line for people.
+// effectLine formats an effect as one line for people.
 func effectLine(e Effect) string {
 	switch {
 	case e.Reply != nil:

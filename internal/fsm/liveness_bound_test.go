@@ -57,7 +57,7 @@ func TestMassSilenceFitsTheJournal(t *testing.T) {
 	}
 	offer(silent.Add(time.Second), list)
 	for _, part := range InParts(signs) {
-		offer(silent.Add(m.cfg.HeartbeatTTL/2), part) // late: the second deadline of all has passed
+		offer(silent.Add(m.cfg.HeartbeatTTL/2), part) // late, because the second deadline of all workers has passed
 	}
 	if got := states(Running); got != n {
 		t.Errorf("%d of %d run, though a heartbeat of each had come", got, n)

@@ -9,10 +9,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// at counts seconds from the epoch.
+// at returns the time a number of seconds after the epoch.
 func at(seconds int) time.Time { return epoch.Add(time.Duration(seconds) * time.Second) }
 
-// running returns a machine whose issue 1 has a running worker k1-1, at second 8.
+// running returns a machine whose issue 1 has the running worker k1-1, at second 8.
 func running(t testing.TB) *Machine {
 	t.Helper()
 	m := New(testConfig())
@@ -93,7 +93,7 @@ func TestIssuesThatMakeNoSenseAreNotQueued(t *testing.T) {
 	}
 }
 
-// The cursor is taken only when everything before it was decided.
+// The cursor advances only after everything before it was decided.
 func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})
@@ -103,7 +103,7 @@ func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
 	if got := m.Cursor("acme/widgets"); got != "c1" {
 		t.Fatalf("cursor %q", got)
 	}
-	e.Cursor, e.AskedAt = "c2", at(2) // the claim is under way, so the view cannot be judged yet
+	e.Cursor, e.AskedAt = "c2", at(2) // the claim is under way, so the view cannot be decided yet
 	e.Issues[0].Open = false
 	mustStep(t, m, at(2), e)
 	if got := m.Cursor("acme/widgets"); got != "c1" {
@@ -117,7 +117,7 @@ func TestCursorWaitsForWhatCannotBeDecided(t *testing.T) {
 	}
 }
 
-// One event begins a bounded number of tasks; the cursor waits for the rest.
+// One event begins a bounded number of tasks. The cursor waits for the rest.
 func TestIntakeIsBounded(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})
@@ -148,7 +148,7 @@ func TestTitleIsKeptUpToDate(t *testing.T) {
 	}
 }
 
-// However many reports a worker sends, each is decided once and the memory is bounded.
+// Each report of a worker is decided once, and the memory for reports is bounded.
 func TestManyReportsOfOneAttempt(t *testing.T) {
 	m := running(t)
 	accepted := map[string]int{}
@@ -203,7 +203,7 @@ func TestReportsOfEarlierAttemptsTakeNoRoom(t *testing.T) {
 	}
 }
 
-// A silence that began before this process is counted from its beginning.
+// A silence that began before this process counts only from the start of the process.
 func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	data, err := running(t).Snapshot()
 	if err != nil {
@@ -255,7 +255,7 @@ func TestWithdrawalWhileStoppingIsRecordedOnce(t *testing.T) {
 	}
 }
 
-// A reset that is past already does not make a hot loop.
+// A reset in the past does not cause a hot loop.
 func TestDeferredEffectWaitsALittle(t *testing.T) {
 	m := New(testConfig())
 	mustStep(t, m, at(0), Booted{})

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain makes the random worlds longer than rapid's default, so that a claim's whole life fits in. Flags on
-// the command line win: go test ./internal/fsm -rapid.checks=20000 -rapid.steps=400.
+// TestMain makes the random worlds longer than rapid's default, so that they fit a claim's whole life. Flags on the
+// command line take precedence: go test ./internal/fsm -rapid.checks=20000 -rapid.steps=400.
 func TestMain(m *testing.M) {
 	checks := "50"
 	if os.Getenv("RETAKE_NIGHTLY") == "1" {

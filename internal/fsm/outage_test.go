@@ -9,12 +9,12 @@ import (
 	"retake/internal/recovery"
 )
 
-// outage plays tasks with effects that take a second, and fail while fails is true.
+// outage simulates tasks whose effects take a second, and fail while fails is true.
 type outage struct {
 	*fleet
 	fails func(Effect) *EffectError
 	under []Effect
-	tries int // that failed
+	tries int // number of failed tries
 }
 
 func newOutage(t *testing.T, fails func(Effect) *EffectError, issues ...IssueKey) *outage {
@@ -41,7 +41,7 @@ func (o *outage) step(body EventBody) {
 	}
 }
 
-// until plays second by second.
+// until advances in steps of one second.
 func (o *outage) until(at time.Time) {
 	o.t.Helper()
 	for o.now.Before(at) {
@@ -68,7 +68,7 @@ func unreachable(resource string) *EffectError {
 	return &EffectError{Reason: recovery.NetworkTransient, Text: "error: 503", Transient: true, Resource: resource}
 }
 
-// An outage of the server does not fail an attempt. The outage is free, and does not lead to a question.
+// An outage of the server does not fail an attempt, is not charged, and does not lead to a question.
 func TestOutageCostsNoAttempt(t *testing.T) {
 	issues := []IssueKey{"a/a#1", "a/a#2", "a/a#3", "a/a#4"}
 	for _, resource := range []string{recovery.GitHubGit, recovery.GitHubAPI} {
@@ -97,7 +97,7 @@ func TestOutageCostsNoAttempt(t *testing.T) {
 	}
 }
 
-// A lasting outage is judged as a failure, and tasks that fail alike make an incident.
+// A lasting outage counts as a failure, and tasks that fail in the same way make an incident.
 func TestLongOutageIsAnIncident(t *testing.T) {
 	o := newOutage(t, func(e Effect) *EffectError {
 		if e.Kind == DoStart {
@@ -136,7 +136,7 @@ func TestHostIsNoOutage(t *testing.T) {
 	}
 }
 
-// Failures of effects do not close GitHub: the gate sees every request and knows its state.
+// Failures of effects do not close GitHub, because the gate sees every request and knows its state.
 func TestFailuresOfEffectsCloseNothing(t *testing.T) {
 	o := newOutage(t, func(Effect) *EffectError { return unreachable(recovery.GitHubAPI) }, "a/a#1", "a/a#2", "a/a#3",
 		"a/a#4")

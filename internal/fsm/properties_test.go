@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Every property runs random worlds (see world). sound is checked after each step in all of them.
+// Every property runs random worlds (see world). All of them check sound after each step.
 
 func TestNeverTwoAuthorisedAttempts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -67,8 +67,8 @@ func TestReplayReachesTheSameState(t *testing.T) {
 	})
 }
 
-// A replayed machine decides the same as the machine that wrote the journal. Apart from soft state the two are equal.
-// Booted also makes their soft state equal.
+// A replayed machine makes the same decisions as the machine that wrote the journal. Apart from soft state the two are
+// equal. After Booted, their soft state is also equal.
 func TestReplayedMachineDecidesAlike(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -127,7 +127,7 @@ func TestReportIsDecidedOnce(t *testing.T) {
 	})
 }
 
-// decidedOnce names a report that was accepted twice, or an attempt or later delivery with two verdicts.
+// decidedOnce reports a report that was accepted twice, or an attempt or later delivery with two verdicts.
 func decidedOnce(history []Fact) error {
 	accepted, verdicts := map[string]bool{}, map[string]bool{}
 	claim, attempt := map[IssueKey]string{}, map[IssueKey]string{}
@@ -161,8 +161,8 @@ func decidedOnce(history []Fact) error {
 	return nil
 }
 
-// A delivery fails for good. A second delivery of the same work may find nothing to deliver, which is a second
-// verdict on the attempt. Without that delivery it would be one too many.
+// A delivery fails permanently. A second delivery of the same work may find nothing to deliver, which is a second
+// verdict on the attempt. Without that delivery, a second verdict would be wrong.
 func TestEachDeliveryIsDecidedOnce(t *testing.T) {
 	t.Parallel()
 	_, s := play(t, `
@@ -199,7 +199,7 @@ func TestEachDeliveryIsDecidedOnce(t *testing.T) {
 	}
 }
 
-// No accepted success is lost: an attempt with a counted success is delivered, unless it was withdrawn.
+// No accepted success is lost. An attempt with an accepted success is delivered, unless it was withdrawn.
 func TestAcceptedSuccessIsDelivered(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -251,7 +251,7 @@ func TestRedispatchesNeverExceedMaxRetries(t *testing.T) {
 		w := newWorld(t)
 		w.run()
 		w.settle(100)
-		// granted: the pending attempt was charged before a person set the meters
+		// granted means that the pending attempt was charged before a person reset the meters
 		again, granted := map[IssueKey]int{}, map[IssueKey]bool{}
 		for _, f := range w.history() {
 			switch f := f.(type) {
@@ -286,8 +286,8 @@ func TestCooldownHoldsGitHubEffects(t *testing.T) {
 	})
 }
 
-// After faults have stopped, a failed task ends Done, Blocked or Released, and all eligible issues are taken: views
-// are answered, effects succeed, workers report.
+// After faults have stopped, failed tasks end Done, Blocked or Released, and all eligible issues start. Views are
+// answered, effects succeed, and workers report.
 func TestEveryTaskEndsSomewhere(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
@@ -305,7 +305,7 @@ func TestEveryTaskEndsSomewhere(t *testing.T) {
 func TestEffectIDsAreStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t)
-		w.run() // take fails if an id comes with another content
+		w.run() // take fails if an id has different content
 		w.settle(100)
 		planned := map[string]bool{}
 		for _, f := range w.history() {

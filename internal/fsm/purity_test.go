@@ -15,8 +15,8 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// allowed are the direct imports that each pure package may have. A new import is a decision. It must not do
-// I/O, use a clock or start anything.
+// allowed lists the direct imports that each pure package may have. A new import needs a decision. It must not do I/O,
+// use a clock or start anything.
 var allowed = map[string][]string{
 	"retake/internal/budget": {"fmt", "retake/internal/bus/wire", "slices", "strings", "time"},
 	"retake/internal/agent": {
@@ -100,7 +100,7 @@ var allowed = map[string][]string{
 	},
 }
 
-// impure are functions of allowed packages that are not pure. (Package time is imported for its types, and toml for
+// impure lists functions of allowed packages that are not pure. (Package time is allowed for its types, and toml for
 // bytes that other packages have read.)
 var impure = map[string][]string{
 	"time": {"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "Tick", "NewTimer", "NewTicker", "LoadLocation"},
@@ -254,7 +254,7 @@ func loadPure(t *testing.T, overlay map[string][]byte) map[string]examined {
 	return out
 }
 
-// sortedKeys returns the Keys of slices.Sorted(maps.Keys(m)): sorted at once, they depend on no order.
+// sortedKeys returns the Keys of slices.Sorted(maps.Keys(m)), because keys that are sorted at once have a fixed order.
 func sortedKeys(n ast.Node) ast.Node {
 	called := func(n ast.Node, pkg, name string) (*ast.CallExpr, *ast.Ident) {
 		call, _ := n.(*ast.CallExpr)
@@ -278,7 +278,7 @@ func sortedKeys(n ast.Node) ast.Node {
 	return nil
 }
 
-// offence describes what makes a node impure. It is empty for a pure node.
+// offence describes why a node is impure, or returns "".
 func offence(info *types.Info, n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.GoStmt:

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The queue equals a sorted list after all joins, moves and leaves.
+// The queue equals a sorted list after any sequence of insertions, moves and removals.
 func TestQueueIsASortedList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var q queue
@@ -19,9 +19,9 @@ func TestQueueIsASortedList(t *testing.T) {
 			tasks[i] = &Task{Seq: uint64(i + 1)}
 		}
 		width := rapid.IntRange(1, 2*n).Draw(t, "width")
-		full := rapid.Bool().Draw(t, "full") // most tasks are in it, or few
+		full := rapid.Bool().Draw(t, "full") // most tasks are in the queue, or only a few
 		random := rapid.Uint64().Draw(t, "random")
-		draw := func(n int) int { // rapid itself is too slow for so many
+		draw := func(n int) int { // rapid is too slow for so many draws
 			random = random*6364136223846793005 + 1442695040888963407
 			return int(random>>33) % n
 		}

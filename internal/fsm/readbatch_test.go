@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// recordedBatches are the lines of the recorded journals.
+// recordedBatches returns the lines of the recorded journals.
 func recordedBatches(t *testing.T) (all [][]byte) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/journals/*.jsonl")
@@ -32,7 +32,7 @@ func recordedBatches(t *testing.T) (all [][]byte) {
 	return all
 }
 
-// readAlike fails if a reader and encoding/json make different things of a batch of one record.
+// readAlike fails if a reader and encoding/json disagree about a batch of one record.
 func readAlike(t *testing.T, b *BatchReader, line []byte) (err error) {
 	t.Helper()
 	var want Record
@@ -117,7 +117,7 @@ func TestWhatIsWrittenIsReadFast(t *testing.T) {
 	}
 }
 
-// encoding/json reads no part of a fact, except a kind that is only in old journals.
+// encoding/json does not read any part of a fact, except for kinds that only occur in old journals.
 func TestFactsAreReadFast(t *testing.T) {
 	for _, row := range facts {
 		if row.plain == nil != (row.kind == "incident_over") {

@@ -10,7 +10,8 @@ var (
 	deliverPlanned = []Planned{{Effect: Effect{ID: "k7-2/deliver", Kind: DoDeliver, Task: rebuiltKey}}}
 )
 
-// foundRows are findings without a journal, with the row that decides and its state. does is the first effect.
+// foundRows are findings without a journal. Each has the deciding row, the resulting state, and the first effect in
+// does.
 var foundRows = map[string]struct {
 	row   string
 	found FoundTask

@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// rebuild offers the findings to an empty machine, begins a run on the journal of it, and returns the machine and its
+// rebuild offers the findings to an empty machine, and begins a run on its journal. It returns the machine and its
 // effects.
 func rebuild(t *testing.T, known *Machine, found ...FoundTask) (*Machine, []Effect) {
 	t.Helper()
@@ -112,7 +112,8 @@ func TestRebuiltSuccessIsDelivered(t *testing.T) {
 	}
 }
 
-// The sound part of a cut journal wins unless a finding is newer. Then earlier decisions are kept with the finding.
+// The sound part of a cut journal wins unless a finding is newer. In that case the finding is combined with earlier
+// decisions.
 func TestRebuiltFromAPrefix(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())
@@ -150,8 +151,8 @@ func TestRebuiltFromAPrefix(t *testing.T) {
 	}
 }
 
-// There are more tasks than one event takes, with the running ones among the last. No attempt begins before the machine
-// knows all tasks.
+// There are more tasks than one event takes, and the running tasks are among the last. No attempt begins before the
+// machine knows all tasks.
 func TestRebuiltDispatchesNothingBeforeTheRun(t *testing.T) {
 	t.Parallel()
 	var found []FoundTask
@@ -248,8 +249,8 @@ func TestRebuiltNumbersAreAboveBranches(t *testing.T) {
 	}
 }
 
-// The sound part of the journal has an earlier attempt than a branch: without traces of the earlier attempt, a later
-// one is possible. With its checkout, the branch belongs to an earlier claim.
+// The sound part of the journal has an earlier attempt than a branch. Without traces of that attempt, a later attempt
+// is possible. With a checkout of the attempt, the branch belongs to an earlier claim.
 func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
 	t.Parallel()
 	for _, state := range []State{Starting, Running, Stopping, Delivering, Backoff, Parked} {
@@ -277,7 +278,7 @@ func TestRebuiltNumbersOfAnOldJournal(t *testing.T) {
 }
 
 // The sound part of the journal has a later attempt than the remaining question, because the later question was
-// deleted. No number counts twice.
+// deleted. A number never counts twice.
 func TestRebuiltAttemptsNeverFall(t *testing.T) {
 	t.Parallel()
 	known := New(testConfig())

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// A snapshot that misses a field would be noticed only when a restart has forgotten it.
+// A snapshot without a field would only be noticed after a restart.
 func TestSnapshotKeepsEveryField(t *testing.T) {
 	var hard, back hardState
 	fill(reflect.ValueOf(&hard).Elem())
@@ -67,7 +67,7 @@ func TestJournalKeepsEveryField(t *testing.T) {
 	}
 }
 
-// fill gives every kept field a value.
+// fill gives every stored field a value.
 func fill(v reflect.Value) {
 	switch v.Interface().(type) {
 	case State:
@@ -120,7 +120,7 @@ func fill(v reflect.Value) {
 	}
 }
 
-// A finished task leaves only bounded parts in the state: a journal of years ends in a small snapshot.
+// A finished task leaves only bounded data in the state, so a journal of years ends in a small snapshot.
 func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 	m := New(testConfig())
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -144,7 +144,7 @@ func TestTasksThatAreOverLeaveNothing(t *testing.T) {
 			Repo: "acme/widgets", Cursor: fmt.Sprint(n), AskedAt: at,
 			Issues: []IssueView{{Key: key, UpdatedAt: at.Add(time.Second), Nonce: nonce}},
 		})...)
-		for len(effects) > 0 { // every requested effect is done: the closed issue ends the claim
+		for len(effects) > 0 { // every requested effect succeeds, and the closed issue ends the claim
 			var next []Effect
 			for _, e := range effects {
 				if e.ID == "" {

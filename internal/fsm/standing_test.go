@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// standings plays a machine with a queue that people have ordered.
+// standings simulates a machine with a queue that people have ordered.
 type standings struct {
 	*testing.T
 	m    *Machine
@@ -33,7 +33,7 @@ func (s *standings) view(key IssueKey, open bool, stand Standing) IssueView {
 	return v
 }
 
-// poll shows issues at a second.
+// poll offers a view of issues at a second.
 func (s *standings) poll(second int, views ...IssueView) {
 	s.Helper()
 	s.now = second
@@ -50,7 +50,7 @@ func (s *standings) lose(key IssueKey) {
 	})
 }
 
-// order lets the machine claim sequentially until the queue is empty.
+// order lets the machine make one claim after the other until the queue is empty.
 func (s *standings) order() (keys []IssueKey) {
 	s.Helper()
 	for {
@@ -70,8 +70,8 @@ func (s *standings) want(got []IssueKey, want ...IssueKey) {
 	}
 }
 
-// A priority is worth hours of waiting: it goes first, except before tasks that have waited for longer than its
-// worth.
+// A priority counts as hours of waiting. Its task comes first, except before tasks that have waited for longer than
+// that.
 func TestPriorityIsWaitingTime(t *testing.T) {
 	s := newStandings(t, 1, nil)
 	s.poll(1, s.view("acme/widgets#1", true, Standing{})) // has the only worker
@@ -159,7 +159,7 @@ func TestDependenciesComeFirst(t *testing.T) {
 	if err := again.Restore(data); err != nil {
 		t.Fatal(err)
 	}
-	s.m = again // a restart keeps all of it
+	s.m = again // a restart keeps all of this
 	mustStep(t, s.m, at(3), Booted{RunID: "r2"})
 	if s.m.Task("acme/widgets#1").State != Queued {
 		t.Fatal("a restart has started it")

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// storm plays a fleet in surroundings that fail at random until a given time.
+// storm simulates a fleet whose environment fails at random until a given time.
 type storm struct {
 	t      *testing.T
 	m      *Machine
@@ -19,8 +19,8 @@ type storm struct {
 	queue  moments
 	random *rand.Rand
 	calm   time.Time
-	rate   float64   // of each chance to fail
-	last   time.Time // that an attempt began
+	rate   float64   // probability of each possible failure
+	last   time.Time // start of the last attempt
 }
 
 type moment struct {
@@ -89,7 +89,7 @@ func (s *storm) carryOut(e Effect) {
 	}
 }
 
-// work is the course of a worker: it fails at some point, or ends after a few minutes.
+// work simulates a worker, which fails at some point or ends after a few minutes.
 func (s *storm) work(worker string) {
 	if _, current := s.m.Worker(worker); !current {
 		return
@@ -115,8 +115,8 @@ func (s *storm) work(worker string) {
 	s.after(took, func() { s.step(ReportReceived{Worker: worker, Report: report}) })
 }
 
-// TestQueueMovesAfterTheStorm: after twenty minutes of random failures, all issues have started within the same time;
-// within half of it where half of all tries succeeded. There are three issues for each worker.
+// TestQueueMovesAfterTheStorm checks that after twenty minutes of random failures, all issues have started within the
+// same time. If half of all tries succeeded, half of the time suffices. There are three issues for each worker.
 func TestQueueMovesAfterTheStorm(t *testing.T) {
 	const lasts = 20 * time.Minute
 	for rate, within := range map[float64]time.Duration{0.2: time.Minute, 0.5: lasts / 2, 0.8: lasts} {
@@ -161,7 +161,7 @@ func TestQueueMovesAfterTheStorm(t *testing.T) {
 	}
 }
 
-// run plays until the last event, or until a time.
+// run continues until the last event, or until a time.
 func (s *storm) run(until time.Time) {
 	s.t.Helper()
 	for s.now.Before(until) {

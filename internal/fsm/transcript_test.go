@@ -55,7 +55,7 @@ func firstDifference(want, got string) string {
 type stage struct {
 	t       *testing.T
 	cfg     Config
-	most    int // slots that may be held
+	most    int // maximum number of held slots
 	m       *Machine
 	d       *Driver
 	journal journal
@@ -87,7 +87,7 @@ func play(t *testing.T, script string) (string, *stage) {
 	return s.out.String(), s
 }
 
-// event plays "> 1m30s verb argument …".
+// event executes a line "> 1m30s verb argument …".
 func (s *stage) event(line string) {
 	s.t.Helper()
 	words := strings.Fields(line)
@@ -104,7 +104,7 @@ func (s *stage) event(line string) {
 	} else {
 		s.now = next
 	}
-	if words[2] == "crash" { // "crash inside": the operator has changed worker.validate
+	if words[2] == "crash" { // with "crash inside", the operator has changed worker.validate
 		if len(words) > 3 {
 			s.cfg.CleanValidation = words[3] == "fresh"
 		}
@@ -119,7 +119,7 @@ func (s *stage) event(line string) {
 	s.offer(verb(s, args, named))
 }
 
-// offer plays one event to the end: decided, appended, released.
+// offer handles one event completely: it is decided, appended, and its effects are released.
 func (s *stage) offer(body EventBody) {
 	s.t.Helper()
 	if err := s.d.Offer(Event{At: s.now, Body: body}, 0); err != nil {
@@ -166,7 +166,7 @@ func (s *stage) fact(f Fact) {
 	fmt.Fprintf(&s.out, "  - %s\n", factLine(f))
 }
 
-// crash reads the journal into a new machine.
+// crash makes a new machine read the journal.
 func (s *stage) crash() {
 	s.crashes++
 	s.m = New(s.cfg)

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// arguments splits words from name=value; an underscore in a value stands for a space.
+// arguments separates words from name=value pairs. An underscore in a value stands for a space.
 func arguments(words []string) (args []string, named map[string]string) {
 	named = map[string]string{}
 	for _, w := range words {
@@ -26,7 +26,7 @@ func arguments(words []string) (args []string, named map[string]string) {
 
 func issueKey(n string) IssueKey { return IssueKey("acme/widgets#" + n) }
 
-// verbs are the events of the little language.
+// verbs maps the verbs of the transcripts to their events.
 var verbs = map[string]func(s *stage, args []string, named map[string]string) EventBody{
 	"boot": func(s *stage, a []string, n map[string]string) EventBody {
 		b := Booted{RunID: a[0]}
@@ -281,8 +281,8 @@ func (s *stage) lost(args []string, named map[string]string) EventBody {
 	return e
 }
 
-// failed k21-1/start docker_daemon [permanent] [until=30s] [resource=github.git] text=…; the resource is that of such
-// a failure by default
+// failed k21-1/start docker_daemon [permanent] [until=30s] [resource=github.git] text=…; by default, the resource is
+// the usual one for such a failure
 func (s *stage) failed(args []string, named map[string]string) EventBody {
 	e := s.ending(args[0])
 	_, kind, _ := strings.Cut(args[0], "/")

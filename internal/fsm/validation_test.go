@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// An attempt that left its validation to another attempt is validated by one, even if the operator sets
-// worker.validate to "inside" while its worker runs or after its success was accepted.
+// An attempt that left its validation to another attempt gets that attempt. The operator may set worker.validate to
+// "inside" while its worker runs or after its success was accepted.
 func TestValidationThatWasLeftToAnotherIsDue(t *testing.T) {
 	t.Parallel()
 	for name, accepted := range map[string]bool{

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// word returns evidence of an outage with the flags of a reporter that decided them.
+// word returns evidence of an outage, with flags that the reporter decided.
 func word(transient, retry, escalate bool) recovery.Evidence {
 	return recovery.Evidence{Message: "connection reset", Assertion: recovery.Assertion{
 		ErrorType: "network_transient", Transient: transient, Retry: retry, Escalate: escalate, Explicit: true,
@@ -23,7 +23,7 @@ func (f *fleet) last(k IssueKey) Failure {
 	return h[len(h)-1]
 }
 
-// A reporter that asks for a person gets one, even if the evidence would be worth another attempt.
+// If a reporter asks for a person, the director asks one, even if the evidence would justify another attempt.
 func TestAsksForThePersonThatAReportWants(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	f.fails("a/a#1", "CODE", word(true, true, true), nil)
@@ -32,7 +32,7 @@ func TestAsksForThePersonThatAReportWants(t *testing.T) {
 	}
 }
 
-// should_retry = false leaves one try.
+// With should_retry = false, one try remains.
 func TestAsksAfterTheOneTryThatAReportLeaves(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	f.fails("a/a#1", "CODE", word(true, false, false), nil)
@@ -58,7 +58,7 @@ func TestDerivedFlagsChangeNothing(t *testing.T) {
 	}
 }
 
-// A word cannot make the director bolder than its policy.
+// Explicit flags cannot make the director less careful than its policy.
 func TestAWordGrantsNothing(t *testing.T) {
 	f := newFleet(t, "a/a#1")
 	e := word(true, true, false)
@@ -69,7 +69,8 @@ func TestAWordGrantsNothing(t *testing.T) {
 	}
 }
 
-// Three tasks with the same refused login are an incident, and a policy that never retries one does not wait for it.
+// Three tasks with the same refused login are an incident. A policy that never retries such a failure does not wait for
+// the incident.
 func TestIncidentsDoNotOutrankNever(t *testing.T) {
 	for _, c := range []struct {
 		preset, reason string

@@ -16,7 +16,7 @@ var failures = []recovery.Reason{
 	recovery.NetworkTransient, recovery.NeedsHuman, recovery.QuotaExhausted, recovery.Unknown, recovery.DockerDaemon,
 }
 
-// send makes a worker report.
+// send makes a worker send a report.
 func (w *world) send(attempt string) {
 	n := len(w.reports)
 	r := Report{Ref: ReportRef{ID: fmt.Sprintf("r%d", n), Seq: uint64(n)}, Final: true, OK: w.flip("ok")}
@@ -28,7 +28,7 @@ func (w *world) send(attempt string) {
 	w.reports = append(w.reports, ReportReceived{Worker: attempt, Report: r})
 }
 
-// steps are the possible steps, each once for every share.
+// steps lists the possible steps. Frequent steps occur several times.
 func (w *world) steps() map[string]func(*rapid.T) {
 	s := map[string]func(*rapid.T){
 		"append lands": func(*rapid.T) { w.land() },
@@ -62,7 +62,7 @@ func (w *world) steps() map[string]func(*rapid.T) {
 		"worker":        func(*rapid.T) { w.worker() },
 	}
 	maps.Copy(s, w.rareSteps())
-	for _, often := range []string{"append lands", "effect ends", "worker", "answer"} { // or little would happen
+	for _, often := range []string{"append lands", "effect ends", "worker", "answer"} { // otherwise little would happen
 		for i := range 3 {
 			s[fmt.Sprintf("%s %d", often, i)] = s[often]
 		}
@@ -137,7 +137,7 @@ func (w *world) failOne() {
 	if !slices.Contains(githubEffects, e.Kind) {
 		f.Resource = recovery.Host
 	}
-	if f.Transient && w.flip("carried out") { // a permanent refusal was not
+	if f.Transient && w.flip("carried out") { // a permanent refusal is never carried out
 		w.carryOut(e)
 	}
 	if w.flip("until") {
@@ -146,7 +146,7 @@ func (w *world) failOne() {
 	w.finish(e, EffectEnded{Task: e.Task, Effect: e.ID, Failure: f})
 }
 
-// stale repeats an outcome, or invents one. There must be no effect, unless it is the expected one.
+// stale repeats an outcome, or invents one. It must not have an effect, unless the outcome is expected.
 func (w *world) stale() {
 	out, ok := pick(w, w.outcomes, "outcome")
 	if !ok {
@@ -199,7 +199,7 @@ func (w *world) human() {
 	}
 }
 
-// said is a command of a person, maybe a repeated one.
+// said offers a command of a person, which may be a repetition.
 func (w *world) said() {
 	i, _ := pick(w, w.issues, "issue")
 	commands := []Command{
@@ -240,5 +240,5 @@ func (w *world) cool(t *rapid.T) {
 	})
 }
 
-// run lets the world happen.
+// run runs the world.
 func (w *world) run() { w.t.Repeat(w.steps()) }

@@ -11,9 +11,9 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// world is a small, unreliable world around the real driver: GitHub, a container runtime, workers, a journal
-// and a director that crashes. The next event is drawn. Invariants are checked after every step, and again over
-// the whole journal (see history).
+// world is a small, unreliable world around the real driver: GitHub, a container runtime, workers, a journal and a
+// director that crashes. The next event is drawn. Invariants are checked after every step, and over the whole journal
+// at the end (see history).
 type world struct {
 	t   *rapid.T
 	cfg Config
@@ -28,17 +28,17 @@ type world struct {
 
 	issues     []*issue
 	containers []*box           // in order of creation
-	emitted    []Effect         // durable, released, without outcome
-	views      []EventBody      // polls and lists under way: their results stay while time passes
+	emitted    []Effect         // durable and released, but without an outcome
+	views      []EventBody      // running polls and lists; their results do not change while time passes
 	reports    []ReportReceived // all sent reports
 	outcomes   []EffectEnded
 	claims     int
 
-	tokens        []Token // offered, not acknowledged; in order
+	tokens        []Token // offered but not acknowledged; in order
 	lastTok       Token
 	faultsStopped bool // faults have stopped
 	planned       map[string][]byte
-	released      map[string][]byte // first form of every durable effect that was handed out
+	released      map[string][]byte // first content of every released durable effect
 }
 
 type issue struct {
@@ -90,7 +90,7 @@ func (w *world) boot() {
 	w.offer(Booted{RunID: fmt.Sprintf("run-%d", w.processes)})
 }
 
-// crash ends the process. The append under way lands or not; of the effects under way some were carried out.
+// crash ends the process. The running append may land, and some of the running effects are carried out.
 func (w *world) crash() {
 	if w.appending != nil && w.flip("append lands") {
 		w.journal.append(w.appending)
@@ -156,7 +156,7 @@ func (w *world) flush() {
 	}
 }
 
-// land lets the append under way succeed.
+// land lets the running append succeed.
 func (w *world) land() {
 	if w.appending == nil {
 		return
@@ -218,7 +218,7 @@ func (w *world) durable(id string) bool {
 	if _, ok := w.planned[id]; ok {
 		return true
 	}
-	for _, b := range w.journal.batches { // planned by a process that crashed before it saw the append land
+	for _, b := range w.journal.batches { // a process may have planned it and crashed before it saw the append land
 		records, err := ReadBatch(b)
 		if err != nil {
 			w.t.Fatal(err)
@@ -242,7 +242,7 @@ func (w *world) remove(attempt string) {
 	w.containers = slices.DeleteFunc(w.containers, func(c *box) bool { return c.attempt == attempt })
 }
 
-// carryOut does an effect in the world, and returns its outcome. A second time has no further effect.
+// carryOut executes an effect in the world, and returns its outcome. A repetition has no further effect.
 func (w *world) carryOut(e Effect) EffectEnded {
 	out := EffectEnded{Task: e.Task, Effect: e.ID}
 	i := w.issue(e.Task)
@@ -251,7 +251,7 @@ func (w *world) carryOut(e Effect) EffectEnded {
 		ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels[LabelTask])
 		if ours {
 			i.nonce, i.labels = e.Nonce, map[Label]bool{LabelClaimed: true}
-		} else if i.nonce == e.Nonce { // half a claim is undone
+		} else if i.nonce == e.Nonce { // undo half a claim
 			i.nonce = ""
 			delete(i.labels, LabelClaimed)
 		}
@@ -308,7 +308,7 @@ func (w *world) stop(attempt string) *StopResult {
 
 func (w *world) look(k IssueKey) IssuesSeen { return w.view(w.issue(k)) }
 
-// view is the result of a request that is sent now.
+// view returns the result of a request that is sent now.
 func (w *world) view(issues ...*issue) IssuesSeen {
 	e := IssuesSeen{Repo: "acme/widgets", AskedAt: w.now}
 	for _, i := range issues {
@@ -332,14 +332,14 @@ func (w *world) list() ContainersListed {
 	return l
 }
 
-// finish tells the outcome of an emitted effect.
+// finish offers the outcome of an emitted effect.
 func (w *world) finish(e Effect, out EffectEnded) {
 	w.emitted = slices.DeleteFunc(w.emitted, func(o Effect) bool { return o.ID == e.ID })
 	w.outcomes = append(w.outcomes, out)
 	w.offer(out)
 }
 
-// settle stops all faults and lets the world come to rest; it returns how many rounds that took.
+// settle stops all faults and lets the world come to rest. It returns the number of rounds.
 func (w *world) settle(limit int) int {
 	w.faultsStopped = true
 	w.land()
@@ -363,7 +363,7 @@ func (w *world) settle(limit int) int {
 		w.now = w.now.Add(time.Second)
 		w.offer(w.list())
 		w.offer(w.view(w.issues...))
-		for _, i := range w.issues { // the result of reading the answers
+		for _, i := range w.issues { // offer the answers that were read
 			if t := w.m().Task(i.key); t != nil && t.State == Blocked && i.open && !i.labels[LabelBlocked] {
 				w.offer(QuestionAnswered{Task: i.key, By: "octocat", Command: "removed the blocked label"})
 			}

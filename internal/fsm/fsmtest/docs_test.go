@@ -14,7 +14,7 @@ var update = flag.Bool("update", false, "rewrite the generated parts of the spec
 
 const (
 	specification = "../../../docs/specs/simulator.md"
-	searched      = "testdata/searched.md" // the results of TestMutants and TestExplore
+	searched      = "testdata/searched.md" // results of TestMutants and TestExplore
 )
 
 // TestSpecification compares the generated parts with the code's tables. Only the names of measured parts are
@@ -61,7 +61,7 @@ func faultRows() []string {
 	return rows
 }
 
-// firstCells are the first cells of a table's rows.
+// firstCells returns the first cells of a table's rows.
 func firstCells(table string) (cells []string) {
 	for i, line := range strings.Split(strings.TrimSpace(table), "\n") {
 		if cell, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok && i > 1 {

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// tooLarge are the worlds that are not closed here: all but the last of them are with 80,000 states (sim
+// tooLarge lists the worlds that this test does not search completely. All but the last need 80,000 states (sim
 // -explore 100000).
 var tooLarge = []string{"one issue, all", "one issue, a command, stale", "two issues, all"}
 
-// TestExplore searches the small worlds, and by night closes all of them but the largest. RETAKE_EXPLORE_STATES sets
-// the number of states for each. The largest worlds get a sixth of it.
+// TestExplore searches the small worlds. The nightly test searches all but the largest completely.
+// RETAKE_EXPLORE_STATES sets the number of states for each. The largest worlds get a sixth of it.
 func TestExplore(t *testing.T) {
 	most := effort(2_000, 30_000)
 	if s := os.Getenv("RETAKE_EXPLORE_STATES"); s != "" {
@@ -32,7 +32,7 @@ func TestExplore(t *testing.T) {
 	for _, s := range SmallWorlds {
 		n := most
 		if slices.Contains(tooLarge, s.Name) {
-			n = most / 6 // of the largest a little is seen
+			n = most / 6 // search only a small part of the largest worlds
 		}
 		e := Explore(s, n, time.Now)
 		t.Log(e)

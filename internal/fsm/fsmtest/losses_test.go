@@ -8,8 +8,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// Worlds lose their journal, or its tail, twice. Visible data is found again. Attempts and questions do not repeat.
-// The world comes to rest
+// Worlds lose their journal, or its tail, twice. Visible data is found again. Attempts and questions do not repeat. The
+// world comes to rest.
 func TestLosses(t *testing.T) {
 	for _, seed := range []uint64{1, uint64(time.Now().UnixNano())} {
 		t.Logf("seed %d", seed)
@@ -28,8 +28,8 @@ func TestLosses(t *testing.T) {
 	}
 }
 
-// A command that was read before the loss need not be read again. The sound part of the journal may know it, and then
-// it is not read again.
+// A command that was read before the loss need not be read again. If the sound part of the journal knows it, it must
+// not be read again.
 func TestWhatWasHeardBeforeALossWasHeard(t *testing.T) {
 	w := newWorld(newChoices(mix(1)), "")
 	w.hub.losses = newLosses(1)

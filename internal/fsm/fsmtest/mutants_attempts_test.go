@@ -1,6 +1,6 @@
 package fsmtest
 
-// attemptMutants are bugs of one task: its attempts, reports, deadlines, effects, budgets, validation and delivery.
+// attemptMutants are bugs about one task: its attempts, reports, deadlines, effects, budgets, validation and delivery.
 var attemptMutants = []mutant{
 	{
 		"old attempts are not fenced", "fsm/memory.go",

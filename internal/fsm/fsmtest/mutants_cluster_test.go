@@ -1,7 +1,7 @@
 package fsmtest
 
-// clusterMutants are bugs about attempts that a runtime places: attempts that wait, that the runtime ends, or whose
-// end cannot be confirmed.
+// clusterMutants are bugs about attempts in a cluster: attempts that wait, that the runtime ends, or whose end cannot
+// be confirmed.
 var clusterMutants = []mutant{
 	{
 		"every unstoppable attempt is fenced", "fsm/ending.go",
@@ -12,7 +12,7 @@ var clusterMutants = []mutant{
 	{
 		"a stop looks the transport up", "fsm/ending.go",
 		"if t.Travels {", "if m.cfg.CheckoutTravels {",
-		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop", endsSomewhere}, // or it is never fenced
+		[]string{twoAttempts, "NextAttemptOnlyAfterConfirmedStop", endsSomewhere}, // the last if it is never fenced
 		false,
 	},
 	{

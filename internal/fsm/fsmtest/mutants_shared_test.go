@@ -1,7 +1,6 @@
 package fsmtest
 
-// sharedMutants are bugs about shared things (slots, the queue, cooldowns, incidents), and about statements of
-// people.
+// sharedMutants are bugs about shared state (slots, the queue, cooldowns, incidents), and about comments of people.
 var sharedMutants = []mutant{
 	{
 		"a dependency is forgotten", "fsm/apply.go",

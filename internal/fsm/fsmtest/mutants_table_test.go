@@ -2,15 +2,15 @@ package fsmtest
 
 import "slices"
 
-// mutant is a plausible bug: old is replaced by new in one file of the production code, for one build.
+// mutant is a plausible bug. For one build, it replaces old by new in one file of the production code.
 type mutant struct {
-	name, file string // the file below internal
+	name, file string // path of the file below internal
 	old, new   string
-	caught     []string // any of these invariants may see it first
-	explore    bool     // it needs an order that the simulator seldom reaches, so the explorer searches for it
+	caught     []string // invariants that may detect it first
+	explore    bool     // the simulator seldom reaches the necessary order, so the explorer searches for it
 }
 
-// The invariants that see something stuck.
+// stuck lists the invariants that detect a task without progress.
 var stuck = []string{endsSomewhere, timerMeansWork, "NoLabelLeftBehind"}
 
 // lossMutants need worlds that lose their journal.
@@ -25,13 +25,13 @@ var lossMutants = map[string]bool{
 	"numbers fall below the branches": true,
 }
 
-// mutants are all of them; testdata/searched.md lists them in this order.
+// mutants lists all mutants, in the order of testdata/searched.md.
 var mutants = slices.Concat(durableMutants, attemptMutants, sharedMutants, clusterMutants)
 
 // mutantTails are declarations that some mutants need.
 var mutantTails = map[string]string{"jitter from outside the event": "\nvar drawn time.Duration\n"}
 
-// durableMutants are bugs of the journal, of rebuilds and snapshots, of the lease, and of reading everything again.
+// durableMutants are bugs about the journal, rebuilds, snapshots, the lease, and repeated reading.
 var durableMutants = []mutant{
 	{
 		"numbers restart with the journal", "fsm/rebuild.go",

@@ -17,9 +17,9 @@ import (
 // mutantSteps is the number of steps in which the simulator must catch a bug.
 const mutantSteps = 4_000_000
 
-// TestMutants plants bugs into the production code, and lists the invariant that catches each. An invariant that is
-// never violated proves little. If testdata/searched.md has the world in which a bug was seen last, that world runs
-// first. By day it searches for bugs that one build can hold, by night for all.
+// TestMutants plants bugs in the production code, and lists the invariant that detects each. An invariant that is never
+// violated proves little. If testdata/searched.md names a world for a bug, that world runs first. The daily test
+// searches for the bugs that fit into one build, and the nightly test for all bugs.
 func TestMutants(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the mutants take long")
@@ -58,10 +58,10 @@ func TestMutants(t *testing.T) {
 	}
 }
 
-// caught is the invariant that caught a bug, and the world.
+// caught is the invariant that detected a bug, and the world.
 type caught struct{ by, world, steps string }
 
-// allSeen returns where testdata/searched.md says that bugs were seen.
+// allSeen returns the worlds in testdata/searched.md in which bugs were detected.
 func allSeen(table string) map[string]caught {
 	seen := map[string]caught{}
 	for line := range strings.Lines(table) {
@@ -72,7 +72,7 @@ func allSeen(table string) map[string]caught {
 	return seen
 }
 
-// find lets the simulator, or the explorer, look for the bug: first where it was seen before, then everywhere.
+// find lets the simulator or the explorer search for the bug, first in the known world and then everywhere.
 func (m mutant) find(t *testing.T, bin string, number int, seen caught) caught {
 	t.Helper()
 	args := []string{"-seed", "1", "-steps", strconv.Itoa(mutantSteps), "-brief"}
@@ -101,7 +101,7 @@ func (m mutant) find(t *testing.T, bin string, number int, seen caught) caught {
 
 var violation = regexp.MustCompile(`VIOLATION (\w+) after (\d+) steps(?: of world (\d+))?`)
 
-// run searches once.
+// run executes one search.
 func (m mutant) run(t *testing.T, bin string, number int, args []string) (c caught, out []byte, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)

@@ -2,10 +2,10 @@ package fsmtest
 
 import "os"
 
-// nightly: RETAKE_NIGHTLY=1 asks for the long searches.
+// nightly is set by RETAKE_NIGHTLY=1, which enables the long searches.
 var nightly = os.Getenv("RETAKE_NIGHTLY") == "1"
 
-// effort is the amount of work by day and by night.
+// effort returns the amount of work for the daily or the nightly test.
 func effort[T any](day, night T) T {
 	if nightly {
 		return night

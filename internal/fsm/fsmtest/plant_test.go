@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// plantedVar chooses the mutant of a simulator that holds many, by its number from 1.
+// plantedVar selects the mutant in a simulator with several mutants, by its number from 1.
 const plantedVar = "RETAKE_PLANTED"
 
-// chooser is added to each package that holds mutants.
+// chooser is added to each package with mutants.
 const chooser = `
 import (
 	"os"
@@ -30,9 +30,9 @@ var planted, _ = strconv.Atoi(os.Getenv("` + plantedVar + `"))
 // overlay maps files to their replacements.
 type overlay map[string]string
 
-// plant writes the bugs into copies of the production code. Those within a function go into one copy together, and
-// planted chooses: a build takes longer than most searches. A change of a table or a type is a separate copy, by the
-// place of its mutant in the table.
+// plant writes the bugs into copies of the production code. All bugs within functions share one copy, in which planted
+// selects one, because a build takes longer than most searches. A bug in a table or a type gets a separate copy, by its
+// index in mutants.
 func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay) {
 	t.Helper()
 	joined, alone = overlay{}, map[int]overlay{}
@@ -64,14 +64,14 @@ func plant(t *testing.T, internal string) (joined overlay, alone map[int]overlay
 	return joined, alone
 }
 
-// change is a function's other body.
+// change is an alternative body of a function.
 type change struct {
 	number        int // of the mutant, from 1
-	at            int // the beginning of the function's own body
+	at            int // offset of the function's own body
 	results, body string
 }
 
-// text goes in front of the function's own body.
+// text returns the code to insert before the function's own body.
 func (c change) text() string {
 	call := "func() " + c.results + " {" + c.body + "}()"
 	if c.results == "" {
@@ -82,8 +82,8 @@ func (c change) text() string {
 	return " if planted == " + strconv.Itoa(c.number) + " { " + call + " }\n"
 }
 
-// within returns the mutant as another body of the function that it changes. It returns false if it does not change a
-// function.
+// within returns the mutant as an alternative body of the function that it changes. It returns false if the mutant is
+// not within a function.
 func within(t *testing.T, file, source string, m mutant) (change, bool) {
 	t.Helper()
 	fset := gotoken.NewFileSet()
@@ -108,7 +108,7 @@ func within(t *testing.T, file, source string, m mutant) (change, bool) {
 	return change{}, false
 }
 
-// build compiles the simulator with other files. The sources do not change.
+// build compiles the simulator with replaced files. The sources do not change.
 func build(t *testing.T, files overlay) (bin string) {
 	t.Helper()
 	dir := t.TempDir()

@@ -9,11 +9,10 @@ import (
 	"time"
 )
 
-// fixedSeeds are searched at every run, and some fresh ones. RETAKE_SIM_TIME sets the total time.
+// fixedSeeds are searched in every run, in addition to some new seeds. RETAKE_SIM_TIME sets the total time.
 var fixedSeeds = []uint64{1, 2, 3}
 
-// TestSim searches worlds of fixed seeds and of fresh ones. The seeds are printed before anything can go wrong
-// with them.
+// TestSim searches worlds of fixed and new seeds. It prints the seeds before the search.
 func TestSim(t *testing.T) {
 	whole := effort(3*time.Second, time.Minute)
 	if s := os.Getenv("RETAKE_SIM_TIME"); s != "" {

@@ -14,7 +14,7 @@ func followed(t *testing.T, worlds int, other func(*world) fsm.Config, found fun
 	t.Helper()
 	for n := range worlds {
 		w := assemble(newChoices(worldSeed(62, n)))
-		var records []fsm.Record // the configuration is drawn when the first ones are there
+		var records []fsm.Record // the configuration is drawn before the first records
 		by := map[string]bool{}
 		w.directors.follow = func(p *process, r fsm.Record) {
 			records = append(records, r)
@@ -58,8 +58,8 @@ func TestTheSamePolicyDecidesTheSame(t *testing.T) {
 	t.Logf("%+v", sum)
 }
 
-// One more or one less retry is found: each first difference is a verdict that max_retries decided, and each claim
-// has at most one.
+// One more or one less retry makes a difference. Each first difference is a verdict that max_retries decided, and each
+// claim has at most one.
 func TestAnotherBoundOfRetriesIsFound(t *testing.T) {
 	t.Parallel()
 	cases := 0

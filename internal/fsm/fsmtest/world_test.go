@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// A world is a function of its choices, drawn or played back: otherwise no seed would repeat anything.
+// A world is a function of its choices, drawn or replayed. Otherwise a seed could not repeat it.
 func TestWorldsRepeat(t *testing.T) {
 	for i := range 5 {
 		var first, again, played []string

@@ -15,7 +15,7 @@ type tree struct {
 	at      time.Time
 	by      map[string]int
 	own     *leaf
-	again   *leaf // the same as own
+	again   *leaf // points to the same value as own
 	shared  *rooted
 	any     any
 	ignored int
