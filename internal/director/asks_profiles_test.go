@@ -105,7 +105,13 @@ func askOfProfile(t *testing.T, name string) {
 	}
 }
 
-func shortSpan(d time.Duration) string { return strings.TrimSuffix(d.String(), "m0s") }
+// shortSpan formats a limit as questions do: 45s, 1m, 1m5s.
+func shortSpan(d time.Duration) string {
+	if d%time.Minute == 0 {
+		return strings.TrimSuffix(d.String(), "0s")
+	}
+	return d.String()
+}
 
 // playsProfile returns a script that fails like the CLI of a profile, in a different way for each issue.
 func playsProfile(t *testing.T, name string) string {
