@@ -20,7 +20,7 @@ import (
 
 var observed = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// builtIn is made once: it reads all its examples.
+// builtIn is made only once, because New reads all examples.
 var builtIn = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
 
 func classifying(t testing.TB) Classifying {
@@ -42,7 +42,7 @@ func classified(t *testing.T, o Classifying, in string) (out string, bad int) {
 	return b.String(), bad
 }
 
-// answers reads every line of an output, which must be JSON objects.
+// answers parses every line of an output, which must be JSON objects.
 func answers(t *testing.T, out string) (all []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(out) {
@@ -55,7 +55,7 @@ func answers(t *testing.T, out string) (all []map[string]any) {
 	return all
 }
 
-// fieldCases are lines of evidence, and one field of the answer each.
+// fieldCases lists lines of evidence, each with one field of the answer.
 var fieldCases = []struct{ in, field, want string }{
 	{`{"text":"Claude AI usage limit reached|1795269600"}`, "reason", "quota_exhausted"},
 	{`{"text":"Claude AI usage limit reached|1795269600"}`, "class", "rate_limit"},
@@ -124,7 +124,7 @@ func TestFieldsOfEvidence(t *testing.T) {
 	}
 }
 
-// badLines are lines that cannot be read, and their answers.
+// badLines lists unreadable lines and their answers.
 var badLines = []struct{ in, want string }{
 	{`{"id":"x1","exit_code":"one"}`, `{"id":"x1","error":"line 1: exit_code: want an integer, got \"one\""}`},
 	{

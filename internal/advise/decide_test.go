@@ -24,7 +24,7 @@ func decided(t *testing.T, preset, in string) (out string, bad int) {
 	return b.String(), bad
 }
 
-// failed is a history of n failures for one reason.
+// failed returns a history of n failures for one reason.
 func failed(n int, one string) string {
 	return `{"failures":[` + strings.TrimSuffix(strings.Repeat(one+",", n), ",") + `]}`
 }
@@ -64,7 +64,7 @@ func TestHistoriesAreWalked(t *testing.T) {
 	}
 }
 
-// TestDecidesAsTheReportsFlagsAsk: flags make the answer more careful, as in a running director.
+// TestDecidesAsTheReportsFlagsAsk checks that flags make the answer more careful, as in a running director.
 func TestDecidesAsTheReportsFlagsAsk(t *testing.T) {
 	const escalate, retry = "director.escalate_to_human", "director.should_retry"
 	for _, c := range []struct{ in, action, row string }{
@@ -225,7 +225,7 @@ func TestAskOnlyToExplain(t *testing.T) {
 	}
 }
 
-// badHistories are lines that cannot be read, and their answers.
+// badHistories lists unreadable lines and their answers.
 var badHistories = []struct{ in, want string }{
 	{
 		`{"id":"h1"}`,

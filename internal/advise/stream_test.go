@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// echo answers with the line's own text, after a while that differs from line to line.
+// echo answers with the line's text, after a delay that differs between lines.
 func echo(data []byte) (any, error) {
 	for range rand.IntN(20) {
 		runtime.Gosched()
@@ -79,7 +79,7 @@ func TestLineAtTheLimitIsReadAndOneBeyondIsPassedOver(t *testing.T) {
 	}
 }
 
-// letters is an endless text without a line's end.
+// letters is an endless text without line breaks.
 type letters struct{}
 
 func (letters) Read(p []byte) (int, error) {
@@ -142,7 +142,7 @@ func TestStreamEndsWhenItCannotWriteOrRead(t *testing.T) {
 	}
 }
 
-// endless is lines without end.
+// endless is an endless sequence of lines.
 type endless struct{}
 
 func (endless) Read(p []byte) (int, error) { return copy(p, "again\n"), nil }

@@ -130,7 +130,7 @@ func TestNothingUnredacted(t *testing.T) {
 	}
 }
 
-// A log is masked before it is cut, and keeps its end; a patch keeps its beginning, in whole lines.
+// A log is masked before it is cut, and keeps its end. A patch keeps its beginning, in whole lines.
 func TestLongTextsAreCut(t *testing.T) {
 	w, dir, _ := opened(t, Options{
 		MaxText: 1000,
@@ -153,7 +153,7 @@ func TestLongTextsAreCut(t *testing.T) {
 	}
 }
 
-// No cut leaves half a secret at its edge.
+// A cut does not leave half a secret at its edge.
 func TestCutsLeaveNoHalfSecrets(t *testing.T) {
 	line := "secretsecret line of the worker\n"
 	for most := 900; most < 900+2*len(line); most++ {
@@ -178,7 +178,7 @@ func TestAttemptAcrossRestarts(t *testing.T) {
 	closed(t, w)
 	w, _ = reopened(t, dir, Options{}, realDisk)
 	w.Transition(Transition{AttemptID: "k21-1", Issue: issue, Attempt: 1, From: "Stopping", To: "Blocked"})
-	w.Output("k21-1", Output{WorkerLog: "again\n"}) // the container is gone: the rest stays
+	w.Output("k21-1", Output{WorkerLog: "again\n"}) // the container no longer exists, and the other fields stay
 	w.Attempt("k21-1", func(m *Meta) { m.Title = "late" })
 	closed(t, w)
 	folder := filepath.Join(dir, "audits", "k21-1")
@@ -225,20 +225,20 @@ func TestRetention(t *testing.T) {
 	add(2, 40*time.Minute, OutcomeOK)
 	add(3, 30*time.Minute, OutcomeOK)
 	stay("k-1", "k-2", "k-3")
-	add(4, 20*time.Minute, OutcomeOK) // one too many: the oldest that does not run goes
+	add(4, 20*time.Minute, OutcomeOK) // one too many, so the oldest ended attempt is removed
 	stay("k-1", "k-3", "k-4")
-	later.Store(int64(15 * time.Minute)) // the first is too old now, running or not
+	later.Store(int64(15 * time.Minute)) // the first attempt is now too old, even if it runs
 	add(5, 10*time.Minute, OutcomeOK)
 	stay("k-3", "k-4", "k-5")
 	big := Output{WorkerLog: strings.Repeat("x\n", 1<<19-10_000)}
-	// it alone nearly fills the space
+	// this attempt nearly fills the space
 	finish(w, Meta{AttemptID: "k-6", Issue: issue, EndedAt: wire.At(noon), Outcome: OutcomeOK}, big)
 	finish(w, Meta{AttemptID: "k-7", Issue: issue, EndedAt: wire.At(noon.Add(time.Second)), Outcome: OutcomeOK}, big)
 	stay("k-7")
 	closed(t, w)
 }
 
-// A crash leaves a folder that was being removed, an unfinished file, half a line, and an index that knows too little.
+// A crash leaves a directory that was being removed, an unfinished file, half a line, and an incomplete index.
 func TestAfterACrash(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	w.Attempt("k21-1", func(m *Meta) { m.Issue = issue })
@@ -254,7 +254,7 @@ func TestAfterACrash(t *testing.T) {
 		}
 	}
 	must(os.MkdirAll(filepath.Join(audits, ".removing-k20-1"), 0o700))
-	must(os.MkdirAll(filepath.Join(audits, "k19-1"), 0o700)) // without meta.json, for long
+	must(os.MkdirAll(filepath.Join(audits, "k19-1"), 0o700)) // without meta.json, for a long time
 	must(os.Chtimes(filepath.Join(audits, "k19-1"), noon, noon))
 	must(os.WriteFile(filepath.Join(audits, "k21-1", "meta.json.tmp-12345"), []byte("{"), 0o600))
 	must(os.WriteFile(filepath.Join(audits, "index.json"), []byte(`{"attempts":[`), 0o600))

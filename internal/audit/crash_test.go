@@ -16,7 +16,7 @@ import (
 
 const crashDir = "AUDIT_CRASH_DIR"
 
-// TestCrashingWriter is the subprocess of TestKilled, and is skipped otherwise.
+// TestCrashingWriter is the subprocess of TestKilled. Otherwise it is skipped.
 func TestCrashingWriter(t *testing.T) {
 	dir := os.Getenv(crashDir)
 	if dir == "" {
@@ -84,7 +84,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// documentsIn counts the documents below a folder, and checks that each, and each whole line, is JSON.
+// documentsIn counts the documents below a directory. It checks that each document and each whole line is JSON.
 func documentsIn(t *testing.T, dir string) (documents int) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

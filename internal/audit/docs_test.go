@@ -94,7 +94,7 @@ func documented(t *testing.T) map[string]string {
 	return parts
 }
 
-// exampleMoves are the transitions of the task that fails, by seconds.
+// exampleMoves lists the transitions of the failing task, by seconds.
 var exampleMoves = []struct {
 	after                    int
 	from, to, on, means, why string

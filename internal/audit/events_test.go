@@ -88,7 +88,7 @@ func TestManyEvents(t *testing.T) {
 		at := time.Now()
 		classify(w, i)
 		slowest = max(slowest, time.Since(at))
-		if i%1000 == 0 && i < paced { // these as fast as the disk takes them, the others as fast as they come
+		if i%1000 == 0 && i < paced { // write these at the disk's speed, and the others as fast as possible
 			flushed(w)
 		}
 	}
@@ -165,7 +165,7 @@ func TestCallerNeverWaits(t *testing.T) {
 	}
 }
 
-// failing is a disk on which writes fail while err is set; half of each write arrives.
+// failing is a disk on which writes fail while err is set. Half of the data of such a write arrives.
 type failing struct {
 	mu  sync.Mutex
 	err error
@@ -271,13 +271,13 @@ func TestDevFull(t *testing.T) {
 	}
 }
 
-// stoppedClock stands so long after noon.
+// stoppedClock is a constant time, as its distance from noon.
 type stoppedClock time.Duration
 
 func (c *stoppedClock) Now() time.Time                         { return noon.Add(time.Duration(*c)) }
 func (c *stoppedClock) NewTicker(d time.Duration) *time.Ticker { return time.NewTicker(d) }
 
-// A failure with one file does not hide that of another, and does not flood the log when it comes and goes.
+// A failure with one file does not hide a failure with another file. It does not flood the log when it comes and goes.
 func TestFailuresComeAndGo(t *testing.T) {
 	core, logs := observer.New(zap.InfoLevel)
 	var now stoppedClock

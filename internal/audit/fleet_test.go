@@ -80,7 +80,7 @@ func writeAttempt(
 	return f
 }
 
-// writeState writes where a task stands, after a change to the usual figures.
+// writeState writes a task's state, after a change to the usual figures.
 func writeState(w *Writer, n int, state string, change func(*Stats) *LastFailure) {
 	x := Stats{
 		Issue: fmt.Sprintf("acme/widgets#%d", n), Title: fmt.Sprintf("Issue %d", n),

@@ -28,7 +28,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 const issue = "acme/widgets#21"
 
-// opened returns a writer in a temporary folder, and its log.
+// opened returns a writer in a temporary directory, and its log.
 func opened(t *testing.T, o Options) (*Writer, string, *observer.ObservedLogs) {
 	t.Helper()
 	dir := t.TempDir()

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Bad input never touches files outside the folder. It never panics.
+// Bad input does not touch files outside the directory or cause a panic.
 func TestBadInput(t *testing.T) {
 	w, dir, _ := opened(t, Options{Redact: func(s string) string {
 		if s == "panic" {
@@ -82,7 +82,8 @@ func TestFoldersOfTasks(t *testing.T) {
 	}
 }
 
-// TestOldFilesSayClaim reads the assertion from its old key, claim, and keeps it when the attempt is rewritten.
+// TestOldFilesSayClaim checks that the assertion is read from its old key, claim, and kept when the attempt is
+// rewritten.
 func TestOldFilesSayClaim(t *testing.T) {
 	w, dir, _ := opened(t, Options{})
 	folder := filepath.Join(dir, auditsDir, "k3v9qx2m-1")

@@ -21,7 +21,7 @@ func TestSentence(t *testing.T) {
 			"The worker sent its final report (Running → Stopping)",
 		},
 		{"escalate", "A person was asked", "x", "A person was asked: x (Running → Stopping)"},
-		{"final report", "", "x", "final report: x (Running → Stopping)"}, // of an older version
+		{"final report", "", "x", "final report: x (Running → Stopping)"}, // written by an older version
 	} {
 		if got := (Transition{On: c.on, Means: c.means, From: "Running", To: "Stopping", Why: c.why}).
 			Sentence(); got != c.want {

@@ -17,7 +17,7 @@ func statsOf(t *testing.T, dir string) Stats {
 	return document[Stats](t, dir, "state/acme_widgets_21/stats.json")
 }
 
-// edit changes stats.json like a person with an editor: it saves the whole file some time after the director.
+// edit changes stats.json like a person with an editor. It saves the whole file some time after the director.
 func edit(t *testing.T, dir string, change func(string) string) string {
 	t.Helper()
 	path := filepath.Join(dir, "state/acme_widgets_21/stats.json")

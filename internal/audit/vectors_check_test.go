@@ -26,7 +26,7 @@ func strs(v any) (out []string) {
 	return out
 }
 
-// inOrder returns the first line that does not follow the ones before it.
+// inOrder returns the first line that does not follow the lines before it.
 func inOrder(text string, want []string) string {
 	at := 0
 	all := strings.Split(text, "\n")
@@ -43,7 +43,8 @@ func inOrder(text string, want []string) string {
 func checkTelemetry(t *testing.T, v vector) string {
 	if v.word("write_fails") != "" {
 		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, eventsFile), 0o700); err != nil { // no mode keeps root out; this does
+		// File modes do not stop root, but a directory does.
+		if err := os.Mkdir(filepath.Join(dir, eventsFile), 0o700); err != nil {
 			t.Fatal(err)
 		}
 		w, logs := reopened(t, dir, Options{}, realDisk)
@@ -79,7 +80,7 @@ func checkTelemetry(t *testing.T, v vector) string {
 	return ""
 }
 
-// failedTasksOf makes n failed tasks.
+// someFailedTasks returns n failed tasks.
 func someFailedTasks(n int) (out []FailedTask) {
 	for i := range n {
 		out = append(out, FailedTask{
@@ -103,7 +104,7 @@ func checkReportSections(_ *testing.T, v vector) string {
 		strs(v.Expected["in_order"]))
 }
 
-// checkReportHeader: where the origin program prints something else than the document, the document holds.
+// checkReportHeader follows the document if the original program prints something else.
 func checkReportHeader(_ *testing.T, v vector) string {
 	text := Report(ReportData{Mode: v.word("mode"), ContinueOnError: v.flag("continue_on_error")})
 	return inOrder(text, []string{"**Pipeline Mode**: " + v.word("mode"), fmt.Sprint(v.Expected["seed"])})
@@ -170,8 +171,8 @@ func checkFailureRecord(t *testing.T, v vector) string {
 	return ""
 }
 
-// checkFiles compares file names. The requirements have one folder per task. We have one folder per kind, with the task
-// as second element.
+// checkFiles compares file names. The requirements have one directory per task. We have one directory per kind, with
+// the task as the second element.
 func checkFiles(t *testing.T, v vector) string {
 	w, dir, _ := opened(t, Options{})
 	w.Task(someTask(), NewLastFailure(someTask(), someFailure(), "m", "tail"))

@@ -60,8 +60,8 @@ func checkBlockedDependency(t *testing.T, _ vector) string {
 
 var utcSeconds = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$`)
 
-// checkStatsAfterTriage checks the counters and their form. Signatures belong to the classifier. A corrupt file, which
-// the origin program silently takes for zero, must be an error here.
+// checkStatsAfterTriage checks the counters and their form. Signatures belong to the classifier. The original program
+// silently reads a corrupt file as zero, which must be an error here.
 func checkStatsAfterTriage(t *testing.T, v vector) string {
 	var task Stats
 	if before := v.Input["before"]; before != nil {

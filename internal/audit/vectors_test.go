@@ -8,7 +8,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// vector is one expectation that was derived from a founding document.
+// vector is one expectation from a founding document.
 type vector struct {
 	ID, Kind        string
 	Input, Expected map[string]any
@@ -42,10 +42,10 @@ var vectorKinds = []struct {
 	{"paid_budget", checkPaidBudget},
 }
 
-// notOurs is the answer to a vector that another package answers.
+// notOurs is the answer to a vector that another package checks.
 const notOurs = "the meters decide the charge of an event, and the policy decides whether a failure ends the run"
 
-// deviations are single vectors that do not hold here, and why.
+// deviations maps single vectors that do not hold here to the reason.
 var deviations = map[string]string{}
 
 // decoded reads input and expected value of a vector.

@@ -14,10 +14,10 @@ const model = "model.anthropic"
 
 var t0 = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// at is a moment, in seconds of the test's clock.
+// at returns a time, in seconds of the test's clock.
 func at(seconds float64) time.Time { return t0.Add(time.Duration(seconds * float64(time.Second))) }
 
-// expect asks for a lease and holds the answer against "lease", or a reason with its wait in seconds.
+// expect asks for a lease. It compares the answer with "lease", or with a reason and its wait in seconds.
 func expect(t *testing.T, p *Pool, now float64, worker, want string) Grant {
 	t.Helper()
 	g := p.Acquire(at(now), model, worker)
@@ -31,7 +31,7 @@ func expect(t *testing.T, p *Pool, now float64, worker, want string) Grant {
 	return g
 }
 
-// reference is the founding harness's configuration: one at a time, a second apart, ten seconds after an error.
+// reference is the founding harness's configuration: one call at a time, a second apart, ten seconds after an error.
 var reference = Limits{MaxConcurrent: 1, Spacing: time.Second, Cooldown: 10 * time.Second}
 
 func TestOneAtATime(t *testing.T) {
@@ -42,7 +42,7 @@ func TestOneAtATime(t *testing.T) {
 	}
 	expect(t, p, 0.1, "b", "busy 1")
 	expect(t, p, 0.2, "c", "queue 1")
-	p.Release(at(0.5), a.ID, "b") // not b's to give
+	p.Release(at(0.5), a.ID, "b") // b does not hold the lease
 	expect(t, p, 0.6, "b", "busy 1")
 	p.Release(at(0.7), a.ID, "a")
 	expect(t, p, 0.8, "c", "queue 1")     // b was first
@@ -59,7 +59,7 @@ func TestPlaceIsKeptForAWhile(t *testing.T) {
 	expect(t, p, 0, "gone", "busy 1")
 	expect(t, p, 0, "patient", "queue 1")
 	p.Release(at(2), a.ID, "a")
-	expect(t, p, 3, "patient", "queue 1") // the other's second is over, but not the time to be late
+	expect(t, p, 3, "patient", "queue 1") // the other worker may still be late
 	expect(t, p, 5.9, "patient", "queue 1")
 	expect(t, p, 6.1, "patient", "lease")
 }
@@ -70,7 +70,7 @@ func TestLeaseExpires(t *testing.T) {
 	expect(t, p, 5, "b", "busy 1")
 	expect(t, p, 9.6, "b", "busy 0.4")
 	expect(t, p, 10, "b", "lease")
-	p.Release(at(11), a.ID, "a") // too late to matter
+	p.Release(at(11), a.ID, "a") // too late to have an effect
 	expect(t, p, 11, "c", "busy 1")
 	if r := p.resources; len(r) != 1 || len(r[0].leases) != 1 || r[0].leases[0].Worker != "b" || len(r[0].queue) != 1 ||
 		r[0].queue[0].worker != "c" {
@@ -95,7 +95,7 @@ func TestCooldown(t *testing.T) {
 	p.Release(at(4), a.ID, "a")
 	p.Release(at(4), b.ID, "b")
 	expect(t, p, 12, "c", "cooldown 20")
-	expect(t, p, 12, "d", "cooldown 21") // they will not come back together
+	expect(t, p, 12, "d", "cooldown 21") // the workers must not return together
 	c := expect(t, p, 32, "c", "lease")
 	expect(t, p, 33, "d", "busy 1") // the first call after a cooldown is alone …
 	p.Report(at(34), c.ID, "c", OK, 0)

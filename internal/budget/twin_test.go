@@ -41,7 +41,7 @@ func (w *twin) grant(t *rapid.T, now time.Time, g Grant, worker string) {
 	w.held[g.ID] = Lease{ID: g.ID, Worker: worker, Until: now.Add(g.Lease)}
 }
 
-// TestLimitsAreNeverExceeded plays workers that ask, come back in time or late or never, report, release and die.
+// TestLimitsAreNeverExceeded runs workers that ask, return in time or late or never, report, release and die.
 func TestLimitsAreNeverExceeded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limits := Limits{
@@ -93,7 +93,7 @@ func (w *twin) end(id string, now time.Time) {
 	}
 }
 
-// one draws a lease that was ever granted.
+// one draws a lease from all leases so far.
 func (w *twin) one(t *rapid.T) Lease {
 	if len(w.held) == 0 {
 		return Lease{}
@@ -129,7 +129,7 @@ func (w *twin) report(t *rapid.T, p *Pool, now time.Time, l Lease) {
 	}
 }
 
-// TestFirstComeFirstServed has one lease at a time, and serves workers that return on time in order of arrival.
+// TestFirstComeFirstServed uses one lease at a time. Workers that return in time are served in order of arrival.
 func TestFirstComeFirstServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := New("e", Limits{Spacing: time.Duration(rapid.IntRange(0, 2000).Draw(t, "spacing")) * time.Millisecond})

@@ -12,7 +12,7 @@ var update = flag.Bool("update", false, "rewrite the table in docs/specs/command
 
 const page = "../../docs/specs/commands-configuration.md"
 
-// TestDocumentedRows: the page lists the checks as the table has them. go test ./internal/doctor -run
+// TestDocumentedRows checks that the page lists the checks of the table. go test ./internal/doctor -run
 // TestDocumentedRows -update rewrites it.
 func TestDocumentedRows(t *testing.T) {
 	data, err := os.ReadFile(page)

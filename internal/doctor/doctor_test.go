@@ -49,7 +49,7 @@ func TestNothingIsInTheWay(t *testing.T) {
 	}
 }
 
-// findings break one thing each, and name the row and the line that tell it.
+// findings breaks one part of the world in each case, and names the row and the line that report it.
 var findings = map[string]struct {
 	breaks func(*played)
 	check  string
@@ -142,7 +142,7 @@ var findings = map[string]struct {
 		func(p *played) { p.account.Date = p.now.Add(-time.Minute) }, "clock", Warning,
 		"1m0s off GitHub's clock",
 	},
-	// its key is missing
+	// the App's key is missing
 	"clock of an App": {
 		func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 },
 		"clock", NotTried, "see github",
@@ -316,7 +316,7 @@ var findings = map[string]struct {
 	}, "the rest", NotTried, "fix the configuration first"},
 }
 
-// TestWhatIsFound breaks one thing in each case, and expects one line from the row that checks it.
+// TestWhatIsFound breaks one part in each case, and expects one line from the row that checks it.
 func TestWhatIsFound(t *testing.T) {
 	for name, c := range findings {
 		t.Run(name, func(t *testing.T) {

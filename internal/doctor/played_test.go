@@ -11,7 +11,7 @@ import (
 	"retake/internal/config"
 )
 
-// played is a world without problems, until a test adds one.
+// played is a world without problems. A test adds one.
 type played struct {
 	cluster      bool
 	missingVerbs []string
@@ -22,15 +22,15 @@ type played struct {
 	env          map[string]string
 	problems     config.Problems
 	now          time.Time
-	missing      []string // programs of this machine
+	missing      []string // missing programs of this machine
 	worker       error
 	disk         Disk
-	says         string // the running director
+	says         string // description of the running director
 	unwell       error
 	journal      error
 	fleet        error
 	quota        error
-	taken        map[string]bool // addresses
+	taken        map[string]bool // addresses in use
 	account      Account
 	githubFails  error
 	repository   Repository

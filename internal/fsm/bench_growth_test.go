@@ -11,8 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestBenchGrowth measures the cost of more tasks. With 10 to 100,000 tasks, it decides and encodes events about one
-// task after the other. It also measures the memory of a running task.
+// TestBenchGrowth measures the cost of more tasks. With 10 to 100,000 tasks, it decides and encodes events about each
+// task in turn. It also measures the memory of a running task.
 func TestBenchGrowth(t *testing.T) {
 	bench.Begin(t)
 	var least, tick float64

@@ -11,7 +11,7 @@ import (
 
 const boardFile = "../../deploy/grafana.json"
 
-// panel is one of the board. A legend of several labels is "{{a}} {{b}}".
+// panel is one panel of the board. A legend of several labels is "{{a}} {{b}}".
 type panel struct {
 	title, kind, unit string
 	width             int // of 24
@@ -40,7 +40,7 @@ func quantiles(name, by string) []query {
 	return out
 }
 
-// grown is the increase of a counter, by one label.
+// grown queries the increase of a counter, by one label.
 func grown(name, by string) []query {
 	if by == "" {
 		return []query{{
@@ -53,7 +53,7 @@ func grown(name, by string) []query {
 
 func single(expr, legend string) []query { return []query{{expr, legend}} }
 
-// rows of the board, by their titles.
+// board lists the rows of the board, by their titles.
 var board = []struct {
 	title  string
 	panels []panel
@@ -232,7 +232,7 @@ var board = []struct {
 
 type object map[string]any
 
-// drawn is the board as Grafana imports it.
+// drawn returns the board in the form that Grafana imports.
 func drawn() object {
 	var panels []object
 	id, y := 0, 0
@@ -320,7 +320,7 @@ func (p panel) drawn(id int, at, source object) object {
 	}
 }
 
-// queries are all of the board, as Grafana sends them but for its variables.
+// queries returns all queries of the board as Grafana sends them, except for its variables.
 func queries() (all []string) {
 	for _, row := range board {
 		for _, p := range row.panels {
@@ -368,7 +368,7 @@ func TestBoard(t *testing.T) {
 	}
 }
 
-// seriesOf is the metric that a series belongs to.
+// seriesOf returns the metric that a series belongs to.
 func seriesOf(name string) string {
 	for _, suffix := range []string{"_bucket", "_count", "_sum"} {
 		if base, ok := strings.CutSuffix(name, suffix); ok {

@@ -270,7 +270,7 @@ func TestWhatIsDerived(t *testing.T) {
 	}
 }
 
-// The owner pays the same for a record with 10,000 tasks that are scraped all the time.
+// A record costs the owner the same with 10,000 tasks and constant scrapes.
 func BenchmarkRecord(b *testing.B) {
 	for _, scraped := range []bool{false, true} {
 		b.Run(fmt.Sprintf("10000 tasks, scraped all the time %t", scraped), func(b *testing.B) {
@@ -296,7 +296,7 @@ func BenchmarkRecord(b *testing.B) {
 				began := time.Now()
 				s.Apply(0, []fsm.Record{r})
 				spent += time.Since(began)
-				time.Sleep(100 * time.Microsecond) // decisions are not made faster than the journal takes them
+				time.Sleep(100 * time.Microsecond) // the journal limits the rate of decisions
 			}
 			b.ReportMetric(float64(spent.Nanoseconds())/float64(b.N), "ns/record")
 			end()

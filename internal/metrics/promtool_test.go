@@ -23,7 +23,7 @@ func promtool(t *testing.T, stdin string, args ...string) {
 	}
 }
 
-// Names and help are as promtool wants them, with every metric there.
+// promtool accepts the names and texts of all metrics.
 func TestNamesAreClean(t *testing.T) {
 	t.Parallel()
 	s := newStory()

@@ -19,7 +19,7 @@ var of = fsm.OfTask{Task: issue}
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// story is a session whose facts a test makes, a minute apart unless it says otherwise.
+// story is a session with the facts of a test, a minute apart by default.
 type story struct {
 	*Metrics
 	registry *prometheus.Registry
@@ -54,7 +54,7 @@ func (s *story) facts(all ...fsm.Fact) {
 	s.at = s.at.Add(time.Minute)
 }
 
-// move goes through a row of the table of transitions.
+// move makes a transition of the table.
 func (s *story) move(on fsm.Trigger, before ...fsm.Fact) {
 	to, ok := s.state.After(on)
 	if !ok {
@@ -64,7 +64,7 @@ func (s *story) move(on fsm.Trigger, before ...fsm.Fact) {
 	s.state = to
 }
 
-// run is an attempt until it is being stopped.
+// run makes an attempt up to the beginning of its stop.
 func (s *story) run(next fsm.Next) {
 	if s.state == fsm.Queued {
 		s.move(fsm.OnDispatch)
@@ -79,7 +79,7 @@ func (s *story) run(next fsm.Next) {
 	s.move(fsm.OnReport)
 }
 
-// fails is the verdict on it.
+// fails makes the verdict on the attempt.
 func (s *story) fails(r recovery.Reason, a recovery.Action) {
 	on := fsm.OnEscalate
 	if a.Again() {
@@ -91,7 +91,7 @@ func (s *story) fails(r recovery.Reason, a recovery.Action) {
 	})
 }
 
-// asked is when GitHub shows the question.
+// asked makes GitHub show the question.
 func (s *story) asked() {
 	s.facts(fsm.EffectPlanned{Effect: fsm.Effect{ID: "q", Kind: fsm.DoEscalate, Task: issue, At: s.at}})
 	s.facts(fsm.EffectDone{OfTask: of, Effect: "q"})
@@ -108,7 +108,7 @@ func (s *story) scrape(t *testing.T) string {
 	return w.Body.String()
 }
 
-// lines are the samples of a metric that are not 0, without the prefix.
+// lines returns the samples of a metric that are not 0, without the prefix.
 func (s *story) lines(t *testing.T, name string) string {
 	t.Helper()
 	var out []string
@@ -123,7 +123,7 @@ func (s *story) lines(t *testing.T, name string) string {
 	return strings.Join(out, "\n")
 }
 
-// judgedAs is a verdict of a later version.
+// judgedAs makes a verdict of a later version.
 func (s *story) judgedAs(word string) {
 	s.facts(fsm.VerdictMade{
 		OfTask: of, Finding: recovery.Finding{Reason: recovery.Reason(word)},

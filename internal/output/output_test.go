@@ -37,8 +37,8 @@ func TestAnAttemptIsReadWhileItRunsAndAfterwards(t *testing.T) {
 		mark(2, "VALIDATE", wire.StreamStdout) + "ok  \xff")
 	lines := []string{
 		"2  stdout worker says", "2 CODE stderr careful", "2 CODE stdout hello", "2 CODE stdout",
-		"2 CODE stdout " + strings.TrimSpace(mark(1, "VALIDATE", wire.StreamStdout)), // printed again
-		"2 CODE stdout " + strings.TrimSpace(mark(2, "VALIDATE", wire.StreamStderr)), // of the other stream
+		"2 CODE stdout " + strings.TrimSpace(mark(1, "VALIDATE", wire.StreamStdout)), // printed twice
+		"2 CODE stdout " + strings.TrimSpace(mark(2, "VALIDATE", wire.StreamStderr)), // for the other stream
 		"2 CODE stdout " + strings.TrimSpace(forged),
 	}
 	want(t, texts(t, s, Filter{}), lines...)
@@ -141,7 +141,7 @@ func TestNoSecretIsWrittenHoweverItIsCut(t *testing.T) {
 		p.print("key=" + secret[:cut])
 		p.print(secret[cut:] + " hidden\n")
 	}
-	for at := longLine - 2*len(secret); at < longLine+len(secret); at++ { // without an end, for a long time
+	for at := longLine - 2*len(secret); at < longLine+len(secret); at++ { // without a line break for a long time
 		p.print(strings.Repeat("x", at) + secret)
 	}
 	close(p.chunks)
@@ -299,7 +299,7 @@ func TestABrokenSourceIsReadAgain(t *testing.T) {
 	want(t, texts(t, s, Filter{}), "1  stdout one", "1  stdout two")
 }
 
-// An attempt's end waits for its output only so long.
+// An attempt's end waits for its output only for a limited time.
 func TestWhatNeverEndsIsKeptAsFarAsItCame(t *testing.T) {
 	s := open(t, t.TempDir(), Keep{})
 	p := newPipe()

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// pipe is a source that a test feeds.
+// pipe is a source controlled by a test.
 type pipe struct {
 	chunks chan Chunk
 	taken  chan struct{}
-	failed chan error // breaks it off
+	failed chan error // breaks the source off
 }
 
 func newPipe() *pipe {
@@ -70,7 +70,7 @@ func finish(t *testing.T, s *Store, r Recording) Stored {
 	return stored
 }
 
-// texts are the lines as people would see them.
+// texts returns the lines as people would see them.
 func texts(t *testing.T, s *Store, f Filter) (lines []string) {
 	t.Helper()
 	for l, err := range s.Lines(t.Context(), issue, f) {

@@ -25,8 +25,8 @@ const (
 
 var everyPage = []string{"/", "/tasks/acme/widgets/21", "/numbers", "/numbers?span=month", "/machine", "/tables"}
 
-// TestPagesShowTextAsText: pages escape everything written by issues, workers and people, and load nothing from
-// other hosts.
+// TestPagesShowTextAsText checks that pages escape everything written by issues, workers and people, and load nothing
+// from other hosts.
 func TestPagesShowTextAsText(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for _, path := range everyPage {
@@ -53,7 +53,7 @@ func TestPagesShowTextAsText(t *testing.T) {
 	}
 }
 
-// A stranger off this machine, a foreign site's name for it and a proxy see nothing.
+// Requests from another machine, with a foreign site's name for this machine, or through a proxy do not see anything.
 func TestWhoMayLook(t *testing.T) {
 	source := newPlayed()
 	closed := serve(t, Options{Source: func() Source { return source }})
@@ -77,7 +77,7 @@ func TestWhoMayLook(t *testing.T) {
 	}
 }
 
-// TestWhoMayAct: a signed-in user acts under the given name until signing out.
+// TestWhoMayAct checks that a signed-in user acts under the given name until signing out.
 func TestWhoMayAct(t *testing.T) {
 	source := newPlayed()
 	open := serve(t, Options{Source: func() Source { return source }, Open: true})
@@ -128,7 +128,7 @@ func TestWhoMayAct(t *testing.T) {
 	}
 }
 
-// A token cannot be guessed for long.
+// A token can be guessed only at a limited rate.
 func TestTokensAreNotGuessed(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	last := 0
@@ -140,7 +140,7 @@ func TestTokensAreNotGuessed(t *testing.T) {
 	}
 }
 
-// TestBrowsersAreKeptInformed: an open browser receives each change, and an error when its director stops
+// TestBrowsersAreKeptInformed checks that an open browser receives each change, and an error when its director stops
 // leading. Output arrives as text.
 func TestBrowsersAreKeptInformed(t *testing.T) {
 	source := newPlayed()
@@ -188,7 +188,8 @@ func TestBrowsersAreKeptInformed(t *testing.T) {
 	}
 }
 
-// A form that is sent twice is one request; another button, other words and another drawing of the form are others.
+// A form that is sent twice is one request. Another button, another text or another rendering of the form is a new
+// request.
 func TestAFormSentTwiceIsOneRequest(t *testing.T) {
 	source := newPlayed()
 	source.commands = make(chan Command, 10)
@@ -228,8 +229,8 @@ func TestAFormSentTwiceIsOneRequest(t *testing.T) {
 	}
 }
 
-// TestWhatWasRefusedIsStillThere: a refusal is shown above the form, which keeps the text. The form keeps its id only
-// without a decision, because a refused command may be allowed later.
+// TestWhatWasRefusedIsStillThere checks that a refusal is shown above the form, which keeps the text. The form keeps
+// its id only without a decision, because a refused command may be allowed later.
 func TestWhatWasRefusedIsStillThere(t *testing.T) {
 	source := newPlayed()
 	source.commands = make(chan Command, 2)
@@ -261,7 +262,7 @@ func TestALinkPutsNoWordsIntoThePage(t *testing.T) {
 	}
 }
 
-// A name that must not be recorded is rejected.
+// A name that must not be recorded is refused.
 func TestSigningInTakesNoOtherNames(t *testing.T) {
 	b := serve(t, Options{Source: func() Source { return newPlayed() }, Open: true})
 	for _, name := range []string{"", "<b>bob</b>", "bob\u202e", strings.Repeat("b", 65)} {
@@ -295,7 +296,7 @@ func TestWordsOnlyWhereTheyAreRead(t *testing.T) {
 	}
 }
 
-// TestCodeInProse: text between backticks is code, a URL is a link, and the rest is text.
+// TestCodeInProse checks that text between backticks is code, a URL is a link, and the rest is text.
 func TestCodeInProse(t *testing.T) {
 	if got := code("`a` https://x.example"); got != "<code>a</code> https://x.example" {
 		t.Errorf("in a link: %q", got)

@@ -31,10 +31,10 @@ type played struct {
 	rows     []timeline.Task
 	commands chan Command
 	refuses  error
-	next     chan struct{} // something happens
+	next     chan struct{} // receives a value for each event
 }
 
-// turning are invisible characters that reverse or hide their neighbours.
+// turning contains invisible characters that reverse or hide their neighbours.
 const turning = "\u202e\u2066\u200b\U000E0041\u2028"
 
 func newPlayed() *played {
@@ -165,7 +165,7 @@ func serve(t *testing.T, o Options) *browser {
 	return &browser{t, c, web.URL}
 }
 
-// jar keeps the last cookies.
+// jar keeps the latest cookies.
 type jar struct{ all []*http.Cookie }
 
 func (j *jar) SetCookies(_ *url.URL, all []*http.Cookie) { j.all = all }

@@ -11,7 +11,7 @@ import (
 
 var pathStep = regexp.MustCompile(`([MVH])(\d+)(?: (\d+))?`)
 
-// Every transition is drawn, with an arrow that begins and ends at its boxes and crosses none.
+// Every transition has an arrow that begins and ends at its boxes and does not cross a box.
 func TestArrowsCrossNoBox(t *testing.T) {
 	drawn := drawnMachine(nil)
 	has := map[string]bool{}

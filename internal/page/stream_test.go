@@ -17,7 +17,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// TestADrawingSaysHowOldItIs: a shared drawing may lack the latest change. Its viewer receives its position and asks
+// TestADrawingSaysHowOldItIs uses a shared drawing without the latest change. Its viewer receives its position and asks
 // for the rest. Without changes it is rendered once per heartbeat for any number of viewers.
 func TestADrawingSaysHowOldItIs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,7 @@ func (w *recorded) Write(b []byte) (int, error) {
 	return w.text.Write(b)
 }
 
-// sent is all of it so far.
+// sent returns all data sent so far.
 func (w *recorded) sent() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -115,7 +115,7 @@ func (w *recorded) events(name string) int {
 	return strings.Count(w.sent(), "event: "+name+"\n")
 }
 
-// looking serves a page to n browsers that read one of its streams until they leave or the stream ends.
+// looking serves a page to n browsers. Each reads one of its streams until it leaves or the stream ends.
 func looking(t *testing.T, o Options, cookie string, path string,
 	n int,
 ) (all []*recorded, leave func(), gone chan struct{}) {
@@ -145,8 +145,8 @@ func looking(t *testing.T, o Options, cookie string, path string,
 	return all, func() { p.ServeHTTP(&recorded{header: http.Header{}}, request(http.MethodPost, "/signout")) }, gone
 }
 
-// TestATaskIsDrawnOnceForAll: a task is rendered once per change for any number of viewers, and each receives
-// it.
+// TestATaskIsDrawnOnceForAll checks that a task is rendered once per change for any number of viewers, and that each
+// receives it.
 func TestATaskIsDrawnOnceForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newCounted()
@@ -169,7 +169,7 @@ func TestATaskIsDrawnOnceForAll(t *testing.T) {
 	})
 }
 
-// TestStreamsEndWithTheSession: a stream ends after its browser signs out or its session expires.
+// TestStreamsEndWithTheSession checks that a stream ends after its browser signs out or its session expires.
 func TestStreamsEndWithTheSession(t *testing.T) {
 	for _, path := range []string{"/live", "/tasks/acme/widgets/21/live", "/tasks/acme/widgets/21/output"} {
 		for what, end := range map[string]func(signOut func()) time.Duration{

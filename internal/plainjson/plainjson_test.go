@@ -49,7 +49,7 @@ type Base struct {
 
 type named string
 
-// odd has one key twice.
+// odd has the same key twice.
 type odd struct {
 	A struct {
 		B string `json:"b"`
@@ -58,7 +58,7 @@ type odd struct {
 	Key int `json:"key"`
 }
 
-// place is a number, and a word in JSON.
+// place is a number in Go, and a word in JSON.
 type place int
 
 func (p place) MarshalText() ([]byte, error) { return fmt.Append(nil, "p", int(p)), nil }
@@ -94,7 +94,7 @@ func same(t *testing.T, text string) (accepted bool) {
 	return true
 }
 
-// samples have every field, and every kind of text.
+// samples returns texts with every field, and with every kind of string.
 func samples() (texts []string) {
 	percent, at := 12.5, time.Date(2026, 12, 1, 8, 0, 0, 123456789, time.FixedZone("", 3600))
 	one := all{

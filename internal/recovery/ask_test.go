@@ -12,10 +12,10 @@ import (
 	"retake/internal/recovery/circumstances/recorded"
 )
 
-// askStages are the stages that a machine blocks in.
+// askStages lists the stages in which a machine blocks.
 var askStages = []string{"", "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "COMMIT", "SYNC_MAIN", "REVIEW", "RETRY_WAIT"}
 
-// recordedHere are all recorded circumstances, and unknown ones.
+// recordedHere returns all recorded circumstances, and unknown circumstances.
 func recordedHere(t *testing.T) (all []circumstances.Record) {
 	t.Helper()
 	files, err := os.ReadDir("circumstances/testdata")
@@ -29,7 +29,7 @@ func recordedHere(t *testing.T) (all []circumstances.Record) {
 	return all
 }
 
-// askCases are all reasons at all stages, with much and with little known of them.
+// askCases returns cases of all reasons at all stages, some with many facts and some with few.
 func askCases(t *testing.T) (all []Case) {
 	happened := recordedHere(t)
 	long := strings.Repeat("very/long/", 30)
@@ -77,7 +77,7 @@ func askCases(t *testing.T) (all []Case) {
 	return all
 }
 
-// TestEveryCaseHasWords checks for a title of one line, one action, and one comment that fits the action.
+// TestEveryCaseHasWords checks that a case has a title of one line, one action, and one comment that fits the action.
 func TestEveryCaseHasWords(t *testing.T) {
 	for _, c := range askCases(t) {
 		w := c.Words()

@@ -14,7 +14,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func after(d time.Duration) time.Time { return noon.Add(d) }
 
-// TestBreakerStory goes once around: three tasks fail, the canary fails, the next one succeeds, then the ramp.
+// TestBreakerStory follows one cycle: three tasks fail, the canary fails, the next one succeeds, then the ramp.
 func TestBreakerStory(t *testing.T) {
 	const unlimited = 100
 	var b Breaker
@@ -29,13 +29,13 @@ func TestBreakerStory(t *testing.T) {
 		}
 	}
 	b = b.Failed(after(0), "a").Failed(after(time.Minute), "a").Failed(after(2*time.Minute), "b")
-	at(2*time.Minute, BreakerClosed, unlimited) // one task, however often, is not an incident
+	at(2*time.Minute, BreakerClosed, unlimited) // repeated failures of one task are not an incident
 	b = b.Failed(after(90*time.Minute), "c")
 	at(90*time.Minute, BreakerOpen, 0)
 	if end := b.NextDeadline(after(90 * time.Minute)); end != after(91*time.Minute) {
 		t.Errorf("open until %s", end)
 	}
-	b = b.Failed(after(90*time.Minute+30*time.Second), "d") // it ran already
+	b = b.Failed(after(90*time.Minute+30*time.Second), "d") // it was already running
 	at(91*time.Minute, BreakerHalfOpen, unlimited)
 	b = b.Dispatched(after(91*time.Minute), "e")
 	at(91*time.Minute, BreakerHalfOpen, 0)
@@ -43,7 +43,7 @@ func TestBreakerStory(t *testing.T) {
 	at(92*time.Minute, BreakerHalfOpen, 0)
 	b = b.Failed(after(93*time.Minute), "e")
 	at(93*time.Minute, BreakerOpen, 0)
-	at(94*time.Minute+29*time.Second, BreakerOpen, 0) // half as long again
+	at(94*time.Minute+29*time.Second, BreakerOpen, 0) // 1.5 times as long
 	at(94*time.Minute+30*time.Second, BreakerHalfOpen, unlimited)
 	at(95*time.Minute, BreakerHalfOpen, unlimited)
 	b = b.Dispatched(after(95*time.Minute), "a")
@@ -55,7 +55,7 @@ func TestBreakerStory(t *testing.T) {
 	if again.State(after(97*time.Minute)) != BreakerRamp {
 		t.Errorf("failures of two tasks on the ramp: %+v", again)
 	}
-	// the third time in a row
+	// the third consecutive opening
 	if again = again.Failed(after(97*time.Minute), "d"); again.Until != after(99*time.Minute+15*time.Second) {
 		t.Errorf("failures of three tasks on the ramp: %+v", again)
 	}
@@ -91,7 +91,7 @@ func TestBreakerGivesUpASilentCanary(t *testing.T) {
 	}
 }
 
-// TestBreakerHealsEarly: a task that failed with it and now succeeds shows that it is over.
+// TestBreakerHealsEarly checks that the success of a task that failed before ends the incident.
 func TestBreakerHealsEarly(t *testing.T) {
 	b := Breaker{}.Failed(noon, "a").Failed(noon, "b").Failed(noon, "c")
 	if s := b.Succeeded(after(time.Second), "z").State(after(time.Second)); s != BreakerOpen {
@@ -102,7 +102,7 @@ func TestBreakerHealsEarly(t *testing.T) {
 	}
 }
 
-// TestBreakerAlwaysHeals plays any history: an open breaker half-opens within the cap, permits one canary, and closes
+// TestBreakerAlwaysHeals draws any history. An open breaker half-opens within the cap, permits one canary, and closes
 // if canaries succeed. Its size is bounded, and JSON preserves it.
 func TestBreakerAlwaysHeals(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

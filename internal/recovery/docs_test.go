@@ -45,7 +45,7 @@ func errorTypeRows() []string {
 	return rows
 }
 
-// vocabularies names the presets that have one, in the order of documents.
+// vocabularies lists the presets with a vocabulary, in the order of documents.
 func vocabularies() []string {
 	names := []string{"director"}
 	for _, h := range fromPresetWord {
@@ -56,7 +56,7 @@ func vocabularies() []string {
 	return names
 }
 
-// vocabularyRows puts the vocabularies side by side.
+// vocabularyRows returns the rows of a table of all vocabularies.
 func vocabularyRows() []string {
 	head, line := "|", "|"
 	for _, preset := range vocabularies() {

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// classifyKinds are the kinds of vectors about classification.
+// classifyKinds lists the kinds of vectors about classification.
 var classifyKinds = []vectorKind{
 	{"000", "classify", checkGDD},
 	{"001", "classify", checkCortex},
@@ -29,7 +29,7 @@ var classifyKinds = []vectorKind{
 	{"004", "seed_exit_map", checkExitMap},
 }
 
-// classifyLeftOut lists the kinds that other packages answer, and the deviations in classification.
+// classifyLeftOut lists the kinds that other packages check, and the deviations in classification.
 var classifyLeftOut = []vectorOut{
 	{"000", "classify", "000-028", "a stated 503 is an overload, even if its text mentions authentication"},
 	{"000", "classify", "000-046", "a name that does not resolve is network_permanent, not unknown"},
@@ -70,7 +70,7 @@ var classifyLeftOut = []vectorOut{
 	{"004", "scope_check", "", "belongs to the workspace, which sees a worker's changes"},
 }
 
-// checkErrorClass reads the seed's phrase for a failure as a worker's message.
+// checkErrorClass classifies the seed's phrase for a failure as a worker's message.
 func checkErrorClass(t *testing.T, c *classify.Classifier, v vector) string {
 	var in struct{ Failure string }
 	_ = json.Unmarshal(v.Input, &in)
@@ -96,7 +96,7 @@ func compareFlags(v vector, got recovery.Assertion, what string) string {
 		name string
 		got  bool
 	}{{"is_transient", got.Transient}, {"should_retry", got.Retry}, {"escalate_to_human", got.Escalate}} {
-		if want, ok := v.Expected[f.name].(bool); ok && want != f.got { // the seed leaves some unspecified
+		if want, ok := v.Expected[f.name].(bool); ok && want != f.got { // the seed does not specify all of them
 			return fmt.Sprintf("%s, %s = %v, want %v", what, f.name, f.got, want)
 		}
 	}
@@ -144,7 +144,7 @@ func checkContainerExit(_ *testing.T, c *classify.Classifier, v vector) string {
 	want, _ := v.Expected["class"].(string)
 	about, _ := recovery.Describe(f.Reason)
 	ok := strings.HasPrefix(want, string(about.Class))
-	if strings.HasPrefix(want, "success") { // there is no failure, only missing work
+	if strings.HasPrefix(want, "success") { // this is not a failure, only missing work
 		ok = f.Reason == recovery.NoProgress
 	}
 	if !ok {

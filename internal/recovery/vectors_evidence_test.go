@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery/signature"
 )
 
-// evidenceKinds are the kinds about signatures, waits and other evidence.
+// evidenceKinds lists the kinds about signatures, waits and other evidence.
 var evidenceKinds = []vectorKind{
 	{"000", "distill_headers", checkDistill},
 	{"000", "rate_query", checkRateQuery},
@@ -38,7 +38,7 @@ var evidenceLeftOut = []vectorOut{
 	{"004", "signature_group", "004-063", "absolute paths are normalised, which the seed's text requires"},
 }
 
-// limitJSON is a limit as the seed writes it.
+// limitJSON is a limit in the seed's form.
 type limitJSON struct {
 	Remaining *int64     `json:"remaining"`
 	ResetAt   *time.Time `json:"resetAt"`
@@ -66,7 +66,7 @@ func (j limitJSON) differs(l retryafter.Limit) string {
 	return ""
 }
 
-// recode reads a value of a vector as another type.
+// recode converts a value of a vector to another type.
 func recode(t *testing.T, from, to any) {
 	t.Helper()
 	data, err := json.Marshal(from)
@@ -90,7 +90,7 @@ func checkDistill(t *testing.T, _ *classify.Classifier, v vector) string {
 	return want.differs(l)
 }
 
-// vectorNow stands for the time at which the seed's program was run.
+// vectorNow replaces the time at which the seed's program ran.
 var vectorNow = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func checkRateQuery(t *testing.T, _ *classify.Classifier, v vector) string {

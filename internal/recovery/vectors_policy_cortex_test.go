@@ -11,13 +11,14 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// classReason is a reason of each of the recovery engine's classes.
+// classReason maps each class of the recovery engine to a reason.
 var classReason = map[string]recovery.Reason{
 	"transient": recovery.NetworkTransient,
 	"context":   recovery.ContextOverflow, "permanent": recovery.Validation, "fatal": recovery.AuthError,
 }
 
-// checkMatrix asks for the strategy of a class at a retry_count; the abort after errors in a row is another question.
+// checkMatrix checks the strategy for a class and a retry_count. The abort after consecutive errors is not a part of
+// it.
 func checkMatrix(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "cortex").With(policy.Limits{
 		MaxRetries:           recovery.Unlimited,
@@ -52,7 +53,7 @@ func checkStrategy(t *testing.T, _ *classify.Classifier, v vector) string {
 		fmt.Sprint(v.Expected["max_retries"], v.Expected["backoff_base_ms"], v.Expected["backoff_multiplier"]))
 }
 
-// checkBackoffRange: retry_count 0 is retry 1.
+// checkBackoffRange checks the range of a backoff. retry_count 0 is retry 1.
 func checkBackoffRange(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, b, unit := fieldsOf(v), preset(t, "cortex").Backoff(), time.Millisecond
 	n := int(in.number("retry_count", 0))

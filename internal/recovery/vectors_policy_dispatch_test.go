@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// dispatchReason is a reason of each of the dispatcher's classes.
+// dispatchReason maps each class of the dispatcher to a reason.
 var dispatchReason = map[string]recovery.Reason{
 	"transient": recovery.NetworkTransient, "prompt_too_large": recovery.ContextOverflow, "auth": recovery.AuthError,
 	"tooling":         recovery.ToolNotFound,
@@ -23,7 +23,7 @@ func dispatchFinding(class string) recovery.Finding {
 	return recovery.Finding{Reason: dispatchReason[class], Signature: "sig:0123456789abcdef"}
 }
 
-// stem is enough of a word to find it in a sentence.
+// stem returns the beginning of a word, which is enough to find it in a sentence.
 func stem(s string) string { return strings.ToLower(s[:min(len(s), 6)]) }
 
 // checkClassRow checks the number of retries of a class, and the action for a person.
@@ -75,7 +75,7 @@ func checkRetryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkDispatch uses the origin's retry_budget, which includes the first failure.
+// checkDispatch uses the retry_budget of the original program, which includes the first failure.
 func checkDispatch(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	doc := ""
@@ -121,7 +121,7 @@ func checkPaid(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkDefaults checks the policy's share of the origin's defaults.
+// checkDefaults checks the defaults of the original program that concern the policy.
 func checkDefaults(t *testing.T, _ *classify.Classifier, v vector) string {
 	p := preset(t, "dispatch")
 	row, _ := p.Row(recovery.NetworkTransient, "")

@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// checkJittered: the design pipeline's backoff. Attempt 0 is retry 1, and an invalid factor means the default.
+// checkJittered checks the design pipeline's backoff. Attempt 0 is retry 1, and an invalid factor means the default.
 func checkJittered(t *testing.T, _ *classify.Classifier, v vector) string {
 	in := fieldsOf(v)
 	opts, _ := in["opts"].(map[string]any)
@@ -64,7 +64,7 @@ func checkRecoveryRow(t *testing.T, _ *classify.Classifier, v vector) string {
 	return speaks(p, f, policy.DecisionInput{}, first, fmt.Sprint(v.Expected["action"]))
 }
 
-// speaks compares a verdict with a seed's phrase: each word that it knows must hold.
+// speaks compares a verdict with a seed's phrase. All words that it knows must apply.
 func speaks(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput, first recovery.Verdict,
 	phrase string,
 ) string {
@@ -104,7 +104,7 @@ func speaks(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput, fi
 	return ""
 }
 
-// exhaustsAfter counts the attempts that a first failure and its repetitions are granted.
+// exhaustsAfter counts the attempts that a policy grants to a failure and its repetitions.
 func exhaustsAfter(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput) int {
 	var tally recovery.Tally
 	for n := range 40 {
@@ -117,7 +117,7 @@ func exhaustsAfter(p *policy.Policy, f recovery.Finding, facts policy.DecisionIn
 	return 40
 }
 
-// checkProtocol gives a status or a reason, after so many earlier ones.
+// checkProtocol decides a status or a reason, after a number of earlier failures.
 func checkProtocol(t *testing.T, c *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "gdd")
 	reason := recovery.Reason(in.text("reason"))
@@ -148,7 +148,7 @@ func checkProtocol(t *testing.T, c *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkIntegration asks for a caller.
+// checkIntegration decides for a caller.
 func checkIntegration(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, p := fieldsOf(v), preset(t, "gdd")
 	reasons := []recovery.Reason{recovery.Reason(in.text("reason"))}
@@ -175,7 +175,7 @@ func checkIntegration(t *testing.T, _ *classify.Classifier, v vector) string {
 	return ""
 }
 
-// checkFixLoop: an attempt takes one iteration, a cache hit gives one back, none left ends it.
+// checkFixLoop counts iterations. An attempt takes one, a cache hit gives one back, and the loop ends without any left.
 func checkFixLoop(t *testing.T, _ *classify.Classifier, v vector) string {
 	p, f := preset(t, "gdd"), recovery.Finding{Reason: recovery.RateLimited}
 	_, tally := story(p, f, policy.DecisionInput{}, 2)

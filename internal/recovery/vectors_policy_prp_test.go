@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// checkDelay: the pipeline's delays are whole milliseconds, at least one.
+// checkDelay checks the pipeline's delays, which are whole milliseconds and at least one.
 func checkDelay(t *testing.T, _ *classify.Classifier, v vector) string {
 	in, b := fieldsOf(v), preset(t, "prp").Backoff()
 	b.Initial, b.Max = milliseconds(in.number("base", 1000)), milliseconds(in.number("max", 30_000))
@@ -41,7 +41,7 @@ var errorKinds = []struct {
 	{"mcp", recovery.NetworkTransient, "mcp"},
 }
 
-// kindOf reads an error of the pipeline.
+// kindOf parses an error of the pipeline.
 func kindOf(words string) (recovery.Reason, string) {
 	for _, k := range errorKinds {
 		if strings.Contains(strings.ToLower(words), k.words) {
@@ -70,7 +70,7 @@ func checkFatal(t *testing.T, _ *classify.Classifier, v vector) string {
 		caller = fields(operation).text("operation")
 	}
 	if strings.HasPrefix(in.text("type"), "BugfixSession") {
-		r = recovery.Validation // a check of the input of one step, not the session
+		r = recovery.Validation // a check of one step's input, not of the session
 	}
 	p := preset(t, "prp").With(policy.Limits{
 		MaxRetries:      recovery.Unlimited,

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// policyKinds are the kinds of vectors about actions.
+// policyKinds lists the kinds of vectors about actions.
 var policyKinds = []vectorKind{
 	{"000", "backoff_delay_ms", checkJittered},
 	{"000", "recovery_row", checkRecoveryRow},
@@ -74,7 +74,7 @@ var policyLeftOut = []vectorOut{
 	{"004", "dispatch_policy", "004-094", "the seed retries unclassified failures once; the origin's program stops"},
 }
 
-// fields are a vector's input, decoded.
+// fields holds the decoded input of a vector.
 type fields map[string]any
 
 func fieldsOf(v vector) fields {
@@ -92,10 +92,10 @@ func (f fields) number(key string, def float64) float64 {
 	return def
 }
 
-// milliseconds of a fraction.
+// milliseconds converts a fraction of milliseconds.
 func milliseconds(f float64) time.Duration { return time.Duration(f * float64(time.Millisecond)) }
 
-// story plays a failure n times, and returns the verdict on the last.
+// story decides a failure n times, and returns the last verdict.
 func story(p *policy.Policy, f recovery.Finding, facts policy.DecisionInput,
 	n int,
 ) (v recovery.Verdict, tally recovery.Tally) {

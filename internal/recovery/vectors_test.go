@@ -12,14 +12,14 @@ import (
 	"retake/internal/testfiles"
 )
 
-// vector is one expectation that was derived from a seed document.
+// vector is one expectation from a seed document.
 type vector struct {
 	testfiles.Vector
 	Expected map[string]any
-	Raw      []json.RawMessage // expected, where it is a list
+	Raw      []json.RawMessage // the expectation if it is a list
 }
 
-// vectorKind is the check for one kind of vectors. The same word is another kind in another seed.
+// vectorKind is the check for one kind of vectors. The same word may name another kind in another seed.
 type vectorKind struct {
 	seed, kind string
 	check      func(*testing.T, *classify.Classifier, vector) string // "" or the deviation
@@ -31,7 +31,7 @@ type vectorOut struct{ seed, kind, id, why string }
 // vectorKinds lists the kinds checked in this package. Each file vectors_<subject>_test.go contributes some.
 var vectorKinds = slices.Concat(classifyKinds, evidenceKinds, policyKinds)
 
-// leftOut are the kinds that this package does not answer, and the single vectors that it answers otherwise.
+// leftOut lists the kinds that this package does not check, and the single vectors with another result.
 var leftOut = slices.Concat(classifyLeftOut, evidenceLeftOut, policyLeftOut)
 
 // decoded parses the expectation of a vector.
@@ -54,8 +54,8 @@ func explained(v testfiles.Vector, id string) (string, bool) {
 	return leftOut[i].why, true
 }
 
-// TestVectors answers the vectors of all seeds. Binding vectors must pass, and 97 % of the others, without the listed
-// exclusions.
+// TestVectors checks the vectors of all seeds. All binding vectors and 97 % of the remaining vectors must pass. The
+// listed exclusions do not count.
 func TestVectors(t *testing.T) {
 	c, err := classify.New()
 	if err != nil {
@@ -111,7 +111,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// TestVectorTables: each kind is listed once, and said to be answered or left out, not both.
+// TestVectorTables checks that each kind is listed once, either as checked or as left out.
 func TestVectorTables(t *testing.T) {
 	seen := map[string]bool{}
 	once := func(name string) {

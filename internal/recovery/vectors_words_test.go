@@ -32,7 +32,7 @@ type failureInput struct {
 	} `json:"body_error"`
 }
 
-// evidence states the first status that is there; every text is a line.
+// evidence returns the first status that is present. Every text becomes a line.
 func (in failureInput) evidence() recovery.Evidence {
 	e := recovery.Evidence{HTTPStatus: in.Status}
 	for _, s := range []int{in.ResponseStatus, in.StatusCode} {
@@ -81,7 +81,7 @@ func checkGDD(_ *testing.T, c *classify.Classifier, v vector) string {
 	return deviation(f, "retryable", retryable, v.Expected["retryable"])
 }
 
-// checkCortex reads a message or the name of an exception's type.
+// checkCortex classifies a message or the name of an exception's type.
 func checkCortex(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct {
 		Message string
@@ -126,7 +126,7 @@ func checkSDKRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 	return deviation(f, "retry", about.Retryable, v.Expected["retry"])
 }
 
-// sdkNames are the names of provider errors in seed 001's library.
+// sdkNames maps reasons to the names of provider errors in seed 001's library.
 var sdkNames = map[recovery.Reason]string{
 	recovery.RateLimited: "RateLimitError", recovery.QuotaExhausted: "RateLimitError",
 	recovery.AuthError:        "AuthenticationError",
@@ -146,7 +146,7 @@ func checkSDKName(_ *testing.T, c *classify.Classifier, v vector) string {
 	return deviation(f, "error", sdkNames[f.Reason], v.Expected["error"])
 }
 
-// checkTaskRetry derives the task's fate from the reason's class.
+// checkTaskRetry derives the decision about the task from the reason's class.
 func checkTaskRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in failureInput
 	if bad := inputOf(v, &in); bad != "" {
@@ -164,7 +164,7 @@ func checkTaskRetry(_ *testing.T, c *classify.Classifier, v vector) string {
 	return deviation(f, "task_retry_class", word, v.Expected["task_retry_class"])
 }
 
-// checkTriage: where the seed's text calls it otherwise than its program, either word is right.
+// checkTriage accepts either word if the seed's text and its program differ.
 func checkTriage(_ *testing.T, c *classify.Classifier, v vector) string {
 	var in struct {
 		ExitCode int    `json:"exit_code"`
@@ -216,8 +216,8 @@ func checkExitMap(t *testing.T, _ *classify.Classifier, v vector) string {
 	return deviation(recovery.Finding{}, in.Wrapper+" "+in.Event, exitOf(t, in.Wrapper, in.Event), v.Expected["exit"])
 }
 
-// wrapperCases maps cases of the seed's wrappers, by prefix of their name, to the result for the caller; "" is success.
-// Longer beginnings come first.
+// wrapperCases maps cases of the seed's wrappers, by prefix of their name, to the result for the caller. An empty
+// result is success. Longer prefixes come first.
 var wrapperCases = []struct{ begins, wrapper, event string }{
 	{"gemini_missing_binary", "gemini_headless", "missing_binary"},
 	{"gemini_native_42", "gemini_headless", "native exit 42"},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWordsMapBothWays maps every word to a reason and back, and finds a word for every reason.
+// TestWordsMapBothWays checks that every word has a reason, and every reason a word.
 func TestWordsMapBothWays(t *testing.T) {
 	for _, h := range fromPresetWord {
 		r, ok := FromWord(h.preset, h.word)
@@ -68,7 +68,7 @@ func TestWordsOfTheSeeds(t *testing.T) {
 	}
 }
 
-// TestErrorTypesAreTakenBack maps every reason to an error_type and back.
+// TestErrorTypesAreTakenBack checks that every reason maps to an error_type and back.
 func TestErrorTypesAreTakenBack(t *testing.T) {
 	for _, a := range Reasons {
 		if r, ok := ReasonOf(ErrorType(a.Reason)); !ok || r != a.Reason {
@@ -86,7 +86,7 @@ func TestErrorTypesAreTakenBack(t *testing.T) {
 	}
 }
 
-// TestEveryColumnIsFilled: a reason has a value in each column of the table, and columns agree with each other.
+// TestEveryColumnIsFilled checks that a reason has a value in each column of the table, and that columns agree.
 func TestEveryColumnIsFilled(t *testing.T) {
 	for _, a := range Reasons {
 		if a.Title() == "" || a.Means == "" || a.Ask() == "" || a.Scope == "" ||

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight: after a truncated reading, each timeline continues from the
-// machine's state and contains a mark for the gap.
+// TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight checks that after a truncated reading, each timeline continues
+// from the machine's state and marks the gap.
 func TestWhatCouldNotBeReadIsMarkedAndTheMachineIsRight(t *testing.T) {
 	broken, marked := 0, 0
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -71,7 +71,7 @@ func containsKind(all []Event, kind string) bool {
 	return false
 }
 
-// TestAStoryIsBounded retries an issue without end. Memory is bounded, and the timeline reports omissions.
+// TestAStoryIsBounded retries an issue without end. Memory is bounded, and the timeline mentions omissions.
 func TestAStoryIsBounded(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{Attempts: 10})
@@ -107,7 +107,7 @@ func TestAStoryIsBounded(t *testing.T) {
 }
 
 // TestAGrantSaysWhatItDoesNotGiveBack grants fewer attempts than configured, which does not reset that meter. The event
-// must not claim a reset.
+// must not mention a reset.
 func TestAGrantSaysWhatItDoesNotGiveBack(t *testing.T) {
 	b := NewBook(config(t), Limits{})
 	k := fsm.OfTask{Task: "acme/widgets#1"}

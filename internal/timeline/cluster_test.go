@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// clusters plays the events of one issue in a cluster, and keeps a book.
+// clusters simulates one issue in a cluster, and keeps a book.
 type clusters struct {
 	t   *testing.T
 	m   *fsm.Machine
@@ -58,7 +58,7 @@ func (c *clusters) lists(one fsm.Container) {
 	c.happens(fsm.ContainersListed{TakenAt: c.at.Add(5 * time.Second), Containers: []fsm.Container{one}})
 }
 
-// says expects these texts in the output of explain.
+// says checks that the output of explain contains these texts.
 func (c *clusters) says(want ...string) Task {
 	c.t.Helper()
 	s, ok := c.b.Task("acme/widgets#21", c.at)
@@ -77,7 +77,7 @@ func (c *clusters) says(want ...string) Task {
 	return s
 }
 
-// TestAWaitForRoomIsTold names the missing resource of the cluster, the deadline, and the next step.
+// TestAWaitForRoomIsTold checks that the text names the missing resource, the deadline, and the next step.
 func TestAWaitForRoomIsTold(t *testing.T) {
 	c := inCluster(t)
 	c.says("WAITS    for the cluster, which has accepted the worker and not started it yet, until",
@@ -97,7 +97,7 @@ func TestAWaitForRoomIsTold(t *testing.T) {
 	}
 }
 
-// TestAFencedAttemptIsTold: people read that the attempt may still run, why this is unknown, and that its
+// TestAFencedAttemptIsTold checks that people read that the attempt may still run, why this is unknown, and that its
 // results do not count.
 func TestAFencedAttemptIsTold(t *testing.T) {
 	c := inCluster(t)

@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestAStorySaysWhatToDoNext: a timeline in any state gives advice. For a question, the comment and the command that
-// answer it come first.
+// TestAStorySaysWhatToDoNext checks that a timeline in any state gives advice. For a question, the comment and the
+// command that answer it come first.
 func TestAStorySaysWhatToDoNext(t *testing.T) {
 	seen := map[string]int{}
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -58,7 +58,7 @@ func TestAStorySaysWhatToDoNext(t *testing.T) {
 	}
 }
 
-// TestACommentAsACommand: a comment is translated to the equivalent command.
+// TestACommentAsACommand checks the translation of a comment to the equivalent command.
 func TestACommentAsACommand(t *testing.T) {
 	for comment, want := range map[string]string{
 		"/agent resume":                     "director retry acme/widgets#21",
@@ -92,7 +92,7 @@ func TestAPausedDirectorIsSaidToBeResumed(t *testing.T) {
 	}
 }
 
-// TestStepsStandOnTheirOwnLines: each step before the answer is printed on a separate line.
+// TestStepsStandOnTheirOwnLines checks that each step before the answer is on a separate line.
 func TestStepsStandOnTheirOwnLines(t *testing.T) {
 	s := Task{
 		Issue: "acme/widgets#1", State: fsm.Blocked.String(),
@@ -108,7 +108,8 @@ func TestStepsStandOnTheirOwnLines(t *testing.T) {
 	}
 }
 
-// TestWorkThatIsShownHasAHistory: shown work lists the answers of people and the ends of earlier attempts.
+// TestWorkThatIsShownHasAHistory checks that finished work lists the answers of people and the ends of earlier
+// attempts.
 func TestWorkThatIsShownHasAHistory(t *testing.T) {
 	lost := Decision{Reason: recovery.NetworkTransient, Means: "a connection was cut"}
 	s := Task{Attempt: 4, said: fsm.Hint{From: "octocat", Text: "use  B"}, Attempts: []Attempt{
@@ -124,7 +125,7 @@ func TestWorkThatIsShownHasAHistory(t *testing.T) {
 	}
 }
 
-// TestAnErrorIsToldOnce prints an error once per attempt.
+// TestAnErrorIsToldOnce checks that an error appears once per attempt.
 func TestAnErrorIsToldOnce(t *testing.T) {
 	all := []Attempt{{Decided: []Decision{{Cause: "boom"}}}, {Decided: []Decision{{Cause: "boom"}}}}
 	told := causes{}
@@ -137,7 +138,7 @@ func TestAnErrorIsToldOnce(t *testing.T) {
 }
 
 // After an upgrade, a pending question appears in the new version's text. The recorded journals contain earlier texts.
-// The test replaces even those.
+// The test even replaces them.
 func TestAPendingQuestionHasTodaysWords(t *testing.T) {
 	const other = "Words of another version."
 	topics := map[recovery.Topic]int{}
@@ -162,7 +163,7 @@ func TestAPendingQuestionHasTodaysWords(t *testing.T) {
 			b.Apply(uint64(i+1), records)
 			for _, k := range issues(b) {
 				s, _ := b.Task(k, b.Machine().Now())
-				if s.Asked == nil || s.Asked.Title != "" { // the last one is on the issue, with its words
+				if s.Asked == nil || s.Asked.Title != "" { // the last question is on the issue, with its original text
 					continue
 				}
 				veto := recovery.Topic(verdicts[k].Verdict.Veto)

@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestNumbersCountWhatBecameOfIt counts a failed retry, a successful retry, and questions that were answered, repeated
-// or ended by an incident, once each.
+// TestNumbersCountWhatBecameOfIt checks that a failed retry, a successful retry, and questions that were answered,
+// repeated or ended by an incident count once each.
 func TestNumbersCountWhatBecameOfIt(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	b := NewBook(config(t), Limits{})

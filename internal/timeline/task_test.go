@@ -29,7 +29,7 @@ func config(t *testing.T) fsm.Config {
 	return fsm.Config{MaxWorkers: 3, Policy: p}
 }
 
-// recorded hands out the journals that earlier versions wrote, batch by batch.
+// recorded calls each with the batches of the journals that earlier versions wrote.
 func recorded(t *testing.T, each func(name string, batches [][]fsm.Record)) {
 	t.Helper()
 	files, err := filepath.Glob("../fsm/testdata/journals/*.jsonl")
@@ -123,8 +123,8 @@ func TestStoriesAreToldLikeThis(t *testing.T) {
 	}
 }
 
-// TestTheSameRecordsAreTheSameStory: all readers of the same records get the same book. The readers are a live reader,
-// a reader of repeated batches, and a reader with a snapshot, as far as it has the events.
+// TestTheSameRecordsAreTheSameStory checks that all readers of the same records get the same book: a live reader, a
+// reader of repeated batches, and a reader with a snapshot, as far as it has the events.
 func TestTheSameRecordsAreTheSameStory(t *testing.T) {
 	n := 0
 	recorded(t, func(name string, batches [][]fsm.Record) {
@@ -162,7 +162,7 @@ func TestTheSameRecordsAreTheSameStory(t *testing.T) {
 	}
 }
 
-// issues are the keys of all timelines, sorted.
+// issues returns the sorted keys of all timelines.
 func issues(b *Book) (keys []fsm.IssueKey) {
 	for _, s := range b.tasks {
 		keys = append(keys, s.Issue)
@@ -206,7 +206,7 @@ func TestTheStoryStandsWhereTheMachineDoes(t *testing.T) {
 	})
 }
 
-// Every kind of fact that people would ask for has words, and none of them breaks a line.
+// Every kind of fact that is of interest to people has a text of a single line.
 func TestEventsAreOneLine(t *testing.T) {
 	kinds := map[string]int{}
 	recorded(t, func(name string, batches [][]fsm.Record) {

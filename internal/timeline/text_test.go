@@ -2,7 +2,7 @@ package timeline
 
 import "testing"
 
-// TestPlainIsWhatIsSeen: a terminal shows foreign text in its written order, and all of it is visible.
+// TestPlainIsWhatIsSeen checks that a terminal shows foreign text in its written order, and completely.
 func TestPlainIsWhatIsSeen(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"turned around", "invoice\u202egpj.exe", "invoicegpj.exe"},

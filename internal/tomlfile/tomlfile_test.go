@@ -13,7 +13,7 @@ import (
 	toml "github.com/pelletier/go-toml/v2"
 )
 
-// documents are compared with the library's decoder: accepted and rejected ones.
+// documents lists valid and invalid documents for the comparison with the library's decoder.
 var documents = []string{
 	"", "# nothing", "a = 1\nb = [1, 2.5, 'x', true, [], {}]\n", "a.b.c = 1\na.b.d = 2\na.e = 3",
 	"[a.b]\nx = 1\n[a]\ny = 2",
@@ -33,7 +33,7 @@ var documents = []string{
 	"[fruit]\napple.color = 1\n[fruit.apple.taste]\n[fruit.apple]",
 }
 
-// TestSameAsTheLibrary accepts the same documents as the library's decoder, with the same values.
+// TestSameAsTheLibrary checks that both decoders accept the same documents, with the same values.
 func TestSameAsTheLibrary(t *testing.T) {
 	docs := documents
 	for _, pattern := range []string{
@@ -70,7 +70,7 @@ func compare(t *testing.T, doc []byte) {
 	}
 }
 
-// FuzzSameAsTheLibrary compares for any bytes, except for dates and NaN, which equals nothing.
+// FuzzSameAsTheLibrary compares both decoders for any bytes, except for dates and NaN, which does not equal itself.
 func FuzzSameAsTheLibrary(f *testing.F) {
 	for _, doc := range documents {
 		f.Add([]byte(doc))

@@ -14,8 +14,8 @@ const issue = fsm.IssueKey("acme/widgets#7")
 
 var epoch = time.Date(2026, 11, 1, 9, 0, 0, 0, time.UTC)
 
-// history is a journal that a configuration writes while one attempt of a task after the other fails for these
-// reasons, an hour apart. A reason that is empty is an attempt that delivers the work.
+// history returns the journal of a task whose attempts fail for these reasons, an hour apart. An empty reason stands
+// for an attempt that delivers the work.
 func history(t *testing.T, cfg fsm.Config, key fsm.IssueKey, nonce string,
 	reasons ...recovery.Reason,
 ) (out []fsm.Record) {
@@ -64,8 +64,8 @@ func document(t *testing.T, text string) fsm.Config {
 	return fsm.Config{Policy: p.With(policy.Limits{MaxRetries: 9, Backoff: b}), FixRounds: 3}
 }
 
-// Rows of another policy count by other names, which the journal's own tally has not counted: the claim is
-// charged by them from its beginning.
+// Rows of another policy use other counters, which the journal's tally does not have. The claim is therefore charged
+// under these names from its beginning.
 func TestAnotherPolicysCountersAreKept(t *testing.T) {
 	t.Parallel()
 	records := history(t, config(t, policy.Limits{MaxRetries: 9}), issue, "n1", "network_transient", "timeout",
@@ -103,7 +103,7 @@ func TestAnotherDelayIsNoOtherHistory(t *testing.T) {
 		}
 		got = append(got, c.Was.DelaySeconds, c.Would.DelaySeconds)
 	}
-	if want := []float64{1, 2, 4, 2}; !slices.Equal(got, want) { // the second is 2 in both
+	if want := []float64{1, 2, 4, 2}; !slices.Equal(got, want) { // both policies wait 2 the second time
 		t.Errorf("delays %v, want %v", got, want)
 	}
 	if r.Counts != (Counts{Same: 2, Differ: 2}) || r.Totals != (Totals{Longer: 1, Shorter: 1}) {

@@ -13,7 +13,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// recorded hands out the journals that package fsm keeps, each with its name.
+// recorded calls found with each journal that package fsm keeps.
 func recorded(t *testing.T, found func(name string, records []fsm.Record)) {
 	t.Helper()
 	files, err := filepath.Glob("../fsm/testdata/journals/*.jsonl")

@@ -13,8 +13,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// handedOut returns batches with records that identify them, one of them large. The batch at bad cannot be
-// decoded, and 0 means that all can.
+// handedOut returns batches whose records identify them. One of them is large. The batch at bad cannot be decoded. If
+// bad is 0, all can.
 func handedOut(n, bad uint64, end error) Read {
 	return func(_ context.Context, fn func(uint64, []byte) error) error {
 		for seq := uint64(1); seq <= n; seq++ {
@@ -40,7 +40,7 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 	for name, c := range map[string]struct {
 		n, bad  uint64
 		end     error
-		stop    uint64 // take returns with at this one, if it is not 0
+		stop    uint64 // sequence at which take returns with, or 0
 		with    error
 		taken   uint64
 		want    error
@@ -76,8 +76,7 @@ func TestBatchesAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// TestReadingEndsWithWhoTakes: reading ends if take is slow, or fails while the journal cannot be read at the
-// moment.
+// TestReadingEndsWithWhoTakes checks that reading ends if take is slow, or fails while the journal is unreachable.
 func TestReadingEndsWithWhoTakes(t *testing.T) {
 	refused := errors.New("refused")
 	for name, take := range map[string]func(cancel func()) error{
@@ -101,14 +100,14 @@ func TestReadingEndsWithWhoTakes(t *testing.T) {
 	}
 }
 
-// TestReadingWaitsForWhoTakes: the number of batches between reader and take is bounded, however fast the
-// reader is.
+// TestReadingWaitsForWhoTakes checks that the number of batches between reader and take is bounded for any speed of the
+// reader.
 func TestReadingWaitsForWhoTakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		read, most := 0, 0
 		hold := make(chan struct{})
 		go func() {
-			synctest.Wait() // all reads that are possible without take have happened
+			synctest.Wait() // all reads that do not need take have happened
 			close(hold)
 		}()
 		err := Batches(t.Context(), func(ctx context.Context, fn func(uint64, []byte) error) error {

@@ -47,7 +47,7 @@ func BenchmarkCorpus(b *testing.B) {
 	}
 }
 
-// fastest returns the least time of several runs of f, which is the least disturbed by other work on the machine.
+// fastest returns the least time of several runs of f, because other work on the machine adds time.
 func fastest(runs int, f func()) time.Duration {
 	times := make([]time.Duration, runs)
 	for i := range times {
@@ -58,8 +58,8 @@ func fastest(runs int, f func()) time.Duration {
 	return slices.Min(times)
 }
 
-// TestCostIsLinear: eight times the text costs about eight times as much, of any kind of text. The bound is generous:
-// a cost that grows with the square would be at 64.
+// TestCostIsLinear checks that eight times the text costs about eight times as much, for any kind of text. The bound is
+// generous. A quadratic cost would be 64 times as much.
 func TestCostIsLinear(t *testing.T) {
 	c := newClassifier(t)
 	for name, text := range map[string]func(int) string{
@@ -107,8 +107,8 @@ func quietly(t *testing.T, measure func() (wrong string)) {
 	t.Error(wrong)
 }
 
-// TestCostIsSmall compares with one pass of the automaton for the rules' literals, in the same run: all the rest
-// together may cost a few times as much as to look at every byte once.
+// TestCostIsSmall compares a classification with one pass of the automaton for the rules' literals. All other work may
+// cost only a few times as much as that pass over every byte.
 func TestCostIsSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures time")

@@ -237,7 +237,7 @@ var classifyOrderCases = []struct {
 	{"nothing at all", recovery.Evidence{}, recovery.Unknown, "the evidence does not explain"},
 }
 
-// TestClassifyOrder shows which evidence decides.
+// TestClassifyOrder checks which evidence decides.
 func TestClassifyOrder(t *testing.T) {
 	for _, tc := range classifyOrderCases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -298,7 +298,7 @@ func TestExplain(t *testing.T) {
 }
 
 func TestBuiltInExamples(t *testing.T) {
-	if _, err := New(nil); err != nil { // any document has all examples read
+	if _, err := New(nil); err != nil { // with any extra document, New checks all examples
 		t.Error(err)
 	}
 }
@@ -380,7 +380,7 @@ examples = ["panic: x"]
 	}
 }
 
-// TestEveryReasonIsReachable finds a rule or a director's fact for every reason.
+// TestEveryReasonIsReachable checks that every reason has a rule or a fact of the director.
 func TestEveryReasonIsReachable(t *testing.T) {
 	c := newClassifier(t)
 	seen := map[recovery.Reason]bool{}

@@ -127,20 +127,20 @@ var (
 	number = regexp.MustCompile(`[0-9]+`)
 )
 
-// levelled makes equal what differs only in numbers, colours and blanks, so that it falls into one fold.
+// levelled removes differences in numbers, colours and blanks, so that equal messages share a fold.
 func levelled(s string) string {
 	s = number.ReplaceAllString(strings.ToLower(colour.ReplaceAllString(s, "")), "0")
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// written are lines that the sample does not hold, written down from documentation and sources: of programs of
-// all kinds, and of agents.
+// written lists files with lines that the sample does not have. They come from documentation and sources of agents and
+// other programs.
 var written = []string{
 	"testdata/programs.tsv", "testdata/agents.tsv", "testdata/agents-2.tsv", "testdata/agents-3.tsv",
 	"testdata/agents-4.tsv", "testdata/agents-5.tsv",
 }
 
-// writtenLines reads one of them: a reason, an exit code, a program and a text per line.
+// writtenLines reads one of these files. Each line has a reason, an exit code, a program and a text.
 func writtenLines(t *testing.T, file string) (lines []testfiles.Line) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -158,7 +158,7 @@ func writtenLines(t *testing.T, file string) (lines []testfiles.Line) {
 	return lines
 }
 
-// TestPrograms: these lines were read wrongly once, and are not again.
+// TestPrograms checks lines that were classified wrongly in the past.
 func TestPrograms(t *testing.T) {
 	c := newClassifier(t)
 	for _, file := range written {
@@ -201,8 +201,8 @@ func TestRetryOrNot(t *testing.T) {
 	}
 }
 
-// TestCorpusWaits: every wait that an output of the corpus states is read, and none is invented. It passes no current
-// time, like the labels, so absolute times are not waits.
+// TestCorpusWaits checks that exactly the waits stated in the corpus are read. It does not pass a current time,
+// so absolute times are not waits. The labels follow the same rule.
 func TestCorpusWaits(t *testing.T) {
 	c := newClassifier(t)
 	stated, right := 0, 0

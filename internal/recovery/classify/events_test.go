@@ -176,7 +176,8 @@ var eventsQuoteCases = []struct {
 	{"an object followed by text", `{"type":"x"}gh: Bad credentials (HTTP 401)`, 1, recovery.AuthError, "", 0},
 }
 
-// TestEventsQuote ignores quotes in an agent's events, but reads its error event, and treats other JSON as text.
+// TestEventsQuote checks that quotes in an agent's events are ignored, that its error event counts, and that other JSON
+// is text.
 func TestEventsQuote(t *testing.T) {
 	for _, tc := range eventsQuoteCases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -196,7 +197,7 @@ func TestEventsQuote(t *testing.T) {
 	}
 }
 
-// TestEventStatesTheWait reads the wait from the error event, and ignores quotes in the neighbouring events.
+// TestEventStatesTheWait checks that the wait comes from the error event instead of from quotes in other events.
 func TestEventStatesTheWait(t *testing.T) {
 	f := newClassifier(t).Classify(
 		recovery.Evidence{Stdout: jsonLines(`{"type":"error","message":"429 rate limit exceeded, try again in 6s"}`,
@@ -242,7 +243,7 @@ func TestLimitsOfPlans(t *testing.T) {
 	}
 }
 
-// TestWrapperCodesSayWhy: people read the reason of an exit code.
+// TestWrapperCodesSayWhy checks that people read the reason of an exit code.
 func TestWrapperCodesSayWhy(t *testing.T) {
 	f := newClassifier(t).Classify(recovery.Evidence{Tool: "gemini_headless.sh", ExitCode: exit(14)})
 	if f.Reason != recovery.ContextOverflow ||

@@ -7,11 +7,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// alike has reasons of failing servers. The director waits and tries again for each.
+// alike maps a reason to an equivalent one. For both reasons, the director waits and tries again.
 var alike = map[recovery.Reason]recovery.Reason{recovery.Overloaded: recovery.NetworkTransient}
 
-// TestGitWordsMeanTheSame reads the examples of the table that the director reads its own git by, as the output of a
-// command.
+// TestGitWordsMeanTheSame checks that the classifier agrees with the table with which the director reads its git's
+// output. It classifies the examples of that table as the output of a command.
 func TestGitWordsMeanTheSame(t *testing.T) {
 	c := newClassifier(t)
 	for _, row := range gitwords.Rows {

@@ -13,10 +13,10 @@ import (
 // inventorySeed chooses the samples of TestInventoryNeverDecides.
 const inventorySeed = 32
 
-// wantInventories is the share of readings that an inventory may change.
+// wantInventories is the greatest share of readings that an inventory may change.
 const wantInventories = 0.005
 
-// inventory lists names that sound like failures, as a program prints them on its way.
+// inventory is a list of names that sound like failures, as printed by a program during its work.
 type inventory struct{ name, text string }
 
 func inventories(t *testing.T) (all []inventory) {
@@ -50,7 +50,7 @@ func everyLine(t *testing.T) []testfiles.Line {
 	return lines
 }
 
-// insertions are the places of an inventory around or in a text.
+// insertions lists the positions of an inventory around or in a text.
 var insertions = []struct {
 	name string
 	of   func(text, names string) string
@@ -64,8 +64,9 @@ var insertions = []struct {
 	{"behind", func(text, names string) string { return strings.TrimSuffix(text, "\n") + "\n" + names }},
 }
 
-// TestInventoryNeverDecides: the names of passed tests, packages and files change no reading. By day each text meets
-// four inventories, drawn with inventorySeed. RETAKE_NIGHTLY=1 tries all inventories at all places.
+// TestInventoryNeverDecides checks that names of passed tests, packages and files do not change a reading. The daily
+// test tries four inventories for each text, drawn with inventorySeed. RETAKE_NIGHTLY=1 tries all inventories at all
+// positions.
 func TestInventoryNeverDecides(t *testing.T) {
 	c, lists := newClassifier(t), inventories(t)
 	draw := rand.New(rand.NewPCG(inventorySeed, 0)) //nolint:gosec // a reproducible sample
@@ -105,7 +106,7 @@ func TestInventoryNeverDecides(t *testing.T) {
 	}
 }
 
-// TestInventoryAlone: an inventory alone is never evidence.
+// TestInventoryAlone checks that an inventory alone is never evidence.
 func TestInventoryAlone(t *testing.T) {
 	c := newClassifier(t)
 	for _, list := range inventories(t) {
@@ -122,7 +123,7 @@ func TestInventoryAlone(t *testing.T) {
 	}
 }
 
-// TestNamesAreNoEvents holds outputs in which a name once decided.
+// TestNamesAreNoEvents classifies outputs in which a name decided in the past.
 func TestNamesAreNoEvents(t *testing.T) {
 	c := newClassifier(t)
 	const killed = "tests/test_a.py::test_rate_limit_exceeded PASSED [ 50%]\n" +
@@ -151,7 +152,7 @@ func TestNamesAreNoEvents(t *testing.T) {
 	}
 }
 
-// TestStatedStatusPrecedesHTML reads pages that gateways send with a status.
+// TestStatedStatusPrecedesHTML classifies pages that gateways send with a status.
 func TestStatedStatusPrecedesHTML(t *testing.T) {
 	c := newClassifier(t)
 	const form = "error, status code: %s, message: invalid character '<' looking for beginning of value, body: <html>"

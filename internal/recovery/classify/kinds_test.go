@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/recoverytest"
 )
 
-// TestKinds recognises each kind of output at any length.
+// TestKinds checks that each kind of output is recognized at any length.
 func TestKinds(t *testing.T) {
 	c := newClassifier(t)
 	want := map[string]recovery.Reason{
@@ -35,7 +35,7 @@ func TestKinds(t *testing.T) {
 }
 
 // TestBenchClassification measures the time of one classification, and compares it with the twin. The goals are for a
-// tail of everything; of single kinds of output the median and the worst inform.
+// tail with all kinds of output. The median and the worst of single kinds are only printed.
 func TestBenchClassification(t *testing.T) {
 	bench.Begin(t)
 	c := newClassifier(t)

@@ -14,7 +14,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// labelled is a failure with every acceptable cause.
+// labelled is a failure with all acceptable causes.
 type labelled struct {
 	testfiles.Line                   // Reason is the best cause
 	Agent          string            `json:"agent"`

@@ -2,7 +2,7 @@ package classify
 
 import "testing"
 
-// statedLimits are last words of programs that a limit stopped.
+// statedLimits lists last lines of programs that stopped at a limit.
 var statedLimits = []string{
 	"You've hit your session limit · resets 11:40pm (Asia/Novosibirsk)",
 	"Claude AI usage limit reached|1760000400",
@@ -21,7 +21,7 @@ var statedLimits = []string{
 	"Too many requests. Try again later.",
 }
 
-// mentionedLimits are last words that only mention one.
+// mentionedLimits lists last lines that only mention a limit.
 var mentionedLimits = []string{
 	"", "Done.", "I raised the rate limit to 100.", "I raised the rate limit to 100",
 	"Rate limit exceeded errors are now retried with backoff.",

@@ -18,11 +18,11 @@ type transformation struct {
 	of   func(string) string
 }
 
-// wantChanged is the share of readings that one transformation may change.
+// wantChanged is the greatest share of readings that one transformation may change.
 const wantChanged = 0.01
 
-// TestMetamorphic: how a text is wrapped, coloured, logged or quoted changes less than one reading in a
-// hundred. Without -v each transformation is tried on every sixth text.
+// TestMetamorphic checks that wrapping, colours, loggers or quotes change less than one reading in a hundred. Without
+// -v each transformation is tried on every sixth text.
 func TestMetamorphic(t *testing.T) {
 	c := newClassifier(t)
 	lines := testfiles.Corpus(t)
@@ -62,7 +62,7 @@ func TestMetamorphic(t *testing.T) {
 	}
 }
 
-// TestWarningsNeverDecide lets an error line win over any lines below error level.
+// TestWarningsNeverDecide checks that an error line wins over any lines below error level.
 func TestWarningsNeverDecide(t *testing.T) {
 	c := newClassifier(t)
 	failures := []string{
@@ -71,7 +71,7 @@ func TestWarningsNeverDecide(t *testing.T) {
 		"permission denied", "invalid api key", "something nobody knows",
 	}
 	for _, f := range logForms {
-		if f.line(1, "x") == f.line(3, "x") { // syslog states no level
+		if f.line(1, "x") == f.line(3, "x") { // syslog does not state a level
 			continue
 		}
 		for i, wrong := range failures {
@@ -94,7 +94,7 @@ func TestWarningsNeverDecide(t *testing.T) {
 	}
 }
 
-// TestBelowError: a program that calls all it says info is read, too, if nothing calls itself an error.
+// TestBelowError checks that lines below error level count if there are no error lines.
 func TestBelowError(t *testing.T) {
 	c := newClassifier(t)
 	for _, level := range []int{1, 2} {
@@ -182,7 +182,7 @@ func eachLine(change func(string) string) func(string) string {
 	}
 }
 
-// logForms are the shapes in which loggers print a line; level 0 to 3 is debug, info, warning or error.
+// logForms lists the shapes in which loggers print a line. The levels 0 to 3 are debug, info, warning and error.
 var logForms = []struct {
 	name string
 	line func(level int, message string) string
@@ -232,7 +232,7 @@ func named(form string, levels ...string) func(int, string) string {
 	return func(level int, message string) string { return fmt.Sprintf(form, levels[level], message) }
 }
 
-// wrappings are the ways in which a terminal, or a program that knows its width, breaks lines.
+// wrappings lists the ways in which a terminal, or a program that knows its width, breaks lines.
 var wrappings = []struct {
 	name string
 	wrap func(s string, width int) string

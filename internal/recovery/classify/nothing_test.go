@@ -6,8 +6,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestNothingDone reads the output of an agent that returned 0 without changes. An error in plain words is the cause.
-// Explanations of the code are not, even in words that would be errors elsewhere.
+// TestNothingDone classifies the output of an agent that returned 0 without changes. An error in plain words is the
+// cause. Explanations of the code are not, even if their words would be errors elsewhere.
 func TestNothingDone(t *testing.T) {
 	c := newClassifier(t)
 	for text, want := range map[string]recovery.Reason{
@@ -50,7 +50,7 @@ func TestNothingDone(t *testing.T) {
 	}
 }
 
-// TestExplanationOfAFailure ignores explanations if the program itself or a check failed.
+// TestExplanationOfAFailure checks that explanations are ignored if the program itself or a check failed.
 func TestExplanationOfAFailure(t *testing.T) {
 	const text = "The function already handles it.\n"
 	for _, e := range []recovery.Evidence{
@@ -63,7 +63,7 @@ func TestExplanationOfAFailure(t *testing.T) {
 	}
 }
 
-// TestRefusedHistory reads a session whose history the provider refuses. A new attempt has a new session.
+// TestRefusedHistory classifies a session whose history the provider refuses. A new attempt has a new session.
 func TestRefusedHistory(t *testing.T) {
 	const text = "API Error: 400 messages.3.content.16: `thinking` or `redacted_thinking` blocks in the latest " +
 		"assistant message cannot be modified."

@@ -50,7 +50,7 @@ func TestProviderErrorByName(t *testing.T) {
 	}
 }
 
-// TestProviderErrorRanks: a code outranks a type, a type the status, and words narrow down each.
+// TestProviderErrorRanks checks the order of a code, a type and a status. Words narrow down each of them.
 func TestProviderErrorRanks(t *testing.T) {
 	c := newClassifier(t)
 	for name, row := range map[string]struct {
@@ -101,7 +101,7 @@ func TestProviderErrorRanks(t *testing.T) {
 	}
 }
 
-// TestProviderErrorWait ignores meaningless waits, and believes others.
+// TestProviderErrorWait checks that meaningless waits are ignored, and other waits count.
 func TestProviderErrorWait(t *testing.T) {
 	c := newClassifier(t)
 	for message, want := range map[string]time.Duration{
@@ -114,7 +114,7 @@ func TestProviderErrorWait(t *testing.T) {
 	}
 }
 
-// TestProviderErrorOfUser: a user's file adds rows and replaces them by their ids.
+// TestProviderErrorOfUser checks that a user's file adds rows, and replaces rows with the same id.
 func TestProviderErrorOfUser(t *testing.T) {
 	c, err := New([]byte(`
 [[provider_error]]

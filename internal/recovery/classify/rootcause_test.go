@@ -188,7 +188,7 @@ var classifyRootCauseCases = []struct {
 	},
 }
 
-// TestClassifyRootCause shows the chosen cause in output with several errors.
+// TestClassifyRootCause checks the chosen cause in output with several errors.
 func TestClassifyRootCause(t *testing.T) {
 	for _, tc := range classifyRootCauseCases {
 		t.Run(tc.name, func(t *testing.T) {

@@ -57,7 +57,7 @@ var textLayerCases = []struct {
 	{"nothing but control", "\x1b]0;error: 429\a\x1b[2J\x1b[H", recovery.Unknown, ""},
 }
 
-// TestTextLayer ignores the formatting of a line, and quotes causes completely.
+// TestTextLayer checks that the formatting of a line is ignored, and that causes are quoted completely.
 func TestTextLayer(t *testing.T) {
 	c := newClassifier(t)
 

@@ -18,8 +18,8 @@ import (
 	"retake/internal/testfiles"
 )
 
-// twin reads texts literally by rules.toml: each rule searches each line for each literal, and applies its whole
-// expression. The optimised reading must equal it.
+// twin reads texts literally by rules.toml. Each rule searches each line for each literal, and applies its whole
+// expression. The optimised reading must give the same result.
 type twin struct {
 	c     *Classifier
 	lines []string
@@ -30,7 +30,7 @@ type twin struct {
 
 type twinPlace struct{ line, end int }
 
-// twinOf reads the same text as rd.
+// twinOf reads the text of rd with a twin.
 func twinOf(rd *reading) *twin {
 	c := rd.c
 	t := &twin{c: c, lines: rd.lines}
@@ -79,16 +79,16 @@ func twinOf(rd *reading) *twin {
 
 type twinHit struct {
 	rule, end, length int
-	ends              []int // of all literals of the rule on the line
+	ends              []int // of all literals of the rule in the line
 }
 
-// inNamesOnly is inNames, but takes all literals as given.
+// inNamesOnly is inNames for the given literals.
 func inNamesOnly(r *rule, line string, ends []int) bool {
 	return !tierOf(r.Tier).first && !slices.Contains(ofNames, r.Reason) &&
 		!slices.ContainsFunc(ends, func(end int) bool { return !inName(line, end) })
 }
 
-// hitsOn finds the literals of each rule; retries: and one of chatter.
+// hitsOn finds the literals of each rule. retries means that it found a phrase of chatter.
 func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	lower := strings.Map(func(r rune) rune {
 		if 'A' <= r && r <= 'Z' {
@@ -113,7 +113,7 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	slices.SortStableFunc(hits, func(a, b twinHit) int {
 		return cmp.Or(cmp.Compare(a.end, b.end), cmp.Compare(b.length, a.length), cmp.Compare(a.rule, b.rule))
 	})
-	// adjacent hits count as a single place
+	// adjacent hits of a rule count once
 	hits = slices.CompactFunc(hits, func(a, b twinHit) bool { return a.rule == b.rule })
 	for i := range hits {
 		hits[i].ends = ends[hits[i].rule]
@@ -121,7 +121,7 @@ func (t *twin) hitsOn(line string) (hits []twinHit, retries bool) {
 	return hits, slices.ContainsFunc(t.c.chatter, func(l string) bool { return strings.Contains(lower, l) })
 }
 
-// nearest is the match on the nearest line, of rules with one of these reasons; nil means any.
+// nearest returns the match on the nearest line. If only is not nil, it ignores other reasons.
 func nearest(tier *tierRow, matches []match, only []recovery.Reason) (best match) {
 	for _, m := range matches {
 		if only != nil && !slices.Contains(only, m.rule.Reason) {
@@ -134,7 +134,7 @@ func nearest(tier *tierRow, matches []match, only []recovery.Reason) (best match
 	return best
 }
 
-// matches is the nearest match of each rule, in the order of the rules.
+// matches returns the nearest match of each rule, in the order of the rules.
 func (t *twin) matches(tier *tierRow, in [][]twinPlace) (ms []match) {
 	for i := range t.c.rules {
 		r := &t.c.rules[i]
@@ -241,7 +241,7 @@ func knownTexts(t *testing.T, c *Classifier) (all []string) {
 	return append(all, recoverytest.Tricky...)
 }
 
-// TestReadingEqualsItsTwin reads output of real programs in both ways.
+// TestReadingEqualsItsTwin compares both readings of output of real programs.
 func TestReadingEqualsItsTwin(t *testing.T) {
 	c := newClassifier(t)
 	for _, text := range append(knownTexts(t, c), recoverytest.Tail(4<<10), recoverytest.Stream(4<<10),
@@ -252,7 +252,8 @@ func TestReadingEqualsItsTwin(t *testing.T) {
 	}
 }
 
-// TestMixedReadingEqualsItsTwin: the same for lines and words of all of them in a new order, cut, folded and repeated.
+// TestMixedReadingEqualsItsTwin compares both readings of real lines and words in a new order, cut, folded and
+// repeated.
 func TestMixedReadingEqualsItsTwin(t *testing.T) {
 	c := newClassifier(t)
 	var lines, words []string

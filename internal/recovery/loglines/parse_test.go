@@ -2,7 +2,7 @@ package loglines
 
 import "testing"
 
-// TestParse: the common shapes of log lines.
+// TestParse parses the common shapes of log lines.
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
 		line    string

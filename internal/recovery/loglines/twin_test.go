@@ -47,7 +47,7 @@ func sameAsTwins(t *testing.T, line string) {
 	}
 }
 
-// TestFormsEqualTheirTwins compares on lines of real programs, as a whole and behind their times.
+// TestFormsEqualTheirTwins compares both readers on lines of real programs, complete and after their times.
 func TestFormsEqualTheirTwins(t *testing.T) {
 	for _, l := range testfiles.Corpus(t) {
 		for line := range strings.SplitSeq(plaintext.Clean(l.Text), "\n") {
@@ -59,7 +59,7 @@ func TestFormsEqualTheirTwins(t *testing.T) {
 	}
 }
 
-// slots are the parts of a log line in order. Any part may be missing or in another slot.
+// slots lists the parts of a log line in order. Any part may be missing or in another slot.
 var slots = [][]string{
 	{"[", "<34>1 ", "npm ", "go: ", "E1122 ", "W, ["},
 	{"2026-11-22", "2026/11/22", "22/Nov/2026", "22.11.2026", "22-11/2026", "Nov 22 ", "Nov  2 ", "Sun Nov 22 "},

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestRead restores wrapped, framed and quoted text, and does not join lists.
+// TestRead checks that wrapped, framed and quoted text is restored, and that lists are not joined.
 func TestRead(t *testing.T) {
 	const long = `API Error: 400 {"error":{"message":"This model's maximum context length is 128000 tokens.","code":"context_length_exceeded"}}`
 	for _, tc := range []struct{ name, text, want string }{
@@ -58,7 +58,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// FuzzRead reads any text deterministically, into at most one line per byte.
+// FuzzRead checks that any text is read deterministically, into at most one line per byte.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		"", "\n", "2026-11-22T02:03:01Z ERROR x", "│ a │", `"\n"`,

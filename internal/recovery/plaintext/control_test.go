@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithoutControl removes all sequences that a terminal interprets.
+// TestWithoutControl checks that all sequences that a terminal interprets are removed.
 func TestWithoutControl(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"nothing to do", "a\tb\nc", "a\tb\nc"},
@@ -39,7 +39,7 @@ func TestWithoutControl(t *testing.T) {
 	}
 }
 
-// TestCleanUpTo finds each suspect byte at each position.
+// TestCleanUpTo checks that each suspect byte is found at each position.
 func TestCleanUpTo(t *testing.T) {
 	for c := range 256 {
 		for at := range 20 {

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestScanEqualsItsTwin: however long a text is, all literals are found where looking for each of them finds them.
+// TestScanEqualsItsTwin compares Scan with separate searches for each literal, in texts of any length.
 func TestScanEqualsItsTwin(t *testing.T) {
 	type hit struct{ owner, end int }
 	rapid.Check(t, func(r *rapid.T) {
@@ -17,7 +17,7 @@ func TestScanEqualsItsTwin(t *testing.T) {
 		text := rapid.StringMatching(`[abAB.c]{0,300}`).Draw(r, "text")
 		var want, got []hit
 		for end := 1; end <= len(text); end++ {
-			for length := 6; length > 0; length-- { // the longest first
+			for length := 6; length > 0; length-- { // longest first
 				for owner, set := range sets {
 					if length <= end && slices.Contains(set, strings.ToLower(text[end-length:end])) {
 						want = append(want, hit{owner, end})

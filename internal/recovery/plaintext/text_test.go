@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWholeWords cuts quotes at word boundaries, or marks the cut.
+// TestWholeWords checks that quotes are cut at the end of a word, or that the cut is marked.
 func TestWholeWords(t *testing.T) {
 	words := strings.Repeat("word ", 100)
 	if got := OneLine(words); !strings.HasSuffix(got, " word...") || len(got) > MaxCause {

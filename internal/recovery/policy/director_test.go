@@ -4,7 +4,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// directorPolicy is the preset "director" under a cap on re-dispatches and a backoff.
+// directorPolicy returns the preset "director" with a cap on re-dispatches and a backoff.
 func directorPolicy(maxRetries int, b recovery.Backoff) *Policy {
 	p, err := Preset("director")
 	if err != nil {

@@ -24,7 +24,7 @@ func TestSpecificationOfPolicies(t *testing.T) {
 	)
 }
 
-// TestSpecificationsExamplePolicy: the document that is shown works, and its faults read as is shown.
+// TestSpecificationsExamplePolicy checks that the example document works, and that its faults read as in the text.
 func TestSpecificationsExamplePolicy(t *testing.T) {
 	data, err := os.ReadFile(specification)
 	if err != nil {
@@ -58,7 +58,7 @@ func TestSpecificationsExamplePolicy(t *testing.T) {
 	}
 }
 
-// ladderText is a row's ladder in one cell.
+// ladderText formats a row's ladder for one cell.
 func ladderText(r Row) string {
 	var steps []string
 	for _, g := range r.Ladder {
@@ -113,7 +113,7 @@ func actionRows() []string {
 func policyRows(t *testing.T) []string {
 	rows := []string{"| on | ladder | longest stated wait | charges | why |", "|---|---|---|---|---|"}
 	for _, r := range preset(t, "director").Table() {
-		if r.Caller != "" { // among the callers' rows
+		if r.Caller != "" { // listed with the callers' rows
 			continue
 		}
 		about, _ := recovery.Describe(recovery.Reason(r.On))
@@ -130,7 +130,7 @@ func policyRows(t *testing.T) []string {
 	return rows
 }
 
-// backoffText is a backoff in one cell.
+// backoffText formats a backoff for one cell.
 func backoffText(b recovery.Backoff) string {
 	s := fmt.Sprintf("%s × %g^(n-1)", b.Initial, b.Factor)
 	switch {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// TestFaultsAreToldAllAtOnce expects line, key and the allowed values for each fault.
+// TestFaultsAreToldAllAtOnce checks that each fault has its line, key and allowed values.
 func TestFaultsAreToldAllAtOnce(t *testing.T) {
 	_, err := Parse("own.toml", nil, []byte(`base = "directr"
 colour = "red"
@@ -60,7 +60,7 @@ on = "network_transient"
 	}
 }
 
-// TestOneMistakeIsOneFault does not report consequences of a fault.
+// TestOneMistakeIsOneFault checks that consequences of a fault are not reported.
 func TestOneMistakeIsOneFault(t *testing.T) {
 	for doc, want := range map[string]string{
 		"[[row]]\non = 5": `line 2: row 1: on: got 5, want a text`,
@@ -91,7 +91,7 @@ func TestOneMistakeIsOneFault(t *testing.T) {
 	}
 }
 
-// TestReviewTellsAll reports refusals and settings without effect in order of lines.
+// TestReviewTellsAll checks that refusals and settings without effect are reported in order of lines.
 func TestReviewTellsAll(t *testing.T) {
 	limits := &Limits{MaxRetries: 3, MaxConsecutiveErrors: recovery.Unlimited, IterationBudget: recovery.Unlimited}
 	for _, tc := range []struct {
@@ -137,7 +137,7 @@ own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, go
 	}
 }
 
-// TestStandings lists the document's rows first, and the parts that remain with its base.
+// TestStandings checks that the document's rows come first, and then the parts that its base still decides.
 func TestStandings(t *testing.T) {
 	p, err := Parse("own", preset(t, "dispatch"),
 		[]byte("[[row]]\non = \"mine\"\nreasons = [\"auth_error\", \"permission_denied\", \"timeout\"]\n"))
@@ -165,7 +165,7 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// TestOverride inherits missing values from the base.
+// TestOverride checks that missing values come from the base.
 func TestOverride(t *testing.T) {
 	p, err := Parse("own", preset(t, "gdd"), []byte(`
 base = "director"
@@ -224,7 +224,8 @@ func sameRow(t *testing.T, is, want Row) {
 	}
 }
 
-// TestOneReasonOutOfAWord: a row on one reason starts as the word's row that decided it so far, and the others stay.
+// TestOneReasonOutOfAWord checks a row on one reason of a group. It starts as the group's row, and the group keeps its
+// other reasons.
 func TestOneReasonOutOfAWord(t *testing.T) {
 	p, err := Parse("own", nil,
 		[]byte("base = \"dispatch\"\n[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 4 }]\n"))
@@ -241,7 +242,7 @@ func TestOneReasonOutOfAWord(t *testing.T) {
 	}
 }
 
-// TestOwnWord takes its reasons out of the base's rows; the others stay.
+// TestOwnWord checks that a new group takes its reasons from the base's rows, which keep their other reasons.
 func TestOwnWord(t *testing.T) {
 	p, err := Parse("own", nil,
 		[]byte("base = \"director\"\n[[row]]\non = \"flaky\"\nreasons = [\"timeout\", \"network_transient\"]\nladder "+
@@ -260,7 +261,7 @@ func TestOwnWord(t *testing.T) {
 	}
 }
 
-// TestNewEndTakesTheOldOneAway does not inherit settings that have no effect with the new ladder or end.
+// TestNewEndTakesTheOldOneAway checks that settings without effect for the new ladder or end are not inherited.
 func TestNewEndTakesTheOldOneAway(t *testing.T) {
 	p, err := Parse("own", nil, []byte(`
 base = "gdd"

@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// FuzzPolicy: any bytes are a policy or a refusal that says where. A policy that was accepted decides, ends,
-// waits within its caps and can be checked, under any base.
+// FuzzPolicy checks that any bytes are a policy or a refusal with a position. Under any base, an accepted policy
+// decides, ends, waits within its caps and can be checked.
 func FuzzPolicy(f *testing.F) {
 	for _, name := range Presets {
 		data, err := presets.ReadFile("presets/" + name + ".toml")

@@ -121,4 +121,4 @@ func anyUsage(t *rapid.T) recovery.Usage {
 	}
 }
 
-// TestNoPolicyRetriesForEver plays any policy against a long series of failures with refunds, successes and stated
+// TestNoPolicyRetriesForEver runs any policy on a long series of failures with refunds, successes and stated

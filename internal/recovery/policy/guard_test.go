@@ -116,7 +116,7 @@ var guardsVetoCases = []struct {
 	},
 }
 
-// TestGuardsVeto lets each guard forbid a retry, and records the guard.
+// TestGuardsVeto checks that each guard forbids a retry, and that the verdict names the guard.
 func TestGuardsVeto(t *testing.T) {
 	limits := Limits{MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10, PaidCallBudget: 4, CostBudgetUSD: 2.5}
 	p := preset(t, "director").With(limits)
@@ -133,7 +133,7 @@ func TestGuardsVeto(t *testing.T) {
 	}
 }
 
-// TestForbids predicts the veto on a charged attempt before a failure.
+// TestForbids checks the prediction of a veto on a charged attempt.
 func TestForbids(t *testing.T) {
 	p := preset(t, "director").With(Limits{
 		MaxRetries: 3, MaxConsecutiveErrors: 5, IterationBudget: 10,
@@ -168,7 +168,7 @@ func TestForbids(t *testing.T) {
 	}
 }
 
-// TestEngineEndsWhatNoGuardDoes bounds a policy without limits, for all units.
+// TestEngineEndsWhatNoGuardDoes checks that the engine bounds a policy without limits, for all units.
 func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	for _, count := range []Unit{ByRow, ByCall, ByTask, BySignature, BySession} {
 		for _, action := range []recovery.Action{recovery.WaitReset, recovery.Retry, recovery.RetryAlternative} {
@@ -191,7 +191,7 @@ func TestEngineEndsWhatNoGuardDoes(t *testing.T) {
 	}
 }
 
-// TestContinueOnError never ends the run.
+// TestContinueOnError checks that the run never ends.
 func TestContinueOnError(t *testing.T) {
 	p := preset(t, "prp").With(Limits{MaxRetries: recovery.Unlimited, ContinueOnError: true})
 	for _, about := range recovery.Reasons {
@@ -208,7 +208,8 @@ func TestContinueOnError(t *testing.T) {
 	}
 }
 
-// TestWaitRestartsTheBackoff: after a wait for a limit other retries wait from the first step on; their number stands.
+// TestWaitRestartsTheBackoff checks that after a wait for a limit, other retries wait from the first step on. Their
+// number does not change.
 func TestWaitRestartsTheBackoff(t *testing.T) {
 	p, tally := preset(t, "gdd"), recovery.Tally{}
 	for _, tc := range []struct {
@@ -245,7 +246,7 @@ func TestWaitRestartsTheBackoff(t *testing.T) {
 	}
 }
 
-// The findings that climb the ladders of absentRungsCases.
+// Findings for the ladders of absentRungsCases.
 var (
 	overflow  = recovery.Finding{Reason: recovery.ContextOverflow}
 	quota     = recovery.Finding{Reason: recovery.QuotaExhausted}
@@ -317,7 +318,7 @@ var absentRungsCases = []struct {
 	},
 }
 
-// TestAbsentRungs skips a rung whose condition no longer holds, without consuming the next rung.
+// TestAbsentRungs checks that a rung whose condition no longer holds is skipped, without shortening the next rung.
 func TestAbsentRungs(t *testing.T) {
 	p := preset(t, "director")
 
@@ -337,7 +338,7 @@ func TestAbsentRungs(t *testing.T) {
 	}
 }
 
-// TestSuccessAndAnswer checks the counters cleared by each.
+// TestSuccessAndAnswer checks which counters a success and an answer clear.
 func TestSuccessAndAnswer(t *testing.T) {
 	f := recovery.Finding{Reason: recovery.NetworkTransient, Signature: "sig:1"}
 	var tally recovery.Tally

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// allBounds is every bound that a configuration can leave to the policy.
+// allBounds lists the bounds that a configuration can leave to the policy.
 var allBounds = []Bound{BoundRetries, BoundConsecutive, BoundIterations, BoundPaidCalls, BoundCost, BoundBackoff}
 
 var whoseLimitsHoldCases = []struct {

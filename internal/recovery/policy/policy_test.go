@@ -71,7 +71,7 @@ func TestBackoffIsMonotone(t *testing.T) {
 	})
 }
 
-// TestFullJitterSpreads: delays of many tasks must not fall together.
+// TestFullJitterSpreads checks that the delays of many tasks differ.
 func TestFullJitterSpreads(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	var sum time.Duration
@@ -89,7 +89,7 @@ func TestFullJitterSpreads(t *testing.T) {
 	}
 }
 
-// waits. Attempts end, meters hold, waits end, and verdicts are complete.
+// waits. Attempts end, meters do not fall, waits end, and verdicts are complete.
 func TestNoPolicyRetriesForEver(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, tally := anyPolicy(t), recovery.Tally{}
@@ -120,7 +120,7 @@ func TestNoPolicyRetriesForEver(t *testing.T) {
 	})
 }
 
-// checkVerdict holds for every verdict of every policy.
+// checkVerdict checks the properties of every verdict of every policy.
 func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tally, facts DecisionInput,
 	v recovery.Verdict,
 ) {
@@ -163,7 +163,7 @@ func checkVerdict(t *rapid.T, p *Policy, f recovery.Finding, tally recovery.Tall
 	}
 }
 
-// checkTally holds after every step.
+// checkTally checks the properties of a tally after every step.
 func checkTally(t *rapid.T, before, after recovery.Tally) {
 	if after.Refunded > after.Iterations || after.Refunded < 0 || after.PaidCalls < before.PaidCalls ||
 		after.CostUSD < before.CostUSD ||
@@ -176,7 +176,7 @@ func checkTally(t *rapid.T, before, after recovery.Tally) {
 	}
 }
 
-// TestDecideRepeats expects equal verdicts for equal inputs, and unmodified inputs.
+// TestDecideRepeats checks that equal inputs give equal verdicts, and are not modified.
 func TestDecideRepeats(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, f, facts, tally := anyPolicy(t), anyFinding(t), anyFacts(t), recovery.Tally{}
@@ -220,7 +220,7 @@ func TestNextIfAgain(t *testing.T) {
 	})
 }
 
-// TestDamagedTallyGivesNothing: a damaged counter must not buy attempts.
+// TestDamagedTallyGivesNothing checks that a damaged counter does not grant attempts.
 func TestDamagedTallyGivesNothing(t *testing.T) {
 	p := preset(t, "director")
 	f := recovery.Finding{Reason: recovery.Overloaded}
@@ -260,7 +260,7 @@ func preset(t testing.TB, name string) *Policy {
 	return p
 }
 
-// story plays a failure n times, and returns the verdict on the last.
+// story decides a failure n times, and returns the last verdict.
 func story(p *Policy, f recovery.Finding, facts DecisionInput, n int) (v recovery.Verdict, tally recovery.Tally) {
 	for range n {
 		v = p.Decide(f, tally, facts, "s")
@@ -269,7 +269,7 @@ func story(p *Policy, f recovery.Finding, facts DecisionInput, n int) (v recover
 	return v, tally
 }
 
-// exhaustsAfter counts the attempts that a first failure and its repetitions are granted.
+// exhaustsAfter counts the attempts that a policy grants to a failure and its repetitions.
 func exhaustsAfter(p *Policy, f recovery.Finding, facts DecisionInput) int {
 	var tally recovery.Tally
 	for n := range 40 {
@@ -282,7 +282,8 @@ func exhaustsAfter(p *Policy, f recovery.Finding, facts DecisionInput) int {
 	return 40
 }
 
-// TestFlagsAgreeWithClassAndPolicy: failures healed by time are transient, and those without a retry go to a person.
+// TestFlagsAgreeWithClassAndPolicy checks that failures healed by time are transient, and that failures without a retry
+// go to a person.
 func TestFlagsAgreeWithClassAndPolicy(t *testing.T) {
 	p := directorPolicy(3, recovery.DefaultBackoff)
 	for _, a := range recovery.Reasons {

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// ladderOf plays a reason until it ends, and formats the result: "retry×3, escalate".
+// ladderOf decides a reason until the ladder ends, and formats the result: "retry×3, escalate".
 func ladderOf(p *Policy, r recovery.Reason, facts DecisionInput) string {
 	f := recovery.Finding{Reason: r, Signature: "sig:0"}
 	var tally recovery.Tally
@@ -82,7 +82,7 @@ func TestPresetRows(t *testing.T) {
 	}
 }
 
-// TestDirectorsCallers asks the agent once more depending on the stage of the failure.
+// TestDirectorsCallers checks that the stage of the failure decides whether an agent gets another attempt.
 func TestDirectorsCallers(t *testing.T) {
 	p := preset(t, "director")
 	for _, tc := range []struct {
@@ -214,7 +214,7 @@ var whyCases = []struct {
 	{"dispatch", recovery.Timeout, DecisionInput{}, 1, "timeout: 1 of 1 with this signature"},
 }
 
-// TestWhy: lines that people read.
+// TestWhy checks lines for people.
 func TestWhy(t *testing.T) {
 	for _, tc := range whyCases {
 		if v, _ := story(preset(t, tc.preset), recovery.Finding{Reason: tc.reason, Signature: "sig:0"}, tc.facts,
@@ -259,7 +259,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestCallers resolves integration points and steps to separate rows, including callers named by their file.
+// TestCallers checks that integration points and steps have separate rows, even if a caller is named by its file.
 func TestCallers(t *testing.T) {
 	for _, tc := range []struct {
 		preset, caller string
@@ -291,7 +291,7 @@ func TestCallers(t *testing.T) {
 	}
 }
 
-// TestConfigurationsBackoff replaces the backoff only in presets that permit it.
+// TestConfigurationsBackoff checks that only some presets permit another backoff.
 func TestConfigurationsBackoff(t *testing.T) {
 	own := recovery.Backoff{Initial: time.Hour, Max: time.Hour, Factor: 1, Jitter: recovery.NoJitter}
 	for _, name := range Presets {
@@ -306,14 +306,14 @@ func TestConfigurationsBackoff(t *testing.T) {
 	}
 }
 
-// TestRowsSpeakTheVocabulary: a reason's row is the one of the word that it has in the preset's vocabulary.
+// TestRowsSpeakTheVocabulary checks that a reason's row is the row of its word in the preset's vocabulary.
 func TestRowsSpeakTheVocabulary(t *testing.T) {
 	for _, name := range Presets {
 		for _, about := range recovery.Reasons {
 			row, _ := preset(t, name).Row(about.Reason, "")
 			word, _ := recovery.As(name, recovery.Finding{Reason: about.Reason})
 			switch name {
-			case "reviewcat": // its words are types of errors, its rows what heals them
+			case "reviewcat": // its words name types of errors, and its rows name remedies
 			case "prp":
 				if row.Fatal != (word == "fatal") {
 					t.Errorf("%s: %s is called %s, and its row %s is fatal: %v", name, about.Reason, word, row.id,

@@ -10,8 +10,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// FuzzRetryAfter keeps the wait within its bounds for any text, header, current time and reason. Without a current time
-// it reads only relative waits.
+// FuzzRetryAfter checks that the wait is bounded for any text, header, current time and reason. Without a current time,
+// only relative waits count.
 func FuzzRetryAfter(f *testing.F) {
 	for i, s := range recoverytest.Tricky {
 		f.Add(s, recoverytest.Tricky[(i+5)%len(recoverytest.Tricky)],

@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// saturday is a now between a stated time and the next: 12:00 in Warsaw, 6:00 in New York, 3:00 in Los Angeles.
+// saturday is the current time of these tests: 12:00 in Warsaw, 6:00 in New York, 3:00 in Los Angeles.
 var saturday = time.Date(2026, 11, 21, 11, 0, 0, 0, time.UTC)
 
 const day = 24 * time.Hour
@@ -145,7 +145,7 @@ var timesAsPrintedCases = []struct {
 	{"try again", 0},
 }
 
-// TestTimesAsPrinted reads what programs print. The wait is from saturday on.
+// TestTimesAsPrinted checks times in the output of programs. The waits begin at saturday.
 func TestTimesAsPrinted(t *testing.T) {
 	for _, tc := range timesAsPrintedCases {
 		e := recovery.Evidence{Message: "429 Too Many Requests", Stderr: tc.text, At: saturday}
@@ -155,7 +155,7 @@ func TestTimesAsPrinted(t *testing.T) {
 	}
 }
 
-// TestTimesOfOtherFailures does not treat reset connections as limits.
+// TestTimesOfOtherFailures checks that reset connections are not limits.
 func TestTimesOfOtherFailures(t *testing.T) {
 	for _, text := range []string{
 		"connection reset after 30s", "stream was reset at 15:00",
@@ -177,7 +177,7 @@ func TestTimesOfOtherFailures(t *testing.T) {
 	}
 }
 
-// TestClocksAndTheirChange: a day with a change of the clocks has 23 or 25 hours.
+// TestClocksAndTheirChange checks days of 23 and 25 hours.
 func TestClocksAndTheirChange(t *testing.T) {
 	for _, tc := range []struct {
 		at, text string
@@ -232,13 +232,13 @@ func TestZonesAreThoseOfTheStandardLibrary(t *testing.T) {
 	}
 }
 
-// timeWords are the parts of statements about time.
+// timeWords lists parts of statements about time.
 var timeWords = strings.Split("retry|-after|: |try again|in |at |resets |reset|s_at|\":|limit "+
 	"reached||-|3|15|59|1795269600|9999|1e300|.|:|pm|am|s|m|h| days|ms| minutes|Oct |9th|, "+
 	"|2026|-11-|21|T|Z|+|(|Europe/Warsaw|)|UTC|Mon |tomorrow |midnight |\n|retrying "+
 	"|x-ratelimit-|remaining|\xff|\x00|wait |until |GMT|99999999999999999999|0", "|")
 
-// TestTimesAreBounded keeps the wait and the cost within bounds for any bytes.
+// TestTimesAreBounded checks that the wait and the cost are bounded for any bytes.
 func TestTimesAreBounded(t *testing.T) {
 	found := 0
 	bounded := func(seed uint64, unix int64) bool {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/testfiles"
 )
 
-// The twins use expressions for the byte-by-byte readers, without lookahead.
+// The twins are expressions that read the same as the byte-by-byte readers, without lookahead.
 var (
 	twinTail   = regexp.MustCompile(`^[A-Za-z_-]*`)
 	twinBefore = regexp.MustCompile(`(?:([A-Za-z]*)[ _-]{1,3}|([A-Za-z0-9])|)$`)

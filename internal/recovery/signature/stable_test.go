@@ -7,7 +7,7 @@ import (
 	"testing/quick"
 )
 
-// signatureWords are parts of error lines, whole and in halves.
+// signatureWords lists parts of error lines, complete and cut.
 var signatureWords = strings.Split("2026-02-18|T12:00:00|.345|Z|+02:00| |12:00|:01|9:59 PM|Sat, |21 Nov |2026|Nov "+
 	"21|-|/|3f2504e0-4f89-11d3-9a0c-0305e82c3301|Bearer "+
 	"|sk-|abcdefghijkl|ghp_|req_|011CZ8Xk2vQb|k3v9qx2m-1|postgres-1|worker "+
