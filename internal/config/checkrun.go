@@ -50,7 +50,7 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 		}
 	}
 	if err := writable(c.Director.DataDir); err != nil {
-		need("director.data_dir", err.Error()+", want a folder that the director's user can create or write to")
+		need("director.data_dir", err.Error()+", want a directory that the director's user can create or write to")
 	}
 	return append(p, c.startProblems()...)
 }
@@ -68,7 +68,7 @@ func writable(dir string) error {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return fmt.Errorf("%s is not a folder", dir)
+		return fmt.Errorf("%s is not a directory", dir)
 	}
 	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
 		return fmt.Errorf("%s: %w", dir, err)

@@ -32,7 +32,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.data_dir", def: `".retake"`, check: notBlank, path: true, want: "a path, not empty",
-		doc: "Folder of the journal, mirrors and checkouts. With compose: the same absolute path inside and " +
+		doc: "Directory of the journal, mirrors and checkouts. With compose: the same absolute path inside and " +
 			"outside of the container.",
 		at: func(c *Config) any { return &c.Director.DataDir },
 	},
@@ -45,7 +45,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.disk_reserve", def: `"64MiB"`, check: validQuota,
-		want: `a size such as "64MiB", from 16MiB to 16TiB, or "" for none`,
+		want: `a size such as "64MiB", from 16MiB to 16TiB, or "" to disable it`,
 		doc: "Space for the journal on the disk of data_dir, reserved by the file `reserve` and released when " +
 			"the disk is full. At most a twentieth of the disk.",
 		at: func(c *Config) any { return &c.Director.DiskReserve },
@@ -57,15 +57,15 @@ var fleetKeys = []row{
 			"this time without a renewal, another director leads. Unused on the embedded bus.",
 		at: func(c *Config) any { return &c.Director.Lease },
 	},
-	{key: "director.shared_dir", def: `""`, path: true, doc: "Folder of mirrors, checkouts and processes that all directors " +
-		"of a fleet see under the same path, so that a successor continues running work. If empty, data_dir, " +
-		"which directors do not share.", at: func(c *Config) any { return &c.Director.SharedDir }},
+	{key: "director.shared_dir", def: `""`, path: true, doc: "Directory of mirrors, checkouts and processes that all " +
+		"directors of a fleet see under the same path, so that a successor continues running work. If empty, " +
+		"data_dir, which directors do not share.", at: func(c *Config) any { return &c.Director.SharedDir }},
 	{
 		key: "director.http_listen", def: `""`, check: validHTTPListen,
 		want: `host:port such as "127.0.0.1:8730"; may be empty`,
 		doc: "Address for HTTP without TLS: the page at /, metrics at /metrics, health at /healthz, /readyz and " +
 			"/livez, and GitHub's webhooks at /webhooks/github, if they have a secret (github.webhook_secret_env or " +
-			"webhook_secret_file). On an address of this machine, such as 127.0.0.1, all local users can read " +
+			"webhook_secret_file). On a loopback address, such as 127.0.0.1, all local users can read " +
 			"the page. On other addresses people must sign in. Metrics have no password, so a public proxy must " +
 			"filter them. If empty, HTTP is off, and polls find all changes.",
 		at: func(c *Config) any { return &c.Director.HTTPListen },
@@ -151,7 +151,7 @@ var fleetKeys = []row{
 		key: "containers.oci_runtime", def: `""`, check: validOCIRuntime,
 		want: "a name of letters, digits, _ . and -; may be empty",
 		doc: "Runtime of the engine for workers, from the list in `docker info`, such as runsc for gVisor. If " +
-			"empty, the engine's default, mostly runc.",
+			"empty, the engine's default, usually runc.",
 		at: func(c *Config) any { return &c.Containers.OCIRuntime },
 	},
 	{
@@ -168,7 +168,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.workdir", def: `"/workspace"`, check: validWorkdir,
-		want: "an absolute path in the container without a colon, outside of the system's folders and of /retake",
+		want: "an absolute path in the container without a colon, outside of the system's directories and of /retake",
 		doc:  "Path of the checkout in the container.",
 		at:   func(c *Config) any { return &c.Containers.Workdir },
 	},
@@ -200,15 +200,15 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.env_passthrough", def: "[]", check: validVariable,
-		want: "the name of an environment variable, not beginning with RETAKE_ (those are the director's)",
+		want: "the name of an environment variable, not beginning with RETAKE_ (reserved for the director)",
 		doc: "Names of the director's variables that workers get, such as [\"ANTHROPIC_API_KEY\"]. Never the " +
 			"GitHub token.",
 		at: func(c *Config) any { return &c.Containers.EnvPassthrough },
 	},
 	{
 		key: "containers.mounts", def: "[]", reason: checkMount, want: mountForm,
-		doc: `Additional host folders and volumes for workers: "/host/path:/path" (read-only unless ":rw" follows) or ` +
-			`"volume:name:/path" (writable unless ":ro" follows).`,
+		doc: `Additional host directories and volumes for workers: "/host/path:/path" (read-only unless ":rw" follows) ` +
+			`or "volume:name:/path" (writable unless ":ro" follows).`,
 		at: func(c *Config) any { return &c.Containers.Mounts },
 	},
 	{
@@ -218,27 +218,27 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.scratch", def: "[]", check: validWorkdir,
-		want: "an absolute path in the container without a colon, outside of the system's folders and of /retake",
-		doc:  "Writable folders of the container, empty at first, in memory that counts against `memory`.",
+		want: "an absolute path in the container without a colon, outside of the system's directories and of /retake",
+		doc:  "Writable directories of the container, empty at first, in memory that counts against `memory`.",
 		at:   func(c *Config) any { return &c.Containers.Scratch },
 	},
 	{
 		key: "containers.env", def: "{}", check: validVariable,
-		want: "the name of an environment variable, not beginning with RETAKE_ (those are the director's)",
+		want: "the name of an environment variable, not beginning with RETAKE_ (reserved for the director)",
 		doc:  "Variables of the stages, with their values. Use env_passthrough for secrets.",
 		at:   func(c *Config) any { return &c.Containers.Env },
 	},
 	{
 		key: "containers.secrets", def: "[]",
 		check: func(s string) bool { return validVariable(strings.TrimPrefix(s, NoSecret)) },
-		want:  `the name of a variable of env or env_passthrough, or that with ! in front`,
-		doc: "Variables with secret values, and with ! in front variables without. Other variables are judged by " +
+		want:  `the name of a variable of env or env_passthrough, optionally prefixed with !`,
+		doc: "Variables with secret values. ! marks variables that are not secret. Retake judges other variables by " +
 			"name and value. A patch with a secret is never pushed.",
 		at: func(c *Config) any { return &c.Containers.Secrets },
 	},
 	{
 		key: "containers.egress", def: `"all"`, word: true, check: validEgress, want: egressWant,
-		doc: "Internet access of workers in Docker: all public addresses, none, or only these hosts through the " +
+		doc: "Workers' internet access in Docker: all public addresses, none, or only these hosts through the " +
 			"director's proxy. Other containers, services of this machine, private networks and metadata " +
 			"addresses stay closed, except for the bus and containers.reachable.",
 		at: func(c *Config) any { return &c.Containers.Egress },
@@ -267,7 +267,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.proxy_url", def: `""`, check: validProxyURL, want: `"http://HOST:PORT"; may be empty`,
-		doc: "Address of the proxy for workers behind a relay, as in compose. If empty, its own address.",
+		doc: "Address of the proxy for workers behind a relay, as in compose. If empty, the proxy's address.",
 		at:  func(c *Config) any { return &c.Containers.ProxyURL },
 	},
 
@@ -299,7 +299,7 @@ var fleetKeys = []row{
 		doc: "YAML file with a pod template (metadata and spec, as in a Deployment) for other fields of pods: " +
 			"runtimeClassName, nodeSelector, tolerations, affinity, priorityClassName, serviceAccountName, " +
 			"imagePullSecrets, volumes, requests of the container `worker`, labels and annotations (for Jobs as " +
-			"well). Fields that an attempt sets must not contradict it, which is verified at the start.",
+			"well). Fields that an attempt sets must not contradict it; the director checks this at startup.",
 		at: func(c *Config) any { return &c.Kubernetes.PodTemplate },
 	},
 	{
@@ -324,7 +324,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.credentials", def: `""`, path: true, want: fileWant,
-		doc: "Folder with the keys of the server at agent_bus.url: `director/` in the output of `director bus " +
+		doc: "Directory with the keys of the server at agent_bus.url: `director/` in the output of `director bus " +
 			"init`. An embedded server makes its keys.",
 		at: func(c *Config) any { return &c.AgentBus.Credentials },
 	},

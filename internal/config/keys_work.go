@@ -114,7 +114,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.delivery", def: `"pull_request"`, allowed: []string{"pull_request", "branch", "none"},
-		doc: "Form of a delivery: a pull request, only a branch, or none.",
+		doc: "How finished work is delivered: a pull request, only a branch, or none.",
 		at:  func(c *Config) any { return &c.GitHub.Delivery },
 	},
 	{
@@ -147,7 +147,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.priorities", def: "{}", check: labelForm.MatchString, want: labelWant, min: -8760, max: 8760,
-		doc: "Labels with their worth in hours of waiting. With { urgent = 24, later = -72 } an urgent issue " +
+		doc: "Labels that count as hours of waiting. With { urgent = 24, later = -72 } an urgent issue " +
 			"precedes issues that have waited for less than a day. Of several labels the largest counts.",
 		at: func(c *Config) any { return &c.GitHub.Priorities },
 	},
@@ -194,7 +194,7 @@ var workKeys = []row{
 
 	{
 		key: "scope.deny", def: denyDefault, reason: faultOfGlob, want: globWant,
-		doc: "Files and folders that deliveries must not change, such as workflows with special rights. A prefix " +
+		doc: "Files and directories that deliveries must not change, such as workflows with special rights. A prefix " +
 			"! permits them. Such work becomes a question instead of a push.",
 		at: func(c *Config) any { return &c.Scope.Deny },
 	},
@@ -216,8 +216,8 @@ var workKeys = []row{
 	},
 	{
 		key: "scope.allow_left_out", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files in folders of submodules, and .git folders of nested repositories, that deliveries leave out " +
-			"without a question.",
+		doc: "Files in directories of submodules, and .git directories of nested repositories, that deliveries leave " +
+			"out without a question.",
 		at: func(c *Config) any { return &c.Scope.AllowLeftOut },
 	},
 	{
@@ -227,19 +227,19 @@ var workKeys = []row{
 	},
 
 	{
-		key: "checkout.max_files", def: "500000", unit: "files and folders", min: 100, max: 50_000_000,
+		key: "checkout.max_files", def: "500000", unit: "entries", min: 100, max: 50_000_000,
 		doc: "Entries of a checkout, including ignored files, counted before the checkout is read. Beyond this " +
 			"limit, and the following ones, the task becomes a question.",
 		at: func(c *Config) any { return &c.Checkout.MaxFiles },
 	},
 	{
-		key: "checkout.max_entries", def: "100000", unit: "files and folders", min: 100, max: 50_000_000,
-		doc: "Entries of one folder of a checkout.",
+		key: "checkout.max_entries", def: "100000", unit: "entries", min: 100, max: 50_000_000,
+		doc: "Entries of one directory of a checkout.",
 		at:  func(c *Config) any { return &c.Checkout.MaxEntries },
 	},
 	{
-		key: "checkout.max_depth", def: "200", unit: "folders", min: 10, max: 2000,
-		doc: "Depth of nested folders.", at: func(c *Config) any { return &c.Checkout.MaxDepth },
+		key: "checkout.max_depth", def: "200", unit: "directories", min: 10, max: 2000,
+		doc: "Depth of nested directories.", at: func(c *Config) any { return &c.Checkout.MaxDepth },
 	},
 	{
 		key: "checkout.max_path_bytes", def: "1024", unit: "bytes", min: 100, max: 4000,
@@ -267,7 +267,7 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.quota", def: `""`, check: validQuota,
-		want: `a size such as "10GiB", from 16MiB to 16TiB, or "" for none`,
+		want: `a size such as "10GiB", from 16MiB to 16TiB, or "" to disable it`,
 		doc: "Disk quota of a new checkout: a separate file system in a file, mounted by a director that runs as " +
 			"root on the host (not in a container). If empty, director.disk_watermark bounds checkouts.",
 		at: func(c *Config) any { return &c.Checkout.Quota },
@@ -275,7 +275,7 @@ var workKeys = []row{
 
 	{
 		key: "workspace.transport", def: `"mount"`, allowed: []string{"mount", TransportSync},
-		doc: "Transport of checkouts. mount shares a folder of this machine, which must be the engine's machine. " +
+		doc: "Transport of checkouts. mount shares a directory of this machine, which must be the engine's machine. " +
 			"sync copies the checkout and its changes over the agent bus, so that workers can run elsewhere " +
 			"(DOCKER_HOST, a cluster), and stores checkouts on the bus.",
 		at: func(c *Config) any { return &c.Workspace.Transport },
@@ -312,19 +312,19 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.max_consecutive_errors", def: "5", unit: "errors", min: -1, max: 100_000,
-		doc: "Errors in a row that end a task. If 0 or left out, the preset's bound applies, if any. -1 is " +
+		doc: "Consecutive errors that end a task. If 0 or left out, the preset's bound applies, if any. -1 is " +
 			"unlimited.", at: func(c *Config) any { return &c.Recovery.MaxConsecutiveErrors },
 	},
 	{
 		key: "recovery.iteration_budget", def: "50", unit: "iterations", min: -1, max: 1_000_000,
-		doc: "Attempts per task after the first, less refunds for cache hits. If 0 or left out, the preset's " +
+		doc: "Attempts per task after the first, minus refunds for cache hits. If 0 or left out, the preset's " +
 			"bound applies, if any. -1 is unlimited.",
 		at: func(c *Config) any { return &c.Recovery.IterationBudget },
 	},
 	{
 		key: "recovery.paid_call_budget", def: "10", unit: "calls", min: -1, max: 1_000_000,
 		doc: "Paid calls per task, including failed runs (see `paid` of `[[stage]]`). An attempt gets the " +
-			"rest. If 0 or left out, the preset's bound applies, if any. -1 is unlimited.",
+			"remaining calls. If 0 or left out, the preset's bound applies, if any. -1 is unlimited.",
 		at: func(c *Config) any { return &c.Recovery.PaidCallBudget },
 	},
 	{
@@ -364,7 +364,7 @@ var workKeys = []row{
 		at: func(c *Config) any { return &c.Telemetry.OTLPHeadersEnv },
 	},
 	{
-		key: "telemetry.sample_ratio", def: "1.0", unit: "of all tasks", min: 0, max: 1,
+		key: "telemetry.sample_ratio", def: "1.0", unit: "share of tasks", min: 0, max: 1,
 		doc: "Share of tasks that are traced, the same tasks after a restart.",
 		at:  func(c *Config) any { return &c.Telemetry.SampleRatio },
 	},

@@ -95,7 +95,7 @@ func wrongMounts(c Config) string {
 		}
 		targets[m.Target] = true
 		if slices.ContainsFunc(c.Containers.Scratch, func(s string) bool { return overlaps(m.Target, s) }) {
-			return "mount at " + shorten(m.Target) + " overlaps a folder of containers.scratch, want another target"
+			return "mount at " + shorten(m.Target) + " overlaps a directory of containers.scratch, want another target"
 		}
 		if overlaps(m.Target, c.Containers.Workdir) {
 			return "mount at " + shorten(m.Target) + " overlaps the checkout at containers.workdir, want another target"
@@ -103,7 +103,7 @@ func wrongMounts(c Config) string {
 		for _, s := range secretPlaces {
 			abs, err := filepath.Abs(s.path)
 			if !m.Volume && s.path != "" && err == nil && overlaps(m.Source, abs) {
-				return "mount of " + shorten(m.Source) + " would show " + s.what + " to workers, want another folder"
+				return "mount of " + shorten(m.Source) + " would show " + s.what + " to workers, want another directory"
 			}
 		}
 	}

@@ -62,7 +62,7 @@ c.toml:7:2: timeout: unknown key or section, did you mean timeouts?
 c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a few lost heartbeats must not make a worker suspect, want timeouts.worker_heartbeat_ttl_seconds (20) at least 3 times agent_bus.heartbeat_interval_seconds (15)
 c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be given back while its attempt may still run, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
 c.toml:15:1: containers.runtime: got "podman", want one of "docker", "kubernetes", "process"
-c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: no container is ever idle: it ends with its attempt and is removed at once; want it removed
+c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: containers are never idle: each ends with its attempt and is removed; want it removed
 c.toml:17:1: containers.user: got "0:0", want "uid:gid" in numbers, neither of them 0 (root)
 c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
 c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers never see the container engine's socket, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
@@ -142,16 +142,16 @@ var singleProblems = map[string]string{
 	"agent_bus.replicas = 3":                    "the embedded server is a single one",
 	"agent_bus.replicas = 2":                    "want 1, 3 or 5",
 	"agent_bus.url = \"tls://x\"": "agent_bus.credentials to their " +
-		"folder director/",
+		"directory director/",
 	"agent_bus.url = \"http://x\"":           "want nats:// or tls:// URLs",
 	"agent_bus.url = \"nats://u:hunter2@x\"": "looks like a secret",
 	"agent_bus.url = \"nats://hunter2@x\"":   "looks like a secret",
 	"agent_bus.listen_addr = \"localhost\"":  `want "auto" or an IP address`,
 	"containers.workdir = \"workspace\"":     "absolute",
-	"containers.workdir = \"/\"":             "outside of the system's folders",
-	"containers.workdir = \"/retake/x\"": "outside of the system's folders " +
+	"containers.workdir = \"/\"":             "outside of the system's directories",
+	"containers.workdir = \"/retake/x\"": "outside of the system's directories " +
 		"and of /retake",
-	"containers.workdir = \"/proc/x\"": "outside of the system's folders",
+	"containers.workdir = \"/proc/x\"": "outside of the system's directories",
 	"containers.pids = 15":             "from 16",
 	"containers.cpus = 0":              "from 0.01",
 	"containers.oci_runtime = \"-x\"":  "want a name of letters",

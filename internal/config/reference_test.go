@@ -34,19 +34,19 @@ const referenceIntro = `# Configuration
 
 <!-- Made from the table in internal/config: go test ./internal/config -run TestReferencePage -update -->
 
-~-c~ names the file, else ~RETAKE_CONFIG~, else it is ~retake.toml~ in the working directory, else ~config/dev.toml~
-there, a commented file with every key. Flags (~--set~) precede the environment, the environment precedes the file,
-and the file precedes these defaults. ~director config show --origin~ shows the source of each value.
+~-c~ names the file. Without it, the director uses ~RETAKE_CONFIG~, then ~retake.toml~ in the working directory, then
+~config/dev.toml~ there, a commented file with every key. Flags (~--set~) precede the environment, the environment
+precedes the file, and the file precedes these defaults. ~director config show --origin~ shows the source of each value.
 
-The variable of ~director.max_workers~ is ~RETAKE_CFG_DIRECTOR_MAX_WORKERS~, and so on. In variables and flags, a text
-is written without quotes, a list as ~a,b~ or in TOML, a table as ~A=1,B=2~ or in TOML. Stages can only be set in the
-file. Secrets are not allowed in it. A relative path in the file begins at the file's folder (for ~config/dev.toml~:
-at the working directory), in a variable or flag at the working directory.
+The variable of ~director.max_workers~ is ~RETAKE_CFG_DIRECTOR_MAX_WORKERS~, and so on. In variables and flags, write
+strings without quotes, lists as ~a,b~ or TOML, and tables as ~A=1,B=2~ or TOML. Set stages only in the file. Secrets
+are not allowed in it. A relative path in the file is relative to the file's directory, except in ~config/dev.toml~. In
+that file, in variables and in flags, it is relative to the working directory.
 
 ~director config check~ prints all problems, including missing prerequisites of ~director run~. ~director doctor~ also
 tests GitHub and the container engine ([commands](commands-configuration.md)). A running director reads its
-configuration again ([reload](deployment.md#a-configuration-that-changes)). The column "effect" says when a new value
-counts: at once, for later decisions and attempts, or at the next restart.
+configuration again ([reload](deployment.md#a-configuration-that-changes)). The column "effect" shows when a new value
+takes effect: at once, for later decisions and attempts, or at the next restart.
 `
 
 func referencePage() string {

@@ -80,7 +80,7 @@ var rules = []rule{
 	{keys: []string{"agent_bus.credentials", "agent_bus.url"}, wrong: func(c Config) string {
 		if c.AgentBus.URL != "" && c.AgentBus.Credentials == "" {
 			return "a server at agent_bus.url needs keys: create them and its configuration with `director bus " +
-				"init`, and set agent_bus.credentials to their folder director/"
+				"init`, and set agent_bus.credentials to their directory director/"
 		}
 		return ""
 	}},
@@ -149,7 +149,7 @@ var rules = []rule{
 	}},
 	{keys: []string{"workspace.transport", "containers.runtime"}, wrong: func(c Config) string {
 		if c.Containers.Runtime == OnKubernetes && !c.Workspace.Travels() {
-			return `nodes of a cluster have no folders of this machine, want workspace.transport = "sync"`
+			return `nodes of a cluster have no directories of this machine, want workspace.transport = "sync"`
 		}
 		return ""
 	}},
@@ -170,7 +170,7 @@ var rules = []rule{
 	}},
 	{keys: []string{"containers.mounts", "containers.runtime"}, wrong: func(c Config) string {
 		if len(c.Containers.Mounts) > 0 && c.Containers.Runtime == OnKubernetes {
-			return "nodes of a cluster cannot mount folders of this machine, want volumes in kubernetes.pod_template"
+			return "cluster nodes cannot mount directories of this machine, want volumes in kubernetes.pod_template"
 		}
 		return ""
 	}},

@@ -81,14 +81,14 @@ func stageKeys(s *Stage) []row {
 				"a lease.", to: &s.Paid,
 		},
 		{
-			key: "stage.caller", def: `""`, want: "a caller that rows of the policy name; may be empty",
+			key: "stage.caller", def: `""`, want: "a caller that the policy's rows name; may be empty",
 			doc: "Caller whose rows of the policy decide the stage's failures, such as update-check with preset " +
 				"gdd. The default is start for START, agent for CODE, and otherwise stage.",
 			to: &s.Caller,
 		},
 		{
 			key: "stage.state_paths", def: "[]", reason: faultOfGlob, want: globWant,
-			doc: "Files and folders that are not work and are never committed, unless the base branch has them, " +
+			doc: "Files and directories that are not work and are never committed, unless the base branch has them, " +
 				"in addition to the known state of agents (docs/specs/agents.md). A prefix ! marks work.",
 			to: &s.StatePaths,
 		},
@@ -117,8 +117,8 @@ var stageOrder = []string{"START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"}
 
 // unsupported maps the design's unsupported keys to advice.
 var unsupported = map[string]string{
-	"containers.scale_to_zero_idle_seconds": "no container is ever idle: it ends with its attempt and is " +
-		"removed at once",
+	"containers.scale_to_zero_idle_seconds": "containers are never idle: each ends with its attempt " +
+		"and is removed",
 }
 
 // allRows supports lookups without a Config.

@@ -85,7 +85,7 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 		data, err := readFile(path, tomlfile.MaxBytes)
 		if err != nil {
 			return Problems{{Key: key, Text: shorten(path) + ": " + err.Error() +
-				", want a TOML file; a relative path begins at the folder of the configuration"}}
+				", want a TOML file; a relative path is relative to the directory of the configuration"}}
 		}
 		documents = [][]byte{data}
 	}

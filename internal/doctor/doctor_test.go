@@ -75,7 +75,7 @@ var findings = map[string]struct {
 	},
 	"data_dir": {
 		func(p *played) { p.config.Director.DataDir = "/dev/null/data" }, "data_dir", Problem,
-		"want a folder that the director's user can",
+		"want a directory that the director's user can",
 	},
 	"no git": {func(p *played) { p.missing = []string{"git"} }, "programs", Problem, "install git"},
 	"no worker": {
