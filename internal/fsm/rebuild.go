@@ -117,7 +117,7 @@ type RebuildRow struct {
 // RebuildRows is the table.
 var RebuildRows = []RebuildRow{
 	{
-		"known", "the sound part of the journal knows the claim, and nothing that was found is newer",
+		"known", "the sound part of the journal knows the claim, and no other source is newer",
 		"the task as the journal has it",
 		(*FoundTask).agrees, func(_ *Machine, f *FoundTask, t *Task) { *t = *f.Known },
 	},
@@ -171,8 +171,8 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = Backoff },
 	},
 	{
-		"claimed", "the claim alone, an answered question, or an attempt without remains",
-		"Backoff; the next attempt gets a number above all that were found",
+		"claimed", "only the claim, an answered question, or an attempt without remains",
+		"Backoff; the next attempt gets a number above all known ones",
 		func(*FoundTask) bool { return true },
 		func(m *Machine, _ *FoundTask, t *Task) {
 			t.State, t.Until = Backoff, m.now

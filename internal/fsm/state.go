@@ -68,7 +68,7 @@ var States = []StateInfo{
 	},
 	{
 		State: Suspect, Name: "Suspect", Label: LabelClaimed, Slot: true, Live: true,
-		Means: "the worker is silent beyond the TTL; it is probed, and the runtime is asked",
+		Means: "the worker is silent beyond the TTL; the director probes it and lists containers",
 	},
 	{
 		State: Stopping, Name: "Stopping", Label: LabelClaimed, Slot: true, Live: true,
@@ -219,7 +219,7 @@ var Transitions = []Transition{
 	},
 	{
 		From: []State{Claiming}, On: OnLost, To: Forgotten,
-		Means: "Somebody else has the issue, or it is no longer eligible", old: "claim lost, or no longer eligible",
+		Means: "Another claim won, or the issue is no longer eligible", old: "claim lost, or no longer eligible",
 	},
 	{From: []State{Starting}, On: OnHello, To: Running, Means: "The worker said hello", old: "hello of this attempt"},
 	{
@@ -301,12 +301,12 @@ var Transitions = []Transition{
 	{From: []State{Delivering}, On: OnDelivered, To: Done, Means: "The work was delivered", old: "delivered"},
 	{
 		From: []State{Delivering}, On: OnInReview, To: InReview,
-		Means: "The work was delivered as a pull request, which is watched now",
+		Means: "The work was delivered as a pull request, which the director now watches",
 	},
 	{From: idle, On: OnMerged, To: Done, Means: "The pull request was merged"},
 	{From: idle, On: OnRejected, To: Released, Means: "The pull request was closed without being merged"},
-	{From: []State{Backoff, Parked, Blocked}, On: OnSnoozed, To: Parked, Means: "A person put it off"},
-	{From: []State{Parked}, On: OnSnoozeOver, To: Backoff, Means: "The time for which it was put off is over"},
+	{From: []State{Backoff, Parked, Blocked}, On: OnSnoozed, To: Parked, Means: "A person snoozed the task"},
+	{From: []State{Parked}, On: OnSnoozeOver, To: Backoff, Means: "The snooze is over"},
 	{From: idle, On: OnUnblocked, To: Backoff, Means: "A person answered", old: "a human answered"},
 	{
 		From: []State{Blocked}, On: OnIncidentOver, To: Backoff,

@@ -109,12 +109,12 @@ var values = []struct {
 	{label: "action", of: actionNames()},
 	{label: "command", of: append(slices.Clone(commands), other)},
 	{label: "resource", say: "of cooldowns: `" + strings.Join(closable, "`, `") +
-		"`, all models being `model`; of GitHub's budgets: `" + strings.Join(budgets, "`, `") + "`, `other`"},
+		"`, where `model` covers all models; of GitHub's budgets: `" + strings.Join(budgets, "`, `") + "`, `other`"},
 	{label: "method", of: append(slices.Clone(methods), other)},
 	{label: "cause", say: "the [causes of dead letters](agent-bus.md)"},
-	{label: "version, goversion", say: "one value each"},
+	{label: "version, goversion", say: "a single value"},
 	{
 		label: "kind, result, outcome, answer, how, limit",
-		say:   "with the metric; of effects, `kind` is the [effect's](orchestration-fsm.md)",
+		say:   "see each metric; of effects, `kind` is the [effect's](orchestration-fsm.md)",
 	},
 }

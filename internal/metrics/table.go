@@ -40,12 +40,12 @@ var Table = []Row{
 	// The director itself.
 	{
 		Name: "retake_build_info", Kind: Gauge, Labels: []string{"version", "goversion"}, Always: true,
-		Help:  "The director's version and that of Go, as labels of the value 1",
+		Help:  "The versions of the director and Go, as labels of the value 1",
 		Means: "The output of `director version`.",
 	},
 	{Name: "retake_leader", Kind: Gauge, Always: true, Help: "1 while this director decides, 0 while it begins, " +
-		"heals or stands by", Means: "1 from the moment at which the journal was read until the session ends. Of " +
-		"several directors of a fleet at most one has 1."},
+		"heals or stands by", Means: "1 from the end of reading the journal until the session ends. At most one " +
+		"director of a fleet has 1."},
 	{
 		Name: "retake_phase", Kind: Gauge, Labels: []string{"phase"}, Help: "1 for the current phase of the " +
 			"director, 0 for all other phases",
@@ -64,7 +64,7 @@ var Table = []Row{
 		Means: "`director.max_workers`.",
 	},
 	{
-		Name: "retake_slots_used", Kind: Gauge, Help: "How many of the slots tasks hold",
+		Name: "retake_slots_used", Kind: Gauge, Help: "Slots in use",
 		Means: "Tasks in a state with a slot ([states](orchestration-fsm.md)), and tasks whose issue the director " +
 			"reads again before the next attempt.",
 	},
@@ -80,11 +80,11 @@ var Table = []Row{
 	// Tasks.
 	{
 		Name: "retake_tasks", Kind: Gauge, Labels: []string{"state"}, Help: "Tasks by state",
-		Means: "Tasks in the director's memory. One that is Done, Released or Forgotten is there only until " +
+		Means: "Tasks in the director's memory. Done, Released and Forgotten tasks remain only until " +
 			"GitHub shows it.",
 	},
 	{
-		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could begin an attempt now and have not",
+		Name: "retake_queue_tasks", Kind: Gauge, Help: "Tasks that could begin an attempt now but still wait",
 		Means: "The length of the queue: tasks in Queued without a blocking issue, or in Backoff after their pause " +
 			"without open effects on GitHub. A paused director, a cooldown, an incident or a label's cap keeps them " +
 			"waiting, just like busy slots.",
@@ -95,8 +95,8 @@ var Table = []Row{
 	{
 		Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets,
 		Help: "Time from queued to the first worker that runs",
-		Means: "Once for each claim: from the task's arrival in the queue, or from when the last issue that it " +
-			"waited for was closed, until its first worker said hello. Not observed for a task that had left the " +
+		Means: "Observed once per claim, from entering the queue, or from the close of the last blocking issue, to " +
+			"the first worker's hello. Not observed for a task that had left the " +
 			"queue before this process began.",
 	},
 	{
@@ -128,7 +128,7 @@ var Table = []Row{
 	{
 		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
 		Help: "Time from the beginning of an attempt until its container was confirmed gone",
-		Means: "Observed where `retake_attempts_total` counts. Of an attempt that a process before this one began, " +
+		Means: "Observed where `retake_attempts_total` counts. For an attempt that an earlier process began, " +
 			"it counts from the start of its container.",
 	},
 	{
@@ -139,7 +139,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_disagreements_total", Kind: Counter, Labels: []string{"reason"},
-		Help: "Reports whose explicit word contradicts the evidence",
+		Help: "Reports whose explicit flags contradict the evidence",
 		Means: "Counted with the verdict if `should_retry` or `escalate_to_human` contradicts the policy's choice " +
 			"([flags of a report](error-handling.md#flags-of-a-report)).",
 	},
@@ -157,14 +157,14 @@ var Table = []Row{
 		Means: "The usage of an attempt is counted at its end.",
 	},
 	{Name: "retake_cost_dollars_total", Kind: Counter, Help: "Cost of ended attempts in US dollars, as " +
-		"agents report it", Means: "As `retake_tokens_total`. 0 for agents that do not report it."},
+		"agents report it", Means: "Counted like `retake_tokens_total`. 0 for agents that do not report it."},
 	{
 		Name: "retake_paid_calls_total", Kind: Counter, Help: "Paid calls that ended attempts have made",
-		Means: "As `retake_tokens_total`, including failed calls.",
+		Means: "Counted like `retake_tokens_total`, including failed calls.",
 	},
 	{
 		Name: "retake_cache_hits_total", Kind: Counter, Help: "Calls of ended attempts that a cache answered",
-		Means: "As `retake_tokens_total`.",
+		Means: "Counted like `retake_tokens_total`.",
 	},
 	{
 		Name: "retake_deliveries_total", Kind: Counter, Help: "Deliveries of finished work",
@@ -225,7 +225,7 @@ var Table = []Row{
 			"retries. The director blocks on it.",
 	},
 	{
-		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal did not take",
+		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal refused",
 		Means: "Each ends the session, and the journal is read again.",
 	},
 	{
@@ -244,7 +244,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_cooldown_remaining_seconds", Kind: Gauge, Labels: []string{"resource"},
-		Help: "How long the resource stays closed", Means: "Of several with the same label the longest. 0: open.",
+		Help: "How long the resource stays closed", Means: "The longest, if several share a label. 0: open.",
 	},
 	{
 		Name: "retake_cooldowns_total", Kind: Counter, Labels: []string{"resource"},
@@ -284,15 +284,15 @@ var Table = []Row{
 		Name: "retake_github_budget_remaining", Kind: Gauge, Labels: []string{"resource"}, Always: true,
 		Help: "Remaining requests according to " +
 			"GitHub", Means: "`x-ratelimit-remaining` of the last answer that counts " +
-			"in that budget. Stale once the reset is past. Not there before the first answer with it.",
+			"in that budget. Stale once the reset is past. Absent before the first such answer.",
 	},
 	{
 		Name: "retake_github_budget_limit", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "Requests that GitHub grants until the reset", Means: "`x-ratelimit-limit`, likewise.",
+		Help: "Requests that GitHub grants until the reset", Means: "`x-ratelimit-limit` from the same answer.",
 	},
 	{
 		Name: "retake_github_budget_reset_timestamp_seconds", Kind: Gauge, Labels: []string{"resource"}, Always: true,
-		Help: "Time of the next reset, as Unix time", Means: "`x-ratelimit-reset`, likewise.",
+		Help: "Time of the next reset, as Unix time", Means: "`x-ratelimit-reset` from the same answer.",
 	},
 	{
 		Name: "retake_github_changes_left", Kind: Gauge, Always: true,

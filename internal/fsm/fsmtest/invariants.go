@@ -42,12 +42,12 @@ var invariants = []Invariant{
 	{
 		Name: twoAttempts,
 		Says: "the leader starts a container only if every earlier attempt is confirmed gone, or is " +
-			"fenced with a separate checkout; a worker of a finished attempt is never welcomed",
+			"fenced with a separate checkout; the director never welcomes a worker of a finished attempt",
 		carried: runsAlone, handed: welcomesTheCurrent,
 	},
 	{Name: effectAfterFact, Says: "the driver hands out only decided effects, in order, after every record up to " +
 		"the decision is in the journal", handed: plannedInJournal},
-	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken carries out nothing, " +
+	{Name: "NoEffectOutsideItsLease", Says: "a director whose lease another one has taken carries out no effect, " +
 		"however long it was suspended", carried: withinItsLease},
 	{Name: "OneLeadersDecisions", Says: "a director's first decision in the journal follows all decisions of " +
 		"earlier directors", fact: decidesInTurn},
@@ -87,8 +87,8 @@ var invariants = []Invariant{
 	},
 	{
 		Name: "BudgetsNeverExceeded", Says: "dispatches between two answers stay within director.max_retries and " +
-			"the policy's rows; each is charged, a wait or an incident's. An attempt over its paid calls or cost is " +
-			"stopped, and a used-up budget allows no attempt until a person or the operator resets it",
+			"the policy's rows; each is charged, or caused by a wait or an incident. An attempt over its paid calls " +
+			"or cost is stopped, and a used-up budget allows no attempt until a person or the operator resets it",
 		fact: onClaim(withinBudget), step: affords,
 	},
 	{Name: "SlotsNeverExceeded", Says: "at most as many tasks hold a slot as there are workers", fact: several(
@@ -128,8 +128,8 @@ var invariants = []Invariant{
 		step: githubOpen,
 	},
 	{
-		Name: "OneTaskClosesLittle", Says: "on the word of one task's workers, a resource is closed for others for " +
-			"at most max_wait_seconds a day; beyond that, until the earlier of the deadlines that two tasks stated " +
+		Name: "OneTaskClosesLittle", Says: "one task's workers can close a resource for others for at most " +
+			"max_wait_seconds a day; beyond that, until the earlier of the deadlines that two tasks stated " +
 			"within twice that time", fact: on(oneTaskClosesLittle),
 		step: wordsAreWords,
 	},
@@ -159,8 +159,8 @@ var invariants = []Invariant{
 	},
 	{Name: "SilenceIsSeenInTime", Says: "a silent worker is suspected in the first step after its time; a sign of " +
 		"life counts from its arrival", step: silenceSeen},
-	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only after a time in which its next attempt " +
-		"was due and could have begun", fact: onClaim(staleFairly)},
+	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only if its next attempt was due and " +
+		"could have begun", fact: onClaim(staleFairly)},
 	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime answered since the " +
 		"suspicion", step: twoWitnesses},
 	{Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by a " +
@@ -181,8 +181,7 @@ var invariants = []Invariant{
 		"free slot", step: othersGoOn},
 	{
 		Name: "IncidentsAreOfWhatFailed", Says: "incidents and closed models concern the resource of the failing " +
-			"part: the director's effect, or the agent whose stage it was. A command's own connections concern that " +
-			"task alone",
+			"part: the director's effect, or the stage's agent. A command's connections concern only that task",
 		fact: several(on(countsWhatFailed), on(closesWhatFailed)),
 	},
 	{Name: "OutagesAreWaitedFor", Says: "an attempt that waits for git or GitHub's API fails only after ten minutes " +
@@ -194,7 +193,7 @@ var invariants = []Invariant{
 	{Name: "LostWorkIsDoneAgain", Says: "a delivery that finds the work lost is a failed attempt, judged by the " +
 		"policy", fact: on(lostWork)},
 	{
-		Name: "DeterministicIsOnlyTold", Says: "a deterministic failure holds no task back and has no canary",
+		Name: "DeterministicIsOnlyTold", Says: "a deterministic failure does not hold back tasks or need a canary",
 		fact: several(on(keepsNothingBack), on(waitsForNothing)),
 	},
 	{
@@ -234,7 +233,7 @@ var invariants = []Invariant{
 	{Name: "MergedIsTheEnd", Says: "a merged or closed pull request ends its claim, after a running attempt or " +
 		"delivery", step: after(endsWithPull)},
 	{
-		Name: "OneReminder", Says: "a question is raised once more at its time, once, unless it is answered",
+		Name: "OneReminder", Says: "a question is repeated once, at its time, unless it is answered",
 		fact: several(on(remindedOnce), on(remindedInTime)),
 	},
 	{
@@ -261,8 +260,8 @@ var invariants = []Invariant{
 		fact: onClaim(failsForGood),
 	},
 	{
-		Name: "KeptWorkIsMentioned", Says: "once a delivery has failed three times, each failure plans the edit that " +
-			"says that the work is kept, until it was made; a process makes it once for each delivery",
+		Name: "KeptWorkIsMentioned", Says: "once a delivery has failed three times, each failure plans a comment " +
+			"edit about the kept work until that edit is made; a process makes it once for each delivery",
 		step: after(keptIsSaid),
 	},
 	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the same " +
@@ -275,7 +274,7 @@ var invariants = []Invariant{
 		Name: replaySame, Says: "snapshot and facts give the live hard state, by hash", boot: replayedAtCrash,
 		full: replayed,
 	},
-	{Name: decisionsAlike, Says: "two equal machines decide alike about the same event", step: decidesAlike},
+	{Name: decisionsAlike, Says: "two equal machines make the same decision about an event", step: decidesAlike},
 	{
 		Name: "NothingUnbounded", Says: "every queue, list and text of the machine is bounded by the number of its " +
 			"tasks",
