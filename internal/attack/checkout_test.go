@@ -152,10 +152,10 @@ var checkoutAttacks = []attack{
 	{
 		name: "pointers to large files", kind: onCheckout,
 		does:  "LFS pointers of 2^63 bytes, an .lfsconfig with a transfer program",
-		holds: "pushed as the small files that they are; no program runs", before: "held",
+		holds: "a question, because a delivery cannot contain such files; no program runs", before: "held",
 		run: func(b *battle) error {
 			mark := filepath.Join(b.dir, "mark-"+b.me.id)
-			err := b.leave("agent-review", []string{"lfs", mark})
+			err := b.leave("agent-blocked", []string{"lfs", mark})
 			if _, e := os.Stat(mark); e == nil {
 				return errors.New("a program of the agent's ran as the director")
 			}
