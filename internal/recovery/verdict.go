@@ -61,8 +61,8 @@ var Actions = []AboutAction{
 		"started a fresh worker on the same checkout",
 	},
 	{
-		CoolDown, true, true, true, "close the resource for everybody, then try again",
-		"waited until it was over for everybody",
+		CoolDown, true, true, true, "close the resource for all tasks, then try again",
+		"waited until it was over for all tasks",
 	},
 	{Skip, false, false, false, "skip this task and continue", "left it out"},
 	{Reclaim, false, false, false, "give the issue back", "gave the issue back"},

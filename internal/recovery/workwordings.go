@@ -202,7 +202,7 @@ var workWordings = []wording{
 	},
 	{
 		ContractViolation, anywhere, "worker and director do not understand each other",
-		"Director and worker are of different versions. Install both programs from one release, in one folder, and " +
+		"Director and worker have different versions. Install both programs from one release, in one folder, and " +
 			"restart the director.", onceDone,
 	},
 	{

@@ -152,7 +152,7 @@ func versionOf(ctx context.Context, dir, program string) string {
 		return strings.TrimSpace(string(data))
 	}
 	if program == "agentloop" {
-		return "of this source"
+		return "this source tree"
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
