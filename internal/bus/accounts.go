@@ -142,13 +142,13 @@ func (a *workersAccount) file(name string) string { return filepath.Join(a.dir, 
 func (a *workersAccount) readCopy() error {
 	err := safefile.Load(a.file(fileAttempts), func(data []byte) error {
 		if len(data) != attemptBytes {
-			return fmt.Errorf("%d bytes instead of %d", len(data), attemptBytes)
+			return fmt.Errorf("got %d bytes, want %d", len(data), attemptBytes)
 		}
 		a.secret = data
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		a.log.Warn("recreating the copy of the workers' secret; if the bus has lost its copy, too, workers get new "+
+		a.log.Warn("recreating the copy of the workers' secret; if the bus has also lost its copy, workers get new "+
 			"keys, and reports of running workers no longer count", zap.Error(damaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -244,7 +244,8 @@ func (a *workersAccount) readFiles() error {
 		})
 		if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
 			a.known.Longest = max(a.known.Longest, unknownLife)
-			a.log.Warn("revocation file damaged; using the revocations on the bus and the server", zap.Error(damaged))
+			a.log.Warn("revocation file is damaged; using the revocations on the bus and the server",
+				zap.Error(damaged))
 		}
 		if err != nil && !errors.Is(err, fs.ErrNotExist) || others != nil {
 			return errors.Join(err, others)

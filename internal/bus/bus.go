@@ -292,7 +292,8 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 		return Credential{}, err
 	}
 	if b.intake.offended(worker) || b.workers.offended(worker) {
-		return Credential{}, fmt.Errorf("bus: credential of %s: it was cut off from the bus and is not let in again",
+		return Credential{}, fmt.Errorf("bus: credential of %s: the worker was cut off from the bus and cannot "+
+			"reconnect",
 			worker)
 	}
 	user, err := b.workers.issue(ctx, worker, b.subjects, maxBytes, more)

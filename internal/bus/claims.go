@@ -53,7 +53,7 @@ func (a *workersAccount) run(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		a.log.Warn("revocations not at the server yet, trying again", zap.Error(err))
+		a.log.Warn("revocations not yet applied by the server; retrying", zap.Error(err))
 		link.Pause(ctx, link.Backoff(failures))
 		failures++
 		a.again()
@@ -119,7 +119,7 @@ func (a *workersAccount) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	if err := a.shareSecret(ctx, a.bucket()); err != nil {
-		a.log.Debug("cannot compare the fleet's secret with the bus", zap.Error(err))
+		a.log.Debug("fleet's secret not compared with the bus", zap.Error(err))
 	}
 	return a.othersShared(ctx)
 }
@@ -176,8 +176,8 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 		return 0, err
 	}
 	if cutOff > 0 {
-		a.log.Warn("too many revocations for one message; revoked all credentials issued before a time, "+
-			"including those of running workers",
+		a.log.Warn("too many revocations for one message; revoked all credentials issued before a time, including "+
+			"credentials of running workers",
 			zap.Int("running", cutOff), zap.Time("until", time.Unix(whole.All, 0)))
 	}
 	claims, all := whole.claims(), true
@@ -268,7 +268,8 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) 
 			return have, servers, nil
 		}
 		if err != nil {
-			return have, servers, fmt.Errorf("%d of %d servers have the claims: %w", have, servers, link.NoAnswer(err))
+			return have, servers, fmt.Errorf("only %d of %d servers have the claims: %w", have, servers,
+				link.NoAnswer(err))
 		}
 	}
 	return have, servers, nil

@@ -271,7 +271,7 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 			"leave agent_bus.url empty",
 		},
 		"no keys":   {Options{URL: "tls://127.0.0.1:1", Dir: t.TempDir()}, "director bus init"},
-		"no folder": {Options{URL: "tls://127.0.0.1:1", Keys: k}, "no directory"},
+		"no folder": {Options{URL: "tls://127.0.0.1:1", Keys: k}, "missing directory"},
 		"other keys": {
 			Options{URL: out.URL, Keys: startOutside(t).join().Keys, Dir: t.TempDir()},
 			"another certificate",

@@ -141,7 +141,7 @@ func (c *connections) opened(worker, connection string) {
 	}
 	c.open[worker][connection] = true
 	if n := len(c.open[worker]); n > offenceFactor*maxConnections {
-		c.intake.offend(worker, fmt.Sprintf("opened %d connections at the same time, and may have %d", n,
+		c.intake.offend(worker, fmt.Sprintf("opened %d connections at the same time; the limit is %d", n,
 			maxConnections))
 	}
 }

@@ -104,7 +104,7 @@ func unreadableReports(t *testing.T) []unreadable {
 			string(seedObject(t, "worker-3-1707600000")),
 		},
 		{wire.CauseWrongSubject, "heartbeat.v1 on worker.<id>.error", string(mustEncode(t, worker, heartbeat()))},
-		{wire.CauseUnsigned, "signature is missing", good},
+		{wire.CauseUnsigned, "missing signature", good},
 	}
 }
 

@@ -143,7 +143,7 @@ func (i *intake) workOff(s source) {
 			continue
 		}
 		if lost > 0 {
-			i.cutOff(s.gate, fmt.Sprintf("had more than %d messages or %s waiting to be read: %d more were lost",
+			i.cutOff(s.gate, fmt.Sprintf("had more than %d messages or %s waiting to be read, and lost %d messages",
 				pendingMessages, mebibytes(pendingBytes), lost))
 			continue
 		}

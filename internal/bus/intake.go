@@ -147,7 +147,7 @@ func (i *intake) admit(workers ...string) {
 func (i *intake) admitOne(worker string) bool {
 	user, _, err := i.bus.workers.user(worker)
 	if err != nil {
-		i.bus.log.Error("cannot subscribe to a worker", zap.String("worker", worker), zap.Error(err))
+		i.bus.log.Error("subscription to a worker failed", zap.String("worker", worker), zap.Error(err))
 		return false
 	}
 	i.mu.Lock()
@@ -160,7 +160,7 @@ func (i *intake) admitOne(worker string) bool {
 	i.gates[worker], i.users[user] = g, worker
 	for c, h := range i.handlers {
 		if err := i.subscribe(g, class(c), h); err != nil {
-			i.bus.log.Error("cannot subscribe to a worker", zap.String("worker", worker), zap.Error(err))
+			i.bus.log.Error("subscription to a worker failed", zap.String("worker", worker), zap.Error(err))
 		}
 	}
 	return true
@@ -323,7 +323,7 @@ func (i *intake) cutOff(g *gate, what string) {
 		i.dismiss(o.Worker)
 		// its messages are no longer read, and the revocation is retried in the background
 		if err := i.bus.workers.revoke(i.ctx, o.Worker, &o); err != nil {
-			i.bus.log.Warn("a worker that was cut off may still be connected", zap.String("worker", o.Worker),
+			i.bus.log.Warn("worker cut off from the bus may still be connected", zap.String("worker", o.Worker),
 				zap.Error(err))
 		}
 		if tell := i.bus.options.OnOffence; tell != nil {
@@ -357,7 +357,7 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	}
 	ack, err := b.reports.store(i.ctx, m.Subject, id, m.Data)
 	if err != nil {
-		b.log.Warn("report not stored; its worker sends it again", zap.String("worker", g.worker),
+		b.log.Warn("report not stored; its worker will send it again", zap.String("worker", g.worker),
 			zap.Error(err))
 		return
 	}

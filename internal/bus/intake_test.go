@@ -171,7 +171,7 @@ func TestConnectionsOfAWorkerAreBounded(t *testing.T) {
 		t.Fatalf("%+v", <-told)
 	}
 	_, _ = connect() // may be refused by then
-	if o := <-told; o.Worker != worker || o.What != "opened 9 connections at the same time, and may have 4" {
+	if o := <-told; o.Worker != worker || o.What != "opened 9 connections at the same time; the limit is 4" {
 		t.Errorf("%+v", o)
 	}
 	until(t, "cut off", func() bool { return !mad.Connected() })

@@ -147,7 +147,7 @@ func (o Options) check() error {
 		return errors.New("a server to join needs keys: make them and its configuration with `director bus init`, " +
 			"and name them in agent_bus.credentials")
 	case o.Dir == "":
-		return errors.New("no directory for revocations")
+		return errors.New("missing directory for revocations")
 	case !fleetName.MatchString(o.Fleet):
 		return fmt.Errorf("fleet %q: want 1 to 64 letters, digits, - and _", o.Fleet)
 	default:

@@ -82,7 +82,7 @@ func (r *Reports) serve(ctx context.Context, prepare func(Report) func()) (serve
 		err = r.consume(ctx, consumer, prepare)
 	}
 	if ctx.Err() == nil {
-		r.log.Warn("cannot read reports, trying again", zap.Error(err))
+		r.log.Warn("reports not read; retrying", zap.Error(err))
 	}
 	return time.Since(began) > pullBeat
 }

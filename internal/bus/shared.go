@@ -143,8 +143,8 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]byte, error) {
 	e, err := kv.Get(ctx, keySecret+fleet)
 	if err == nil && len(e.Value()) != attemptBytes {
-		err = fmt.Errorf("%s has %d bytes instead of %d: delete the key; the reports of running workers do "+
-			"not count then", e.Key(), len(e.Value()), attemptBytes)
+		err = fmt.Errorf("%s has %d bytes, want %d: delete the key; reports of running workers then no longer count",
+			e.Key(), len(e.Value()), attemptBytes)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("bucket %s: %w", sharedKeys, link.NoAnswer(err))

@@ -74,7 +74,7 @@ func (r *Reports) check(worker, subject string, data []byte) (id string, err err
 	switch {
 	case err != nil:
 	case !signed:
-		err = &wire.Malformed{Cause: wire.CauseUnsigned, Detail: "signature is missing: a worker's reports need one"}
+		err = &wire.Malformed{Cause: wire.CauseUnsigned, Detail: "missing signature: a worker must sign its reports"}
 	case e.Sender.Role != wire.RoleWorker:
 		err = &wire.Malformed{Cause: wire.CauseForeignSender, Detail: fmt.Sprintf("sender.role: want worker, got %s",
 			e.Sender.Role)}

@@ -99,7 +99,7 @@ func waitForServer(ctx context.Context, log *zap.Logger, ask func(context.Contex
 		if err == nil || !link.Temporary(err) && !link.Electing(err) {
 			return err
 		}
-		log.Warn("the bus is not ready yet; trying again", zap.Error(err))
+		log.Warn("bus not ready; retrying", zap.Error(err))
 		select {
 		case <-ctx.Done():
 			return err

@@ -68,7 +68,7 @@ func (s *Server) Start() {
 	}
 	s.nats.Start()
 	if !s.nats.ReadyForConnections(time.Minute) {
-		s.t.Fatal("the server to join does not start")
+		s.t.Fatal("the server to join did not start")
 	}
 }
 

@@ -179,7 +179,7 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 	next := func(to any) error {
 		text, err := lines.ReadBytes('\n')
 		if err != nil {
-			return fmt.Errorf("it ends too early: %w", err)
+			return fmt.Errorf("unexpected end: %w", err)
 		}
 		return json.Unmarshal(text, to)
 	}
@@ -208,7 +208,7 @@ func read(from io.Reader, batch func(Record) error, state func(State) error) (ou
 			if want, got := l.End.Head, chain.Head(); want != got || l.End.Batches != n {
 				return out, &Damage{
 					Kind: Broken, Seq: got.Seq + 1,
-					Want: fmt.Sprintf("%d batches to %s, from its last line", l.End.Batches, want),
+					Want: fmt.Sprintf("%d batches to %s, as in its last line", l.End.Batches, want),
 					Got:  fmt.Sprintf("%d to %s", n, got),
 				}
 			}

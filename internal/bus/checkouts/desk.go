@@ -93,7 +93,7 @@ func refusalOf(err error) *refusal {
 	case errors.Is(err, ErrClosed):
 		return &refusal{wire.RefusedClosed, ErrClosed.Error()}
 	default:
-		return &refusal{wire.RefusedBusy, "it cannot be done now"}
+		return &refusal{wire.RefusedBusy, "the director cannot do this now"}
 	}
 }
 
@@ -132,7 +132,7 @@ func (d *Desk) respond(m *nats.Msg, data []byte, err error) {
 func (d *Desk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
-		d.Shelf.o.Log.Warn("checkout not transferred; its worker tries again",
+		d.Shelf.o.Log.Warn("checkout not transferred; its worker will retry",
 			zap.String("worker", d.worker), zap.Error(err))
 	}
 	return r
@@ -258,7 +258,8 @@ func (d *Desk) note(ctx context.Context, r *refusal) {
 		return nil
 	})
 	if err != nil {
-		d.Shelf.o.Log.Debug("reason for refusing a checkpoint not kept", zap.String("worker", d.worker), zap.Error(err))
+		d.Shelf.o.Log.Debug("reason for refusing a checkpoint not stored",
+			zap.String("worker", d.worker), zap.Error(err))
 	}
 }
 

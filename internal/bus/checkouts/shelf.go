@@ -89,7 +89,7 @@ func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMess
 	}
 	var short bytes.Buffer // in stored form
 	if err := json.Compact(&short, record); err != nil {
-		return fmt.Errorf("checkouts: checkout of %s: its record: %w", task, err)
+		return fmt.Errorf("checkouts: record of the checkout of %s: %w", task, err)
 	}
 	_, err := c.change(ctx, func(s *State, there bool) error {
 		if !there || bytes.Equal(s.Record, short.Bytes()) {

@@ -87,7 +87,7 @@ func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (
 			return nil, err
 		}
 		if c.sizes[name] = int64(len(data)); c.sizes[name] < want {
-			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: %d bytes used, but it has %d",
+			return nil, &checkpoint.Malformed{Text: fmt.Sprintf("chunk %s: want %d bytes, but it has %d",
 				name, want, len(data))}
 		}
 	}
@@ -226,7 +226,7 @@ func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json
 	}
 	s, err := c.change(ctx, func(s *State, _ bool) error {
 		if s.Open != nil && s.Open.Writes {
-			return fmt.Errorf("checkouts: checkout of %s: attempt %s has it", c.task, s.Open.Worker)
+			return fmt.Errorf("checkouts: checkout of %s: attempt %s is using it", c.task, s.Open.Worker)
 		}
 		if !over(s.Record) {
 			return fmt.Errorf("%w: %s", ErrOlder, c.task)
@@ -258,7 +258,7 @@ func (c *Store) forget(ctx context.Context, s State) {
 		}
 		m, err := c.Load(ctx, root, checkpoint.Unlimited)
 		if err != nil {
-			c.shelf.o.Log.Debug("kept chunks of a checkout that may be unused", zap.String("task", c.task),
+			c.shelf.o.Log.Debug("did not remove chunks of a checkout that may be unused", zap.String("task", c.task),
 				zap.Error(err))
 			return
 		}
@@ -276,7 +276,7 @@ func (c *Store) forget(ctx context.Context, s State) {
 			err = stream.Purge(ctx, jetstream.WithPurgeSubject(c.subject(chunkInfix+d.String())))
 		}
 		if err != nil {
-			c.shelf.o.Log.Debug("left unused chunks of a checkout", zap.String("task", c.task),
+			c.shelf.o.Log.Debug("unused chunks of a checkout not removed", zap.String("task", c.task),
 				zap.Error(err))
 			return
 		}

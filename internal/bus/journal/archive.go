@@ -155,7 +155,7 @@ func (a *archiver) archivedAlready(ctx context.Context, dir string, first uint64
 			live = append(live, s)
 		case err == nil:
 		case damaged && s.Last < first:
-			a.log.Warn("a segment of the archive is damaged", zap.Error(err))
+			a.log.Warn("damaged segment found in the archive", zap.Error(err))
 		case damaged, errors.Is(err, errNotOurs):
 			if damaged {
 				err = fmt.Errorf("journal: archive: %w", err)

@@ -81,7 +81,7 @@ func (j *Journal) Import(ctx context.Context, file string) (chain.Trailer, error
 	case read.Header.Fleet != j.site.Fleet:
 		err = fmt.Errorf("it is the journal of the fleet %s, and director.fleet is %s", read.Header.Fleet, j.site.Fleet)
 	case read.Header.First > 1 && state == nil:
-		err = fmt.Errorf("it begins at %d without a snapshot: the state before is unknown", read.Header.First)
+		err = fmt.Errorf("it begins at %d without a snapshot, so the earlier state is unknown", read.Header.First)
 	default:
 		err = j.fill(ctx, file, read)
 	}

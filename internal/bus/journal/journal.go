@@ -26,9 +26,9 @@ var (
 	ErrSnapshot = errors.New("journal: a snapshot cannot be read")
 	// ErrReplaced means that the journal that was being read has been replaced by another, which can be read from its
 	// beginning.
-	ErrReplaced = errors.New("journal: replaced by another one")
+	ErrReplaced = errors.New("journal: replaced by another journal")
 	// ErrNotEmpty means that Import needs an empty journal.
-	ErrNotEmpty = errors.New("journal: contains batches, set them aside first")
+	ErrNotEmpty = errors.New("journal: it has batches, which must be set aside first")
 )
 
 // Bounds of one try to append. The caller's context bounds all tries together.
@@ -84,7 +84,8 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 			return nil, err
 		}
 		if !found {
-			o.Log.Info("journal.head created, because the end of the journal was unknown", zap.String("file", o.Mirror))
+			o.Log.Info("created journal.head, because the end of the journal was unknown",
+				zap.String("file", o.Mirror))
 		}
 	}
 	if known.Head.Seq > p.known.Head.Seq {

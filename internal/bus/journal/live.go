@@ -151,7 +151,7 @@ func (l *live) read(ctx context.Context, next, last uint64, take func(chain.Reco
 
 // errLeft reports that a batch was archived while the journal was read. A second reading finds it in the
 // archive, or finds that the journal now begins after it.
-var errLeft = errors.New("journal: shortened during the read: read it again")
+var errLeft = errors.New("journal: shortened during the read: retry the read")
 
 // missed reads a missing batch again. Another process may just have archived it, and a server that is shutting
 // down reports existing batches as missing.

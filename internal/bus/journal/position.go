@@ -151,7 +151,7 @@ func (p *position) recognise(there identity) (another bool, err error) {
 	if old == "" || !slices.Contains(there.replaces, old) {
 		return false, nil
 	}
-	p.log.Warn("the journal was replaced; forgot the position in the previous one",
+	p.log.Warn("the journal was replaced; forgot the position in the previous journal",
 		zap.String("before", old), zap.String("journal", there.id))
 	if p.readOnly {
 		p.archive = ""

@@ -26,7 +26,7 @@ func (j *Journal) Replace(ctx context.Context, aside string) error {
 
 func (j *Journal) replace(ctx context.Context, aside string) error {
 	if _, err := os.Lstat(aside); !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s exists: name another file", aside)
+		return fmt.Errorf("%s already exists: name another file", aside)
 	}
 	if err := j.salvage(ctx, aside); err != nil {
 		return err

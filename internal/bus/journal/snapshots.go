@@ -57,10 +57,10 @@ func unwrapSnapshot(seq uint64, data []byte) (h chain.Head, state []byte, err er
 		return chain.Head{Seq: seq}, data, nil //nolint:nilerr // a snapshot of an older version has no envelope
 	}
 	if e.Version != envelopeVersion {
-		return chain.Head{}, nil, fmt.Errorf("its envelope has version %d, want %d", e.Version, envelopeVersion)
+		return chain.Head{}, nil, fmt.Errorf("envelope has version %d, want %d", e.Version, envelopeVersion)
 	}
 	if e.Head.Seq != seq || e.SHA256 != sumOf(e.Head, state) {
-		return chain.Head{}, nil, errors.New("its checksum is wrong")
+		return chain.Head{}, nil, errors.New("checksum mismatch")
 	}
 	return e.Head, state, nil
 }
@@ -133,7 +133,7 @@ func (s *snapshots) load(ctx context.Context, restore func(state []byte) error) 
 		} else if link.Outage(err) {
 			unread = fmt.Errorf("journal: load snapshot %d: %w", seq, err)
 		}
-		s.log.Warn("unusable snapshot, trying the previous one", zap.Uint64("seq", seq), zap.Error(err))
+		s.log.Warn("snapshot not usable; trying the previous snapshot", zap.Uint64("seq", seq), zap.Error(err))
 	}
 	return chain.Head{}, unread // the live journal may begin after it
 }
@@ -158,14 +158,14 @@ func (s *snapshots) get(ctx context.Context, seq uint64) (chain.Head, []byte, er
 	for n := range object.Chunks {
 		chunk, err := chunkBehind(ctx, stream, subject, last)
 		if err != nil {
-			return chain.Head{}, nil, fmt.Errorf("%d of its %d chunks can be read: %w", n, object.Chunks, err)
+			return chain.Head{}, nil, fmt.Errorf("only %d of %d chunks are readable: %w", n, object.Chunks, err)
 		}
 		last, data = chunk.Sequence, append(data, chunk.Data...)
 	}
 	sum := sha256.New()
 	sum.Write(data)
 	if jetstream.GetObjectDigestValue(sum) != object.Digest {
-		return chain.Head{}, nil, errors.New("its digest is wrong")
+		return chain.Head{}, nil, errors.New("digest mismatch")
 	}
 	return unwrapSnapshot(seq, data)
 }

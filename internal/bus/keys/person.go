@@ -89,7 +89,7 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 		return "", fmt.Errorf("keys: %s: %w", filepath.Join(server, fileReports), err)
 	}
 	if user.Issuer != account.Subject {
-		return "", errors.New("keys: the credential does not match the keys in the folder")
+		return "", errors.New("keys: the credential does not match the keys in the directory")
 	}
 	account.Revoke(user.Subject)
 	if claims, err = account.Encode(d.operator); err != nil {
@@ -102,7 +102,7 @@ func RevokePerson(dir string, p Person) (claims string, err error) {
 	case errors.Is(err, fs.ErrNotExist): // an embedded server has no configuration file
 		err = nil
 	case err == nil && !strings.Contains(string(text), before):
-		err = fmt.Errorf("%s does not have the claims of %s: put them there", config,
+		err = fmt.Errorf("%s does not have the claims of %s: add them to it", config,
 			filepath.Join(server, fileReports))
 	case err == nil:
 		err = safefile.Write(config, 0o600, []byte(strings.Replace(string(text), before, claims, 1)))

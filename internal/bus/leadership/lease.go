@@ -132,7 +132,7 @@ func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case err != nil:
-			l.log.Warn("cannot read the lease, trying again", zap.Error(err))
+			l.log.Warn("lease not read; retrying", zap.Error(err))
 			link.Pause(ctx, link.Backoff(failures))
 			failures++
 			continue
@@ -219,7 +219,7 @@ func (l *Lease) vacant(ctx context.Context, unread error) (leads bool, err error
 	s, err := l.kv.Status(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
-		l.log.Warn("the server lost the lease's bucket; recreating it")
+		l.log.Warn("the server lost the bucket of the lease; recreating it")
 		return false, link.NoAnswer(l.open(ctx))
 	case err != nil:
 		return false, link.NoAnswer(err)
@@ -363,6 +363,6 @@ func (l *Lease) Release(ctx context.Context) {
 		}
 	}
 	if err != nil {
-		l.log.Warn("lease not released; other directors wait until it expires", zap.Error(err))
+		l.log.Warn("lease not released; other directors must wait until it expires", zap.Error(err))
 	}
 }

@@ -18,12 +18,12 @@ func (l *Lease) renew(ctx context.Context) {
 	next := l.now() + l.o.Period/renewEvery
 	for l.rest(ctx, next) {
 		if !l.Leads() {
-			l.log.Warn("lease expired: it could not be renewed in time")
+			l.log.Warn("lease expired, because it was not renewed in time")
 			close(l.expired)
 			return
 		}
 		if !l.able() {
-			l.log.Warn("lease not renewed: this director cannot lead")
+			l.log.Warn("lease not renewed, because this director cannot lead")
 			next = l.now() + l.o.Period/lookParts
 			continue
 		}
@@ -38,12 +38,12 @@ func (l *Lease) renew(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, errTaken):
-			l.log.Warn("another director has the lease")
+			l.log.Warn("another director took the lease")
 			l.giveUp()
 			close(l.expired)
 			return
 		case err != nil:
-			l.log.Warn("lease not renewed yet", zap.Error(err))
+			l.log.Warn("lease not renewed; retrying", zap.Error(err))
 		default:
 			l.renewed(revision, sent)
 			next = max(next, sent+l.o.Period/renewEvery)
@@ -97,7 +97,7 @@ func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duratio
 	if !l.Leads() { // otherwise it would count for any process with its lock, such as this one
 		return 0, 0, errTaken
 	}
-	l.log.Warn("the server lost the lease; writing it again")
+	l.log.Warn("the server lost the lease; rewriting it")
 	revision, sent, err := l.write(ctx, 0)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -78,7 +78,7 @@ func Trust(url, ca string) ([]nats.Option, error) {
 	}
 	trusted := x509.NewCertPool()
 	if !trusted.AppendCertsFromPEM([]byte(ca)) {
-		return nil, errors.New("bus: the certificate to trust cannot be read: want PEM")
+		return nil, errors.New("bus: cannot read the certificate to trust: want PEM")
 	}
 	return []nats.Option{
 		nats.Secure(&tls.Config{RootCAs: trusted, MinVersion: tls.VersionTLS12}),
@@ -101,7 +101,7 @@ func sign(seed string, challenge []byte) ([]byte, error) {
 	// Two bytes of type, the seed, and two bytes of checksum.
 	data, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(seed)
 	if err != nil || len(data) != 2+ed25519.SeedSize+2 {
-		return nil, errors.New("bus: the credential's seed cannot be read")
+		return nil, errors.New("bus: cannot read the credential's seed")
 	}
 	return ed25519.Sign(ed25519.NewKeyFromSeed(data[2:2+ed25519.SeedSize]), challenge), nil
 }

@@ -61,7 +61,7 @@ func replaceStream(from, to, aside string, log *zap.Logger) error {
 	if err := safefile.MkdirAll(aside, 0o700); err != nil {
 		return err
 	}
-	log.Warn("an earlier version of Retake has used this data directory: continuing with its streams; the previous "+
+	log.Warn("continuing with the streams of an earlier version of Retake in this data directory; the previous "+
 		"streams are kept",
 		zap.String("stream", filepath.Base(to)), zap.String("kept_in", aside))
 	return errors.Join(safefile.Rename(to, filepath.Join(aside, filepath.Base(to))), safefile.Rename(from, to))

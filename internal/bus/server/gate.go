@@ -77,9 +77,9 @@ func (g *gate) enter(from net.Addr) (leave func(), why string) {
 	}
 	switch {
 	case !s.pace.Allow():
-		return nil, "too many connections of one source in a short time"
+		return nil, "too many connections from one source in a short time"
 	case s.open >= limit:
-		return nil, "too many connections of one source"
+		return nil, "too many connections from one source"
 	case g.total >= g.limits.Total:
 		return nil, "too many connections"
 	}

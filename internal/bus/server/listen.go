@@ -52,7 +52,7 @@ func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 	path := filepath.Join(o.Dir, filePort)
 	kept, err := readPort(path)
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		o.Log.Warn("chose a new port, which running workers do not know", zap.Error(damaged))
+		o.Log.Warn("chose a new port, so running workers cannot reconnect", zap.Error(damaged))
 	}
 	known := err == nil
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -66,8 +66,9 @@ func listen(ctx context.Context, o Options) ([]net.Listener, int, error) {
 			l, err = listenAll(ctx, o.ListenHosts, kept.Port)
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return nil, 0, fmt.Errorf("bus: port %d, which running workers know, is taken: free it (ss -ltnp shows "+
-				"by whom), or remove %s to choose another one and lose the running workers: %w", kept.Port, path, err)
+			return nil, 0, fmt.Errorf("bus: port %d, which running workers use, is taken: free it (ss -ltnp shows "+
+				"the process), or remove %s to choose another port and lose the running workers: %w",
+				kept.Port, path, err)
 		}
 		return l, kept.Port, err
 	}

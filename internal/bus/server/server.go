@@ -86,7 +86,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, fmt.Errorf("bus: port %d: want 0 to 65535", o.Port)
 	}
 	if err := safefile.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("bus: make a folder for the bus: %w", err)
+		return nil, fmt.Errorf("bus: make a directory for the bus: %w", err)
 	}
 	s := &Server{dir: o.Dir, log: newServerLog(o.Log)}
 	if err := s.start(ctx, o); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // ErrTooLarge means that a message does not fit even if all tails are cut.
-var ErrTooLarge = errors.New("wire: message does not fit although all tails were cut")
+var ErrTooLarge = errors.New("wire: message is too large even without its tails")
 
 const cutPrefix, cutSuffix = "…[", " bytes cut]…"
 

@@ -23,7 +23,7 @@ func readObject(data []byte, where string) (map[string]any, *Malformed) {
 		return nil, malformed(CauseNotJSON, "%v", err)
 	}
 	if len(bytes.Trim(data[d.InputOffset():], jsonSpace)) > 0 {
-		return nil, malformed(CauseNotJSON, "there is more than one JSON value")
+		return nil, malformed(CauseNotJSON, "more than one JSON value")
 	}
 	object, ok := v.(map[string]any)
 	switch {

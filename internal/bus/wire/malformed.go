@@ -39,14 +39,14 @@ func Causes() []CauseRow {
 			CauseOversized, "longer than `agent_bus.max_message_bytes` can be (1 MiB)",
 			"cut tails before sending, oldest bytes first",
 		},
-		{CauseNotJSON, "the bytes are not one JSON value", "send one JSON object in UTF-8 and nothing after it"},
+		{CauseNotJSON, "the message is not a single JSON value", "send exactly one JSON object in UTF-8"},
 		{CauseNotAnEnvelope, "JSON, but neither an envelope nor a bare `worker_error` object", "wrap the payload in `" +
 			SchemaVersion + "`"},
 		{
-			CauseUnknownVersion, "an envelope or message with a different major version",
+			CauseUnknownVersion, "an envelope or message of another major version",
 			"update the sender, or the director, so that the major versions agree",
 		},
-		{CauseUnknownType, "a `message_type` that is not in the table of messages", "use a type from the table"},
+		{CauseUnknownType, "a `message_type` that the table of messages does not contain", "use a type of the table"},
 		{CauseMissingField, "a required field is missing or null", "add the field that the detail names"},
 		{
 			CauseWrongType, "the JSON type of a field differs from the schema",
@@ -63,10 +63,10 @@ func Causes() []CauseRow {
 		},
 		{
 			CauseUnsigned, "a report without the signature of its attempt",
-			"only the worker may report a result; a person reports a `worker_error` as `operator`, unsigned",
+			"only a worker reports results; a person reports a `worker_error` as `operator`, without a signature",
 		},
 		{
-			CauseNoAttempt, "a person's report about a worker without an attempt under way",
+			CauseNoAttempt, "a person's report about a worker without a running attempt",
 			"use a `WORKER` that `director status` lists",
 		},
 	}

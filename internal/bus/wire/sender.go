@@ -16,7 +16,7 @@ func CheckSize(data []byte) error {
 // worker in the subject, and the channel must carry the message's type.
 func CheckSender(e Envelope, worker string, c Channel) error {
 	if e.Sender.Role == RoleDirector && c != ChannelError { // the director reports exits
-		return malformed(CauseForeignSender, "sender.role: a director does not publish on a worker's %s", c)
+		return malformed(CauseForeignSender, "sender.role: a director must not publish on a worker's %s", c)
 	}
 	return checkBody(e, worker, "worker.<id>."+string(c))
 }

@@ -70,8 +70,8 @@ func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err err
 	case isError && (e.Bare || e.Sender.Role == RoleOperator):
 		return false, nil
 	default:
-		return false, malformed(CauseUnsigned, "signature is missing: a %s from a sender of role %s needs one",
-			e.Payload.MessageType(), e.Sender.Role)
+		return false, malformed(CauseUnsigned, "missing signature: a sender of role %s must sign a %s",
+			e.Sender.Role, e.Payload.MessageType())
 	}
 }
 

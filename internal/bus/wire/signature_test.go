@@ -122,7 +122,7 @@ func signatures(t *testing.T) []checked {
 		{"for another worker, under this key", good, key, "other-1", false, "does not match"},
 		{
 			"no key at all", encoded(t, Sender{Role: RoleWorker, ID: signer, Key: []byte{}}, someResult()), nil, signer,
-			false, "is missing",
+			false, "missing signature",
 		},
 		{
 			"signed with no key",
@@ -145,7 +145,7 @@ func signatures(t *testing.T) []checked {
 			append(bytes.TrimSuffix(good, []byte("}")), `,"Payload":{"result_id":"x"}}`...),
 			key, signer, true, "",
 		},
-		{"an empty signature", withMember(t, good, "signature", `""`), key, signer, false, "is missing"},
+		{"an empty signature", withMember(t, good, "signature", `""`), key, signer, false, "missing signature"},
 		{
 			"signed twice", withMember(t, good, "signature", signature[:len(signature)-1]+signature[1:]), key, signer,
 			false,
@@ -157,7 +157,7 @@ func signatures(t *testing.T) []checked {
 		},
 		{
 			"an error of the worker, unsigned", encoded(t, Sender{Role: RoleWorker, ID: signer}, someError()), key,
-			signer, false, "is missing: a worker_error.v1 from a sender of role worker needs one",
+			signer, false, "missing signature: a sender of role worker must sign a worker_error.v1",
 		},
 		{
 			"an exit of the director, unsigned", encoded(t, Sender{Role: RoleDirector, ID: "default"}, someError()),
@@ -174,7 +174,7 @@ func signaturesOfPersons(t *testing.T) []checked {
 		{"a person's report, bare", mustJSON(t, someError()), key, signer, false, ""},
 		{
 			"a person's success", asOperator(t, someResult()), key, signer, false,
-			"is missing: a worker_result.v1 from a sender of role operator needs one",
+			"missing signature: a sender of role operator must sign a worker_result.v1",
 		},
 		{"a person's report with a signature", bytes.Replace(asOperator(t, someError()), []byte(`"seq":1`),
 			[]byte(`"seq":1,"signature":`+signature), 1), key, signer, false, "does not match"},
