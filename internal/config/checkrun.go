@@ -18,7 +18,7 @@ import (
 func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
 	if len(c.GitHub.Repositories) == 0 {
-		need("github.repositories", `none given, want at least one "owner/name"`)
+		need("github.repositories", `empty, want at least one "owner/name"`)
 	}
 	if len(c.Stages) == 0 {
 		need("stage", `none given, want at least [[stage]] with name = "CODE" and run = [...]`)
@@ -82,7 +82,8 @@ func (c Config) Notes() (notes []string) {
 	notes = append(notes, c.moved...)
 	if c.Containers.Runtime == FormerRuntime {
 		notes = append(notes,
-			`containers.runtime = "auto" is "docker" now, and never plain processes: write "docker", or "process" for work that you trust`)
+			`containers.runtime = "auto" now means "docker", and never plain processes: write "docker", or "process" `+
+				"for work that you trust")
 	}
 	for i, s := range c.Stages {
 		profile, err := c.Agents.Lookup(s.Agent)

@@ -34,8 +34,8 @@ func TestMounts(t *testing.T) {
 		"/a":                                   "bad form",
 		"/a:/b:xx":                             "bad form",
 		"/a:/b:ro:ro":                          "bad form",
-		"volume:-x:/y":                         "bad name",
-		"volume::/y":                           "bad name",
+		"volume:-x:/y":                         "invalid volume name",
+		"volume::/y":                           "invalid volume name",
 		"/:/host":                              "socket",
 		"/run:/host":                           "socket",
 		"/var/run/docker.sock:/s":              "socket",
@@ -149,7 +149,7 @@ func TestToken(t *testing.T) {
 	env := map[string]string{"GITHUB_TOKEN": " tok\n", "TWO": "hunter2 hunter2"}
 	for _, c := range []struct{ name, file, token, warning, err string }{
 		{"GITHUB_TOKEN", "", "tok", "", ""},
-		{"MISSING", "", "", "", "MISSING is empty or not set; put a token"},
+		{"MISSING", "", "", "", "MISSING is empty or not set; set it to a token"},
 		{"TWO", "", "", "", "holds more than a token with access"},
 		{"", "", "", "", "set github.token_env or github.token_file"},
 		{"GITHUB_TOKEN", file("good", "filetok\n", 0o600), "filetok", "", ""},

@@ -16,7 +16,7 @@ func TestEgress(t *testing.T) {
 		`egress = ["api.anthropic.com", "*.pypi.org", "git.example.com:8443"]`: "",
 		`egress = "api.anthropic.com"`:                                         "",
 		`egress = []`:                                                          `want "none", or the hosts`,
-		`egress = ["all", "api.anthropic.com"]`:                                "want one of them, or only hosts",
+		`egress = ["all", "api.anthropic.com"]`:                                "want one of them or only hosts",
 		`egress = ["https://api.anthropic.com"]`:                               `want "all", "none", or a list of hosts`,
 		`egress = ["10.0.0.1"]`:                                                `want "all", "none", or a list of hosts`,
 		`egress = ["localhost"]`:                                               `want "all", "none", or a list of hosts`,
@@ -27,12 +27,12 @@ func TestEgress(t *testing.T) {
 		`proxied_keys = { ANTHROPIC_API_KEY = "api.anthropic.com" }`:           "",
 		`proxied_keys = { ANTHROPIC_API_KEY = "https://api.anthropic.com" }`:   "is not a host",
 		`proxied_keys = { ANTHROPIC_API_KEY = "*.anthropic.com" }`:             "is not a host",
-		`proxied_keys = { MY_API_KEY = "api.example.com" }`: "want a variable whose " +
+		`proxied_keys = { MY_API_KEY = "api.example.com" }`: "want a key variable whose " +
 			"provider's address",
 		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv_passthrough = " +
-			"[\"OPENAI_API_KEY\"]": "want it in one",
+			"[\"OPENAI_API_KEY\"]": "want it in only one",
 		"proxied_keys = { OPENAI_API_KEY = \"api.openai.com\" }\nenv = { OPENAI_BASE_URL = " +
-			"\"http://x\" }": "the proxy has to set it",
+			"\"http://x\" }": "the proxy must set it",
 		`proxied_keys = { OPENAI_API_KEY = "api.openai.com", CODEX_API_KEY = "api.openai.com" }`: "want one of them",
 		`proxy_url = "https://egress:1"`: `want "http://HOST:PORT"`,
 		`proxy_listen = "4"`:             "want \"auto\"",

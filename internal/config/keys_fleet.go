@@ -10,18 +10,18 @@ import (
 var fleetKeys = []row{
 	{
 		key: "director.interval_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600,
-		doc: "Interval of housekeeping. Decisions follow events and do not wait for it.",
+		doc: "Interval of housekeeping. Events are decided at once, without waiting for it.",
 		at:  func(c *Config) any { return &c.Director.Interval },
 	},
 	{
 		key: "director.max_workers", def: "3", unit: "containers", min: 1, max: 100,
-		doc: "Worker containers that may run at the same time.",
+		doc: "Largest number of worker containers at the same time.",
 		at:  func(c *Config) any { return &c.Director.MaxWorkers },
 	},
 	{
 		key: "director.max_retries", def: "3", unit: "re-dispatches", min: 0, max: 100,
-		doc: "Re-dispatches per task, over all causes, before it asks a person. Waits for rate limits do not " +
-			"count. If left out, the preset's bound applies, if any.",
+		doc: "Re-dispatches per task, over all causes, before Retake asks a person. Waits for rate limits do not " +
+			"count. If omitted, the preset's bound applies, if any.",
 		at: func(c *Config) any { return &c.Director.MaxRetries },
 	},
 	{
@@ -53,8 +53,8 @@ var fleetKeys = []row{
 
 	{
 		key: "director.lease_seconds", def: "10", unit: "seconds", min: 0.2, max: 300,
-		doc: "Lease of the leading director on a joined bus, which renews it every third of this time. After " +
-			"this time without a renewal, another director leads. Unused on the embedded bus.",
+		doc: "Lease of the leading director on a joined bus, which renews it every third of this time. After this " +
+			"time without a renewal, another director takes over. Unused on the embedded bus.",
 		at: func(c *Config) any { return &c.Director.Lease },
 	},
 	{key: "director.shared_dir", def: `""`, path: true, doc: "Directory of mirrors, checkouts and processes that all " +
@@ -85,7 +85,7 @@ var fleetKeys = []row{
 
 	{
 		key: "timeouts.worker_heartbeat_ttl_seconds", def: "90", unit: "seconds", min: 0.1, max: 3600,
-		doc: "A worker that is silent for longer is suspect. At least 3 times " +
+		doc: "A worker that is silent for longer becomes suspect. At least 3 times " +
 			"agent_bus.heartbeat_interval_seconds.",
 		at: func(c *Config) any { return &c.Timeouts.WorkerHeartbeatTTL },
 	},
@@ -117,7 +117,7 @@ var fleetKeys = []row{
 
 	{
 		key: "retry.backoff_mode", def: `"exponential"`, allowed: []string{"exponential", "linear"},
-		doc: "How the delay between attempts grows.", at: func(c *Config) any { return &c.Retry.BackoffMode },
+		doc: "Growth of the delay between attempts.", at: func(c *Config) any { return &c.Retry.BackoffMode },
 	},
 	{
 		key: "retry.backoff_initial_seconds", def: "1", unit: "seconds", min: 0, max: 3600, doc: "First delay.",
@@ -135,7 +135,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "retry.jitter", def: `"full"`, allowed: []string{"full", "equal", "none"},
-		doc: "Random share of a delay: all, half or none.",
+		doc: "Random share of a delay: all of it, half of it or none.",
 		at:  func(c *Config) any { return &c.Retry.Jitter },
 	},
 
@@ -144,7 +144,7 @@ var fleetKeys = []row{
 		former: []string{FormerRuntime}, doc: "Runtime of workers. kubernetes makes each attempt a Job of a " +
 			"cluster, see [kubernetes]. process is for development and trusted work: plain processes on the " +
 			"director's machine, as containers.user, without image, limits and a separate network. It needs a " +
-			"director that runs as root. An old \"auto\" means docker.",
+			"director that runs as root. \"auto\", from older versions, means docker.",
 		at: func(c *Config) any { return &c.Containers.Runtime },
 	},
 	{
@@ -201,7 +201,7 @@ var fleetKeys = []row{
 	{
 		key: "containers.env_passthrough", def: "[]", check: validVariable,
 		want: "the name of an environment variable, not beginning with RETAKE_ (reserved for the director)",
-		doc: "Names of the director's variables that workers get, such as [\"ANTHROPIC_API_KEY\"]. Never the " +
+		doc: "Names of the director's variables to pass to workers, such as [\"ANTHROPIC_API_KEY\"]. Never the " +
 			"GitHub token.",
 		at: func(c *Config) any { return &c.Containers.EnvPassthrough },
 	},
@@ -252,9 +252,9 @@ var fleetKeys = []row{
 	{
 		key: "containers.proxied_keys", def: "{}", secretNames: true, check: validProxiedKey, want: proxiedKeyWant(),
 		doc: "Keys of model providers that workers use without seeing them: the director's variable = host of " +
-			"the provider. Workers get a token of their attempt instead, and the address of the director's proxy " +
-			"in the usual variable (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL). The proxy " +
-			"inserts the key, for that host only.",
+			"the provider. Instead, workers get a token for their attempt, and the address of the director's proxy " +
+			"in the usual variable (ANTHROPIC_BASE_URL, OPENAI_BASE_URL, GOOGLE_GEMINI_BASE_URL). The proxy inserts " +
+			"the key, for that host only.",
 		at: func(c *Config) any { return &c.Containers.ProxiedKeys },
 	},
 	{
@@ -262,7 +262,7 @@ var fleetKeys = []row{
 			return s == "auto" ||
 				validHTTPListen(s) && s != ""
 		}, want: `"auto" (port 8732 at the workers' gateway), or host:port`,
-		doc: "Address of the director's proxy, which exists if egress is a list of hosts, or with proxied_keys.",
+		doc: "Address of the director's proxy, which runs if egress is a list of hosts, or with proxied_keys.",
 		at:  func(c *Config) any { return &c.Containers.ProxyListen },
 	},
 	{
@@ -274,8 +274,8 @@ var fleetKeys = []row{
 	{
 		key: "kubernetes.namespace", def: `""`, check: validNamespace,
 		want: "a name of lower case letters, digits and -; may be empty",
-		doc: "Existing namespace for Jobs, pods and Secrets of workers. If empty, the namespace of the " +
-			"kubeconfig, or of the director's pod.",
+		doc: "Existing namespace for Jobs, pods and Secrets of workers. If empty, the namespace of the kubeconfig or " +
+			"of the director's pod is used.",
 		at: func(c *Config) any { return &c.Kubernetes.Namespace },
 	},
 	{
@@ -306,13 +306,13 @@ var fleetKeys = []row{
 		key: "kubernetes.address", def: `""`, check: validAddress, want: "a host name or an IP address; may be empty",
 		doc: "Address of this director for pods: its Service, or its machine. Required without a joined bus " +
 			"(agent_bus.url), and for the proxy of containers.egress without containers.proxy_url. With \"auto\", " +
-			"bus and proxy then listen on all addresses.",
+			"the bus and the proxy then listen on all addresses.",
 		at: func(c *Config) any { return &c.Kubernetes.Address },
 	},
 	{
 		key: "kubernetes.pending_timeout_seconds", def: "1800", unit: "seconds", min: 1, max: week,
 		doc: "Longest wait for the cluster to start an attempt, for example for room or a volume. For a missing " +
-			"image, five minutes at most.",
+			"image it is at most five minutes.",
 		at: func(c *Config) any { return &c.Kubernetes.PendingTimeout },
 	},
 
@@ -350,7 +350,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.max_message_bytes", def: "65536", unit: "bytes", min: 4096, max: wire.LongestMessage,
-		doc: "Longest message of workers that start later.",
+		doc: "Size limit of messages from workers that start later.",
 		at:  func(c *Config) any { return &c.AgentBus.MaxMessageBytes },
 	},
 	{
@@ -360,13 +360,13 @@ var fleetKeys = []row{
 	},
 	{
 		key: "agent_bus.sync", def: `"always"`, allowed: []string{"always", "default"},
-		doc: "Possible loss in a power cut. always loses only unacknowledged data. default may lose the last " +
-			"minutes, or a young journal.", at: func(c *Config) any { return &c.AgentBus.Sync },
+		doc: "Possible loss of data in a power cut. With always, only unacknowledged data can be lost. With default, " +
+			"the last minutes or a new journal can be lost.", at: func(c *Config) any { return &c.AgentBus.Sync },
 	},
 
 	{
 		key: "journal.on_damage", def: `"stop"`, allowed: []string{"stop", "rebuild"},
-		doc: "Reaction to a damaged journal. stop ends with the exact position, without changes. rebuild sets it " +
+		doc: "Reaction to a damaged journal. stop exits with the exact position, without changes. rebuild sets it " +
 			"aside and rebuilds it from GitHub, containers and reports.",
 		at: func(c *Config) any { return &c.Journal.OnDamage },
 	},

@@ -8,7 +8,7 @@ import (
 var workKeys = []row{
 	{
 		key: "rate_limits.github.max_concurrent_requests", def: "2", unit: "requests", min: 1, max: 100,
-		doc: "Requests to GitHub at the same time.",
+		doc: "Largest number of requests to GitHub at the same time.",
 		at:  func(c *Config) any { return &c.RateLimits.GitHub.MaxConcurrentRequests },
 	},
 	{
@@ -24,7 +24,7 @@ var workKeys = []row{
 
 	{
 		key: "rate_limits.model.max_concurrent_requests", def: "1", unit: "requests", min: 1, max: 1000,
-		doc: "Requests to one model provider at the same time, over all workers that use leases.",
+		doc: "Largest number of requests to one model provider at the same time, over all workers that use leases.",
 		at:  func(c *Config) any { return &c.RateLimits.Model.MaxConcurrentRequests },
 	},
 	{
@@ -39,8 +39,8 @@ var workKeys = []row{
 	},
 	{
 		key: "rate_limits.model.max_wait_seconds", def: "900", unit: "seconds", min: 1, max: day,
-		doc: "Time per day for which one task can close models for other tasks by reporting limits. A second " +
-			"task with the same report extends it.",
+		doc: "Longest time per day for which one task can close models for other tasks by reporting limits. The same " +
+			"report from a second task extends it.",
 		at: func(c *Config) any { return &c.RateLimits.Model.MaxWait },
 	},
 
@@ -119,7 +119,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.base_branch", def: `"main"`, check: validBranch, want: "a branch name",
-		doc: "Existing branch that work starts from.",
+		doc: "Existing branch to start work from.",
 		at:  func(c *Config) any { return &c.GitHub.BaseBranch },
 	},
 	{
@@ -153,8 +153,9 @@ var workKeys = []row{
 	},
 	{
 		key: "github.label_caps", def: "{}", check: labelForm.MatchString, want: labelWant, min: 0, max: 100,
-		doc: "Labels with the number of their issues that may run at the same time, such as { \"area/db\" = 1 }.",
-		at:  func(c *Config) any { return &c.GitHub.LabelCaps },
+		doc: "Labels with the largest number of their issues that may run at the same time, such as " +
+			"{ \"area/db\" = 1 }.",
+		at: func(c *Config) any { return &c.GitHub.LabelCaps },
 	},
 	{
 		key: "github.labels.task", def: `"agent-task"`, check: labelForm.MatchString, want: labelWant,
@@ -182,13 +183,12 @@ var workKeys = []row{
 		at:  func(c *Config) any { return &c.Escalation.RemindAfter },
 	},
 	{
-		key: "escalation.incident_issues", def: "true", doc: "Show an outage that keeps tasks waiting as one " +
-			"issue.",
+		key: "escalation.incident_issues", def: "true", doc: "Open one issue about an outage that keeps tasks waiting.",
 		at: func(c *Config) any { return &c.Escalation.IncidentIssues },
 	},
 	{
 		key: "escalation.plain_answers", def: "true", doc: "A comment without a command, by a person with write " +
-			"access, answers a question that the agent itself asked. With false, people can discuss it first.",
+			"access, answers an agent's question. With false, people can discuss it first.",
 		at: func(c *Config) any { return &c.Escalation.PlainAnswers },
 	},
 
@@ -205,7 +205,7 @@ var workKeys = []row{
 	},
 	{
 		key: "scope.allow_secrets", def: "[]", reason: faultOfGlob, want: globWant,
-		doc: "Files that are not searched for secrets before a push, such as test data with invented secrets.",
+		doc: "Files that are not searched for secrets before a push, such as test data with fake secrets.",
 		at:  func(c *Config) any { return &c.Scope.AllowSecrets },
 	},
 	{
@@ -247,18 +247,18 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.max_bytes", def: "21474836480", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Size of all files of a checkout, apparent or allocated, whichever is more. Sparse files count with " +
-			"their apparent size.", at: func(c *Config) any { return &c.Checkout.MaxBytes },
+		doc: "Largest size of all files of a checkout, apparent or allocated, whichever is more. Sparse files count " +
+			"with their apparent size.", at: func(c *Config) any { return &c.Checkout.MaxBytes },
 	},
 	{
 		key: "checkout.max_work_bytes", def: "4294967296", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Size of the files that git has to store, changed or not, without ignored files and the state of " +
+		doc: "Largest size of the files that git must store, changed or not, without ignored files and the state of " +
 			"agents.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
 	},
 	{
 		key: "checkout.git_seconds", def: "300", unit: "seconds", min: 1, max: day,
-		doc: "Longest run of git on a checkout, with twice as much processor time. A run that uses a server has " +
-			"an hour.", at: func(c *Config) any { return &c.Checkout.Git },
+		doc: "Longest run of git on a checkout, with twice as much processor time. Runs that use a server have an " +
+			"hour.", at: func(c *Config) any { return &c.Checkout.Git },
 	},
 	{
 		key: "checkout.git_memory", def: `"4GiB"`, check: validMemory,
@@ -329,7 +329,7 @@ var workKeys = []row{
 	},
 	{
 		key: "recovery.cost_budget_usd", def: "0.0", unit: "US dollars", min: 0, max: 1_000_000,
-		doc: "Cost per task, as far as agents report it. 0 is unlimited.",
+		doc: "Cost limit per task, as far as agents report the cost. 0 is unlimited.",
 		at:  func(c *Config) any { return &c.Recovery.CostBudgetUSD },
 	},
 	{
@@ -365,7 +365,7 @@ var workKeys = []row{
 	},
 	{
 		key: "telemetry.sample_ratio", def: "1.0", unit: "share of tasks", min: 0, max: 1,
-		doc: "Share of tasks that are traced, the same tasks after a restart.",
+		doc: "Share of traced tasks; after a restart, the same tasks are traced.",
 		at:  func(c *Config) any { return &c.Telemetry.SampleRatio },
 	},
 }

@@ -37,7 +37,7 @@ func loadFile(path string, env []string, overrides map[string]string) (*loader, 
 		if data, err = readFile(path, tomlfile.MaxBytes); err != nil {
 			next := ", want a TOML file that the director's user can read"
 			if errors.Is(err, fs.ErrNotExist) {
-				next = "; `director config init --output " + path + "` writes it, -c names another one"
+				next = "; `director config init --output " + path + "` writes it, -c selects another file"
 			}
 			return &loader{c: new(Default())}, Problems{{Where: path, Text: err.Error() + next}}
 		}

@@ -27,13 +27,13 @@ func parseMount(s string) (m Mount, wrong string) {
 	m.Source, m.Target = parts[0], parts[1]
 	switch {
 	case isVolume && !volumeForm.MatchString(m.Source):
-		return Mount{}, "bad name of a volume"
+		return Mount{}, "invalid volume name"
 	case !isVolume && (!filepath.IsAbs(m.Source) || filepath.Clean(m.Source) != m.Source):
-		return Mount{}, "the host's path is not a clean absolute one"
+		return Mount{}, "the host's path is not a clean absolute path"
 	case !path.IsAbs(m.Target) || path.Clean(m.Target) != m.Target:
-		return Mount{}, "the container's path is not a clean absolute one"
+		return Mount{}, "the container's path is not a clean absolute path"
 	case !isVolume && showsSocket(m.Source):
-		return Mount{}, "workers never see the container engine's socket"
+		return Mount{}, "workers must not see the container engine's socket"
 	}
 	for _, d := range systemDirs {
 		if m.Target == d || d == "/retake" && within(m.Target, d) {

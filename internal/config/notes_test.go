@@ -9,7 +9,7 @@ func TestNotes(t *testing.T) {
 	const codex = "[[stage]]\nname = \"CODE\"\nagent = \"codex\"\n"
 	for text, want := range map[string]string{
 		"":                                   "",
-		"[containers]\nruntime = \"auto\"\n": `is "docker" now, and never plain processes`,
+		"[containers]\nruntime = \"auto\"\n": `now means "docker", and never plain processes`,
 		codex:                                "stage[0].agent: codex gets none of OPENAI_API_KEY, CODEX_API_KEY: ",
 		"[containers]\nenv_passthrough = [\"CODEX_API_KEY\"]\n" + codex:                 "",
 		"[containers]\nenv_passthrough = [\"ANTHROPIC_API_KEY\"]\n" + codex:             "codex gets none of",

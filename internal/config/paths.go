@@ -113,7 +113,8 @@ func (c Config) Moved() []string { return c.moved }
 func (c Config) startProblems() (p Problems) {
 	for _, d := range c.doubled {
 		p = append(p, Problem{Where: "run", Key: d.key, Text: fmt.Sprintf("%s and %s both exist, and the director "+
-			"cannot know which one holds its state: write the absolute path of the right one, or move the other away",
+			"cannot tell which one holds its state: write the absolute path of the right one, or move the other one "+
+			"away",
 			d.beside, d.here)})
 	}
 	return p

@@ -60,19 +60,19 @@ c.toml:4:1: director.fleet: got "Bad Fleet", want 1 to 32 of a-z, 0-9 and -, beg
 c.toml:5:1: director.interval_seconds: got "60s", want a number of seconds from 0.1 to 3600
 c.toml:7:2: timeout: unknown key or section, did you mean timeouts?
 c.toml:11:1: timeouts.worker_heartbeat_ttl_seconds: a few lost heartbeats must not make a worker suspect, want timeouts.worker_heartbeat_ttl_seconds (20) at least 3 times agent_bus.heartbeat_interval_seconds (15)
-c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be given back while its attempt may still run, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
+c.toml:12:1: timeouts.issue_claim_stale_seconds: a claim would be released while its attempt may still be running, want timeouts.issue_claim_stale_seconds (1) above timeouts.worker_watchdog_seconds (3600)
 c.toml:15:1: containers.runtime: got "podman", want one of "docker", "kubernetes", "process"
 c.toml:16:1: containers.scale_to_zero_idle_seconds: not supported yet: containers are never idle: each ends with its attempt and is removed; want it removed
 c.toml:17:1: containers.user: got "0:0", want "uid:gid" in numbers, neither of them 0 (root)
 c.toml:18:1: containers.memory: got "lots", want a size such as "2GiB", from 16MiB to 16TiB
-c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers never see the container engine's socket, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
+c.toml:19:20: containers.mounts: element 2: "/var/run/docker.sock:/s": workers must not see the container engine's socket, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
 c.toml:19:47: containers.mounts: element 3: "/z": bad form, want "/host/path:/path[:ro|:rw]" or "volume:name:/path[:ro|:rw]"
 c.toml:22:1: agent_bus.prefix: got "a.>", want words of letters, digits, _ and -, separated by dots
 c.toml:23:1: agent_bus.listen_port: got 70000, want an integer from 0 to 65535
 c.toml:26:33: github.repositories: element 2: got "nonsense", want "owner/name", without .git
 c.toml:27:1: github.api_url: got "ftp://x", want an http(s) URL without credentials, query and fragment
 c.toml:28:1: github.token: unknown key, and secrets do not belong here, want github.token_env or github.token_file
-c.toml:29:12: github.labels.task: two labels are "A", want four different ones (GitHub ignores case)
+c.toml:29:12: github.labels.task: two labels are "A", want four different labels (GitHub ignores case)
 c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a separate file: github.token_env, github.token_file, containers.env_passthrough
 c.toml:33:1: recovery.preset: got "cortx", want one of "director", "reviewcat", "gdd", "cortex", "prp", "dispatch"
 c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 1000000
@@ -135,7 +135,7 @@ var singleProblems = map[string]string{
 		"be shorter than the first, want retry.backoff_max_seconds (30) at least " +
 		"retry.backoff_initial_seconds (31)",
 	"timeouts.worker_start_seconds = 3600": "c.toml:1:10: timeouts.worker_start_seconds: the watchdog would end " +
-		"a worker that may still start",
+		"a worker that may still be starting",
 	"timeouts.worker_watchdog_seconds = 80": "before its silence is noticed, want " +
 		"timeouts.worker_watchdog_seconds (80) above",
 	"agent_bus.heartbeat_interval_seconds = 31": "agent_bus.heartbeat_interval_seconds: a few lost heartbeats",
@@ -169,9 +169,9 @@ var singleProblems = map[string]string{
 		"B\" = \"x\" }": `got "A B", want the name of an environment variable`,
 	"containers.env = { A = 1 }":                                           "got 1, want a text",
 	"containers.env = { RETAKE_X = \"1\" }":                                "not beginning with RETAKE_",
-	"containers.env = { MY_API_KEY = \"hunter\" }":                         "want env_passthrough",
+	"containers.env = { MY_API_KEY = \"hunter\" }":                         "want secrets in env_passthrough",
 	"containers.env = { A = \"sk-ant-0123456789abcdef\" }":                 "looks like a secret",
-	"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "never enters a worker",
+	"containers.env_passthrough = [\"GITHUB_TOKEN\"]":                      "must not enter a worker",
 	"containers.env_passthrough = [\"A\"]\ncontainers.env = { A = \"1\" }": "is in env and in env_passthrough",
 	"github.repositories = [\"a/b\", \"A/B\"]":                             "occurs twice",
 	"github.repositories = [\"a/b.git\"]":                                  "without .git",
@@ -189,7 +189,7 @@ var singleProblems = map[string]string{
 	"github.token_env = \"a8f5f167f44f4964e6c998dee827110c\"": "got the value, want the name of an " +
 		"environment variable",
 	"github.token_env = \"X\"\ngithub.token_file = \"/x\"": "want one of them",
-	"github.app_id = 1":                           "a GitHub App needs all three",
+	"github.app_id = 1":                           "a GitHub App needs app_id, installation_id and private_key_file",
 	"[policy.sync_main]\nmax_commits_behind = -1": "from 0 to 1000000",
 	"[policy.sync_main]\n" +
 		"max_seconds_behnid = 1": "did you mean policy.sync_main.max_seconds_behind?",
@@ -207,14 +207,13 @@ var singleProblems = map[string]string{
 	"[rate_limits.model]\nmax_concurrent_requests = 0": "from 1 to 1000",
 	"[stage]\nname = \"CODE\"": "c.toml:1:2: stage: got a table, " +
 		"want [[stage]]",
-	"stage = [1]":                                     "stage[0]: got 1, want a table",
-	"[[stage]]\nname = \"CODE\"":                      `c.toml:1:3: stage[0].run: no program, want run = ["make", "test"] or agent`,
-	"[[stage]]\nrun = [\"x\"]":                        "stage[0].name: missing",
-	"[[stage]]\nname = \"CODE\"\nrun = \"make test\"": "no shell",
-	"[[stage]]\nname = \"CODE\"\nrun = []":            "no program",
-	"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":        "no program",
-	"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"": "c.toml:3:1: stage[0].run: run and " +
-		"agent exclude each other",
+	"stage = [1]":                                                        "stage[0]: got 1, want a table",
+	"[[stage]]\nname = \"CODE\"":                                         "stage[0].run: missing program, want run =",
+	"[[stage]]\nrun = [\"x\"]":                                           "stage[0].name: missing",
+	"[[stage]]\nname = \"CODE\"\nrun = \"make test\"":                    "no shell",
+	"[[stage]]\nname = \"CODE\"\nrun = []":                               "missing program",
+	"[[stage]]\nname = \"CODE\"\nrun = [\"\"]":                           "missing program",
+	"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nagent = \"claude-code\"": "c.toml:3:1: stage[0].run: both run",
 	"[[stage]]\nname = \"CODE\"\nagent = \"codx\"": "c.toml:3:1: stage[0].agent: no " +
 		"agent \"codx\", did you mean codex?",
 	"[[stage]]\nname = \"CODE\"\nagent = \"A B\"": "stage[0].agent: got \"A B\", " +
@@ -231,7 +230,7 @@ var singleProblems = map[string]string{
 	"[[stage]]\nname = \"CODE\"\nrun = [\"x\"]\nrum = 1": "did you mean stage.run?",
 	"[[stage]]\nname = \"COMMIT\"\n" +
 		"run = [\"x\"]": `want one of "START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"`,
-	"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]": "stage: no CODE",
+	"[[stage]]\nname = \"VALIDATE\"\nrun = [\"x\"]": "stage: CODE is missing",
 	codeStage + "[[stage]]\nname = \"CODE\"\nrun = [\"x\"]": "c.toml:5:1: stage[1].name: " +
 		"a second CODE",
 	codeStage + "[[stage]]\nname = \"START\"\nrun = [\"x\"]": "START after CODE",

@@ -30,7 +30,7 @@ func BaseURLs(key, address string) (environ []string) {
 func validProxiedKey(name string) bool { return keyBases[name] != nil }
 
 func proxiedKeyWant() string {
-	return "a variable whose provider's address agents take from another one: " +
+	return "a key variable whose provider's address agents read from another variable: " +
 		strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
 }
 
@@ -44,13 +44,13 @@ func wrongProxiedKeys(c Config) string {
 				"\"api.anthropic.com\""
 		}
 		if c.passesOn(name) {
-			return name + " is in env or env_passthrough, too, want it in one: workers would have it"
+			return name + " is also in env or env_passthrough, so workers would have it, want it in only one"
 		}
 		for _, b := range BaseURLs(name, "") {
 			base, _, _ := strings.Cut(b, "=")
 			switch other := taken[base]; {
 			case c.passesOn(base):
-				return base + " is in env or env_passthrough, but the proxy has to set it for " + name
+				return base + " is in env or env_passthrough, but the proxy must set it for " + name
 			case other != "":
 				return name + " and " + other + " share the variable " + base + ", want one of them"
 			}

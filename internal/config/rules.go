@@ -34,7 +34,7 @@ var orders = []order{
 	},
 	{
 		"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_start_seconds",
-		"the watchdog would end a worker that may still start",
+		"the watchdog would end a worker that may still be starting",
 	},
 	{
 		"timeouts.worker_watchdog_seconds", 0, "timeouts.worker_heartbeat_ttl_seconds",
@@ -42,7 +42,7 @@ var orders = []order{
 	},
 	{
 		"timeouts.issue_claim_stale_seconds", 0, "timeouts.worker_watchdog_seconds",
-		"a claim would be given back while its attempt may still run",
+		"a claim would be released while its attempt may still be running",
 	},
 	{
 		"retry.backoff_max_seconds", 1, "retry.backoff_initial_seconds",
@@ -89,7 +89,7 @@ var rules = []rule{
 		wrong: func(c Config) string {
 			l := c.GitHub.Labels
 			if dup := duplicate([]string{l.Task, l.Claimed, l.Blocked, l.Review}); dup != "" {
-				return "two labels are " + shorten(dup) + ", want four different ones (GitHub ignores case)"
+				return "two labels are " + shorten(dup) + ", want four different labels (GitHub ignores case)"
 			}
 			return ""
 		},
@@ -113,7 +113,7 @@ var rules = []rule{
 		keys: []string{"github.app_id", "github.installation_id", "github.private_key_file"},
 		wrong: func(c Config) string {
 			if g := c.GitHub; c.IsApp() && (g.AppID == 0 || g.InstallationID == 0 || g.PrivateKeyFile == "") {
-				return "a GitHub App needs all three: app_id, installation_id and private_key_file"
+				return "a GitHub App needs app_id, installation_id and private_key_file"
 			}
 			return ""
 		},
@@ -124,7 +124,8 @@ var rules = []rule{
 	}, wrong: func(c Config) string {
 		for _, p := range []secretPlace{c.tokenPlace(), c.webhookSecretPlace(), c.pageTokenPlace()} {
 			if p.variable != "" && slices.Contains(c.Containers.EnvPassthrough, p.variable) {
-				return "it names " + p.env() + ", want others only: the " + p.what + " never enters a worker"
+				return "it names " + p.env() + ", want only other variables, because the " + p.what + " must not " +
+					"enter a worker"
 			}
 		}
 		return ""
@@ -185,9 +186,9 @@ var rules = []rule{
 		word := func(s string) bool { return s == egressAll || s == egressNone }
 		switch {
 		case len(c.Containers.Egress) == 0:
-			return `an empty list, want "none", or the hosts that workers may reach`
+			return `empty list, want "none", or the hosts that workers may reach`
 		case len(c.Containers.Egress) > 1 && slices.ContainsFunc(c.Containers.Egress, word):
-			return "all and none cannot be combined, want one of them, or only hosts"
+			return "all and none cannot be combined, want one of them or only hosts"
 		case !c.Containers.EgressOpen() && c.Containers.Runtime == "process":
 			return `plain processes reach everything that this machine reaches, want containers.runtime = "docker", or containers.egress = "all"`
 		}
@@ -271,9 +272,9 @@ func stageRules(i int) []rule {
 		{keys: []string{path + ".run"}, also: path + ".agent", wrong: func(c Config) string {
 			switch s := c.Stages[i]; {
 			case s.Agent == "" && (len(s.Run) == 0 || s.Run[0] == ""):
-				return `no program, want run = ["make", "test"] or agent = "claude-code"`
+				return `missing program, want run = ["make", "test"] or agent = "claude-code"`
 			case s.Agent != "" && len(s.Run) > 0:
-				return "run and agent exclude each other, want one of them"
+				return "both run and agent are set, want one of them"
 			case len(s.Run) > 0 && leavesCheckout(s.Run[0]):
 				return shorten(s.Run[0]) + " leaves the checkout, where stages run, so it cannot exist: " +
 					"want an absolute path, a name in PATH, or a path inside the repository"
@@ -293,7 +294,7 @@ func stageRules(i int) []rule {
 		},
 		{keys: []string{path + ".alternative_model"}, wrong: func(c Config) string {
 			if s := c.Stages[i]; s.AlternativeModel != "" && s.AlternativeModel == s.Model {
-				return "the same as model, want another one"
+				return "the same as model, want a different model"
 			}
 			return ""
 		}},
@@ -338,7 +339,8 @@ func (l *loader) rules() {
 		}
 	}
 	if !code {
-		l.problem(l.place("stage"), "stage", `no CODE, want one stage with name = "CODE": nothing else changes files`)
+		l.problem(l.place("stage"), "stage", `CODE is missing, want one stage with name = "CODE", because only CODE `+
+			"changes files")
 	}
 	if l.c.IsApp() {
 		for _, p := range []string{"github.token_env", "github.token_file"} {

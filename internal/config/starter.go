@@ -41,15 +41,15 @@ func (s Starter) String() string {
 		"config show --origin.\n" +
 		"# Secrets do not belong here: the token is in the variable GITHUB_TOKEN (github.token_env, " +
 		"github.token_file).\n\n[github]\n")
-	line("repositories", &s.Repositories, "issues with the label agent-task are worked on")
-	line("base_branch", &s.BaseBranch, "work starts from it, and pull requests go there")
-	line("writes", &s.Writes, "false: the director reads issues, but claims none")
+	line("repositories", &s.Repositories, "Retake works on issues with the label agent-task")
+	line("base_branch", &s.BaseBranch, "base of the work and of the pull requests")
+	line("writes", &s.Writes, "false: the director reads issues, but does not claim any")
 	b.WriteString("\n[containers]\n")
 	if s.Runtime != "" {
-		line("runtime", &s.Runtime, "docker, or process (no isolation: trusted work only)")
+		line("runtime", &s.Runtime, "docker, or process (without isolation, only for trusted work)")
 	}
-	line("image", &s.Image, "any image with the programs of the stages")
-	line("env_passthrough", &s.Pass, "names of variables that workers get, such as an agent's key")
+	line("image", &s.Image, "any image with the stages' programs")
+	line("env_passthrough", &s.Pass, "names of variables to pass to workers, such as an agent's key")
 	b.WriteString("\n[[stage]]\n")
 	code := "CODE"
 	line("name", &code, "what changes files")
@@ -61,7 +61,7 @@ func (s Starter) String() string {
 	for _, check := range s.Checks {
 		validate := "VALIDATE"
 		b.WriteString("\n[[stage]]\n")
-		line("name", &validate, "work is delivered if this succeeds, else the agent mends it")
+		line("name", &validate, "Retake delivers the work if this succeeds, else the agent fixes it")
 		line("run", &check, "")
 	}
 	return b.String()

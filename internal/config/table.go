@@ -50,7 +50,7 @@ func stageKeys(s *Stage) []row {
 		{key: "stage.name", allowed: stageOrder, doc: "Name of the stage, in this order. VALIDATE may occur more " +
 			"than once. CODE is required.", to: &s.Name},
 		{
-			key: "stage.run", def: "[]", want: `one argument, as in ["make", "test"]: no shell splits it`,
+			key: "stage.run", def: "[]", want: `one argument, as in ["make", "test"], because no shell splits it`,
 			doc: `Program and its arguments, instead of agent.`, to: &s.Run,
 		},
 		{
@@ -60,7 +60,7 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.model", def: `""`, check: modelForm.MatchString, want: modelWant,
-			doc: "Model, passed by the agent's flag and as RETAKE_MODEL. If empty, the program's default.",
+			doc: "Model, passed by the agent's flag and as RETAKE_MODEL. If empty, the program's default is used.",
 			to:  &s.Model,
 		},
 		{
@@ -82,7 +82,7 @@ func stageKeys(s *Stage) []row {
 		},
 		{
 			key: "stage.caller", def: `""`, want: "a caller that the policy's rows name; may be empty",
-			doc: "Caller whose rows of the policy decide the stage's failures, such as update-check with preset " +
+			doc: "Caller that selects the policy's rows for the stage's failures, such as update-check with preset " +
 				"gdd. The default is start for START, agent for CODE, and otherwise stage.",
 			to: &s.Caller,
 		},

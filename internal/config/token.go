@@ -64,7 +64,7 @@ func (c Config) PrivateKey() (key []byte, warning string, err error) {
 	text, warning, err := readSecret("github.private_key_file", c.GitHub.PrivateKeyFile)
 	if err == nil && !strings.Contains(text, "PRIVATE KEY-----") {
 		err = fmt.Errorf("config: github.private_key_file %s has no private key; want the PEM file that GitHub "+
-			"made for the App", c.GitHub.PrivateKeyFile)
+			"created for the App", c.GitHub.PrivateKeyFile)
 	}
 	return []byte(text), warning, err
 }
@@ -122,7 +122,7 @@ func (p secretPlace) read(getenv func(string) string) (secret, warning string, e
 	case p.file == "" && p.variable == "":
 		return "", "", fmt.Errorf("config: no %s: set %s or %s", p.what, p.env(), p.inFile())
 	case secret == "":
-		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; put %s there, or set another source in %s "+
+		return "", "", fmt.Errorf("config: no %s: %s is empty or not set; set it to %s, or name another source in %s "+
 			"or %s", p.what, where, p.put, p.env(), p.inFile())
 	case strings.ContainsFunc(secret, func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r) ||
@@ -164,7 +164,7 @@ func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("config: %s names %s: %w; write it there, readable for the director's user", key,
+		return "", "", fmt.Errorf("config: %s names %s: %w; write it there, readable by the director's user", key,
 			path, err)
 	case len(data) > maxTokenBytes:
 		return "", "", fmt.Errorf("config: %s names %s, which exceeds %d bytes; want a file with only the "+
@@ -172,7 +172,7 @@ func readSecret(key, path string) (secret, warning string, err error) {
 			maxTokenBytes)
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-		warning = fmt.Sprintf("%s %s can be read by everybody; chmod 600 it", key, path)
+		warning = fmt.Sprintf("%s %s is readable by everybody; chmod 600 it", key, path)
 	}
 	return string(data), warning, nil
 }

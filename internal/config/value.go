@@ -97,7 +97,7 @@ func (r row) setAny(table map[string]any) string {
 func (r row) wrongText(s string) string {
 	switch {
 	case strings.Contains(s, "\x00"):
-		return "a NUL character in it, want " + r.oneText()
+		return "it contains a NUL character, want " + r.oneText()
 	case len(r.allowed) > 0 && !slices.Contains(r.allowed, s) && !slices.Contains(r.former, s), r.check != nil &&
 		!r.check(s):
 		return "got " + r.shown(s) + ", want " + r.oneText()
@@ -134,9 +134,9 @@ func (r row) setTable(table map[string]any, to *map[string]string) string {
 		case !ok:
 			return fmt.Sprintf("%s: got %s, want a text (in quotes)", r.shown(name), tomlfile.Describe(table[name]))
 		case strings.Contains(s, "\x00"):
-			return r.shown(name) + ": a NUL character in it"
+			return r.shown(name) + ": it contains a NUL character"
 		case redact.IsSecretVariable(name) && !r.secretNames:
-			return r.shown(name) + " looks like the name of a secret, want env_passthrough for those"
+			return r.shown(name) + " looks like the name of a secret, want secrets in env_passthrough"
 		}
 		if wrong := r.wrongText(name); wrong != "" {
 			return wrong
