@@ -105,7 +105,7 @@ func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) er
 // reports any error.
 func (d *Docker) Warm(ctx context.Context) {
 	if err := d.firewall.ensure(ctx); err != nil {
-		d.log.Debug("the firewall is not up yet", zap.Error(err))
+		d.log.Debug("the firewall is not active yet", zap.Error(err))
 	}
 }
 
@@ -119,7 +119,7 @@ func (f *firewall) keep() {
 			return
 		}
 		if err := f.mend(); err != nil && f.background.ctx.Err() == nil {
-			f.log.Warn("cannot check the firewall of the workers' network", zap.Error(err))
+			f.log.Warn("firewall of the workers' network not checked", zap.Error(err))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (f *firewall) ensure(ctx context.Context) error {
 	s.network, s.at = f.net.used().id, time.Now() // do not retry at once
 	if !s.warned {
 		s.warned = true
-		f.log.Warn("the firewall of the workers' network is not up: workers reach each other, this machine and "+
+		f.log.Warn("firewall of the workers' network is down, so workers can reach each other, this machine and "+
 			"private networks", zap.Error(err))
 	}
 	return nil
@@ -211,7 +211,7 @@ func (f *firewall) install(ctx context.Context) error {
 			continue
 		}
 		if s.at.IsZero() {
-			f.log.Info("the firewall of the workers' network is up", zap.String("network", f.net.name),
+			f.log.Info("firewall of the workers' network activated", zap.String("network", f.net.name),
 				zap.Bool("public_addresses", !r.closed), zap.Int("by", done.Used))
 		}
 		s.network, s.bridge, s.rules, s.at = id, r.bridge, r, time.Now()
@@ -335,7 +335,7 @@ func (f *firewall) handOver(ctx context.Context, batches [][]byte) (done fence.D
 	}
 	defer func() {
 		if failed := f.removeAside(ctx, made.ID, apicontainer.RemoveOptions{Force: true}); failed != nil {
-			f.log.Warn("container of the firewall was not removed; the next one removes it",
+			f.log.Warn("container of the firewall not removed; the next one will remove it",
 				zap.String("container", made.ID), zap.Error(failed))
 		}
 	}()

@@ -44,9 +44,9 @@ func (e *engine) inspect(ctx context.Context) error {
 		e.cannot = missing(info)
 		return e.checkRuntime(info)
 	case e.oci != "":
-		return failure("ask the engine for its runtimes", err)
+		return failure("list the engine's runtimes", err)
 	}
-	e.log.Debug("cannot list the daemon's capabilities", zap.Error(err))
+	e.log.Debug("daemon's capabilities not listed", zap.Error(err))
 	return nil
 }
 
@@ -99,7 +99,7 @@ func (e *engine) lookup(ctx context.Context,
 	case info.Config.Labels[LabelFleet] != e.fleet:
 		return info, false, &Error{
 			Kind: ErrSpec, Doing: "container " + attemptID,
-			Cause: errors.New("a container of that name exists outside of fleet " + e.fleet),
+			Cause: errors.New("a container with that name exists outside of fleet " + e.fleet),
 			Next:  "remove or rename it",
 		}
 	}
@@ -168,7 +168,7 @@ func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accept
 	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
 		// The process may have ended between the daemon's check and its kill. The caller waits for the end and so
 		// notices.
-		e.log.Warn("signal was not delivered", zap.String("worker", attemptID), zap.String("signal", name),
+		e.log.Warn("signal not delivered", zap.String("worker", attemptID), zap.String("signal", name),
 			zap.Error(err))
 		return false, nil
 	default:

@@ -50,7 +50,7 @@ func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	case state == StateCreated:
 		return d.launch(ctx, a, info.ID, spec)
 	case state == StateRemoving:
-		return failure("start "+spec.AttemptID, errors.New("a container of that name is being removed"))
+		return failure("start "+spec.AttemptID, errors.New("a container with that name is being removed"))
 	case state.Live():
 		return d.readers.follow(ctx, a, info.ID)
 	default:
@@ -120,7 +120,7 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	}
 	crashpoint.Reached("container/create/after")
 	for _, warning := range made.Warnings {
-		d.log.Warn("container created with a warning", zap.String("worker", spec.AttemptID),
+		d.log.Warn("container created with warnings", zap.String("worker", spec.AttemptID),
 			zap.String("reason", warning))
 	}
 	if own, ok := errors.AsType[*Error](err); ok {

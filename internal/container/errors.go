@@ -115,9 +115,9 @@ var failures = []struct {
 	{func(err error) bool { return errors.Is(err, context.Canceled) }, ErrDaemon, true, ""},
 	{func(err error) bool { return errors.Is(err, context.DeadlineExceeded) }, ErrDaemon, true, nextBusy},
 	{cerrdefs.IsInvalidArgument, ErrSpec, false, ""},
-	{cerrdefs.IsPermissionDenied, ErrSpec, false, "an authorization plugin of the daemon forbids it: ask its " +
+	{cerrdefs.IsPermissionDenied, ErrSpec, false, "an authorization plugin of the daemon forbids it: ask the " +
 		"administrator"},
-	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or cannot do this"},
+	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or does not support this"},
 }
 
 // failure wraps an error of the Docker client. Unclassified errors (5xx, a conflict, a broken stream) are transient.

@@ -87,7 +87,7 @@ func TestStopNeverPretendsThatItEnded(t *testing.T) {
 		},
 	})
 	_, err := d.Stop(t.Context(), "at-1", time.Millisecond, nil)
-	wantTransient(t, err, "still runs after SIGKILL")
+	wantTransient(t, err, "still running after SIGKILL")
 }
 
 func TestStopNeverPretendsThatItIsGone(t *testing.T) {
@@ -100,7 +100,7 @@ func TestStopNeverPretendsThatItIsGone(t *testing.T) {
 		"DELETE /containers/c1":     say(http.StatusConflict, `{"message":"removal is already in progress"}`),
 	})
 	_, err := d.Stop(t.Context(), "at-1", 0, nil)
-	wantTransient(t, err, "still knows it")
+	wantTransient(t, err, "still lists it")
 }
 
 func TestStopWhileTheDaemonIsInTrouble(t *testing.T) {

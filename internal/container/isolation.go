@@ -18,7 +18,7 @@ func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err erro
 	defer cancel()
 	info, err := e.api.Info(ctx)
 	if err != nil {
-		return nil, nil, failure("ask the engine about itself", err)
+		return nil, nil, failure("inspect the engine", err)
 	}
 	has := func(name string) bool {
 		return slices.ContainsFunc(info.SecurityOptions,
@@ -30,19 +30,20 @@ func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err erro
 	}
 	switch {
 	case has("rootless"):
-		holds = append(holds, "root in a container is not root on the host: the engine is rootless")
+		holds = append(holds, "root in a container is not root on the host, because the engine is rootless")
 	case has("userns"):
-		holds = append(holds, "root in a container is not root on the host: the engine maps users (userns-remap)")
+		holds = append(holds, "root in a container is not root on the host, because the engine maps users "+
+			"(userns-remap)")
 	default:
-		lacks = append(lacks, "root in a container is root on the host: the engine has no user namespaces (workers "+
-			"never run as root or gain privileges; userns-remap or a rootless engine adds another barrier)")
+		lacks = append(lacks, "root in a container is root on the host, because the engine has no user namespaces "+
+			"(workers never run as root or gain privileges; userns-remap or a rootless engine adds another barrier)")
 	}
 	if !has("seccomp") {
-		lacks = append(lacks, "no filter of system calls: the engine has no seccomp")
+		lacks = append(lacks, "no filter of system calls, because the engine lacks seccomp")
 	} else if major, err := strconv.Atoi(strings.SplitN(info.ServerVersion, ".", 2)[0]); err == nil &&
 		major < ringsRefusedSince {
 		lacks = append(lacks, fmt.Sprintf("the engine (%s) lets containers use io_uring, which bypasses its filter "+
-			"of system calls: only the worker refuses it; Docker %d and newer also do", info.ServerVersion,
+			"of system calls, so only the worker refuses it; Docker %d and newer also refuse it", info.ServerVersion,
 			ringsRefusedSince))
 	}
 	return holds, lacks, nil

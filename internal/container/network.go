@@ -234,8 +234,8 @@ func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	case cerrdefs.IsConflict(err):
 		return &Error{
 			Kind: ErrNetwork, Doing: n.name, Transient: true,
-			Cause: errors.New("it was replaced by a network of the same name without the bus's address"),
-			Next:  "restart the director, which will use the other network",
+			Cause: errors.New("a network with the same name, but without the bus's address, has replaced it"),
+			Next:  "restart the director, which will then use that network",
 		}
 	}
 	return failure("create network "+n.name, err)
@@ -250,11 +250,11 @@ func (n *workerNetwork) removeTwins(ctx context.Context, all []network.Summary, 
 		log := n.log.With(zap.String("network", twin.Name), zap.String("id", twin.ID), zap.String("used", keep))
 		switch {
 		case twin.Labels[LabelFleet] != n.fleet:
-			log.Info("found an unused network of the same name that another fleet or a person created")
+			log.Info("found an unused network with the same name that another fleet or a person created")
 		case n.api.NetworkRemove(ctx, twin.ID) == nil:
-			log.Info("removed this fleet's second network of the same name")
+			log.Info("removed this fleet's second network with the same name")
 		default:
-			log.Info("kept this fleet's second network of the same name until no container uses it")
+			log.Info("kept this fleet's second network with the same name until no container uses it")
 		}
 	}
 }

@@ -61,13 +61,14 @@ var (
 // processes before it returns Docker, and refuses "process" while containers of the fleet run.
 func Open(ctx context.Context, o Options) (Runtime, error) {
 	if !filepath.IsAbs(o.Dir) {
-		return nil, refused("open", "folder for processes %q: want an absolute path", o.Dir)
+		return nil, refused("open", "directory for processes %q: want an absolute path", o.Dir)
 	}
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	switch o.Runtime {
 	case "auto":
 		o.Log.Warn(
-			`containers.runtime = "auto" is "docker" now: set that, or "process" for plain processes and work that you trust`)
+			`containers.runtime = "auto" now means "docker": set "docker", or "process" for plain processes and work ` +
+				"that you trust")
 		return chooseDocker(ctx, o)
 	case "docker":
 		return chooseDocker(ctx, o)
@@ -89,7 +90,7 @@ func chooseDocker(ctx context.Context, o Options) (Runtime, error) {
 		return nil, errors.Join(err, docker.Close())
 	}
 	if len(docker.cannot) > 0 {
-		o.Log.Warn("this container engine cannot enforce every limit", zap.Strings("cannot", docker.cannot))
+		o.Log.Warn("container engine cannot enforce all limits", zap.Strings("cannot", docker.cannot))
 	}
 	return docker, nil
 }
@@ -117,7 +118,8 @@ func refuseContainers(ctx context.Context, o Options) error {
 		return nil
 	}
 	return &Error{
-		Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s still run in Docker (%s)", o.Fleet,
+		Kind: ErrSpec, Doing: "open", Cause: fmt.Errorf("containers of fleet %s are still running in Docker (%s)",
+			o.Fleet,
 			Names(list)),
 		Next: `let them finish under containers.runtime = "docker", or remove them (docker rm -f)`,
 	}
@@ -131,7 +133,7 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Log.Warn("workers run as plain processes, not in containers: for development only",
+	o.Log.Warn("running workers as plain processes, without containers, which is for development only",
 		zap.Strings("cannot", CannotConfine(o.SameUser)))
 	return p, nil
 }
@@ -156,7 +158,7 @@ func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left 
 func endProcesses(ctx context.Context, o Options) error {
 	return earlierProcesses(ctx, o, func(p *Processes, left []Status) error {
 		for _, s := range left {
-			o.Log.Warn("ending a plain process of an earlier run: workers run elsewhere now",
+			o.Log.Warn("ending a plain process of an earlier run, because workers now run elsewhere",
 				zap.String("worker", s.AttemptID))
 			if _, err := p.Stop(ctx, s.AttemptID, 0, nil); err != nil {
 				return err

@@ -100,7 +100,7 @@ func TestOpenWithAnEngine(t *testing.T) {
 		says                      string
 	}{
 		{name: "docker", runtime: "docker"},
-		{name: "auto", runtime: "auto", says: `is "docker" now`},
+		{name: "auto", runtime: "auto", says: `now means "docker"`},
 		{name: "process", runtime: "process", processes: true},
 		{name: "process, containers run", runtime: "process", containers: `{"Id":"at-1"}`, err: ErrSpec},
 		{name: "docker ends processes", runtime: "docker", left: true},
@@ -161,8 +161,8 @@ func TestHostTroubleIsADaemonsToTheDirector(t *testing.T) {
 
 func TestDockerSaysWhatStandsBetween(t *testing.T) {
 	for info, want := range map[string]string{
-		`{"ServerVersion":"25.0.1","SecurityOptions":["name=seccomp,profile=default","name=userns"]}`:    "root in a container is not root on the host: the engine maps users",
-		`{"ServerVersion":"27.1.0","SecurityOptions":["name=seccomp,profile=builtin","name=rootless"]}`:  "root in a container is not root on the host: the engine is rootless",
+		`{"ServerVersion":"25.0.1","SecurityOptions":["name=seccomp,profile=default","name=userns"]}`:    "root in a container is not root on the host, because the engine maps users",
+		`{"ServerVersion":"27.1.0","SecurityOptions":["name=seccomp,profile=builtin","name=rootless"]}`:  "root in a container is not root on the host, because the engine is rootless",
 		`{"ServerVersion":"27.1.0","SecurityOptions":["name=seccomp,profile=builtin","name=cgroupns"]}`:  "lacks: root in a container is root on the host",
 		`{"ServerVersion":"20.10.24+dfsg1","SecurityOptions":["name=seccomp,profile=default","userns"]}`: "lacks: the engine (20.10.24+dfsg1) lets containers use io_uring",
 		`{"ServerVersion":"27.1.0","SecurityOptions":["name=rootless"]}`:                                 "lacks: no filter of system calls",

@@ -40,7 +40,7 @@ func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(P
 		return failure("read the output of "+attemptID, err)
 	}
 	if info, found, err = d.lookup(ctx, attemptID); err == nil && found && stateOf(info).Live() {
-		err = failure("read the output of "+attemptID, errors.New("its log ended, but it still runs"))
+		err = failure("read the output of "+attemptID, errors.New("its log ended, but it is still running"))
 	}
 	return err
 }

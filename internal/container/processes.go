@@ -76,7 +76,7 @@ func readProcesses(o Options) (*Processes, error) {
 		apart: !o.SameUser, hide: o.Hide,
 	}
 	if err := safefile.MkdirAll(p.dir, p.folderMode()); err != nil {
-		return nil, refused("open", "folder for processes: %w", err)
+		return nil, refused("open", "directory for processes: %w", err)
 	}
 	found, _ := filepath.Glob(filepath.Join(p.dir, "*"))
 	for _, dir := range found {
@@ -86,7 +86,7 @@ func readProcesses(o Options) (*Processes, error) {
 		// An interrupted Ensure or Stop leaves a directory without a record.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
 			if err := p.removeUnrecorded(filepath.Base(dir)); err != nil {
-				p.log.Warn("cannot remove folder of a process", zap.String("path", dir), zap.Error(err))
+				p.log.Warn("directory of a process not removed", zap.String("path", dir), zap.Error(err))
 			}
 		}
 	}
@@ -101,14 +101,14 @@ func (p *Processes) mend(dir string) error {
 	recordDamaged, ok := errors.AsType[*safefile.Damaged](err)
 	if ok {
 		err = supervisor.WriteFile(dir, recordFile, record{AttemptID: filepath.Base(dir), Fleet: p.fleet})
-		p.log.Warn("recreated damaged record of a process", zap.Error(recordDamaged))
+		p.log.Warn("recreated the damaged record of a process", zap.Error(recordDamaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	damaged, more := supervisor.Mend(dir)
 	for _, d := range damaged {
-		p.log.Warn("set aside damaged state of a process", zap.Error(d))
+		p.log.Warn("set aside the damaged state of a process", zap.Error(d))
 	}
 	return errors.Join(err, more)
 }

@@ -13,21 +13,21 @@ import (
 // CannotConfine lists for people the promises of a Spec that plain processes do not keep.
 func CannotConfine(sameUser bool) []string {
 	cannot := []string{
-		"no image: workers use the programs and files of this machine",
-		"no memory limit: an agent can use up this machine's memory, and the kernel's kills are not reported as out " +
-			"of memory",
+		"no image, so workers use the programs and files of this machine",
+		"no memory limit, so an agent can exhaust this machine's memory, and the kernel's kills are not reported as " +
+			"out of memory",
 		"no limit on CPUs and processes",
-		"no private file system: a worker has all file access of its user, /tmp is shared, read-only mounts are " +
-			"writable",
-		"no private network: a worker reaches all servers on this machine",
+		"no private file system, so a worker has all file access of its user, /tmp is shared, and read-only mounts " +
+			"are writable",
+		"no private network, so a worker can reach all servers on this machine",
 	}
 	switch uid := os.Geteuid(); {
 	case sameUser && uid != 0:
 		cannot = append(cannot, fmt.Sprintf("no separate user: workers run as user %d, like the director, and can "+
 			"read and change its journal, credentials, other checkouts and all other files of that user", uid))
 	case sameUser:
-		cannot = append(cannot, "no private processes: workers see the processes of other workers, and can read and "+
-			"change their checkouts")
+		cannot = append(cannot, "no private processes, so workers see the processes of other workers, and can read "+
+			"and change their checkouts")
 	}
 	return cannot
 }
@@ -37,11 +37,11 @@ func CannotConfine(sameUser bool) []string {
 func CanKeepApart() error {
 	var why error
 	if os.Geteuid() != 0 {
-		why = fmt.Errorf("plain processes would run as the director's user (%d): an agent could read its credentials "+
-			"and journal, and control it", os.Geteuid())
+		why = fmt.Errorf("plain processes would run as the director's user (%d), so an agent could read its "+
+			"credentials and journal, and control it", os.Geteuid())
 	} else if err := tryNamespaces(); err != nil {
-		why = fmt.Errorf("plain processes cannot be isolated from the director's files and from each other: this "+
-			"user may not create namespaces: %w", err)
+		why = fmt.Errorf("plain processes cannot be isolated from the director's files and from each other, because "+
+			"this user may not create namespaces: %w", err)
 	}
 	if why == nil {
 		return nil

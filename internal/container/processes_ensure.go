@@ -53,7 +53,7 @@ func checkProcess(spec Spec) error {
 		return refused(doing, "entrypoint %q: want an absolute path", spec.Entrypoint[0])
 	}
 	if len(spec.Scratch) > 0 {
-		return refused(doing, "scratch %q: a plain process uses the machine's folders", spec.Scratch)
+		return refused(doing, "scratch %q: a plain process uses the machine's directories", spec.Scratch)
 	}
 	for _, m := range spec.Mounts {
 		if err := checkProcessMount(m); err != nil {
@@ -151,7 +151,7 @@ func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.F
 		lock.Close()
 	}
 	if err == nil && !done {
-		err = hostFailure(doing, errors.New("another process started it and has not finished"))
+		err = hostFailure(doing, errors.New("another process is still starting it"))
 	}
 	return lock, running, err
 }
@@ -250,7 +250,7 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 		ready.Close()
 		e := hostFailure(doing, err)
 		if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
-			e.Kind, e.Transient, e.Next = ErrSpec, false, "build the worker for this machine, in a folder that "+
+			e.Kind, e.Transient, e.Next = ErrSpec, false, "build the worker for this machine, in a directory that "+
 				"allows execution"
 		}
 		return nil, e

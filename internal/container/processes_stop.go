@@ -136,7 +136,7 @@ func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 		}
 		for _, l := range left {
 			if _, err := l.Signal(syscall.SIGKILL); err != nil {
-				p.log.Warn("a process was not killed", zap.String("worker", attemptID), zap.Int("pid", l.PID),
+				p.log.Warn("process not killed", zap.String("worker", attemptID), zap.Int("pid", l.PID),
 					zap.Error(err))
 			}
 		}
@@ -176,7 +176,7 @@ func (p *Processes) removeUnrecorded(attemptID string) error {
 	}
 	lock, locked, err := supervisor.Lock(dir)
 	if err != nil || !locked {
-		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("another start of it is in progress")))
+		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("it is also being started")))
 	}
 	defer lock.Close()
 	return p.remove(dir)
@@ -188,7 +188,7 @@ func (p *Processes) remove(dir string) error {
 		return hostFailure("remove "+dir, err)
 	}
 	if err := safefile.RemoveAll(dir); err != nil {
-		p.log.Warn("cannot remove folder of a process", zap.String("path", dir), zap.Error(err))
+		p.log.Warn("directory of a process not removed", zap.String("path", dir), zap.Error(err))
 	}
 	return nil
 }

@@ -113,7 +113,7 @@ func (s Spec) Validate() error {
 	}
 	for _, f := range s.Files {
 		if f.Name == "" || path.Base(f.Name) != f.Name || f.Name == path.Base(WorkerPath) {
-			return refused(doing, "file %q: want a name without a folder, different from the worker's name", f.Name)
+			return refused(doing, "file %q: want a name without a directory, different from the worker's name", f.Name)
 		}
 	}
 	return nil

@@ -58,8 +58,8 @@ func TestSpecIsRefused(t *testing.T) {
 		{"scratch", func(s *Spec) { s.Scratch = []string{"relative"} }},
 		{"scratch", func(s *Spec) { s.Scratch = []string{"/"} }},
 		{"scratch", func(s *Spec) { s.Scratch = []string{"/cache", Dir + "/x"} }},
-		{"without a folder", func(s *Spec) { s.Files[0].Name = "" }},
-		{"without a folder", func(s *Spec) { s.Files[0].Name = "../plan.json" }},
+		{"without a directory", func(s *Spec) { s.Files[0].Name = "" }},
+		{"without a directory", func(s *Spec) { s.Files[0].Name = "../plan.json" }},
 		{"different from the worker's name", func(s *Spec) { s.Files[0].Name = "worker" }},
 	} {
 		t.Run(c.want, func(t *testing.T) {

@@ -59,7 +59,7 @@ func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 		return
 	}
 	warn := func(err error) {
-		d.log.Warn("a worker did not get its whole input", zap.String("worker", attemptID), zap.Error(err))
+		d.log.Warn("worker received only a part of its input", zap.String("worker", attemptID), zap.Error(err))
 	}
 	stop := context.AfterFunc(ctx, func() { _ = i.Conn.SetDeadline(time.Now()) })
 	err := <-i.written

@@ -112,7 +112,7 @@ func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.Ins
 	}
 	ended, err := e.awaitEnd(ctx, info.ID, e.limits.confirm)
 	if err == nil && !ended {
-		err = failure("stop "+attemptID, errors.New("it still runs after SIGKILL"))
+		err = failure("stop "+attemptID, errors.New("it is still running after SIGKILL"))
 	}
 	return err
 }
@@ -162,7 +162,7 @@ func (e *engine) remove(ctx context.Context, id, attemptID string) error {
 	case err != nil && ctx.Err() == nil:
 		return failure("confirm the removal of "+attemptID, err)
 	}
-	return failure("remove "+attemptID, errors.New("the daemon still knows it"))
+	return failure("remove "+attemptID, errors.New("the daemon still lists it"))
 }
 
 // pollUntil polls ok up to limit. It stops at an error, and at the end of ctx.

@@ -119,7 +119,7 @@ func (s *streamReaders) collect(ctx context.Context, a *attemptState, attemptID,
 	case err == nil:
 		return longer(logged.stdout.Bytes(), stdout), longer(logged.stderr.Bytes(), stderr), nil
 	case cerrdefs.IsInternal(err), cerrdefs.IsNotImplemented(err), cerrdefs.IsNotFound(err):
-		s.log.Warn("container logs are not readable", zap.String("worker", attemptID), zap.Error(err))
+		s.log.Warn("container logs not readable", zap.String("worker", attemptID), zap.Error(err))
 		return stdout, stderr, nil
 	default:
 		return nil, nil, failure("read the logs of "+attemptID, err)

@@ -39,7 +39,7 @@ func (d *Docker) Watch(ctx context.Context, changed func()) error {
 			down = false
 		}
 		if !down {
-			d.log.Warn("Docker's event stream broke, reconnecting", zap.Error(err))
+			d.log.Warn("Docker's event stream broke; reconnecting", zap.Error(err))
 			down = true
 		}
 		select {

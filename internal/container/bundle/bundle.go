@@ -70,7 +70,7 @@ func unpack(dir string) (b Bundle, err error) {
 		return b, fmt.Errorf("bundle: %d bytes", len(all))
 	}
 	if sum := sha256.Sum256(all[sha256.Size:]); !bytes.Equal(sum[:], all[:sha256.Size]) {
-		return b, errors.New("bundle: its parts come from two starts of the attempt")
+		return b, errors.New("bundle: its parts come from different starts of the attempt")
 	}
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }

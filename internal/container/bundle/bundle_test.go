@@ -50,7 +50,7 @@ func TestPartsOfTwoStarts(t *testing.T) {
 	one, two := packed(t, Bundle{Input: bytes.Repeat([]byte("1"), 1<<20)}),
 		packed(t, Bundle{Input: bytes.Repeat([]byte("2"), 1<<20)})
 	if _, err := unpack(writeParts(t, [][]byte{one[0], two[1]})); err == nil ||
-		!strings.Contains(err.Error(), "two starts") {
+		!strings.Contains(err.Error(), "different starts") {
 		t.Errorf("got %v", err)
 	}
 	for _, parts := range [][][]byte{{}, {nil}, one[:1]} {

@@ -212,7 +212,7 @@ func stopObeyed(s harness) {
 		s.Errorf("got %+v, want exit 0 after our SIGTERM", exit)
 	}
 	if took := time.Since(began); took > patience {
-		s.Errorf("took %v of the grace of %v", took, 2*patience)
+		s.Errorf("took %v of %v of grace", took, 2*patience)
 	}
 	if !strings.HasSuffix(string(exit.Stdout), "bye\n") {
 		s.Errorf("stdout = %q, want also its last line", exit.Stdout)

@@ -99,7 +99,7 @@ func Run(t *testing.T, s Subject) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !c.promised {
-				t.Skip("the runtime does not promise this")
+				t.Skip("the runtime does not guarantee this")
 			}
 			if s.Parallel {
 				t.Parallel()
@@ -186,7 +186,7 @@ func (s harness) status(attemptID string) (container.Status, bool) {
 	for _, status := range list {
 		if status.AttemptID == attemptID {
 			if !found || alone.Task != status.Task {
-				s.Errorf("found %v, %+v alone; %+v in the list", found, alone, status)
+				s.Errorf("inspected: %v, %+v; listed: %+v", found, alone, status)
 			}
 			return status, true
 		}

@@ -73,7 +73,7 @@ func killedFromOutside(s harness) {
 		}
 		s.Logf("seen after %v", took)
 	}
-	s.Errorf("seen after %v, late in every try, want %v", took, soonEnough)
+	s.Errorf("seen after %v, too late in every try, want %v", took, soonEnough)
 }
 
 // killAndSee returns how long it took until a kill was seen.
@@ -217,7 +217,7 @@ func pausedIsStoppedQuickly(s harness) {
 	began := time.Now()
 	exit := s.stop(s.Runtime, spec.AttemptID, time.Minute)
 	if took := time.Since(began); took > patience {
-		s.Errorf("took %v: a paused container ignores grace", took)
+		s.Errorf("took %v, although a paused container must end without grace", took)
 	}
 	if exit.Signal != "SIGKILL" || !exit.Killed || string(exit.Stdout) != "ready\n" {
 		s.Errorf("got %+v, want our SIGKILL and no SIGTERM", exit)

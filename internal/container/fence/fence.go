@@ -57,7 +57,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	if err := removeStale(TablePrefix); err != nil {
-		fmt.Fprintln(stderr, "worker fence: tables of networks that are gone:", err)
+		fmt.Fprintln(stderr, "worker fence: tables of removed networks:", err)
 	}
 	if err := json.NewEncoder(stdout).Encode(done); err != nil {
 		fmt.Fprintln(stderr, "worker fence:", err)
@@ -88,7 +88,7 @@ const answerLimit = 10 * time.Second
 func send(batch []byte) error {
 	messages, err := syscall.ParseNetlinkMessage(batch)
 	if err != nil || len(messages) == 0 {
-		return fmt.Errorf("no batch of netlink messages: %w", err)
+		return fmt.Errorf("read a batch of netlink messages: %w", err)
 	}
 	fd, err := open()
 	if err != nil {

@@ -202,7 +202,7 @@ func (c *client) may(ctx context.Context, verb, group, resource, subresource str
 		return false, err
 	}
 	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&review); err != nil {
-		return false, fmt.Errorf("review of our access: %w", err)
+		return false, fmt.Errorf("review our access: %w", err)
 	}
 	return review.Status.Allowed, nil
 }

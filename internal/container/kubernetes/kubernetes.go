@@ -125,7 +125,7 @@ func open(ctx context.Context, api cluster, o Options, l limits) (*Kubernetes, e
 	if err != nil {
 		return nil, err
 	}
-	log.Info("running workers as jobs of a cluster", zap.String("server", api.server()),
+	log.Info("running workers as Jobs of a cluster", zap.String("server", api.server()),
 		zap.Strings("cannot", Cannot()))
 	view.work.Go(func() { view.follow(from) })
 	view.work.Go(view.askWhy)
@@ -165,7 +165,7 @@ func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	}
 	err := k.objects.admit(ctx, k.o.Sample)
 	if errors.Is(err, container.ErrNoRoom) {
-		k.log.Warn("no room for an attempt now", zap.Error(err))
+		k.log.Warn("the cluster has no room for an attempt now", zap.Error(err))
 		return nil
 	}
 	return err
@@ -191,7 +191,7 @@ func check(s container.Spec) error {
 	if len(s.Mounts) > 0 {
 		return &container.Error{
 			Kind: container.ErrSpec, Doing: doing,
-			Cause: fmt.Errorf("mount of %s: nodes lack the folders of this machine", s.Mounts[0].Source),
+			Cause: fmt.Errorf("mount of %s: nodes lack the directories of this machine", s.Mounts[0].Source),
 			Next:  "define volumes of workers in kubernetes.pod_template",
 		}
 	}

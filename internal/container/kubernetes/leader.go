@@ -25,7 +25,7 @@ func (k *Kubernetes) MarkLeader(ctx context.Context, leads bool) error {
 	_, err = k.objects.patchPod(ctx, k.o.Pod, patch)
 	if apierrors.IsNotFound(err) {
 		e := failure("mark the pod of the leading director", err)
-		e.Next = "this director's pod " + k.o.Pod + " is in another namespace than its attempts: Services do not " +
+		e.Next = "this director's pod " + k.o.Pod + " is not in the namespace of its attempts, so Services do not " +
 			"find the leading director"
 		return e
 	}

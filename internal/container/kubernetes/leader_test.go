@@ -39,7 +39,7 @@ func TestMarkLeader(t *testing.T) {
 	}
 	k.o.Pod = "elsewhere"
 	if err := k.MarkLeader(t.Context(), true); !errors.Is(err, container.ErrSpec) ||
-		!strings.Contains(err.Error(), "another namespace") {
+		!strings.Contains(err.Error(), "not in the namespace") {
 		t.Error(err)
 	}
 	k.o.Pod = ""

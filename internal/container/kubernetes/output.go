@@ -56,7 +56,7 @@ func (g *logs) readOn(ctx context.Context, p *corev1.Pod) *tail {
 		TailLines: enoughLines,
 	})
 	if err != nil {
-		g.log.Warn("cannot read the log of a pod that is being deleted", zap.String("pod", p.Name), zap.Error(err))
+		g.log.Warn("log of a pod not read, because the pod is being deleted", zap.String("pod", p.Name), zap.Error(err))
 		close(t.done)
 		return t
 	}
@@ -108,7 +108,7 @@ func (g *logs) last(ctx context.Context, a *attempt, attemptID string) ([]byte, 
 		if !answered(err) && !errors.Is(err, errNoLog) {
 			return nil, failure("read the log of "+attemptID, err)
 		}
-		g.log.Warn("the log of a pod is not readable", zap.String("worker", attemptID), zap.Error(err))
+		g.log.Warn("log of a pod not readable", zap.String("worker", attemptID), zap.Error(err))
 	}
 	if seen := g.seen(a); len(seen) > 0 || term == nil {
 		return seen, nil
@@ -128,7 +128,7 @@ func (g *logs) keep(a *attempt, t *tail) {
 	select {
 	case <-t.done:
 	case <-time.After(g.limits.streams):
-		g.log.Warn("the log of a deleted pod did not end", zap.Int("bytes", len(t.bytes())))
+		g.log.Warn("log of a deleted pod did not end", zap.Int("bytes", len(t.bytes())))
 	}
 	t.close()
 	g.view.mu.Lock()
@@ -252,7 +252,7 @@ func (g *logs) awaitEnd(ctx context.Context, attemptID, doing string) error {
 		select {
 		case <-changes:
 		case <-limit.C:
-			return failure(doing, errors.New("its log ended, but it still runs"))
+			return failure(doing, errors.New("its log ended, but it is still running"))
 		case <-ctx.Done():
 			return failure(doing, ctx.Err())
 		}

@@ -83,7 +83,7 @@ func (s *Seen) Seccomp() corev1.SeccompProfileType {
 func Cannot() []string {
 	return []string{
 		"no limit on processes (containers.pids): only the kubelet's podPidsLimit applies",
-		"no limits on the network: this director does not create NetworkPolicies",
-		"no separate stderr: a cluster merges both streams of a worker",
+		"no limits on the network, because this director does not create NetworkPolicies",
+		"no separate stderr, because a cluster merges both streams of a worker",
 	}
 }

@@ -316,7 +316,7 @@ func (s *stopping) notGoneAtAll(limit time.Duration) string {
 	gone := s.pod == nil || s.podGone
 	s.view.mu.Unlock()
 	if gone {
-		return fmt.Sprintf("its job was deleted, but the API still has it after %v", limit)
+		return fmt.Sprintf("its job was deleted, but still exists in the API after %v", limit)
 	}
 	return s.notGone(limit)
 }

@@ -138,11 +138,11 @@ var rules = []struct {
 		func(p parts) bool { return p.own.Stdin || p.own.StdinOnce || p.own.TTY },
 	},
 	{
-		ownPath + "lifecycle", "none, because the worker is the first and the last process",
+		ownPath + "lifecycle", "unset, because the worker is the first and the last process",
 		func(p parts) bool { return p.own.Lifecycle != nil },
 	},
 	{
-		ownPath + "livenessProbe, startupProbe", "none, because the director supervises the worker",
+		ownPath + "livenessProbe, startupProbe", "unset, because the director supervises the worker",
 		func(p parts) bool { return p.own.LivenessProbe != nil || p.own.StartupProbe != nil },
 	},
 	{

@@ -95,7 +95,7 @@ func (v *view) lost(err error) {
 	defer v.mu.Unlock()
 	if v.broken.IsZero() && v.ctx.Err() == nil {
 		v.broken = time.Now()
-		v.log.Warn("the watch of the pods broke, restarting it", zap.Error(err))
+		v.log.Warn("watch of the pods failed; restarting it", zap.Error(err))
 	}
 	v.why = err
 }
@@ -123,7 +123,7 @@ func (v *view) watchOnce(from *string, until time.Time) (connected bool, err err
 		case watch.Bookmark, watch.Added, watch.Modified, watch.Deleted:
 			pod, ok := e.Object.(*corev1.Pod)
 			if !ok {
-				return true, fmt.Errorf("watch of pods delivered a %T", e.Object)
+				return true, fmt.Errorf("watch of the pods delivered a %T", e.Object)
 			}
 			*from = pod.ResourceVersion
 			if e.Type != watch.Bookmark {

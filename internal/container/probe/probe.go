@@ -61,7 +61,7 @@ func Main(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return nil
 	})
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 {
-		fmt.Fprintln(stderr, "worker look: want -dial HOST:PORT and -program NAME only")
+		fmt.Fprintln(stderr, "worker look: want only -dial HOST:PORT and -program NAME")
 		return 2
 	}
 	if err := json.NewEncoder(stdout).Encode(seen); err != nil {

@@ -26,7 +26,7 @@ const streamLimit = 5 * time.Second
 // is recorded.
 func Main(args []string) int {
 	if len(args) != 1 {
-		fmt.Fprintf(os.Stderr, "want: %s FOLDER (for the director's use: it starts workers as plain processes)\n",
+		fmt.Fprintf(os.Stderr, "want: %s DIRECTORY (only for the director, which starts workers as plain processes)\n",
 			Command)
 		return 2
 	}
@@ -205,7 +205,7 @@ func (s *supervisor) recordStarted(worker int) error {
 	self, _ := procfs.Find(os.Getpid())
 	child, _ := procfs.Find(worker) // not reaped yet, so it exists, at least as a zombie
 	if child.PID != worker {
-		return fmt.Errorf("supervisor: /proc does not show the worker, process %d", worker)
+		return fmt.Errorf("supervisor: /proc does not list the worker, process %d", worker)
 	}
 	return WriteFile(s.dir, startedFile, Started{Boot: boot, Supervisor: self.ID, Worker: child.ID})
 }

@@ -82,7 +82,7 @@ func inside([]string) int {
 		return fail(err)
 	}
 	if len(left) > 0 {
-		return fail(fmt.Errorf("the folder has %v", left))
+		return fail(fmt.Errorf("the directory has %v", left))
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(".", &st); err != nil {
