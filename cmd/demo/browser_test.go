@@ -154,7 +154,7 @@ func (w *walk) nothingElse() {
 func (w *walk) runDemo() (kept chan struct{}) {
 	kept = make(chan struct{})
 	ctx, cancel := context.WithCancel(w.Context())
-	out := &watched{words: "the director continues until", seen: sync.OnceFunc(func() { close(kept) })}
+	out := &watched{words: "the director runs until", seen: sync.OnceFunc(func() { close(kept) })}
 	go func() {
 		ok, err := demo.Run(ctx, demo.Options{
 			Out: out, Runtime: "process", Only: []int{1, 2, 3, 4, 9, 11}, Keep: true,

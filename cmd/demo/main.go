@@ -48,14 +48,14 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	f := flag.NewFlagSet("demo", flag.ContinueOnError)
 	f.SetOutput(io.Discard) // an error is printed once, without the usage
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line per scenario")
-	f.BoolVar(&o.Keep, "keep", false, "leave the director and the issue pages up at the end, until Ctrl-C")
+	f.BoolVar(&o.Keep, "keep", false, "keep the director and the issue pages running at the end, until Ctrl-C")
 	f.StringVar(&o.Runtime, "runtime", "", "runtime of the workers: docker, kubernetes (on a throw-away cluster; make "+
 		"kube-demo starts one) or process (without scenario 5, because processes have no memory limit); by default "+
 		"docker if an engine answers, or else process")
 	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that "+
 		"nothing changes")
 	f.StringVar(&o.HTTPListen, "http", "", "have the director serve HTTP at this `address`, e.g. 127.0.0.1:8730: the "+
-		"page, with a token in RETAKE_PAGE_TOKEN also for acting, and metrics at /metrics")
+		"page, which accepts actions if RETAKE_PAGE_TOKEN has a token, and metrics at /metrics")
 	f.StringVar(&o.OTLP, "otlp", "", "send the director's traces to the OpenTelemetry collector at this `URL`, e.g. "+
 		"http://127.0.0.1:4318")
 	only := f.String("only", "", "run these `scenarios` only, e.g. 3,5")
@@ -67,7 +67,7 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 		return o, err
 	}
 	if f.NArg() > 0 {
-		return o, fmt.Errorf("unexpected argument %q: scenarios are chosen with --only", f.Arg(0))
+		return o, fmt.Errorf("unexpected argument %q: choose scenarios with --only", f.Arg(0))
 	}
 	for word := range strings.SplitSeq(*only, ",") {
 		if *only == "" {

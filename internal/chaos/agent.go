@@ -40,7 +40,7 @@ const aliveEvery = 100 * time.Millisecond
 
 // RunAgent runs the agent in a checkout, for `chaos agent FOLDER work|check`. It returns the exit code.
 func RunAgent(args []string) int {
-	err := errors.New("want: chaos agent FOLDER work|check (workers start it)")
+	err := errors.New("want: chaos agent DIRECTORY work|check (workers start it)")
 	if len(args) == 2 {
 		err = runAgent(args[0], args[1])
 	}
@@ -69,11 +69,11 @@ func runAgent(dir, what string) error {
 	}
 	m := partLine.FindStringSubmatch(file.Issue.Body)
 	if m == nil {
-		return errors.New("the issue's text has no part for me")
+		return errors.New("the issue's text has no part for this agent")
 	}
 	var p part
 	if err := json.Unmarshal([]byte(m[1]), &p); err != nil {
-		return fmt.Errorf("the part in the issue's text: %w", err)
+		return fmt.Errorf("read the part in the issue's text: %w", err)
 	}
 	unlock, alone, err := lockIssue(dir, r.Issue)
 	if err != nil {

@@ -133,7 +133,7 @@ func (w auditor) auditReports(t *table, i *issue, runs []*agentRun, branches map
 					t.more("reports sent", 1)
 					continue
 				}
-				t.bad("finished work done twice", fmt.Sprintf("%s: %s had finished at %s, then %s began", i.key,
+				t.bad("finished work repeated", fmt.Sprintf("%s: %s had finished at %s, then %s began", i.key,
 					r.attempt, at.Format(time.TimeOnly), later[0].attempt))
 			}
 		case r.asked:
@@ -213,7 +213,7 @@ func (w auditor) auditBranches(t *table, i *issue, runs []*agentRun, all []githu
 	}
 	for _, id := range w.shown(i, branches) {
 		if !slices.ContainsFunc(runs, func(r *agentRun) bool { return r.attempt == id }) {
-			t.bad("branches extra or missing", i.key+": work of "+id+", which never ran")
+			t.bad("branches extra or missing", i.key+": work of "+id+", an attempt that never ran")
 		}
 	}
 }

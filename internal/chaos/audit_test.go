@@ -142,7 +142,7 @@ var wrongs = []struct {
 		j.ran(i, "x-1", runFinished)
 		j.ran(i, "x-2", runFinished)
 		j.deliver(i, "retake/1-a2", "x-2")
-	}, "finished work done twice, lost"},
+	}, "finished work repeated, lost"},
 	{"finished twice, the worker was killed", func(j judged, i *issue) {
 		j.ran(i, "x-1", runFinished)
 		j.hurt("x-1")
@@ -281,21 +281,21 @@ var wrongs = []struct {
 	}, "asked again (excused), doubled"},
 	{
 		"one call was under way when a limit was stated", func(j judged, i *issue) { j.limited(0); j.works(i) },
-		"calls under way then (excused)",
+		"calls already in flight (excused)",
 	},
 	{
 		"two calls after a limit was stated", func(j judged, i *issue) { j.limited(0, 0); j.works(i) },
-		"calls under way then (excused), calls inside a stated limit",
+		"calls already in flight (excused), calls during a stated limit",
 	},
 	{
 		"a call long after a limit was stated", func(j judged, i *issue) { j.limited(underWay); j.works(i) },
-		"calls inside a stated limit",
+		"calls during a stated limit",
 	},
 	{"a call after the limit", func(j judged, i *issue) { j.limited(5 * time.Second); j.works(i) }, ""},
 }
 
 // shown are columns that are not bad but are also checked.
-var shown = []string{"asked again (excused)", "claims given up", "calls under way then (excused)"}
+var shown = []string{"asked again (excused)", "claims given up", "calls already in flight (excused)"}
 
 func TestTheAuditorSeesWhatIsWrong(t *testing.T) {
 	for _, c := range wrongs {

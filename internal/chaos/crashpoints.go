@@ -115,7 +115,7 @@ func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) 
 			return i.key, closeIssue(ctx, w, i)
 		}
 	}
-	return "nothing waits for a review", testbed.Pause(ctx, 100*time.Millisecond)
+	return "no pull request waits for a review", testbed.Pause(ctx, 100*time.Millisecond)
 }
 
 // crash kills the director at every crash point, and again at the same point during the recovery.

@@ -38,14 +38,14 @@ func (w auditor) auditLimits(t *table) {
 		case !r.DuringLimit:
 		case known == 0 && r.At.Sub(stated) < underWay:
 			known, seen = known+1, seen+1
-			t.more("calls under way then (excused)", 1)
+			t.more("calls already in flight (excused)", 1)
 		default:
 			known, seen = known+1, seen+1
-			t.bad("calls inside a stated limit", fmt.Sprintf("%s %s, %v after it was stated", r.Method, r.Path,
+			t.bad("calls during a stated limit", fmt.Sprintf("%s %s, %v after the limit was stated", r.Method, r.Path,
 				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
-	t.more("calls inside a stated limit", max(0, w.github.Violations()-seen)) // violations that the log no longer has
+	t.more("calls during a stated limit", max(0, w.github.Violations()-seen)) // violations that the log no longer has
 }
 
 // askedAgain counts, by attempt, the questions that the director had to repeat because it could not know of the first.

@@ -38,7 +38,7 @@ var faults = []fault{
 	{"worker killed", 3, always, onWorker(testbed.Host.Kill)},
 	{"worker removed", 2, always, onWorker(testbed.Host.Remove)},
 	{"worker frozen briefly", 2, always, freezeWorker},
-	{"worker frozen for good", 1, always, onWorker(testbed.Host.Pause)},
+	{"worker frozen permanently", 1, always, onWorker(testbed.Host.Pause)},
 	{"worker disconnected", 2, needsDocker, disconnectWorker},
 	{"workers killed, director dead", 2, always, killEverybody},
 
@@ -50,7 +50,7 @@ var faults = []fault{
 	{"GitHub: answers are lost", 2, always, withWeather(weather{share: 0.5, does: cut, also: isWrite})},
 	{"GitHub: half answers", 2, always, withWeather(weather{share: 0.4, does: half})},
 	{"GitHub: late answers", 1, always, withWeather(weather{share: 0.4, does: late})},
-	{"GitHub: well, it says", 1, always, withWeather(weather{share: 0.4, does: lie, also: isWrite})},
+	{"GitHub: false success", 1, always, withWeather(weather{share: 0.4, does: lie, also: isWrite})},
 	{"GitHub: a stated limit", 2, always, stateLimit},
 	{
 		"GitHub: one 404", 1, always,
@@ -103,14 +103,14 @@ func both(first, second func(*world) string) func(*world) string {
 
 func needsDocker(w *world) string {
 	if w.runtime != testbed.RuntimeDocker {
-		return "plain processes have the network of the host"
+		return "plain processes use the host's network"
 	}
 	return ""
 }
 
 func needsJoined(w *world) string {
 	if w.bus != busJoined {
-		return "the server is embedded: it ends with the director"
+		return "the embedded server ends with the director"
 	}
 	return ""
 }

@@ -76,7 +76,7 @@ func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		w.director.Kill()
 		err = errors.Join(err, w.director.Start())
 	}
-	return fmt.Sprintf("for %v, director started during it: %v", d.Round(time.Millisecond), starts), err
+	return fmt.Sprintf("for %v, director started in that time: %v", d.Round(time.Millisecond), starts), err
 }
 
 // From <uapi/linux/fs.h> and ext4. The file system stops at once, without even writing its journal.
@@ -126,7 +126,7 @@ func (d *disk) shutdown() error {
 	}
 	defer func() { _ = f.Close() }()
 	if err := unix.IoctlSetPointerInt(int(f.Fd()), ioctlShutdown, shutdownNoFlush); err != nil {
-		return fmt.Errorf("chaos: file system of %s cannot be stopped: %w", d.dir, err)
+		return fmt.Errorf("chaos: stop the file system of %s: %w", d.dir, err)
 	}
 	return nil
 }

@@ -45,7 +45,7 @@ var damages = []struct {
 			return data
 		})
 	}},
-	{"the end cut off", func(_, block string, r *rand.Rand) error {
+	{"end cut off", func(_, block string, r *rand.Rand) error {
 		return change(block, func(data []byte) []byte { return data[:r.IntN(len(data))] })
 	}},
 	{"a block gone", func(_, block string, _ *rand.Rand) error { return os.Remove(block) }},

@@ -14,7 +14,7 @@ import (
 
 // claimed waits until issues are being worked on, and picks one. It returns nil if that takes too long.
 func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
-	_ = testbed.Await(ctx, 4*time.Second, "an issue at work", func() bool {
+	_ = testbed.Await(ctx, 4*time.Second, "a running issue", func() bool {
 		var at []*issue
 		for _, i := range w.all() {
 			if !i.gone && slices.Contains(w.github.Issue(i.key).Labels, testbed.LabelClaimed) {
@@ -38,7 +38,7 @@ func onIssue(do func(ctx context.Context, w *world, i *issue) error,
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		i := w.claimed(ctx, r)
 		if i == nil {
-			return "no issue is at work", nil
+			return "no issue is running", nil
 		}
 		return i.key, do(ctx, w, i)
 	}
@@ -85,7 +85,7 @@ func askWhy(_ context.Context, w *world, i *issue) error {
 
 func manyComments(_ context.Context, w *world, i *issue) error {
 	for n := range 50 {
-		w.github.AddComment(i.key, testbed.Person, fmt.Sprintf("My %dth thought about it.", n))
+		w.github.AddComment(i.key, testbed.Person, fmt.Sprintf("My thought number %d about it.", n))
 	}
 	return nil
 }
@@ -129,7 +129,7 @@ func askForMore(_ context.Context, w *world, r *rand.Rand) (string, error) {
 		}
 	}
 	if len(done) == 0 {
-		return "nothing waits for a review", nil
+		return "no pull request waits for a review", nil
 	}
 	i := done[r.IntN(len(done))]
 	w.acted(i, false)

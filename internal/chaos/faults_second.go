@@ -42,10 +42,10 @@ func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error)
 	}
 	state, ended := second.EndedItself()
 	if !ended {
-		w.found("second directors at work", "on the same data")
+		w.found("second directors running", "on the same data directory")
 		return "it runs concurrently with the first", nil
 	}
-	return fmt.Sprintf("it ended with %d", state.ExitCode()), nil
+	return fmt.Sprintf("it exited with code %d", state.ExitCode()), nil
 }
 
 // phaseStandby is the phase that a standby reports.
@@ -70,7 +70,7 @@ func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Ra
 			return h.Phase
 		}
 		if testbed.Await(ctx, 30*time.Second, "", func() bool { return phase() == phaseStandby }) != nil {
-			w.found("takeovers late", "a second director does not stand by: it says %q", phase())
+			w.found("takeovers late", "a second director does not stand by: its phase is %q", phase())
 			return "no second director stands by", ctx.Err()
 		}
 		_, _ = w.victim(ctx, r)

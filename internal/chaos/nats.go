@@ -121,7 +121,7 @@ func runNATS(file string) error {
 	s.ConfigureLogger()
 	s.Start()
 	if !s.ReadyForConnections(20 * time.Second) {
-		return errors.New("it is not ready for connections within 20 s")
+		return errors.New("it was not ready for connections within 20 s")
 	}
 	<-ctx.Done()
 	s.Shutdown()

@@ -148,7 +148,7 @@ func (w *world) answer(i *issue, now githubtest.Issue) {
 	w.mu.Unlock()
 	if i.deletes {
 		if err := w.deleteComment(latest.ID); err != nil {
-			w.log.add("%s: its question cannot be deleted: %v", i.key, err)
+			w.log.add("%s: cannot delete its question: %v", i.key, err)
 		}
 	}
 	w.github.AddComment(i.key, testbed.Person, "/agent retry continue")

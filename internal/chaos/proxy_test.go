@@ -36,7 +36,7 @@ func TestWeather(t *testing.T) {
 		{"server errors", weather{share: 1, does: serverError(http.StatusBadGateway)}, http.StatusBadGateway, false},
 		{"an answer is lost", weather{share: 1, does: cut, also: isWrite}, 0, true},
 		{"half an answer", weather{share: 1, does: half}, 0, true},
-		{"well, it says", weather{share: 1, does: lie, also: isWrite}, http.StatusOK, false},
+		{"false success", weather{share: 1, does: lie, also: isWrite}, http.StatusOK, false},
 		{
 			"one 404",
 			weather{share: 1, most: 1, does: refuse(http.StatusNotFound, "Not Found"), also: isIssue},

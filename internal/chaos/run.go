@@ -148,7 +148,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 	}()
 	possible := possible(w, o)
 	if len(possible) == 0 && !o.Crash {
-		return nil, fmt.Errorf("chaos: no fault that is possible here has %q in its name", o.Only)
+		return nil, fmt.Errorf("chaos: no possible fault has %q in its name", o.Only)
 	}
 	log.add("the director is healthy")
 	attending, stop := context.WithCancel(ctx)
@@ -169,7 +169,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 			return t, err
 		}
 	}
-	log.add("no more faults; waiting for the end of %d issues", len(w.unended()))
+	log.add("end of faults; waiting for the end of %d issues", len(w.unended()))
 	stuck, err := w.awaitEnd(ctx)
 	if err != nil {
 		return t, err
@@ -271,7 +271,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 	before := w.activity()
 	err := testbed.Await(ctx, recoverTime, "", func() bool {
 		if state, ended := w.director.EndedItself(); ended {
-			why = fmt.Sprintf("it ended unexpectedly, with %d", state.ExitCode())
+			why = fmt.Sprintf("it exited unexpectedly with code %d", state.ExitCode())
 			w.found("director ended unexpectedly", "with %d", state.ExitCode())
 			_ = w.director.Start()
 			return false
@@ -280,7 +280,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 			why = err.Error()
 			return false
 		}
-		if why = "it is healthy, but without any event"; w.activity() == before && len(w.unended()) > 0 {
+		if why = "it is healthy, but has had no events"; w.activity() == before && len(w.unended()) > 0 {
 			return false
 		}
 		return true

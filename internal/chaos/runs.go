@@ -66,12 +66,12 @@ func readRuns(dir string) (runs []*agentRun, err error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("chaos: the agents' file: %w", err)
+		return nil, fmt.Errorf("chaos: read the agents' file: %w", err)
 	}
 	for text := range bytes.Lines(data) {
 		var l runLine
 		if err := json.Unmarshal(text, &l); err != nil {
-			return nil, fmt.Errorf("chaos: the agents' file: %q: %w", text, err)
+			return nil, fmt.Errorf("chaos: read the agents' file: %q: %w", text, err)
 		}
 		runs = l.addTo(runs)
 	}

@@ -34,13 +34,13 @@ var columns = []struct {
 	{"attempts", false},
 	{"attempts overlapping", true},
 	{"attempts run twice", true},
-	{"finished work done twice", true},
+	{"finished work repeated", true},
 	{"containers left", true},
 	{"networks too many", true},
 	{"budget overruns", true},
-	{"calls under way then (excused)", false}, // requests in progress when a limit was stated
-	{"calls inside a stated limit", true},
-	{"second directors at work", true},
+	{"calls already in flight (excused)", false}, // requests in progress when a limit was stated
+	{"calls during a stated limit", true},
+	{"second directors running", true},
 	{"takeovers late", true},
 	{"not recovered within 2 minutes", true},
 	{"director did not end when asked", true},

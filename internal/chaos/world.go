@@ -266,7 +266,7 @@ func (w *world) awaitWell(ctx context.Context, most time.Duration) error {
 func (w *world) live(ctx context.Context) (live []testbed.Worker) {
 	all, err := w.host.Workers(ctx)
 	if err != nil {
-		w.log.add("the workers cannot be listed: %v", err)
+		w.log.add("cannot list the workers: %v", err)
 	}
 	for _, x := range all {
 		if x.Lives {

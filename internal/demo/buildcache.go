@@ -45,7 +45,7 @@ func cacheDir(temporary string) (cache, error) {
 	}
 	probe, err := os.CreateTemp(c.dir, "probe-*")
 	if err != nil {
-		return c, fmt.Errorf("demo: build cache: %w; another user made it: remove it", err)
+		return c, fmt.Errorf("demo: build cache: %w; it belongs to another user: remove it", err)
 	}
 	return c, errors.Join(probe.Close(), os.Remove(probe.Name()))
 }

@@ -21,7 +21,7 @@ type check struct {
 
 // checks returns the checks of the records of the stand-in and the engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
-	engine := check{"every attempt has one container, and an issue never two that run", duplicateContainers(all)}
+	engine := check{"every attempt has one container, and an issue never runs two", duplicateContainers(all)}
 	if gap != nil {
 		engine.wrong = append(engine.wrong, gap.Error())
 	}
@@ -32,7 +32,7 @@ func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slow
 	issues, events := s.github.Issues(repository), s.github.Events("")
 	pushed, err := testbed.Git(s.github.Bare, "log", "--all", "--patch", "--no-color")
 	planted := check{
-		"the key that an agent left in its patch is in no branch, comment or text",
+		"no branch, comment or text contains the key that an agent left in its patch",
 		leakedKeys(issues, pushed),
 	}
 	if err != nil {
@@ -43,8 +43,8 @@ func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slow
 		{"no label was added or removed twice", duplicateLabels(issues, events, s.lint.failures)},
 		{"no issue has two pull requests", duplicatePulls(issues)},
 		planted,
-		{"issues without the label were not touched", touchedOthers(issues, events)},
-		{"no request to GitHub while it asked for a pause", requestsWhileLimited(s.github.Requests(), slowness)},
+		{"issues without the label did not change", touchedOthers(issues, events)},
+		{"no request was sent while GitHub asked for a pause", requestsWhileLimited(s.github.Requests(), slowness)},
 		engine, gone,
 	}
 }

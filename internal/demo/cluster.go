@@ -33,7 +33,7 @@ const (
 func openCluster(fleet, dir string) (*cluster, error) {
 	c, err := kubetest.Find()
 	if err != nil {
-		return nil, fmt.Errorf("demo: %w; make kube-demo does all of it", err)
+		return nil, fmt.Errorf("demo: %w; use make kube-demo, which does all steps", err)
 	}
 	return &cluster{Cluster: c, fleet: fleet, dir: dir, seen: map[string]time.Time{}}, nil
 }

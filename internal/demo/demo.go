@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (ok bool, err error) {
 		n.print("cannot remove the remains of an earlier demo: %v", err)
 	}
 	if without != "" {
-		n.print("this asks for plain processes, which is for work that one trusts, as this demo's agent is: %s",
+		n.print("using plain processes, which are for trusted work, such as this demo's agent: %s",
 			without)
 	}
 	n.print("preparing: worker, agent, image, repository")
@@ -131,17 +131,17 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 func (n *progressLog) header(s *world) {
 	stays := "kept for the next run; everything else is removed at the end"
 	if !s.cache.stays {
-		stays = "of this run only: no folder for caches was found"
+		stays = "of this run only, because no directory for caches was found"
 	}
 	fmt.Fprintf(n.out, "\n  issues       %s/%s   (open it in a browser while the demo runs)\n", s.github.URL,
 		repository)
 	if s.httpListen != "" {
-		fmt.Fprintf(n.out, "  the page     http://%s/   (the director at work)\n", s.httpListen)
+		fmt.Fprintf(n.out, "  the page     http://%s/   (the running director)\n", s.httpListen)
 	}
 	fmt.Fprintf(n.out, "  toolchain    %s, from %s\n", s.tools.version, s.tools.root)
 	fmt.Fprintf(n.out, "  build cache  %s\n               (%s)\n", s.cache.dir, stays)
 	if s.cache.cold {
-		fmt.Fprintln(n.out, "               (it is empty, so the first build takes some ten seconds longer)")
+		fmt.Fprintln(n.out, "               (it is empty, so the first build takes about ten seconds longer)")
 	}
 	fmt.Fprintln(n.out)
 }

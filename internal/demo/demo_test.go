@@ -77,7 +77,7 @@ func TestKeepGoesOnUntilInterrupted(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	address := freeAddress(t)
-	out := buffer{on: map[string]func(){"the director continues": func() {
+	out := buffer{on: map[string]func(){"the director runs until": func() {
 		go func() {
 			defer cancel()
 			served(t, "http://"+address+"/metrics", "retake_leader 1")

@@ -37,7 +37,7 @@ func (l *lint) judge(_, branch, sha string) (conclusion, summary string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.passed[sha] = len(problems) == 0; l.passed[sha] {
-		return "success", fmt.Sprintf("%d files, and nothing to complain about", files)
+		return "success", fmt.Sprintf("%d files without findings", files)
 	}
 	l.failed[branch] = append(l.failed[branch], sha)
 	return "failure", strings.Join(problems, "\n")
@@ -62,7 +62,7 @@ func (l *lint) failures(branch string) []string {
 func lintCommit(bare, sha string) (problems []string, files int, err error) {
 	list, err := testbed.Git(bare, "ls-tree", "-r", "--name-only", sha)
 	if err != nil {
-		return nil, 0, fmt.Errorf("%s cannot be read: %w", sha, err)
+		return nil, 0, fmt.Errorf("read %s: %w", sha, err)
 	}
 	for _, path := range strings.Fields(list) {
 		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
@@ -70,7 +70,7 @@ func lintCommit(bare, sha string) (problems []string, files int, err error) {
 		}
 		text, err := testbed.Git(bare, "show", sha+":"+path)
 		if err != nil {
-			return nil, 0, fmt.Errorf("%s cannot be read: %w", path, err)
+			return nil, 0, fmt.Errorf("read %s: %w", path, err)
 		}
 		files++
 		problems = append(problems, lintFile(path, text)...)

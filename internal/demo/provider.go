@@ -37,7 +37,7 @@ func (r *result) checkLoop(history *taskHistory, served []agenttest.Served) {
 		}
 	}
 	r.require(fmt.Sprint(refused) == fmt.Sprint(refusals), "the provider refused with %v, want %v", refused, refusals)
-	r.require(history.used.Tokens == tokens, "%d tokens were counted, the provider served %d", history.used.Tokens,
+	r.require(history.used.Tokens == tokens, "%d tokens were counted, but the provider served %d", history.used.Tokens,
 		tokens)
 	if r.wrong == nil {
 		r.note = describeLoop(served, history.used)

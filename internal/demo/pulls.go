@@ -83,7 +83,7 @@ func (r *run) review(a *activeScenario, labels []string) (ended bool, err error)
 	}
 	r.printFor(a.key(), "a human merges it: %s", r.world.pullPage(pull.Key))
 	if err := r.world.github.Merge(pull.Key, testbed.Person); err != nil {
-		return false, fmt.Errorf("demo: %s cannot be merged: %w", pull.Key, err)
+		return false, fmt.Errorf("demo: merge %s: %w", pull.Key, err)
 	}
 	return false, nil
 }
@@ -104,7 +104,8 @@ func (r *result) checkReview(a *activeScenario, issues []githubtest.Issue, l *li
 	r.require(!pull.Draft && passed, "the pull request is a draft (%v), or its check does not pass (%v)", pull.Draft,
 		!passed)
 	if !a.Merged {
-		r.require(pull.MergedBy == "" && len(failed) == 0, "its pull request was merged by %q, and failed at %q",
+		r.require(pull.MergedBy == "" && len(failed) == 0, "its pull request was merged by %q, and its check failed "+
+			"at %q",
 			pull.MergedBy, failed)
 		return
 	}

@@ -40,7 +40,7 @@ func requestsWhileLimited(log []githubtest.Request, slowness float64) (wrong []s
 	l := findRateLimit(log)
 	for _, r := range log {
 		if r.DuringLimit && r.At.After(l.at.Add(scaled(inFlight, slowness))) {
-			wrong = append(wrong, fmt.Sprintf("%s %s, %v after it", r.Method, r.Path,
+			wrong = append(wrong, fmt.Sprintf("%s %s, %v after the limit", r.Method, r.Path,
 				r.At.Sub(l.at).Round(time.Millisecond)))
 		}
 	}
@@ -62,7 +62,7 @@ func (r *run) limitRequests(a *activeScenario) error {
 	default:
 		if l := findRateLimit(r.world.github.Requests()); !l.at.IsZero() {
 			r.limit = l
-			r.printFor(a.key(), "429: no request for %.0f s. During the pause this issue is offered",
+			r.printFor(a.key(), "429: no request for %.0f s. The issue is offered during the pause",
 				limitFor.Seconds())
 			r.world.github.AddLabel(a.key(), testbed.Person, testbed.LabelTask)
 			if r.kills > 0 { // the cooldown is in the journal

@@ -44,7 +44,7 @@ func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, a
 	r.require(slices.Equal(history.verdicts, a.Verdicts), "verdicts %q, want %q", history.verdicts, a.Verdicts)
 	labels := strings.Join(testbed.OurLabels(issue.Labels), " ")
 	r.require(labels == a.Label, "labels [%s], want [%s]", labels, a.Label)
-	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "it was never %s: %v", a.Through,
+	r.require(a.Through == "" || slices.Contains(history.through, a.Through), "its states lack %s: %v", a.Through,
 		history.through)
 	r.checkQuestions(a, issue)
 	r.checkBranch(a, s.github.Bare)
@@ -65,12 +65,12 @@ func (s *world) evaluate(a *activeScenario, histories map[string]*taskHistory, a
 // checkCauses makes sure that each outcome had the cause that the scenario promises.
 func (r *result) checkCauses(a *activeScenario, history *taskHistory, m *model, killed bool) {
 	if a.Fault != "" {
-		r.require(!a.faultAt.IsZero(), "its worker was not touched")
+		r.require(!a.faultAt.IsZero(), "its worker was not disturbed")
 	}
 	if a.Fault == faultKill {
 		// Without the engine's event, the director would first suspect the worker because of its silence.
 		r.require(killed || a.noticedAfter > 0 && !slices.Contains(history.through, fsm.Suspect.String()),
-			"the director saw the killed worker after %v, by its silence", a.noticedAfter)
+			"the director noticed the killed worker only after %v, by its silence", a.noticedAfter)
 	}
 	if a.Resets > 0 {
 		cut, answered := m.counts()
@@ -94,7 +94,7 @@ type pauseJudge struct {
 func (r *result) checkRateLimit(history *taskHistory, histories map[string]*taskHistory, l rateLimit,
 	all []testbed.Event, j pauseJudge,
 ) {
-	r.require(!l.at.IsZero(), "GitHub asked for no pause")
+	r.require(!l.at.IsZero(), "GitHub did not ask for a pause")
 	r.require(history.claiming.After(l.until), "it was claimed %v after the pause began, want at least %v",
 		history.claiming.Sub(l.at), limitFor)
 	meanwhile := false
@@ -144,7 +144,7 @@ func (r *result) checkQuestions(a *activeScenario, issue githubtest.Issue) {
 func (r *result) checkBranch(a *activeScenario, bare string) {
 	branches, err := testbed.Git(bare, "for-each-ref", "--format=%(refname:short)",
 		fmt.Sprintf("refs/heads/retake/%d-*", a.Number))
-	r.require(err == nil, "the repository cannot be read: %v", err)
+	r.require(err == nil, "cannot read the repository: %v", err)
 	var want string
 	if len(a.Files) > 0 && !a.Merged {
 		want = a.branch()
@@ -166,6 +166,7 @@ func (r *result) checkBranch(a *activeScenario, bare string) {
 	}
 	for path, part := range a.Holds {
 		text, err := testbed.Git(bare, "show", work+":"+path)
-		r.require(err == nil && strings.Contains(text, part), "%s on %s does not hold %q (%v)", path, work, part, err)
+		r.require(err == nil && strings.Contains(text, part), "%s on %s does not contain %q (%v)",
+			path, work, part, err)
 	}
 }

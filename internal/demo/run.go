@@ -78,7 +78,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = r.director.Stop() }()
-	r.print("the director runs; it may write to the stand-in once a second")
+	r.print("the director is running; it may write to the stand-in once a second")
 	r.changed = time.Now()
 	r.killTimer = time.NewTimer(time.Hour)
 	defer r.killTimer.Stop()
@@ -105,7 +105,7 @@ func (r *run) run(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
-	r.print("all has ended; stopping the director")
+	r.print("all issues have ended; stopping the director")
 	return nil
 }
 
@@ -300,7 +300,7 @@ func (r *run) unreached() error {
 		}
 	}
 	if len(missing) == 0 {
-		missing = []string{"a time without events"}
+		missing = []string{"a period without events"}
 	}
 	return errors.New("not reached in time: " + strings.Join(missing, ", "))
 }
@@ -313,7 +313,7 @@ func (r *run) keepRunning(ctx context.Context) error {
 	defer func() { _ = r.director.Stop() }()
 	director, config, data := r.director.Argv[0], r.world.config(), r.world.data()
 	fmt.Fprintf(r.out, `
-the director continues until Ctrl-C; then the demo removes everything
+the director runs until Ctrl-C; then the demo removes everything
   issues       %s/%s
                (give one of them the label %s: the agent knows issues 1 to 13 only, and fails at any other)
   its data     %s

@@ -58,7 +58,7 @@ type fault string
 
 const (
 	faultKill   fault = "killing it (SIGKILL)"
-	faultFreeze fault = "freezing it: it is there, and silent"
+	faultFreeze fault = "freezing it, so it exists but is silent"
 )
 
 var scenarios = []scenario{
@@ -102,7 +102,7 @@ var scenarios = []scenario{
 		Files: []string{"quantity/parse.go", "quantity/parse_test.go", "quantity/units.go"},
 	},
 	{
-		Number: 8, Title: "a stage's program is not there", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 1,
+		Number: 8, Title: "a stage's program is missing", Final: "Blocked", Label: testbed.LabelBlocked, Attempts: 1,
 		Verdicts: []string{"tool_not_found: escalate"}, Asks: []string{"bin/pricelist"},
 		Files: []string{"cmd/pricelist/main.go", "cmd/prices/main.go", "cmd/prices/main_test.go"},
 	},

@@ -23,7 +23,7 @@ func writeJSON(out io.Writer, results []result) error {
 
 // legend explains the columns that are not obvious.
 const legend = `
-SECONDS: from the poll that found the issue until its final state. The scripts of the agents need most of them.
+SECONDS: from the poll that found the issue until its final state. The agents' scripts take most of this time.
 AS PROMISED: attempts, verdicts, state, labels, comments and files are exactly those that the scenario lists.
 `
 

@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
                                                        worker_lost: escalate
 #1      a patch that makes the tests pass   1          -                             Blocked   12.0      NO
 
-SECONDS: from the poll that found the issue until its final state. The scripts of the agents need most of them.
+SECONDS: from the poll that found the issue until its final state. The agents' scripts take most of this time.
 AS PROMISED: attempts, verdicts, state, labels, comments and files are exactly those that the scenario lists.
 demo/widgets#1: it ended Blocked, want Done
 `

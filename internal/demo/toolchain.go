@@ -25,7 +25,7 @@ type toolchain struct {
 func findToolchain(ctx context.Context) (toolchain, error) {
 	out, err := exec.CommandContext(ctx, "go", "env", "GOROOT", "GOVERSION").Output()
 	if errors.Is(err, exec.ErrNotFound) {
-		return toolchain{}, errors.New("demo: no go program, which tests the demo's repository: install the Go " +
+		return toolchain{}, errors.New("demo: no go program to test the demo's repository: install the Go " +
 			"toolchain (https://go.dev/dl) and add it to PATH")
 	}
 	if err != nil {
@@ -33,7 +33,7 @@ func findToolchain(ctx context.Context) (toolchain, error) {
 	}
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(lines) != 2 || !filepath.IsAbs(lines[0]) {
-		return toolchain{}, fmt.Errorf("demo: go env says %q, want GOROOT and GOVERSION", out)
+		return toolchain{}, fmt.Errorf("demo: go env printed %q, want GOROOT and GOVERSION", out)
 	}
 	t := toolchain{root: lines[0], version: lines[1]}
 	t.mounts, err = linkedFolders(t.root)

@@ -79,7 +79,7 @@ func (s *world) start(ctx context.Context, programs string) error {
 	if programs == "" {
 		self, err := os.Executable()
 		if err != nil {
-			return fmt.Errorf("demo: own path: %w", err)
+			return fmt.Errorf("demo: find the path of this program: %w", err)
 		}
 		programs = filepath.Dir(self)
 	}

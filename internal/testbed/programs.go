@@ -35,7 +35,7 @@ func (p Program) Find(ctx context.Context, beside, into string) (string, error) 
 func (p Program) Build(ctx context.Context, into string) (string, error) {
 	root, ok := moduleRoot()
 	if !ok {
-		return "", fmt.Errorf(`testbed: no %s, and this is not Retake's source: run "make build"`, p.File)
+		return "", fmt.Errorf(`testbed: %s is missing, and this is not Retake's source tree: run "make build"`, p.File)
 	}
 	out := filepath.Join(into, p.File)
 	return out, program.Build(ctx, root, p.Source, out)

@@ -32,7 +32,7 @@ func NewRecord(watch func(context.Context, *Record) error) *Record {
 	r.wg.Go(func() {
 		if err := watch(ctx, r); ctx.Err() == nil {
 			r.mu.Lock()
-			r.err = fmt.Errorf("testbed: the events of the workers broke off: %w", err)
+			r.err = fmt.Errorf("testbed: read the workers' events: %w", err)
 			r.mu.Unlock()
 		}
 	})

@@ -70,7 +70,7 @@ func run() error {
 	}
 	script, ok := scripts[path]
 	if !ok {
-		return fmt.Errorf("the script for the acceptance test %s is missing", path)
+		return fmt.Errorf("no script for the acceptance test %s", path)
 	}
 	time.Sleep(reads)
 	fmt.Printf("issue %s: %s (attempt %d, round %d)\n", r.attempt.Issue.Key, r.attempt.Issue.Title, r.attempt.Attempt,

@@ -81,7 +81,7 @@ func halves(script, half string) func(round) error {
 	return func(r round) error {
 		if r.attempt.Attempt > 1 {
 			if _, err := os.Stat(filepath.FromSlash(half)); err != nil {
-				return fmt.Errorf("the first half of the work is gone: %w", err)
+				return fmt.Errorf("the first half of the work is missing: %w", err)
 			}
 			fmt.Println("continuing with", half)
 			return put(r, script, 2)
@@ -89,7 +89,7 @@ func halves(script, half string) func(round) error {
 		if err := put(r, script, 1); err != nil {
 			return err
 		}
-		fmt.Println("half of it is done; thinking about the rest")
+		fmt.Println("half of it is done; thinking about the other half")
 		ended := make(chan os.Signal, 1)
 		signal.Notify(ended, syscall.SIGTERM, syscall.SIGINT)
 		select {
@@ -124,7 +124,7 @@ func shipping(r round) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("the model answers %s: %q", resp.Status, said)
+		return fmt.Errorf("the model answered %s: %q", resp.Status, said)
 	}
 	fmt.Printf("the model says: %s\n", said)
 	return put(r, "shipping", 1)
@@ -137,7 +137,7 @@ const enough = 4 << 30
 func table(round) error {
 	fmt.Println("computing the totals of all orders")
 	if kept := eat(enough); len(kept) > 0 {
-		return fmt.Errorf("the table has %d parts and is not done: this agent has no memory limit", len(kept))
+		return fmt.Errorf("the table has %d parts and is not finished: this agent has no memory limit", len(kept))
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ const (
 func asks(script, question string, words ...string) func(round) error {
 	return func(r round) error {
 		if len(r.attempt.Hints) == 0 {
-			fmt.Println("the meaning is unclear: asking")
+			fmt.Println("the meaning is unclear, so ask")
 			return write(filepath.Join(".retake", "question.md"), question+"\n")
 		}
 		answer := r.attempt.Hints[len(r.attempt.Hints)-1]
@@ -185,7 +185,7 @@ func asks(script, question string, words ...string) func(round) error {
 				return put(r, script, i+1)
 			}
 		}
-		return fmt.Errorf("the answer says none of %q", words)
+		return fmt.Errorf("the answer contains none of %q", words)
 	}
 }
 

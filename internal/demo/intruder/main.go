@@ -253,7 +253,7 @@ func credentials() (said []string) {
 	if list, err := os.ReadDir("/proc/1/fd"); err == nil {
 		said = append(said, fmt.Sprintf("through: %d descriptors of process 1", len(list)))
 	}
-	return append(said, fmt.Sprintf("looked into %d files and %d processes", looked, len(processes)))
+	return append(said, fmt.Sprintf("searched %d files and %d processes", looked, len(processes)))
 }
 
 // flood opens connections to the bus as fast as it can, half of them with junk in front of the sign-in.

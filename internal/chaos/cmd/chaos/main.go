@@ -32,15 +32,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	f.SetOutput(stderr)
 	f.IntVar(&o.Rounds, "rounds", 15, "faults to throw")
 	f.Uint64Var(&o.Seed, "seed", 0, "of all faults; a fresh seed if 0")
-	f.StringVar(&o.Runtime, "runtime", "", "of workers: docker or processes; by default both in turns, if an "+
-		"engine answers")
-	f.StringVar(&o.Bus, "bus", "", "embedded or joined; by default both in turns")
+	f.StringVar(&o.Runtime, "runtime", "", "of workers: docker or processes; by default both in turn, if an engine "+
+		"answers")
+	f.StringVar(&o.Bus, "bus", "", "embedded or joined; by default both in turn")
 	f.StringVar(&o.Only, "only", "", "names of the faults to throw: \"disk,power\" with one of these in it, "+
 		"\"!disk,!power\" with none")
-	f.BoolVar(&o.Crash, "crashpoints", false, "no rounds: kill the director at every crash point; --director must be "+
-		"built with the tag crashpoints")
+	f.BoolVar(&o.Crash, "crashpoints", false, "instead of rounds, kill the director at every crash point; --director "+
+		"must be built with the tag crashpoints")
 	f.StringVar(&o.Director, "director", "", "program; by default the director next to this program")
-	f.StringVar(&o.Keep, "keep", "", "folder that gets the logs of every world")
+	f.StringVar(&o.Keep, "keep", "", "directory for the logs of every world")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return 0
@@ -48,7 +48,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	if f.NArg() > 0 || o.Rounds < 1 {
-		fmt.Fprintln(stderr, "chaos: want --rounds of at least 1 without arguments: see --help")
+		fmt.Fprintln(stderr, "chaos: want --rounds of at least 1, and no arguments: see --help")
 		return 2
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
