@@ -56,7 +56,7 @@ func TestAnEditAfterTheApprovalReachesNoAgent(t *testing.T) {
 	s.start()
 	attempt(1, "Parse it|Please.")
 	told := s.comment(key, "edited this issue after `octocat` approved it")
-	if !strings.Contains(told.Body, "mallory") || s.logs.FilterMessageSnippet("edited after it was approved").
+	if !strings.Contains(told.Body, "mallory") || s.logs.FilterMessageSnippet("edited after its approval").
 		Len() != 1 {
 		t.Errorf("log or issue lack the omitted text: %s", told.Body)
 	}

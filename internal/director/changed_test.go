@@ -27,7 +27,7 @@ func held(t *testing.T) (s *harness, goOn chan struct{}) {
 
 // said lists the log's messages about tasks with a changed configuration.
 func (s *harness) said(key string) (out []string) {
-	for _, e := range s.logs.FilterMessage("the configuration has changed under a task").All() {
+	for _, e := range s.logs.FilterMessage("configuration of a running task changed").All() {
 		if m := e.ContextMap(); m["issue"] == key {
 			out = append(out, m["reason"].(string))
 		}
@@ -81,7 +81,7 @@ func TestRepositoryTakenOffTheConfiguration(t *testing.T) {
 			t.Errorf("%s was touched: %v, %d comments", key, i.Labels, len(i.Comments))
 		}
 	}
-	if l := s.said(waits); !strings.Contains(l[0], "the unclaimed issue is dropped") {
+	if l := s.said(waits); !strings.Contains(l[0], "Retake drops the unclaimed issue") {
 		t.Errorf("the waiting task's history: %q", l)
 	}
 }

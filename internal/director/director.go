@@ -149,10 +149,10 @@ type daemon struct {
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
 // errOnlyOver ends a run for selected issues when all of them are over.
-var errOnlyOver = errors.New("director: the issues of this run are over")
+var errOnlyOver = errors.New("director: all issues of this run are finished")
 
 // ErrNotDone means that a run for selected issues has ended because all of them are over, but not all are done.
-var ErrNotDone = errors.New("director: not all issues of this run are done")
+var ErrNotDone = errors.New("director: some issues of this run are not done")
 
 // onlyOver returns the cause that ends a run for selected issues.
 func onlyOver(undone []string) error {

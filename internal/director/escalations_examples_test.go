@@ -307,7 +307,7 @@ var examples = []example{
 		text: unsafePush,
 	},
 	{name: "needs_human-unapproved", reason: recovery.NeedsHuman, stage: "START", cause: recovery.Unapproved +
-		"mallory opened it with the label agent-task through a template or form, but has no right to label " +
+		"mallory opened it with the label agent-task through a template or form, but lacks the right to label " +
 		"issues here"},
 	{
 		name: "contract_violation", reason: recovery.ContractViolation, stage: "START",

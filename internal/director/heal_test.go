@@ -199,7 +199,7 @@ func TestJournalRemovedWhileLive(t *testing.T) {
 	case <-time.After(patience.For(time.Minute)):
 		t.Fatal("it does not end")
 	}
-	if s.logs.FilterMessage("the bus was opened again").Len() == 0 {
+	if s.logs.FilterMessage("reopened the bus").Len() == 0 {
 		t.Error("the bus was not opened again before that")
 	}
 }

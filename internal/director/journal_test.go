@@ -59,7 +59,7 @@ func TestDamageBeforeTheSnapshotIsSaid(t *testing.T) {
 	block(func(data []byte) []byte { data[bytes.Index(data, []byte("long/7"))] ^= 0x10; return data })(t, streams[0])
 	s.start()
 	s.until("the log says it",
-		func() bool { return s.logs.FilterMessage("the journal is damaged before its snapshot").Len() == 1 })
+		func() bool { return s.logs.FilterMessage("journal is damaged before its snapshot").Len() == 1 })
 	problem := "the journal is damaged (gap) at batch 7"
 	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
 		!strings.Contains(h.Problem, problem) {

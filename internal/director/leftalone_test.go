@@ -34,7 +34,7 @@ func TestSecondDirectorOnTheSameFolderIsRefused(t *testing.T) {
 		Config: s.config, Log: zap.NewNop(), Runtime: s.runtime,
 		Token: func(context.Context) (string, error) { return "token", nil },
 	})
-	if err == nil || !strings.Contains(err.Error(), "another director runs on") {
+	if err == nil || !strings.Contains(err.Error(), "another director is running on") {
 		t.Errorf("got %v, want a refusal that names the folder", err)
 	}
 }

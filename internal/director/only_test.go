@@ -111,7 +111,7 @@ func TestRunForSomeIssuesAsksGitHubAgain(t *testing.T) {
 		!strings.HasSuffix(err.Error(), silent+" is not offered: it needs the label agent-task") {
 		t.Errorf("ended with %v", err)
 	}
-	if said := s.logs.FilterMessage("issue of this run not read, trying again").
+	if said := s.logs.FilterMessage("issue of this run not read; retrying").
 		FilterField(zap.String("issue", silent)); said.Len() != 1 {
 		t.Errorf("the log names the pending issue %d times", said.Len())
 	}

@@ -82,7 +82,7 @@ func TestLabelsPutOnByHand(t *testing.T) {
 	s.github.RemoveLabel(key, "helper[bot]", "agent-blocked")
 	s.until("put back", func() bool {
 		return s.labelled(key, "agent-blocked")() &&
-			s.logs.FilterMessage("put the blocked label back that a bot had removed").Len() > 0
+			s.logs.FilterMessage("restored the blocked label that a bot had removed").Len() > 0
 	})
 	if s.state(key) != "Blocked" {
 		t.Errorf("the task is %s: a bot answered the question", s.state(key))

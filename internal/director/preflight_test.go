@@ -165,7 +165,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 	var silent lead.Lock
 	must(t, silent.Take(t.Context(), s.config.Director.DataDir))
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
-		"problem: a director runs with this data_dir, and does not answer") {
+		"problem: a director is running with this data_dir, and does not answer") {
 		t.Error(of("director"))
 	}
 	must(t, silent.Close())
@@ -219,7 +219,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	port := strconv.Itoa(s.config.AgentBus.ListenPort)
 	for check, want := range map[string]string{
 		"engine": "ok: Docker at ", "image": "ok: " + image + " is available locally", "network": "does not exist yet",
-		"container": "ok: a container on a network made for this reaches the bus at this machine, port " + port +
+		"container": "ok: a container on a temporary network reaches the bus at this machine, port " + port +
 			"\nok: the image has /cheat\n",
 	} {
 		if !strings.Contains(of(check), want) {

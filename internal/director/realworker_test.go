@@ -123,7 +123,7 @@ func TestDecidesForTheCallerThatAStageStates(t *testing.T) {
 		{"gdd", "VALIDATE", "update-check", "read ECONNRESET", "gdd.*@update-check", "left it out"},
 		{
 			"gdd", "VALIDATE", "mcp-transport", "MCP server figma is not registered",
-			"gdd.tool_not_found@mcp-transport", "looked for it once more",
+			"gdd.tool_not_found@mcp-transport", "looked for it again",
 		},
 		{"prp", "DONE", "cleanup", "No space left on device", "prp.*@cleanup", "left it out"},
 	} {

@@ -133,12 +133,12 @@ func TestRebuildWaitsForGitHubAndForNoSingleIssue(t *testing.T) {
 	must(t, s.github.Inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 100000}))
 	s.start()
 	s.until("an outage is waited for",
-		func() bool { return s.logs.FilterMessage("the rebuild waits for GitHub").Len() > 6 })
+		func() bool { return s.logs.FilterMessage("rebuild is waiting for GitHub").Len() > 6 })
 	s.github.Repair()
 	must(t, s.github.Inject(githubtest.Fault{Path: "/issues/2/comments", Status: http.StatusBadGateway, Times: 100000}))
 	s.until("the others are rebuilt", s.inState(asked, fsm.Blocked.String()))
 	s.until("a word about the one",
-		func() bool { return s.logs.FilterMessageSnippet("an issue cannot be read").Len() == 1 })
+		func() bool { return s.logs.FilterMessageSnippet("issue not read, so its state").Len() == 1 })
 	s.until("the worker continues", s.inState(runs, fsm.Running.String()))
 	s.github.Repair()
 	close(goOn)

@@ -228,7 +228,7 @@ func TestRebuildCommand(t *testing.T) {
 			s.labelled(asked, "agent-blocked")()
 	})
 	if _, _, err := Rebuild(t.Context(), s.options()); err == nil ||
-		!strings.Contains(err.Error(), "another director runs on") {
+		!strings.Contains(err.Error(), "another director is running on") {
 		t.Errorf("while a director runs: %v", err)
 	}
 	s.stop()
@@ -312,7 +312,7 @@ func TestAnEmptyJournalRemovesNoCheckout(t *testing.T) {
 	must(t, os.Remove(filepath.Join(s.config.Director.DataDir, lead.MirrorFile)))
 	s.start()
 	s.until("a log line about the old checkouts", func() bool {
-		return s.logs.FilterMessageSnippet("found checkouts from before the journal began").Len() == 1
+		return s.logs.FilterMessageSnippet("found checkouts that are older than the journal").Len() == 1
 	})
 	sessions := 2
 	begun := func() bool { return s.logs.FilterMessage("director started").Len() == sessions }

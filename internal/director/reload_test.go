@@ -156,7 +156,7 @@ func TestABrokenConfigurationIsRefused(t *testing.T) {
 		len(r.Changed) > 0 {
 		t.Errorf("got %+v, want %q", r, want)
 	}
-	if h := s.health(); !strings.Contains(h, "is refused (1 problem)") || !strings.HasPrefix(h, "healthy") {
+	if h := s.health(); !strings.Contains(h, "was rejected (1 problem)") || !strings.HasPrefix(h, "healthy") {
 		t.Errorf("health says %q", h)
 	}
 	now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
@@ -246,7 +246,7 @@ func TestAFileIsReadWhenItChanges(t *testing.T) {
 	must(t, os.WriteFile(policy, []byte(strings.Replace(row, "escalate", "skip", 1)), 0o600))
 	changes(3, "recovery.policy_file")
 	must(t, os.WriteFile(file, []byte("{"), 0o600))
-	s.until("it is refused", func() bool { return strings.Contains(s.health(), "is refused") })
+	s.until("it was rejected", func() bool { return strings.Contains(s.health(), "was rejected") })
 	put(file, 5)
 	s.until("it is as before", func() bool { return !strings.Contains(s.health(), "refused") })
 	if n := s.logs.FilterMessage("configuration changed").Len(); n != 3 {
@@ -382,9 +382,9 @@ func TestAFolderThatIsReplacedIsWatchedAnew(t *testing.T) {
 	s.until("it is read", func() bool { return last() == 3 })
 	must(t, os.Rename(dir, dir+".old"))
 	s.until("it is said", func() bool {
-		return s.logs.FilterMessageSnippet("cannot be watched").Len() == 1 && strings.Contains(s.health(), "is refused")
+		return s.logs.FilterMessageSnippet("only be polled").Len() == 1 && strings.Contains(s.health(), "was rejected")
 	})
 	put(5)
 	s.until("the new folder is read", func() bool { return last() == 5 })
-	s.until("and watched", func() bool { return s.logs.FilterMessageSnippet("are watched again").Len() == 1 })
+	s.until("and watched", func() bool { return s.logs.FilterMessageSnippet("resumed watching").Len() == 1 })
 }

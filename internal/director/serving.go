@@ -87,7 +87,7 @@ func (d *daemon) standBy(ctx context.Context) (end func()) {
 	running.Go(func() { d.restorer.Follow(ctx) })
 	running.Go(func() { d.disk.Watch(ctx) })
 	if err := d.listenOperator(ctx); err != nil {
-		d.log.Warn("people cannot query this standby", zap.Error(err))
+		d.log.Warn("queries of this standby are unavailable", zap.Error(err))
 	} else {
 		answers := &serve.Standby{
 			RunID: d.runID, Since: d.since, Bus: d.hub.Bus(), Disk: d.disk, Leader: d.candidate.Other,
@@ -123,7 +123,7 @@ func (d *daemon) openPage() (*page.Page, error) {
 	token := func() (string, error) { return d.config.PageToken(hidden.Lookup) }
 	if value, err := token(); !open && (err != nil || value == "") {
 		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and "+
-			"director.page_token_env or page_token_file names no token", zap.Error(err))
+			"director.page_token_env and page_token_file give no token", zap.Error(err))
 		return nil, nil
 	}
 	return page.New(page.Options{

@@ -129,7 +129,7 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 func (s *session) sayWhoWeAre(ctx context.Context) {
 	switch login, bot, err := s.github.Account(ctx); {
 	case err != nil:
-		s.log.Warn("cannot find the token's account", zap.Error(err))
+		s.log.Warn("account of the token not found", zap.Error(err))
 	case bot:
 		s.log.Info("GitHub account: "+login+", a bot: its comments never count as a person's answer",
 			zap.String("account", login))
@@ -148,7 +148,7 @@ func (s *session) watchGate(ctx context.Context) error {
 		case c := <-s.cooldowns:
 			if since, why := s.github.API.Gate.Refused(); !since.IsZero() && !since.Equal(refused) {
 				refused = since
-				s.log.Error("GitHub refuses every request of this account; work waits until GitHub accepts one",
+				s.log.Error("GitHub refuses every request of this account; work waits until it accepts one",
 					zap.String("cause", why))
 			}
 			s.owner.Send(ctx, fsm.CooldownReported{Resource: c.Resource, Until: c.Until, Why: c.Why}, nil)

@@ -161,7 +161,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	s.owner.Clock.Restart()
 	events := []fsm.EventBody{fsm.Booted{RunID: s.runID, Settings: s.settings()}}
 	for _, e := range edits {
-		s.log.Info("took a hand-edited budget", zap.String("issue", string(e.Task)),
+		s.log.Info("applied a hand-edited budget", zap.String("issue", string(e.Task)),
 			zap.Int64("paid_calls_used", e.PaidCalls))
 		events = append(events, e)
 	}

@@ -55,9 +55,9 @@ func TestQueueIsOrderedByGitHub(t *testing.T) {
 	s.github.Close(first, "octocat")
 	s.until("the dependent issue is delivered", s.labelled(late, "agent-review", "urgent"))
 	if got := s.labels(strange); !slices.Equal(got, []string{"agent-task"}) ||
-		s.logs.FilterMessageSnippet("issue ignored").Len() != 1 {
+		s.logs.FilterMessageSnippet("ignored an issue").Len() != 1 {
 		t.Errorf("the untrusted author's issue is labelled %v, with %d log lines", got,
-			s.logs.FilterMessageSnippet("issue ignored").Len())
+			s.logs.FilterMessageSnippet("ignored an issue").Len())
 	}
 	s.github.RemoveLabel(strange, "octocat", "agent-task")
 	s.github.AddLabel(strange, "octocat", "agent-task")
@@ -177,7 +177,7 @@ func TestARepositoryWithoutItsBaseBranch(t *testing.T) {
 	if got := s.labels(waits); !slices.Equal(got, []string{"agent-task"}) {
 		t.Errorf("in the repository without the branch it is labelled %v", got)
 	}
-	if n := s.logs.FilterMessageSnippet("a repository cannot be used").Len(); n == 0 {
+	if n := s.logs.FilterMessageSnippet("repository not usable").Len(); n == 0 {
 		t.Error("nobody says why")
 	}
 }

@@ -97,7 +97,7 @@ var refusedCommands = []struct {
 	},
 	{"1/commands", operator.TaskCommand{Command: "retreat"}, http.StatusBadRequest, `unknown command "retreat"`},
 	{"1/commands", operator.TaskCommand{Command: "why"}, http.StatusBadRequest, `unknown command "why"`},
-	{"1/commands", operator.TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a text"},
+	{"1/commands", operator.TaskCommand{Command: "fix"}, http.StatusBadRequest, "needs a description"},
 	{
 		"1/commands",
 		operator.TaskCommand{Command: "snooze", For: "9000d"},

@@ -223,7 +223,7 @@ func TestCollectorThatIsAway(t *testing.T) {
 				<-asked
 			} else {
 				s.until("said", func() bool {
-					return s.logs.FilterMessageSnippet("traces cannot be exported").
+					return s.logs.FilterMessageSnippet("traces not exported").
 						Len() > 0
 				})
 			}
@@ -232,10 +232,10 @@ func TestCollectorThatIsAway(t *testing.T) {
 			if took := time.Since(began); took > 20*time.Second {
 				t.Errorf("the end took %s", took)
 			}
-			if n := s.logs.FilterMessageSnippet("traces cannot be exported").Len(); n > 1 {
+			if n := s.logs.FilterMessageSnippet("traces not exported").Len(); n > 1 {
 				t.Errorf("the log reports the unreachable collector %d times", n)
 			}
-			lost := s.logs.FilterMessageSnippet("traces are lost").All()
+			lost := s.logs.FilterMessageSnippet("lost traces that the collector did not accept").All()
 			if len(lost) != 1 || lost[0].ContextMap()["spans"].(int64) < 5 {
 				t.Errorf("the log reports the loss as %v", lost)
 			}

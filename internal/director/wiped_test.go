@@ -60,7 +60,7 @@ func (j *joined) start() {
 	must(j.t, err)
 	j.s.Start()
 	if !j.s.ReadyForConnections(time.Minute) {
-		j.t.Fatal("the server to join does not start")
+		j.t.Fatal("the server to join did not start")
 	}
 }
 

@@ -53,7 +53,7 @@ func (u Use) Percent(kind int) float64 {
 // past returns a message if a disk is fuller than the watermark, and "" otherwise.
 func (u Use) past(watermark float64, of string) string {
 	for kind, what := range [...]string{
-		"%.1f %% of the disk of %s are used",
+		"%.1f %% of the disk of %s is used",
 		"%.1f %% of the inodes on the disk of %s are used",
 	} {
 		if k := u[kind]; watermark > 0 && k.Used+k.Free > 0 && u.Room(kind, watermark) <= 0 {

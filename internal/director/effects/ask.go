@@ -56,7 +56,7 @@ func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) strin
 	about, _ := recovery.Describe(q.Reason)
 	switch {
 	case strings.HasPrefix(q.Cause, recovery.Unapproved):
-		return "Agents only get text that a person with write access has approved."
+		return "Agents get only text that a person with write access has approved."
 	case about.Retryable || q.Topic != "" || q.Stale || retried(q):
 		return q.Why
 	case q.Reason == recovery.NeedsHuman && report != nil && report.Question != "":

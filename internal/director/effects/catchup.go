@@ -28,7 +28,7 @@ func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) 
 		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent would see the conflict
 			return nil, &workspace.Error{
 				Kind: workspace.Conflict, Op: "join " + e.Nonce, Err: workspace.ErrMergeConflict,
-				Detail: "the commits on the branch and this work conflict: " +
+				Detail: "the commits on the branch conflict with this work: " +
 					strings.Join(joined.Left, ", "),
 			}
 		case !e.Start.Validate && len(joined.Left) > 0:
@@ -46,7 +46,7 @@ func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) 
 	log := s.Log.With(zap.String("issue", string(e.Task)), zap.Int("attempt", e.Attempt))
 	switch {
 	case errors.Is(err, workspace.ErrCannotMerge):
-		log.Warn("base branch not merged; the attempt uses the old one", zap.Error(err))
+		log.Warn("base branch not merged; the attempt uses the old base", zap.Error(err))
 		return nil, nil
 	case err == nil && synced.Merged:
 		log.Info("merged the base branch", zap.String("from", synced.From), zap.String("to", synced.To),

@@ -179,7 +179,7 @@ func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error
 	}
 	lost := func(err error) error {
 		if errors.Is(err, bus.ErrNoChunk) {
-			return fmt.Errorf("%w: bus lost chunks of the checkout: %w", workspace.ErrLost, err)
+			return fmt.Errorf("%w: the bus lost chunks of the checkout: %w", workspace.ErrLost, err)
 		}
 		return failure.OnBus(err)
 	}
@@ -229,7 +229,7 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 			return out
 		}
 		if err := c.keep(ctx, e.Nonce, false); err != nil {
-			c.Log.Warn("checkout not kept for a director that takes over", zap.String("task", e.Nonce),
+			c.Log.Warn("checkout not stored for a director that takes over", zap.String("task", e.Nonce),
 				zap.Error(err))
 		}
 		return out
@@ -258,7 +258,7 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 	defer cancel()
 	state, there, err := c.Bus.Checkouts().State(ctx, nonceOf(worker))
 	if err != nil {
-		c.Log.Warn("reason for a refused checkout not read", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("reason for the refusal of a checkout not read", zap.String("worker", worker), zap.Error(err))
 	}
 	if err != nil || !there || state.Refused == nil || state.Refused.Worker != worker {
 		return ""

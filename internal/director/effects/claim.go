@@ -44,7 +44,7 @@ func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	end := &fsm.ClaimResult{Ours: r.Outcome == claims.Won, Why: r.Why}
 	if r.Outcome == claims.Lost {
-		end.Why = fmt.Sprintf("another director holds it (fleet %s, %s)", r.Winner.Fleet, r.Winner.Login)
+		end.Why = fmt.Sprintf("another director has claimed it (fleet %s, %s)", r.Winner.Fleet, r.Winner.Login)
 	}
 	if !end.Ours && r.Offered {
 		c.Refused(string(e.Task))

@@ -212,7 +212,7 @@ func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	}
 	if err := d.Workspace.Mergeable(ctx, r); err != nil {
 		if errors.Is(err, workspace.ErrCannotMerge) {
-			d.Log.Warn("merge with the base branch not tried", zap.String("issue", string(e.Task)),
+			d.Log.Warn("skipped the merge with the base branch", zap.String("issue", string(e.Task)),
 				zap.Error(err))
 			return "", nil
 		}

@@ -52,14 +52,14 @@ func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, 
 func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error) {
 	token, err := v.Token(ctx) // it may have changed since the start
 	if err != nil {
-		return nil, fmt.Errorf("the work cannot be searched for GitHub's token: %w", err)
+		return nil, fmt.Errorf("search the work for GitHub's token: %w", err)
 	}
 	known := append(slices.Clone(v.Values), leak.Value{Name: TokenName, Text: token})
 	if worker != "" {
 		known = append(known, leak.Value{Name: "key of the attempt", Text: string(v.Bus.AttemptKey(worker))})
 		seed, err := v.Bus.Seed(worker) // the public half of the credential is useless without the seed
 		if err != nil {
-			return nil, fmt.Errorf("the work cannot be searched for the worker's credential: %w", err)
+			return nil, fmt.Errorf("search the work for the worker's credential: %w", err)
 		}
 		known = append(known, leak.Value{Name: "bus credential", Text: seed})
 	}

@@ -70,8 +70,8 @@ func (t *IssueTexts) isNews(key string, approved time.Time) bool {
 
 // sayEdited reports, in the log and on the issue, that the issue was edited after its approval.
 func (t *IssueTexts) sayEdited(ctx context.Context, key string, a approval.Approval) {
-	t.log.Warn("issue edited after it was approved, by people without write access; agents get the approved text "+
-		"until a person adds the label again",
+	t.log.Warn("issue edited after its approval by people without write access; agents get the approved text until a "+
+		"person adds the label again",
 		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
 		zap.Time("approved_at", a.At))
 	if err := t.github.Approvals.SayEdited(ctx, key, a); err != nil {

@@ -78,7 +78,7 @@ func (o *Outputs) finish(ctx context.Context, e fsm.Effect, within time.Duration
 	defer cancel()
 	stored, err := o.Store.Finish(ctx, o.recording(e.Task, e.Worker, e.Attempt))
 	if err != nil {
-		o.Log.Warn("an attempt's output is not kept", zap.String("issue", string(e.Task)),
+		o.Log.Warn("output of an attempt not stored", zap.String("issue", string(e.Task)),
 			zap.String("worker", e.Worker), zap.Error(err))
 		return nil
 	}

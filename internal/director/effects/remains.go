@@ -29,7 +29,7 @@ type Remains struct {
 func (r *Remains) Remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	_, err := r.Runtime.Stop(ctx, e.Worker, 0, nil)
 	if err == nil {
-		r.Log.Info("removed a container that no task knows", zap.String("worker", e.Worker))
+		r.Log.Info("removed a container without a task", zap.String("worker", e.Worker))
 	}
 	r.Credentials.Revoke(ctx, e.Worker)
 	return failure.Or(fsm.EffectEnded{}, err)
@@ -47,7 +47,7 @@ func (r *Remains) Forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
 		func() error { return errors.Join(r.Travel.Mounted(ctx, e.Nonce), r.Workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {
-			r.Log.Info("checkout not removed, trying again", zap.String("issue", string(e.Task)),
+			r.Log.Info("checkout not removed; retrying", zap.String("issue", string(e.Task)),
 				zap.Duration("in", wait), zap.Error(err))
 		}))
 }

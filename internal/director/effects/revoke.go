@@ -30,6 +30,6 @@ func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 // Revoke is like ShutOut, for a worker that is gone. It only logs an error.
 func (c *Credentials) Revoke(ctx context.Context, worker string) {
 	if err := c.ShutOut(ctx, worker); err != nil {
-		c.Log.Warn("worker's credential not revoked yet", zap.String("worker", worker), zap.Error(err))
+		c.Log.Warn("credential of a worker not revoked yet; retrying", zap.String("worker", worker), zap.Error(err))
 	}
 }

@@ -179,7 +179,8 @@ func (s *Stopper) maskedPatch(ctx context.Context, e fsm.Effect) string {
 		}
 	}
 	if err != nil {
-		s.Log.Info("no patch in the audit", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
+		s.Log.Info("patch of an attempt not audited",
+			zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
 			zap.Error(err))
 	}
 	return patch

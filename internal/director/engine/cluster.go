@@ -72,8 +72,8 @@ func (e *Engine) leaveCluster(ctx context.Context) error {
 		err = json.Unmarshal(data, &c)
 	}
 	if err != nil {
-		return fmt.Errorf("director: %s says in which cluster workers ran, and cannot be read: remove it if none "+
-			"runs there: %w", e.clusterFile(), err)
+		return fmt.Errorf("director: cannot read %s, which names the cluster where workers ran; remove it if no "+
+			"worker runs there: %w", e.clusterFile(), err)
 	}
 	left, err := leftInCluster(ctx, kubernetes.Options{
 		Fleet: e.Config.Director.Fleet, Owner: c.Owner, Namespace: c.Namespace, Kubeconfig: c.Kubeconfig,
@@ -81,8 +81,8 @@ func (e *Engine) leaveCluster(ctx context.Context) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("director: cannot find out whether workers still run in a cluster; if the "+
-			"cluster is gone, remove %s: %w", e.clusterFile(), err)
+		return fmt.Errorf("director: cannot check whether workers still run in a cluster; if the cluster is gone, "+
+			"remove %s: %w", e.clusterFile(), err)
 	case len(left) > 0:
 		return &container.Error{
 			Kind: container.ErrSpec, Doing: "open", Cause: fmt.Errorf("jobs of fleet %s are still in the cluster (%s)",

@@ -61,8 +61,8 @@ func passedOn(env map[string]string, names, declared []string) (p Environ, err e
 	for _, name := range names {
 		v, ok := hidden.Lookup(name)
 		if !ok {
-			return Environ{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export it, "+
-				"or take it off the list", name)
+			return Environ{}, fmt.Errorf("director: containers.env_passthrough names %s, which is not set: export "+
+				"it, or remove it from the list", name)
 		}
 		add(name, v, true)
 	}
@@ -75,8 +75,8 @@ func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		value := hidden.Getenv(name)
 		if value == "" {
-			return nil, fmt.Errorf("director: containers.proxied_keys names %s, which is not set: export it, or take "+
-				"it off the table", name)
+			return nil, fmt.Errorf("director: containers.proxied_keys names %s, which is not set: export it, or "+
+				"remove it from the table", name)
 		}
 		all[name] = egress.Key{Host: hosts[name], Value: value}
 	}

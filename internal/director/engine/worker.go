@@ -15,7 +15,7 @@ func FindWorker(path string) (string, error) {
 	if path == "" {
 		self, err := os.Executable()
 		if err != nil {
-			return "", fmt.Errorf("director: path of this program: %w", err)
+			return "", fmt.Errorf("director: find the path of this program: %w", err)
 		}
 		path = filepath.Join(filepath.Dir(self), "worker")
 	}

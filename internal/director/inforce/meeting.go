@@ -47,7 +47,7 @@ func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*M
 	}
 	for _, t := range m.Tasks() {
 		if fate := fateOf(m, t, before, now); fate != "" {
-			log.Warn("the configuration has changed under a task", zap.String("issue", string(t.Key)),
+			log.Warn("configuration of a running task changed", zap.String("issue", string(t.Key)),
 				zap.String("task", t.Nonce),
 				zap.Stringer("state", t.State), zap.String("reason", fate))
 		}
@@ -83,12 +83,12 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	if !m.Covers(t.Key.Repo()) {
 		switch {
 		case t.State == fsm.Queued:
-			return "its repository is no longer in github.repositories: the unclaimed issue is dropped"
+			return "its repository is no longer in github.repositories: Retake drops the unclaimed issue"
 		case t.State.Info().Slot || t.State == fsm.Backoff:
-			say("its repository is no longer in github.repositories: Retake completes and delivers this task, and no " +
-				"other task begins there")
+			say("its repository is no longer in github.repositories: Retake completes and delivers this task, but " +
+				"begins no other task there")
 		default:
-			say("its repository is no longer in github.repositories: this task is watched until it ends")
+			say("its repository is no longer in github.repositories: Retake watches this task until it ends")
 		}
 	}
 	if before == nil {
@@ -97,16 +97,16 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	switch {
 	case before.Labels == now.Labels:
 	case t.State != fsm.Queued:
-		say("labels have new names: on its issue the previous labels still count, and are removed")
+		say("labels have new names: on this issue the previous labels still count, and Retake removes them")
 	case !strings.EqualFold(before.Labels.Task, now.Labels.Task):
-		return fmt.Sprintf("the label that offers work is now %s: the unclaimed issue is dropped",
+		return fmt.Sprintf("the label that offers work is now %s: Retake drops the unclaimed issue",
 			now.Labels.Task)
 	}
 	if live && before.Image != now.Image {
 		say("its attempt continues in %s, the next attempt uses %s", before.Image, now.Image)
 	}
 	if live && now.MaxWorkers < before.MaxWorkers && now.MaxWorkers < len(liveWorkers(m)) {
-		say("more workers run than director.max_workers = %d: all continue, and new attempts wait",
+		say("more workers are running than director.max_workers = %d: all continue, and new attempts wait",
 			now.MaxWorkers)
 	}
 	return strings.Join(fate, "; ")

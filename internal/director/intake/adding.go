@@ -96,7 +96,7 @@ func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, 
 		}
 	}
 	if err != nil {
-		s.Log.Info("issue offered; the next poll sees it", zap.String("issue", string(key)), zap.Error(err))
+		s.Log.Info("issue offered; the next poll will find it", zap.String("issue", string(key)), zap.Error(err))
 	}
 	return http.StatusOK, ""
 }
@@ -129,8 +129,8 @@ func (s *Adder) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	if err != nil || !known || told.State != fsm.Done.String() { // the read model has forgotten old work
 		return ""
 	}
-	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, say in a comment what, and offer "+
-		"it once more with: director add %s --again", key, cmp.Or(told.Why, "it was delivered"), key)
+	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, describe it in a comment, and "+
+		"offer the issue again with: director add %s --again", key, cmp.Or(told.Why, "it was delivered"), key)
 }
 
 // cannotOffer returns the reason not to offer this issue or any issue, or "".
@@ -160,7 +160,8 @@ func (s *Adder) notToOffer(i tracker.Issue) string {
 	case i.State != "open":
 		return i.Key + " is closed: reopen it first"
 	case i.Has(names.Claimed), i.Has(names.Blocked):
-		return fmt.Sprintf("%s carries %q: another director may be working on it", i.Key, strings.Join(i.Labels, ", "))
+		return fmt.Sprintf("%s has the label %q: another director may be working on it",
+			i.Key, strings.Join(i.Labels, ", "))
 	case i.Has(names.Task):
 		return i.Key + " is offered already: it carries " + names.Task
 	case s.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:

@@ -46,7 +46,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			return nil
 		}
 		if removed { // the question is still open, so GitHub must show it
-			s.Log.Warn("put the blocked label back that a bot had removed",
+			s.Log.Warn("restored the blocked label that a bot had removed",
 				zap.String("issue", string(e.Task)), zap.String("by", u.By))
 			if err := s.GitHub.KeepLabel(ctx, string(e.Task), s.Config.Load().GitHub.Labels.Blocked, true); err != nil {
 				return err

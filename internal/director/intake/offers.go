@@ -114,13 +114,13 @@ func (o *Offers) sayLeftAlone(ctx context.Context, i tracker.Issue, why string) 
 	if _, told := o.said.LoadOrStore(i.Key, true); told {
 		return
 	}
-	o.Log.Warn("issue ignored: no person with write access has approved it", zap.String("issue", i.Key),
+	o.Log.Warn("ignored an issue, because no person with write access has approved it", zap.String("issue", i.Key),
 		zap.String("by", i.Author), zap.String("reason", why))
 	if strings.HasSuffix(why, notTrusted) || !o.explained.take(time.Now(), explainedPerHour) {
 		return
 	}
 	if err := o.GitHub.Disapprove(ctx, i.Key, why); err != nil && !errors.Is(err, api.ErrWritesDisabled) {
-		o.Log.Warn("cannot comment why an issue is ignored", zap.String("issue", i.Key), zap.Error(err))
+		o.Log.Warn("comment about an ignored issue not written", zap.String("issue", i.Key), zap.Error(err))
 	}
 }
 

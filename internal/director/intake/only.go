@@ -134,7 +134,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	if s.Only == nil {
 		return nil
 	}
-	s.Log.Info("run takes only some issues from the queue, and continues tasks that began before",
+	s.Log.Info("taking only the issues of --only from the queue, and continuing earlier tasks",
 		zap.Strings("only", s.Only.Names()))
 	if err := s.findAbsent(ctx); err != nil {
 		return nil
@@ -150,7 +150,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= onlyRest:
-			s.Log.Info("the issues of this run are over", zap.Strings("only", s.Only.Names()),
+			s.Log.Info("all issues of this run are finished", zap.Strings("only", s.Only.Names()),
 				zap.Strings("not_done", now.undone))
 			s.Only.end(now.undone)
 			return nil
@@ -176,7 +176,7 @@ func (s *OnlyWatch) findAbsent(ctx context.Context) error {
 		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0,
 			func() error { return s.noteAbsent(ctx, k) },
 			func(err error, pause time.Duration) {
-				s.Log.Warn("issue of this run not read, trying again",
+				s.Log.Warn("issue of this run not read; retrying",
 					zap.String("issue", string(k)), zap.Duration("asks_again_in", pause), zap.Error(err))
 			})
 		if err != nil {
@@ -202,7 +202,7 @@ func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	if err != nil || why == "" {
 		return err
 	}
-	s.Log.Warn("an issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
+	s.Log.Warn("issue of this run is not offered", zap.String("issue", string(k)), zap.String("reason", why))
 	if _, err := loop.Look(ctx, s.Owner,
 		func(*fsm.Driver) bool { s.Only.absent[k.Fold()] = why; return true }); err != nil {
 		return backoff.Permanent(err)

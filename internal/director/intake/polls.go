@@ -116,8 +116,8 @@ func (p *poll) run(ctx context.Context) error {
 		if at.over {
 			p.Unusable.Delete(pollsOf(p.repo))
 			p.sayWhatWaits(0)
-			p.Log.Info("stopped polling a repository: it is not in github.repositories, and its last "+
-				"task is over", zap.String("repo", p.repo))
+			p.Log.Info("stopped polling a repository: it is not in github.repositories, and its last task has ended",
+				zap.String("repo", p.repo))
 			return nil
 		}
 		p.isWholeDue(ctx)
@@ -158,7 +158,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 	// Retry what failed at the start. See Offers.
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
-		p.Log.Warn("a repository cannot be used, so no new work starts there", zap.String("repo", p.repo),
+		p.Log.Warn("repository not usable, so no new work starts there", zap.String("repo", p.repo),
 			zap.Error(err))
 	}
 	if _, is := p.Unusable.Load(p.repo); was && !is {
@@ -235,7 +235,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 			continue
 		}
 		if err != nil { // keep the cursor, so that the next poll lists this issue again
-			p.Log.Warn("issue not converted; the next poll tries again", zap.String("issue", i.Key), zap.Error(err))
+			p.Log.Warn("issue not converted; the next poll will retry", zap.String("issue", i.Key), zap.Error(err))
 			seen.Cursor = ""
 			continue
 		}
@@ -254,7 +254,7 @@ func (p *poll) sayWhatWaits(later int) {
 	why := fmt.Sprintf("%d issues of %s wait for a lookup of their dependencies: each poll looks up %d, "+
 		"while more than half of the hour's requests remain", later, p.repo, LookupsPerPoll)
 	if _, said := p.Unusable.Swap(key, why); !said {
-		p.Log.Info("issues wait for a lookup of their dependencies", zap.String("repo", p.repo),
+		p.Log.Info("issues are waiting for a lookup of their dependencies", zap.String("repo", p.repo),
 			zap.Int("issues", later))
 	}
 }

@@ -38,7 +38,7 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 			return nil
 		}
 		r.Unusable.Store(repo, err.Error())
-		r.Log.Error("a repository cannot be used; it is tried again with each poll", zap.String("repo", repo),
+		r.Log.Error("repository not usable; retrying with each poll", zap.String("repo", repo),
 			zap.Error(err))
 		if answer, ok := errors.AsType[*api.Error](err); !ok || answer.Kind != api.KindTransient {
 			refused = append(refused, err)
@@ -72,7 +72,8 @@ func (r *Repositories) Open(ctx context.Context, repo string) error {
 		r.Log.Warn("claims are disabled by github.writes = false", zap.String("repo", repo))
 		return nil
 	case errors.As(err, &limit) && limit.Kind == api.KindRateLimited:
-		r.Log.Warn("labels not checked: GitHub is closed", zap.String("repo", repo), zap.Time("until", limit.Until))
+		r.Log.Warn("labels not checked, because GitHub is closed",
+			zap.String("repo", repo), zap.Time("until", limit.Until))
 		return nil
 	}
 	return fmt.Errorf("director: cannot use repository %s (check github.api_url, the network and the token's "+

@@ -45,8 +45,8 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return failure.Or(fsm.EffectEnded{}, err)
 	}
 	if back := seen.Add(s.Config.Load().Timeouts.IssueClaimStale); time.Now().Before(back) {
-		s.Log.Warn("a claim of this fleet that this director does not know: if its journal was lost, `director "+
-			"journal rebuild` resumes the claim; otherwise Retake releases it",
+		s.Log.Warn("found a claim of this fleet without a task: if the journal was lost, `director journal rebuild` "+
+			"resumes the claim; otherwise Retake releases it",
 			zap.String("issue", string(e.Task)), zap.String("task", holder.Nonce), zap.Time("until", back))
 		return fsm.EffectEnded{}
 	}

@@ -94,14 +94,14 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	case h.room <- struct{}{}:
 		defer func() { <-h.room }()
 	case <-time.After(webhookPatience):
-		return http.StatusServiceUnavailable, webhookBroken, errors.New("too many at the same time")
+		return http.StatusServiceUnavailable, webhookBroken, errors.New("too many requests at the same time")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, webhookBytes))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return http.StatusRequestEntityTooLarge, webhookTooLarge, fmt.Errorf("more than %d bytes", webhookBytes)
 	}
 	if err != nil {
-		return http.StatusBadRequest, webhookBroken, errors.New("the body was cut off")
+		return http.StatusBadRequest, webhookBroken, errors.New("the body was truncated")
 	}
 	secret, err := h.secret()
 	if err != nil {
@@ -127,7 +127,7 @@ func (h *Webhooks) pass(delivery string, n inbox.Notice) (status int, outcome st
 	case h.known[delivery]:
 		return http.StatusOK, webhookRepeated, nil
 	case h.look == nil:
-		return http.StatusServiceUnavailable, webhookNotHere, errors.New("this director does not lead")
+		return http.StatusServiceUnavailable, webhookNotHere, errors.New("this director is not the leader")
 	case !h.look(n):
 		return http.StatusNoContent, webhookIdle, nil
 	}

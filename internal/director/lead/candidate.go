@@ -71,7 +71,7 @@ func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 			return err
 		}
 		c.Bus().DismissAll()
-		c.Log.Warn("this director lost the lead", zap.Error(errors.Join(loop.ErrLeaseLost, err)))
+		c.Log.Warn("this director lost the lease", zap.Error(errors.Join(loop.ErrLeaseLost, err)))
 	}
 }
 
@@ -166,7 +166,7 @@ func (c *Candidate) newLease(ctx context.Context, t *Term) (*bus.Lease, error) {
 		if err == nil || c.term.Load() == nil || ctx.Err() != nil {
 			return l, err
 		}
-		c.Log.Warn("cannot open the lease, trying again", zap.Error(err))
+		c.Log.Warn("lease not opened; retrying", zap.Error(err))
 		select {
 		case <-time.After(pauseFirst):
 		case <-ctx.Done():

@@ -67,13 +67,13 @@ func (d *DiskWatch) Run(ctx context.Context) error {
 		case blame.Worker != "":
 			what := fmt.Sprintf("%s; that is %.1f %% full (director.disk_watermark = %v)", blame,
 				use.Percent(blame.Kind), w.Watermark)
-			d.Log.Warn("stopping an attempt: it fills the disk", zap.String("issue", string(task)),
+			d.Log.Warn("stopping an attempt that fills the disk", zap.String("issue", string(task)),
 				zap.String("worker", blame.Worker), zap.String("reason", what))
 			d.Stop(ctx, blame.Worker, what)
 			w.Settled()
 		case warned.IsZero() || time.Since(warned) >= diskWarnEvery:
 			warned = time.Now()
-			d.Log.Warn("the disk of "+d.Of+" is nearly full, and no running attempt is known to fill it: make room",
+			d.Log.Warn("the disk of "+d.Of+" is nearly full, but no running attempt is known to fill it: make room",
 				zap.Float64("percent_of_bytes", use.Percent(disk.Bytes)),
 				zap.Float64("percent_of_files", use.Percent(disk.Files)))
 		}

@@ -82,7 +82,7 @@ func (h *Hub) Close(ctx context.Context) error {
 func (h *Hub) Reopen(ctx context.Context) error {
 	if !h.Joined {
 		if err := h.Close(ctx); err != nil && ctx.Err() == nil { // never run two servers on one directory
-			h.Log.Warn("the bus did not close cleanly", zap.Error(err))
+			h.Log.Warn("bus not closed cleanly", zap.Error(err))
 		}
 	}
 	return failure.Retry(ctx, failure.Pauses(reopenFirst, reopenMost), 0, func() error {
@@ -102,11 +102,11 @@ func (h *Hub) Reopen(ctx context.Context) error {
 			err = h.Open(ctx)
 		}
 		if err == nil {
-			h.Log.Info("the bus was opened again")
+			h.Log.Info("reopened the bus")
 		}
 		return err
 	}, func(err error, pause time.Duration) {
 		h.Say(err)
-		h.Log.Warn("the bus cannot be opened", zap.Error(err), zap.Duration("in", pause))
+		h.Log.Warn("bus not opened", zap.Error(err), zap.Duration("in", pause))
 	})
 }

@@ -32,7 +32,7 @@ func TestTheBusIsNotOpenedOnADiskThatHangs(t *testing.T) {
 		if err := <-done; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
-		for _, e := range logs.FilterMessage("the bus cannot be opened").All() {
+		for _, e := range logs.FilterMessage("bus not opened").All() {
 			if text := e.ContextMap()["error"].(string); !strings.Contains(text, "has not answered") &&
 				!strings.Contains(text, "context canceled") {
 				t.Errorf("it was opened: %s", text)

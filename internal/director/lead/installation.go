@@ -20,12 +20,12 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 	name := ""
 	err := safefile.Load(path, func(data []byte) error {
 		if name = string(data); !loop.NonceForm.MatchString(name) {
-			return fmt.Errorf("%d bytes instead of a name", len(data))
+			return fmt.Errorf("got %d bytes, want a name", len(data))
 		}
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		log.Warn("data directory re-identified: ignoring its earlier containers",
+		log.Warn("gave the data directory a new identity; ignoring its earlier containers",
 			zap.Error(damaged))
 	}
 	if errors.Is(err, os.ErrNotExist) {
@@ -36,7 +36,7 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("director: the name of %s: %w", dir, err)
+		return "", fmt.Errorf("director: read the name of %s: %w", dir, err)
 	}
 	return name, nil
 }

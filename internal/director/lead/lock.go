@@ -34,7 +34,7 @@ type Lock struct {
 }
 
 // ErrLocked means that another director uses the data directory.
-var ErrLocked = errors.New("director: another director runs")
+var ErrLocked = errors.New("director: another director is running")
 
 // Take creates the data directory if necessary and locks it.
 func (l *Lock) Take(ctx context.Context, dir string) error {
@@ -102,8 +102,8 @@ func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)
 	now, err := os.Stat(name) // do not hold l.mu, because a hanging disk must not block the other methods
 	if err != nil {           // every director creates one; an empty directory means that the disk was removed
-		return fmt.Errorf("director.data_dir is no longer the same directory: its disk is gone, or somebody "+
-			"removed it (%w)", err)
+		return fmt.Errorf("director.data_dir is no longer the same directory: its disk is gone, or it was removed (%w)",
+			err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,8 +121,8 @@ func (l *Lock) Renew(dir string) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("director.data_dir is a different directory now, and cannot be locked: does another "+
-			"director run on it? (%w)", err)
+		return fmt.Errorf("director.data_dir is now a different directory, and cannot be locked: is another director "+
+			"using it? (%w)", err)
 	}
 	_ = l.file.Close()
 	l.file = f

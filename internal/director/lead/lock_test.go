@@ -31,7 +31,7 @@ func TestDataLockIsWaitedFor(t *testing.T) {
 		}
 		began = time.Now()
 		err := third.Take(t.Context(), dir)
-		if err == nil || !strings.Contains(err.Error(), "another director runs on "+dir) ||
+		if err == nil || !strings.Contains(err.Error(), "another director is running on "+dir) ||
 			time.Since(began) < lockPatience {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}

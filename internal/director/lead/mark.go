@@ -28,7 +28,8 @@ func (c *Candidate) mark(t *Term) {
 		err := failure.Retry(t.ctx, failure.Pauses(time.Second, time.Minute), 0,
 			func() error { return c.Marker.MarkLeader(t.ctx, true) },
 			func(err error, pause time.Duration) {
-				c.Log.Warn("other directors cannot find the leader", zap.Error(err), zap.Duration("in", pause))
+				c.Log.Warn("mark of the leader not written, so other directors cannot find it",
+					zap.Error(err), zap.Duration("in", pause))
 			})
 		if err == nil {
 			<-t.ctx.Done()
@@ -45,6 +46,6 @@ func (c *Candidate) unmark(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, unmarkFor)
 	defer cancel()
 	if err := c.Marker.MarkLeader(ctx, false); err != nil {
-		c.Log.Warn("the mark of this director as leader cannot be removed", zap.Error(err))
+		c.Log.Warn("mark of this director as the leader not removed", zap.Error(err))
 	}
 }

@@ -82,7 +82,7 @@ func (s *Sessions) Lead(t *Term) error {
 		}
 		pause := again.NextBackOff()
 		s.Say(err)
-		s.Log.Error("session ended; the journal is read again", zap.Error(err), zap.Duration("in", pause))
+		s.Log.Error("session ended; rereading the journal", zap.Error(err), zap.Duration("in", pause))
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():

@@ -24,7 +24,7 @@ var (
 		"separate director.fleet")
 	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context it makes the owner
 	// stop without further decisions.
-	ErrLeaseLost = errors.New("director: lost the lease: another director holds it, or it could not be renewed in time")
+	ErrLeaseLost = errors.New("director: lost the lease: another director took it, or it was not renewed in time")
 )
 
 // appendTimeout bounds one append, including all retries and their read-backs.
@@ -213,7 +213,8 @@ func (o *Owner) finish(ctx context.Context) error {
 				return err
 			}
 		case <-late.C:
-			return fmt.Errorf("director: the journal has not accepted an append for %s; lost decisions are made again",
+			return fmt.Errorf("director: the journal has not accepted an append for %s; the director repeats the "+
+				"lost decisions",
 				appendTimeout)
 		}
 	}
@@ -257,7 +258,7 @@ func (o *Owner) handleWaiting(in input) error {
 func (o *Owner) handle(in input) error {
 	at, gap := o.Clock.tick()
 	if gap > 0 {
-		o.log.Warn("the director was not running for a while; workers get time to report again",
+		o.log.Warn("the director was suspended; giving workers time to report",
 			zap.Duration("gap", gap))
 		if err := o.driver.Offer(fsm.Event{At: at, Body: fsm.DirectorResumed{Gap: gap}}, 0); err != nil {
 			return err

@@ -149,7 +149,7 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	a := &Access{
 		proxy: proxy, url: at, hosts: len(c.EgressHosts()) > 0, keys: slices.Sorted(maps.Keys(o.Keys)),
 	}
-	o.Log.Info("the proxy of workers is up", zap.String("listen", l.Addr().String()),
+	o.Log.Info("started the workers' proxy", zap.String("listen", l.Addr().String()),
 		zap.Strings("hosts", c.EgressHosts()), zap.Strings("keys", a.keys))
 	return a, nil
 }

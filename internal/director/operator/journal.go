@@ -24,7 +24,7 @@ func AskJournal(ctx context.Context, dataDir string, take func(data []byte) erro
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return fmt.Errorf("director: the journal was cut while it was read; try again: %w", err)
+			return fmt.Errorf("director: the journal was truncated during the read; try again: %w", err)
 		}
 		if !bytes.HasPrefix(line, []byte(`{"end":`)) {
 			if err := take(line); err != nil {
@@ -34,7 +34,7 @@ func AskJournal(ctx context.Context, dataDir string, take func(data []byte) erro
 		}
 		var end StreamEnd
 		if err := json.Unmarshal(line, &end); err != nil {
-			return fmt.Errorf("director: the journal's last line: %w", err)
+			return fmt.Errorf("director: read the journal's last line: %w", err)
 		}
 		if end.Problem != "" {
 			return fmt.Errorf("director: the running director cannot read all of its journal: %s", end.Problem)
@@ -51,7 +51,7 @@ func AskVerification(ctx context.Context, dataDir string) (v bus.Verification, e
 	}
 	defer resp.Body.Close()
 	if err := json.NewDecoder(resp.Body).Decode(&v); err != nil {
-		return v, fmt.Errorf("director: the verification broke off: %w", err)
+		return v, fmt.Errorf("director: the verification was interrupted: %w", err)
 	}
 	return v, nil
 }
@@ -68,7 +68,7 @@ func AskExport(ctx context.Context, dataDir string, to io.Writer) error {
 	}
 	defer resp.Body.Close()
 	if _, err := io.Copy(to, resp.Body); err != nil {
-		return fmt.Errorf("director: the export broke off: %w", err)
+		return fmt.Errorf("director: the export was interrupted: %w", err)
 	}
 	return nil
 }

@@ -54,9 +54,9 @@ func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
-			return fmt.Errorf("director: the output broke off: %w", err)
+			return fmt.Errorf("director: the output was interrupted: %w", err)
 		case l.Problem != "":
-			return errors.New("director: the output broke off: " + l.Problem)
+			return errors.New("director: the output was interrupted: " + l.Problem)
 		case !take(l.Line):
 			return nil
 		}

@@ -168,8 +168,8 @@ var (
 // CheckRequester returns an error if a command cannot be recorded under this name.
 func CheckRequester(name string) error {
 	if !requesterForm.MatchString(name) {
-		return errors.New("want a name of at most 64 letters, digits, spaces and . _ @ + -, the first a " +
-			"letter or a digit")
+		return errors.New("want a name of at most 64 letters, digits, spaces and . _ @ + -, beginning with a letter " +
+			"or digit")
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func ParseEventFilter(q url.Values) (f EventFilter, err error) {
 	}
 	if text := q.Get("since"); text != "" {
 		if err := f.Since.UnmarshalText([]byte(text)); err != nil {
-			return f, fmt.Errorf("since: want a time like 2026-11-21T12:00:00Z")
+			return f, fmt.Errorf("since: want a time such as 2026-11-21T12:00:00Z")
 		}
 	}
 	f.Follow, _ = strconv.ParseBool(q.Get("follow"))

@@ -138,7 +138,7 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 	if err != nil {
 		return nil, "", nil, err
 	}
-	return made, "a network made for this", func() error {
+	return made, "a temporary network", func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 		defer cancel()
 		return errors.Join(made.RemoveNetwork(ctx), made.Close())
@@ -197,7 +197,7 @@ func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec
 		live = slices.ContainsFunc(list, func(s container.Status) bool {
 			pending := s.State == container.StatePending
 			if s.AttemptID == spec.AttemptID && pending && time.Since(since) > pendingPatience {
-				err = fmt.Errorf("it has waited for %v to be started: %s", pendingPatience, s.Waiting)
+				err = fmt.Errorf("it did not start within %v: %s", pendingPatience, s.Waiting)
 			}
 			return s.AttemptID == spec.AttemptID && (pending || s.State.Live())
 		})
@@ -219,7 +219,7 @@ func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec
 		return seen, errors.New(exit.StartError)
 	}
 	if err := json.Unmarshal(exit.Stdout, &seen); err != nil {
-		return seen, fmt.Errorf("the worker in it ended with exit code %d: %s", exit.ExitCode,
+		return seen, fmt.Errorf("its worker ended with exit code %d: %s", exit.ExitCode,
 			strings.TrimSpace(string(exit.Stderr)+" "+string(exit.Stdout)))
 	}
 	return seen, nil

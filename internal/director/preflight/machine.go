@@ -121,7 +121,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	h, err := operator.AskHealth(ctx, dir)
 	switch {
 	case err == nil && !h.OK:
-		return "", fmt.Errorf("a director runs with this data_dir, and is unhealthy: %s", h)
+		return "", fmt.Errorf("a director is running with this data_dir, and is unhealthy: %s", h)
 	case err == nil:
 		return h.String(), nil
 	case !errors.Is(err, operator.ErrNotThere):
@@ -132,9 +132,10 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 	_ = lock.Close()
 	switch {
 	case errors.Is(locked, lead.ErrLocked):
-		return "", fmt.Errorf("a director runs with this data_dir, and does not answer: %w", err)
+		return "", fmt.Errorf("a director is running with this data_dir, and does not answer: %w", err)
 	case locked != nil:
-		return "", fmt.Errorf("cannot find out whether a director runs, perhaps because another user runs it: %w",
+		return "", fmt.Errorf("cannot check for a running director, which may belong to "+
+			"another user: %w",
 			locked)
 	}
 	return "", nil
@@ -144,7 +145,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 func (p preflight) Journal(ctx context.Context) (string, error) {
 	if dir := filepath.Join(p.o.Config.Director.DataDir, "bus"); p.o.Config.AgentBus.URL == "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return "none yet: the first start begins one", nil
+			return "none yet; the first start creates one", nil
 		}
 	}
 	v, err := offline.Verify(ctx, p.o.Config)

@@ -86,7 +86,7 @@ func (s *Programs) search(ctx context.Context, c config.Config) fsm.ProgramsSear
 	missing, err := preflight{Options{Config: c, WorkerBinary: s.Worker, volumes: true}}.missing(ctx, names)
 	if err != nil {
 		if ctx.Err() == nil {
-			s.Log.Warn("cannot search for the programs of the stages", zap.Error(err))
+			s.Log.Warn("search for the stages' programs failed", zap.Error(err))
 		}
 		out.Failed = true
 		return out

@@ -10,10 +10,10 @@ import (
 const (
 	ContinuesText = "recovery.continue_on_error is set: no failure ends the run, not even a failure " +
 		"that the policy calls fatal, such as a rejected credential; " +
-		"Retake still asks a person about every failed task, ERROR_REPORT.md is written at the end in any case, " +
-		"and the exit code is 1 if a task failed"
-	ContinuedText = "the run continues after a fatal failure (recovery.continue_on_error): later work " +
-		"may fail for the same cause"
+		"Retake still asks a person about every failed task, ERROR_REPORT.md is always written at the end, and the " +
+		"exit code is 1 if a task failed"
+	ContinuedText = "the run continues after a fatal failure (recovery.continue_on_error): later work may fail for " +
+		"the same reason"
 )
 
 // Log writes one line for each fact that an operator would look for.
@@ -65,7 +65,7 @@ func Log(log *zap.Logger, f fsm.Fact) {
 			zap.String("reason", f.Why),
 			zap.String("said_by", fsm.Cooldown(f).Origin()))
 	case fsm.CooldownLifted:
-		log.Warn("an operator lifted a cooldown", zap.String("resource", f.Resource), zap.Int("tasks", len(f.Tasks)))
+		log.Warn("operator lifted a cooldown", zap.String("resource", f.Resource), zap.Int("tasks", len(f.Tasks)))
 	case fsm.EffectDone:
 		if f.Failed != "" {
 			log.Error("effect given up", zap.String("issue", string(f.Task)), zap.String("effect", f.Effect),

@@ -111,7 +111,7 @@ func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	s, err := audit.ReadStats(path)
 	if errors.Is(err, audit.ErrCorrupt) {
 		aside, renamed := audit.SetAside(path)
-		c.Log.Error("stats.json not read; the director continues its count", zap.String("issue", string(k)),
+		c.Log.Error("stats.json not read; continuing the director's count", zap.String("issue", string(k)),
 			zap.String("kept_as", aside),
 			zap.Error(errors.Join(err, renamed)))
 	}

@@ -54,8 +54,8 @@ func (r *Reader) Problem() string {
 	if last == nil || len(last.Problems) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the configuration read at %s is refused (%s), so the one read at %s stays in force: director "+
-		"status shows each problem",
+	return fmt.Sprintf("the configuration read at %s was rejected (%s), so the one read at %s stays in effect: "+
+		"director status shows each problem",
 		last.At.Format(time.RFC3339), countOf(len(last.Problems), "problem"), last.Since.Format(time.RFC3339))
 }
 

@@ -59,7 +59,7 @@ func (r *Reader) Reread(by string) operator.Reading {
 	read := operator.Reading{At: time.Now().UTC(), By: by, Since: r.last.Load().Since}
 	if r.Again == nil {
 		read.Digest, read.Problems = r.InForce.Load().Digest,
-			[]string{"this director was started without a way to read its configuration again: restart it"}
+			[]string{"this director cannot reload its configuration: restart it"}
 		return read
 	}
 	next, problems := r.readFiles()
@@ -136,15 +136,15 @@ func (r *Reader) sayReading(read operator.Reading) {
 	log := r.Log.With(zap.String("by", read.By), zap.String("digest", read.Digest))
 	switch {
 	case len(read.Problems) > 0:
-		log.Error("the configuration is refused; the previous one stays in force",
+		log.Error("configuration rejected; the previous one stays in effect",
 			zap.Strings("problems", read.Problems), zap.Time("since", read.Since))
 	case len(read.Changed)+len(read.Restart) == 0 && read.By == atStart:
 	case len(read.Changed)+len(read.Restart) == 0:
-		log.Info("the configuration was read again, without changes")
+		log.Info("configuration reloaded without changes")
 	default:
-		log.Info("the configuration was read again", zap.Strings("changed", read.Changed))
+		log.Info("configuration reloaded", zap.Strings("changed", read.Changed))
 		if len(read.Restart) > 0 {
-			log.Warn("some changed keys take effect only after a restart",
+			log.Warn("some changed keys will take effect only after a restart",
 				zap.Strings("keys", read.Restart))
 		}
 	}

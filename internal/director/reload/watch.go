@@ -39,7 +39,7 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 		case <-hangups:
 			r.Reread("SIGHUP")
 		case err := <-w.errors():
-			r.Log.Warn("watching the configuration's files failed, restarting the watch", zap.Error(err))
+			r.Log.Warn("watch of the configuration's files failed; restarting it", zap.Error(err))
 			w.close()
 			w = newFileWatch(r.watchedFiles())
 			r.rereadChanged()
@@ -61,11 +61,11 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 func (r *Reader) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:
-		r.Log.Warn("the configuration's files cannot be watched, only polled: send SIGHUP, or "+
-			"use `director reload`, to apply a change at once",
+		r.Log.Warn("the configuration's files can only be polled, not watched: send SIGHUP, or use `director "+
+			"reload`, to apply a change at once",
 			zap.Duration("every", r.Every), zap.Error(now))
 	case now == nil && before != nil:
-		r.Log.Info("the configuration's files are watched again")
+		r.Log.Info("resumed watching the configuration's files")
 	}
 }
 

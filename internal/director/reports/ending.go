@@ -67,7 +67,7 @@ func (d *Ending) takeSpooled(ctx context.Context, e fsm.Effect) error {
 		_, forged := errors.AsType[*wire.Malformed](err)
 		switch {
 		case err == nil:
-			log.Info("read a report from the spool: its worker could not send it")
+			log.Info("read a report from the spool, because its worker could not send it")
 		case forged:
 			log.Warn("ignored a spooled report", zap.Error(err))
 		default:
@@ -99,7 +99,7 @@ func exitReport(e fsm.Effect, x container.Exit, happened circumstances.Record) w
 		ErrorID: bus.ExitID(e.Worker), WorkerID: e.Worker, AttemptID: e.Worker, IssueNumber: e.Task.Number(),
 		Stage: wire.StageStart, Attempt: e.Attempt, ErrorType: kind, IsTransient: true, ShouldRetry: true,
 		Signal:         x.Signal,
-		Message:        "the container ended without a report of its worker",
+		Message:        "container ended without a report from its worker",
 		LastStdoutTail: string(x.Stdout), LastStderrTail: string(x.Stderr), Circumstances: &happened,
 	}
 	if x.Known {

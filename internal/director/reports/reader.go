@@ -39,7 +39,8 @@ func (d *Reader) Received(ctx context.Context, r bus.Report) (take func()) {
 		}
 		d.Send(ctx, fsm.ReportReceived{Worker: r.Worker, Report: report}, func() {
 			if err := r.Ack(); err != nil {
-				d.Log.Debug("report not acknowledged; it comes again", zap.String("worker", r.Worker), zap.Error(err))
+				d.Log.Debug("report not acknowledged; it will be redelivered",
+					zap.String("worker", r.Worker), zap.Error(err))
 			}
 		})
 	}

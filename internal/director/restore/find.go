@@ -225,8 +225,8 @@ func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 			return found, nil, nil
 		case err == nil && time.Since(since) >= patience:
 			for _, n := range unread {
-				r.Log.Warn("an issue cannot be read, so containers, checkouts and the journal must suffice; "+
-					"if this persists, check its labels by hand",
+				r.Log.Warn("issue not read, so its state comes from containers, checkouts and the journal; if this "+
+					"persists, check its labels by hand",
 					zap.String("issue", fmt.Sprintf("%s#%d", repo, n)), zap.Error(failures[n]))
 			}
 			return found, unread, nil
@@ -244,7 +244,7 @@ func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 			}
 			since, until = time.Time{}, f.Until
 		}
-		r.Log.Warn("the rebuild waits for GitHub", zap.String("repo", repo), zap.Time("until", until), zap.Error(err))
+		r.Log.Warn("rebuild is waiting for GitHub", zap.String("repo", repo), zap.Time("until", until), zap.Error(err))
 		select {
 		case <-time.After(max(time.Until(until), retry)):
 		case <-ctx.Done():
@@ -260,7 +260,7 @@ var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0
 func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) error {
 	names, err := r.Workspace.Branches(ctx, r.Remote(repo), "retake")
 	if err != nil && !failure.Of(err).Transient {
-		r.Log.Warn("the branches cannot be listed, so attempts without other traces remain unknown",
+		r.Log.Warn("branches not listed, so attempts without other traces remain unknown",
 			zap.String("repo", repo), zap.Error(err))
 		return nil
 	}

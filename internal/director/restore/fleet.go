@@ -53,7 +53,7 @@ func (f *FleetFile) Read() *FleetState {
 		err = json.Unmarshal(data, was)
 	}
 	if err != nil {
-		f.Log.Warn("cannot read the fleet of this data directory", zap.String("file", path),
+		f.Log.Warn("fleet of this data directory not read", zap.String("file", path),
 			zap.Error(err))
 		return nil
 	}
@@ -90,7 +90,7 @@ func (f *FleetFile) Keep(now FleetState) {
 		f.written = string(data)
 	}
 	if err != nil {
-		f.Log.Warn("cannot record the fleet of this data directory", zap.Error(err))
+		f.Log.Warn("fleet of this data directory not recorded", zap.Error(err))
 	}
 }
 

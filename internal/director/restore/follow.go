@@ -31,7 +31,7 @@ func (r *Restorer) Follow(ctx context.Context) {
 			r.problem.Store(nil)
 		case ctx.Err() == nil:
 			r.problem.Store(new("the journal cannot be followed: " + err.Error()))
-			r.Log.Warn("the journal is not followed yet", zap.Error(err))
+			r.Log.Warn("journal not followed yet; retrying", zap.Error(err))
 		}
 		if err != nil {
 			h, pause = nil, followAgain

@@ -62,9 +62,8 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 		return fmt.Errorf("director: list the kept checkouts: %w", err)
 	}
 	if len(kept) > 0 {
-		l.Log.Warn("found checkouts from before the journal began: if the journal was lost, stop this "+
-			"director and run "+
-			"`director journal rebuild`; to drop the checkouts, remove the file that lists them and start again",
+		l.Log.Warn("found checkouts that are older than the journal: if the journal was lost, stop this director and "+
+			"run `director journal rebuild`; to drop the checkouts, remove the file that lists them and restart",
 			zap.Strings("tasks", kept), zap.String("file", filepath.Join(l.Dir, keptFile)))
 	}
 	keep := slices.Concat(tasks, kept)
@@ -73,12 +72,12 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 			continue
 		}
 		if err := l.Bus.Checkouts().Drop(ctx, nonce); err != nil {
-			l.Log.Warn("cannot remove an orphaned checkout from the bus", zap.String("task", nonce), zap.Error(err))
+			l.Log.Warn("orphaned checkout not removed from the bus", zap.String("task", nonce), zap.Error(err))
 		}
 	}
 	gone, err := l.Workspace.Sweep(ctx, l.local, keep)
 	if err != nil {
-		l.Log.Warn("cannot remove all orphaned checkouts", zap.Error(err))
+		l.Log.Warn("some orphaned checkouts not removed", zap.Error(err))
 	}
 	if len(gone) > 0 {
 		l.Log.Info("removed orphaned checkouts", zap.Strings("tasks", gone))

@@ -59,8 +59,8 @@ func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	}
 	half := h.rebuild.Unfinished()
 	if n != nil && !half && !damaged && n.over(h, r.Bus().Journal().ID()) {
-		r.Log.Info("removed the note of a rebuild: the rebuild has ended, or the journal to set aside no "+
-			"longer exists", zap.String("reason", n.Why))
+		r.Log.Info("removed the note of a rebuild that has ended, or whose old journal no longer exists",
+			zap.String("reason", n.Why))
 		err, n = ForgetRebuild(ctx, r.Config, r.Bus()), nil
 	}
 	switch {
@@ -79,7 +79,7 @@ func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 func (r *Restorer) knownBy(n *note, h *State) *fsm.Machine {
 	m := fsm.New(r.Machine(r.Setup()))
 	if err := m.Restore(n.state); err != nil {
-		r.Log.Warn("cannot read the state from when the rebuild began", zap.Error(err))
+		r.Log.Warn("state at the beginning of the rebuild not read", zap.Error(err))
 		return h.Machine
 	}
 	if h.rebuild.ID != n.ID && h.Machine.Now().After(m.Now()) {

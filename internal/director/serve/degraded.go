@@ -36,7 +36,7 @@ func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 			since.UTC().Format(time.RFC3339), why))
 	}
 	if until, why := g.API.Gate.Closed(); !until.IsZero() {
-		all = slices.Insert(all, 0, fmt.Sprintf("Retake stays off GitHub until %s: %s",
+		all = slices.Insert(all, 0, fmt.Sprintf("Retake does not contact GitHub until %s: %s",
 			until.UTC().Format(time.RFC3339), why))
 	}
 	return strings.Join(all, "; ")

@@ -101,8 +101,8 @@ func (s *Seat) Tables() []page.Table {
 			Head: []string{"guard"}, Rows: guards,
 		},
 		{
-			Name: "Rules: the reasons behind lines of output", About: "`director classify --explain` shows which of " +
-				"them was met.", Head: []string{"rule", "reason", "matches a line with", "why"},
+			Name: "Rules: reasons for lines of output", About: "`director classify --explain` shows the matching " +
+				"rules.", Head: []string{"rule", "reason", "matches a line with", "why"},
 			Rows: in.Classifier.Table(),
 		},
 	}

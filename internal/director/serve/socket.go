@@ -59,7 +59,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 	go func() {
 		defer close(o.ended)
 		if err := o.server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the server of the operator's socket has failed", zap.Error(err))
+			log.Error("server of the operator's socket failed", zap.Error(err))
 		}
 	}()
 	return o
@@ -126,7 +126,7 @@ func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 	path := filepath.Join(dataDir, operator.SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("director: old operator socket: %w", err)
+		return nil, fmt.Errorf("director: remove the old operator socket: %w", err)
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {

@@ -31,8 +31,8 @@ const commandPatience = 3 * time.Second
 
 // Reasons, for people, why there is no answer.
 const (
-	NotWritten = "the director could not write this to its journal: run director health for the cause, and ask again"
-	TooBusy    = "the director is too busy to answer: run director health for the cause, and ask again"
+	NotWritten = "the director could not write this to its journal: run director health for the cause, then try again"
+	TooBusy    = "the director is too busy to answer: run director health for the cause, then try again"
 )
 
 // retryBusy is the pause between two tries.
@@ -115,7 +115,7 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 			c.Command)
 	}
 	if argument != "" && a.For == 0 && a.Amount == 0 && a.Problem == "" {
-		return v, name + " accepts no time and no number"
+		return v, name + " does not accept a time or number"
 	}
 	id := cmp.Or(c.ID, operator.NewRequestID())
 	if !operator.RequestForm.MatchString(id) {
@@ -163,8 +163,8 @@ func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.Task
 		a.Problem = NotWritten
 		return http.StatusServiceUnavailable, a
 	}
-	a.Problem, a.Busy = fmt.Sprintf("a request to GitHub about %s (%s) must end first: ask again "+
-		"in a moment", a.Issue, a.State), true
+	a.Problem, a.Busy = fmt.Sprintf("a request to GitHub about %s (%s) must end first: try again in a few seconds",
+		a.Issue, a.State), true
 	return http.StatusConflict, a
 }
 

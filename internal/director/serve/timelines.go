@@ -112,7 +112,7 @@ func (s *Timelines) tellTask(w http.ResponseWriter, r *http.Request) {
 	var at time.Time
 	if text := r.URL.Query().Get("at"); text != "" {
 		if err := at.UnmarshalText([]byte(text)); err != nil {
-			operator.Refuse(w, http.StatusBadRequest, "at: want a time like 2026-11-21T12:00:00Z")
+			operator.Refuse(w, http.StatusBadRequest, "at: want a time such as 2026-11-21T12:00:00Z")
 			return
 		}
 	}

@@ -64,8 +64,8 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("director: director.http_listen: %w; want an address of this machine whose port "+
-			"nobody else uses", err)
+		return nil, fmt.Errorf("director: director.http_listen: %w; want an address of this machine with a free port",
+			err)
 	}
 	return &Web{listener: netutil.LimitListener(listener, webConns)}, nil
 }
@@ -88,7 +88,7 @@ func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	log.Info("listening", zap.String("address", "http://"+w.listener.Addr().String()), zap.Strings("paths", paths))
 	w.served.Go(func() {
 		if err := w.server.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("the server at director.http_listen has failed; the director continues", zap.Error(err))
+			log.Error("server at director.http_listen failed; the director continues", zap.Error(err))
 		}
 	})
 }

@@ -28,7 +28,8 @@ type WholeJournal struct {
 // with opens the journal for use, and refuses the request if that fails or another request reads the journal.
 func (j *WholeJournal) with(w http.ResponseWriter, r *http.Request, use func(*bus.Journal) error) {
 	if !j.busy.TryLock() {
-		operator.Refuse(w, http.StatusServiceUnavailable, "another command is reading the whole journal: try again")
+		operator.Refuse(w, http.StatusServiceUnavailable, "another command is reading the whole journal: try again "+
+			"later")
 		return
 	}
 	defer j.busy.Unlock()
@@ -65,7 +66,7 @@ func (j *WholeJournal) export(w http.ResponseWriter, r *http.Request) {
 		}
 		defer func() {
 			if err := os.RemoveAll(dir); err != nil {
-				j.Log.Warn("the copy of an export was not removed", zap.String("dir", dir), zap.Error(err))
+				j.Log.Warn("copy of an export not removed", zap.String("dir", dir), zap.Error(err))
 			}
 		}()
 		file := filepath.Join(dir, "journal.jsonl.zst")

@@ -131,11 +131,11 @@ func (f *Follower) load(ctx context.Context) {
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {
-		f.log.Info("traces of tasks that are under way begin late: the journal was not read from its beginning",
+		f.log.Info("traces of running tasks begin late, because the journal was not read from its beginning",
 			zap.Error(err))
 	}
 	if err := f.book.Restore(f.before, f.snapshot); err != nil {
-		f.log.Warn("tasks that are under way are not traced", zap.Error(err))
+		f.log.Warn("running tasks are not traced", zap.Error(err))
 	}
 	f.snapshot = nil
 }
@@ -147,7 +147,7 @@ func (f *Follower) take(ctx context.Context) {
 	f.mu.Unlock()
 	f.follow(ctx, 0, records)
 	if missed > 0 {
-		f.log.Warn("traces have gaps: the journal grew faster than it was followed", zap.Int("records", missed))
+		f.log.Warn("traces have gaps, because the journal grew faster than it was read", zap.Int("records", missed))
 	}
 }
 
@@ -182,7 +182,7 @@ func (f *Follower) stages(ctx context.Context, s trace.Span) []wire.StageResult 
 	defer cancel()
 	all, err := f.reports(ctx, s.Worker)
 	if err != nil {
-		f.log.Debug("an attempt is traced without its stages", zap.String("worker", s.Worker), zap.Error(err))
+		f.log.Debug("traced an attempt without its stages", zap.String("worker", s.Worker), zap.Error(err))
 	}
 	for _, r := range all {
 		if r.Seq != s.Report {

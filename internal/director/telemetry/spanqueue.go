@@ -92,7 +92,7 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 		q.sent(len(batch))
 	}
 	if lost := q.lost(); lost > 0 {
-		q.log.Warn("traces are lost: the collector did not take them before the end",
+		q.log.Warn("lost traces that the collector did not accept before the end",
 			zap.String("endpoint", q.endpoint), zap.Int("spans", lost))
 	}
 	q.cancel()
@@ -167,7 +167,7 @@ func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	defer cancel()
 	err := q.exporter.ExportSpans(ctx, batch)
 	if err != nil && !q.away {
-		q.log.Warn("traces cannot be exported; they wait, and if there are too many the oldest are dropped",
+		q.log.Warn("traces not exported; keeping them, and dropping the oldest if there are too many",
 			zap.String("endpoint", q.endpoint), zap.Error(err))
 	}
 	q.away = q.away || err != nil
@@ -181,7 +181,7 @@ func (q *spanQueue) sent(n int) {
 	q.waiting, q.sending, q.dropped = q.waiting[q.sending:], 0, 0
 	q.mu.Unlock()
 	if q.away || dropped > 0 {
-		q.log.Info("traces are exported again", zap.String("endpoint", q.endpoint), zap.Int("dropped", dropped))
+		q.log.Info("resumed exporting traces", zap.String("endpoint", q.endpoint), zap.Int("dropped", dropped))
 	}
 	q.away = false
 }

@@ -83,10 +83,10 @@ func TestSpansWaitForTheCollector(t *testing.T) {
 		if len(taken) != spansMost || taken[0] != "300" || taken[len(taken)-1] != fmt.Sprint(spansMost+299) {
 			t.Errorf("%d spans came, from %s to %s", len(taken), taken[0], taken[len(taken)-1])
 		}
-		if logs.FilterMessageSnippet("cannot be exported").Len() != 1 {
+		if logs.FilterMessageSnippet("not exported").Len() != 1 {
 			t.Errorf("%v, want one line about an unreachable collector", logs.All())
 		}
-		again := logs.FilterMessageSnippet("exported again").All()
+		again := logs.FilterMessageSnippet("resumed exporting").All()
 		if len(again) != 1 || again[0].ContextMap()["dropped"] != int64(300) {
 			t.Errorf("%v, want one with a count of 300", again)
 		}
@@ -111,7 +111,7 @@ func TestSpansThatAreTooManyWhileSomeAreSent(t *testing.T) {
 			t.Errorf("%d spans came, after the first ones %s, and %s at the end", len(taken), taken[spansAtOnce],
 				taken[len(taken)-1])
 		}
-		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 ||
+		if again := logs.FilterMessageSnippet("resumed exporting").All(); len(again) != 1 ||
 			again[0].ContextMap()["dropped"] != int64(100) {
 			t.Errorf("%v, want one with a count of 100", logs.All())
 		}
@@ -136,7 +136,7 @@ func TestSpansThatAreRefused(t *testing.T) {
 		if _, taken := e.seen(); fmt.Sprint(taken) != "[3 4]" {
 			t.Errorf("%v came, want 3 and 4", taken)
 		}
-		if again := logs.FilterMessageSnippet("exported again").All(); len(again) != 1 ||
+		if again := logs.FilterMessageSnippet("resumed exporting").All(); len(again) != 1 ||
 			again[0].ContextMap()["dropped"] != int64(3) {
 			t.Errorf("%v, want one with a count of 3", again)
 		}

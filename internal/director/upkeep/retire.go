@@ -19,7 +19,7 @@ func (u *Upkeep) makeRoom(ctx context.Context, h *restore.State) {
 	if err != nil || !crowded {
 		return // the first append will show the problem
 	}
-	u.Log.Warn("live journal more than half full: making room before the next append")
+	u.Log.Warn("live journal is more than half full; making room before the next append")
 	if h.Head.Seq > h.Saved {
 		data, err := h.Machine.Snapshot()
 		if err != nil {
@@ -51,14 +51,14 @@ func (u *Upkeep) Verify(ctx context.Context) {
 		}
 		return err
 	}, func(err error, pause time.Duration) {
-		u.Log.Warn("the journal before its snapshot is not verified yet", zap.Error(err), zap.Duration("in", pause))
+		u.Log.Warn("journal before its snapshot not verified yet", zap.Error(err), zap.Duration("in", pause))
 	})
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
 		u.Unusable.Store(beforeSnapshot, err.Error()+", before its snapshot: no state depends on it, but it cannot be "+
 			"exported; `director journal verify` lists all damage")
-		u.Log.Error("the journal is damaged before its snapshot", zap.Error(err))
+		u.Log.Error("journal is damaged before its snapshot", zap.Error(err))
 	default:
 		u.Log.Info("verified the journal before its snapshot", zap.Uint64("batches", n))
 	}
@@ -102,6 +102,6 @@ func (u *Upkeep) retireJournal(ctx context.Context) {
 		return
 	}
 	u.Unusable.Store(lead.ArchiveDir, "the live journal is not shortened: "+err.Error())
-	u.Log.Warn("the live journal is not shortened; it is tried again", zap.Duration("in", u.retires.pause),
+	u.Log.Warn("live journal not shortened; retrying", zap.Duration("in", u.retires.pause),
 		zap.Error(err))
 }

@@ -72,7 +72,7 @@ func (u *Upkeep) Run(ctx context.Context) error {
 		}
 		crowded, err := u.Journal.Crowded(ctx)
 		if err != nil {
-			u.Log.Debug("the size of the live journal is unknown", zap.Error(err))
+			u.Log.Debug("size of the live journal not read", zap.Error(err))
 		}
 		if state, err := loop.Look(ctx, u.Owner,
 			func(d *fsm.Driver) savedState { return u.stateToSave(d, crowded || u.resave) }); err == nil {

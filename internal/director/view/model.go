@@ -122,7 +122,7 @@ func (v *Model) Follow(ctx context.Context) error {
 	case missing == nil:
 		v.state = nil
 	case ctx.Err() == nil:
-		v.log.Warn("cannot read the history before this run; explain and events show less", zap.Error(missing))
+		v.log.Warn("history before this run not read; explain and events show less", zap.Error(missing))
 		if !errors.Is(missing, bus.ErrDamaged) { // damage does not heal
 			readAgain(v.state)
 		}
@@ -137,7 +137,7 @@ func (v *Model) Follow(ctx context.Context) error {
 			}
 			next.Configure(v.config)
 			book, again, v.state = next, nil, nil
-			v.log.Info("the history before this run is readable after all")
+			v.log.Info("read the history before this run after all")
 		case <-v.more:
 		case <-late:
 		case <-ctx.Done():
@@ -179,7 +179,7 @@ func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 		book = b
 		return nil
 	}, func(err error, pause time.Duration) {
-		v.log.Debug("still cannot read the history before this run", zap.Error(err), zap.Duration("in", pause))
+		v.log.Debug("history before this run still not read", zap.Error(err), zap.Duration("in", pause))
 	})
 	if err == nil {
 		into <- book
@@ -206,7 +206,7 @@ func (v *Model) takeQueue(ctx context.Context, book *timeline.Book) (late <-chan
 	}
 	v.mu.Unlock()
 	if err := v.catchUp(ctx, book, newest); err != nil && ctx.Err() == nil {
-		v.log.Warn("cannot read the journal, so views are out of date; retrying", zap.Error(err),
+		v.log.Warn("journal not read, so views are out of date; retrying", zap.Error(err),
 			zap.Duration("in", rereadFirst))
 		late = time.After(rereadFirst)
 	}
@@ -235,7 +235,7 @@ func (v *Model) catchUp(ctx context.Context, book *timeline.Book, to uint64) err
 }
 
 // errViewOver tells the reader to start again with the next session.
-var errViewOver = errors.New("director: the journal is being read again, or another director leads: ask again")
+var errViewOver = errors.New("director: rereading the journal, or another director leads: try again")
 
 // Read calls f with the book once it covers seq. It blocks until then, and returns an error if ctx or the session
 // ends first. f runs under the model's lock.
@@ -289,7 +289,7 @@ func (v *Model) AsOf(ctx context.Context, at time.Time) (*timeline.Book, error) 
 	case v.whole <- struct{}{}:
 		defer func() { <-v.whole }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("another request already reads the journal: %w", context.Cause(ctx))
+		return nil, fmt.Errorf("another request is already reading the journal: %w", context.Cause(ctx))
 	}
 	v.mu.Lock()
 	config := v.config

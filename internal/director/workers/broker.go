@@ -79,7 +79,7 @@ func (b *Broker) Report(worker string, r wire.BudgetReport) {
 	if wait > 0 {
 		text = c.Why + ", wait " + wait.Round(time.Second).String()
 	}
-	b.log.Debug("a worker reported a limit", zap.String("resource", c.Resource), zap.Time("until", c.Until),
+	b.log.Debug("worker reported a limit", zap.String("resource", c.Resource), zap.Time("until", c.Until),
 		zap.String("reason", text), zap.String("worker", worker))
 	b.owner.Send(b.ctx, fsm.LimitReported{Worker: worker, Resource: c.Resource, Until: c.Until, Text: text}, nil)
 }

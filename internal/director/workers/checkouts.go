@@ -60,7 +60,7 @@ func (c *Checkouts) warn(ctx context.Context, t fsm.Task, warned string) string 
 	if why == "" || warned == drift.HeadSHA {
 		return warned
 	}
-	c.Log.Info("worker's checkout has fallen behind", zap.String("issue", string(t.Key)),
+	c.Log.Info("checkout of a worker is behind", zap.String("issue", string(t.Key)),
 		zap.String("worker", t.AttemptID()), zap.Int("commits", drift.Commits), zap.Duration("behind", drift.Behind))
 	c.Control.Send(ctx, t.AttemptID(), wire.SyncRequired{
 		Reason: why, MainSHAExpected: drift.HeadSHA, RequiredAction: "merge_main",

@@ -88,7 +88,7 @@ func (d *Ends) End(ctx context.Context, worker, id string, reason recovery.Reaso
 		if err = d.Bus.Reports().Put(ctx, worker, EndReport(*of, worker, id, reason, message)); err == nil {
 			return true
 		}
-		d.Log.Warn("the director's report of an attempt is not stored yet", zap.String("worker", worker),
+		d.Log.Warn("director's report about an attempt not stored yet", zap.String("worker", worker),
 			zap.String("error_id", id), zap.Error(err))
 		select {
 		case <-time.After(endRetry):

@@ -43,7 +43,7 @@ func (s *Signs) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.List.Hint()
 	h, err := s.Bus.Probe(ctx, e.Worker)
 	if err != nil {
-		s.Log.Info("worker does not answer", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
+		s.Log.Info("worker did not answer", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
 			zap.Error(err))
 		return fsm.EffectEnded{}
 	}
