@@ -122,7 +122,7 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	case !canary && t.IncidentWaits < maxIncidentWaits:
 		return recovery.Verdict{
 			Action: recovery.CoolDown, Delay: wait, DelayMin: wait, DelayMax: wait, Reason: f.Reason, Row: rowIncident,
-			Why: fmt.Sprintf("incident: %s since %s, tasks: %d; one attempt is tried in %s, the others wait for it",
+			Why: fmt.Sprintf("incident: %s since %s, tasks: %d; one attempt runs in %s, and the others wait for it",
 				f.Reason,
 				b.Since.Format(time.RFC3339), len(b.Strikes), wait.Round(time.Second)),
 			NextIfAgain: v.Action,

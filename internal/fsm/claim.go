@@ -37,7 +37,7 @@ func (m *attempts) claimChecked(t *Task, p Planned, e EffectEnded) {
 		m.move(t, OnLost, end.Why, time.Time{})
 	case e.Failure != nil:
 		m.giveUp(t, failureOf(e.Failure), "RETRY_WAIT", rowRecheck,
-			"the issue could not be read again before the next attempt")
+			"the issue could not be reread before the next attempt")
 	default:
 		m.release(t, OnWithdrawn, ReleaseNote{Why: end.Why})
 	}

@@ -19,8 +19,8 @@ const (
 	rowBaseMoved   = "director.base_moved"
 	rowWorkChanged = "director.work_changed"
 
-	baseMoved   = "the base branch had moved on and was merged into the work, which is to be validated again"
-	workChanged = "the work differs from the validated work, and is to be validated again"
+	baseMoved   = "the base branch had advanced and was merged into the work, which needs another validation"
+	workChanged = "the work differs from the validated work, and needs another validation"
 )
 
 // validateAgain lets another attempt validate the work, because the base branch was merged into it or because it

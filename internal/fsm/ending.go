@@ -85,7 +85,7 @@ func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 		m.decide(t, f, "")
 		return
 	}
-	const why = "it reported success and then had to be fenced, so the work that it sent is validated again"
+	const why = "it reported success and then had to be fenced, so its work needs another validation"
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Finding: f,
 		Verdict: recovery.Verdict{
@@ -121,7 +121,7 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 		e.Known, e.KnownCause = g.ownCause()
 	case t.Ending.Known != "":
 	case g.ExitCode == nil:
-		e.KnownCause = "the container was gone before a report arrived"
+		e.KnownCause = "the container disappeared before a report arrived"
 	case g.Signal == "SIGKILL":
 		e.KnownCause = "the worker was killed (SIGKILL) from outside; it may have run out of memory, but there " +
 			"is no evidence"
@@ -155,12 +155,11 @@ var endCauses = map[EndCause]struct {
 	reason recovery.Reason
 	says   string
 }{
-	EndEvicted: {recovery.WorkerLost, "the cluster evicted the worker, because its node needed the resources"},
-	EndPreempted: {recovery.WorkerLost, "the cluster ended the worker for something more important, which " +
-		"needed its room"},
-	EndDeadline: {recovery.Timeout, "the cluster ended the worker at its own deadline for it"},
-	EndNodeLost: {recovery.WorkerLost, "the worker's node no longer answers"},
-	EndDeleted:  {recovery.WorkerLost, "another client of the cluster deleted the worker"},
+	EndEvicted:   {recovery.WorkerLost, "the cluster evicted the worker, because its node needed the resources"},
+	EndPreempted: {recovery.WorkerLost, "the cluster ended the worker to make room for a more important pod"},
+	EndDeadline:  {recovery.Timeout, "the cluster ended the worker at the cluster's own deadline"},
+	EndNodeLost:  {recovery.WorkerLost, "the worker's node no longer answers"},
+	EndDeleted:   {recovery.WorkerLost, "another client of the cluster deleted the worker"},
 }
 
 // ownCause returns the reason and text for an attempt if only the runtime explains its end. The director's conclusion

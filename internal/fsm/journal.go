@@ -92,7 +92,7 @@ func writeFacts(w *bytes.Buffer, list []Fact) error {
 	for i, f := range list {
 		kind := KindOf(f)
 		if kind == "" {
-			return fmt.Errorf("fsm: %T is not in the table of facts", f)
+			return fmt.Errorf("fsm: the table of facts does not contain %T", f)
 		}
 		if i > 0 {
 			w.WriteByte(',')

@@ -119,7 +119,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 		m.emit(t, Effect{Kind: DoProbe})
 	default:
 		m.stop(t, OnStillSilent, EndingSet{Outcome: OutcomeFailed, Known: recovery.WorkerLost, Cause: fmt.Sprintf(
-			"no heartbeat for %s and no answer to a probe, though its container is there",
+			"no heartbeat for %s and no answer to a probe, although its container exists",
 			m.now.Sub(later(t.soft.seenAt, m.began)).Round(time.Second))}, 0)
 	}
 }
@@ -135,7 +135,7 @@ func (h Hello) step(m *Machine) {
 		m.emit(t, Effect{Kind: DoRefuse, Token: h.Token, Why: h.Incompatible})
 		m.stop(t, OnIncompatible, EndingSet{
 			Outcome: OutcomeFailed, Known: recovery.ContractViolation,
-			Cause: fmt.Sprintf("the worker speaks protocol %s, which this director does not", h.Incompatible),
+			Cause: fmt.Sprintf("the worker speaks protocol %s, which this director does not support", h.Incompatible),
 		}, m.cfg.StopGrace)
 		return
 	}

@@ -221,8 +221,8 @@ func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 	})
 	mustStep(t, m, at(1210), Tick{})
 	end := m.Task(issueKey("1")).Ending
-	if want := "no heartbeat for 3m30s and no answer to a probe, though its " +
-		"container is there"; end.KnownCause != want {
+	if want := "no heartbeat for 3m30s and no answer to a probe, although its " +
+		"container exists"; end.KnownCause != want {
 		t.Fatalf("%s %q", end.Known, end.KnownCause)
 	}
 }

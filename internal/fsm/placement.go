@@ -101,7 +101,7 @@ func (m *attempts) notPlaced(t *Task) {
 
 // placementWaits explains the attempt's wait to people.
 func (t *Task) placementWaits() Waiting {
-	w := Waiting{For: "the cluster, which has accepted the worker and not started it yet", Until: t.Until}
+	w := Waiting{For: "the cluster, which has accepted the worker but not started it yet", Until: t.Until}
 	if t.Waits.For != "" {
 		w.For = "the cluster, which cannot start the worker yet: " + t.Waits.For
 	}

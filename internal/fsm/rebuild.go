@@ -128,7 +128,7 @@ var RebuildRows = []RebuildRow{
 	},
 	{
 		"in_review", "the review label, a pull request with the claim's marker, and no question in progress",
-		"InReview; the next poll sees a merge or close",
+		"InReview; the next poll finds a merge or close",
 		func(f *FoundTask) bool {
 			asking := f.isAsked() && (!f.Landed || f.has(LabelBlocked))
 			return f.inReview() && !asking
@@ -136,8 +136,8 @@ var RebuildRows = []RebuildRow{
 		func(_ *Machine, _ *FoundTask, t *Task) { t.State = InReview },
 	},
 	{
-		"asked", "a question about the last attempt, with its label, or without it if somebody removed it and no " +
-			"claim followed", "Blocked, with that question; its answers are read",
+		"asked", "a question about the last attempt, with its label, or without the label if a person removed it and " +
+			"no claim followed", "Blocked, with that question; its answers are read",
 		func(f *FoundTask) bool { return f.asksLast() && f.Landed && !f.has(LabelClaimed) },
 		func(m *Machine, f *FoundTask, t *Task) { t.blockedAgain(m, f) },
 	},
@@ -183,10 +183,10 @@ var RebuildRows = []RebuildRow{
 
 // rebuildAsks maps the rows that need a person's decision to the text of the question.
 var rebuildAsks = map[string]string{
-	"question_gone": "the director's journal was lost, and the issue is blocked without a question of this claim: " +
-		"its question is unknown",
-	"delivery_gone": "the director's journal was lost, and the issue is in review without a pull request or checkout " +
-		"of this claim: the fate of the work is unknown",
+	"question_gone": "the director's journal was lost, and the issue is blocked, but this claim's question was not " +
+		"found",
+	"delivery_gone": "the director's journal was lost, and the issue is in review, but neither a pull request nor a " +
+		"checkout of this claim was found",
 }
 
 // rowRebuilt names the verdict that asks this question.

@@ -194,7 +194,7 @@ func (m *agenda) waitsForIssues(t *Task) string {
 		}
 		text += string(k)
 		if m.comesAfter(k, t.Key, map[IssueKey]bool{}) {
-			text += " (which waits for this one: take one of the two references away)"
+			text += " (which waits for this one: remove one of the two references)"
 		}
 	}
 	if more := len(after) - named; more > 0 {

@@ -55,12 +55,13 @@ type StateInfo struct {
 
 // States is the table of states, in order.
 var States = []StateInfo{
-	{State: Forgotten, Name: "Forgotten", Means: "not claimed, or given up; remains of a refused claim are removed"},
+	{State: Forgotten, Name: "Forgotten", Means: "not claimed, or given up; the remains of a refused claim are being " +
+		"removed"},
 	{State: Queued, Name: "Queued", Label: LabelTask, Means: "eligible, waits for a slot"},
 	{State: Claiming, Name: "Claiming", Label: LabelTask, Slot: true, Means: "the claim protocol runs on GitHub"},
 	{
 		State: Starting, Name: "Starting", Label: LabelClaimed, Slot: true, Live: true,
-		Means: "checkout and container are created; the worker has not said hello",
+		Means: "the checkout and the container are being created; the worker has not said hello",
 	},
 	{
 		State: Running, Name: "Running", Label: LabelClaimed, Slot: true, Live: true,
@@ -75,14 +76,14 @@ var States = []StateInfo{
 		Means: "the attempt is decided; its container must be confirmed gone, or the attempt fenced",
 	},
 	{State: Backoff, Name: "Backoff", Label: LabelClaimed, Means: "waits for the next attempt"},
-	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "a person postponed it until a time"},
+	{State: Parked, Name: "Parked", Label: LabelClaimed, Means: "postponed by a person until a time"},
 	{State: Delivering, Name: "Delivering", Label: LabelClaimed, Means: "the work is committed, pushed and shown"},
 	{
 		State: InReview, Name: "InReview", Label: LabelReview,
 		Means: "the work is a pull request that is neither merged nor closed",
 	},
 	{State: Done, Name: "Done", Label: LabelReview, Final: true, Means: "delivered; a pull request was merged"},
-	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a person was asked"},
+	{State: Blocked, Name: "Blocked", Label: LabelBlocked, Means: "a person must answer a question"},
 	{State: Released, Name: "Released", Label: NoLabel, Final: true, Means: "the claim was given up"},
 }
 
@@ -107,7 +108,7 @@ func (s *State) UnmarshalText(b []byte) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("fsm: no state is called %q", b)
+	return fmt.Errorf("fsm: unknown state %q", b)
 }
 
 // Trigger makes a task leave a state. The journal stores the string, so it never changes.
@@ -242,7 +243,7 @@ var Transitions = []Transition{
 	},
 	{
 		From: []State{Suspect}, On: OnStillSilent, To: Stopping, Stop: StopSilent,
-		Means: "The worker stayed silent and was given up", old: "second deadline",
+		Means: "The worker stayed silent, and Retake gave it up", old: "second deadline",
 	},
 	{
 		From: begun, On: OnIncompatible, To: Stopping, Stop: StopNotStarted,
@@ -268,32 +269,32 @@ var Transitions = []Transition{
 		"or was taken by somebody else", old: "closed, unlabelled or taken"},
 	{From: []State{Stopping}, On: OnGoneOK, To: Delivering, Means: "All stages passed and the container is gone, so " +
 		"the work is being delivered", old: "confirmed gone: ok"},
-	{From: []State{Stopping}, On: OnValidate, To: Backoff, Means: "The agent is done and its container is gone, so " +
-		"the work is validated in a clean one"},
+	{From: []State{Stopping}, On: OnValidate, To: Backoff, Means: "The agent is done and its container is gone, so a " +
+		"clean container validates the work"},
 	{
 		From: []State{Stopping}, On: OnGoneWithdrawn, To: Released,
-		Means: "The container is gone, and the issue is no longer ours", old: "confirmed gone: withdrawn",
+		Means: "The container is gone, and Retake no longer holds the issue", old: "confirmed gone: withdrawn",
 	},
 	{
-		From: []State{Stopping, Delivering, InReview}, On: OnRetry, To: Backoff, Means: "The verdict: another attempt",
+		From: []State{Stopping, Delivering, InReview}, On: OnRetry, To: Backoff, Means: "Verdict: another attempt",
 		old: "verdict: another attempt",
 	},
 	{
 		From: []State{Stopping, Delivering, InReview}, On: OnReclaim, To: Released,
-		Means: "The verdict: the issue was given back", old: "verdict: give the issue back",
+		Means: "Verdict: give the issue back", old: "verdict: give the issue back",
 	},
 	{
 		From: []State{Stopping, Delivering, Backoff, Parked, InReview, Claiming}, On: OnEscalate, To: Blocked,
-		Means: "The verdict: a person was asked", old: "verdict: ask a human",
+		Means: "Verdict: ask a person", old: "verdict: ask a human",
 	},
-	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and the issue is still ours, so " +
-		"a worker is being started", old: "due, slot free, re-read and still ours"},
+	{From: []State{Backoff}, On: OnStillOurs, To: Starting, Means: "The wait is over and Retake still holds the " +
+		"issue, so a worker is being started", old: "due, slot free, re-read and still ours"},
 	{
 		From: []State{Backoff}, On: OnDeliverAgain, To: Delivering,
 		Means: "The work is done and kept, so Retake delivers it once more",
 	},
 	{
-		From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress and was given up",
+		From: []State{Backoff}, On: OnStale, To: Released, Means: "The claim made no progress, and Retake gave it up",
 		old: "claim without progress",
 	},
 	{From: idle, On: OnWithdrawn, To: Released},

@@ -239,7 +239,7 @@ func (m *attempts) blockOverspent(t *Task) bool {
 	g.IterationBudget = 0 // the attempt's iteration is already granted
 	budget := g.UsedUp(t.Tally)
 	if budget != "" {
-		why := fmt.Sprintf("the configuration was changed, and the task's %d paid calls and %.2f USD use its budget up",
+		why := fmt.Sprintf("the configuration was changed, and the task's %d paid calls and %.2f USD use up its budget",
 			t.Tally.PaidCalls, t.Tally.CostUSD)
 		f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
 		m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))
@@ -251,7 +251,7 @@ func (m *attempts) blockOverspent(t *Task) bool {
 func (m *attempts) blockUsedUp(t *Task) bool {
 	budget := m.usedUp(t)
 	if budget != "" {
-		why := fmt.Sprintf("the operator set the paid calls to %d, which uses the task's budget up", t.Tally.PaidCalls)
+		why := fmt.Sprintf("the operator set the paid calls to %d, which uses up the task's budget", t.Tally.PaidCalls)
 		m.overtake(t, why)
 		f := recovery.Finding{Reason: recovery.QuotaExhausted, Cause: why, Rule: "director.budget", Confidence: 1}
 		m.block(t, f, "RETRY_WAIT", policy.Refuse(f.Reason, budget, "director."+budget, why))

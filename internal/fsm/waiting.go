@@ -72,7 +72,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 		}
 		return w
 	case Parked:
-		return Waiting{For: "the time that a person has set", Until: t.Until}
+		return Waiting{For: "the time that a person set", Until: t.Until}
 	case InReview:
 		return Waiting{For: fmt.Sprintf("the review of pull request #%d", t.Work.PullRequest)}
 	case Claiming:
@@ -82,7 +82,7 @@ func (m *agenda) WaitsFor(t *Task) Waiting {
 	case Done, Released, Forgotten:
 		return m.waitsForGitHub("GitHub, where its labels are set")
 	}
-	return Waiting{For: fmt.Sprintf("attempt %d, which is under way", t.Attempt)}
+	return Waiting{For: fmt.Sprintf("attempt %d, which is in progress", t.Attempt)}
 }
 
 // TakesReply reports whether a comment without a command answers the task's question.

@@ -13,7 +13,7 @@ import (
 // the book, and possibly not in the journal.
 const KindMissing = "missing"
 
-const missingText = "Earlier events are missing: the journal was not readable"
+const missingText = "Earlier events are missing, because the journal was not readable"
 
 // Restore implements projection.Restorer. The facts that the book has read should lead to the same state. They may not
 // if a part of the journal is unreadable, or if it starts after the task. The snapshot then wins, and an event marks

@@ -80,7 +80,7 @@ func (c *clusters) says(want ...string) Task {
 // TestAWaitForRoomIsTold checks that the text names the missing resource, the deadline, and the next step.
 func TestAWaitForRoomIsTold(t *testing.T) {
 	c := inCluster(t)
-	c.says("WAITS    for the cluster, which has accepted the worker and not started it yet, until",
+	c.says("WAITS    for the cluster, which has accepted the worker but not started it yet, until",
 		"The cluster accepted the worker, and is scheduling it")
 	c.lists(fsm.Container{Attempt: "k21-1", Pending: true, Waiting: "0/3 nodes are available: 3 Insufficient memory."})
 	c.says("WAITS    for the cluster, which cannot start the worker yet: 0/3 nodes are available: 3 Insufficient "+

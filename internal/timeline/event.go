@@ -72,9 +72,9 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	case fsm.CooldownSet:
 		return 0, cooldownText(f)
 	case fsm.CooldownLifted:
-		return 0, "An operator opens " + f.Resource + " again"
+		return 0, "An operator reopens " + f.Resource
 	case fsm.LimitStated:
-		return f.Attempt, fmt.Sprintf("A worker says that %s is closed until %s: %s", f.Resource, clock(f.Until),
+		return f.Attempt, fmt.Sprintf("A worker reports that %s is closed until %s: %s", f.Resource, clock(f.Until),
 			f.Text)
 	case fsm.IncidentChanged:
 		return 0, incidentText(f)
@@ -127,10 +127,10 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return attempt, hintsText(f.Hints)
 	case fsm.TallyReset:
 		if f.Redispatches > 0 {
-			return attempt, fmt.Sprintf("All meters begin at zero, but %s: %s", countsAsUsed(f.Redispatches),
+			return attempt, fmt.Sprintf("All meters restart at zero, except %s: %s", countsAsUsed(f.Redispatches),
 				typedBy(f.By))
 		}
-		return attempt, "All meters begin at zero: " + typedBy(f.By)
+		return attempt, "All meters restart at zero: " + typedBy(f.By)
 	case fsm.CommandTaken:
 		return attempt, commandText(f)
 	case fsm.CommentHeard:

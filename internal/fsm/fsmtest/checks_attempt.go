@@ -27,10 +27,10 @@ func welcomesTheCurrent(h *history, p *process, e fsm.Effect) string {
 	}
 	c, n := h.of(e.Worker)
 	if c == nil || c.attempt != n || !c.state.Info().Live {
-		return fmt.Sprintf("p%d welcomes %s of an earlier attempt", p.id, e.Worker)
+		return fmt.Sprintf("p%d welcomes %s, which is an earlier attempt", p.id, e.Worker)
 	}
 	if c.state == fsm.Starting {
-		return fmt.Sprintf("%s is welcomed although the journal has it in Starting", e.Worker)
+		return fmt.Sprintf("%s is welcomed, although it is in Starting according to the journal", e.Worker)
 	}
 	return ""
 }
@@ -40,15 +40,15 @@ func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	for _, f := range facts {
 		switch f := f.(type) {
 		case fsm.ReportAccepted:
-			return fmt.Sprintf("%s says something, and it counts for %s", worker, f.Worker)
+			return fmt.Sprintf("a message of %s counts for %s", worker, f.Worker)
 		case fsm.WorkerAnswered:
 			if f.Welcome {
-				return fmt.Sprintf("%s says hello, and %s is welcomed", worker, f.Worker)
+				return fmt.Sprintf("%s says hello, but %s is welcomed", worker, f.Worker)
 			}
 		case fsm.Moved:
 			if f.Task == c.key && (f.On == fsm.OnHello || f.On == fsm.OnSeenAgain || f.On == fsm.OnReport ||
 				f.On == fsm.OnIncompatible) {
-				return fmt.Sprintf("%s says something, and attempt %d moves: %s", worker, f.Attempt, f.On)
+				return fmt.Sprintf("a message of %s moves attempt %d: %s", worker, f.Attempt, f.On)
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func outboxIsTheJournals(h *history, p *process) string {
 		wants = append(wants, c.outbox...)
 	}
 	if !slices.Equal(has, wants) {
-		return fmt.Sprintf("p%d finds %v, the journal has %v", p.id, has, wants)
+		return fmt.Sprintf("p%d finds %v, but the journal has %v", p.id, has, wants)
 	}
 	return ""
 }
@@ -148,11 +148,11 @@ func differ(lived, read *fsm.Machine) string {
 func bounded(h *history, p *process) string {
 	tasks := p.m.Tasks()
 	if len(tasks) > len(h.w.hub.issues) {
-		return fmt.Sprintf("%d tasks, there are %d issues", len(tasks), len(h.w.hub.issues))
+		return fmt.Sprintf("%d tasks, but only %d issues", len(tasks), len(h.w.hub.issues))
 	}
 	for _, t := range tasks {
 		if len(t.Reports) > 16 || len(t.History) > 5 || len(t.Hints) > 10 || len(t.Outbox) > 3 {
-			return fmt.Sprintf("%s remembers %d reports, %d failures, %d hints, %d effects", t.Key, len(t.Reports),
+			return fmt.Sprintf("%s stores %d reports, %d failures, %d hints, %d effects", t.Key, len(t.Reports),
 				len(t.History), len(t.Hints), len(t.Outbox))
 		}
 	}
@@ -184,7 +184,7 @@ func fenced(d decision) string {
 // withinItsLease permits the effects of a dead director, because they may have been under way.
 func withinItsLease(h *history, p *process, e fsm.Effect) string {
 	if p.lease != nil && !p.dead && h.w.directors.lead != p {
-		return fmt.Sprintf("p%d carries out %s, and p%d leads", p.id, e.ID, h.w.directors.lead.id)
+		return fmt.Sprintf("p%d executes %s, but p%d leads", p.id, e.ID, h.w.directors.lead.id)
 	}
 	return ""
 }
@@ -192,7 +192,7 @@ func withinItsLease(h *history, p *process, e fsm.Effect) string {
 // decidesInTurn relies on directors being numbered in the order in which they began.
 func decidesInTurn(r record, _ fsm.Fact) string {
 	if r.p.id < r.decider {
-		return fmt.Sprintf("p%d decided at %s, after p%d had", r.p.id, r.at.Sub(epoch), r.decider)
+		return fmt.Sprintf("p%d decided at %s, after a decision of p%d", r.p.id, r.at.Sub(epoch), r.decider)
 	}
 	r.decider = r.p.id
 	return ""
@@ -205,7 +205,7 @@ func reportKept(h *history, r *report) string {
 		return ""
 	}
 	if !slices.Contains(c.accepted, r.worker+"/"+r.body.Ref.ID) {
-		return fmt.Sprintf("%s of %s was acknowledged and is not in the journal", r.body.Ref.ID, r.worker)
+		return fmt.Sprintf("%s of %s was acknowledged, but is not in the journal", r.body.Ref.ID, r.worker)
 	}
 	return ""
 }
@@ -219,7 +219,7 @@ func acceptedOnce(r record, f fsm.ReportAccepted) string {
 
 func judgedOnce(r record, f fsm.VerdictMade) string {
 	if ofAttempt(f) && r.c.verdict == f.Attempt {
-		return fmt.Sprintf("a second verdict on attempt %d of %s", f.Attempt, f.Task)
+		return fmt.Sprintf("second verdict on attempt %d of %s", f.Attempt, f.Task)
 	}
 	return ""
 }
@@ -230,13 +230,13 @@ func successDelivered(r record, m fsm.Moved) string {
 	case m.From != fsm.Stopping:
 	case c.outcome == fsm.OutcomeOK && r.w.directors.set.cfg.CleanValidation && !c.validates:
 		if m.On != fsm.OnValidate {
-			return fmt.Sprintf("attempt %d of %s ended well, is to be validated, and went to %s", c.attempt, c.key,
+			return fmt.Sprintf("attempt %d of %s succeeded and needs validation, but moved to %s", c.attempt, c.key,
 				m.To)
 		}
 	case c.outcome == fsm.OutcomeOK && m.To != fsm.Delivering && !c.fenced[c.attempt],
 		c.outcome == fsm.OutcomeWithdrawn && m.To != fsm.Released,
 		c.outcome != fsm.OutcomeOK && m.To == fsm.Delivering:
-		return fmt.Sprintf("attempt %d of %s ended %q and went to %s", c.attempt, c.key, c.outcome, m.To)
+		return fmt.Sprintf("attempt %d of %s ended with %q, but moved to %s", c.attempt, c.key, c.outcome, m.To)
 	}
 	return ""
 }
@@ -253,7 +253,7 @@ func judgedByItsReport(d decision, e fsm.EffectEnded) string {
 		return ""
 	}
 	if t.Ending.Report == nil || t.Ending.Report.ID == t.AttemptID()+"/exit" {
-		return fmt.Sprintf("%s: %s reported %s, and its end is judged without it: %q", e.Effect, t.AttemptID(),
+		return fmt.Sprintf("%s: %s reported %s, but its end is judged without that report: %q", e.Effect, t.AttemptID(),
 			e.Stop.Reports[first].Ref.ID, t.Ending.Known)
 	}
 	return ""
@@ -269,7 +269,7 @@ func closedIsReleased(d decision, e fsm.EffectEnded) string {
 			return ""
 		}
 	}
-	return fmt.Sprintf("%s found the issue closed, and %s was not released", e.Effect, e.Task)
+	return fmt.Sprintf("%s found the issue closed, but %s was not released", e.Effect, e.Task)
 }
 
 func delivers(effect string) bool { return strings.Contains(effect, "/"+string(fsm.DoDeliver)) }
@@ -280,12 +280,12 @@ func beginsAfterStop(r record, b fsm.AttemptBegan) string {
 	case c == nil:
 		return "an attempt without a claim: " + string(b.Task)
 	case !c.confirmed:
-		return fmt.Sprintf("attempt %d of %s begins, and the stop of %d is not confirmed", b.N, b.Task, c.attempt)
+		return fmt.Sprintf("attempt %d of %s begins, but the stop of %d is not confirmed", b.N, b.Task, c.attempt)
 	case b.N != c.attempt+1:
 		return fmt.Sprintf("attempt %d of %s follows %d", b.N, b.Task, c.attempt)
 	case c.attempt > 0:
 		if x := r.w.runtime.container(fsm.AttemptID(c.nonce, c.attempt)); x != nil && x.running && x.canCount() {
-			return fmt.Sprintf("attempt %d of %s begins, and the container of %d runs", b.N, b.Task, c.attempt)
+			return fmt.Sprintf("attempt %d of %s begins, but the container of %d is running", b.N, b.Task, c.attempt)
 		}
 	}
 	return ""
@@ -329,14 +329,16 @@ func leavesValidation(r record, f fsm.AttemptBegan) string {
 	clean, c := r.p.cfg.CleanValidation, r.c
 	switch {
 	case f.LeavesValidation != (clean && !f.Next.Validate):
-		return fmt.Sprintf("attempt %d of %s leaves its validation to another: %t", f.N, f.Task, f.LeavesValidation)
+		return fmt.Sprintf("attempt %d of %s leaves its validation to another attempt: %t",
+			f.N, f.Task, f.LeavesValidation)
 	case !f.Next.Validate || c == nil:
 	case !clean:
 		return fmt.Sprintf("attempt %d of %s only validates, without clean validation", f.N, f.Task)
 	case afterSuccess(f.Next) && (c.validates || c.outcome != fsm.OutcomeOK || f.Next.Charges != ""):
-		return fmt.Sprintf("attempt %d of %s validates after no agent's success", f.N, f.Task)
+		return fmt.Sprintf("attempt %d of %s validates, but no agent has succeeded", f.N, f.Task)
 	case !afterSuccess(f.Next) && !again(c.last.Row) && ofTheWork(f.Next.Reason):
-		return fmt.Sprintf("attempt %d of %s validates again, though no agent mended %s", f.N, f.Task, f.Next.Reason)
+		return fmt.Sprintf("attempt %d of %s validates again, although no agent has fixed %s",
+			f.N, f.Task, f.Next.Reason)
 	}
 	return ""
 }
@@ -344,7 +346,7 @@ func leavesValidation(r record, f fsm.AttemptBegan) string {
 func handsInValidated(r record, f fsm.EffectPlanned) string {
 	clean := r.p.cfg.CleanValidation
 	if o := f.Effect.Start; o != nil && o.LeavesValidation != (clean && !o.Validate) {
-		return fmt.Sprintf("%s leaves its validation to another: %t", f.Effect.ID, o.LeavesValidation)
+		return fmt.Sprintf("%s leaves its validation to another attempt: %t", f.Effect.ID, o.LeavesValidation)
 	}
 	if c := r.c; f.Effect.Kind == fsm.DoDeliver && clean && c != nil &&
 		(!c.validates || c.outcome != fsm.OutcomeOK || !f.Effect.Deliver.Validated) {
@@ -378,7 +380,8 @@ func (h *history) shown(i *issue, e fsm.Effect) {
 		well = well || r.worker == e.Worker && r.body.OK && r.body.Final
 	}
 	if !well || i.validatedBy != e.Worker || i.validated != i.work {
-		h.w.fail(cleanlyValidated, "%s shows work %d, validated was %d by %q, well %t", e.ID, i.work, i.validated,
+		h.w.fail(cleanlyValidated, "%s shows work %d, but work %d was validated, by %q, with success %t",
+			e.ID, i.work, i.validated,
 			i.validatedBy, well)
 	}
 }

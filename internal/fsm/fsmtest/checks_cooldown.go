@@ -81,9 +81,9 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 		case !said:
 			return fmt.Sprintf("%s is closed by %s, which did not report a limit", c.Resource, by.Task)
 		case by.At.Before(r.limits.lifted[c.Resource]):
-			return fmt.Sprintf("%s is closed by a statement of %s before it was lifted", c.Resource, by.Task)
+			return fmt.Sprintf("%s is closed by a statement of %s from before it was lifted", c.Resource, by.Task)
 		case c.Until.After(by.Until):
-			return fmt.Sprintf("%s is closed until %s, and %s said %s", c.Resource, clock(c.Until), by.Task,
+			return fmt.Sprintf("%s is closed until %s, but %s stated %s", c.Resource, clock(c.Until), by.Task,
 				clock(by.Until))
 		case len(c.By) > 1 && r.at.Sub(by.At) > 2*maxStatedWait:
 			return fmt.Sprintf("%s is closed by a statement that %s made %s ago", c.Resource, by.Task, r.at.Sub(by.At))
@@ -91,7 +91,7 @@ func oneTaskClosesLittle(r record, c fsm.CooldownSet) string {
 	}
 	switch {
 	case len(c.By) > 2, len(c.By) == 2 && c.By[0].Task == c.By[1].Task:
-		return fmt.Sprintf("%s is closed by %v, which are not two tasks", c.Resource, c.By)
+		return fmt.Sprintf("%s is closed by %v, which is not a pair of tasks", c.Resource, c.By)
 	case len(c.By) == 2:
 		return ""
 	}
@@ -125,13 +125,13 @@ func wordsAreWords(d decision) string {
 func liftedIsOpen(d decision, l fsm.LiftCommanded) string {
 	for _, c := range d.p.m.Cooldowns() {
 		if c.Resource == l.Resource {
-			return fmt.Sprintf("%s was lifted and is closed until %s", c.Resource, clock(c.Until))
+			return fmt.Sprintf("%s was lifted, but is closed until %s", c.Resource, clock(c.Until))
 		}
 	}
 	return each(d, func(lifted fsm.CooldownLifted) string {
 		for _, k := range lifted.Tasks {
 			if t := d.p.m.Task(k); t != nil && t.State == fsm.Backoff && t.Until.After(d.p.m.Now()) {
-				return fmt.Sprintf("%s was lifted and %s waits until %s", l.Resource, k, clock(t.Until))
+				return fmt.Sprintf("%s was lifted, but %s waits until %s", l.Resource, k, clock(t.Until))
 			}
 		}
 		return ""

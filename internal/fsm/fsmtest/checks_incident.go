@@ -26,10 +26,11 @@ func nothingIntoOutage(d decision) string {
 			}
 			switch i.Breaker.State(d.p.m.Now()) {
 			case recovery.BreakerOpen, recovery.BreakerHeld:
-				return fmt.Sprintf("%s is dispatched, %s is open", key, i.Key)
+				return fmt.Sprintf("%s is dispatched, although %s is open", key, i.Key)
 			case recovery.BreakerHalfOpen:
 				if i.Breaker.Canary != string(key) {
-					return fmt.Sprintf("%s is dispatched, %s has let %q through", key, i.Key, i.Breaker.Canary)
+					return fmt.Sprintf("%s is dispatched, although the canary of %s is %q",
+						key, i.Key, i.Breaker.Canary)
 				}
 			}
 		}
@@ -57,7 +58,7 @@ func canariesTakeTurns(d decision) string {
 			others := slices.ContainsFunc(d.p.m.Incidents(),
 				func(o fsm.Incident) bool { return o.Key != i.Key && about(o, t.Key, t.Next.Validate) })
 			if waits && d.mayBegin(d.p.m.Now(), d.p.m.Tasks(), t) && about(i, t.Key, t.Next.Validate) && !others {
-				return fmt.Sprintf("%s failed last in %s and is the canary, and %s waits", i.Breaker.Canary, i.Key,
+				return fmt.Sprintf("%s failed last in %s and is the canary, although %s waits", i.Breaker.Canary, i.Key,
 					t.Key)
 			}
 		}
@@ -81,7 +82,8 @@ func canaryStays(r record, i fsm.IncidentChanged) string {
 	}
 	was := fsm.IssueKey(r.incident(i.Incident.Key).Breaker.Canary)
 	if c := r.claim(was); c != nil && c.rereads() {
-		return fmt.Sprintf("%s lets another task through, and %s is on its way", i.Incident.Key, was)
+		return fmt.Sprintf("%s lets another task through, although the issue of %s is being reread",
+			i.Incident.Key, was)
 	}
 	return ""
 }
@@ -112,7 +114,7 @@ func lostWork(_ record, v fsm.VerdictMade) string {
 
 func keepsNothingBack(_ record, f fsm.IncidentChanged) string {
 	if b := f.Incident.Breaker; deterministic[f.Incident.Reason] && (!b.Until.IsZero() || b.Canary != "") {
-		return f.Incident.Key + " keeps others back: " + string(f.Incident.Reason)
+		return f.Incident.Key + " keeps other tasks back: " + string(f.Incident.Reason)
 	}
 	return ""
 }
@@ -132,7 +134,7 @@ func neverStays(r record, f fsm.VerdictMade) string {
 		return ""
 	}
 	if len(row.Ladder) == 0 {
-		return fmt.Sprintf("%s waits for the end of an incident, and %s never retries %s", f.Task, r.set.preset,
+		return fmt.Sprintf("%s waits for the end of an incident, although %s never retries %s", f.Task, r.set.preset,
 			f.Finding.Reason)
 	}
 	return ""
@@ -145,9 +147,9 @@ func decidesForCaller(r record, f fsm.VerdictMade) string {
 	row, _ := policies()[r.set.preset].Row(f.Finding.Reason, caller)
 	switch {
 	case f.Failed() != caller:
-		return fmt.Sprintf("%s failed in %s of %s, and the verdict is for %s", f.Task, f.Stage, caller, f.Failed())
+		return fmt.Sprintf("%s failed in %s of %s, but the verdict is for %s", f.Task, f.Stage, caller, f.Failed())
 	case forOne && of != caller, f.Verdict.Row == r.set.preset+"."+row.On && row.Caller == caller:
-		return fmt.Sprintf("%s failed in %s of %s, and row %s decided", f.Task, f.Stage, caller, f.Verdict.Row)
+		return fmt.Sprintf("%s failed in %s of %s, but row %s decided", f.Task, f.Stage, caller, f.Verdict.Row)
 	}
 	return ""
 }
@@ -158,9 +160,10 @@ func wordCounts(r record, f fsm.VerdictMade) string {
 	switch {
 	case w == nil || r.c.state != fsm.Stopping || !f.Verdict.Action.Again():
 	case w.Escalate:
-		return fmt.Sprintf("%s wants a person, and %s is chosen", f.Task, f.Verdict.Action)
+		return fmt.Sprintf("%s wants a person, but %s is chosen", f.Task, f.Verdict.Action)
 	case !w.Retry && r.c.iterations > 0:
-		return fmt.Sprintf("%s wants no retry, and %s follows %d others", f.Task, f.Verdict.Action, r.c.iterations)
+		return fmt.Sprintf("%s does not want a retry, but %s follows %d other retries",
+			f.Task, f.Verdict.Action, r.c.iterations)
 	}
 	return ""
 }
@@ -222,7 +225,7 @@ func threeToOpen(r record, i fsm.IncidentChanged) string {
 		tasks[s.Task] = true
 	}
 	if len(tasks) < 3 {
-		return fmt.Sprintf("%s opens, %d tasks have failed since it was healed", i.Incident.Key, len(tasks))
+		return fmt.Sprintf("%s opens, although only %d tasks have failed since it healed", i.Incident.Key, len(tasks))
 	}
 	return ""
 }
@@ -233,7 +236,7 @@ func fetchHeals(d decision) string {
 	return each(d, func(s fsm.ContainerStarted) string {
 		for _, i := range d.p.m.Incidents() {
 			if strings.HasPrefix(i.Key, "github.") && i.Breaker.Canary == string(s.Task) {
-				return fmt.Sprintf("%s has its checkout, and %s is still half open", s.Task, i.Key)
+				return fmt.Sprintf("%s has its checkout, but %s is still half open", s.Task, i.Key)
 			}
 		}
 		return ""
@@ -253,7 +256,7 @@ func othersGoOn(d decision) string {
 			slots++
 		case waits == "" && (t.State == fsm.Queued || t.State == fsm.Backoff && !t.Until.After(d.p.m.Now())) &&
 			!slices.ContainsFunc(open, concerned) && d.mayBegin(d.p.m.Now(), d.p.m.Tasks(), t):
-			waits = fmt.Sprintf("%s waits although a slot is free, and none of %d incidents is about it", t.Key,
+			waits = fmt.Sprintf("%s waits although a slot is free and none of %d incidents concerns it", t.Key,
 				len(open))
 		}
 	}

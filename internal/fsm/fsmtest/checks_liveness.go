@@ -30,7 +30,7 @@ func staleFairly(r record, m fsm.Moved) string {
 	}
 	since := latest(r.c.since, r.c.until, r.closed)
 	if waited := r.at.Sub(since); waited < r.set.cfg.ClaimStale {
-		return fmt.Sprintf("%s went stale, it could have gone on for %s", m.Task, waited)
+		return fmt.Sprintf("%s went stale, but could have continued for %s", m.Task, waited)
 	}
 	return ""
 }
@@ -52,11 +52,11 @@ func silenceForgiven(d decision) string {
 		}
 		s, now := d.p.soft, d.p.m.Now()
 		if now.Before(s.grace) {
-			return fmt.Sprintf("%s: %s, within the grace", m.Task, m.On)
+			return fmt.Sprintf("%s: %s within the grace", m.Task, m.On)
 		}
 		if c := d.claim(m.Task); c != nil && m.On == fsm.OnSilent {
 			if heard := s.heard[fsm.AttemptID(c.nonce, m.Attempt)]; now.Sub(heard) <= heartbeatTTL {
-				return fmt.Sprintf("%s: %s, heard %s ago", m.Task, m.On, now.Sub(heard))
+				return fmt.Sprintf("%s: %s, although it was last heard %s ago", m.Task, m.On, now.Sub(heard))
 			}
 		}
 		return ""
@@ -73,7 +73,7 @@ func silenceSeen(d decision) string {
 		soft := d.p.soft
 		due := latest(soft.heard[t.AttemptID()].Add(heartbeatTTL+time.Millisecond), soft.grace)
 		if !soft.last.Before(due) {
-			return fmt.Sprintf("%s: %s, which was due %s before the step before", m.Task, m.On, soft.last.Sub(due))
+			return fmt.Sprintf("%s: %s, which was due %s before the previous step", m.Task, m.On, soft.last.Sub(due))
 		}
 		return ""
 	})
@@ -83,7 +83,7 @@ func twoWitnesses(d decision) string {
 	return each(d, func(m fsm.Moved) string {
 		if c := d.claim(m.Task); m.On == fsm.OnStillSilent && c != nil && c.state == fsm.Suspect &&
 			d.p.soft.listed[fsm.AttemptID(c.nonce, m.Attempt)].Before(c.since) {
-			return fmt.Sprintf("%s is killed for silence although the runtime did not answer before", m.Task)
+			return fmt.Sprintf("%s is killed for silence, although the runtime has not answered since", m.Task)
 		}
 		return ""
 	})
@@ -110,7 +110,7 @@ func graceOfStop(d decision) string {
 			want = 0
 		}
 		if got := stops[m.Task].Stop; got == nil || got.Grace != want {
-			return fmt.Sprintf("%s is stopped (%s) by %+v, its grace is %s", m.Task, m.On, got, want)
+			return fmt.Sprintf("%s is stopped (%s) by %+v, but its grace is %s", m.Task, m.On, got, want)
 		}
 		return ""
 	})
@@ -122,7 +122,7 @@ func (b *container) canCount() bool { return b.listed && !b.orphan && (!b.revoke
 
 func fencedInTime(r record, f fsm.AttemptFenced) string {
 	if r.at.Before(r.c.stopPlanned.Add(r.c.stopGrace + time.Minute)) {
-		return fmt.Sprintf("attempt %d of %s is fenced %s after its stop, which had %s", f.Attempt, f.Task,
+		return fmt.Sprintf("attempt %d of %s is fenced %s after its stop, which had a limit of %s", f.Attempt, f.Task,
 			r.at.Sub(r.c.stopPlanned), r.c.stopGrace)
 	}
 	return ""
@@ -130,7 +130,7 @@ func fencedInTime(r record, f fsm.AttemptFenced) string {
 
 func fencedStaysBack(r record, f fsm.Moved) string {
 	if f.From == fsm.Stopping && f.To == fsm.Delivering && r.c.fenced[r.c.attempt] {
-		return fmt.Sprintf("attempt %d of %s was fenced, and is handed in", r.c.attempt, f.Task)
+		return fmt.Sprintf("attempt %d of %s was fenced, but is handed in", r.c.attempt, f.Task)
 	}
 	return ""
 }
@@ -148,7 +148,7 @@ func countsNothing(d decision) string {
 			}
 		}
 		if ended && fenced != e.Stop.Fenced {
-			return fmt.Sprintf("%s ended, fenced: %t; the journal says %t", e.Effect, e.Stop.Fenced, fenced)
+			return fmt.Sprintf("%s ended with fenced %t, but the journal has %t", e.Effect, e.Stop.Fenced, fenced)
 		}
 		return ""
 	}
@@ -178,19 +178,19 @@ func saysNothing(d decision, worker string, all []string) string {
 		switch f := f.(type) {
 		case fsm.ReportAccepted:
 			if f.Worker == worker {
-				return worker + " was fenced, and its report counts"
+				return worker + " was fenced, but its report counts"
 			}
 		case fsm.WorkerAnswered:
 			if f.Worker == worker && f.Welcome {
-				return worker + " was fenced, and is welcomed"
+				return worker + " was fenced, but is welcomed"
 			}
 		case fsm.UsageCounted:
 			if f.Task == c.key && !f.Ended && !others {
-				return worker + " was fenced, and its usage counts"
+				return worker + " was fenced, but its usage counts"
 			}
 		case fsm.LimitStated:
 			if f.Task == c.key && !others {
-				return worker + " was fenced, and its limit counts"
+				return worker + " was fenced, but its limit counts"
 			}
 		}
 	}
@@ -201,7 +201,7 @@ func waitsInTime(r record, f fsm.ContainerWaits) string {
 	c, timeout := r.c, r.set.cfg.PendingTimeout
 	switch {
 	case c.waits && f.Until.After(c.waitsSince.Add(timeout)), !c.waits && !f.Until.Equal(r.at.Add(timeout)):
-		return fmt.Sprintf("%s waits since %s, until %s", f.Task, c.waitsSince, f.Until)
+		return fmt.Sprintf("%s has waited since %s, until %s", f.Task, c.waitsSince, f.Until)
 	case f.Lacks == recovery.ImagePullFailed && !c.lacked && f.Until.After(r.at.Add(5*time.Minute)):
 		return fmt.Sprintf("%s waits for an image until %s", f.Task, f.Until)
 	}
@@ -212,7 +212,7 @@ func waitingIsNoSilence(r record, f fsm.Moved) string {
 	c := r.c
 	switch {
 	case c.waits && f.From == fsm.Starting && (f.On == fsm.OnNoHello || f.On == fsm.OnWatchdog):
-		return fmt.Sprintf("%s waits for room, and is stopped: %s", f.Task, f.On)
+		return fmt.Sprintf("%s waits for room, but is stopped: %s", f.Task, f.On)
 	case f.On == fsm.OnNotPlaced && (!c.waits || r.at.Before(c.waitsUntil)):
 		return fmt.Sprintf("%s is given up, waits: %t, until %s", f.Task, c.waits, c.waitsUntil)
 	}
@@ -257,7 +257,7 @@ func clusterSaysWhy(d decision, e fsm.EffectEnded) string {
 	}
 	return each(d, func(v fsm.VerdictMade) string {
 		if v.Task == e.Task && v.Finding.Reason != reasonsOfClusters[e.Stop.Cause] {
-			return fmt.Sprintf("%s was ended by the cluster (%s), and fails for %s", e.Task, e.Stop.Cause,
+			return fmt.Sprintf("%s was ended by the cluster (%s), but fails for %s", e.Task, e.Stop.Cause,
 				v.Finding.Reason)
 		}
 		return ""
@@ -267,7 +267,7 @@ func clusterSaysWhy(d decision, e fsm.EffectEnded) string {
 // planKept checks that a container gets the time that its attempt was given at its start.
 func planKept(r record, up fsm.ContainerStarted) string {
 	if c := r.c; c.life > 0 && c.state == fsm.Starting && up.WatchdogAt.Sub(r.at) != c.life {
-		return fmt.Sprintf("attempt %d of %s began with %s, and has %s", c.attempt, c.key, c.life,
+		return fmt.Sprintf("attempt %d of %s began with %s, but now has %s", c.attempt, c.key, c.life,
 			up.WatchdogAt.Sub(r.at))
 	}
 	return ""
@@ -280,7 +280,7 @@ func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 		return "the journal lacks a configuration that was read"
 	}
 	if _, ok := d.facts[0].(fsm.SettingsChanged); !ok {
-		return fmt.Sprintf("%T comes before the configuration that decides", d.facts[0])
+		return fmt.Sprintf("%T comes before the configuration that decides it", d.facts[0])
 	}
 	for _, f := range d.facts[1:] {
 		switch f := f.(type) {
@@ -289,7 +289,7 @@ func readingDecidesNothing(d decision, _ fsm.SettingsRead) string {
 			if v, ok := f.(fsm.VerdictMade); ok && v.Verdict.Row == "director.claim_stale" { // the claim was due
 				continue
 			}
-			return fmt.Sprintf("%T follows from reading a configuration", f)
+			return fmt.Sprintf("%T results from reading a configuration", f)
 		case fsm.EndingSet:
 			// A deadline may have passed in the same step.
 			if f.Known != "timeout" && f.Known != "worker_lost" && f.Known != "bus_disconnect" {

@@ -72,7 +72,7 @@ func capsKept(r record, m fsm.Moved) string {
 		}
 	}
 	if n > 1 && slices.Contains(r.c.standing.Capped, capped) && !r.c.state.Info().Slot {
-		return fmt.Sprintf("%s takes a slot, and %d tasks with its label have one then", m.Task, n)
+		return fmt.Sprintf("%s takes a slot, so that %d tasks with its label have one", m.Task, n)
 	}
 	return ""
 }
@@ -87,7 +87,7 @@ func longestWaiter(r record) string {
 	for _, o := range r.claims {
 		if o.state == fsm.Queued && o != c && o.key.Repo() == c.key.Repo() && len(o.standing.After) == 0 &&
 			len(o.standing.Capped) == 0 && o.turn().Before(c.turn()) {
-			return fmt.Sprintf("%s begins, and %s waits for longer", c.key, o.key)
+			return fmt.Sprintf("%s begins, although %s has waited for longer", c.key, o.key)
 		}
 	}
 	return ""
@@ -107,7 +107,7 @@ func slotForRereading(r record, f fsm.EffectPlanned) string {
 		return ""
 	}
 	if c := r.c; c.state == fsm.Backoff && r.slots(c.key) > r.set.cfg.MaxWorkers {
-		return fmt.Sprintf("%s is read again for a slot, and there are %d", c.key, r.set.cfg.MaxWorkers)
+		return fmt.Sprintf("%s is reread for a slot, but there are only %d", c.key, r.set.cfg.MaxWorkers)
 	}
 	return ""
 }
@@ -124,7 +124,7 @@ func slotsHeld(r record, m fsm.Moved) string {
 		most = max(most, r.crowded)
 	}
 	if n > most {
-		return fmt.Sprintf("%d tasks hold a slot, there are %d", n, most)
+		return fmt.Sprintf("%d tasks hold a slot, but there are only %d", n, most)
 	}
 	return ""
 }
@@ -147,14 +147,14 @@ func (c *claim) rereads() bool {
 
 func hostOpen(r record, m fsm.Moved) string {
 	if closed := r.limits.until[recovery.Host]; m.On == fsm.OnDispatch && closed.After(r.at) {
-		return fmt.Sprintf("%s is dispatched, and the machine is closed until %s", m.Task, closed)
+		return fmt.Sprintf("%s is dispatched, but the machine is closed until %s", m.Task, closed)
 	}
 	return ""
 }
 
 func hostOpenForNext(r record, f fsm.EffectPlanned) string {
 	if closed := r.limits.until[recovery.Host]; f.Effect.Kind == fsm.DoRecheck && closed.After(r.at) {
-		return fmt.Sprintf("%s is planned, and the machine is closed until %s", f.Effect.ID, closed)
+		return fmt.Sprintf("%s is planned, but the machine is closed until %s", f.Effect.ID, closed)
 	}
 	return ""
 }
@@ -191,7 +191,7 @@ func (c *claim) exceeds(set settings, b fsm.AttemptBegan) string {
 	g.IterationBudget = c.by.cfg.Policy.Guards().IterationBudget // The new values of the other guards apply at once.
 	switch {
 	case b.Next.Reason != c.reason:
-		return fmt.Sprintf("it is for %q, the verdict was about %s", b.Next.Reason, c.reason)
+		return fmt.Sprintf("it is for %q, but the verdict was about %s", b.Next.Reason, c.reason)
 	case c.incidentWaits > maxIncidentWaits:
 		return fmt.Sprintf("waited for an incident %d times", c.incidentWaits)
 	case c.usedUp(g) != "" && (!b.Next.Validate || b.Next.Charges != ""):
@@ -227,11 +227,11 @@ func (c *claim) usedUp(g policy.Guards) string {
 	}
 	switch {
 	case g.PaidCallBudget > 0 && c.calls >= int64(g.PaidCallBudget):
-		return fmt.Sprintf("%d paid calls were made, the budget is %d", c.calls, g.PaidCallBudget)
+		return fmt.Sprintf("%d paid calls were made, but the budget is %d", c.calls, g.PaidCallBudget)
 	case g.CostBudgetUSD > 0 && c.cost >= g.CostBudgetUSD:
 		return fmt.Sprintf("it has cost %.2f, the budget is %.2f", c.cost, g.CostBudgetUSD)
 	case g.IterationBudget > 0 && iterations > g.IterationBudget:
-		return fmt.Sprintf("it is granted %d times, the budget is %d", iterations, g.IterationBudget)
+		return fmt.Sprintf("it is granted %d times, but the budget is %d", iterations, g.IterationBudget)
 	}
 	return ""
 }
@@ -260,10 +260,10 @@ func affordsAttempt(p *process, worker string) string {
 	g := p.cfg.Policy.Guards()
 	switch {
 	case g.PaidCallBudget > 0 && t.Tally.PaidCalls+calls > int64(g.PaidCallBudget):
-		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, and continues", t.Key,
+		return fmt.Sprintf("%s has used %d paid calls before this attempt and %d in it, but continues", t.Key,
 			t.Tally.PaidCalls, calls)
 	case g.CostBudgetUSD > 0 && t.Tally.CostUSD+cost > g.CostBudgetUSD:
-		return fmt.Sprintf("%s has cost %.2f before this attempt and %.2f in it, and continues", t.Key, t.Tally.CostUSD,
+		return fmt.Sprintf("%s has cost %.2f before this attempt and %.2f in it, but continues", t.Key, t.Tally.CostUSD,
 			cost)
 	}
 	return ""
@@ -271,14 +271,15 @@ func affordsAttempt(p *process, worker string) string {
 
 func usageRises(r record, f fsm.UsageCounted) string {
 	if f.PaidCalls == nil && f.Usage.PaidCalls < r.c.used.PaidCalls {
-		return fmt.Sprintf("%s had made %d paid calls, %d are counted", f.Task, r.c.used.PaidCalls, f.Usage.PaidCalls)
+		return fmt.Sprintf("%s had made %d paid calls, but %d are counted",
+			f.Task, r.c.used.PaidCalls, f.Usage.PaidCalls)
 	}
 	return ""
 }
 
 func usageCounted(r record, f fsm.VerdictMade) string {
 	if r.c.used.PaidCalls > 0 {
-		return fmt.Sprintf("%s is judged, and %d paid calls of its attempt are not counted", f.Task, r.c.used.PaidCalls)
+		return fmt.Sprintf("%s is judged, but %d paid calls of its attempt are not counted", f.Task, r.c.used.PaidCalls)
 	}
 	return ""
 }
@@ -286,7 +287,7 @@ func usageCounted(r record, f fsm.VerdictMade) string {
 func usageRestored(h *history, p *process) string {
 	for _, c := range h.claims {
 		if t := p.m.Task(c.key); t != nil && (t.Used.PaidCalls != c.used.PaidCalls || t.Tally.PaidCalls != c.calls) {
-			return fmt.Sprintf("p%d finds %d and %d paid calls of %s, the journal has %d and %d", p.id,
+			return fmt.Sprintf("p%d finds %d and %d paid calls of %s, but the journal has %d and %d", p.id,
 				t.Tally.PaidCalls, t.Used.PaidCalls, c.key, c.calls, c.used.PaidCalls)
 		}
 	}
@@ -298,7 +299,8 @@ func usageDurable(d decision) string {
 	for _, b := range signsIn(d.body) {
 		if t, current := d.p.m.Worker(b.Worker); current && b.Activity.Usage != nil &&
 			t.Used.PaidCalls < b.Activity.Usage.PaidCalls {
-			return fmt.Sprintf("%s has made %d paid calls, the machine has %d", b.Worker, b.Activity.Usage.PaidCalls,
+			return fmt.Sprintf("%s has made %d paid calls, but the machine has %d",
+				b.Worker, b.Activity.Usage.PaidCalls,
 				t.Used.PaidCalls)
 		}
 	}

@@ -39,7 +39,7 @@ func noPolicys(row string) bool {
 
 func asksOnce(r record, f fsm.EffectPlanned) string {
 	if f.Effect.Kind == fsm.DoEscalate && r.c.asked != "" {
-		return fmt.Sprintf("%s is planned, %s is open", f.Effect.ID, r.c.asked)
+		return fmt.Sprintf("%s is planned, although %s is open", f.Effect.ID, r.c.asked)
 	}
 	return ""
 }
@@ -75,7 +75,7 @@ func answersBeforeCursor(r record, c fsm.CursorAdvanced) string {
 		ref := said.said.CommandRef
 		if _, taken := r.taken[ref]; taken && !r.answered[ref] && said.at < upTo &&
 			c.Repo == fsm.CommentsOf(said.said.Task.Repo()) {
-			return fmt.Sprintf("the cursor of %s passes comment %d, which has no answer", c.Repo, ref.Comment)
+			return fmt.Sprintf("the cursor of %s passes comment %d, which is not answered", c.Repo, ref.Comment)
 		}
 	}
 	return ""
@@ -98,7 +98,8 @@ func answeredAsDecided(h *history, p *process, e fsm.Effect) string {
 	case !taken:
 		return fmt.Sprintf("comment %d on %s is answered before it is recorded", e.Reply.Comment, e.Task)
 	case refused != e.Reply.Refused:
-		return fmt.Sprintf("comment %d on %s was decided with %q, the answer says %q", e.Reply.Comment, e.Task, refused,
+		return fmt.Sprintf("comment %d on %s was decided with %q, but the answer has %q",
+			e.Reply.Comment, e.Task, refused,
 			e.Reply.Refused)
 	}
 	return ""
@@ -135,7 +136,7 @@ func plainAnswerUnblocks(d decision) string {
 			m, ok := f.(fsm.Moved)
 			return ok && m.Task == h.Task && m.From == fsm.Blocked
 		}) {
-			return fmt.Sprintf("comment %d answers the question, and %s stays blocked", h.Comment, h.Task)
+			return fmt.Sprintf("comment %d answers the question, but %s stays blocked", h.Comment, h.Task)
 		}
 	}
 	return ""
@@ -150,7 +151,7 @@ func reviewedOnce(r record, n fsm.ReviewNoted) string {
 	}
 	for _, head := range headsOf(c.noted, n.Reviewed) {
 		if slices.Contains(c.heads, head) {
-			return fmt.Sprintf("%s: the %s begin an attempt again", n.Task, head)
+			return fmt.Sprintf("%s: the %s begin another attempt", n.Task, head)
 		}
 	}
 	return ""
@@ -178,7 +179,7 @@ func endsWithPull(d decision, b fsm.ReviewSeen) string {
 	}
 	switch t.State {
 	case fsm.InReview, fsm.Backoff, fsm.Parked, fsm.Blocked:
-		return fmt.Sprintf("#%d is %s, and %s is still %s", b.Number, b.State, b.Task, t.State)
+		return fmt.Sprintf("#%d is %s, but %s is still %s", b.Number, b.State, b.Task, t.State)
 	}
 	return ""
 }
@@ -199,7 +200,7 @@ func remindedOnce(r record, e fsm.EffectPlanned) string {
 
 func remindedInTime(r record, f fsm.EffectDeferred) string {
 	if strings.Contains(f.Effect, "/remind") && (r.c == nil || r.c.state != fsm.Blocked) {
-		return fmt.Sprintf("%s was answered, and %s is tried again", f.Task, f.Effect)
+		return fmt.Sprintf("%s was answered, but %s is tried again", f.Task, f.Effect)
 	}
 	return ""
 }
@@ -221,7 +222,7 @@ func wokenByPeople(d decision) string {
 		switch {
 		case m.From == fsm.Parked && m.On == fsm.OnUnblocked &&
 			!commented(func(fsm.CommentView) bool { return true }):
-			return fmt.Sprintf("%s is woken by %T", m.Task, d.body)
+			return fmt.Sprintf("%s is woken by %T instead of a person", m.Task, d.body)
 		case m.To == fsm.Parked &&
 			!commented(func(s fsm.CommentView) bool { return d.p.m.Now().Add(s.For).Equal(m.Until) }):
 			return fmt.Sprintf("%s is snoozed until %s without a command", m.Task, m.Until)
@@ -239,7 +240,7 @@ func ontoTheLast(r record, e fsm.EffectPlanned) string {
 		work = *e.Effect.Work
 	}
 	if work.Branch != c.work.Branch || work.PullRequest != c.work.PullRequest {
-		return fmt.Sprintf("%s gets %q and #%d, shown were %q and #%d", e.Effect.ID, work.Branch,
+		return fmt.Sprintf("%s gets %q and #%d, but %q and #%d were shown", e.Effect.ID, work.Branch,
 			work.PullRequest, c.work.Branch, c.work.PullRequest)
 	}
 	return ""
@@ -264,7 +265,8 @@ func showsNoMerge(r record, f fsm.Moved) string {
 
 func validatesMerge(r record, f fsm.AttemptBegan) string {
 	if r.c.mergeOpen() && r.c.last != nil && f.Next.Action != recovery.Revalidate {
-		return fmt.Sprintf("attempt %d of %s begins with %q, the merge is to be validated", f.N, f.Task, f.Next.Action)
+		return fmt.Sprintf("attempt %d of %s begins with %q, but the merge needs validation",
+			f.N, f.Task, f.Next.Action)
 	}
 	return ""
 }
@@ -328,7 +330,7 @@ func refusedForLong(r record, d fsm.EffectDone) string {
 
 func handedInAgain(r record, f fsm.AttemptBegan) string {
 	if r.c.resumed {
-		return fmt.Sprintf("attempt %d of %s begins, though the work is done and was to be handed in", f.N, f.Task)
+		return fmt.Sprintf("attempt %d of %s begins, although the work is done and must be handed in", f.N, f.Task)
 	}
 	return ""
 }

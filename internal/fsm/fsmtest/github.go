@@ -330,5 +330,5 @@ func (w *hub) meddle(i *issue) {
 	case 5:
 		i.labels &^= reviewLabel
 	}
-	w.tell("a person meddles with %s: open %t, labels %v", i.key, i.open, labelSets[i.labels])
+	w.tell("a person changes %s: open %t, labels %v", i.key, i.open, labelSets[i.labels])
 }

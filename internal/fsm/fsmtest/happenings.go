@@ -52,7 +52,7 @@ var happenings = [...]struct {
 	// The b-th running effect of a director.
 	isDone: {"effect ends", (*node).end},
 	fails:  {"effect fails", (*node).end},
-	half:   {"effect is done and fails", (*node).end},
+	half:   {"effect succeeds but reports a failure", (*node).end},
 	// The worker of the a-th container.
 	says: {"worker says hello", func(n *node, s step) {
 		b := n.w.runtime.containers[s.a]
@@ -70,7 +70,7 @@ var happenings = [...]struct {
 		m := n.lose(s.a)
 		n.offer(n.w.directors.pair()[s.b], fsm.Hello{Worker: m.worker}, 0)
 	}},
-	arrives2: {"message arrives, and again", func(n *node, s step) {
+	arrives2: {"message arrives twice", func(n *node, s step) {
 		n.offer(n.w.directors.pair()[s.b], fsm.Hello{Worker: n.messages[s.a].worker}, 0)
 	}},
 	isLost: {"message is lost", func(n *node, s step) { n.lose(s.a) }},
@@ -233,7 +233,7 @@ func (n *node) pass() {
 	w.now = max(w.now, int64(next.Sub(epoch)))
 	n.tell(fsm.Tick{})
 	if after := d.lead.m.NextDeadline(); !after.IsZero() && !after.After(w.wall(d.lead)) {
-		w.fail(timerMeansWork, "the deadline was offered, and still exists")
+		w.fail(timerMeansWork, "the deadline was offered, but still exists")
 	}
 	for _, b := range w.runtime.containers { // a worker without an answer repeats its hello
 		if !b.welcomed && b.patience == 0 {

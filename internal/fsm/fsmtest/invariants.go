@@ -57,8 +57,8 @@ var invariants = []Invariant{
 		step: fenced,
 	},
 	{
-		Name: fencedCounts, Says: "an attempt is fenced a minute after its time to end, with a fact; later messages " +
-			"decide nothing, and its work is validated before delivery",
+		Name: fencedCounts, Says: "an attempt is fenced, with a fact, a minute after it should have ended; its later " +
+			"messages decide nothing, and its work is validated before delivery",
 		fact: several(onClaim(fencedInTime), onClaim(fencedStaysBack)), step: countsNothing,
 	},
 	{
@@ -68,8 +68,8 @@ var invariants = []Invariant{
 		fact: several(onClaim(waitsInTime), onClaim(waitingIsNoSilence), onClaim(helloInTime)),
 		step: after(runsWhenSeen),
 	},
-	{Name: clustersReason, Says: "an attempt that the cluster ended, without other evidence, fails for the " +
-		"cluster's reason", step: after(clusterSaysWhy)},
+	{Name: clustersReason, Says: "an attempt that the cluster ended fails, without other evidence, for the cluster's " +
+		"reason", step: after(clusterSaysWhy)},
 	{Name: "NoReportLost", Says: "an acknowledged report was accepted, unless its attempt is over or exceeded its " +
 		"reports", ack: reportKept},
 	{Name: "NoReportDecidedTwice", Says: "a report is accepted once, and an attempt has one verdict for each time " +
@@ -217,8 +217,8 @@ var invariants = []Invariant{
 		step: humanUnblocks,
 	},
 	{
-		Name: "CommandsCountOnce", Says: "each edit of a command, and each request of the operator, is decided " +
-			"once, none is lost, and the answer states the decision before the cursor passes it",
+		Name: "CommandsCountOnce", Says: "each edit of a command and each request of the operator is decided exactly " +
+			"once, and the answer states the decision before the cursor passes it",
 		fact:   several(on(answersBeforeCursor), on(takenOnce)),
 		handed: answeredAsDecided, end: everyoneHeard,
 	},
@@ -237,8 +237,7 @@ var invariants = []Invariant{
 		fact: several(on(remindedOnce), on(remindedInTime)),
 	},
 	{
-		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its time, or when a person asks " +
-			"for one",
+		Name: "SnoozedSleeps", Says: "a snoozed task begins an attempt only after its time, or at a person's request",
 		fact: onClaim(putOff), step: wokenByPeople,
 	},
 	{Name: "WorkGoesOntoWork", Says: "a delivery or push receives the branch and pull request of the claim's " +
@@ -250,8 +249,8 @@ var invariants = []Invariant{
 	},
 	{
 		Name: cleanlyValidated, Says: "with clean validation, only an attempt without an agent that reported " +
-			"success leads to a delivery, of exactly its input. Each attempt knows from its begin whether another " +
-			"one validates it, and each validation follows an agent's success, a charge or a wait",
+			"success leads to a delivery, of exactly its input. Each attempt states at its beginning if another one " +
+			"validates it, and each validation follows an agent's success, a charge or a wait",
 		fact:    several(on(leavesValidation), on(handsInValidated), onClaim(deliversValidated)),
 		carried: handsInTheValidated,
 	},
@@ -266,12 +265,13 @@ var invariants = []Invariant{
 	},
 	{Name: "OneRefusalEndsNothing", Says: "a push counts as refused after two minutes and three tries with the same " +
 		"answer", fact: onClaim(refusedForLong)},
-	{Name: "HandedInAgain", Says: "work that could not be delivered is handed in before another attempt, when a " +
-		"person only says to continue", fact: onClaim(handedInAgain)},
-	{Name: "OutboxSurvives", Says: "a new director finds pending exactly what the journal planned and did not see " +
-		"done", boot: outboxIsTheJournals},
+	{Name: "HandedInAgain", Says: "work that could not be delivered is handed in before another attempt, if a person " +
+		"only asks to continue", fact: onClaim(handedInAgain)},
+	{Name: "OutboxSurvives", Says: "a new director finds exactly the effects that are planned and not done in the " +
+		"journal", boot: outboxIsTheJournals},
 	{
-		Name: replaySame, Says: "snapshot and facts give the live hard state, by hash", boot: replayedAtCrash,
+		Name: replaySame, Says: "the snapshot and the facts give the live hard state, compared by hash",
+		boot: replayedAtCrash,
 		full: replayed,
 	},
 	{Name: decisionsAlike, Says: "two equal machines make the same decision about an event", step: decidesAlike},
@@ -281,8 +281,8 @@ var invariants = []Invariant{
 		full: bounded,
 	},
 	{
-		Name: timerMeansWork, Says: "after its deadline was offered, the machine has another deadline, or none if " +
-			"nothing waits",
+		Name: timerMeansWork, Says: "after its deadline was offered, the machine has a different deadline, or none " +
+			"if no task waits",
 		end: noTimerLeft,
 	},
 	{Name: endsSomewhere, Says: "once faults stop, every task reaches Running, InReview with an open pull request, " +
@@ -310,10 +310,10 @@ func enabled(without string) (rows []*Invariant) {
 // lossInvariants lists the invariants of worlds that lose their journal. The rows above that do not need the model of
 // the journal also apply.
 var lossInvariants = []Invariant{
-	{Name: "NoAttemptRunsTwice", Says: "no attempt is started again whose container was confirmed gone, and none " +
-		"beside another", carried: runsOnce},
+	{Name: "NoAttemptRunsTwice", Says: "an attempt is not started again after its container was confirmed gone, nor " +
+		"while another one runs", carried: runsOnce},
 	{
-		Name: "NoQuestionTwice", Says: "while a question is open and nobody has answered, no other one is asked",
+		Name: "NoQuestionTwice", Says: "while a question is open and unanswered, no other question is asked",
 		carried: questionOnce,
 	},
 }
@@ -348,7 +348,7 @@ func questionOnce(h *history, p *process, e fsm.Effect) string {
 	i := h.w.hub.issue(e.Task)
 	for _, open := range []string{i.asked, h.w.hub.losses.half[e.Nonce]} {
 		if i.nonce == e.Nonce && open != "" && open != e.ID && answers(open) >= e.Answers {
-			return fmt.Sprintf("question %s is put on %s while %s is open", e.ID, i.key, open)
+			return fmt.Sprintf("question %s is asked on %s while %s is open", e.ID, i.key, open)
 		}
 	}
 	return ""

@@ -23,7 +23,7 @@ type storedBatch struct {
 	data    []byte // JSON, in worlds that keep it
 }
 
-var errRefused = errors.New("the journal's last sequence is another")
+var errRefused = errors.New("the journal has a different last sequence")
 
 func (j *journal) append(b *fsm.Batch) (uint64, error) {
 	if b.After != j.last {

@@ -95,7 +95,7 @@ func (w *world) lose() {
 	known, err := w.cutJournal()
 	if err == nil {
 		w.operator.requests = nil // a rebuild takes longer than a sender repeats its request
-		w.tell("the journal is lost; %d tasks are known of %d batches", len(known.Tasks()), len(d.journal.batches))
+		w.tell("the journal is lost; %d tasks are known from %d batches", len(known.Tasks()), len(d.journal.batches))
 		err = w.rebuild(known)
 	}
 	if err != nil {
@@ -340,31 +340,31 @@ func (w *world) foundAgain(known, m *fsm.Machine, f fsm.FoundTask) string {
 	case t == nil:
 		return fmt.Sprintf("the claim %s of %s is not found", f.Nonce, f.Key)
 	case t.Nonce != f.Nonce:
-		return fmt.Sprintf("%s is claimed as %s, and found as %s", f.Key, f.Nonce, t.Nonce)
+		return fmt.Sprintf("%s is claimed as %s, but found as %s", f.Key, f.Nonce, t.Nonce)
 	case t.Attempt < f.Attempt:
-		return fmt.Sprintf("%s has had attempt %d, and continues from %d", f.Key, f.Attempt, t.Attempt)
+		return fmt.Sprintf("%s has had attempt %d, but continues from %d", f.Key, f.Attempt, t.Attempt)
 	case plans(fsm.DoStart) && l.over[t.AttemptID()]:
-		return fmt.Sprintf("%s is to be started again", t.AttemptID())
+		return fmt.Sprintf("%s would be started again", t.AttemptID())
 	case !f.Landed && asked == fmt.Sprint(f.Attempt) && t.Answers <= answers(l.half[f.Nonce]) &&
 		!t.State.Info().Final && !planned(l.half[f.Nonce]):
-		return fmt.Sprintf("%s has no label, and is found %s", l.half[f.Nonce], t.State)
+		return fmt.Sprintf("%s has no label, but is found %s", l.half[f.Nonce], t.State)
 	case i.labels == reviewLabel && f.Work.PullRequest > 0 && t.State != fsm.InReview && t.State != fsm.Delivering &&
 		!t.State.Info().Final && !planned(l.half[f.Nonce]):
 		// an incomplete question continues
-		return fmt.Sprintf("%s is in review, and found %s", f.Key, t.State)
+		return fmt.Sprintf("%s is in review, but found %s", f.Key, t.State)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && plans(fsm.DoEscalate) &&
 		known.Task(f.Key) == nil:
 		return fmt.Sprintf("%s is open, but %s gets another question", i.asked, f.Key)
 	case t.State == fsm.Blocked && f.Answered && len(t.Outbox) == 0:
-		return fmt.Sprintf("%s was answered, and %s is found waiting for an answer", f.Question, f.Key)
+		return fmt.Sprintf("%s was answered, but %s is found waiting for an answer", f.Question, f.Key)
 	case t.State == fsm.Blocked && i.asked != "" && t.Answers != answers(i.asked) && len(t.Outbox) == 0:
-		return fmt.Sprintf("%s waits for an answer to %s, and is found after %d answers", f.Key, i.asked, t.Answers)
+		return fmt.Sprintf("%s waits for an answer to %s, but is found after %d answers", f.Key, i.asked, t.Answers)
 	case i.labels == blockedLabel && asked == fmt.Sprint(f.Attempt) && i.asked != "" && t.State != fsm.Blocked &&
 		!t.State.Info().Final && t.State != fsm.Backoff && t.State != fsm.Parked:
-		return fmt.Sprintf("%s is blocked, and found %s", f.Key, t.State)
+		return fmt.Sprintf("%s is blocked, but found %s", f.Key, t.State)
 	case f.Live > 0 && f.Live == f.Attempt && !w.runtime.container(fsm.AttemptID(f.Nonce, f.Live)).revoked &&
 		!t.State.Info().Live && !t.State.Info().Final:
-		return fmt.Sprintf("%s runs, and %s is found %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
+		return fmt.Sprintf("%s is running, but %s is found %s", fsm.AttemptID(f.Nonce, f.Live), f.Key, t.State)
 	}
 	return ""
 }

@@ -28,7 +28,7 @@ func (w *operator) directorFaults(p *process) {
 		w.directors.loseLease(p)
 	case w.fault(signalled):
 		w.directors.offer(p, fsm.SignalReceived{Signal: "SIGTERM"}, nil)
-		w.after(w.delay(4), func() { w.directors.crash(p, "it got a signal to end") })
+		w.after(w.delay(4), func() { w.directors.crash(p, "it received a signal to exit") })
 	case w.fault(operatorSays):
 		w.operatorActs(p)
 	case w.fault(limitReported):
@@ -85,12 +85,12 @@ func (w *operator) endForWhatItDoes() {
 // replace makes another director the leader, which the old one does not notice for a while.
 func (w *directors) replace() {
 	if w.stale != nil {
-		w.end(w.stale, "its lease ran out")
+		w.end(w.stale, "its lease expired")
 	}
 	old := w.lead
 	w.stale = old
 	w.boot()
-	w.after(w.delay(400), func() { w.end(old, "its lease ran out") })
+	w.after(w.delay(400), func() { w.end(old, "its lease expired") })
 }
 
 // loseLease disconnects the leader only from the lease. A standby takes the lease as soon as possible. The old leader,
@@ -118,7 +118,7 @@ func (w *directors) loseLease(old *process) {
 		case stand.Saw(lease.Renewal{Revision: 2}, their()):
 			w.standing, w.stale = false, old
 			w.boot()
-			w.after(w.delay(60), func() { w.end(old, "its lease is over") })
+			w.after(w.delay(60), func() { w.end(old, "its lease has expired") })
 		default:
 			w.after(int64(leasePeriod/20), look)
 		}
@@ -227,7 +227,7 @@ func (w *operator) readSettings(p *process) {
 func (w *directors) readBy(f fsm.SettingsChanged) settings {
 	var n int
 	if _, err := fmt.Sscan(f.Digest, &n); err != nil || n < 1 || n > len(w.kept) {
-		w.fail(decidesNothing, "no configuration %q was read", f.Digest)
+		w.fail(decidesNothing, "configuration %q was not read", f.Digest)
 		return w.set
 	}
 	return w.kept[n-1]
@@ -298,6 +298,6 @@ func (w *operator) unanswered() string {
 // answeredDurably checks that the journal contains the answer that the sender gets.
 func (w *operator) answeredDurably(r *request, refused string) {
 	if in, taken := w.directors.history.taken[r.CommandRef]; !taken || in != refused {
-		w.fail("CommandsCountOnce", "request %s is answered with %q, the journal has %q", r.Request, refused, in)
+		w.fail("CommandsCountOnce", "request %s is answered with %q, but the journal has %q", r.Request, refused, in)
 	}
 }

@@ -52,7 +52,7 @@ func (w *hub) speak(i *issue) {
 	s.At = epoch.Add(time.Duration(c.at) * time.Second)
 	c.said = s
 	w.comments = append(w.comments, c)
-	w.tell("a person says %q %q on %s: comment %d", s.Command, s.Text, i.key, s.Comment)
+	w.tell("a person comments %q %q on %s: comment %d", s.Command, s.Text, i.key, s.Comment)
 }
 
 // listen reads the comments of every repository, from the machine's cursor.
@@ -354,7 +354,7 @@ func (w *hub) reviewOpen(t *fsm.Task) string {
 	switch x := i.pull; {
 	case t.State != fsm.InReview:
 	case x == nil || x.number != t.Work.PullRequest:
-		return fmt.Sprintf("%s is InReview, and #%d is not its pull request", t.Key, t.Work.PullRequest)
+		return fmt.Sprintf("%s is InReview, but #%d is not its pull request", t.Key, t.Work.PullRequest)
 	case x.state != "open" || !i.open:
 		return fmt.Sprintf("%s is InReview, its pull request is %s, the issue open: %t", t.Key, x.state, i.open)
 	case x.settles > w.now:

@@ -91,7 +91,7 @@ func (w *directors) boot() {
 		p.skew = int64(time.Duration(w.choices.pick(clockSkewed, 240)-120) * 5 * time.Second)
 	}
 	w.lead = p
-	w.tell("p%d begins, the journal is at %d", p.id, w.journal.last)
+	w.tell("p%d begins with the journal at %d", p.id, w.journal.last)
 	w.history.booted(p)
 	w.offer(p, fsm.Booted{RunID: fmt.Sprintf("run-%d", p.id)}, nil)
 	w.offer(p, w.runtime.list(p), nil)
@@ -249,7 +249,7 @@ func (w *directors) deadline(p *process) {
 		return
 	}
 	if next := p.m.NextDeadline(); !next.IsZero() && !next.After(w.wall(p)) {
-		w.fail(timerMeansWork, "the deadline %s was offered, and is %s still", before.Sub(epoch), next.Sub(epoch))
+		w.fail(timerMeansWork, "the deadline %s was offered, but is still %s", before.Sub(epoch), next.Sub(epoch))
 	}
 }
 
@@ -274,7 +274,7 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 			t := p.tokens[0]
 			p.tokens = p.tokens[1:]
 			if t.need > p.durable {
-				w.fail(ackAfterFact, "token %d was handed out after %d records, it waits for %d", a, p.durable, t.need)
+				w.fail(ackAfterFact, "token %d was handed out after %d records, but waits for %d", a, p.durable, t.need)
 			}
 			ack(t)
 		}
@@ -286,7 +286,7 @@ func (w *directors) takeReady(p *process, ack func(token), submit func(fsm.Effec
 			need := p.waiting[0].need
 			p.waiting = p.waiting[1:]
 			if need > p.durable {
-				w.fail(effectAfterFact, "%s was handed out after %d records, it waits for %d", e.ID, p.durable, need)
+				w.fail(effectAfterFact, "%s was handed out after %d records, but waits for %d", e.ID, p.durable, need)
 			}
 			w.history.handed(p, e)
 			submit(e)
@@ -338,7 +338,7 @@ func (w *directors) landed(p *process, b *fsm.Batch) {
 		var ok bool
 		if seq, ok = w.journal.find(b.ID); !ok || w.choices.chance(journalSilent, 300) {
 			p.d.Stop()
-			w.crash(p, "the shell cannot find out whether the append "+b.ID+" landed")
+			w.crash(p, "the shell cannot determine if the append "+b.ID+" landed")
 			return
 		}
 	}

@@ -87,9 +87,9 @@ func programsFirst(d decision) string {
 			t != nil && t.State == fsm.Parked: // only its labels are restored
 			return ""
 		case d.p.mustSearch():
-			return fmt.Sprintf("%s is dispatched, and %s were not searched", begins.Effect.Task, d.p.cfg.Programs)
+			return fmt.Sprintf("%s is dispatched, but there was no search for %s", begins.Effect.Task, d.p.cfg.Programs)
 		case d.p.found.missing:
-			return fmt.Sprintf("%s is dispatched, and a program is missing", begins.Effect.Task)
+			return fmt.Sprintf("%s is dispatched, but a program is missing", begins.Effect.Task)
 		}
 		return ""
 	})

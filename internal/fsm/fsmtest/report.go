@@ -208,7 +208,7 @@ func eventLine(b fsm.EventBody) string {
 		for _, v := range b.Issues {
 			out = append(out, fmt.Sprintf("%s open=%t %v", v.Key, v.Open, v.Labels))
 		}
-		return fmt.Sprintf("issues asked for at %s: %s", clock(b.AskedAt), strings.Join(out, ", "))
+		return fmt.Sprintf("issues requested at %s: %s", clock(b.AskedAt), strings.Join(out, ", "))
 	case fsm.ContainersListed:
 		return fmt.Sprintf("list taken at %s: %v", clock(b.TakenAt), b.Containers)
 	case fsm.WorkerSeen:
@@ -216,7 +216,7 @@ func eventLine(b fsm.EventBody) string {
 		if u := b.Activity.Usage; u != nil {
 			used = fmt.Sprintf("used %d paid calls", u.PaidCalls)
 		}
-		return fmt.Sprintf("heard %s: %s, paused=%t", b.Worker, used, b.Activity.Paused)
+		return fmt.Sprintf("received %s: %s, paused=%t", b.Worker, used, b.Activity.Paused)
 	case fsm.WorkersSeen:
 		var out []string
 		for _, s := range b.Signs {

@@ -193,7 +193,7 @@ func (w *world) atRest() string {
 			continue
 		}
 		if !resting[t.State.String()] || len(t.Outbox) > 0 {
-			return fmt.Sprintf("%s stays %s, %d effects are planned, the phase is %s", t.Key, t.State, len(t.Outbox),
+			return fmt.Sprintf("%s stays %s, with %d planned effects, in phase %s", t.Key, t.State, len(t.Outbox),
 				w.directors.lead.m.Phase())
 		}
 	}
@@ -211,13 +211,13 @@ func (w *world) atRest() string {
 	for _, i := range w.hub.issues {
 		if t := w.directors.lead.m.Task(i.key); t != nil && t.State == fsm.Blocked && i.open &&
 			(i.removed || i.answer != "") {
-			return "a person answered on " + string(i.key) + ", and the director does not know it"
+			return "a person answered on " + string(i.key) + ", but the director does not know it"
 		}
 		if i.open && i.labels&(taskLabel|claimedLabel|blockedLabel) == taskLabel && i.nonce != foreign && !i.waits() {
-			return string(i.key) + " is eligible, and is not taken"
+			return string(i.key) + " is eligible, but not taken"
 		}
 		if i.halfClaimed() {
-			return string(i.key) + " is half claimed, and the claim does not end"
+			return string(i.key) + " is half claimed, but the claim does not end"
 		}
 	}
 	for _, b := range w.runtime.containers {
@@ -256,11 +256,11 @@ func labelsAgree(h *history, p *process) string {
 		switch {
 		case i.nonce == foreign:
 		case t != nil && t.State == fsm.Blocked && i.open && i.labels&blockedLabel == 0 && !i.removed:
-			return fmt.Sprintf("%s is Blocked, its labels are %v", i.key, labelSets[i.labels])
+			return fmt.Sprintf("%s is Blocked, but its labels are %v", i.key, labelSets[i.labels])
 		case t != nil && t.State == fsm.InReview && i.labels&reviewLabel == 0:
-			return fmt.Sprintf("%s is InReview, its labels are %v", i.key, labelSets[i.labels])
+			return fmt.Sprintf("%s is InReview, but its labels are %v", i.key, labelSets[i.labels])
 		case t == nil && i.open && i.nonce != "" && i.labels&(claimedLabel|blockedLabel|reviewLabel) != 0:
-			return fmt.Sprintf("%s is unknown, its labels are %v", i.key, labelSets[i.labels])
+			return fmt.Sprintf("%s is unknown, but its labels are %v", i.key, labelSets[i.labels])
 		}
 	}
 	return ""

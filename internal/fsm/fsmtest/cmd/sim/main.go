@@ -13,14 +13,14 @@ import (
 )
 
 func main() {
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the run; the same seed lets the same happen")
-	steps := flag.Int("steps", 1_000_000, "events that machines decide about, over all worlds")
-	world := flag.Int("world", -1, "only this world of the run")
-	limit := flag.Duration("for", 0, "start new worlds only within this time, unless 0")
-	losses := flag.Bool("losses", false, "worlds that lose their journal, or a part of it")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "of the run; the same seed gives the same events")
+	steps := flag.Int("steps", 1_000_000, "number of events to decide, over all worlds")
+	world := flag.Int("world", -1, "run only this world")
+	limit := flag.Duration("for", 0, "time limit for starting new worlds; 0 is unlimited")
+	losses := flag.Bool("losses", false, "number of worlds that lose all or a part of their journal")
 	costs := flag.Bool("costs", false, "print the cost of each invariant")
-	brief := flag.Bool("brief", false, "tell a violation in one line")
-	explore := flag.Int("explore", 0, "instead, search the small worlds whole, up to so many states each")
+	brief := flag.Bool("brief", false, "print a violation in one line")
+	explore := flag.Int("explore", 0, "instead, search the small worlds exhaustively, up to this number of states each")
 	flag.Parse()
 	if *explore > 0 {
 		os.Exit(search(*explore))
