@@ -261,7 +261,7 @@ func TestErrorKinds(t *testing.T) {
 			"Validation Failed; body missing",
 		},
 		"408":             {githubtest.Fault{Status: 408}, api.KindTransient, "408"},
-		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, api.KindTransient, "no usable answer"},
+		"200, no JSON":    {githubtest.Fault{Status: 200, Body: "<html>"}, api.KindTransient, "unusable answer"},
 		"200, other JSON": {githubtest.Fault{Status: 200, Body: "{}"}, api.KindTransient, "not an issue"},
 	} {
 		t.Run(name, func(t *testing.T) {

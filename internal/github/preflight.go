@@ -173,9 +173,9 @@ func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 		return api.Normalize(err) // the repository does not exist
 	}
 	if about.GetDefaultBranch() == branch {
-		return api.Permanent("%s has no branch %s, although it is the default: is the repository empty? Push a first "+
-			"commit to it", repo, branch)
+		return api.Permanent("%s has no branch %s, although it is the default branch: is the repository empty? Push "+
+			"a first commit to it", repo, branch)
 	}
-	return api.Permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (its "+
+	return api.Permanent("%s has no branch %s: set github.base_branch to the branch to start work from (its "+
 		"default branch is %s)", repo, branch, about.GetDefaultBranch())
 }

@@ -34,7 +34,7 @@ var sample = ask.Escalation{
 	Stage: "VALIDATE", Reason: "build_failed", Title: "the build fails",
 	Cause: "./parser.go:12:9: undefined: decodeHeader",
 	Alike: []string{"acme/widgets#1", "acme/widgets#4", "big/acme/widgets#5", "acme/gadgets#2"},
-	Tried: []string{"3 rounds of CODE and VALIDATE in attempt 2, each shown the failure of the last"},
+	Tried: []string{"3 rounds of CODE and VALIDATE in attempt 2, each with the failure of the previous round"},
 	Attempts: []pages.AttemptLine{
 		{
 			Number: 1, Stage: "CODE", Reason: "worker_lost", Cause: "container killed by SIGKILL",

@@ -40,8 +40,8 @@ func NewApp(o AppOptions) (*App, error) {
 	next := cmp.Or(o.Transport, http.DefaultTransport)
 	app, err := ghinstallation.NewAppsTransport(next, o.ID, o.PrivateKey)
 	if err != nil {
-		return nil, fmt.Errorf("github: the App's private key cannot be read: want the PEM file that GitHub "+
-			"made for it: %w", err)
+		return nil, fmt.Errorf("github: read the App's private key: want the PEM file that GitHub created for it: %w",
+			err)
 	}
 	in := ghinstallation.NewFromAppsTransport(app, o.InstallationID)
 	in.BaseURL = strings.TrimRight(o.BaseURL, "/")

@@ -30,7 +30,7 @@ func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 func Doubted(err *Error, d Doubt) *Error {
 	e := *err
 	e.Kind, e.Doubtful = KindTransient, true
-	e.Message = fmt.Sprintf("%s (received %d times; Retake accepts it after %s without another answer)", e.Message,
+	e.Message = fmt.Sprintf("%s (received %d times; Retake accepts it after %s without a different answer)", e.Message,
 		d.times, doubtFor)
 	return &e
 }

@@ -142,7 +142,7 @@ func notAdmitted(err error) *Error {
 			Kind: KindRateLimited, Resource: refused.Resource, Until: refused.Until, Message: refused.Why,
 		}
 	}
-	return &Error{Kind: KindTransient, Message: "given up while waiting", Err: err}
+	return &Error{Kind: KindTransient, Message: "gave up waiting", Err: err}
 }
 
 // kindOfStatus classifies a status >= 300 other than a redirect or a limit.

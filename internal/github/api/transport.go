@@ -245,7 +245,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 	if req.GetBody != nil { // go-github's requests have it
 		body, err := req.GetBody()
 		if err != nil {
-			return answer{}, Transient("cannot read our own request", err)
+			return answer{}, Transient("cannot read the request's own body", err)
 		}
 		out.Body = body
 	}
@@ -279,7 +279,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 	case ans.status < 300 && len(ans.body) > 0 && !json.Valid(ans.body): // a proxy's page
 		return answer{}, &Error{
 			Kind: KindTransient, Status: ans.status, Op: op,
-			Message: "no usable answer: not JSON",
+			Message: "unusable answer: not JSON",
 		}
 	case ans.status == http.StatusNotModified && known:
 		// Rate and date headers come from the new answer. Headers about the content belong to the cached body.

@@ -140,8 +140,8 @@ func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, 
 			return at, nil
 		}
 		if why == "" {
-			why = fmt.Sprintf("%s opened it with the label %s through a template or form, but has no right to "+
-				"label issues here", orGhost(by), h.Labels.Task)
+			why = fmt.Sprintf("%s opened it with the label %s through a template or form, but lacks the right "+
+				"to label issues here", orGhost(by), h.Labels.Task)
 		}
 	}
 	switch {

@@ -240,7 +240,7 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 		return c.takenBack(ctx, t, req)
 	}
 	if over {
-		return "this claim has ended", nil
+		return "this claim has already ended", nil
 	}
 	if t.Issue.Has(c.read.Labels.Task) || t.Issue.Has(c.read.Labels.Claimed) {
 		return c.leftToPeople(ctx, t)

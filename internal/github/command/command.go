@@ -41,8 +41,8 @@ const (
 
 // The states in which commands work.
 const (
-	OnIdle    = "on an issue that is blocked, waits or is in review"
-	OnWaiting = "on an issue that is blocked or waits"
+	OnIdle    = "on an issue that is blocked, waiting or in review"
+	OnWaiting = "on an issue that is blocked or waiting"
 	OnTask    = "on an issue that Retake works on, or on its pull request"
 	onPull    = "on Retake's pull request, or on its issue"
 	anywhere  = "on any of Retake's issues and pull requests"
@@ -68,13 +68,13 @@ var All = []Row{
 	{Resume, "/agent resume", "Retake continues with fresh budgets. Use this after you have " +
 		"removed the cause.", OnWaiting, nil, false},
 	{
-		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout: Retake discards all changes so far.",
+		Fresh, "/agent fresh <text>", "Like retry, but in a new checkout; Retake discards all changes so far.",
 		OnIdle, nil, true,
 	},
 	{Snooze, "/agent snooze 2h", "Retake waits, then tries again. From 1 minute to 30 days: " +
 		"`30m`, `2h`, `1d`.", OnWaiting, snoozeArgument, false},
 	{
-		Budget, "/agent budget +2", "Retake continues, and may make that many more attempts, from 1 to 20.", OnTask,
+		Budget, "/agent budget +2", "Retake continues, with up to that many more attempts, from 1 to 20.", OnTask,
 		budgetArgument, false,
 	},
 	{Fix, "/agent fix <text>", "Retake starts another attempt on the same branch and passes your text " +
@@ -178,7 +178,7 @@ func (a *Answer) obey(name, line, below string, mentioned bool) {
 	}
 	rest := strings.TrimSpace(line + "\n" + below)
 	if row.Name == Fix && rest == "" {
-		a.Problem = "`/agent fix` needs a text that says what to fix, for example `/agent fix the header is " +
+		a.Problem = "`/agent fix` needs a description of the fix, for example `/agent fix the header is " +
 			"read twice`."
 	}
 	if a.Problem == "" {

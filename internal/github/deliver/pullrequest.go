@@ -146,7 +146,8 @@ func (c *Deliveries) markReady(ctx context.Context, pr *gh.PullRequest) error {
 	case err != nil:
 		return err
 	case len(answer.Errors) > 0:
-		return api.Permanent("pull request #%d stays a draft: %s: mark it as ready for review by hand", pr.GetNumber(),
+		return api.Permanent("pull request #%d is still a draft: %s: mark it as ready for review by hand",
+			pr.GetNumber(),
 			prose.Clip(prose.Printable(answer.Errors[0].Message), api.MessageLimit))
 	case answer.Data.Ready.PullRequest.IsDraft:
 		return api.Transient(fmt.Sprintf("pull request #%d is still a draft", pr.GetNumber()), nil)

@@ -42,7 +42,5 @@ func (w *window) forget(now time.Time) {
 		w.used -= w.entries[i].n
 		i++
 	}
-	if i > 0 {
-		w.entries = append(w.entries[:0], w.entries[i:]...)
-	}
+	w.entries = append(w.entries[:0], w.entries[i:]...)
 }

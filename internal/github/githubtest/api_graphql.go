@@ -60,7 +60,7 @@ func graphQL(c *call) reply {
 		return refuseQuery(bad[0].Message)
 	}
 	if len(doc.Operations) != 1 {
-		return refuseQuery("The stand-in carries out one operation in a request")
+		return refuseQuery("The stand-in supports only one operation per request")
 	}
 	op := doc.Operations[0]
 	variables, err := validator.VariableValues(Schema, op, variables)

@@ -131,7 +131,7 @@ func (s *gate) serveGit(w http.ResponseWriter, r *http.Request) {
 		return
 	case push && u == nil:
 		w.Header().Set("WWW-Authenticate", `Basic realm="GitHub stand-in"`)
-		http.Error(w, "a token is needed to push", http.StatusUnauthorized)
+		http.Error(w, "a push requires a token", http.StatusUnauthorized)
 		return
 	case push && !allowed:
 		http.Error(w, "no write access", http.StatusForbidden)

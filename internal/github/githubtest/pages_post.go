@@ -49,7 +49,7 @@ func (s *site) postToIssue(w http.ResponseWriter, r *http.Request) {
 		if problem := s.actOnPull(p, i, u, do, body); problem != "" {
 			s.unlock()
 			s.show(w, http.StatusUnprocessableEntity, "missing.html",
-				pageData{Title: "That does not work", Repo: p.fullName(), Body: problem})
+				pageData{Title: "This action failed", Repo: p.fullName(), Body: problem})
 			return
 		}
 	} else if title := strings.TrimSpace(r.PostFormValue("title")); do == "edit" {

@@ -28,8 +28,8 @@ var verdicts = map[string]string{
 	"clean":    "No conflicts with %s. This can be merged.",
 	"unstable": "No conflicts with %s. Not all checks have succeeded, but this can be merged.",
 	"behind":   "This branch is behind %s and must be brought up to date before it can be merged.",
-	"blocked":  "Merging is blocked: a review or a check that the repository demands is missing.",
-	"draft":    "This is still a draft. Mark it as ready for review before it is merged.",
+	"blocked":  "Merging is blocked, because a required review or check is missing.",
+	"draft":    "This is still a draft. Mark it as ready for review before merging it.",
 	"dirty":    "This branch has conflicts with %s that must be resolved before it can be merged.",
 }
 

@@ -32,8 +32,8 @@ func Open(o Options) (*Server, error) {
 		return nil, fmt.Errorf("githubtest: state: %w", err)
 	}
 	if err := s.load(data); err != nil {
-		return nil, fmt.Errorf("githubtest: state file %s cannot be read (remove it to start with empty "+
-			"repositories): %w", s.file, err)
+		return nil, fmt.Errorf("githubtest: read state file %s (remove it to start with empty repositories): %w",
+			s.file, err)
 	}
 	return s, nil
 }
@@ -126,7 +126,7 @@ func (s *store) load(data []byte) error {
 		return err
 	}
 	if v.Version != stateVersion {
-		return fmt.Errorf("its version is %d, want %d", v.Version, stateVersion)
+		return fmt.Errorf("got version %d, want %d", v.Version, stateVersion)
 	}
 	s.lastID, s.events, s.late = v.LastID, v.Events, v.Late
 	for _, u := range v.Users {

@@ -36,7 +36,7 @@ func (c *Inbox) Answers(ctx context.Context, key string) ([]command.Answer, erro
 		}
 		if !r.Trusted && !c.read.KnowsRight(t.Place, r.Author) {
 			if asked++; asked > rightsPerCall {
-				c.conn.Log.Warn("many people comment at once, reading some comments later",
+				c.conn.Log.Warn("many people are commenting at once; reading some comments later",
 					zap.String("issue", t.Key()),
 					zap.Int64("comment", r.ID))
 				continue

@@ -111,7 +111,7 @@ func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, 
 		if s.Command != command.None {
 			if !c.read.KnowsRight(p, r.Author) {
 				if asked++; asked > rightsPerCall {
-					c.conn.Log.Warn("many people give commands at once, reading the rest later",
+					c.conn.Log.Warn("many people are giving commands at once; reading the other commands later",
 						zap.String("repo", p.FullName()), zap.Int64("comment", r.ID))
 					out.Cursor = next.String()
 					return out, nil

@@ -92,7 +92,7 @@ type looked struct {
 }
 
 // ErrLater means that an issue needs more lookups than are allowed now. The results so far are cached.
-var ErrLater error = api.Transient("its dependencies are looked up later", nil)
+var ErrLater error = api.Transient("its dependencies will be looked up later", nil)
 
 // openAt returns the open issues that a lookup of an issue, a pull request or a list finds. On a cache miss it sends a
 // request and decrements left. When half of the hourly requests are used, it stops sending requests and uses older

@@ -24,7 +24,7 @@ type LabelSpec struct{ name, color, description string }
 
 func (l Labels) specs() []LabelSpec {
 	return []LabelSpec{
-		{l.Task, "0e8a16", "Work for Retake: add this label to have an issue worked on"},
+		{l.Task, "0e8a16", "Work for Retake: add this label to an issue that Retake should work on"},
 		{l.Claimed, "fbca04", "Retake is working on this"},
 		{l.Blocked, "d93f0b", "Retake has stopped and needs a human: see its question"},
 		{l.Review, "1d76db", "Retake has finished: ready for review"},

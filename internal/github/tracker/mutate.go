@@ -84,7 +84,7 @@ func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle)
 			return t, api.Transient("a comment on "+t.Key()+": "+prose.Clip(prose.Printable(e.Message),
 				api.MessageLimit), nil)
 		}
-		c.conn.Log.Info("GraphQL change refused, using REST", zap.String("issue", t.Key()),
+		c.conn.Log.Info("GraphQL change refused; using REST", zap.String("issue", t.Key()),
 			zap.String("reason", prose.Clip(prose.Printable(e.Type+": "+e.Message), api.MessageLimit)))
 	}
 	if len(answer.Data) == 0 {
@@ -103,7 +103,7 @@ func (c *Writer) RestAlone() bool {
 func (c *Writer) AvoidGraphQL(t Thread, why string) {
 	until := time.Now().Add(graphQLRest)
 	c.restUntil.Store(&until)
-	c.conn.Log.Warn("GraphQL fails, using REST for a while", zap.String("issue", t.Key()),
+	c.conn.Log.Warn("GraphQL failed; using REST for a while", zap.String("issue", t.Key()),
 		zap.Duration("for", graphQLRest), zap.String("reason", prose.Clip(prose.Printable(why), api.MessageLimit)))
 }
 

@@ -76,7 +76,7 @@ func (c *Reader) mayMark(ctx context.Context, p api.Place, login string, left *i
 	if *left == 0 {
 		return false, &api.Error{
 			Kind: api.KindTransient, Doubtful: true,
-			Message: "many people wrote comments like a claim: their permissions are looked up a few at a time",
+			Message: "many people wrote comments that look like claims; checking their permissions a few at a time",
 		}
 	}
 	*left--
@@ -92,8 +92,8 @@ func (c *Reader) right(ctx context.Context, p api.Place, login string) (right, e
 	err = api.Normalize(err)
 	switch {
 	case api.StatusOf(err) == http.StatusForbidden && api.KindOf(err) == api.KindPermanent:
-		return right{}, api.Permanent("the token may not ask for the permissions of collaborators of %s: give it "+
-			"write access, or answer by removing the label", p.FullName())
+		return right{}, api.Permanent("the token may not read the permissions of collaborators of %s: give it write "+
+			"access, or answer by removing the label", p.FullName())
 	case err != nil && !api.IsGone(err):
 		return right{}, err
 	}
