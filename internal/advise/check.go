@@ -28,7 +28,7 @@ func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
 	if c.Policy != nil {
 		for _, r := range c.Policy.Standings() {
 			if len(r.By) > 0 && !r.Own {
-				paragraph(&b, "note: "+r.Name+" is unused: "+strings.Join(r.By, ", ")+" decides")
+				paragraph(&b, "note: "+r.Name+" is unused, because "+strings.Join(r.By, ", ")+" decides first")
 			}
 		}
 	}
@@ -38,7 +38,7 @@ func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
 	case c.Policy == nil:
 		fmt.Fprintf(&b, "%s: refused\n", c.Name)
 	default:
-		fmt.Fprintf(&b, "%s: works, but see above; with %s\n", c.Name, c.Limits)
+		fmt.Fprintf(&b, "%s: works, but see the notes above; with %s\n", c.Name, c.Limits)
 	}
 	_, err = io.WriteString(out, b.String())
 	return err == nil && len(c.Faults) == 0, err

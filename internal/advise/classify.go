@@ -35,7 +35,7 @@ func Classify(ctx context.Context, o Classifying, sources []Source, out io.Write
 func (o *Classifying) check() error {
 	for _, p := range o.As {
 		if !slices.Contains(policy.Presets, p) {
-			return fmt.Errorf("--as %s: want some of %s", p, strings.Join(policy.Presets, ", "))
+			return fmt.Errorf("--as %s: want one or more of %s", p, strings.Join(policy.Presets, ", "))
 		}
 	}
 	return nil

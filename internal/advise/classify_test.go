@@ -286,7 +286,7 @@ func TestPresetsSpeakTheirOwnWords(t *testing.T) {
 	}
 	o.As = []string{"gdd", "ggd"}
 	if _, err := Classify(t.Context(), o, nil, io.Discard); err == nil ||
-		!strings.Contains(err.Error(), "--as ggd: want some of director, reviewcat") {
+		!strings.Contains(err.Error(), "--as ggd: want one or more of director, reviewcat") {
 		t.Errorf("an unknown preset: %v", err)
 	}
 }

@@ -229,26 +229,26 @@ func TestAskOnlyToExplain(t *testing.T) {
 var badHistories = []struct{ in, want string }{
 	{
 		`{"id":"h1"}`,
-		`{"id":"h1","error":"line 1: failures: want at least one failure; the last one is decided"}`,
+		`{"id":"h1","error":"line 1: failures: want at least one failure, to decide about the last one"}`,
 	},
 	{
 		`{"id":"h1","failures":[]}`,
-		`{"id":"h1","error":"line 1: failures: want at least one failure; the last one is decided"}`,
+		`{"id":"h1","error":"line 1: failures: want at least one failure, to decide about the last one"}`,
 	},
 	{`{"failures":{}}`, `{"error":"line 1: failures: want an array, got an object"}`},
 	{`{"failures":["timeout"]}`, `{"error":"line 1: failures[0]: want an object, got \"timeout\""}`},
 	{`{"failures":[null]}`, `{"error":"line 1: failures[0]: want an object, got null"}`},
 	{
 		`{"failures":[{"reason":"timeout"},{}]}`,
-		`{"error":"line 1: failures[1].reason: want a reason, or a word of director, got nothing"}`,
+		`{"error":"line 1: failures[1].reason: want a reason, or a name from director, got nothing"}`,
 	},
 	{
 		`{"failures":[{"reason":"bad luck"}]}`,
-		`{"error":"line 1: failures[0].reason: want a reason, or a word of director, got \"bad luck\""}`,
+		`{"error":"line 1: failures[0].reason: want a reason, or a name from director, got \"bad luck\""}`,
 	},
 	{
 		`{"failures":[{"code":"bad luck","type":null}]}`,
-		`{"error":"line 1: failures[0].code: want a reason, or a word of director, got \"bad luck\""}`,
+		`{"error":"line 1: failures[0].code: want a reason, or a name from director, got \"bad luck\""}`,
 	},
 	{`{"failures":[{"class":1}]}`, `{"error":"line 1: failures[0].class: want a string, got 1"}`},
 	{

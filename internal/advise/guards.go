@@ -21,15 +21,15 @@ func guardRows(g policy.Guards) []guardRow {
 	return []guardRow{
 		{
 			"max_retries", float64(g.MaxRetries), g.MaxRetries >= 0, g.OnRetries,
-			"re-dispatches over all causes but rate limits",
+			"re-dispatches over all causes except rate limits",
 		},
 		{
 			"max_consecutive_errors", float64(g.MaxConsecutiveErrors), g.MaxConsecutiveErrors > 0, g.OnConsecutive,
-			"errors in a row are allowed",
+			"errors in a row",
 		},
 		{
 			"iteration_budget", float64(g.IterationBudget), g.IterationBudget > 0, g.OnIterations,
-			"attempts, refunds counted back",
+			"attempts, less refunds",
 		},
 		{
 			"paid_call_budget", float64(g.PaidCallBudget), g.PaidCallBudget > 0, g.OnPaidCalls,
@@ -52,7 +52,7 @@ func guardTexts(g policy.Guards) []string {
 		lines = append(lines, "waiting for a limit counts as an error in a row")
 	}
 	if lines == nil {
-		lines = []string{"only the engine's cap"}
+		lines = []string{"only the engine's limit"}
 	}
 	return lines
 }

@@ -99,7 +99,7 @@ func (o *Deciding) history(data []byte) (history, error) {
 		return h, err
 	}
 	if len(p.failures) == 0 {
-		return h, errors.New("failures: want at least one failure; the last one is decided")
+		return h, errors.New("failures: want at least one failure, to decide about the last one")
 	}
 	h.failures = make([]failure, len(p.failures))
 	for i, raw := range p.failures {
@@ -136,7 +136,7 @@ func (o *Deciding) fill(x *failure, raw json.RawMessage, path string) error {
 			name, got = n, brief(raw)
 		}
 	}
-	return fmt.Errorf("%s.%s: want a reason, or a word of %s, got %s", path, name, o.Vocabulary, got)
+	return fmt.Errorf("%s.%s: want a reason, or a name from %s, got %s", path, name, o.Vocabulary, got)
 }
 
 // reason reads a word of the vocabulary, else an error_type or reason, else a word of the policy's rows.

@@ -41,7 +41,7 @@ on = "*"
 
 const mineShown = `policy   mine
 backoff  1s ×2 up to 8s, plus up to 500ms
-guards   max_retries             3 re-dispatches over all causes but rate limits, then escalate
+guards   max_retries             3 re-dispatches over all causes except rate limits, then escalate
          cost_budget_usd         2.5 USD, then stop
          waiting for a limit counts as an error in a row
 
@@ -204,13 +204,13 @@ func TestCheckedPolicies(t *testing.T) {
 		},
 		{
 			"[[row]]\non = \"flaky\"\nreasons = [\"timeout\"]\nthen = \"stop\"\n",
-			"warning: w\nnote: director.timeout is unused: mine.flaky decides\nmine.toml: ok, with the " +
+			"warning: w\nnote: director.timeout is unused, because mine.flaky decides first\nmine.toml: ok, with the " +
 				"limits of c.toml\n", true,
 		},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"skip\", times = 0 }]\n",
-			"mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) is taken 0 times\nwarning: w\nmine.toml: " +
-				"works, but see above; with the limits of c.toml\n", false,
+			"mine.toml: line 1: mine.timeout: unreachable: rung 1 (skip) runs 0 times\nwarning: w\nmine.toml: " +
+				"works, but see the notes above; with the limits of c.toml\n", false,
 		},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"leap\" }]\n",

@@ -52,7 +52,7 @@ func stream(ctx context.Context, sources []Source, out io.Writer, ask asker) (ba
 			}
 			if tooLong || len(bytes.TrimSpace(data)) > 0 {
 				var answer any
-				problem := fmt.Errorf("longer than %d bytes: send the tail of the text only", MaxLine)
+				problem := fmt.Errorf("longer than %d bytes: send only the tail of the text", MaxLine)
 				if !tooLong {
 					answer, problem = ask(data)
 				}

@@ -69,7 +69,7 @@ func TestLineAtTheLimitIsReadAndOneBeyondIsPassedOver(t *testing.T) {
 	if got, bad := streamed(t, Source{Reader: long(MaxLine)}); bad != 0 || !strings.HasSuffix(got, "\n\"next\"\n") {
 		t.Errorf("a line of %d bytes: %d bad", MaxLine, bad)
 	}
-	want := `{"id":"x1","error":"line 1: longer than 16777216 bytes: send the tail of the text only"}
+	want := `{"id":"x1","error":"line 1: longer than 16777216 bytes: send only the tail of the text"}
 "next"
 `
 	for _, more := range []int{1, 2, 100_000, MaxLine} {

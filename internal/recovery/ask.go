@@ -135,7 +135,8 @@ func (c Case) Words() Words {
 		before, after = "Step 1: ", " Step 2: comment `"+w.Command+"`; without step 1 it fails again."
 	}
 	if c.Alike > 1 {
-		after += " " + strconv.Itoa(c.Alike) + " issues are held up by the same failure: one repair helps them all."
+		after += " " + strconv.Itoa(c.Alike) + " issues are blocked by the same failure, so one repair helps all of " +
+			"them."
 	}
 	w.Ask, w.Alone = before+w.Ask+after, before+w.Alone+after
 	return w

@@ -327,7 +327,7 @@ var wordsOfACaseCases = []struct {
 		Case{Reason: Overloaded, Stage: "CODE", Alike: 3},
 		"openai-overloaded",
 		"OpenAI is overloaded",
-		[]string{"3 issues are held up"},
+		[]string{"3 issues are blocked"},
 	},
 	{
 		Case{Reason: Unknown, Stage: "CODE"},

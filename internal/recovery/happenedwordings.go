@@ -31,7 +31,7 @@ var happenedWordings = []wording{
 			"{holds stage.run}) in " + inConfig + ".", onceDone,
 	},
 	{
-		ToolNotFound, isForbidden, "{program} lacks a permission to be executed",
+		ToolNotFound, isForbidden, "{program} is not executable",
 		"Make {program} executable, or ask the agent for that with `/agent retry`. Or correct the stage's command " +
 			"(`stage.run`: {holds stage.run}) in " + inConfig + ".", onceDone,
 	},
@@ -61,8 +61,8 @@ var happenedWordings = []wording{
 	},
 	{
 		Timeout, isOwnLimit, "{command} reports a timeout",
-		"Retake did not end it: the program has a limit. The cause shows the slow part. Repair it, or raise the " +
-			"program's limit.", onceDone,
+		"Retake did not end it; the program has its own limit. The cause shows the slow part. Repair it, or raise " +
+			"the program's limit.", onceDone,
 	},
 	{
 		WorkerLost, isProcess, "the worker keeps disappearing",

@@ -45,7 +45,7 @@ var Actions = []AboutAction{
 	},
 	{Replan, true, false, true, "another attempt with a new plan", "tried again with a new plan"},
 	{
-		FixAttempt, true, false, true, "another attempt that gets the output of the check to fix",
+		FixAttempt, true, false, true, "another attempt that receives the output of the failed check",
 		"asked the agent to fix it",
 	},
 	{
@@ -53,8 +53,8 @@ var Actions = []AboutAction{
 		"validated it again",
 	},
 	{
-		Reprobe, true, false, true, "check again for the missing thing, then another attempt",
-		"looked for it once more",
+		Reprobe, true, false, true, "check again for the missing program, then another attempt",
+		"looked for it again",
 	},
 	{
 		RestartWorker, true, false, true, "another attempt by a fresh worker, on the same checkout",

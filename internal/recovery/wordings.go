@@ -36,8 +36,8 @@ var accessWordings = []wording{
 
 	{
 		PolicyViolation, isCutOff, "Retake stopped a worker that flooded the director",
-		"Look for the cause in the issue and in the work so far: a malicious agent, or a program that sends requests " +
-			"without a pause? Then tell the agent what to change.",
+		"Look for the cause in the issue and in the work so far, such as a malicious agent, or a program that sends " +
+			"requests without a pause. Then tell the agent what to change.",
 		yourWord,
 	},
 
@@ -68,11 +68,11 @@ var accessWordings = []wording{
 		"/agent retry Replace symbolic links that lead out of the repository[, such as {path}].",
 	},
 	{
-		PolicyViolation, isInside, "{path} is in a submodule, out of reach",
+		PolicyViolation, isInside, "{path} is in a submodule, which deliveries cannot change",
 		"A delivery changes files of this repository only. This comment asks the agent to remove its files from the " +
 			"submodule: change that in its own repository. To ignore the file, name it in " +
 			"`scope.allow_left_out` in " + inConfig + " ({holds scope.allow_left_out}), then comment `/agent resume`.",
-		"/agent retry Remove your files from the folders of submodules[, such as {path}].",
+		"/agent retry Remove your files from the directories of submodules[, such as {path}].",
 	},
 	{
 		PolicyViolation, isNested, "{path} belongs to a nested repository",
@@ -130,7 +130,7 @@ var accessWordings = []wording{
 	},
 	{
 		QuotaExhausted, anywhere, "a quota is used up",
-		"The cause may name the quota. Raise it, or wait for it to reset.", onceDone,
+		"The cause may name the quota. Raise the quota, or wait for it to reset.", onceDone,
 	},
 	{
 		QuotaExhausted, isProvider, "a quota of {provider} is used up",

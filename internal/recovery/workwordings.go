@@ -8,7 +8,7 @@ var workWordings = []wording{
 	},
 	{
 		Validation, isOfAgent, "{provider} rejects the requests of {agent}",
-		"The requests are malformed: {agent} and the model do not fit together. Use another model, or another " +
+		"The requests are malformed: {agent} and the model are incompatible. Use another model, or another " +
 			"version of the agent {home}.", onceDone,
 	},
 	{
@@ -202,8 +202,8 @@ var workWordings = []wording{
 	},
 	{
 		ContractViolation, anywhere, "worker and director do not understand each other",
-		"Director and worker have different versions. Install both programs from one release, in one folder, and " +
-			"restart the director.", onceDone,
+		"Director and worker are of different versions. Install both programs from one release, in one directory, " +
+			"and restart the director.", onceDone,
 	},
 	{
 		NeedsHuman, isUnapproved, "the text of this issue needs approval",

@@ -117,8 +117,8 @@ func (c *Classifier) checkExamples(builtIn []*ruleFile) {
 					}
 				}
 			}
-			at.fault(key, "%s: rule %q: example %q is read as %s by %s, want %s; narrow what matches too much, or "+
-				"replace the other rule by its id",
+			at.fault(key, "%s: rule %q: example %q is read as %s by %s, want %s; narrow the rule that matches "+
+				"too much, or replace the other rule by its id",
 				r.doc.name, r.ID, ex, f.Reason, by, want)
 		}
 	}

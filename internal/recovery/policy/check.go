@@ -109,7 +109,7 @@ func (p *Policy) own() (layer int) {
 func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string)) {
 	if b.Max < b.Initial {
 		say(Contradicts, where+"cap_seconds, "+Span(b.Max)+", is below base_seconds, "+Span(b.Initial)+
-			": every wait is the cap")
+			", so every wait equals the cap")
 	}
 }
 
@@ -121,7 +121,7 @@ func (r *Row) checkTimes(say func(FaultKind, string)) {
 			name += " (" + string(g.Action) + ")"
 		}
 		if g.Times == 0 {
-			say(Unreachable, name+" is taken 0 times")
+			say(Unreachable, name+" runs 0 times")
 		}
 	}
 }
@@ -225,7 +225,7 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 		return
 	}
 	if covered {
-		say(Unreachable, "becomes "+string(r.Becomes)+": the ladder is never used up")
+		say(Unreachable, "becomes "+string(r.Becomes)+", so the ladder is never exhausted")
 	}
 	path, at := []string{r.id}, r
 	for range maxHops {
@@ -272,7 +272,8 @@ func (r *Row) checkEffect(say func(FaultKind, string)) {
 	}
 	for _, g := range r.Ladder {
 		if slices.Contains(g.When, ResetStated) && r.Wait.Longest <= 0 {
-			say(NoEffect, string(g.Action)+" needs a stated reset, but wait.longest_seconds is 0, so none is obeyed")
+			say(NoEffect, string(g.Action)+" needs a stated reset, but wait.longest_seconds is 0, so no stated wait "+
+				"is obeyed")
 		}
 	}
 	if r.Fatal && r.Then != recovery.Abort && r.Then != recovery.Stop {

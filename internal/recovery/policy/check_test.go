@@ -38,7 +38,7 @@ ladder = [{ action = "retry", times = "unlimited", when = ["has_alternative"] },
 [[row]]
 on = "unknown"
 ladder = [{ action = "stop" }, { action = "retry", times = 0 }]`, []string{
-		"own.unknown: unreachable: rung 2 (retry) is taken 0 times",
+		"own.unknown: unreachable: rung 2 (retry) runs 0 times",
 		"own.unknown: unreachable: rung 2 (retry) comes after rung 1 (stop), which ends the task",
 	}},
 	{"contradictory conditions", `base = "director"

@@ -23,7 +23,7 @@ var ErrDocument = errors.New("recovery: policy")
 // Preset returns a built-in policy.
 func Preset(name string) (*Policy, error) {
 	if !slices.Contains(Presets, name) {
-		return nil, fmt.Errorf("%w: no preset %q, there are %s", ErrDocument, name, strings.Join(Presets, ", "))
+		return nil, fmt.Errorf("%w: unknown preset %q, want one of %s", ErrDocument, name, strings.Join(Presets, ", "))
 	}
 	data, err := presets.ReadFile("presets/" + name + ".toml")
 	if err != nil {

@@ -103,21 +103,21 @@ func TestReviewTellsAll(t *testing.T) {
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\", times = 0 }]\n[[row]]\non = " +
 				"\"unknown\"\nthen = \"retry\"\nladder = [{ action = \"retry\", times = 0 }]\n[guards]\nmax_retries " +
 				"= -2", nil,
-			`own.toml: line 1: own.timeout: unreachable: rung 1 (retry) is taken 0 times
-own.toml: line 4: own.unknown: unreachable: rung 1 is taken 0 times
+			`own.toml: line 1: own.timeout: unreachable: rung 1 (retry) runs 0 times
+own.toml: line 4: own.unknown: unreachable: rung 1 runs 0 times
 own.toml: line 6: row "unknown": then: unknown value "retry"; allowed are skip, reclaim, escalate, stop, abort
 own.toml: line 9: guards.max_retries: want a whole number from -1 to 1000000, got -2`,
 		},
 		{"# nothing", nil, `own.toml: no_effect: nothing in it`},
 		{
 			"[backoff]\nbase_seconds = 60", nil,
-			`own.toml: line 1: contradicts: [backoff] cap_seconds, 30s, is below base_seconds, 1m: every wait is the cap`,
+			`own.toml: line 1: contradicts: [backoff] cap_seconds, 30s, is below base_seconds, 1m, so every wait equals the cap`,
 		},
 		{"[backoff]\nbase_seconds = 60", &Limits{Backoff: recovery.DefaultBackoff}, ``},
 		{
 			"[[row]]\non = \"timeout\"\nladder = [{ action = \"retry\" }]\nbackoff = { base_seconds = 9, " +
 				"cap_seconds = 3 }", nil,
-			`own.toml: line 1: own.timeout: contradicts: backoff: cap_seconds, 3s, is below base_seconds, 9s: every wait is the cap`,
+			`own.toml: line 1: own.timeout: contradicts: backoff: cap_seconds, 3s, is below base_seconds, 9s, so every wait equals the cap`,
 		},
 		{"[[row]]\non = \"rate_limited\"\nladder = [{ action = \"wait_reset\", times = \"unlimited\" }]", nil, ``},
 		{

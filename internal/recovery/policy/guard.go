@@ -39,7 +39,7 @@ const (
 
 // guardAsks maps a budget's guard to its question to a person.
 var guardAsks = map[string]string{
-	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, and its meters begin at " +
+	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, which resets its meters to " +
 		"zero; or raise the budget in [recovery].",
 	GuardIterations: "Decide whether the issue is worth more attempts: if so, answer /agent retry, and its meters " +
 		"begin at zero; or raise recovery.iteration_budget.",
@@ -147,7 +147,7 @@ func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Acti
 			" used up over all causes"
 	case s.granted() >= engineCap:
 		return "engine", recovery.Escalate, strconv.Itoa(engineCap) +
-			" attempts were granted within one claim, more than any policy may"
+			" attempts were granted within one claim, which is more than any policy may grant"
 	}
 	return "", "", ""
 }

@@ -129,8 +129,8 @@ func (p *Policy) Overruled(l Limits) []string {
 	}
 	if slices.Contains(p.explicitKeys, BoundBackoff) && p.usesConfigBackoff && l.holds(BoundBackoff) &&
 		p.backoff != l.Backoff {
-		lines = append(lines, "[backoff] is not used: [retry] of the configuration applies (to use [backoff], remove "+
-			"it there, or set configured_backoff = false here)")
+		lines = append(lines, "[backoff] is unused, because [retry] of the configuration applies (to use [backoff], "+
+			"remove it there, or set configured_backoff = false here)")
 	}
 	return lines
 }

@@ -265,7 +265,7 @@ func (g *Rung) DecodeTOML(f *tomlfile.File, path string, v any) {
 	*g = Rung{Action: form.Action, When: form.When}
 	switch {
 	case n.has("times") && n.has("attempts"):
-		n.fault("attempts", "say either times (retries) or attempts (with the first try), not both")
+		n.fault("attempts", "want either times (retries) or attempts (including the first), not both")
 	case n.has("attempts"):
 		g.Times = count("attempts", form.Attempts, 1, "") - 1
 	case form.Times == unlimited:

@@ -71,8 +71,8 @@ func (at ladderPosition) describe(r recovery.Reason, row *Row, g *Rung) string {
 var conditionWords = map[Condition]string{
 	HasAlternative:         "there is another model",
 	"!" + HasAlternative:   "there is no other model",
-	AlreadyCompacted:       "the context was shortened before",
-	"!" + AlreadyCompacted: "the context was not shortened yet",
+	AlreadyCompacted:       "the context has been shortened before",
+	"!" + AlreadyCompacted: "the context has not been shortened yet",
 	ResetStated:            "a reset is stated",
 	"!" + ResetStated:      "no reset is stated",
 }
