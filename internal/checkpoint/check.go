@@ -31,7 +31,7 @@ func (t *Tree) Check(l Limits) error {
 	for i := range t.Entries {
 		e := &t.Entries[i]
 		if e.Path <= before {
-			return malformed(e.Path, "out of order: after %s", Shortened([]byte(before)))
+			return malformed(e.Path, "out of order after %s", Shortened([]byte(before)))
 		}
 		before = e.Path
 		if err := checkPath(e); err != nil {
@@ -73,9 +73,9 @@ func checkPath(e *Entry) error {
 	for name := range strings.SplitSeq(e.Path, "/") {
 		switch {
 		case name == "" || name == "." || name == "..":
-			return malformed(e.Path, "not a path below the folder")
+			return malformed(e.Path, "not a path below the directory")
 		case len(name) > maxName:
-			return malformed(e.Path, "a name in it has %d bytes", len(name))
+			return malformed(e.Path, "one of its names has %d bytes", len(name))
 		case strings.ContainsRune(name, 0):
 			return malformed(e.Path, "it contains a zero byte")
 		case leftOut(name):
@@ -91,7 +91,7 @@ func checkPath(e *Entry) error {
 	if folder && e.Kind == Folder || file && e.Kind == File && e.Size <= maxSpool {
 		return nil
 	}
-	return malformed(e.Path, "in this folder only reports of at most %d bytes are allowed", maxSpool)
+	return malformed(e.Path, "this directory may contain only reports of at most %d bytes", maxSpool)
 }
 
 // checkContent refuses an entry whose fields do not fit its kind.
@@ -102,7 +102,7 @@ func checkContent(e *Entry) error {
 	switch e.Kind {
 	case Folder:
 		if e.Size != 0 || len(e.Parts) > 0 || e.Target != "" {
-			return malformed(e.Path, "a folder has no content")
+			return malformed(e.Path, "a directory must not have content")
 		}
 	case Link:
 		if e.Size != 0 || len(e.Parts) > 0 || e.Target == "" || len(e.Target) > maxTarget ||
@@ -124,15 +124,15 @@ func checkParts(e *Entry) error {
 	}
 	for _, p := range e.Parts {
 		if p.Len <= 0 || p.Len > rest {
-			return malformed(e.Path, "its parts do not add up to its %d bytes", e.Size)
+			return malformed(e.Path, "its parts do not add up to %d bytes", e.Size)
 		}
 		if !p.hole() && (p.Off < 0 || p.Len > ChunkBytes || p.Off > ChunkBytes-p.Len) {
-			return malformed(e.Path, "a part is out of the bounds of its chunk")
+			return malformed(e.Path, "a part exceeds the bounds of its chunk")
 		}
 		rest -= p.Len
 	}
 	if rest != 0 {
-		return malformed(e.Path, "its parts do not add up to its %d bytes", e.Size)
+		return malformed(e.Path, "its parts do not add up to %d bytes", e.Size)
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func fetchAhead(ctx context.Context, running *sync.WaitGroup, work []*job, fetch
 // piece returns the bytes of a part from its chunk.
 func piece(e *Entry, p Part, chunk []byte) ([]byte, error) {
 	if p.Off+p.Len > int64(len(chunk)) {
-		return nil, fmt.Errorf("%s: %w: it is too short", Shortened([]byte(e.Path)), errChunk)
+		return nil, fmt.Errorf("%s: %w: too short", Shortened([]byte(e.Path)), errChunk)
 	}
 	return chunk[p.Off : p.Off+p.Len], nil
 }

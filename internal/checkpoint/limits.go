@@ -45,9 +45,9 @@ func (l Limits) Check(s Seen) *Exceeded {
 	exceeded := func(format string, args ...any) *Exceeded { return &Exceeded{fmt.Sprintf(format, args...)} }
 	switch {
 	case s.Files > l.Files:
-		return exceeded("the checkout has more than %d files and folders (checkout.max_files)", l.Files)
+		return exceeded("the checkout has more than %d files and directories (checkout.max_files)", l.Files)
 	case s.InFolder > l.Entries:
-		return exceeded("a folder has more than %d entries (checkout.max_entries): %s", l.Entries,
+		return exceeded("a directory has more than %d entries (checkout.max_entries): %s", l.Entries,
 			Shortened([]byte(path.Dir(string(s.Path)))))
 	case s.Depth > l.Depth:
 		return exceeded("directories are nested more than %d deep (checkout.max_depth): %s", l.Depth,
@@ -56,7 +56,7 @@ func (l Limits) Check(s Seen) *Exceeded {
 		return exceeded("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, Shortened(s.Path))
 	case max(s.Apparent, s.Used) > l.Bytes || s.Apparent < 0:
 		return exceeded("the files counted so far have %d bytes and use %d on the disk, more than "+
-			"%d (checkout.max_bytes); the last one was %s with %d bytes",
+			"%d (checkout.max_bytes); the last file was %s with %d bytes",
 			s.Apparent, s.Used, l.Bytes, Shortened(s.Path), s.Size)
 	case rules && s.Size > maxRules && s.IsFile:
 		return exceeded("%s has %d bytes; git would read all of it, and the limit is %d",

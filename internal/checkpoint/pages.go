@@ -55,8 +55,8 @@ func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
 	put := func(v any) (Digest, error) {
 		data, err := json.Marshal(v)
 		if err == nil && len(data) > ChunkBytes {
-			err = &Exceeded{fmt.Sprintf("the list of all files is too long to be sent: %d bytes, but the limit "+
-				"is %d", len(data), ChunkBytes)}
+			err = &Exceeded{fmt.Sprintf("the list of all files is too long to send: %d bytes, but the limit is %d",
+				len(data), ChunkBytes)}
 		}
 		if err != nil {
 			return Digest{}, err
@@ -221,7 +221,7 @@ func (t *Tree) addPage(p page) error {
 			}
 			if n[0] >= 0 {
 				if part.Chunk = p.Chunks[n[0]]; part.hole() {
-					return malformed(string(pe.Path), "no chunk is named %s", part.Chunk)
+					return malformed(string(pe.Path), "there is no chunk %s", part.Chunk)
 				}
 			}
 			parts = append(parts, part)
@@ -229,7 +229,7 @@ func (t *Tree) addPage(p page) error {
 		last := len(t.Entries) - 1
 		if pe.Kind == more {
 			if last < 0 || t.Entries[last].Path != string(pe.Path) || t.Entries[last].Kind != File {
-				return malformed(string(pe.Path), "continuation without a start")
+				return malformed(string(pe.Path), "continuation without a beginning")
 			}
 			t.Entries[last].Parts = append(t.Entries[last].Parts, parts...)
 			continue

@@ -74,7 +74,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	}
 	f.agent.outcome = m.close()
 	if e.lingered {
-		a.log.Warn("agent did not exit after its result; it was ended", zap.String("program", c.argv[0]))
+		a.log.Warn("ended the agent, which did not exit after its result", zap.String("program", c.argv[0]))
 	}
 	if text := f.agent.outcome.LastWords(); s.Name == wire.StageCode && text != "" {
 		a.answer = text

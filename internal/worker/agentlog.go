@@ -97,7 +97,7 @@ func (l stageLogs) written() string {
 	}
 	text, err := l.read(newest, from)
 	if err != nil {
-		l.log.Warn("cannot read log file", zap.Stringer("file", newest), zap.Error(err))
+		l.log.Warn("log file not read", zap.Stringer("file", newest), zap.Error(err))
 		return ""
 	}
 	if strings.TrimSpace(text) == "" {

@@ -37,7 +37,7 @@ func (a *alone) Report(_ context.Context, p wire.Payload) error {
 		_, err = a.reports.Write(append(line, '\n'))
 	}
 	if err != nil {
-		return fmt.Errorf("worker: the report cannot be written: %w", err)
+		return fmt.Errorf("worker: write the report: %w", err)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (a *alone) AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, erro
 // errAlone is the answer to requests for a checkout.
 var errAlone = &bus.RefusedError{
 	Why:  wire.RefusedNotThere,
-	Text: "without a director the checkout is in the workdir: leave checkout out of the plan",
+	Text: "without a director the checkout is in the workdir: remove checkout from the plan",
 }
 
 func (*alone) Chunk(context.Context, string) ([]byte, error) { return nil, errAlone }

@@ -30,7 +30,7 @@ const (
 	leaseCannot = 2
 )
 
-const leaseUsage = `worker budget asks the worker for leases on a model, from inside of a stage.
+const leaseUsage = `worker budget asks the worker for leases on a model, from inside a stage.
 
   worker budget acquire [--resource NAME] [--wait SECONDS]   prints {"grant_id":…,"lease_seconds":…}, exit 0;
                                                              or {"wait_seconds":…,"why":…}, exit 1
@@ -104,7 +104,7 @@ func parseLease(args []string, getenv func(string) string) (leaseRequest, error)
 		want = 0
 	}
 	if flags.NArg() != want {
-		return q, fmt.Errorf("%s: want %d arguments behind the flags, got %q", q.Op, want, flags.Args())
+		return q, fmt.Errorf("%s: want %d arguments after the flags, got %q", q.Op, want, flags.Args())
 	}
 	q.GrantID = flags.Arg(0)
 	return q, nil
@@ -113,11 +113,11 @@ func parseLease(args []string, getenv func(string) string) (leaseRequest, error)
 // askWorker sends one request to the lease socket.
 func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err error) {
 	if socket == "" {
-		return nil, a, fmt.Errorf("%s is not set: this is for programs that a stage runs", envSocket)
+		return nil, a, fmt.Errorf("%s is not set: this command is for programs that a stage runs", envSocket)
 	}
 	c, err := net.DialTimeout("unix", socket, socketTimeout)
 	if err != nil {
-		return nil, a, fmt.Errorf("the worker does not listen at %s: %w", socket, err)
+		return nil, a, fmt.Errorf("the worker is not listening at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
 	// Allow for the worker's patience, and for one last request to the director.

@@ -112,7 +112,7 @@ func (c *checkpointer) fetch(ctx context.Context) error {
 		err = checkpoint.Apply(ctx, c.dir, nil, m.Tree, c.chunk)
 	}
 	if err != nil {
-		return fmt.Errorf("worker: the checkout did not arrive: %w", err)
+		return fmt.Errorf("worker: receive the checkout: %w", err)
 	}
 	c.root = root
 	c.keep(m)

@@ -52,7 +52,7 @@ func (r *reporter) circumstances(a *attempt, f *failure, e *wire.WorkerError, fo
 		err = json.Unmarshal(data, out)
 	}
 	if err != nil {
-		a.log.Warn("cannot record the circumstances", zap.Error(err))
+		a.log.Warn("circumstances not recorded", zap.Error(err))
 		return nil
 	}
 	return out

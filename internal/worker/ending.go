@@ -74,7 +74,7 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 	r := &reporter{plan: w.plan, mask: w.mask, classify: w.classify}
 	if err := w.bus.Report(limited, r.failed(&attempt{}, f, "")); err != nil {
-		w.log.Error("cannot report the fault", zap.Error(err))
+		w.log.Error("fault not reported", zap.Error(err))
 	}
 	return ExitBroken
 }
@@ -94,8 +94,8 @@ func (w *worker) onSync(s wire.SyncRequired) {
 		return
 	}
 	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
-		log.Warn("cannot tell the agent that its checkout is behind", zap.Error(err))
+		log.Warn("note for the agent that its checkout is behind not written", zap.Error(err))
 		return
 	}
-	log.Info("wrote for the agent that its checkout is behind")
+	log.Info("wrote a note for the agent that its checkout is behind")
 }

@@ -76,12 +76,12 @@ func (a *attempt) summary(f *failure) string {
 		}
 		return fmt.Sprintf("%s: %s was not started: %s", f.stage, program, noCallsLeft)
 	case failedClosedModel:
-		return fmt.Sprintf("%s: %s is closed for %s more: it was not started", f.stage, f.closedModel,
+		return fmt.Sprintf("%s: %s was not started, because it is closed for another %s", f.stage, f.closedModel,
 			f.wait.Round(time.Second))
 	case failedTimeout:
 		return fmt.Sprintf("%s: %s timed out after %s", f.stage, program, f.timeout)
 	case failedQuestion:
-		return fmt.Sprintf("%s: the agent asks a question", f.stage)
+		return fmt.Sprintf("%s: the agent asked a question", f.stage)
 	case failedStopped:
 		return fmt.Sprintf("%s: stopped", f.stage)
 	default:

@@ -69,7 +69,7 @@ func (w *worker) onSaved(err error) (ExitCode, bool) {
 			f.kind = failedStopped
 		}
 		if w.report, err = w.makeReport(f); err != nil {
-			w.log.Error("cannot create final report", zap.Error(err))
+			w.log.Error("final report not created", zap.Error(err))
 			return ExitBroken, true
 		}
 	}

@@ -139,9 +139,9 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 	c.mu.Unlock()
 	switch {
 	case err != nil && !before:
-		c.log.Warn("director does not answer lease requests; applying local limits", zap.Error(err))
+		c.log.Warn("director did not answer lease requests; applying local limits", zap.Error(err))
 	case err == nil && before:
-		c.log.Info("director answers lease requests again")
+		c.log.Info("director answered lease requests again")
 	}
 	return g, err == nil
 }

@@ -95,7 +95,7 @@ func (a *attempt) openLeaseSocket(s wire.StagePlan) *leaseSocket {
 	socket, err := listenLeaseSocket(a.leases, mayLend, func() { a.onUsage(used) }, os.TempDir(),
 		filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
-		a.log.Warn("cannot open lease socket for stage", zap.Error(err))
+		a.log.Warn("lease socket of a stage not opened", zap.Error(err))
 	}
 	return socket
 }
@@ -165,7 +165,7 @@ func (s *leaseSocket) serve(ctx context.Context, c net.Conn) {
 		}
 	}
 	if errors.Is(lines.Err(), bufio.ErrTooLong) {
-		_ = writeAnswer(c, leaseAnswer{Error: fmt.Sprintf("a request has at most %d bytes", maxRequestBytes)})
+		_ = writeAnswer(c, leaseAnswer{Error: fmt.Sprintf("request exceeds %d bytes", maxRequestBytes)})
 	}
 }
 

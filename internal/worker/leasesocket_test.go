@@ -141,7 +141,7 @@ func TestLeaseSocketIsBounded(t *testing.T) {
 	if _, err := c.Write([]byte(strings.Repeat("x", maxRequestBytes+1))); err != nil {
 		t.Fatal(err)
 	}
-	if line, err := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, "at most") {
+	if line, err := bufio.NewReader(c).ReadString('\n'); !strings.Contains(line, "exceeds") {
 		t.Errorf("%q, %v", line, err)
 	}
 	for range maxLeaseConns {

@@ -72,7 +72,7 @@ func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err e
 func readPlanFile(name string) ([]byte, error) {
 	file, err := os.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%w (the director sends it through the standard input; by hand: --plan FILE)", err)
+		return nil, fmt.Errorf("%w (the director sends it on standard input; by hand, use --plan FILE)", err)
 	}
 	defer func() { _ = file.Close() }()
 	return io.ReadAll(io.LimitReader(file, planMax+1))
@@ -93,11 +93,12 @@ func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]b
 	select {
 	case a := <-read:
 		if a.err == nil && len(a.data) == 0 {
-			a.err = errors.New("it ended before the plan came (by hand: --plan FILE)")
+			a.err = errors.New("it ended before the plan arrived (by hand, use --plan FILE)")
 		}
 		return a.data, a.err
 	case <-time.After(patience):
-		return nil, fmt.Errorf("it did not end within %s (the director sends the plan; by hand: --plan FILE)", patience)
+		return nil, fmt.Errorf("it did not end within %s (the director sends the plan; by hand, use --plan FILE)",
+			patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -141,7 +142,7 @@ func complete(p *wire.Plan) error {
 	wrong(p.Attempt < 1, "attempt: %d, want at least 1", p.Attempt)
 	wrong(p.Bus.URL == "", "bus.url: missing")
 	wrong(!filepath.IsAbs(p.Workdir), "workdir: %q, want an absolute path", p.Workdir)
-	wrong(len(p.Stages) == 0, "stages: none, want at least one")
+	wrong(len(p.Stages) == 0, "stages: empty, want at least one")
 	if c := p.Checkout; c != nil {
 		var d checkpoint.Digest
 		wrong(d.UnmarshalText([]byte(c.Manifest)) != nil,

@@ -193,6 +193,6 @@ func (s *spool) add(report wire.Payload, data []byte) {
 	if err := s.folder.write(path.Join(spoolFolder, fmt.Sprintf("%s.%04d.json", s.attempt, s.written)), 0o600,
 		data); err != nil {
 		_, id := wire.ReportID(report)
-		s.log.Warn("cannot spool report; sending it from memory", zap.String("error_id", id), zap.Error(err))
+		s.log.Warn("report not spooled; sending it from memory", zap.String("error_id", id), zap.Error(err))
 	}
 }

@@ -51,10 +51,10 @@ func Run(ctx context.Context, o Options) ExitCode {
 	stdout, stderr := &console{to: o.Stdout}, &console{to: o.Stderr}
 	log := newLog(plan, logLines{stderr, mask})
 	if removeErr != nil {
-		log.Warn("cannot remove plan: stages can read the worker's bus credential", zap.Error(removeErr))
+		log.Warn("plan not removed, so stages can read the worker's bus credential", zap.Error(removeErr))
 	}
 	if err := adoptOrphans(); err != nil {
-		log.Warn("orphans of the stages may outlive them", zap.Error(err))
+		log.Warn("orphaned processes of the stages may outlive them", zap.Error(err))
 	}
 	reaper := startReaper()
 	defer reaper.stop()
@@ -115,16 +115,17 @@ type ExitRow struct {
 func Exits() []ExitRow {
 	return []ExitRow{
 		{ExitResult, "all stages succeeded", "worker_result.v1, acknowledged"},
-		{ExitError, "a stage failed, or the agent asks a question", "worker_error.v1, acknowledged"},
+		{ExitError, "a stage failed, or the agent asked a question", "worker_error.v1, acknowledged"},
 		{ExitBadPlan, "the plan cannot be read or ends too early, or a flag is wrong", "nothing"},
 		{
 			ExitRefused, "the director refused the hello: another protocol version or another attempt",
-			"nothing after the hello",
+			"no messages after the hello",
 		},
 		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if " +
 			"acknowledged in time"},
 		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was there"},
-		{ExitTerminated, "SIGTERM or SIGINT", "none, because a stop of the container decides the end"},
+		{ExitTerminated, "SIGTERM or SIGINT", "none, because the director has already decided about a stopped " +
+			"container"},
 		{ExitBroken, "a fault of the worker itself", "worker_error.v1, if the bus was there"},
 	}
 }

@@ -133,7 +133,7 @@ func (s *session) run(ctx context.Context) {
 }
 
 func (s *session) open(ctx context.Context) (bus Bus) {
-	s.retry(ctx, "cannot reach the bus", func(context.Context) (err error) {
+	s.retry(ctx, "bus not reached", func(context.Context) (err error) {
 		bus, err = s.dial(s.plan, s.listener)
 		return err
 	})
@@ -143,7 +143,7 @@ func (s *session) open(ctx context.Context) (bus Bus) {
 // hello repeats the hello until it is answered. It returns false if refused or if ctx ended.
 func (s *session) hello(ctx context.Context, bus Bus) bool {
 	var a admission
-	answered := s.retry(ctx, "no answer to the hello", func(ctx context.Context) error {
+	answered := s.retry(ctx, "hello not answered", func(ctx context.Context) error {
 		s.helloAt = bus.Reconnects()
 		reply, err := bus.Hello(ctx, helloOf(s.plan))
 		if err != nil {
@@ -187,7 +187,7 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 // deliver sends one report until it is acknowledged. It returns false if a hello was refused or ctx ended.
 func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) bool {
 	refused := false
-	sent := s.retry(ctx, "report is not acknowledged", func(limited context.Context) error {
+	sent := s.retry(ctx, "report not acknowledged", func(limited context.Context) error {
 		if !bus.Connected() { // otherwise a reconnection after the next line would let the report precede its hello
 			return errDisconnected
 		}
@@ -231,7 +231,7 @@ func (s *session) retry(ctx context.Context, trouble string, do func(context.Con
 		cancel()
 		switch {
 		case err == nil && try > 1:
-			s.log.Info("the bus is back", zap.Int("tries", try))
+			s.log.Info("bus is reachable again", zap.Int("tries", try))
 			return true
 		case err == nil:
 			return true

@@ -103,7 +103,7 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 		})
 		a.rejected = a.rejection(f)
 		if err := a.writeLastFailure(f); err != nil {
-			a.log.Warn("cannot tell the agent why validation failed", zap.Error(err))
+			a.log.Warn("cause of the failed validation not written for the agent", zap.Error(err))
 		}
 		i, asItStands = code-1, false
 	}
@@ -124,7 +124,7 @@ func (a *attempt) prepare() error {
 		}
 	}
 	if err := a.takeRejection(); err != nil {
-		a.log.Warn("cannot tell the agent why validation failed", zap.Error(err))
+		a.log.Warn("cause of the failed validation not written for the agent", zap.Error(err))
 	}
 	home, err := writableHome(a.env["HOME"], os.TempDir(), filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
@@ -170,7 +170,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	}
 	if s.Name == wire.StageCode {
 		if err := a.folder.remove(questionFile); err != nil { // it was answered, or is unrelated
-			a.log.Warn("cannot remove old question", zap.Error(err))
+			a.log.Warn("old question not removed", zap.Error(err))
 		}
 		if f.err = a.writePrompt(s); f.err != nil { // do not pay a model without a prompt
 			f.kind = failedStart
@@ -312,7 +312,7 @@ func (a *attempt) assess(f *failure) *failure {
 	if f.stage == wire.StageCode && f.exit.err == nil {
 		question, err := a.folder.read(questionFile, maxQuestionBytes+1)
 		if err != nil {
-			a.log.Warn("cannot read the agent's question", zap.Error(err))
+			a.log.Warn("agent's question not read", zap.Error(err))
 		}
 		if f.question = strings.TrimSpace(string(question)); f.question != "" {
 			f.kind = failedQuestion

@@ -178,7 +178,7 @@ func (w *worker) loop(ctx context.Context) ExitCode {
 		case fault := <-w.sessionPanic:
 			code, done = w.reportPanic(ctx, fault), true
 		case <-w.ackTimeout:
-			w.log.Warn("final report was not acknowledged in time; it is in the spool")
+			w.log.Warn("final report not acknowledged in time; it is in the spool")
 			code, done = w.end.code, true
 		}
 		if done {
@@ -242,7 +242,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		}
 		if f == nil { // agents sync nothing, and a power cut must not lose work that is reported as done
 			if err := w.syncDisk(w.plan.Workdir); err != nil {
-				w.log.Warn("cannot sync the work to the disk", zap.Error(err))
+				w.log.Warn("work not synced to the disk", zap.Error(err))
 			}
 		}
 		w.stagesEnded <- f
@@ -257,7 +257,7 @@ func (w *worker) onStep(s step) {
 		w.log.Info(s.text, zap.String("stage", s.stage))
 	}
 	if err := w.bus.Progress(w.position.progress()); err != nil {
-		w.log.Debug("progress was not sent", zap.Error(err))
+		w.log.Debug("progress not sent", zap.Error(err))
 	}
 	if !s.quiet {
 		w.heartbeat()
@@ -266,7 +266,7 @@ func (w *worker) onStep(s step) {
 
 func (w *worker) heartbeat() {
 	if err := w.bus.Heartbeat(w.position.heartbeat()); err != nil {
-		w.log.Debug("a heartbeat was not sent", zap.Error(err))
+		w.log.Debug("heartbeat not sent", zap.Error(err))
 	}
 }
 
@@ -286,7 +286,7 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 	}
 	report, err := w.makeReport(f)
 	if err != nil {
-		w.log.Error("cannot create final report", zap.Error(err))
+		w.log.Error("final report not created", zap.Error(err))
 		return ExitBroken, true
 	}
 	w.reporting = true

@@ -80,7 +80,7 @@ func leftovers(tree, out string) []leftover {
 func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, error) {
 	if !o.git.merges {
 		return merge{}, &Error{
-			Kind: Permanent, Op: o.op, Detail: "git is too old to merge without touching files",
+			Kind: Permanent, Op: o.op, Detail: "git is too old to merge without a work tree",
 			Next: "install git 2.38 or newer", Err: ErrCannotMerge,
 		}
 	}
@@ -195,7 +195,7 @@ func markersLeft(op string, files []string) error {
 	return &Error{
 		Kind: Conflict, Op: op, Err: ErrMergeConflict,
 		Detail: "conflict markers (<<<<<<<) remain in " + listed(files),
-		Next:   "explain how to combine the two changes, or start the issue over from the base branch",
+		Next:   "explain how to combine the two changes, or restart the issue from the base branch",
 	}
 }
 

@@ -38,7 +38,7 @@ var ErrNoBranch = fmt.Errorf("workspace: missing branch: %w", ErrNotThere)
 var errNoCommit = errors.New("workspace: no such commit on the remote")
 
 // ErrFormat is wrapped when a remote and our mirror have different object formats, or git does not support the format.
-var ErrFormat = errors.New("workspace: another object format")
+var ErrFormat = errors.New("workspace: different object format")
 
 // ErrDamaged is wrapped when git finds one of our repositories damaged. Callers see it only after a failed repair.
 var ErrDamaged = errors.New("workspace: a repository is damaged")
@@ -132,13 +132,13 @@ var systemErrors = []struct {
 	{context.DeadlineExceeded, Transient, context.DeadlineExceeded, ""},
 	{
 		os.ErrPermission, Permanent, os.ErrPermission,
-		"make it accessible to the director's user, or set director.data_dir to an accessible folder",
+		"make it accessible to the director's user, or set director.data_dir to an accessible directory",
 	},
 	{
 		syscall.ENAMETOOLONG, Permanent, syscall.ENAMETOOLONG,
 		"the agent created a path that is too long for the system; shorten it or start fresh",
 	},
-	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "stop the process that still writes there"},
+	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "stop the process that is still writing there"},
 	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit of open files"},
 	{syscall.EAGAIN, Transient, syscall.EAGAIN, ""},
 	{syscall.ENOMEM, Transient, syscall.ENOMEM, ""},
@@ -168,7 +168,7 @@ const (
 	nextMoved       = "the repository was renamed or moved: put its new name into github.repositories"
 	nextFormat      = "the repository's object format is not the one of our mirror: end its tasks, remove its folder " +
 		"below mirrors/ in director.data_dir, and update git if it does not know the format"
-	nextName   = "the server refuses an object of this push; rename the file or folder that its message names"
+	nextName   = "the server refuses an object of this push; rename the file or directory that its message names"
 	nextBranch = "create it on the remote or set github.base_branch"
 )
 

@@ -69,7 +69,7 @@ type call struct {
 }
 
 // errNo is returned when git answers no, by exit code 1, to a call with asks.
-var errNo = errors.New("workspace: git answered no")
+var errNo = errors.New("workspace: git returned a negative answer")
 
 // passedOn are the director's environment variables that git may see. They locate programs, temporary files, proxies
 // and certificates.
@@ -252,7 +252,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 		return nil
 	}
 	if cause := context.Cause(ctx); cause != nil {
-		return &Error{Kind: Transient, Op: c.op, Detail: "ended by us: " + cause.Error(), Err: ctx.Err()}
+		return &Error{Kind: Transient, Op: c.op, Detail: "ended by Retake: " + cause.Error(), Err: ctx.Err()}
 	}
 	if limited.Err() != nil {
 		var used time.Duration

@@ -86,8 +86,8 @@ func (p *program) tookTooLong(c call, used time.Duration) error {
 	case used < p.limits.GitTime/2:
 		return &Error{
 			Kind: Transient, Op: c.op, Err: ErrSlow,
-			Detail: fmt.Sprintf("git did not finish within %s (checkout.git_seconds) and had only %s of "+
-				"processor time: the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
+			Detail: fmt.Sprintf("git did not finish within %s (checkout.git_seconds) and used only %s of processor "+
+				"time, so the machine is busy", p.limits.GitTime, used.Round(time.Millisecond)),
 		}
 	}
 	return c.beyond("git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)

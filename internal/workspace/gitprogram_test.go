@@ -159,7 +159,7 @@ func TestLockIsHeldByOrphanedGit(t *testing.T) {
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err = w.Checkout(canceled, Request{Nonce: nonceB, Repo: repo, RemoteURL: "/x", BaseBranch: "main"})
-	wantKind(t, err, Transient, "another git")
+	wantKind(t, err, Transient, "a git process")
 	if err := os.WriteFile(release, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 // ErrTooMuch is wrapped when a checkout, or the commit made from it, exceeds Limits. Error.Detail names the limit.
 // Names and sizes are checked before the content of any file is read.
-var ErrTooMuch = errors.New("workspace: more than the limits allow")
+var ErrTooMuch = errors.New("workspace: limits exceeded")
 
 // ErrLimitTooLow is wrapped when Limits are too low for data that no agent made, such as the base or its fetch.
 // Error.Detail names the limit.
@@ -49,7 +49,7 @@ func (l Limits) orDefaults() Limits {
 	}
 }
 
-const nextTooMuch = "raise the limit, or begin with a clean checkout"
+const nextTooMuch = "raise the limit, or start with a clean checkout"
 
 func tooMuch(op, format string, args ...any) error {
 	return &Error{Kind: Permanent, Op: op, Detail: fmt.Sprintf(format, args...), Next: nextTooMuch, Err: ErrTooMuch}
@@ -58,7 +58,7 @@ func tooMuch(op, format string, args ...any) error {
 func tooLow(op, format string, args ...any) error {
 	return &Error{
 		Kind: Permanent, Op: op, Detail: fmt.Sprintf(format, args...),
-		Next: "no agent caused this: raise the named limit, then resume", Err: ErrLimitTooLow,
+		Next: "no agent caused this; raise the named limit, then resume", Err: ErrLimitTooLow,
 	}
 }
 

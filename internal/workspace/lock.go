@@ -28,7 +28,7 @@ func lockFile(ctx context.Context, path string) (*fileLock, error) {
 		}
 		select {
 		case <-ctx.Done():
-			return nil, &Error{Kind: Transient, Op: "lock " + path, Detail: "another git is still running here: " +
+			return nil, &Error{Kind: Transient, Op: "lock " + path, Detail: "a git process is still running here: " +
 				ctx.Err().Error(), Err: ctx.Err()}
 		case <-time.After(lockPoll):
 		}

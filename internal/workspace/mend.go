@@ -64,7 +64,7 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	if err != nil {
 		return err
 	}
-	s.log.Warn("rebuilding damaged repository of a task", zap.String("task", nonce), zap.String("repo", t.rec.Repo),
+	s.log.Warn("rebuilding the damaged repository of a task", zap.String("task", nonce), zap.String("repo", t.rec.Repo),
 		zap.Error(why))
 	return s.rebuild(ctx, t, r, why)
 }
@@ -130,7 +130,7 @@ func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 		if err != nil {
 			return system(op, err)
 		}
-		s.log.Warn("set aside damaged record of a checkout", zap.String("task", q.Nonce), zap.String("path", aside))
+		s.log.Warn("set aside the damaged record of a checkout", zap.String("task", q.Nonce), zap.String("path", aside))
 		t.rec = record{
 			Version: recordVersion, Nonce: q.Nonce, Repo: q.Repo, BaseBranch: q.BaseBranch,
 			Remote: q.RemoteURL, BaseSHA: noSHA,
@@ -148,7 +148,7 @@ func (s *repairs) beginAnew(ctx context.Context, op string, q Request) error {
 			return system(op, err)
 		}
 	}
-	s.log.Warn("the work of a task is lost", zap.String("task", q.Nonce), zap.String("path", filepath.Base(aside)))
+	s.log.Warn("work of a task lost", zap.String("task", q.Nonce), zap.String("path", filepath.Base(aside)))
 	if _, err := os.Lstat(t.gitDir); errors.Is(err, fs.ErrNotExist) {
 		return s.mirrors.lend(ctx, t.objects, t.rec.Repo, formatOf(t.rec.BaseSHA))
 	}

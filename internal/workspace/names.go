@@ -44,10 +44,10 @@ func parseRemote(op, raw string) (remote, error) {
 	if filepath.IsAbs(raw) {
 		return remote{url: raw, scheme: "file"}, nil
 	}
-	const next = "want http:// or https:// without credentials in it, or an absolute path"
+	const next = "want http:// or https:// without credentials, or an absolute path"
 	u, err := url.Parse(raw)
 	if err != nil {
-		return remote{}, refuse(op, next, "remote URL cannot be read") // err would quote the credentials in it
+		return remote{}, refuse(op, next, "cannot parse the remote URL") // err would quote the credentials in it
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return remote{}, refuse(op, next, "remote URL %.120q", redact.Text(raw))

@@ -101,7 +101,7 @@ func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(na
 		if !state.Match(name) || tracked[name] {
 			return false
 		}
-		s.log.Debug("left out an agent's own file", zap.String("task", t.nonce), zap.String("file", name))
+		s.log.Debug("excluded an agent's own file", zap.String("task", t.nonce), zap.String("file", name))
 		return true
 	}, nil
 }
@@ -184,7 +184,7 @@ func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string,
 		return nil, false, err
 	}
 	if len(names) > maxTracked {
-		w.log.Warn("many tracked files are ignored: an agent that changes only those may look idle",
+		w.log.Warn("many tracked files are ignored, so an agent that changes only those may seem idle",
 			zap.String("task", nonce),
 			zap.Int("files at least", len(names)), zap.Int("known to the worker", maxTracked))
 		return names[:maxTracked], false, nil

@@ -66,7 +66,7 @@ func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced
 		if err := w.trees.apply(ctx, t, m); err != nil {
 			return Synced{}, err
 		}
-		w.log.Info("merged base branch into checkout", zap.String("task", q.Nonce), zap.String("repo", q.Repo),
+		w.log.Info("merged the base branch into the checkout", zap.String("task", q.Nonce), zap.String("repo", q.Repo),
 			zap.String("from", from), zap.String("to", to), zap.Int("conflicts", len(m.Conflicts)))
 		return Synced{From: from, To: to, Merged: true}.waiting(m.Conflicts), nil
 	})
@@ -192,7 +192,7 @@ func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced
 		if err := w.trees.apply(ctx, t, m); err != nil {
 			return Synced{}, err
 		}
-		w.log.Info("joined checkout with its branch", zap.String("task", q.Nonce), zap.String("branch", branch),
+		w.log.Info("joined the checkout with its branch", zap.String("task", q.Nonce), zap.String("branch", branch),
 			zap.String("from", s.From), zap.String("to", head), zap.Int("conflicts", len(m.Conflicts)))
 		s.Merged = true
 		return s.waiting(m.Conflicts), nil

@@ -183,7 +183,7 @@ func (s *snapshots) receive(ctx context.Context, t *task, sent Sent) error {
 func (w *Workspaces) restore(ctx context.Context, t *task, sent Sent) error {
 	rec, err := parseRecord(sent.Record, t.nonce)
 	if err != nil {
-		return lost(t.op, fmt.Errorf("the record that was sent along cannot be used: %w", err))
+		return lost(t.op, fmt.Errorf("the accompanying record cannot be used: %w", err))
 	}
 	r, err := parseRemote(t.op, rec.Remote)
 	if err == nil {

@@ -134,7 +134,7 @@ func (s *stager) file(e *safefile.Entry) error {
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
 	if errors.Is(err, unix.EMLINK) { // a copy for each further name would multiply the file
-		return tooMuch(s.op, "a file has too many names: %d, and one of them is %s", e.Stat.Nlink, shortened(e.Path))
+		return tooMuch(s.op, "a file has too many names: %d, including %s", e.Stat.Nlink, shortened(e.Path))
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
 		return s.copy(e)
@@ -192,7 +192,7 @@ func (s *stager) data(in, out *os.File, size int64) error {
 			return nil // beyond size, because the file has grown
 		}
 		if s.left -= end - from; s.left < 0 {
-			return tooMuch(s.op, "the files cannot be linked, and are too much to copy: more than %d bytes (%s)",
+			return tooMuch(s.op, "the files cannot be linked, and copies would take more than %d bytes (%s)",
 				s.most.bytes, s.most.key)
 		}
 		if err := s.ctx.Err(); err != nil {

@@ -46,7 +46,7 @@ func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (pat
 	if err != nil {
 		return "", "", err
 	}
-	w.log.Info("copied work for validation", zap.String("task", nonce), zap.String("worker", attempt),
+	w.log.Info("copied the work for validation", zap.String("task", nonce), zap.String("worker", attempt),
 		zap.String("tree", tree))
 	return path, tree, nil
 }

@@ -121,6 +121,7 @@ func checkOwner(o *Owner, uid, gid int) error {
 	return refuse("open",
 		fmt.Sprintf("run the director as root or as %d:%d, or set containers.user to \"%d:%d\"", o.UID, o.GID, uid,
 			gid),
-		"checkouts must belong to %d:%d, but the director runs as %d:%d and cannot give files away", o.UID, o.GID, uid,
+		"checkouts must belong to %d:%d, but the director runs as %d:%d and cannot change the owner of files",
+		o.UID, o.GID, uid,
 		gid)
 }
