@@ -60,7 +60,7 @@ var Table = []Row{
 		Means: "As of the last check, about once a second.",
 	},
 	{
-		Name: "retake_slots", Kind: Gauge, Help: "How many tasks may have a worker at the same time",
+		Name: "retake_slots", Kind: Gauge, Help: "Largest number of tasks with a worker at the same time",
 		Means: "`director.max_workers`.",
 	},
 	{
@@ -72,10 +72,10 @@ var Table = []Row{
 		Name: "retake_workers", Kind: Gauge, Help: "Attempts that may have a worker now",
 		Means: "Tasks in Starting, Running, Suspect or Stopping.",
 	},
-	{Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the worker that " +
-		"has been silent for longest", Means: "The oldest of all workers in Running or Suspect. A sign of life is a " +
-		"heartbeat, progress, or the hello; of a worker that this process has not heard yet, it counts from when " +
-		"this process began. 0 without workers."},
+	{Name: "retake_heartbeat_age_seconds", Kind: Gauge, Help: "Time since the last sign of life of the " +
+		"longest-silent worker", Means: "The maximum over all workers in Running or Suspect. A sign of life is a " +
+		"heartbeat, progress, or the hello. For a worker without one since this process began, the time counts from " +
+		"that beginning. 0 without workers."},
 
 	// Tasks.
 	{
@@ -90,7 +90,7 @@ var Table = []Row{
 			"waiting, just like busy slots.",
 	},
 	{Name: "retake_queue_oldest_age_seconds", Kind: Gauge, Help: "Waiting time of the oldest task in the " +
-		"queue", Means: "Of those counted by `retake_queue_tasks`, from when they could begin. 0 if the " +
+		"queue", Means: "Covers the tasks of `retake_queue_tasks`, from the time at which they could begin. 0 if the " +
 		"queue is empty."},
 	{
 		Name: "retake_time_to_running_seconds", Kind: Histogram, Buckets: queueBuckets,
@@ -101,29 +101,30 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_transitions_total", Kind: Counter, Labels: []string{"from", "to", "trigger"},
-		Help: "Changes of the state of tasks", Means: "Each row of the [table of transitions](orchestration-fsm.md) " +
+		Help: "Changes of the tasks' states", Means: "Each row of the [table of transitions](orchestration-fsm.md) " +
 			"that a task went through.",
 	},
 	{
 		Name: "retake_tasks_finished_total", Kind: Counter, Labels: []string{"end"},
-		Help: "Claims that are over, by how they ended", Means: "Counted at the move to Done, Released or Forgotten.",
+		Help: "Ended claims, by outcome", Means: "Counted at the move to Done, Released or Forgotten.",
 	},
 	{
 		Name: "retake_commands_total", Kind: Counter, Labels: []string{"command", "result"}, Help: "Commands of people",
-		Means: "Comments with `/agent …` and the operator's commands about a task; `refused`: it did nothing " +
-			"at that time.",
+		Means: "Comments with `/agent …` and the operator's commands about a task; `refused`: it had no effect at " +
+			"that time.",
 	},
 
 	// Attempts and decisions.
 	{
 		Name: "retake_attempts_started_total", Kind: Counter, Labels: []string{"kind"}, Help: "Attempts started",
-		Means: "`first`: the first of a claim. `retry`: a verdict granted it. `validation`: a check of finished work " +
-			"in a clean container without an agent. `answer`: a person requested it, or an incident ended.",
+		Means: "`first`: the first attempt of a claim. `retry`: a verdict granted it. `validation`: a check of " +
+			"finished work in a clean container without an agent. `answer`: a person requested it, or an incident " +
+			"ended.",
 	},
 	{
 		Name: "retake_attempts_total", Kind: Counter, Labels: []string{"outcome"}, Help: "Attempts that ended",
 		Means: "Counted when the container is confirmed gone. `ok`: its stages passed. `failed`: a verdict followed. " +
-			"`withdrawn`: the claim was lost or released before.",
+			"`withdrawn`: the claim was lost or released first.",
 	},
 	{
 		Name: "retake_attempt_seconds", Kind: Histogram, Labels: []string{"outcome"}, Buckets: attemptBuckets,
@@ -176,11 +177,13 @@ var Table = []Row{
 		Name: "retake_escalations_total", Kind: Counter, Labels: []string{"reason"},
 		Help: "Questions to people, by the reason of the verdict", Means: "Each move to Blocked.",
 	},
-	{Name: "retake_questions_oldest_age_seconds", Kind: Gauge, Help: "How long the oldest open question has been " +
-		"waiting for an answer", Means: "From when GitHub showed the question. 0 without one."},
+	{
+		Name: "retake_questions_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest open question",
+		Means: "Counts from the time at which GitHub showed the question. 0 without one.",
+	},
 	{
 		Name: "retake_time_to_human_seconds", Kind: Histogram, Labels: []string{"answer"}, Buckets: humanBuckets,
-		Help: "Time from a question asked to its answer", Means: "From GitHub's confirmation of the question to the " +
+		Help: "Time from a question to its answer", Means: "From GitHub's confirmation of the question to the " +
 			"decision that the answer caused. `answered`: another attempt. `snoozed`. `withdrawn`: the issue was " +
 			"closed, unlabelled, stopped or taken. `merged`, `closed_unmerged`: the outcome of its pull request. " +
 			"The end of an incident does not count as an answer.",
@@ -194,8 +197,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_escalations_without_human_total", Kind: Counter, Labels: []string{"how"},
-		Help: "Questions that needed no human after all", Means: "`incident_over`: an incident healed, and the task " +
-			"continued without an answer. `bare_answer`: a person answered without text for the agent (a bare " +
+		Help: "Questions that turned out not to need a human", Means: "`incident_over`: an incident healed, and the " +
+			"task continued without an answer. `bare_answer`: a person answered without text for the agent (a bare " +
 			"`/agent retry` or `resume`, or the label removed; not `fresh`, `fix`, `budget`), and the next attempt " +
 			"passed its stages. An automatic attempt would have been sufficient.",
 	},
@@ -211,26 +214,25 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"},
-		Help: "Planned effects that are over", Means: "`done`, or `given_up`: it failed for good, or " +
-			"became pointless.",
+		Help: "Ended planned effects", Means: "`done`, or `given_up`: it failed permanently, or became pointless.",
 	},
 	{
 		Name: "retake_effect_retries_total", Kind: Counter, Labels: []string{"kind"},
-		Help:  "Times that a planned effect was postponed for a retry",
+		Help:  "Number of times a planned effect was postponed for a retry",
 		Means: "After a failure, or because of a stated reset.",
 	},
 	{
 		Name: "retake_journal_append_seconds", Kind: Histogram, Buckets: appendBuckets,
-		Help: "Time that the journal took for an append", Means: "From the call to the bus's confirmation, including " +
-			"retries. The director blocks on it.",
+		Help: "Duration of an append to the journal", Means: "From the call to the bus's confirmation, including " +
+			"retries. The director waits for it.",
 	},
 	{
 		Name: "retake_journal_append_errors_total", Kind: Counter, Help: "Appends that the journal refused",
 		Means: "Each ends the session, and the journal is read again.",
 	},
 	{
-		Name: "retake_journal_append_age_seconds", Kind: Gauge, Help: "How long the append under way has been waiting",
-		Means: "0 if none is under way.",
+		Name: "retake_journal_append_age_seconds", Kind: Gauge, Help: "Age of the append in progress",
+		Means: "0 if no append is in progress.",
 	},
 	{
 		Name: "retake_journal_records_total", Kind: Counter, Help: "Records that became durable",
@@ -239,7 +241,7 @@ var Table = []Row{
 
 	// Closed resources.
 	{
-		Name: "retake_cooldowns_open", Kind: Gauge, Labels: []string{"resource"}, Help: "Resources that are closed now",
+		Name: "retake_cooldowns_open", Kind: Gauge, Labels: []string{"resource"}, Help: "Currently closed resources",
 		Means: "Each cooldown with a deadline in the future.",
 	},
 	{
@@ -248,19 +250,19 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_cooldowns_total", Kind: Counter, Labels: []string{"resource"},
-		Help: "Times that a resource was closed, or its closure was extended", Means: "Each cooldown in the journal.",
+		Help: "Number of times a resource was closed, or its closure was extended", Means: "Each cooldown in the " +
+			"journal.",
 	},
 	{
 		Name: "retake_incidents", Kind: Gauge, Labels: []string{"state"},
 		Help: "Incidents by the state of their breaker",
 		Means: "`open`: attempts wait. `half_open`: one canary at a time. `ramp`: a few more attempts every minute. " +
-			"`told`: shown without blocking attempts. `held`: attempts wait until the director sees that the " +
-			"cause is gone. `closed`: failures before or after an incident.",
+			"`told`: shown without blocking attempts. `held`: attempts wait until the director finds that the cause " +
+			"is gone. `closed`: failures before or after an incident.",
 	},
 	{
 		Name: "retake_incidents_total", Kind: Counter, Labels: []string{"reason"}, Help: "Incidents that began",
-		Means: "A closed breaker opened. One that opens again because its canary failed is the " +
-			"same incident.",
+		Means: "A closed breaker opened. An incident that reopens because its canary failed counts only once.",
 	},
 
 	// GitHub.
@@ -272,12 +274,12 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_github_request_seconds", Kind: Histogram, Labels: []string{"method"}, Buckets: requestBuckets,
-		Always: true, Help: "Time that GitHub took for an answer",
-		Means: "From the request to the whole answer; waiting for its turn at the gate does not count.",
+		Always: true, Help: "Response time of GitHub",
+		Means: "From the request to the whole answer; the wait at the gate does not count.",
 	},
 	{
 		Name: "retake_github_throttled_total", Kind: Counter, Labels: []string{"limit"}, Always: true,
-		Help: "Answers that were a rate limit", Means: "`primary`: the hour's requests; `secondary`: too fast, or " +
+		Help: "Answers with a rate limit", Means: "`primary`: the hour's requests; `secondary`: too fast, or " +
 			"too many changes.",
 	},
 	{
@@ -302,7 +304,7 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_github_waiting_requests", Kind: Gauge, Always: true,
-		Help: "Requests that wait for their turn at the gate", Means: "Reads and writes.",
+		Help: "Requests waiting at the gate", Means: "Reads and writes.",
 	},
 	{
 		Name: "retake_webhooks_total", Kind: Counter, Labels: []string{"result"}, Always: true,
@@ -312,15 +314,15 @@ var Table = []Row{
 	// Losses.
 	{
 		Name: "retake_dead_letters_total", Kind: Counter, Labels: []string{"cause"}, Always: true,
-		Help: "Messages on the bus that could not be read", Means: "The causes are in [agent-bus.md](agent-bus.md). " +
+		Help: "Unreadable messages on the bus", Means: "The causes are in [agent-bus.md](agent-bus.md). " +
 			"Counted since the bus was opened.",
 	},
 	{
-		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Dropped writes of the audit",
+		Name: "retake_audit_dropped_total", Kind: Counter, Always: true, Help: "Dropped audit writes",
 		Means: "The disk was too slow. The journal is complete.",
 	},
 	{
-		Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Writes of the audit that failed",
+		Name: "retake_audit_write_errors_total", Kind: Counter, Always: true, Help: "Failed audit writes",
 		Means: "The log names the file.",
 	},
 }
