@@ -18,8 +18,8 @@ func main() {
 	postgres := flag.String("postgres", "", "the URL of an otherwise unused PostgreSQL server")
 	redis := flag.String("redis", "", "the Unix socket of an otherwise unused Redis server, which is emptied")
 	ours := flag.String("ours", "bin/bench.json", "the output of make bench ONLY=decisions")
-	jobs := flag.Int("jobs", 20_000, "number of jobs to publish, fail and schedule again; our figure has 20,000")
-	patience := flag.Duration("patience", 150*time.Second, "after which it gives up")
+	jobs := flag.Int("jobs", 20_000, "number of jobs to publish, fail and schedule again; our figure uses 20,000")
+	patience := flag.Duration("patience", 150*time.Second, "time limit for each measurement")
 	flag.Parse()
 	os.Exit(report(*postgres, *redis, *ours, *jobs, *patience))
 }

@@ -139,7 +139,7 @@ func (p *riverPeer) fail(ctx context.Context, jobs, concurrency int) (took time.
 		return 0, fmt.Errorf("count: %w", err)
 	}
 	if scheduled != jobs {
-		return 0, fmt.Errorf("%d jobs are scheduled for another try, not %d", scheduled, jobs)
+		return 0, fmt.Errorf("%d jobs are scheduled for a retry, want %d", scheduled, jobs)
 	}
 	return took, nil
 }

@@ -38,8 +38,8 @@ func readOurs(file string, synced bool) (figure, error) {
 			return f, nil
 		}
 	}
-	return figure{}, fmt.Errorf("%s has no decisions figure that begins with %q: make bench "+
-		"ONLY=decisions writes it", file, what)
+	return figure{}, fmt.Errorf("%s has no decisions figure that begins with %q: run make bench ONLY=decisions",
+		file, what)
 }
 
 func (r row) ratio() float64 { return r.ours.Value / r.perSecond }
@@ -62,7 +62,7 @@ func table(rows []row) string {
 		fmt.Fprintf(&b, "%s %-32s %-11s %10.0f/s %10.0f/s %5.2f ×  %s\n", mark, r.name, durability(r.synced),
 			r.perSecond, r.ours.Value, r.ratio(), goal)
 	}
-	b.WriteString("\nTheirs: the median of three rounds, with the fastest of the concurrencies tried:\n")
+	b.WriteString("\nTheirs is the median of three rounds at the fastest of several concurrencies:\n")
 	for _, r := range rows {
 		fmt.Fprintf(&b, "  %s, %s: %d at once; %s\n", r.name, durability(r.synced), r.concurrency, r.settings)
 	}

@@ -11,10 +11,10 @@ import (
 	"retake/internal/advise"
 )
 
-const readsLines = "\nReads the named files, or standard input; - is standard input among files."
+const readsLines = "\nReads the named files, or standard input without files. A file named - is standard input."
 
 func adviceCommands(o *options) []*cobra.Command {
-	c := &cobra.Command{Use: "policy", Short: "Show or check what decides about failures"}
+	c := &cobra.Command{Use: "policy", Short: "Show or check the table that decides about failures"}
 	c.AddCommand(policyShowCommand(o), policyCheckCommand(o))
 	return []*cobra.Command{classifyCommand(o), decideCommand(o), c}
 }
@@ -26,7 +26,7 @@ func classifyCommand(o *options) *cobra.Command {
 	var rules []string
 	var plain plainText
 	c := &cobra.Command{
-		Use: "classify [FILE...]", Short: "Classify failures: JSON Lines in, JSON Lines out; exit 1 if a line " +
+		Use: "classify [FILE...]", Short: "Classify failures, JSON Lines in and out; exit 1 if a line " +
 			"could not be read",
 		Long: "For every line of evidence, print its classification: reason, wait, cause and the matching rule." +
 			readsLines +
@@ -50,8 +50,9 @@ func classifyCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().StringSliceVar(&a.As, "as", nil, "add the name that each of these presets uses for it, e.g. gdd,cortex")
-	c.Flags().BoolVar(&a.Explain, "explain", false, "add the rules that matched, and why each lost")
-	c.Flags().StringArrayVar(&rules, "rules", nil, "a TOML file of rules over the built-in ones; may be repeated")
+	c.Flags().BoolVar(&a.Explain, "explain", false, "add the other rules that matched, and why each lost")
+	c.Flags().StringArrayVar(&rules, "rules", nil, "a TOML file of rules that override the built-in rules; may be "+
+		"repeated")
 	plain.flags(c)
 	return c
 }
@@ -64,7 +65,7 @@ type plainText struct {
 }
 
 func (p *plainText) flags(c *cobra.Command) {
-	c.Flags().BoolVar(&p.on, "text", false, "the input is plain text, not JSON: each file is the output of one failure")
+	c.Flags().BoolVar(&p.on, "text", false, "read plain text instead of JSON; each file is the output of one failure")
 	c.Flags().IntVar(&p.exit, "exit-code", 0, "with --text: the program's exit code (default: unknown)")
 	c.Flags().StringVar(&p.stage, "stage", "", "with --text: the stage that ran it, e.g. VALIDATE")
 	c.Flags().StringVar(&p.tool, "tool", "", "with --text: the program, e.g. go or claude-code")
@@ -75,7 +76,7 @@ func (p *plainText) of(cmd *cobra.Command) (*advise.Text, error) {
 	if !p.on {
 		for _, name := range []string{"exit-code", "stage", "tool"} {
 			if cmd.Flags().Changed(name) {
-				return nil, fmt.Errorf("--%s goes with --text only: a line of JSON has a field for it", name)
+				return nil, fmt.Errorf("--%s requires --text; in JSON, use the field instead", name)
 			}
 		}
 		return nil, nil
@@ -91,7 +92,7 @@ func decideCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	var explain bool
 	c := &cobra.Command{
-		Use: "decide [FILE...]", Short: "Decide what follows from histories of failures: JSON Lines in, JSON Lines " +
+		Use: "decide [FILE...]", Short: "Decide the next action from histories of failures, JSON Lines in and " +
 			"out; exit 1 if a line could not be read",
 		Long: "For every history of failures, print the verdict on the last one: action, delay, meter and " +
 			"explanation." +
@@ -114,7 +115,7 @@ func decideCommand(o *options) *cobra.Command {
 		},
 	}
 	chosen.flags(c)
-	c.Flags().BoolVar(&explain, "explain", false, "add the question to a person")
+	c.Flags().BoolVar(&explain, "explain", false, "add the question for a person")
 	return c
 }
 

@@ -41,9 +41,9 @@ func agentsTryCommand(o *options) *cobra.Command {
 			"recovery.agents_file"), Short: "Run an agent's CLI against a stand-in for its provider, and check the " +
 			"result",
 		Long: "Run the CLI of a profile against a stand-in for its provider, and check the result: answers, usage, " +
-			"edits, errors.\nIt runs as for an issue: in a container of containers.image, or as a process if " +
-			"containers.runtime is process. No account is needed.\nWithout " +
-			"cases: " + strings.Join(triedCases, ", ") + ". All of them: providersim --list.\n" +
+			"edits, errors.\nIt runs as it would for an issue: in a container of containers.image, or as a process " +
+			"if containers.runtime is process. No account is needed.\nWithout " +
+			"cases: " + strings.Join(triedCases, ", ") + ". List all cases with providersim --list.\n" +
 			exits("everything was read correctly", "an output was misread", "the agent could not run"),
 		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c " +
 			"my.toml --set containers.runtime=process",
@@ -75,7 +75,7 @@ func casesOf(names []string) (out []*agenttest.Case, err error) {
 	for _, name := range names {
 		c := agenttest.Find(name)
 		if c == nil {
-			return nil, fmt.Errorf("there is no case %q: providersim --list shows all", name)
+			return nil, fmt.Errorf("unknown case %q: providersim --list shows all cases", name)
 		}
 		out = append(out, c)
 	}
@@ -120,7 +120,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 		return err
 	}
 	defer func() { err = errors.Join(err, t.options.Sim.Close()) }()
-	fmt.Fprintf(t.out, "%s (%s) on the stand-in for providers, %s\n", t.options.Agent, row.Program, place)
+	fmt.Fprintf(t.out, "%s (%s) against the stand-in for providers, %s\n", t.options.Agent, row.Program, place)
 	right := true
 	for _, c := range cases {
 		r, err := trial.Run(ctx, t.options, c, dir)
@@ -136,7 +136,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 // place returns a description of the agent's environment, and the address of this machine as seen from there.
 func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
 	asProcess := func() (string, string, func(), error) {
-		return "as a plain process: no isolation", "127.0.0.1", func() {}, nil
+		return "as a plain process, without isolation", "127.0.0.1", func() {}, nil
 	}
 	c := t.cfg.Containers
 	if c.Runtime == "process" {
@@ -201,7 +201,7 @@ func (t tryout) tell(r trial.Result) {
 	if r.Usage != nil && r.Usage.Tokens > 0 {
 		line("usage", fmt.Sprintf("%d tokens, %.4f USD", r.Usage.Tokens, r.Usage.CostUSD))
 	} else {
-		line("usage", "not reported")
+		line("usage", "not told")
 	}
 	line("requests", fmt.Sprintf("%d with tools, %d without, in %.1f s", r.Requests, r.Side, r.Took.Seconds()))
 	if r.Requests+r.Side == 0 && r.Case.Answers() && r.Reason() != recovery.ToolNotFound {

@@ -113,7 +113,7 @@ func TestAgentsTryStaysConfined(t *testing.T) {
 	}
 	try.cfg.Containers.Runtime = "process"
 	if place, _, _, err := try.place(t.Context(), t.TempDir()); err != nil ||
-		place != "as a plain process: no isolation" {
+		place != "as a plain process, without isolation" {
 		t.Errorf("as asked it would run %q, %v", place, err)
 	}
 }

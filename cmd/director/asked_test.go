@@ -43,7 +43,7 @@ func TestAskingWithABrokenFile(t *testing.T) {
 	for command, says := range map[string]string{
 		"tasks": "no tasks", "explain a/b#1": "Say which.", "logs a/b#1": "hello",
 		"events --issue a/b#1": "Queued", "grant a/b#1 +2": "a/b#1: grant by me",
-		"add a/b#1": "the next poll takes it", "pause": "run_1", "cooldown list": "model.x",
+		"add a/b#1": "the next poll reads it", "pause": "run_1", "cooldown list": "model.x",
 		"cooldown lift --all": "model.x is open again", "health": "healthy",
 	} {
 		broken := "echo 'x = ' >c.toml; director " + command + " -c c.toml --set director.data_dir="
@@ -100,7 +100,7 @@ func TestNothingIsSaid(t *testing.T) {
 	}{
 		{
 			"director explain a/b#1 --at 2026-11-01 --set director.data_dir=" + dir, 1,
-			"a/b#1 was unknown at that time: its story begins at 2026-11-21T10:00:00Z\n",
+			"a/b#1 was unknown at that time: its history begins at 2026-11-21T10:00:00Z\n",
 		},
 		{
 			"director explain a/b#1 --at 2999-01-01 --set director.data_dir=" + dir, 2,

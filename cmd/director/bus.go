@@ -28,21 +28,21 @@ func busInitCommand() *cobra.Command {
 	var i keys.Init
 	var renew bool
 	c := &cobra.Command{
-		Use: "init DIR", Args: needs(cobra.ExactArgs(1), "want one directory for the keys"),
-		Short: "Make keys, certificate and configuration of a NATS server to join",
-		Long: `Make keys, certificate and configuration of a NATS server to join, in a new directory.
+		Use: "init DIR", Args: needs(cobra.ExactArgs(1), "want a directory for the keys"),
+		Short: "Make the keys, certificate and configuration of a NATS server to join",
+		Long: `Make the keys, certificate and configuration of a NATS server to join, in a new directory.
 
   DIR/server/        for the server: nats-server --config DIR/server/nats.conf
   DIR/director/      for the director (agent_bus.credentials); keep it secret, because it grants all rights of the director
-  DIR/operator.json  for a person's tools, and operator.creds beside it for nats
+  DIR/operator.json  for a person's tools, next to operator.creds for the nats CLI
 
 The director's agent_bus.url is then tls://HOST:PORT.
 
-For a cluster, pass --route HOST:PORT for each server. All of them use the same DIR/server, and each is started with a different --name.
-They recognise each other by their certificate, which must cover the host of every route (--host).
+For a cluster, pass --route HOST:PORT for each server. All servers use the same DIR/server, and each starts with a different --name.
+They recognise each other by this certificate, which must cover the host of every route (--host).
 
-With --renew, make a new certificate for the server of an existing directory. Keys and credentials stay unchanged. Without --host it covers
-the same names as before. With --host, --port, --route, --store or --server-dir, nats.conf is rewritten, too, and the old file is kept as
+With --renew, make a new certificate for the server of an existing directory. Keys and credentials do not change. Without --host it covers
+the same names as before. With --host, --port, --route, --store or --server-dir, nats.conf is also rewritten, and the old file is kept as
 nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if renew {
@@ -50,7 +50,7 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 			}
 			switch err := i.Make(args[0]); {
 			case errors.Is(err, keys.ErrThere):
-				return noBecause{fmt.Errorf("%w: streams and workers depend on them: make new ones in another "+
+				return noBecause{fmt.Errorf("%w: streams and workers depend on them, so make new keys in another "+
 					"directory", err)}
 			case err != nil:
 				return err
@@ -64,9 +64,9 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 	}
 	f := c.Flags()
 	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address of the server; may be repeated, "+
-		"people's credentials use the first")
+		"people's credentials use the first one")
 	f.IntVar(&i.Port, "port", 4222, "port of the server")
-	f.StringArrayVar(&i.Routes, "route", nil, "address of one server in a cluster for the others, HOST:PORT; repeat "+
+	f.StringArrayVar(&i.Routes, "route", nil, "HOST:PORT of one server in a cluster, for the other servers; repeat "+
 		"for each server")
 	f.StringVar(&i.Store, "store", "/data", "directory of streams and accounts on the server")
 	f.StringVar(&i.ServerDir, "server-dir", "", "path of DIR/server on the server (default: its path here)")
@@ -116,7 +116,7 @@ func busPersonNewCommand() *cobra.Command {
 			}
 			path := filepath.Join(to, keys.FilePerson)
 			if _, err := os.Lstat(path); err == nil {
-				return noBecause{fmt.Errorf("%s is there: revoke it first, or name another folder with --to", path)}
+				return noBecause{fmt.Errorf("%s exists: revoke it first, or name another directory with --to", path)}
 			}
 			prefix, _ := cmd.Flags().GetString("prefix")
 			if err := d.WritePerson(to, url, d.CA(), prefix); err != nil {
@@ -127,7 +127,7 @@ func busPersonNewCommand() *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&url, "url", "", "public address of the server")
-	c.Flags().StringVar(&to, "to", "", "folder of the credential (default: DIR)")
+	c.Flags().StringVar(&to, "to", "", "directory for the credential (default: DIR)")
 	c.Flags().String("prefix", wire.DefaultPrefix, "agent_bus.prefix")
 	_ = c.MarkFlagRequired("url")
 	return c
@@ -139,7 +139,7 @@ func busPersonRevokeCommand() *cobra.Command {
 		Use: "revoke DIR", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
 		Short: "Revoke a person's credential permanently; other credentials stay",
 		Long: `Revoke a person's credential permanently; other credentials stay. It is revoked in the claims and in nats.conf below DIR/server, and at the
-server that the credential names, whose connections with it are closed at once. The files of the credential are removed.`,
+server that the credential names, which closes its connections at once. The files of the credential are removed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if credential == "" {
 				credential = filepath.Join(args[0], keys.FilePerson)
@@ -157,15 +157,15 @@ server that the credential names, whose connections with it are closed at once. 
 				return err
 			}
 			if err := bus.PushClaims(cmd.Context(), p.URL, d, claims); err != nil {
-				return noBecause{fmt.Errorf("revoked in the files, but not at the server %s (%w): restart it, or "+
-					"repeat this command when it is available", p.URL, err)}
+				return noBecause{fmt.Errorf("revoked in the files, but not at the server %s (%w): restart the "+
+					"server, or repeat this command when it is available", p.URL, err)}
 			}
 			for _, file := range []string{credential, filepath.Join(filepath.Dir(credential), keys.FilePersonCreds)} {
 				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 					return err
 				}
 			}
-			fmt.Fprintln(cmd.OutOrStdout(), "revoked; it was removed:", credential)
+			fmt.Fprintln(cmd.OutOrStdout(), "revoked and removed:", credential)
 			return nil
 		},
 	}
@@ -178,8 +178,8 @@ func busRelayCommand() *cobra.Command {
 	limits := server.DefaultLimits
 	c := &cobra.Command{
 		Use: "relay --listen HOST:PORT --to HOST:PORT", Args: cobra.NoArgs,
-		Short: "Stand between workers and a NATS server: bound connections and bytes",
-		Long: `Stand between workers and a NATS server: copy bytes both ways, and limit the connections in total and per source,
+		Short: "Relay between workers and a NATS server, with limits on connections and bytes",
+		Long: `Relay between workers and a NATS server: copy bytes both ways, and limit the connections in total and per source,
 how often a source may connect, and how fast it may send. TLS passes through. The relay needs neither keys nor configuration.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for flag, address := range map[string]string{"listen": listen, "to": to} {
@@ -204,6 +204,6 @@ how often a source may connect, and how fast it may send. TLS passes through. Th
 	f.StringVar(&listen, "listen", "", "where workers connect")
 	f.StringVar(&to, "to", "", "the NATS server")
 	f.IntVar(&limits.Total, "max-connections", limits.Total, "connections in all")
-	f.IntVar(&limits.PerSource, "max-per-source", limits.PerSource, "connections of one address")
+	f.IntVar(&limits.PerSource, "max-per-source", limits.PerSource, "connections from one address")
 	return c
 }

@@ -21,7 +21,7 @@ director bus person revoke keys --credential operator.json; echo "exit $?"`)
 		"600 keys/server/nats.conf", `listen: "0.0.0.0:4333"`, `cert_file: "/etc/nats/retake/server.crt"`,
 		`store_dir: "/data"`, `dir: "/data/accounts"`,
 		"the directory already has keys", "exit 1", "renewed; reload NATS",
-		"keys/operator.json is there: revoke it first",
+		"keys/operator.json exists: revoke it first",
 		"600 operator.json",
 		"revoked in the files, but not at the server tls://nats:4333 (",
 	} {
@@ -30,7 +30,7 @@ director bus person revoke keys --credential operator.json; echo "exit $?"`)
 		}
 	}
 	for line, want := range map[string]string{
-		"director bus init":                                   "want one directory",
+		"director bus init":                                   "want a directory",
 		"director bus init x --port 0":                        "a port from 1 to 65535",
 		"director bus init y --prefix 'a.*'":                  "subject prefix",
 		"director bus person new x":                           `"url"`,

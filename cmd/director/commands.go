@@ -24,8 +24,8 @@ func configCheckCommand(o *options) *cobra.Command {
 		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and missing " +
 			"requirements of `director run`",
 		Long: "Report every problem in the configuration, with its line, and missing requirements of `director run`: " +
-			"the token, a variable to pass on, a folder to\nwrite to. It makes no requests: `director doctor` also " +
-			"checks this machine, GitHub and the container engine.\n" +
+			"the token, a variable to pass on, a directory to\nwrite to. It makes no requests: `director doctor` " +
+			"also checks this machine, GitHub and the container engine.\n" +
 			exits("no problems found", "the file is valid, but `director run` would not start with it here",
 				"the file is invalid or missing"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,7 +89,7 @@ func configShowCommand(o *options) *cobra.Command {
 			return showSettings(cmd.OutOrStdout(), settings)
 		},
 	}
-	c.Flags().BoolVar(&origin, "origin", false, "say where each value came from")
+	c.Flags().BoolVar(&origin, "origin", false, "show the origin of each value")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable, with origins")
 	return c
 }

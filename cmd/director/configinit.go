@@ -33,13 +33,13 @@ func configInitCommand(_ *options) *cobra.Command {
 		Use: "init", Args: cobra.NoArgs, Short: "Write a short commented configuration",
 		Long: "Write a short commented configuration for your repository. On a terminal it asks for missing flags; " +
 			"elsewhere --repository and --agent (or --run) are\nrequired. An existing file is not overwritten " +
-			"without --force.\n" + exits("written", "the file exists already",
+			"without --force.\n" + exits("written", "the file already exists",
 			"it cannot be written with these values"),
 		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 " +
 			"--agent claude-code --check \"go test ./...\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := os.Lstat(s.output); err == nil && !s.force {
-				return noBecause{fmt.Errorf("%s is there already: --force replaces it, --output names another file",
+				return noBecause{fmt.Errorf("%s already exists: --force replaces it, --output names another file",
 					s.output)}
 			}
 			if err := s.complete(cmd, isTerminal(cmd.InOrStdin())); err != nil {
@@ -50,15 +50,15 @@ func configInitCommand(_ *options) *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringSliceVar(&s.repositories, "repository", nil, "owner/name; may be repeated")
-	f.StringVar(&s.image, "image", d.Containers.Image, "image of the workers, with the programs of the stages")
+	f.StringVar(&s.image, "image", d.Containers.Image, "image of the workers, with the stages' programs")
 	f.StringVar(&s.agent, "agent", "", "agent of the stage CODE: "+strings.Join(d.Agents.Names(), ", "))
 	f.StringVar(&s.run, "run", "", "a custom program for the stage CODE, instead of an agent")
 	f.StringArrayVar(&s.checks, "check", nil, `what work has to pass, e.g. "go test ./..."; may be repeated`)
-	f.StringVar(&s.branch, "base-branch", d.GitHub.BaseBranch, "branch that work starts from")
+	f.StringVar(&s.branch, "base-branch", d.GitHub.BaseBranch, "branch to start work from")
 	f.StringVar(&s.rt, "runtime", "", "docker or process (default: docker)")
 	f.BoolVar(&s.writes, "writes", false, "set github.writes = true: claim issues from the first start")
 	f.StringVar(&s.output, "output", config.LocalFile, "file to write")
-	f.BoolVar(&s.force, "force", false, "replace a file that is there")
+	f.BoolVar(&s.force, "force", false, "replace an existing file")
 	c.MarkFlagsMutuallyExclusive("agent", "run")
 	return c
 }
@@ -73,8 +73,11 @@ type question struct {
 func (s *starting) questions() []question {
 	return []question{
 		{"repository", "GitHub repository (owner/name)", true, func(t string) { s.repositories = words(t) }},
-		{"base-branch", "Branch that work starts from", false, func(t string) { s.branch = t }},
-		{"image", "Image of the workers, with everything that your checks need", false, func(t string) { s.image = t }},
+		{"base-branch", "Branch to start work from", false, func(t string) { s.branch = t }},
+		{
+			"image", "Image of the workers, with all the tools that your checks need",
+			false, func(t string) { s.image = t },
+		},
 		{
 			"agent", "Agent (" + strings.Join(config.Default().Agents.Names(), ", ") + ")", true,
 			func(t string) { s.agent = t },
@@ -129,7 +132,7 @@ func (q question) ask(in *bufio.Reader, out io.Writer, def string) error {
 			q.put(said)
 			return nil
 		case err != nil:
-			return errors.New("nothing was written: the answers ended early")
+			return errors.New("no file was written: the input ended before the last answer")
 		case !q.needed:
 			return nil
 		}
@@ -140,7 +143,7 @@ func (q question) ask(in *bufio.Reader, out io.Writer, def string) error {
 func (s *starting) write(out io.Writer) error {
 	d := config.Default()
 	if _, err := d.Agents.Lookup(s.agent); err != nil && s.agent != "" {
-		return fmt.Errorf("--agent %s: there is no such profile%s", s.agent, spelling.Hint(s.agent, d.Agents.Names()))
+		return fmt.Errorf("--agent %s: unknown profile%s", s.agent, spelling.Hint(s.agent, d.Agents.Names()))
 	}
 	start := config.Starter{
 		Repositories: s.repositories, BaseBranch: s.branch, Image: s.image, Runtime: s.rt, Agent: s.agent,
@@ -164,7 +167,7 @@ func (s *starting) write(out io.Writer) error {
 		err = write(s.output, 0o644, []byte(text))
 	}
 	if errors.Is(err, fs.ErrExist) {
-		return noBecause{fmt.Errorf("%s is there already: --force replaces it, --output names another file", s.output)}
+		return noBecause{fmt.Errorf("%s already exists: --force replaces it, --output names another file", s.output)}
 	}
 	if err != nil {
 		return err

@@ -17,8 +17,8 @@ import (
 )
 
 func cooldownCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "cooldown", Short: "Show which resources are closed because of a limit, or " +
-		"open them again"}
+	c := &cobra.Command{Use: "cooldown", Short: "Show the resources that are closed because of a limit, or " +
+		"reopen them"}
 	c.AddCommand(cooldownListCommand(o), cooldownLiftCommand(o))
 	return c
 }
@@ -67,7 +67,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 	}
 	for _, c := range closed {
 		for _, s := range c.StatedBy {
-			fmt.Fprintf(to, "%s: %s, attempt %d, said on %s that it is limited until %s: %s\n", c.Resource, s.Issue,
+			fmt.Fprintf(to, "%s: %s, attempt %d, reported on %s that it is limited until %s: %s\n", c.Resource, s.Issue,
 				s.Attempt,
 				s.At.Format(time.DateTime), s.Until.Format(time.DateTime), s.Text)
 		}
@@ -90,18 +90,18 @@ func wordOf(c wire.SnapshotCooldown) string {
 func cooldownLiftCommand(o *options) *cobra.Command {
 	var all, asJSON bool
 	c := &cobra.Command{
-		Use: "lift RESOURCE...|--all", Short: "Open resources again that are closed because of a limit",
-		Long: "Open resources that are closed because of a limit: model.*, or github.read and github.write. Tasks " +
+		Use: "lift RESOURCE...|--all", Short: "Reopen resources that are closed because of a limit",
+		Long: "Reopen resources that are closed because of a limit: model.*, or github.read and github.write. Tasks " +
 			"waiting for them continue.\nEarlier reports of workers no longer count; new reports of workers or " +
 			"GitHub can close them again.\n" + exits("opened and recorded in the journal",
 			"one of them is not closed, so all are unchanged", "the director cannot do it"),
 		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
 	}
-	c.Flags().BoolVar(&all, "all", false, "every resource that is closed")
+	c.Flags().BoolVar(&all, "all", false, "all closed resources")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	c.RunE = func(cmd *cobra.Command, resources []string) error {
 		if all != (len(resources) == 0) {
-			return errors.New("name the resources, or use --all: cooldown list shows the closed ones")
+			return errors.New("name the resources (cooldown list shows them), or use --all")
 		}
 		cfg, broken, err := o.toAsk()
 		if err != nil {

@@ -35,11 +35,11 @@ func doctorCommand(o *options) *cobra.Command {
 	var offline, asJSON bool
 	var worker string
 	c := &cobra.Command{
-		Use: "doctor", Args: cobra.NoArgs, Short: "Check that the director can work here: configuration, " +
+		Use: "doctor", Args: cobra.NoArgs, Short: "Check that the director can run here: configuration, " +
 			"machine, GitHub, containers",
 		Long: "Check the director's environment, and suggest remedies: one line for each finding. Nothing is changed " +
-			"on GitHub. A test container, and its network if\nthe workers' does not exist yet, are removed " +
-			"afterwards. No image is pulled.\nIt can run while a director runs.\n\n" + rowsOfDoctor() +
+			"on GitHub. A test container, and a temporary network if\nthe workers' network does not exist yet, are " +
+			"removed afterwards. No image is pulled.\nIt can run while a director runs.\n\n" + rowsOfDoctor() +
 			"\n" + exits("no problems found (there may be warnings)", "a problem was found",
 			"the checks could not run"),
 	}

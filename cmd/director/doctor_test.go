@@ -31,7 +31,7 @@ func TestEveryCommandFindsItsConfiguration(t *testing.T) {
 			"nor config/dev.toml exists in /"},
 		{`director run`, 2, "director config init"},
 		{`director doctor`, 2, "config: no file found"},
-		{`RETAKE_CONFIG=none.toml director health`, 2, "RETAKE_CONFIG names a configuration that cannot be read: " +
+		{`RETAKE_CONFIG=none.toml director health`, 2, "cannot read the configuration that RETAKE_CONFIG names: " +
 			"stat none.toml: no such file"},
 		{`director status -c none.toml`, 2, "none.toml: no such file or directory; `director config init --output " +
 			"none.toml` writes it"},
@@ -66,7 +66,7 @@ func TestConfigInitWritesWhatCheckAccepts(t *testing.T) {
 		},
 		{
 			`echo mine >retake.toml; ` + init + `; cat retake.toml`, 0,
-			"retake.toml is there already: --force replaces it, --output names another file\nmine\n",
+			"retake.toml already exists: --force replaces it, --output names another file\nmine\n",
 		},
 		{`echo mine >retake.toml; ` + init, 1, ""},
 		{`echo mine >retake.toml; ` + init + ` --force`, 0, "written: retake.toml"},
@@ -78,7 +78,7 @@ func TestConfigInitWritesWhatCheckAccepts(t *testing.T) {
 		},
 		{
 			`director config init --repository acme/widgets --agent claude-cod`, 2,
-			"--agent claude-cod: there is no such profile, did you mean claude-code?",
+			"--agent claude-cod: unknown profile, did you mean claude-code?",
 		},
 		{`director config init --repository acme/widgets --agent pi --run x`, 2, "[agent run]"},
 	} {
@@ -184,7 +184,7 @@ func TestCompletion(t *testing.T) {
 		{none, `classify --stage V`, "VALIDATE\n:4\n"},
 		{none, `run --log-level d`, "debug\n:4\n"},
 		{none, `run ""`, ":4\n"},
-		{none, `run --set director.max_w`, "director.max_workers=\tWorker containers that may run at the " +
+		{none, `run --set director.max_w`, "director.max_workers=\tLargest number of worker containers at the " +
 			"same time.\n:6\n"},
 		{none, `run --set containers.runtime=d`, "containers.runtime=docker\n:4\n"},
 		{none, `run --set github.writes=`, "github.writes=true\ngithub.writes=false\n:4\n"},
@@ -218,7 +218,7 @@ func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 			`GITHUB_TOKEN=t director doctor --offline --worker-binary worker --json`, 0,
 			`{"ok":true,"findings":[{"check":"configuration","level":"ok","text":"retake.toml (in the working directory)"},`,
 		},
-		{`director doctor --offline --worker-binary worker`, 1, "the director cannot work like this: 1 problem"},
+		{`director doctor --offline --worker-binary worker`, 1, "the director cannot run with these problems: 1 problem"},
 		{
 			`director doctor --offline --worker-binary worker --set director.data_dir=` + well, 1,
 			"The director running with this data directory is healthy (run_1, phase MONITOR, 0 tasks). ",

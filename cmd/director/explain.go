@@ -36,8 +36,8 @@ func explainCommand(o *options) *cobra.Command {
 	c.Flags().BoolVar(&e.follow, "follow", false, "continue with new events, until the issue is over or the command "+
 		"is interrupted")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
-	c.Flags().BoolVar(&e.json, "json", false, "print the story as a JSON object; with --follow, each new event as one "+
-		"line")
+	c.Flags().BoolVar(&e.json, "json", false, "print the history as a JSON object; with --follow, each new event as "+
+		"one line")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return e.run(cmd, o, args[0]) }
 	return c
 }
@@ -102,7 +102,7 @@ func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) er
 	if told.Dropped == 0 && len(told.Events) > 0 {
 		since = told.Events[0].At
 	}
-	return fmt.Errorf("%s was unknown at that time: its story begins at %s", told.Issue,
+	return fmt.Errorf("%s was unknown at that time: its history begins at %s", told.Issue,
 		since.UTC().Format(time.RFC3339))
 }
 
@@ -138,7 +138,7 @@ func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey
 	}
 	book, err := offline.ReadBook(ctx, cfg, at)
 	if err != nil {
-		return told, fmt.Errorf("no director runs, and its journal cannot be read: %w", err)
+		return told, fmt.Errorf("no director is running, and its journal cannot be read: %w", err)
 	}
 	if at.IsZero() {
 		at = time.Now()
@@ -176,7 +176,7 @@ func eventsCommand(o *options) *cobra.Command {
 			"the journal in director.data_dir.\n" +
 			exits("listed", "there is no journal, or it has no record of the issue", "it could not be read"),
 	}
-	c.Flags().StringVar(&issue, "issue", "", "only of this issue: "+issueWanted)
+	c.Flags().StringVar(&issue, "issue", "", "only events of this issue: "+issueWanted)
 	c.Flags().StringVar(&since, "since", "24h", "start time: a time (2006-01-02T15:04:05Z), a time of today (15:04), "+
 		"or an age (90m, 2d); \"\" for the whole journal")
 	c.Flags().BoolVar(&follow, "follow", false, "continue with new events until interrupted")
@@ -259,11 +259,11 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 		return orBroken(err, broken)
 	}
 	if f.Follow {
-		return fmt.Errorf("there is nothing to follow: %w", err)
+		return fmt.Errorf("no director to follow: %w", err)
 	}
 	book, err := offline.ReadBook(ctx, cfg, time.Time{})
 	if err != nil {
-		return fmt.Errorf("no director runs, and its journal cannot be read: %w", err)
+		return fmt.Errorf("no director is running, and its journal cannot be read: %w", err)
 	}
 	for _, e := range offline.BookEvents(book, f) {
 		if err := show(e); errors.Is(err, errSeen) {

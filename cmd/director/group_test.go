@@ -44,9 +44,9 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 		exit    int
 		says    string
 	}{
-		{`director report --dir .`, 2, "not a director's data folder: "},
-		{`director report --dir none`, 2, "not a director's data folder: "},
-		{`director budget show --dir .`, 2, "not a director's data folder: "},
+		{`director report --dir .`, 2, "not a director's data directory: "},
+		{`director report --dir none`, 2, "not a director's data directory: "},
+		{`director budget show --dir .`, 2, "not a director's data directory: "},
 		{`director report --dir d --run run_9`, 2, "no such run: run_9; the latest in "},
 		{`director report --dir d --run run_1`, 0, "| Total Tasks | 2 |"},
 		{`director budget show --dir d`, 0, "acme/widgets#8"}, // it is over
@@ -54,12 +54,12 @@ echo '{"issue":"acme/widgets#8","state":"Done","run_id":"run_2","paid_calls_used
 			`director budget show --dir d acme/widgets#9 >/dev/null`, 1,
 			"unknown task: acme/widgets#9; director budget show lists",
 		},
-		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task of that number"},
+		{`director budget show --dir d 7 >/dev/null`, 2, "more than one task has that number"},
 		{`director budget reset --dir d`, 2, "name one issue, e.g. acme/widgets#21"},
 		{`director agents try`, 2, "name an agent: one of docs/specs/agents.md"},
 		{
 			`director budget reset --dir d acme/widgets#9`, 2,
-			"d/state/acme_widgets_9/stats.json to 0: the next director to start takes it",
+			"d/state/acme_widgets_9/stats.json to 0: the next director to start reads it",
 		},
 		{
 			`printf '[[stage]]\nname = "CODE"\nagent = "codex"\n' >c.toml; director config check -c c.toml`, 1,

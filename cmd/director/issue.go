@@ -33,12 +33,12 @@ func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broke
 func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	m := issueForm.FindStringSubmatch(strings.TrimSpace(name))
 	if m == nil {
-		return "", fmt.Errorf("%q names no issue: want %s", name, issueWanted)
+		return "", fmt.Errorf("%q is not an issue: want %s", name, issueWanted)
 	}
 	owner, repo := m[1], m[2]
 	n, err := strconv.Atoi(m[3])
 	if err != nil || n == 0 {
-		return "", fmt.Errorf("%q names no issue: issues are counted from 1", name)
+		return "", fmt.Errorf("%q is not an issue: issue numbers start at 1", name)
 	}
 	var found []string
 	for _, known := range repositories {
@@ -57,8 +57,8 @@ func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 			"%s#%d", name, strings.Join(found, ", "),
 			found[0], n)
 	case len(repositories) == 0:
-		return "", fmt.Errorf("neither %q nor the configuration has a repository: want owner/repo#%d", name, n)
+		return "", fmt.Errorf("neither %q nor the configuration names a repository: want owner/repo#%d", name, n)
 	}
-	return "", fmt.Errorf("%q: github.repositories has no %s, only %s: want %s", name, repo,
+	return "", fmt.Errorf("%q: %s is not in github.repositories, which has %s: want %s", name, repo,
 		strings.Join(repositories, ", "), issueWanted)
 }

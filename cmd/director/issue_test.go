@@ -28,14 +28,14 @@ func TestAnIssueIsNamedInAnyWay(t *testing.T) {
 
 		{"7", two, "", "name the repository, e.g. acme/widgets#7"},
 		{"widgets#7", two, "", "acme/widgets, other/widgets"},
-		{"away#7", two, "", "github.repositories has no away"},
+		{"away#7", two, "", "away is not in github.repositories"},
 		{"7", nil, "", "want owner/repo#7"},
-		{"0", one, "", "counted from 1"},
-		{"", one, "", "names no issue"},
-		{"widgets", one, "", "names no issue"},
-		{"a/b/c#1", one, "", "names no issue"},
-		{"-7", one, "", "names no issue"},
-		{"acme/widgets#9999999999999999999", one, "", "names no issue"},
+		{"0", one, "", "numbers start at 1"},
+		{"", one, "", "is not an issue"},
+		{"widgets", one, "", "is not an issue"},
+		{"a/b/c#1", one, "", "is not an issue"},
+		{"-7", one, "", "is not an issue"},
+		{"acme/widgets#9999999999999999999", one, "", "is not an issue"},
 	} {
 		got, err := issueKey(c.name, c.repositories)
 		if got != c.want || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

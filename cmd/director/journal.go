@@ -35,7 +35,7 @@ const besideDirector = "\nWith an embedded bus, a running director reads its jou
 func journalVerifyCommand(o *options) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "verify", Args: cobra.NoArgs, Short: "Read all of the journal and name every damage",
+		Use: "verify", Args: cobra.NoArgs, Short: "Read the whole journal and report all damage",
 		Long: "Read the whole journal: archived segments, live batches, journal.head, which records its length, and " +
 			"snapshots, which are compared with the replayed batches. It makes no changes." +
 			besideDirector + "\n" + exits("complete", "damaged", "it could not be read"),
@@ -62,7 +62,7 @@ func journalVerifyCommand(o *options) *cobra.Command {
 
 func showVerification(to io.Writer, v bus.Verification) error {
 	w := tabwriter.NewWriter(to, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(w, "batches\t%d that follow one another; live: %d to %d\nhead\t%d %s\n", v.Batches, v.First, v.Last,
+	fmt.Fprintf(w, "batches\t%d without a gap; live: %d to %d\nhead\t%d %s\n", v.Batches, v.First, v.Last,
 		v.Head.Seq, v.Head.Digest)
 	if v.Mirror == nil {
 		fmt.Fprint(w, "journal.head\tnothing yet\n")
@@ -96,7 +96,7 @@ func journalExportCommand(o *options) *cobra.Command {
 		Short: "Write the journal to a file",
 		Long: "Write every batch of the journal, archived and live, and the newest snapshot to FILE: JSON Lines, " +
 			"compressed with zstd.\n" +
-			"A damaged journal is not exported: `director journal verify` names the place." + besideDirector,
+			"A damaged journal is not exported: `director journal verify` lists the damage." + besideDirector,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -119,7 +119,7 @@ func journalExportCommand(o *options) *cobra.Command {
 func journalImportCommand(o *options) *cobra.Command {
 	var aside string
 	c := &cobra.Command{
-		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want the file of one export"),
+		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want one exported file"),
 		Short: "Restore an exported journal",
 		Long: "Import a journal from `director journal export` into an empty one. Batches keep their " +
 			"sequences, so a director starts with the\nsame state. Later decisions are missing: a director that " +
@@ -143,6 +143,6 @@ func journalImportCommand(o *options) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&aside, "set-aside", "", "write the readable part of the existing journal to this file, and "+
-		"replace it; its archive moves to a folder next to it")
+		"replace it; its archive moves to a directory next to it")
 	return c
 }

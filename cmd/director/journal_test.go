@@ -27,7 +27,7 @@ func TestJournalCommands(t *testing.T) {
 		exit string
 		want []string
 	}{
-		{"director journal verify", "exit 0", []string{"0 that follow one another", "nothing yet", "whole"}},
+		{"director journal verify", "exit 0", []string{"0 without a gap", "nothing yet", "whole"}},
 		{"director journal import cut.jsonl.zst", "exit 2", []string{"cut.jsonl.zst is damaged (broken) at batch"}},
 		{"director journal import old.jsonl.zst", "exit 0", []string{" batches, to "}},
 		{"director journal verify", "exit 0", []string{"journal.head", "snapshot", ": ok", "whole"}},
@@ -52,7 +52,7 @@ func TestJournalCommands(t *testing.T) {
 		{"cp -r data data.before; chmod -R a-w data; director journal verify; chmod -R u+w data; diff -r data " +
 			"data.before && echo the same", "exit 0", []string{"(cut) at batch 1", "the same"}},
 		{"director journal export", "exit 2", []string{"want one file to write to"}},
-		{"flock data/lock director journal verify", "exit 2", []string{"another director runs on"}},
+		{"flock data/lock director journal verify", "exit 2", []string{"another director is running on"}},
 	} {
 		out, _ := shell(t, dir, strings.NewReplacer("director journal verify", "director journal verify -c c.toml",
 			"director journal export", "director journal export -c c.toml",

@@ -28,7 +28,7 @@ func logsCommand(o *options) *cobra.Command {
 		Long: "Print an attempt's output, past or live: redacted, each line with its time (UTC), its stage, and ! " +
 			"before stderr lines.\nWithout --attempt it prints the newest attempt, and with --follow also later " +
 			"ones, until the task is over.\nWithout a running director it reads the files below " +
-			"director.data_dir.\nIt prints only the messages of the worker's own lines; --raw prints them " +
+			"director.data_dir.\nOf the worker's own log lines it prints only the messages; --raw prints them " +
 			"completely.\n" + exits("printed", "the issue, the attempt or the stage is unknown", "it cannot be read"),
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
 			"21 --tail 50 --follow",
@@ -108,7 +108,7 @@ func noStage(stage string, stages []string) error {
 	if len(stages) == 0 {
 		return fmt.Errorf("no output in stage %s, or in any other stage", stage)
 	}
-	return fmt.Errorf("no output in stage %s; there is output of %s", stage, strings.Join(stages, ", "))
+	return fmt.Errorf("no output in stage %s, only in %s", stage, strings.Join(stages, ", "))
 }
 
 // logPrinter prints lines of output, for people or for programs.
@@ -183,9 +183,9 @@ func message(text string) string {
 func logText(l output.Line, raw bool) string {
 	switch {
 	case l.Skipped > 0:
-		return fmt.Sprintf("… %d lines are not kept …", l.Skipped)
+		return fmt.Sprintf("… %d lines were not stored …", l.Skipped)
 	case l.SkippedBytes > 0:
-		return fmt.Sprintf("… %d bytes came too fast and are not kept …", l.SkippedBytes)
+		return fmt.Sprintf("… %d bytes arrived too fast and were not stored …", l.SkippedBytes)
 	}
 	mark := "|"
 	if l.Stream == wire.StreamStderr {

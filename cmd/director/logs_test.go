@@ -38,7 +38,7 @@ var storedLogs = map[string]struct {
 	"director logs 21 --attempt 3 -c my.toml": {1, "attempt 3"},
 	"director logs 22 -c my.toml":             {1, "acme/widgets#22"},
 	"director logs -c my.toml":                {2, "name one issue"},
-	"director logs x -c my.toml":              {2, "names no issue"},
+	"director logs x -c my.toml":              {2, "is not an issue"},
 	"director logs 21 --tail -1 -c my.toml":   {2, "want a number"},
 }
 

@@ -89,7 +89,7 @@ func command() *cobra.Command {
 	var o options
 	root := &cobra.Command{
 		Use: "director", Version: version(), SilenceUsage: true, SilenceErrors: true,
-		Short: "Turns labelled GitHub issues into container workers, and decides what every failure means",
+		Short: "Runs container workers for labelled GitHub issues, and decides how to handle each failure",
 	}
 	root.SetVersionTemplate("retake {{.Version}}\n")
 	o.flags(root)

@@ -137,7 +137,7 @@ func (d *twin) journalBeside() {
 		d.t.Errorf("the export: %+v, %v", f, err)
 	}
 	out := d.says(2, "director journal import out.jsonl.zst -c c.toml")
-	contains(d.t, out, "another director runs on", "Stop it first", "!director.fleet")
+	contains(d.t, out, "another director is running on", "Stop it first", "!director.fleet")
 	if h, err := operator.AskHealth(d.t.Context(), d.data); err != nil || !h.OK {
 		d.t.Errorf("afterwards: %+v, %v", h, err)
 	}

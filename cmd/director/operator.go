@@ -59,7 +59,7 @@ func (o *options) meant(dataDir string) error {
 	s, err := operator.AskSnapshot(ctx, dataDir)
 	file, _ := filepath.Abs(o.file)
 	if c := s.Director.Config; err == nil && c != nil && c.File != "" && c.File != file {
-		return fmt.Errorf("no director runs with %s. The director at %s uses %s", file, dataDir, c.File)
+		return fmt.Errorf("no director is running with %s. The director at %s uses %s", file, dataDir, c.File)
 	}
 	return nil // a director that does not answer gives its own error
 }
@@ -100,7 +100,7 @@ func drainCommand(o *options) *cobra.Command {
 			}
 			return drained(ctx, cmd.OutOrStdout(), dataDir)
 		})
-	c.Flags().BoolVar(&wait, "wait", false, "return after the last worker has ended")
+	c.Flags().BoolVar(&wait, "wait", false, "return when the last worker has ended")
 	return c
 }
 

@@ -17,7 +17,7 @@ import (
 )
 
 const limitsNote = `
-Preset and limits are the built-in ones, unless --config or --set is given, RETAKE_CONFIG is set or retake.toml is here; then the configuration's are used.`
+Preset and limits are the built-in ones, unless --config or --set is given, RETAKE_CONFIG is set or the working directory has a retake.toml: then they come from the configuration.`
 
 // classifier returns a classifier with the rules of the given files, or else with the rules of the configuration.
 func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Classifier, error) {
@@ -148,7 +148,7 @@ func policyShowCommand(o *options) *cobra.Command {
 		},
 	}
 	chosen.flags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "print it for machines")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the table as JSON")
 	return c
 }
 
@@ -162,7 +162,7 @@ func policyCheckCommand(o *options) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if chosen.file != "" {
-					return fmt.Errorf("policy check %s --policy %s: name one file", args[0], chosen.file)
+					return fmt.Errorf("policy check %s --policy %s: name only one file", args[0], chosen.file)
 				}
 				chosen.file = args[0]
 			}

@@ -32,14 +32,14 @@ var operatorPolicies = []struct {
 	{`director policy check -c of-p.toml`, 0, "p.toml: ok, with the limits of of-p.toml\n"},
 	{`director policy check p.toml -c of-odd.toml`, 0, "p.toml: ok, with the limits of of-odd.toml\n"},
 	{`director policy check --preset gdd -c of-odd.toml`, 0, "gdd: ok, with the limits of of-odd.toml\n"},
-	{`director policy check odd.toml`, 1, "odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) is taken 0 " +
-		"times\nodd.toml: works, but see above; with the built-in limits\n"},
+	{`director policy check odd.toml`, 1, "odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) runs 0 " +
+		"times\nodd.toml: works, but see the notes above; with the built-in limits\n"},
 	{`director policy check bad.toml`, 1, "bad.toml: line 2: row \"luck\": on: \"luck\" is not a reason; a " +
 		"custom name needs a list of its reasons\nbad.toml: refused\n"},
 	{`director policy check /dev/null`, 1, "/dev/null: no_effect: nothing in it\n…"},
-	{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: name one file\n"},
+	{`director policy check p.toml --policy p.toml`, 2, "policy check p.toml --policy p.toml: name only one file\n"},
 	{`director policy show -c of-p.toml | head -3`, 0, "policy   p\nbackoff  1s ×2 up to 30s, full jitter\n" +
-		"guards   max_retries             7 re-dispatches over all causes but rate limits, then escalate\n"},
+		"guards   max_retries             7 re-dispatches over all causes except rate limits, then escalate\n"},
 	{`director policy show --policy p.toml -c c.toml | tail -2`, 0, "warning: guards.max_retries = 7 is not " +
 		"used: director.max_retries = 4 of the configuration applies\n  (left out there: uses the policy's " +
 		"value)\n"},
@@ -54,7 +54,7 @@ var operatorPolicies = []struct {
 	},
 	{
 		`director config check -c of-odd.toml | grep warning`, 0,
-		"warning: odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) is taken 0 times\n…",
+		"warning: odd.toml: line 1: odd.timeout: unreachable: rung 1 (retry) runs 0 times\n…",
 	},
 	{
 		`echo '{"failures":[{"reason":"timeout"}]}' | director decide --policy p.toml -c c.toml`, 0,

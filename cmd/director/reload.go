@@ -50,7 +50,7 @@ func reloaded(r operator.Reading) string {
 		lines = append(lines, "no immediate changes")
 	}
 	if r.Pending {
-		lines = append(lines, "it takes effect once the journal accepts it: see "+
+		lines = append(lines, "it takes effect when the journal accepts it: see "+
 			"director health")
 	}
 	if len(r.Restart) > 0 {

@@ -23,7 +23,7 @@ func refusalIsShown(t *testing.T, file, problem string) {
 	}{
 		{"director reload", problem, 1},
 		{"director status", problem, 0},
-		{"director health", "is refused (1 problem)", 0},
+		{"director health", "was rejected (1 problem)", 0},
 	} {
 		out, exit := shell(t, t.TempDir(), c.command+" -c "+file)
 		if exit != c.exit || !strings.Contains(out, c.says) {
@@ -103,7 +103,7 @@ func TestReloadCommand(t *testing.T) {
 		{
 			operator.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true},
 			0,
-			"changed: a.b\nit takes effect once the journal accepts it: see director " +
+			"changed: a.b\nit takes effect when the journal accepts it: see director " +
 				"health\nneeds a restart: e.f\n",
 		},
 		{operator.Reading{}, 0, "no immediate changes\n"},

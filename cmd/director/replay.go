@@ -29,8 +29,8 @@ func replayCommand(o *options) *cobra.Command {
 		Short: "Compare past decisions with another policy, other rules or other limits",
 		Long: "Replay the journal, including archived batches, and decide every failure in it again with another " +
 			"policy, other rules or other limits: differences,\nby count and by case. Without alternatives it uses " +
-			"the current configuration. Nothing is changed; a director may be running.\nAfter a claim's first " +
-			"verdict with a different course, its later verdicts are counted but not compared, because its history " +
+			"the current configuration. Nothing is changed; a director may be running.\nAfter the first " +
+			"verdict of a claim that differs, its later verdicts are counted but not compared, because its history " +
 			"would have been different.\nISSUE: " + issueWanted + ".\n" +
 			exits("no differences", "differences found, or there is no journal, or it has no record of the issue",
 				"the comparison failed"),
@@ -43,8 +43,8 @@ func replayCommand(o *options) *cobra.Command {
 		"configured file")
 	f.StringVar(&r.preset, "preset", "", "a built-in policy, instead of the configuration's preset and file: "+
 		"director, reviewcat, gdd, cortex, prp, dispatch")
-	f.StringVar(&r.rules, "rules", "", "a TOML file of rules over the built-in ones: reports that are still stored "+
-		"are read again by it")
+	f.StringVar(&r.rules, "rules", "", "a TOML file of rules that override the built-in rules; stored reports "+
+		"are classified again")
 	f.StringVar(&r.other, "config-to", "", "a complete alternative configuration; --config selects the journal")
 	f.StringVar(&r.since, "since", "", "only later verdicts: a time (2006-01-02T15:04:05Z), a day (2006-01-02), or "+
 		"an age (12h, 30d); default: the whole journal")

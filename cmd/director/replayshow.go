@@ -18,7 +18,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	n := &r.Counts
 	all := n.Same + n.Differ + n.Later + n.NotAsked + n.Unknown
 	if all == 0 {
-		_, err := fmt.Fprintln(to, "no verdicts: there were no failures, or none in this period")
+		_, err := fmt.Fprintln(to, "no verdicts, because there were no failures in this period")
 		return err
 	}
 	fmt.Fprintf(w, "verdicts\t%d\ton %s, %s to %s\n", all, counted(len(r.Issues), "issue", "issues"),
@@ -32,11 +32,11 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 		{"same", n.Same, "", true},
 		{"differ", n.Differ, "", true},
 		{"  already", n.Already, "also different under the current configuration without the alternatives", false},
-		{"not compared", n.Later, "later on claims that already differ", n.Later > 0},
+		{"not compared", n.Later, "later verdicts on claims that already differ", n.Later > 0},
 		{"not compared", n.NotAsked, "decided without a policy", n.NotAsked > 0},
-		{"not compared", n.Unknown, "the beginning of their claim is not in the journal", n.Unknown > 0},
+		{"not compared", n.Unknown, "the journal lacks the beginning of their claim", n.Unknown > 0},
 		{"incident", n.ByIncident, "decided by the incident, as before" + alone(n.PolicyAlone), false},
-		{"not read again", n.Unread, "the report is not stored there: its recorded finding applies", false},
+		{"not read again", n.Unread, "the report is no longer stored, so its recorded finding applies", false},
 	} {
 		if row.of || row.n > 0 && (row.name != "not read again" || reread) {
 			fmt.Fprintf(w, "%s\t%d\t%s\n", row.name, row.n, row.means)
@@ -80,15 +80,15 @@ func showCases(w *tabwriter.Writer, r *whatif.Report) {
 	}
 	t := &r.Totals
 	fmt.Fprintf(w, "\nattempts\t%s\n", strings.Join(attemptLines(t), "\n\t"))
-	fmt.Fprintf(w, "people\t%d asked more, %d fewer\n", t.MoreAsked, t.FewerAsked)
+	fmt.Fprintf(w, "questions\t%d more, %d fewer\n", t.MoreAsked, t.FewerAsked)
 }
 
 // attemptLines sums up the cases.
 func attemptLines(t *whatif.Totals) []string {
-	lines := []string{fmt.Sprintf("%d granted more, %d fewer; of each claim the first difference counts",
+	lines := []string{fmt.Sprintf("%d granted more, %d fewer; only the first difference of each claim counts",
 		t.MoreAttempts, t.FewerAttempts)}
 	if t.SparedAttempts > 0 {
-		lines = append(lines, fmt.Sprintf("%s made after verdicts that would not have granted them (%s); %s "+
+		lines = append(lines, fmt.Sprintf("%s made that would not have been granted (%s); %s "+
 			"delivered by them",
 			counted(t.SparedAttempts, "attempt was", "attempts were"), used(t.SparedUsage),
 			counted(t.SparedDelivered, "claim was", "claims were")))

@@ -58,7 +58,7 @@ func reportCommand(o *options) *cobra.Command {
 
 func budgetCommand(o *options) *cobra.Command {
 	var dir string
-	c := &cobra.Command{Use: "budget", Short: "Show what tasks have used up, or reset it"}
+	c := &cobra.Command{Use: "budget", Short: "Show the budget that tasks have used, or reset it"}
 	c.PersistentFlags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
 	at := func() (string, error) { return o.dataDir(dir) }
 	c.AddCommand(budgetShowCommand(at), budgetResetCommand(at))
@@ -71,7 +71,7 @@ func budgetShowCommand(dir func() (string, error)) *cobra.Command {
 		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1),
 		Short: "Show paid calls, re-dispatches and cost of every task",
 		Long: "Show paid calls, re-dispatches (attempts after the first, less refunds) and cost of every task that " +
-			"count against its budgets.\nA person's answer resets these figures. SPENT has all attempts, and is " +
+			"count against its budgets.\nA person's answer resets these figures. SPENT covers all attempts, and is " +
 			"never reset.\nMAY " +
 			"RUN is - for a finished task, and no for a task that waits for a person or has exhausted a " +
 			"budget.\n" + exits("every unfinished task is within its budgets",
@@ -117,13 +117,13 @@ func budgetResetCommand(dir func() (string, error)) *cobra.Command {
 	var calls int
 	c := &cobra.Command{
 		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1),
-			"name one issue, e.g. acme/widgets#21: budget show lists them"), Short: "Reset the paid calls of a task",
-		Long: "Reset the paid calls of a task. The running director does it, and answers when the change is in " +
+			"name one issue, e.g. acme/widgets#21; budget show lists them"), Short: "Reset the paid calls of a task",
+		Long: "Reset the paid calls of a task. The running director makes the change, and answers when it is in " +
 			"its journal.\n" +
-			"Without one, set paid_calls_used in the task's stats.json: the next director to start takes it.",
+			"Without one, set paid_calls_used in the task's stats.json: the next director to start reads it.",
 		Example: "  director budget reset acme/widgets#21",
 	}
-	c.Flags().IntVar(&calls, "to", 0, "paid calls that count as used")
+	c.Flags().IntVar(&calls, "to", 0, "number of paid calls to count as used")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		at, err := dir()
 		if err != nil {
@@ -141,7 +141,7 @@ func budgetResetCommand(dir func() (string, error)) *cobra.Command {
 			if bad != nil {
 				path = "the task's stats.json"
 			}
-			return fmt.Errorf("%w\nStart it, or set paid_calls_used in %s to %d: the next director to start takes it",
+			return fmt.Errorf("%w\nStart it, or set paid_calls_used in %s to %d: the next director to start reads it",
 				err, path, calls)
 		}
 		if err != nil {

@@ -34,19 +34,19 @@ func runCommand(o *options) *cobra.Command {
 			"running workers",
 		Long: "Run the director until SIGINT or SIGTERM; the next run adopts running workers.\nOn SIGHUP, or when " +
 			"the file changes, it reads its configuration again. An invalid file is rejected, and the previous " +
-			"values stay in effect.\nWith --only it ends when each of these issues is delivered, waits for a person, " +
-			"or is given up; other issues stay in the queue, and running work continues.\n" +
+			"values stay in effect.\nWith --only it exits when each of these issues is delivered, waits for a " +
+			"person, or is given up; other issues stay in the queue, and running work continues.\n" +
 			exits("ended as requested, with all issues of --only delivered", "an issue of --only was not "+
 				"delivered, the policy aborted the run, or a task failed under --continue-on-error",
 				"it could not run"),
 	}
 	c.Flags().BoolVar(&r.continueOnError, "continue-on-error", false,
-		"set recovery.continue_on_error = true: no error ends the run, not even one that the policy calls fatal (a "+
-			"warning reports it); ERROR_REPORT.md is always written, exit 1 if a task failed")
+		"set recovery.continue_on_error = true: no error ends the run, not even an error that the policy calls fatal "+
+			"(a warning reports it); ERROR_REPORT.md is always written, exit 1 if a task failed")
 	c.Flags().StringVar(&r.worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.Flags().StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
 	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
-	c.Flags().StringVar(&r.only, "only", "", "take only these issues from the queue, and end when they are over: "+
+	c.Flags().StringVar(&r.only, "only", "", "take only these issues from the queue, and exit when they are finished: "+
 		"12,15 or owner/repo#12")
 	c.Annotations = map[string]string{atHangup: "yes"}
 	c.RunE = func(cmd *cobra.Command, _ []string) error { return r.run(cmd, o) }
@@ -127,9 +127,9 @@ func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithProvider(group))
 	switch {
 	case err != nil:
-		log.Debug("the control group states no memory limit", zap.Error(err))
+		log.Debug("no memory limit found in the control group", zap.Error(err))
 	case limit != math.MaxInt64:
-		log.Info("the garbage collector stays below a limit", zap.Int64("bytes", limit))
+		log.Info("set the memory limit of the garbage collector", zap.Int64("bytes", limit))
 	}
 }
 

@@ -35,13 +35,13 @@ var steerings = []steering{
 	{
 		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true,
 		example: `retry 12 "use the table of 2026"`,
-		short:   "Begin another attempt with fresh budgets; the text reaches the agent",
+		short:   "Begin another attempt with fresh budgets, and pass the text to the agent",
 		long: "It answers a question or ends a wait, like `/agent retry` on GitHub, for an issue that is blocked, " +
 			"waiting or in review.",
 	},
 	{
 		use: "fresh ISSUE [TEXT...]", command: fsm.CommandFresh, text: true,
-		short: "Like retry, but in a new checkout: unpushed changes are lost",
+		short: "Like retry, but in a new checkout; unpushed changes are lost",
 	},
 	{
 		use: "fix ISSUE TEXT...", command: fsm.CommandFix, text: true, needs: "a description of the fix",
@@ -51,25 +51,25 @@ var steerings = []steering{
 	{
 		use: "snooze ISSUE TIME", command: fsm.CommandSnooze, needs: "a time from 1 minute to 30 days: 30m, 2h, 1d",
 		example:  "snooze acme/widgets#12 2h",
-		short:    "Put an issue off that is blocked or waits: 30m, 2h, 1d",
+		short:    "Postpone an issue that is blocked or waiting, by 30m, 2h or 1d",
 		argument: func(c *operator.TaskCommand, word string) error { c.For = word; return nil },
 	},
 	{
 		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
 		short: "Stop working on an issue: its attempt ends, and Retake's labels are removed",
 		long: "`director release` is the same: it releases the claim without a question, and the task label starts " +
-			"over. To end the director, send SIGTERM.",
+			"the task over. To end the director, send SIGTERM.",
 	},
 	{
 		use: "take ISSUE", command: fsm.CommandTake,
-		short: "Take an issue over: Retake stops, and names the branch that has the work so far",
+		short: "Take over an issue: Retake stops, and names the branch with the work so far",
 	},
 	{
 		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
 		example: "grant 12 +2",
-		short:   "Let an issue have that many more attempts: `/agent budget` on GitHub",
-		long: "As the answer to a question, it starts the first of these attempts. Otherwise it starts none, and " +
-			"running work continues.",
+		short:   "Grant an issue more attempts, like `/agent budget` on GitHub",
+		long: "As the answer to a question, it starts the first of these attempts. Otherwise no attempt starts, " +
+			"and running work continues.",
 		argument: func(c *operator.TaskCommand, word string) (err error) {
 			c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+"))
 			if err != nil || c.Amount < 1 || c.Amount > 20 {
@@ -80,8 +80,9 @@ var steerings = []steering{
 	},
 }
 
-var steerExits = exits("executed, and recorded in the journal with the user", "refused, with the reason",
-	"the director cannot do it")
+var steerExits = exits("executed and recorded in the journal, with the user who ran it", "refused; the output states "+
+	"the reason",
+	"the director could not execute it")
 
 func steerCommands(o *options) []*cobra.Command {
 	var all []*cobra.Command
@@ -169,7 +170,7 @@ func addCommand(o *options) *cobra.Command {
 		Args: needs(cobra.ExactArgs(1), "want ISSUE: "+issueWanted), Example: "  director add 12",
 	}
 	steerFlags(c, &asJSON, &whom)
-	c.Flags().BoolVar(&again, "again", false, "even if Retake's work on it was merged")
+	c.Flags().BoolVar(&again, "again", false, "offer it even if Retake's work on it was merged")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		key, cfg, broken, err := o.issue(args[0])
 		if err != nil {
@@ -205,12 +206,12 @@ func steered(out io.Writer, name string, a operator.TaskAnswer, err error, asJSO
 	case a.Problem != "":
 		return noBecause{errors.New(inCommands(a.Issue, a.Problem))}
 	}
-	stands := "its claim is over"
+	stands := "its claim has ended"
 	switch {
 	case a.State != "":
 		stands = "it is " + a.State + ", and waits for " + dash(a.WaitsFor)
 	case a.Command == string(fsm.CommandAdd):
-		stands = "the next poll takes it"
+		stands = "the next poll reads it"
 	}
 	if until, err := time.Parse(time.RFC3339, a.Until); err == nil {
 		stands += ", until " + until.Format(time.DateTime)

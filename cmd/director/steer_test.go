@@ -70,7 +70,7 @@ func TestSteeringCommands(t *testing.T) {
 		{"director release 1", 0, "a/b#1: stop by alice (operator)"},
 		{"director take 1 --json", 0, `{"issue":"a/b#1","command":"take","by":"alice (operator)","state":"Backoff"}` +
 			"\n"},
-		{"director add 1", 0, "a/b#1: add by alice (operator): the next poll takes it\n"},
+		{"director add 1", 0, "a/b#1: add by alice (operator): the next poll reads it\n"},
 		{"director stop 2", 1, "attempt 1 is under way; `director stop a/b#2` ends it\n"},
 		{"director add 2 --json", 1, `"problem":"attempt 1 is under way`},
 		{"director stop", 2, "want ISSUE: "},
@@ -78,7 +78,7 @@ func TestSteeringCommands(t *testing.T) {
 		{"director fix 1", 2, "then a description of the fix"},
 		{"director snooze 1", 2, "then a time from 1 minute to 30 days"},
 		{"director grant 1 many", 2, `"many": want a number of attempts`},
-		{"director stop c/d/e", 2, "names no issue"},
+		{"director stop c/d/e", 2, "is not an issue"},
 	} {
 		out, exit := shell(t, t.TempDir(), "echo '[github]\nrepositories = [\"a/b\"]' > c.toml; "+c.command+
 			" -c c.toml --set director.data_dir="+dir)
@@ -94,7 +94,7 @@ func TestOnlyNamesIssuesOfTheConfiguration(t *testing.T) {
 		t.Errorf("%v, %v", keys, err)
 	}
 	for list, says := range map[string]string{
-		"c/d#1": "--only: c/d is not among github.repositories (a/b)", "x": `--only: "x" names no issue`,
+		"c/d#1": "--only: c/d is not among github.repositories (a/b)", "x": `--only: "x" is not an issue`,
 		",": "--only: want issues",
 	} {
 		if keys, err := onlyIssues(list, []string{"a/b"}); err == nil || !strings.Contains(err.Error(), says) {

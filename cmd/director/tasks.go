@@ -38,7 +38,7 @@ func (f taskFilter) check() error {
 			for _, i := range fsm.States {
 				names = append(names, i.Name)
 			}
-			return fmt.Errorf("--state: no state is called %q: want one of %s", want, strings.Join(names, ", "))
+			return fmt.Errorf("--state: unknown state %q: want one of %s", want, strings.Join(names, ", "))
 		}
 	}
 	return nil

@@ -54,7 +54,8 @@ func currentVersions() versions {
 func versionCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "version", Args: cobra.NoArgs, Short: "Print version, commit and the versions of protocol and journal",
+		Use: "version", Args: cobra.NoArgs, Short: "Print the version, the commit, and the versions of protocol and " +
+			"journal",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			v := currentVersions()
 			if asJSON {

@@ -49,12 +49,12 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f := flag.NewFlagSet("githubsim", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8900", "address to listen on; port 0 picks a free one")
-	f.StringVar(&s.data, "data", "", "folder for bare repositories and the state, which outlives a restart; empty: "+
-		"no git, all in memory")
-	f.StringVar(&s.person, "user", "octocat", "login that acts on the pages; it may write to every repository")
+	f.StringVar(&s.data, "data", "", "directory for bare repositories and the state, kept over restarts; if empty, "+
+		"there is no git, and all state is in memory")
+	f.StringVar(&s.person, "user", "octocat", "login of the pages' user, who has write access to every repository")
 	f.StringVar(&s.bot, "bot", "retake-bot", "login of the token")
 	f.StringVar(&s.token, "token", "sim-token", "token of the bot, for the API and for git")
-	f.Func("repo", "`owner/name`, or owner/name=folder to commit a folder as its first content; may be repeated",
+	f.Func("repo", "`owner/name`, or owner/name=directory to commit a directory as its first content; may be repeated",
 		func(v string) error {
 			s.repos = append(s.repos, v)
 			return nil

@@ -16,9 +16,9 @@ import (
 	"retake/internal/agenttest"
 )
 
-const about = `A stand-in for the providers of models: OpenAI, Anthropic and Gemini, with a scripted model that works with the tools of
-whoever asks. An agent that is pointed to http://ADDRESS/case/<name> meets the failure of that name, and without /case/<name>
-none. Serves until SIGINT or SIGTERM. It needs no account and no key.`
+const about = `A stand-in for the model providers OpenAI, Anthropic and Gemini, with a scripted model that uses the tools of the calling
+agent. An agent that is pointed to http://ADDRESS/case/<name> gets the failure of that name, and without /case/<name> no
+failure. It serves until SIGINT or SIGTERM, and needs neither an account nor a key.`
 
 type settings struct {
 	listen string
@@ -47,11 +47,11 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f := flag.NewFlagSet("providersim", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8901", "address to listen on; port 0 picks a free one")
-	f.BoolVar(&s.list, "list", false, "list the cases, serve nothing")
+	f.BoolVar(&s.list, "list", false, "list the cases and exit")
 	f.StringVar(&s.task.Read, "read", s.task.Read, "`file` that the scripted model reads first, if any")
-	f.StringVar(&s.task.Write, "write", s.task.Write, "`file` that it then writes")
-	f.StringVar(&s.task.Content, "content", s.task.Content, "the text that it writes there")
-	f.StringVar(&s.task.Check, "check", s.task.Check, "`command` that it runs at the end, if any")
+	f.StringVar(&s.task.Write, "write", s.task.Write, "`file` that the model then writes")
+	f.StringVar(&s.task.Content, "content", s.task.Content, "content of that file")
+	f.StringVar(&s.task.Check, "check", s.task.Check, "`command` that the model runs at the end, if any")
 	f.Usage = func() {
 		fmt.Fprintf(out, "%s\n\nUsage: providersim [flags]\n\n", about)
 		f.PrintDefaults()
@@ -75,7 +75,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("%w: choose another address with --listen", err)
 	}
-	fmt.Fprintf(out, "serving %s; with /case/<name> before the path of the API, a case of this list:\n\n", sim.URL())
+	fmt.Fprintf(out, "serving %s; put /case/<name> before the path of the API for one of these cases:\n\n", sim.URL())
 	list(out, "ADDRESS", func(c *agenttest.Case) string { return sim.Base(c, "") }) // some cases are elsewhere
 	<-ctx.Done()
 	return sim.Close()

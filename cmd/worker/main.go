@@ -45,10 +45,10 @@ func run(args []string) worker.ExitCode {
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // the error is one line, printed below
-	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which is removed as soon as it "+
-		"has been read; "+worker.FromStdin+": standard input")
-	report := flags.String("report", "", "no director: append the report to this `file`, as the line of JSON that "+
-		"would be sent")
+	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which the worker removes after "+
+		"reading it; "+worker.FromStdin+" is standard input")
+	report := flags.String("report", "", "run without a director, and append the report to this `file`, in the form "+
+		"sent to a director")
 	showVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -88,10 +88,10 @@ func run(args []string) worker.ExitCode {
 func usage(flags *flag.FlagSet) {
 	var text strings.Builder
 	text.WriteString("worker runs the stages of one attempt as PID 1 of its container and reports to the director.\n" +
-		"Programs of a stage ask it for leases on models: see worker budget --help.\n" +
+		"A stage's programs ask it for leases on models: see worker budget --help.\n" +
 		"director doctor uses it to inspect a container: worker look -dial HOST:PORT -program NAME.\n" +
 		"The director uses it to install the firewall of the workers' network: worker fence RULES.\n" +
-		"On Kubernetes an attempt begins with: worker unpack FROM TO FOLDER…, then worker enter DIR PROGRAM " +
+		"On Kubernetes an attempt begins with: worker unpack FROM TO DIRECTORY…, then worker enter DIR PROGRAM " +
 		"ARGUMENT….\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)

@@ -67,20 +67,20 @@ func (p *Profile) checkCommand(wrong wrongIf) {
 	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
 	wrong(p.Program == "", "program", "missing, want the program's name or path")
 	prompts := slices.Index(p.Args, "{prompt}")
-	wrong(prompts < 0, "args", "no {prompt}, want it as a separate argument")
+	wrong(prompts < 0, "args", "{prompt} is missing, want it as a separate argument")
 	for _, a := range p.Args {
 		for _, h := range placeholder.FindAllString(a, -1) {
 			alone := h == "{prompt}" || h == "{model}"
 			wrong(!alone && h != "{timeout}" && h != "{files}", "args",
-				"%s: no such placeholder, want {prompt}, {model}, {timeout} or {files}", h)
+				"%s: unknown placeholder, want {prompt}, {model}, {timeout} or {files}", h)
 			wrong(alone && a != h, "args", "%s in %.60q: want it as a separate argument", h, a)
 		}
 	}
 	wrong(len(p.ModelArgs) > 0 &&
 		!slices.ContainsFunc(p.ModelArgs, func(a string) bool { return strings.Contains(a, "{model}") }),
-		"model_args", "no {model} in it, want the flag and {model}")
+		"model_args", "{model} is missing, want the flag and {model}")
 	wrong(slices.Contains(p.Args, "{model}") && len(p.ModelArgs) == 0, "model_args",
-		"missing, want what {model} in args stands for")
+		"missing, want the arguments for {model} in args")
 	wrong(!slices.Contains(Formats(), p.Format), "format", "%.60q: want one of %s", p.Format,
 		strings.Join(Formats(), ", "))
 	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == p.Format }); i >= 0 && p.EndsWith != "" {
@@ -109,7 +109,7 @@ func (p *Profile) checkEnv(wrong wrongIf) {
 		wrong(strings.HasPrefix(name, "RETAKE_"), "env", "%.60s: RETAKE_ variables are reserved for the worker", name)
 		wrong(redact.HasCredential(value), "env", "%.60q looks like a secret, want it in containers.env_passthrough",
 			name)
-		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} goes into args only", name)
+		wrong(strings.Contains(value, "{prompt}"), "env", "%.60s: {prompt} is allowed only in args", name)
 	}
 }
 

@@ -59,7 +59,7 @@ func profileTable() string {
 	var b strings.Builder
 	b.WriteString("| agent | measured | command | model | key in one of | resource |\n|---|---|---|---|---|---|\n")
 	for _, p := range Builtin().rows {
-		resource := "from the model's name"
+		resource := "of the model's name"
 		if p.Provider != "" {
 			resource = code("model." + p.Provider)
 		}
@@ -72,7 +72,7 @@ func profileTable() string {
 
 func rowTable() string {
 	var b strings.Builder
-	b.WriteString("| agent | notes | output, format, last event | default environment |\n|---|---|---|---|\n")
+	b.WriteString("| agent | notes | output, format, last event | set unless it is set already |\n|---|---|---|---|\n")
 	for _, p := range Builtin().rows {
 		fmt.Fprintf(&b, "| %s | %s | %s, %s, %s | %s |\n", code(p.Name), p.Why,
 			strings.Join(p.Streams, " and "), code(p.Format), cmp.Or(code(strings.Fields(p.EndsWith)...), "none"),

@@ -42,7 +42,7 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 		plan.LogPaths = t.logPaths(nil, s.Run[0])
 		return plan, nil
 	case len(s.Run) > 0:
-		return plan, fmt.Errorf("%w %s: run and agent exclude each other", errStage, s.Name)
+		return plan, fmt.Errorf("%w %s: want either run or agent", errStage, s.Name)
 	}
 	p, err := t.Lookup(s.Agent)
 	if err != nil {

@@ -18,7 +18,7 @@ type format struct {
 // formats lists the known formats. Field names are from the versions in agents.toml.
 var formats = []format{
 	{
-		name: "claude", about: "stream-json of claude-code and qwen-code, or the same as one list", object: claude,
+		name: "claude", about: "stream-json of claude-code and qwen-code, or as one list", object: claude,
 		ends: []string{"result"}, begins: []string{"assistant"}, trailing: []string{"rate_limit_event"},
 	},
 	{
@@ -30,7 +30,7 @@ var formats = []format{
 		ends: []string{"turn.completed"}, begins: []string{"turn.started"},
 	},
 	{
-		name: "continue", about: "cn --format json: one object at the end", object: cn,
+		name: "continue", about: "cn --format json, with one object at the end", object: cn,
 		ends: []string{"response"},
 	},
 	{
@@ -38,7 +38,7 @@ var formats = []format{
 		ends: []string{"result"},
 	},
 	{
-		name: "gemini", about: "gemini's stream-json, and the object that its json mode ends with", object: gemini,
+		name: "gemini", about: "gemini's stream-json, and the final object of its json mode", object: gemini,
 		words: geminiWords, ends: []string{"result"},
 	},
 	{
@@ -54,7 +54,7 @@ var formats = []format{
 		ends: []string{"final"},
 	},
 	{
-		name: "text", about: "plain text: the whole output is the answer",
+		name: "text", about: "plain text, where the whole output is the answer",
 		object: func(r *Reader, _ object) { r.state.text = "{…}" },
 		words:  func(r *Reader, words string) { r.state.append(words + "\n") },
 		end:    func(r *Reader) { r.result(true, r.state.text) },

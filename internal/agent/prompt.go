@@ -43,8 +43,8 @@ var actionAdvice = map[string]string{
 	"retry_compact": "The last attempt did not fit into the model's context. Read only the parts of files that the " +
 		"change needs, search instead of listing, and don't print long output. The whole issue is in " +
 		".retake/attempt.json.",
-	"replan": "The plan of the last attempt led nowhere. Before the first edit, write down another plan, and " +
-		"why it avoids what failed.",
+	"replan": "The plan of the last attempt led nowhere. Before the first edit, write down another plan, and why it " +
+		"avoids the failure.",
 	retryAlternative: "Another model failed at this before. Its attempts are below; don't repeat them.",
 	"fix_attempt":    "The working directory has the changes so far. Repair them, don't start over.",
 	"revalidate": "The work of earlier attempts was accepted before the base branch was merged into it. " +
@@ -55,7 +55,7 @@ var actionAdvice = map[string]string{
 // conflictAdvice introduces the files that a merge left in conflict.
 const conflictAdvice = "Newer changes by others were merged into the working directory, and these files need " +
 	"you. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), keep both intentions and remove the " +
-	"markers. Decide about the other files. Work with conflict markers is rejected:"
+	"markers. Decide how to combine the other files. Work with conflict markers is rejected:"
 
 // compactShare divides the limit after a context overflow, because the prompt contributed to it.
 const compactShare = 4

@@ -61,7 +61,7 @@ func (t *Table) Lookup(name string) (*Profile, error) {
 			return &t.rows[i], nil
 		}
 	}
-	return nil, fmt.Errorf("agent: no such agent: %.60q, want one of %s", name, strings.Join(t.Names(), ", "))
+	return nil, fmt.Errorf("agent: unknown agent %.60q, want one of %s", name, strings.Join(t.Names(), ", "))
 }
 
 // Parse returns base overlaid with a file of profiles. A new name adds a row, and a known name replaces the

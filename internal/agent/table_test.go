@@ -71,15 +71,15 @@ func TestFaults(t *testing.T) {
 	for doc, want := range map[string]string{
 		"[[agent]]\nname = \"X y\"\nprogram = \"x\"\nargs = [\"{prompt}\"]": "agent[0].name: ",
 		"[[agent]]\nname = \"x\"\nargs = [\"{prompt}\"]":                    "agent[0].program: missing",
-		"[[agent]]\nname = \"x\"\nprogram = \"x\"":                          "agent[0].args: no {prompt}",
+		"[[agent]]\nname = \"x\"\nprogram = \"x\"":                          "agent[0].args: {prompt} is missing",
 		"[[agent]]\nname = \"x\"\nprogram = \"x\"\nargs = [\"--p={prompt}\"]": "{prompt} in \"--p={prompt}\": want " +
 			"it as a separate argument",
-		"[[agent]]\nname = \"codex\"\nargs = [\"{prompt}\", \"{modul}\"]": "{modul}: no such placeholder",
+		"[[agent]]\nname = \"codex\"\nargs = [\"{prompt}\", \"{modul}\"]": "{modul}: unknown placeholder",
 		"[[agent]]\nname = \"codex\"\nargs = 5":                           "3:1: agent[0].args: got 5, want a list",
 		"[[agent]]\nname = 5":                                             "2:1: agent[0].name: got 5, want a text",
 		"agent = 1":                                                       "1:1: agent: got 1, want [[agent]]",
 		"[[agent]\n":                                                      "not TOML: ",
-		head + "model_args = [\"-m\"]":                                    "agent[0].model_args: no {model} in it",
+		head + "model_args = [\"-m\"]":                                    "agent[0].model_args: {model} is missing",
 		head + "format = \"xml\"": "agent[0].format: \"xml\": want one " +
 			"of claude, cline",
 		head + "streams = []":           "agent[0].streams: empty",
@@ -90,7 +90,7 @@ func TestFaults(t *testing.T) {
 		head + "env = [\"RETAKE_X=1\"]": "RETAKE_ variables",
 		head + "env = [\"A_KEY=sk-ant-0123456789abcdef\"]": "5:1: agent[0].env: \"A_KEY\" looks " +
 			"like a secret",
-		head + "env = [\"A={prompt}\"]": "args only",
+		head + "env = [\"A={prompt}\"]": "only in args",
 		head + "files = [{ name = \"../x\", content = \"\" }]": "agent[0].files: \"../x\": want a " +
 			"file's name, or a path",
 		head + "files = [{ name = \"a//b\", content = \"\" }]": "\"a//b\": want a file's " +

@@ -63,7 +63,7 @@ func join(t *testing.T) worldOptions {
 	s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
 	if !s.ReadyForConnections(20 * time.Second) {
-		t.Fatal("the server to join does not start")
+		t.Fatal("the server to join did not start")
 	}
 	return worldOptions{
 		keys: filepath.Join(dir, "keys"),

@@ -58,7 +58,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	path = filepath.Join(dir, metaFile)
 	m := Meta{Outcome: OutcomeRunning}
 	if err := readJSON(path, &m); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.o.Log.Warn("cannot read audit file, rewriting it", zap.String("path", path), zap.Error(err))
+		a.o.Log.Warn("audit file not readable; rewriting it", zap.String("path", path), zap.Error(err))
 	}
 	change(&m)
 	if m, err = cleaned(m, a.o.Redact); err != nil {

@@ -84,7 +84,7 @@ var (
 	// ErrNoTask reports an unknown issue.
 	ErrNoTask = errors.New("audit: unknown task")
 	// errWhichTask reports an ambiguous issue number.
-	errWhichTask = errors.New("audit: more than one task of that number")
+	errWhichTask = errors.New("audit: more than one task has that number")
 )
 
 // OnlyIssue returns the row of one issue: owner/repo#n in any case, or #n or n if only one repository has that number.
@@ -98,11 +98,11 @@ func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("%w: %s; director budget show lists the known tasks", ErrNoTask, issue)
+		return nil, fmt.Errorf("%w: %s; director budget show lists all known tasks", ErrNoTask, issue)
 	case 1:
 		return found, nil
 	}
-	return nil, fmt.Errorf("%w: %s may be %s, %s or another; name the repository", errWhichTask, issue, found[0].Issue,
+	return nil, fmt.Errorf("%w: %s could be %s or %s; name the repository", errWhichTask, issue, found[0].Issue,
 		found[1].Issue)
 }
 

@@ -130,7 +130,7 @@ func sweep(dir string) error {
 const most = 4 << 20
 
 // errTooLarge reports a file that Retake cannot have written.
-var errTooLarge = errors.New("audit: the file is larger than any that Retake writes")
+var errTooLarge = errors.New("audit: the file is too large to be written by Retake")
 
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)

@@ -103,7 +103,7 @@ var exampleMoves = []struct {
 	{2, "Starting", "Running", "hello", "The worker said hello", ""},
 	{88, "Running", "Stopping", "final_report", "The worker sent its final report", ""},
 	{
-		89, "Stopping", "Blocked", "escalate", "The verdict: a person was asked",
+		89, "Stopping", "Blocked", "escalate", "Verdict: ask a person",
 		"tests_failed: the change breaks a test; the same again fails the same way",
 	},
 }
@@ -146,7 +146,7 @@ func example(t *testing.T) string {
 		AttemptID: id, Issue: issue, Attempt: 1, EndedAt: wire.At(over), Outcome: OutcomeFailed, Stage: "VALIDATE",
 		ExitCode: &exit, Failure: f,
 		Usage: &wire.Usage{Tokens: 18230, CostUSD: 0.21, PaidCalls: 10, CacheHits: 1},
-		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each shown the failure of the last"},
+		Tried: []string{"3 rounds of CODE and VALIDATE in attempt 1, each with the failure of the previous round"},
 		Notes: []string{"program: go", "exit code: 1"},
 		Output: &StoredOutput{
 			Path:   "outputs/acme_widgets_21/k3v9qx2m-1.jsonl.zst",

@@ -223,7 +223,7 @@ func TestDiskFull(t *testing.T) {
 	everything(50)
 	everything(51)
 	closed(t, w)
-	if again := logs.FilterMessageSnippet("written again").Len(); again != errorsSaid {
+	if again := logs.FilterMessageSnippet("resumed writing").Len(); again != errorsSaid {
 		t.Errorf("%d messages report the recovery, want %d: %v", again, errorsSaid, logs.All())
 	}
 	var got []int
@@ -263,7 +263,7 @@ func TestDevFull(t *testing.T) {
 	}
 	classify(w, 1)
 	closed(t, w)
-	if n := logs.FilterMessageSnippet("written again").Len(); n != 1 {
+	if n := logs.FilterMessageSnippet("resumed writing").Len(); n != 1 {
 		t.Errorf("%d times", n)
 	}
 	if n := len(lines(t, filepath.Join(dir, "events.jsonl"))); n != 1 {
@@ -285,7 +285,7 @@ func TestFailuresComeAndGo(t *testing.T) {
 	tr.ended("state", "a", syscall.EACCES)
 	tr.ended("state", "b", syscall.EACCES)
 	tr.ended("state", "b", nil)
-	if said, again := logs.FilterLevelExact(zap.ErrorLevel).Len(), logs.FilterMessageSnippet("again").
+	if said, again := logs.FilterLevelExact(zap.ErrorLevel).Len(), logs.FilterMessageSnippet("resumed").
 		Len(); said != 2 || again != 1 {
 		t.Errorf("said %d, again %d", said, again)
 	}

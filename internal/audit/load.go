@@ -32,7 +32,7 @@ type TaskRecord struct {
 }
 
 // errNoDirector reports a directory without traces of a director.
-var errNoDirector = errors.New("audit: not a director's data folder")
+var errNoDirector = errors.New("audit: not a director's data directory")
 
 const wantDir = "name a director.data_dir with a previous run, with --dir, or its configuration with --config"
 
@@ -69,10 +69,10 @@ func (s *Store) knows(run string) error {
 	slices.Sort(runs)
 	runs = slices.DeleteFunc(slices.Compact(runs), func(id string) bool { return id == "" })
 	if len(runs) == 0 {
-		return fmt.Errorf("%w: %s; no run has left anything in %s yet", errNoRun, run, s.Dir)
+		return fmt.Errorf("%w: %s; %s has no runs yet", errNoRun, run, s.Dir)
 	}
 	slices.Reverse(runs)
-	return fmt.Errorf("%w: %s; the latest in %s: %s", errNoRun, run, s.Dir,
+	return fmt.Errorf("%w: %s; the latest in %s are %s", errNoRun, run, s.Dir,
 		strings.Join(runs[:min(len(runs), 3)], ", "))
 }
 
@@ -84,7 +84,7 @@ func Load(dir string) (*Store, error) {
 	}
 	s := &Store{Dir: dir}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("%w: %s is not a folder; %s", errNoDirector, dir, wantDir)
+		return nil, fmt.Errorf("%w: %s is not a directory; %s", errNoDirector, dir, wantDir)
 	}
 	err = each(filepath.Join(dir, auditsDir), func(name, path string) {
 		var m Meta

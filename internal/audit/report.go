@@ -201,7 +201,7 @@ func (i Incident) Same() string {
 	if outage(about(i.Reason).Cause) {
 		return "one outage"
 	}
-	return "the same failure in all of them"
+	return "all failed in the same way"
 }
 
 // AskOnce returns the question of an incident, unless failed tasks ask the same question.

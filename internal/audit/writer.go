@@ -195,7 +195,7 @@ func (w *Writer) loop() {
 func (w *Writer) logDropped() {
 	if dropped := w.Counts().Dropped; dropped > w.warned {
 		w.warned = dropped
-		w.errors.log.Warn("dropped audit writes: the disk is too slow", zap.Uint64("dropped", dropped))
+		w.errors.log.Warn("dropped audit writes, because the disk is too slow", zap.Uint64("dropped", dropped))
 	}
 }
 
@@ -286,7 +286,7 @@ func (t *writeErrors) ended(what, path string, err error) {
 		if len(t.lost) >= maxFailing {
 			return
 		}
-		t.log.Error("cannot write audit files, continuing without them", zap.String("what", what),
+		t.log.Error("audit files not written; continuing without them", zap.String("what", what),
 			zap.String("path", path), zap.Error(err))
 	}
 	t.lost[key]++
@@ -295,6 +295,6 @@ func (t *writeErrors) ended(what, path string, err error) {
 func (t *writeErrors) works(key string) {
 	if lost := t.lost[key]; lost > 0 {
 		delete(t.lost, key)
-		t.log.Info("audit files are written again", zap.String("what", key), zap.Uint64("lost", lost))
+		t.log.Info("resumed writing audit files", zap.String("what", key), zap.Uint64("lost", lost))
 	}
 }

@@ -18,7 +18,7 @@ const (
 func Begin(t testing.TB) {
 	t.Helper()
 	if os.Getenv(FileEnv) == "" {
-		t.Skip("only a measurement: make bench runs it")
+		t.Skip("this is a measurement: run it with make bench")
 	}
 }
 

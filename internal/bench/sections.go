@@ -12,15 +12,15 @@ type Section struct {
 // Sections run in this order.
 var Sections = []Section{
 	{
-		Name: "decisions", Title: "Decisions: a report is consumed, decided, journaled, acknowledged",
+		Name: "decisions", Title: "Decisions: consume, decide, journal and acknowledge a report",
 		Package: "./internal/director", Test: "TestBenchDecisions", Quick: true,
 	},
 	{
-		Name: "heartbeats", Title: "Heartbeats, while reports are decided", Package: "./internal/director",
+		Name: "heartbeats", Title: "Heartbeats during decisions about reports", Package: "./internal/director",
 		Test: "TestBenchHeartbeats",
 	},
 	{
-		Name: "boot", Title: "Boot: a journal is read, workers say hello", Package: "./internal/director",
+		Name: "boot", Title: "Boot: read the journal and welcome the workers", Package: "./internal/director",
 		Test: "TestBenchBoot",
 	},
 	{

@@ -28,43 +28,45 @@ type check struct {
 
 // checks lists all checks in the order in which they run and appear. A new check is a new row.
 var checks = []check{
-	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Reports settings that " +
-		"have no effect.", look: lookConfiguration},
+	{name: "configuration", needs: Offline, about: "The file exists and its keys are valid. Lists settings without " +
+		"effect.", look: lookConfiguration},
 	{
 		name: "work", needs: Offline, about: "Repositories and stages are set.",
 		look: lookNeeds("github.repositories", "stage"),
 	},
 	{name: "credential", needs: Offline, about: "The token, the App's key and the webhook secret exist, and other " +
 		"users cannot read them.", look: lookCredential},
-	{name: "variables", needs: Offline, about: "The variables passed to workers are set, and one of them allows " +
+	{name: "variables", needs: Offline, about: "The variables to pass to workers are set, and at least one allows " +
 		"agents to log in.", look: lookVariables},
 	{name: "data_dir", needs: Offline, about: "`director.data_dir` is writable or can be created, and other users " +
 		"cannot read it.", look: lookDataDir},
 
-	{name: "programs", needs: OnMachine, about: "git and the worker program are installed. Without containers, the " +
-		"stages' programs are also installed.", look: lookPrograms},
-	{name: "disk", needs: OnMachine, about: "Reports free space and free files for `data_dir` and `shared_dir`, " +
-		"compared with `director.disk_watermark`.", look: lookDisk},
+	{name: "programs", needs: OnMachine, about: "git and the worker program are installed; without containers, so " +
+		"are the stages' programs.", look: lookPrograms},
+	{name: "disk", needs: OnMachine, about: "Free space and free files for `data_dir` and `shared_dir`, compared " +
+		"with `director.disk_watermark`.", look: lookDisk},
 	{name: "quota", needs: OnMachine, about: "The machine supports `checkout.quota` for each checkout. Without a " +
-		"quota, the check reports the limit that applies instead.", look: lookQuota},
+		"quota, shows the limit that applies instead.", look: lookQuota},
 	{
-		name: "director", needs: OnMachine, about: "Reports whether a director is already running and healthy, and " +
-			"whether tasks of another fleet exist.",
+		name: "director", needs: OnMachine, about: "Shows if a director is already running and healthy, and if tasks " +
+			"of another fleet exist.",
 		look: lookDirector,
 	},
 	{
-		name: "journal", needs: OnMachine, about: "The journal is readable and complete. The check runs only " +
-			"while no director is running.",
+		name: "journal", needs: OnMachine, about: "The journal is readable and complete. Runs only while no director " +
+			"is running.",
 		limit: 10 * time.Minute, look: lookJournal,
 	},
 
-	{name: "github", needs: NeedsGitHub, opens: true, about: "GitHub answers and accepts the credential. Reports " +
-		"the account, and whether it belongs to a person.", look: lookAccount},
-	{name: "clock", needs: NeedsGitHub, about: "Reports the difference between this machine's clock and " +
-		"GitHub's clock.", look: lookClock},
+	{name: "github", needs: NeedsGitHub, opens: true, about: "GitHub answers and accepts the credential. Shows the " +
+		"account, and if it belongs to a person.", look: lookAccount},
 	{
-		name: "rights", needs: NeedsGitHub, about: "Reports the scopes of a classic token, the permissions of an App " +
-			"and the token's expiry.",
+		name: "clock", needs: NeedsGitHub, about: "Difference between this machine's clock and GitHub's clock.",
+		look: lookClock,
+	},
+	{
+		name: "rights", needs: NeedsGitHub, about: "Scopes of a classic token, permissions of an App, expiry of the " +
+			"token.",
 		look: lookRights,
 	},
 	{name: "repositories", needs: NeedsGitHub, about: "Each repository exists, accepts issues and pushes, and grants " +
@@ -74,13 +76,13 @@ var checks = []check{
 	{name: "labels", needs: NeedsGitHub, about: "The director's four labels exist in each " +
 		"repository.", look: lookLabels},
 
-	{name: "engine", needs: NeedsEngine, opens: true, about: "The Docker or Kubernetes API answers. The check " +
-		"warns about plain processes.", look: lookEngine},
-	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes: the director has every permission it needs in its " +
-		"namespace, and a dry run shows that the API accepts a pod with the settings of attempts. Its runtime and " +
-		"priority class exist, and no policy or quota rejects it.", look: lookCluster},
-	{name: "isolation", needs: NeedsEngine, about: "Reports the barriers between containers and the engine's host: " +
-		"user namespaces, the system call filter and a read-only root file system.", look: lookIsolation},
+	{name: "engine", needs: NeedsEngine, opens: true, about: "The Docker or Kubernetes API answers. Warns about " +
+		"plain processes.", look: lookEngine},
+	{name: "cluster", needs: NeedsEngine, about: "On Kubernetes, the director has all required permissions in its " +
+		"namespace, and a dry run shows that the API accepts a pod with the settings of attempts. The pod's runtime " +
+		"and priority class exist, and no policy or quota rejects it.", look: lookCluster},
+	{name: "isolation", needs: NeedsEngine, about: "Barriers between containers and the engine's host: user " +
+		"namespaces, the system call filter, a read-only root file system.", look: lookIsolation},
 	{
 		name: "image", needs: NeedsEngine, about: "`containers.image` is available locally or in its registry.",
 		look: lookImage,

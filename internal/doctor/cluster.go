@@ -30,7 +30,7 @@ func lookCluster(ctx context.Context, e *exam) {
 		e.notTried("permissions for a dry run of a pod are missing")
 		return
 	}
-	e.ok("the director has all the permissions it needs")
+	e.ok("the director has all required permissions")
 	if err := c.Admits(ctx); err != nil {
 		e.problem(fmt.Sprintf("the API rejects a dry run of an attempt's pod: %v", err), "")
 		return

@@ -71,7 +71,7 @@ var findings = map[string]struct {
 	},
 	"no repositories": {
 		func(p *played) { p.config.GitHub.Repositories = nil }, "work", Problem,
-		"github.repositories: none given",
+		"github.repositories: empty",
 	},
 	"data_dir": {
 		func(p *played) { p.config.Director.DataDir = "/dev/null/data" }, "data_dir", Problem,
@@ -99,7 +99,7 @@ var findings = map[string]struct {
 	},
 	"few files": {
 		func(p *played) { p.disk.FreeFiles, p.disk.UsedFiles = 9, 9 }, "disk", Warning,
-		"room for 9 more files",
+		"space for only 9 more files",
 	},
 	"runs": {
 		func(p *played) { p.says = "healthy: run_1" }, "director", OK,

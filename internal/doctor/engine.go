@@ -64,8 +64,8 @@ func lookImage(ctx context.Context, e *exam) {
 	image := e.Config.Containers.Image
 	if e.cluster() != nil {
 		e.image = true
-		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are pulled by the nodes: the test container below " +
-			"shows whether this works")
+		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are pulled by the nodes; the test container below " +
+			"shows if this works")
 		return
 	}
 	has, err := e.engine.HasImage(ctx, image)

@@ -87,7 +87,7 @@ func (r Report) Summary() string {
 	}
 	text := "no problems found"
 	if !r.OK {
-		text = "the director cannot work like this"
+		text = "the director cannot run with these problems"
 	}
 	if parts != nil {
 		text += ": " + strings.Join(parts, ", ")

@@ -29,7 +29,7 @@ func lookAccount(ctx context.Context, e *exam) {
 	}
 	e.ok(text)
 	if !e.Config.GitHub.Writes {
-		e.warn("github.writes is false: the director reads issues, but claims none",
+		e.warn("github.writes is false: the director reads issues, but does not claim any",
 			"set github.writes = true to let the director claim issues")
 	}
 }
@@ -43,7 +43,7 @@ const (
 
 func lookClock(_ context.Context, e *exam) {
 	if e.account.Date.IsZero() {
-		e.notTried("GitHub sent no date")
+		e.notTried("GitHub did not send a date")
 		return
 	}
 	off := e.account.At.Sub(e.account.Date).Round(time.Second)
@@ -53,7 +53,7 @@ func lookClock(_ context.Context, e *exam) {
 	case off.Abs() > clockForApp && e.Config.IsApp():
 		e.problem(text+": GitHub rejects the App's signatures", fix)
 	case off.Abs() > clockNoted:
-		e.warn(text+": times in comments, snoozes and logs are wrong by this much", fix)
+		e.warn(text+": times in comments, snoozes and logs are off by this much", fix)
 	default:
 		e.ok(text)
 	}
@@ -83,8 +83,8 @@ func lookRights(_ context.Context, e *exam) {
 	case a.Told:
 		e.ok("scopes: " + strings.Join(a.Scopes, ", "))
 	default:
-		e.ok("GitHub does not list the write permissions of a " + a.Kind + "; read access is tested below, for " +
-			"each repository")
+		e.ok("GitHub does not list the write permissions of a " + a.Kind + "; read access to each repository is " +
+			"tested below")
 	}
 	switch left := a.Expires.Sub(e.Machine.Now()); {
 	case a.Expires.IsZero() || a.Rights != nil: // the tokens of an App are renewed

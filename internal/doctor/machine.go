@@ -72,11 +72,12 @@ func lookDisk(_ context.Context, e *exam) {
 		switch {
 		case d.Full:
 			e.problem(fmt.Sprintf("%s: above director.disk_watermark (%.0f %%), so no attempt starts", text,
-				e.Config.Director.DiskWatermark), "free some space, or use a folder on another disk")
+				e.Config.Director.DiskWatermark), "free some space, or use a directory on another disk")
 		case d.FreeBytes < scarceBytes:
 			e.warn(text, "free some space: checkouts, mirrors and the journal grow there")
 		case d.FreeFiles < scarceFiles && d.FreeFiles+d.UsedFiles > 0:
-			e.warn(fmt.Sprintf("%s: room for %d more files", text, d.FreeFiles), "remove files: checkouts have many")
+			e.warn(fmt.Sprintf("%s: space for only %d more files", text, d.FreeFiles), "remove files, such as old "+
+				"checkouts")
 		default:
 			e.ok(text)
 		}
@@ -150,7 +151,7 @@ func lookPorts(ctx context.Context, e *exam) {
 	if len(free) > 0 {
 		e.ok("free: " + strings.Join(free, ", "))
 	} else if e.problems() == 0 || len(e.addresses()) == 0 {
-		e.ok("no ports are needed")
+		e.ok("no ports are required")
 	}
 }
 

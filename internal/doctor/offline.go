@@ -22,7 +22,7 @@ func lookConfiguration(_ context.Context, e *exam) {
 	}
 	name := e.File
 	if name == "" {
-		name = "no file; defaults, variables and flags only"
+		name = "no file; only defaults, variables and flags"
 	}
 	e.ok(fmt.Sprintf("%s (%s)", name, e.How))
 }
@@ -114,7 +114,7 @@ func lookVariables(_ context.Context, e *exam) {
 		e.warn(note, "")
 	}
 	if len(lacks) == 0 {
-		text := "workers get no variables of the director"
+		text := "workers do not get any variables of the director"
 		if names := e.Config.Containers.EnvPassthrough; len(names) > 0 {
 			text = "set: " + strings.Join(names, ", ")
 		}

@@ -21,7 +21,7 @@ func (e *deniedError) Error() string { return "egress denied: " + e.host + ": " 
 // Reasons for denying a host.
 const (
 	notListed = "containers.egress does not list it"
-	notPublic = "its name has no public address"
+	notPublic = "its name does not have a public address"
 )
 
 // dialAllowed connects to a host for the attempt in ctx. It returns a *deniedError, and remembers the host for Denied,

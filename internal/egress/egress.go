@@ -112,7 +112,7 @@ func New(o Options) *Proxy {
 func (p *Proxy) Serve(l net.Listener) {
 	p.serving.Go(func() {
 		if err := p.server.Serve(netutil.LimitListener(l, mostConnections)); !errors.Is(err, http.ErrServerClosed) {
-			p.o.Log.Error("the egress proxy has ended", zap.Error(err))
+			p.o.Log.Error("egress proxy ended", zap.Error(err))
 		}
 	})
 }
@@ -254,7 +254,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	leave, ok := p.enter(attempt, &ends{cancel})
 	if !ok {
-		http.Error(w, "retake: too many connections of this attempt", http.StatusTooManyRequests)
+		http.Error(w, "retake: too many connections from this attempt", http.StatusTooManyRequests)
 		return
 	}
 	defer leave()

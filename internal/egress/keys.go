@@ -76,7 +76,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	leave, ok := p.enter(attempt, &ends{cancel})
 	if !ok {
-		http.Error(w, "retake: too many requests of this attempt at a time", http.StatusTooManyRequests)
+		http.Error(w, "retake: too many concurrent requests from this attempt", http.StatusTooManyRequests)
 		return
 	}
 	defer leave()

@@ -140,7 +140,7 @@ func (r *reader) attempt(a Attempt) error {
 }
 
 // errClosed is returned to followers while the director shuts down.
-var errClosed = errors.New("output: director is shutting down, recording continues")
+var errClosed = errors.New("output: the director is shutting down, but recording continues")
 
 func (r *reader) wait(changed <-chan struct{}) error {
 	if r.filter.Idle != nil {

@@ -162,7 +162,7 @@ func (r *recording) follow(ctx context.Context) (ended bool) {
 			return false
 		case !warned:
 			warned = true
-			r.store.log.Warn("the output of an attempt cannot be read; trying again", zap.String("issue", r.Issue),
+			r.store.log.Warn("output of an attempt not read; retrying", zap.String("issue", r.Issue),
 				zap.String("worker", r.ID), zap.Error(err))
 		}
 		select {
@@ -273,7 +273,7 @@ func (r *recording) closeFile() {
 // fail records that lines are lost. The attempt continues.
 func (r *recording) fail(err error) {
 	r.lost = true
-	r.store.log.Warn("cannot write output, attempt continues", zap.String("issue", r.Issue),
+	r.store.log.Warn("output not written; the attempt continues", zap.String("issue", r.Issue),
 		zap.String("worker", r.ID), zap.Error(err))
 }
 

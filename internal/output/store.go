@@ -90,7 +90,7 @@ func (s *Store) Close() {
 	select {
 	case <-done:
 	case <-time.After(closeTime):
-		s.log.Warn("output is still being written: the disk does not answer")
+		s.log.Warn("output is still being written, because the disk does not respond")
 	}
 }
 
@@ -121,7 +121,7 @@ type Recording struct {
 // Begin records an attempt in the background until it ends. It does nothing if a recording is already active.
 func (s *Store) Begin(r Recording) {
 	if _, err := s.begin(r); err != nil {
-		s.log.Warn("the output of an attempt is not kept", zap.String("issue", r.Issue), zap.String("worker", r.ID),
+		s.log.Warn("output of an attempt not stored", zap.String("issue", r.Issue), zap.String("worker", r.ID),
 			zap.Error(err))
 	}
 }
@@ -246,7 +246,7 @@ func (s *Store) SealOthers(there []string) {
 				continue
 			}
 			if err := seal(filepath.Dir(path), id[1], false); err != nil {
-				s.log.Warn("the output of an earlier attempt cannot be finished", zap.String("worker", id[1]),
+				s.log.Warn("output of an earlier attempt not finished", zap.String("worker", id[1]),
 					zap.Error(err))
 			}
 		}
@@ -303,7 +303,7 @@ func (s *Store) prune() {
 		}
 		for _, path := range k.paths {
 			if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				s.log.Warn("an old output cannot be removed", zap.String("path", path), zap.Error(err))
+				s.log.Warn("old output not removed", zap.String("path", path), zap.Error(err))
 			}
 		}
 	}

@@ -94,7 +94,7 @@ var phases = map[string]string{
 // does explains what each button does.
 var does = map[fsm.Command]string{
 	fsm.CommandRetry: "starts the next attempt now; the agent reads your text",
-	fsm.CommandFresh: "the same, on a new checkout of the base branch",
+	fsm.CommandFresh: "like retry, but on a new checkout of the base branch",
 	fsm.CommandFix:   "starts another attempt on the pull request; describe the changes",
 	fsm.CommandStop:  "gives up the issue; its branch stays",
 }

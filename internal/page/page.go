@@ -200,7 +200,7 @@ func (p *Page) showFrame(w http.ResponseWriter, r *http.Request, f frame,
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	if err := p.templates.ExecuteTemplate(w, name+".html", f); err != nil && r.Context().Err() == nil {
-		p.options.Log.Warn("a page could not be drawn", zap.String("page", name), zap.Error(err))
+		p.options.Log.Warn("page not rendered", zap.String("page", name), zap.Error(err))
 	}
 }
 

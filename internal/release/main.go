@@ -27,8 +27,8 @@ import (
 
 func main() {
 	r := release{programs: []string{"director", "worker"}}
-	flag.StringVar(&r.out, "out", "dist", "output folder; existing content is removed")
-	flag.StringVar(&r.root, "root", ".", "folder of the sources, a checkout of git")
+	flag.StringVar(&r.out, "out", "dist", "output directory; existing content is removed")
+	flag.StringVar(&r.root, "root", ".", "directory of the sources, a git checkout")
 	flag.Parse()
 	r.archs = []string{"amd64", "arm64"}
 	if err := r.make(); err != nil {
@@ -56,7 +56,7 @@ var besides = []string{
 func (r *release) make() error {
 	var err error
 	if r.version, err = r.run(nil, "git", "describe", "--tags", "--always", "--dirty"); err != nil {
-		return fmt.Errorf("a release needs a checkout of git: %w", err)
+		return fmt.Errorf("a release requires a git checkout: %w", err)
 	}
 	if r.at, err = r.time(); err != nil {
 		return err

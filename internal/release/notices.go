@@ -65,7 +65,7 @@ func (r *release) notices(env []string) ([]byte, error) {
 		"https://proxy.golang.org by name and version.\n")
 	for _, module := range slices.Sorted(maps.Keys(found)) {
 		if len(found[module]) == 0 {
-			return nil, fmt.Errorf("%s has no file with its licence: check whether it may be redistributed", module)
+			return nil, fmt.Errorf("%s has no licence file: check whether it may be redistributed", module)
 		}
 		for _, name := range slices.Sorted(maps.Keys(found[module])) {
 			fmt.Fprintf(&text, "\n%[1]s\n%[2]s: %[3]s\n%[1]s\n\n%[4]s\n", strings.Repeat("=", 80), module, name,

@@ -28,7 +28,7 @@ func TestTheSameCommitGivesTheSameRelease(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(root, ".git")); err != nil {
-		t.Skip("a release needs a checkout of git")
+		t.Skip("a release requires a git checkout")
 	}
 	var before map[string]string
 	for _, folder := range []string{"a", "another/and/longer"} {

@@ -20,7 +20,7 @@ type Damaged struct {
 }
 
 func (d *Damaged) Error() string {
-	return fmt.Sprintf("%s is damaged (%v): it is kept as %s", d.Path, d.Why, d.Aside)
+	return fmt.Sprintf("%s is damaged (%v), and was moved to %s", d.Path, d.Why, d.Aside)
 }
 
 // Is matches fs.ErrNotExist.

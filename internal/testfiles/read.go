@@ -75,7 +75,7 @@ func read(own, other string) (*files, error) {
 func (f *files) each(dir string, take func(path string) bool) {
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		if err == nil && !entry.IsDir() && !take(path) {
-			f.problem("%s: no test reads such a file", name(path))
+			f.problem("%s: no test reads this kind of file", name(path))
 		}
 		return err
 	})
@@ -114,7 +114,7 @@ func (f *files) decode(path string) (all []Vector) {
 	for i, raw := range file.Vectors {
 		v := Vector{Seed: file.Seed}
 		if err := json.Unmarshal(raw, &v); err != nil || v.ID == "" {
-			f.problem("%s: vector %d cannot be read (%v)", name(path), i+1, err)
+			f.problem("%s: vector %d is unreadable (%v)", name(path), i+1, err)
 			continue
 		}
 		if extra := unknownField(raw, &v); extra != "" {
@@ -220,7 +220,7 @@ func (f *files) readCorpus(path string) bool {
 	for i, raw := range bytes.Split(bytes.TrimSpace(f.content(path)), []byte("\n")) {
 		l := Line{File: filepath.Base(path)}
 		if err := json.Unmarshal(raw, &l); err != nil {
-			f.problem("%s:%d: cannot be read: %v", name(path), i+1, err)
+			f.problem("%s:%d: unreadable: %v", name(path), i+1, err)
 			continue
 		}
 		if extra := unknownField(raw, &l); extra != "" {

@@ -88,7 +88,7 @@ func (r *reader) header(e *unstable.Node) (path string, table map[string]any) {
 			table[key], r.kinds[path] = append(elements, map[string]any{}), list
 			r.elements[path]++
 		case k == value || last && k != absent && (k != implicit || e.Kind == unstable.ArrayTable):
-			r.fault(at, "%s is defined already", path)
+			r.fault(at, "%s is already defined", path)
 			return path, nil
 		}
 		if r.kinds[path] != list {
@@ -114,7 +114,7 @@ func (r *reader) keyValue(path string, table map[string]any, e *unstable.Node) {
 		path = Join(path, key)
 		at, k := r.note(path, it.Node()), r.kinds[path]
 		if k != absent && (it.IsLast() || k != dotted) {
-			r.fault(at, "%s is defined already", path)
+			r.fault(at, "%s is already defined", path)
 			return
 		}
 		if it.IsLast() {
@@ -138,7 +138,7 @@ func (r *reader) value(path string, v *unstable.Node) any {
 	case unstable.Integer:
 		n, err := strconv.ParseInt(string(v.Data), 0, 64)
 		if err != nil {
-			r.fault(r.note(path, v), "%s is not a number of 64 bits", v.Data)
+			r.fault(r.note(path, v), "%s is not a 64-bit number", v.Data)
 		}
 		return n
 	case unstable.Float:

@@ -258,7 +258,7 @@ func (f *File) set(path string, v any, to reflect.Value) {
 			refuse("a table")
 		}
 	default:
-		panic("tomlfile: no values for a " + to.Type().String())
+		panic("tomlfile: cannot read values for a " + to.Type().String())
 	}
 }
 

@@ -63,7 +63,7 @@ func check(root string, update bool, harder []string, out io.Writer) error {
 			paid++
 		}
 	}
-	fmt.Fprintf(out, "%d places are over a limit, %d of the recorded ones became smaller\n", len(now), paid)
+	fmt.Fprintf(out, "%d places exceed a limit, %d recorded ones shrank\n", len(now), paid)
 	return nil
 }
 

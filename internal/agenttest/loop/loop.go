@@ -119,7 +119,7 @@ func (l *loop) work(ctx context.Context) error {
 			return fmt.Errorf("the answer ends without a known stop_reason: %q", a.stop)
 		}
 	}
-	return fmt.Errorf("%w: %d answers and no end", ErrTurns, l.Turns)
+	return fmt.Errorf("%w: not finished after %d answers", ErrTurns, l.Turns)
 }
 
 // ask gets the model's next answer. It retries transient errors, and shortens a prompt that is too long.
@@ -149,7 +149,7 @@ func (l *loop) ask(ctx context.Context) (answer, error) {
 			pause = refused.after
 		}
 		if pause > l.LongestWait {
-			return a, fmt.Errorf("not waiting for %v: %w", pause, err)
+			return a, fmt.Errorf("giving up instead of waiting %v: %w", pause, err)
 		}
 		l.fail(err, true, pause)
 		l.print(event{Type: "progress", Step: fmt.Sprintf("waiting %v before try %d of %d", pause, try+1, l.Tries)})

@@ -74,7 +74,7 @@ func TestItEndsWithTheProvidersWords(t *testing.T) {
 	sim := start(t)
 	for name, want := range map[string]string{
 		"invalid-key":     "401 Unauthorized: authentication_error: invalid x-api-key",
-		"rate-limit-hour": "not waiting for 1h0m0s: 429",
+		"rate-limit-hour": "giving up instead of waiting 1h0m0s: 429",
 		"overloaded":      "529: overloaded_error: Overloaded", "context-overflow": "prompt is too long",
 		"no-answer":  "timed out",
 		"stream-cut": "unexpected EOF", "endless-tools": "turn limit", "refused": "connection refused",

@@ -16,7 +16,7 @@ import (
 // declared is the description of the tools for the model.
 var declared = []map[string]any{
 	tool("read_file", "Read a file.", "path"),
-	tool("write_file", "Write a file, replacing it if it is there.", "path", "content"),
+	tool("write_file", "Write a file, replacing it if it exists.", "path", "content"),
 	tool("edit_file", "Replace a text, which must be in the file exactly once.", "path", "old_string", "new_string"),
 	tool("run_command", "Run a command in the working directory.", "command"),
 }
@@ -80,7 +80,7 @@ func (t *tools) call(ctx context.Context, name string, arguments json.RawMessage
 	case "run_command":
 		return t.run(ctx, in.Command)
 	}
-	return "", fmt.Errorf("there is no tool %q", name)
+	return "", fmt.Errorf("unknown tool %q", name)
 }
 
 // local makes an absolute path relative to the directory. The root refuses paths that lead out of it.
@@ -109,7 +109,7 @@ func (t *tools) edit(in input) error {
 	}
 	text := string(data)
 	if n := strings.Count(text, in.Old); n != 1 {
-		return fmt.Errorf("%s: old_string is there %d times, want once", in.Path, n)
+		return fmt.Errorf("%s: old_string occurs %d times, want once", in.Path, n)
 	}
 	return t.write(in.Path, strings.Replace(text, in.Old, in.New, 1))
 }

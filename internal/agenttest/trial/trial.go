@@ -76,7 +76,7 @@ func (r Result) Reason() recovery.Reason {
 // Cause returns one line for people about the reason.
 func (r Result) Cause() string {
 	if r.Report == nil && !r.Wrote {
-		return "it ends well and changed nothing; it says: " + strings.Join(strings.Fields(r.Outcome.Answer), " ")
+		return "it succeeded without changes, and answered: " + strings.Join(strings.Fields(r.Outcome.Answer), " ")
 	}
 	return r.Finding.Cause
 }
@@ -242,7 +242,7 @@ func (r *Result) listen(row *agent.Profile) error {
 func (r *Result) read(c *classify.Classifier, file string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("trial: the worker made no report: %w", err)
+		return fmt.Errorf("trial: read the worker's report: %w", err)
 	}
 	e, err := wire.Decode(bytes.TrimSpace(data))
 	if err != nil {

@@ -44,7 +44,7 @@ func leases([]string) (string, error) {
 		}
 		_ = c.Close()
 	}
-	return fmt.Sprintf("%d held open, %d answered", len(open), answered), nil
+	return fmt.Sprintf("%d kept open, %d answered", len(open), answered), nil
 }
 
 // remotes returns the remote addresses of connections in this network namespace. They include the bus, to which the
@@ -103,6 +103,6 @@ func bus([]string) (string, error) {
 			_ = c.Close()
 		}
 	}
-	fmt.Fprintf(&out, "%d servers spoken to\n", spoken)
+	fmt.Fprintf(&out, "contacted %d servers\n", spoken)
 	return out.String(), nil
 }

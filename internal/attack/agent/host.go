@@ -28,7 +28,7 @@ func root(paths []string) (string, error) {
 		case errors.Is(err, syscall.EROFS):
 			readonly++
 		case slices.Contains(paths, path):
-			fmt.Fprintf(&out, "through: %s %s is not refused for the whole file system: %v\n", what, path, err)
+			fmt.Fprintf(&out, "through: %s %s was not refused because of the file system: %v\n", what, path, err)
 		default:
 			others++
 		}

@@ -189,7 +189,7 @@ func search([]string) (string, error) {
 		case path == "/proc" || path == "/sys" || path == "/dev":
 			return fs.SkipDir
 		case strings.HasSuffix(path, "/plan.json"):
-			fmt.Fprintf(&out, "through: %s is there\n", path)
+			fmt.Fprintf(&out, "through: %s exists\n", path)
 		}
 		if d.Type().IsRegular() {
 			look(path)

@@ -26,7 +26,7 @@ type Source interface {
 var _ Source = (*bus.Journal)(nil)
 
 // ErrEnough ends a reading without an error. A Take returns it to stop before its batch.
-var ErrEnough = errors.New("feed: enough is read")
+var ErrEnough = errors.New("feed: read enough")
 
 // ErrUndecoded reports a batch with facts that this version does not know.
 var ErrUndecoded = errors.New("feed: decode batch")

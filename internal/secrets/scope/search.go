@@ -26,7 +26,7 @@ var detector = sync.OnceValue(func() *detect.Detector {
 	d.IgnoreGitleaksAllow = true
 	rule, ok := d.Config.Rules[guesses]
 	if !ok {
-		panic("scope: the rules of gitleaks have no " + guesses)
+		panic("scope: the rules of gitleaks lack " + guesses)
 	}
 	for i, a := range d.Config.Allowlists {
 		rule.Allowlists = append(rule.Allowlists, &config.Allowlist{Paths: a.Paths})

@@ -25,7 +25,8 @@ func read(text string) (name string, nth int64) {
 		n, err = 1, nil
 	}
 	if name != "" && (err != nil || n < 1 || !slices.Contains(Points, name)) {
-		fmt.Fprintf(os.Stderr, "%s=%s: want one of crashpoint.Points, optionally with #n for the n-th time\n", Variable,
+		fmt.Fprintf(os.Stderr, "%s=%s: want one of crashpoint.Points, optionally with #n for the n-th occurrence\n",
+			Variable,
 			text)
 		os.Exit(2)
 	}

@@ -29,7 +29,7 @@ const imageBytes = 512 << 20
 func New(t testing.TB) *Disk {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("a power cut needs root, to mount a file system")
+		t.Skip("a power cut requires root, to mount a file system")
 	}
 	d := &Disk{Dir: filepath.Join(t.TempDir(), "disk"), t: t, image: filepath.Join(t.TempDir(), "image")}
 	file, err := os.Create(d.image)
@@ -48,7 +48,7 @@ func New(t testing.TB) *Disk {
 		t.Skipf("a power cut needs mkfs.ext4: %v: %s", err, out)
 	}
 	if out, err := exec.Command("mount", "-o", "loop", d.image, d.Dir).CombinedOutput(); err != nil {
-		t.Skipf("a power cut needs a loop device and mount: %v: %s", err, out)
+		t.Skipf("a power cut requires a loop device and mount: %v: %s", err, out)
 	}
 	t.Cleanup(func() { _ = unix.Unmount(d.Dir, unix.MNT_DETACH) })
 	return d
@@ -70,7 +70,7 @@ func (d *Disk) Cut() {
 	defer func() { _ = dir.Close() }()
 	how := uint32(noLogFlush)
 	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), ioctlShutdown, uintptr(unsafe.Pointer(&how))); errno != 0 {
-		d.t.Skipf("a power cut needs ext4's shutdown: %v", errno)
+		d.t.Skipf("a power cut requires ext4's shutdown: %v", errno)
 	}
 }
 

@@ -28,7 +28,7 @@ func main() {
 	flag.StringVar(&o.Model, "model", "standin", "the model")
 	flag.Parse()
 	if o.Prompt == "" {
-		fmt.Fprintln(os.Stderr, "agentloop: no prompt: see -h")
+		fmt.Fprintln(os.Stderr, "agentloop: missing prompt: see -h")
 		os.Exit(2)
 	}
 	if s, err := strconv.ParseFloat(os.Getenv("AGENTLOOP_IDLE_SECONDS"), 64); err == nil {

@@ -35,12 +35,12 @@ func retryRight(r trial.Result) bool {
 
 const head = `# Agents on the stand-in for providers
 
-` + "`make agents`" + ` writes this page. It runs every installed, known agent through every case of the stand-in
-([decision](../decisions/0024-provider-stand-in.md)), as a worker would, and classifies the output as the
-director would. ` + "`make agents-install`" + ` builds some agents from source. A cell has the reason of the run, the number of
-requests with tools, and the seconds. Further requests without a success are retries of the agent. An agent that retries
-in silence is ended after its time limit. For some cases several reasons are correct. A run that survives a failure
-counts as correct. The cases are a regression test of the rules, so these figures measure the agents.
+Written by ` + "`make agents`" + `: every installed and known agent against every case of the stand-in
+([decision](../decisions/0024-provider-stand-in.md)), run as a worker runs it and read as the director reads it.
+` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, the number of requests with
+tools, and the seconds. Further requests without a success are retries of the agent. An agent that retries in silence is
+ended after its time limit. For some cases several reasons are correct. A run that survives a failure counts as right.
+The cases are a regression test of the rules, so these figures measure the agents.
 
 The last event of a stream shows that the stream is complete ([agents](agents.md)). crush and opencode-go print text
 without such an event.
@@ -51,9 +51,9 @@ without such an event.
 func document(agents []installed, limit, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString(head)
-	fmt.Fprintf(&b, "The limit was %.0f s per case. The whole run took %.0f s.\n\n", limit.Seconds(), took.Seconds())
-	b.WriteString("| agent | version | cases | reason correct | retry decision correct | " +
-		"survived, of the survivable |\n|---|---|---:|---:|---:|---:|\n")
+	fmt.Fprintf(&b, "The time limit of a case was %.0f s. The run took %.0f s.\n\n", limit.Seconds(), took.Seconds())
+	b.WriteString("| agent | version | cases | read right | again or not right | survived, of the survivable |\n" +
+		"|---|---|---:|---:|---:|---:|\n")
 	for _, a := range agents {
 		right, again, past, passable := 0, 0, 0, 0
 		for _, r := range a.results {

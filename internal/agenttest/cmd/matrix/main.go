@@ -52,15 +52,15 @@ func main() {
 func parse() settings {
 	var s settings
 	cache, _ := os.UserCacheDir() // empty if --agents has it
-	flag.StringVar(&s.bin, "bin", "bin", "`folder` of worker and agentloop")
-	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`folder` of installed agents")
+	flag.StringVar(&s.bin, "bin", "bin", "`directory` of worker and agentloop")
+	flag.StringVar(&s.agents, "agents", filepath.Join(cache, "retake", "agents"), "`directory` of installed agents")
 	flag.StringVar(&s.out, "o", "docs/specs/agents-matrix.md", "`file` to write; -: standard output")
 	flag.StringVar(&s.only, "only", "", "these `agents` only, e.g. agentloop,crush")
 	flag.StringVar(&s.cases, "cases", "", "these `cases` only")
 	flag.DurationVar(&s.limit, "limit", 40*time.Second, "how long an agent may take for one case; ending it takes "+
 		"up to 4 s more")
-	flag.IntVar(&s.parallel, "parallel", 12, "how many run at the same time: they mostly wait")
-	flag.BoolVar(&s.verbose, "v", false, "print what each misread run printed")
+	flag.IntVar(&s.parallel, "parallel", 12, "number of runs at the same time; they mostly wait")
+	flag.BoolVar(&s.verbose, "v", false, "print the output of each misread run")
 	flag.Parse()
 	return s
 }
@@ -141,7 +141,7 @@ func (s settings) find(ctx context.Context, table *agent.Table) ([]installed, er
 		}
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("no agent was found: not even agentloop in %s (make build)", s.bin)
+		return nil, fmt.Errorf("no agents found, not even agentloop in %s: run make build", s.bin)
 	}
 	return out, nil
 }
@@ -152,7 +152,7 @@ func versionOf(ctx context.Context, dir, program string) string {
 		return strings.TrimSpace(string(data))
 	}
 	if program == "agentloop" {
-		return "this source tree"
+		return "of this source"
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

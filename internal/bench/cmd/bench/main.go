@@ -23,8 +23,8 @@ import (
 
 func main() {
 	only := flag.String("only", "", "names of sections, separated by commas (default: all)")
-	quick := flag.Bool("quick", false, "only the sections that CI compares, as short as means anything")
-	out := flag.String("json", "bin/bench.json", "the figures are written here")
+	quick := flag.Bool("quick", false, "only the sections that CI compares, as briefly as is meaningful")
+	out := flag.String("json", "bin/bench.json", "file for the figures")
 	verbose := flag.Bool("v", false, "print the tests' output")
 	flag.Parse()
 	missed, err := run(*only, *quick, *verbose, *out)
@@ -75,7 +75,7 @@ func choose(only string, quick bool) (chosen []bench.Section, err error) {
 		switch {
 		case only == "":
 		case i < 0:
-			return nil, fmt.Errorf("-only %s: there is no section of that name", name)
+			return nil, fmt.Errorf("-only %s: unknown section", name)
 		case quick && !bench.Sections[i].Quick:
 			return nil, fmt.Errorf("-only %s: -quick does not include this section", name)
 		}
