@@ -68,8 +68,7 @@ house: ## Lower the recorded debt (tools/house/debt.txt) to what is there, and p
 lint: ## Check formatting, style, imports, purity, sizes, idioms and commit subjects
 	@mkdir -p $(BIN)
 	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l bench cmd internal docs tools); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
-	$(GO) vet $(PKGS)
-	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS)
+	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS) # vets, too
 	cd bench/peers && $(GO) vet . && $(GO) test . # another module, which $(PKGS) leaves out
 	@$(GO) test -count=1 -run 'TestPure' -v ./internal/fsm > $(BIN)/purity.txt || { cat $(BIN)/purity.txt; exit 1; }
 	@grep imports $(BIN)/purity.txt
@@ -91,7 +90,7 @@ nightly: ## Run the long searches that tests leave out by day: all worlds, all m
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestInventoryNeverDecides ./internal/recovery/classify
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestLargeRepositories ./internal/workspace
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestAsksTwentyDrawnFailures ./internal/director
-	CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m $(BUILT)
+	RETAKE_NIGHTLY=1 CGO_ENABLED=1 $(GO) test -race -count=1 -timeout 60m $(BUILT) ./internal/director
 
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
