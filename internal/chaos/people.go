@@ -142,7 +142,7 @@ func (w *world) questions(i *issue, now githubtest.Issue) []githubtest.Comment {
 func (w *world) answer(i *issue, now githubtest.Issue) {
 	asked := w.questions(i, now)
 	latest := asked[len(asked)-1]
-	w.log.add("%s: it asks: %s", i.key, titleOf(latest.Body))
+	w.log.add("%s: the question: %s", i.key, titleOf(latest.Body))
 	w.mu.Lock()
 	i.answers = len(asked)
 	w.mu.Unlock()

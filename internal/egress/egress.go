@@ -247,7 +247,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if r.Method != http.MethodConnect && r.URL.Scheme != "http" {
-		http.Error(w, "retake: want CONNECT, or http://", http.StatusBadRequest)
+		http.Error(w, "retake: want CONNECT or an http:// address", http.StatusBadRequest)
 		return
 	}
 	ctx, cancel := context.WithCancel(context.WithValue(r.Context(), attemptKey{}, attempt))

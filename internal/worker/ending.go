@@ -94,8 +94,8 @@ func (w *worker) onSync(s wire.SyncRequired) {
 		return
 	}
 	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
-		log.Warn("note for the agent that its checkout is behind not written", zap.Error(err))
+		log.Warn("note about the outdated checkout not written for the agent", zap.Error(err))
 		return
 	}
-	log.Info("wrote a note for the agent that its checkout is behind")
+	log.Info("wrote a note about the outdated checkout for the agent")
 }

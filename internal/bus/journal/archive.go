@@ -201,7 +201,7 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 			end, err = a.sound(ctx, after, min(to, next+segmentMax-1))
 		}
 		if errors.Is(err, chain.ErrDamaged) {
-			a.log.Error("damaged batch left out of the archive; the state does not depend on it",
+			a.log.Error("excluded a damaged batch from the archive; the state does not depend on it",
 				zap.Error(err))
 		} else if err != nil {
 			return err

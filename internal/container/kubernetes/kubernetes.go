@@ -165,7 +165,7 @@ func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	}
 	err := k.objects.admit(ctx, k.o.Sample)
 	if errors.Is(err, container.ErrNoRoom) {
-		k.log.Warn("the cluster has no room for an attempt now", zap.Error(err))
+		k.log.Warn("cluster has no room for an attempt", zap.Error(err))
 		return nil
 	}
 	return err

@@ -87,7 +87,7 @@ func (h *Hellos) Fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	h.answer(e.Token, nil)
 	if e.Unheard != 0 {
 		if err := h.Bus.Reports().Unheard(ctx, e.Worker, e.Unheard); err != nil {
-			h.Log.Warn("sender of a report not informed", zap.String("worker", e.Worker), zap.Error(err))
+			h.Log.Warn("answer to the sender of a report not sent", zap.String("worker", e.Worker), zap.Error(err))
 		}
 	}
 	return fsm.EffectEnded{}
