@@ -49,8 +49,8 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f := flag.NewFlagSet("githubsim", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8900", "address to listen on; port 0 picks a free one")
-	f.StringVar(&s.data, "data", "", "directory for bare repositories and the state, kept over restarts; if empty, "+
-		"there is no git, and all state is in memory")
+	f.StringVar(&s.data, "data", "", "directory for bare repositories and state, kept across restarts; if empty, git "+
+		"is off and all state is in memory")
 	f.StringVar(&s.person, "user", "octocat", "login of the pages' user, who has write access to every repository")
 	f.StringVar(&s.bot, "bot", "retake-bot", "login of the token")
 	f.StringVar(&s.token, "token", "sim-token", "token of the bot, for the API and for git")

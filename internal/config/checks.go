@@ -34,7 +34,7 @@ const (
 	modelWant = "a model's name of at most 200 characters without blanks; may be empty"
 	fileWant  = "the path of a file; may be empty"
 	globWant  = "a glob such as \".mine/\", optionally with ! in front"
-	labelWant = "1 to 50 characters, no comma, no blanks at the ends"
+	labelWant = "1 to 50 characters, no comma, no leading or trailing blanks"
 )
 
 func notBlank(s string) bool { return strings.TrimSpace(s) != "" }

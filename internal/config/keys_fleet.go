@@ -73,8 +73,8 @@ var fleetKeys = []row{
 	{
 		key: "director.page_token_env", def: `"RETAKE_PAGE_TOKEN"`, check: validTokenEnv,
 		want: "the name of an environment variable, not the token itself",
-		doc: "Name of the variable with the token for signing in on the page, at least 16 characters. Without " +
-			"it, the page is read-only.",
+		doc: "Name of the variable that holds the token for signing in to the page. The token needs at least 16 " +
+			"characters. Without it, the page is read-only.",
 		at: func(c *Config) any { return &c.Director.PageTokenEnv },
 	},
 	{
@@ -267,8 +267,9 @@ var fleetKeys = []row{
 	},
 	{
 		key: "containers.proxy_url", def: `""`, check: validProxyURL, want: `"http://HOST:PORT"; may be empty`,
-		doc: "Address of the proxy for workers behind a relay, as in compose. If empty, the proxy's address.",
-		at:  func(c *Config) any { return &c.Containers.ProxyURL },
+		doc: "Address of the proxy for workers behind a relay, as in compose. If empty, workers use the address in " +
+			"`proxy_listen`.",
+		at: func(c *Config) any { return &c.Containers.ProxyURL },
 	},
 
 	{
@@ -304,7 +305,7 @@ var fleetKeys = []row{
 	},
 	{
 		key: "kubernetes.address", def: `""`, check: validAddress, want: "a host name or an IP address; may be empty",
-		doc: "Address of this director for pods: its Service, or its machine. Required without a joined bus " +
+		doc: "Address at which pods reach the director: its Service, or its machine. Required without a joined bus " +
 			"(agent_bus.url), and for the proxy of containers.egress without containers.proxy_url. With \"auto\", " +
 			"the bus and the proxy then listen on all addresses.",
 		at: func(c *Config) any { return &c.Kubernetes.Address },

@@ -63,7 +63,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.api_url", def: `"https://api.github.com/"`, check: validAPIURL,
-		want: "an http(s) URL without credentials, query and fragment", doc: "Address of GitHub's API.",
+		want: "an http(s) URL without credentials, query or fragment", doc: "Address of GitHub's API.",
 		at: func(c *Config) any { return &c.GitHub.APIURL },
 	},
 	{
@@ -252,7 +252,7 @@ var workKeys = []row{
 	},
 	{
 		key: "checkout.max_work_bytes", def: "4294967296", unit: "bytes", min: 1 << 20, max: 1 << 50,
-		doc: "Largest size of the files that git must store, changed or not, without ignored files and the state of " +
+		doc: "Largest size of the files that git must store, changed or not, without ignored files or the state of " +
 			"agents.", at: func(c *Config) any { return &c.Checkout.MaxWorkBytes },
 	},
 	{
@@ -351,7 +351,7 @@ var workKeys = []row{
 
 	{
 		key: "telemetry.otlp_endpoint", def: `""`, check: validOTLPEndpoint,
-		want: `an http(s) URL without credentials, query and fragment, such as "http://127.0.0.1:4318"; may be empty`,
+		want: `an http(s) URL without credentials, query or fragment, such as "http://127.0.0.1:4318"; may be empty`,
 		doc: "OpenTelemetry collector for one trace per task, over HTTP in protobuf, at the path /v1/traces. If " +
 			"empty, tracing is off. See docs/specs/tracing.md.",
 		at: func(c *Config) any { return &c.Telemetry.OTLPEndpoint },

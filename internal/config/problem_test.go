@@ -70,7 +70,7 @@ c.toml:19:47: containers.mounts: element 3: "/z": bad form, want "/host/path:/pa
 c.toml:22:1: agent_bus.prefix: got "a.>", want words of letters, digits, _ and -, separated by dots
 c.toml:23:1: agent_bus.listen_port: got 70000, want an integer from 0 to 65535
 c.toml:26:33: github.repositories: element 2: got "nonsense", want "owner/name", without .git
-c.toml:27:1: github.api_url: got "ftp://x", want an http(s) URL without credentials, query and fragment
+c.toml:27:1: github.api_url: got "ftp://x", want an http(s) URL without credentials, query or fragment
 c.toml:28:1: github.token: unknown key, and secrets do not belong here, want github.token_env or github.token_file
 c.toml:29:12: github.labels.task: two labels are "A", want four different labels (GitHub ignores case)
 c.toml:30:1: github.token_env: looks like a secret, want it in the environment or a separate file: github.token_env, github.token_file, containers.env_passthrough

@@ -58,8 +58,8 @@ func (a *fakeWorker) change() error {
 	return os.WriteFile(filepath.Join(a.checkout, fmt.Sprintf("work-%d.txt", a.plan.Attempt)), []byte("done\n"), 0o644)
 }
 
-// TestSpooledSuccessIsDelivered checks a worker that is cut off from the bus, finishes, and is ended as silent. Its
-// success counts, although its report never arrived.
+// TestSpooledSuccessIsDelivered checks a worker that is cut off from the bus, finishes, and is stopped because it is
+// silent. Its success counts, although its report never arrived.
 func TestSpooledSuccessIsDelivered(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
@@ -80,7 +80,7 @@ func TestSpooledSuccessIsDelivered(t *testing.T) {
 	if !slices.ContainsFunc(s.logs.FilterMessage("transition").All(), func(e observer.LoggedEntry) bool {
 		return e.ContextMap()["event"] == "still_silent"
 	}) {
-		t.Error("the worker was not ended as silent")
+		t.Error("the worker was not stopped because of its silence")
 	}
 }
 

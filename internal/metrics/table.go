@@ -210,7 +210,8 @@ var Table = []Row{
 	},
 	{
 		Name: "retake_outbox_oldest_age_seconds", Kind: Gauge, Help: "Age of the oldest planned effect",
-		Means: "0 without planned effects. A release that waits for an unavailable GitHub keeps its age over restarts.",
+		Means: "0 without planned effects. A release that waits for an unavailable GitHub keeps its age across " +
+			"restarts.",
 	},
 	{
 		Name: "retake_effects_total", Kind: Counter, Labels: []string{"kind", "result"},

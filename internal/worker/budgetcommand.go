@@ -129,7 +129,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, err
 	}
 	if line, err = bufio.NewReader(c).ReadBytes('\n'); err != nil {
-		return nil, a, fmt.Errorf("no answer at %s: %w", socket, err)
+		return nil, a, fmt.Errorf("no answer from %s: %w", socket, err)
 	}
 	if err = json.Unmarshal(line, &a); err != nil {
 		return nil, a, fmt.Errorf("answer %.80q: %w", strings.TrimSpace(string(line)), err)

@@ -90,7 +90,7 @@ func TestAMissingProgramOfAStoppedAttemptIsFree(t *testing.T) {
 		p.WatchdogSeconds = recheckAfter.Seconds() / 2
 		testWorker(t, p, bus, r).run(t.Context())
 		if e := bus.onlyError(t); len(r.runs) != 1 || e.Usage != nil || e.ExitCode != nil {
-			t.Errorf("%d runs, %+v; want one run without usage and exit code", len(r.runs), e)
+			t.Errorf("%d runs, %+v; want one run without usage or an exit code", len(r.runs), e)
 		}
 	})
 }

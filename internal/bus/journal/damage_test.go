@@ -60,7 +60,7 @@ var damages = []struct {
 		overwrite(t, filepath.Join(stream, "meta.inf"), []byte("garbage"))
 	}},
 	{"the journal's folder removed", func(t *testing.T, stream string) { mustDo(t, os.RemoveAll(stream)) }},
-	{"everything of the server's removed", func(t *testing.T, stream string) {
+	{"all files of the server removed", func(t *testing.T, stream string) {
 		mustDo(t, os.RemoveAll(filepath.Join(stream, "../../..")))
 	}},
 }

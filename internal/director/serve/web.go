@@ -41,8 +41,8 @@ func Loopback(address string) bool {
 func ByLocalName(address string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if Loopback(address) && !page.LocalName(r.Host) {
-			http.Error(w, "ask for it by the name of this machine, localhost or 127.0.0.1: a proxy sets "+
-				"that as the Host", http.StatusForbidden)
+			http.Error(w, "open this page as localhost or 127.0.0.1; a proxy must send one of these as the "+
+				"Host header", http.StatusForbidden)
 			return
 		}
 		next(w, r)

@@ -40,7 +40,7 @@ func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 	for _, f := range facts {
 		switch f := f.(type) {
 		case fsm.ReportAccepted:
-			return fmt.Sprintf("a message of %s counts for %s", worker, f.Worker)
+			return fmt.Sprintf("a message from %s counts for %s", worker, f.Worker)
 		case fsm.WorkerAnswered:
 			if f.Welcome {
 				return fmt.Sprintf("%s says hello, but %s is welcomed", worker, f.Worker)
@@ -48,7 +48,7 @@ func decidesForOthers(c *claim, worker string, facts []fsm.Fact) string {
 		case fsm.Moved:
 			if f.Task == c.key && (f.On == fsm.OnHello || f.On == fsm.OnSeenAgain || f.On == fsm.OnReport ||
 				f.On == fsm.OnIncompatible) {
-				return fmt.Sprintf("a message of %s moves attempt %d: %s", worker, f.Attempt, f.On)
+				return fmt.Sprintf("a message from %s moves attempt %d: %s", worker, f.Attempt, f.On)
 			}
 		}
 	}

@@ -53,7 +53,7 @@ var invariants = []Invariant{
 		"earlier directors", fact: decidesInTurn},
 	{Name: ackAfterFact, Says: "an input is acknowledged after every record up to its decision is in the journal"},
 	{
-		Name: "OldAttemptsAreFenced", Says: "a message of a finished attempt decides nothing about its task",
+		Name: "OldAttemptsAreFenced", Says: "a message from a finished attempt does not change its task",
 		step: fenced,
 	},
 	{
@@ -119,8 +119,8 @@ var invariants = []Invariant{
 		fact: several(on(hostOpen), on(hostOpenForNext)),
 	},
 	{
-		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search for the programs of the " +
-			"configuration that did not miss one",
+		Name: "ProgramsComeFirst", Says: "an attempt begins only after a search has found all programs of " +
+			"the configuration",
 		step: programsFirst,
 	},
 	{

@@ -86,7 +86,7 @@ func (s *site) actOnPull(r *repo, i *issue, u *user, do, body string) string {
 	case do == "approve", do == "changes":
 		switch {
 		case u == i.Author:
-			return "You cannot approve or refuse your own pull request."
+			return "You cannot approve or request changes on your own pull request."
 		case do == "approve":
 			s.addReview(r, i, u, stateApproved, body, nil)
 		case !said:

@@ -52,7 +52,7 @@ func document(agents []installed, limit, took time.Duration) string {
 	var b strings.Builder
 	b.WriteString(head)
 	fmt.Fprintf(&b, "The time limit of a case was %.0f s. The run took %.0f s.\n\n", limit.Seconds(), took.Seconds())
-	b.WriteString("| agent | version | cases | read right | again or not right | survived, of the survivable |\n" +
+	b.WriteString("| agent | version | cases | reason correct | retry decision correct | survived / survivable |\n" +
 		"|---|---|---:|---:|---:|---:|\n")
 	for _, a := range agents {
 		right, again, past, passable := 0, 0, 0, 0
