@@ -126,7 +126,7 @@ func failure(n int) workerError {
 func (e workerError) encoded() []byte {
 	data, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // it has no field that can fail
+		panic(err) // cannot happen for these field types
 	}
 	return data
 }

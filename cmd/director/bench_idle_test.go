@@ -129,7 +129,7 @@ timeout_seconds = 60
 // ticks is the unit of processor time in /proc per second. It is the same on all supported architectures.
 const ticks = 100
 
-// cpuOf returns the processor time of a process, see proc(5).
+// cpuOf returns the processor time of a process; see proc(5).
 func cpuOf(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

@@ -34,9 +34,9 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 	}
 }
 
-// toAsk returns the readable part of the configuration. It suffices to ask the running director, even if the file has
-// problems. broken holds the problems, which are the answer if there is no director. A file without a certain data
-// directory is an error.
+// toAsk returns the readable part of the configuration. That part is enough to ask the running director, even if the
+// file has problems. broken holds the problems, which are the answer if there is no director. A file without a certain
+// data directory is an error.
 func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	if err := o.find(); err != nil {
 		return config.Default(), nil, err

@@ -237,7 +237,7 @@ func (p plainLines) Write(line []byte) (int, error) {
 	return len(line), err
 }
 
-// redactedLines redacts log lines, because they quote reports of workers and texts of outsiders.
+// redactedLines redacts log lines, because they quote reports from workers and texts by outsiders.
 type redactedLines struct {
 	zapcore.WriteSyncer
 	hides *hiding

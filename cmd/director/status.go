@@ -117,7 +117,7 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 	}
 }
 
-// orAt returns the address of an issue for the end of a sentence.
+// orAt returns the end of a sentence that also offers an issue's address, or "".
 func orAt(url string) string {
 	if url == "" {
 		return ""

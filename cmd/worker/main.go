@@ -1,5 +1,5 @@
-// Command worker is PID 1 of an attempt's container, see package worker. It is built without cgo, so that it runs in
-// any image of its architecture.
+// Command worker runs as PID 1 of an attempt's container; see package worker. It is built without cgo, so that it runs
+// in any image of its architecture.
 package main
 
 import (

@@ -41,7 +41,7 @@ func (o *Classifying) check() error {
 	return nil
 }
 
-// finding is the answer to one line. The contract fixes names and order.
+// finding is the JSON printed for one input line. The contract fixes the names and order of its fields.
 type finding struct {
 	ID         json.RawMessage       `json:"id,omitempty"`
 	Reason     recovery.Reason       `json:"reason"`

@@ -27,7 +27,7 @@ func Decide(ctx context.Context, o Deciding, sources []Source, out io.Writer) (b
 	return stream(ctx, sources, out, o.answer)
 }
 
-// verdict is the answer to one history. The contract fixes names and order.
+// verdict is the JSON printed for one history. The contract fixes the names and order of its fields.
 type verdict struct {
 	ID          json.RawMessage  `json:"id,omitempty"`
 	Action      recovery.Action  `json:"action"`

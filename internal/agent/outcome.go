@@ -152,7 +152,7 @@ const (
 	Silent     = "said nothing"
 )
 
-// LastWords returns the answer as text for people, without control sequences and surrounding space.
+// LastWords returns the answer as text for people, without control sequences or surrounding space.
 func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
 
 // Contradiction returns why an invocation with exit code 0 was not a success, or "" if nothing contradicts it.

@@ -162,7 +162,8 @@ func (r *Reader) endDocument() {
 	}
 }
 
-// object reads one event. An event after the last one means that the agent works on, unless the format knows better.
+// object reads one event. An event after the last one means that the agent is still working, unless the format defines
+// otherwise.
 func (r *Reader) object(o object) {
 	kind := o.text("type")
 	r.atEnd = r.atEnd && slices.Contains(r.format.trailing, kind)

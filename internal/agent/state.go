@@ -94,7 +94,7 @@ func (t *Table) ownNames(s Stage) (names []string) {
 	return slices.DeleteFunc(names, func(n string) bool { return n == "" || slices.Contains(launchers, n) })
 }
 
-// programName returns a program's name without directory and extension.
+// programName returns a program's name without its directory or extension.
 func programName(program string) string {
 	base := path.Base(program)
 	return strings.TrimLeft(strings.TrimSuffix(base, path.Ext(base)), "./")

@@ -30,7 +30,7 @@ type Profile struct {
 type Try struct {
 	Model string          `toml:"model"`
 	Env   []string        `toml:"env"`   // NAME=value
-	Files []wire.PlanFile `toml:"files"` // names are below HOME
+	Files []wire.PlanFile `toml:"files"` // paths are relative to HOME
 }
 
 // Table holds all profiles by name. It is immutable.

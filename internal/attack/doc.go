@@ -8,9 +8,9 @@
 // a real bus. The suite plays some of the workers itself, so it has their plans and can act as the thief of a
 // credential. The others are real workers in containers, with the program in the directory agent as their agent.
 //
-// Each attack is one row of a table. It has the actions of the hostile agent, the defence that must hold, and the
-// result before the director had that defence. During every attack on the bus an honest worker runs, which must get its
-// welcome, exchange its messages and deliver its work as usual.
+// Each attack is one row of a table. A row lists the actions of the hostile agent, the defence that must hold, and the
+// outcome before the director had that defence. During every attack on the bus an honest worker runs, which must get
+// its welcome, exchange its messages and deliver its work as usual.
 //
 // # Invariants
 //

@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow sums up the usage of one task. The first fields count since the last answer of a person.
+// BudgetRow sums up the usage of one task. The first fields count since the last answer from a person.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
 	State      string     `json:"state"`

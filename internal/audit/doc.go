@@ -24,7 +24,7 @@
 //
 // # Clock
 //
-// Callers provide the times of events. The wall clock is read for retention, and for few log lines a minute.
+// Callers provide the times of events. The wall clock is read for retention, and to limit the log lines per minute.
 //
 // # Failure policy
 //

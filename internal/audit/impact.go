@@ -10,7 +10,7 @@ import (
 type Impact struct {
 	Blocked     []string // every task that waits for it, directly or not, sorted
 	Depth       int      // the longest chain of tasks that wait for each other
-	CanContinue bool     // some other task does not wait for it
+	CanContinue bool     // at least one other task does not wait for it
 }
 
 // impactOf follows the dependencies from a failed task. It counts tasks that wait for each other in a circle once.

@@ -54,7 +54,8 @@ func Find(dir string) (*Store, error) {
 // errNoRun reports an unknown run.
 var errNoRun = errors.New("audit: no such run")
 
-// knows returns an error unless the run wrote here. Names of runs are times, so the error can suggest the latest run.
+// knows returns an error unless the store has records of the run. Names of runs are times, so the error can suggest the
+// latest run.
 func (s *Store) knows(run string) error {
 	var runs []string
 	for _, t := range s.Tasks {

@@ -57,7 +57,7 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// OpenJournal opens only the journal, without workers and reports, for commands that inspect, export or import it. With
+// OpenJournal opens only the journal, without workers or reports, for commands that inspect, export or import it. With
 // readOnly it only reads, so the journal must exist, and a director may be running.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	b := newBus(o)
@@ -307,8 +307,7 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 // Admit starts reading the messages of workers that an earlier director started. Their credentials do not change.
 func (b *Bus) Admit(workers ...string) { b.intake.admit(workers...) }
 
-// DismissAll stops reading messages of all workers, because another director reads them now. Credentials stay
-// valid.
+// DismissAll stops reading messages from all workers, because another director reads them now. Credentials stay valid.
 func (b *Bus) DismissAll() {
 	for _, worker := range b.intake.admitted() {
 		b.intake.dismiss(worker)

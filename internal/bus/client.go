@@ -24,7 +24,7 @@ type ClientOptions struct {
 	Key             []byte // of the attempt, from the plan: signs reports
 	RunID           string // the director's run, from the plan
 	MaxMessageBytes int    // of one message; default 65536. Tails of reports are cut to fit
-	TraceParent     string // header of every message, see wire.TraceParent; empty to omit
+	TraceParent     string // header of every message (see wire.TraceParent); empty to omit
 	// OnReconnect is called after a reconnect, to send the hello again and then the spooled reports. It may block.
 	OnReconnect func()
 	InProcess   nats.InProcessConnProvider // replaces URL with a connection without a socket

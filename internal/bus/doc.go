@@ -29,7 +29,7 @@
 //   - If subject and payload disagree about the sender, the subject counts.
 //   - A revocation lasts until the credential would have expired. It is written to disk before any request to
 //     the server.
-//   - Messages of a worker that is not admitted are not read. The messages of one worker are bounded (see Offence),
+//   - Messages from a worker that is not admitted are not read. The messages from one worker are bounded (see Offence),
 //     and do not delay other workers, because each kind of message of each worker has separate subscriptions and a
 //     separate backlog. A silent worker does not use a goroutine.
 //   - Workers cannot choose message ids or destinations of answers. The director makes the message ids, and reply

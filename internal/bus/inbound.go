@@ -15,8 +15,8 @@ import (
 // its backlog. With a goroutine for each of six subscriptions, a hundred thousand idle workers needed gigabytes
 // of stacks.
 
-// inboundMessages bounds the messages that wait for the sorter. The sorter blocks only on the intake's lock, so
-// hardly more wait than the client reads at once. Messages beyond the bound are lost.
+// inboundMessages bounds the messages that wait for the sorter. The sorter blocks only on the intake's lock, so the
+// channel rarely holds more than the client reads at once. Messages beyond the bound are lost.
 const inboundMessages = 1 << 16
 
 // source identifies the worker and class of a subscription. The zero source belongs to a removed subscription.
@@ -56,7 +56,7 @@ func (i *intake) unsubscribe(g *gate, c class) {
 // bus is unreachable it gives up, and the server learns of them on reconnect.
 func (i *intake) flush() {
 	if i.bus.nc.IsConnected() {
-		_ = i.bus.nc.FlushTimeout(link.AnswerTimeout) // on error, see above
+		_ = i.bus.nc.FlushTimeout(link.AnswerTimeout) // on error, the reconnection tells the server
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 )
 
 // class is a kind of message from workers. Each class of each worker has separate subscriptions and a separate, bounded
-// backlog. A message never waits behind messages of another worker or another class.
+// backlog. A message never waits behind messages from another worker or of another class.
 type class int
 
 const (

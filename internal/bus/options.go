@@ -28,7 +28,7 @@ var (
 	ErrRejected = errors.New("bus: report rejected")
 )
 
-// Names of package journal for the callers of this package.
+// Types of package journal, re-exported for the callers of this package.
 type (
 	Journal      = journal.Journal
 	Verification = journal.Verification
@@ -39,7 +39,7 @@ type (
 	Head             = chain.Head
 )
 
-// Names of package checkouts for the callers of this package.
+// Types of package checkouts, re-exported for the callers of this package.
 type (
 	CheckoutRules = checkouts.Rules
 	CheckoutStore = checkouts.Store
@@ -47,7 +47,7 @@ type (
 	OpenCheckout  = checkouts.Opened
 )
 
-// Names of package leadership for the callers of this package.
+// Types of package leadership, re-exported for the callers of this package.
 type (
 	Lease        = leadership.Lease
 	Leader       = leadership.Leader

@@ -26,7 +26,7 @@ const (
 // amount are dropped.
 const offenceFactor = 2
 
-// Offence reports that a worker exceeded its quota by far. The worker has been cut off.
+// Offence reports that a worker far exceeded its quota. The worker has been cut off.
 type Offence struct {
 	Worker string    // also the attempt id
 	What   string    // a clause for people, with figures: "sent 601 messages …"

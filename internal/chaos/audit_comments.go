@@ -9,8 +9,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// auditComments finds comments of the director with the same marker, and comments that it deleted, except for
-// abandoned claims.
+// auditComments finds comments by the director with the same marker, and comments that it deleted, except for abandoned
+// claims.
 func (w auditor) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
 	for _, i := range all {
 		markers, present, written := map[string]bool{}, 0, 0

@@ -23,8 +23,8 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// underWay is the time after a stated limit in which one concurrent request of the director may arrive, because it was
-// sent before the director read the limit.
+// underWay is the time after a stated limit in which one concurrent request from the director may arrive, because it
+// was sent before the director read the limit.
 const underWay = 500 * time.Millisecond
 
 // auditLimits finds requests that the director made during a limit.

@@ -34,7 +34,7 @@ type Config struct {
 
 	Agents *agent.Table // the built-in agents and the agents of recovery.agents_file; never nil after Load and Default
 
-	InWorkingDir bool // Director.DataDir is the former location: see settlePaths
+	InWorkingDir bool // Director.DataDir is the former location; see settlePaths
 
 	moved   []string     // see Moved
 	doubled []twoFolders // see startProblems
@@ -310,8 +310,8 @@ type Telemetry struct {
 // standardHeadersEnv is the variable that every exporter of OTLP reads its headers from.
 const standardHeadersEnv = "OTEL_EXPORTER_OTLP_HEADERS"
 
-// Default returns the configuration without file, environment and flags. It panics if a default in the table is
-// invalid.
+// Default returns the configuration without a file, environment variables or flags. It panics if a default in the table
+// is invalid.
 func Default() Config {
 	c := Config{Agents: builtinAgents(), assumed: assumed(nil)}
 	for _, r := range keys(&c) {

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// A relative path in a file is relative to the file's directory. Earlier versions took it relative to the working
+// A relative path in a file is relative to the file's directory. Earlier versions resolved it against the working
 // directory, so for one release settlePaths also looks there. Paths of variables and flags are relative to the working
 // directory, as a shell completes them.
 

@@ -85,9 +85,9 @@ func (c Config) pageTokenPlace() secretPlace {
 // minPageToken is the fewest characters of a page token. Shorter tokens could be guessed.
 const minPageToken = 16
 
-// PageToken reads the token with which people sign in on the page, from director.page_token_file, or else from
-// the variable that director.page_token_env names. It returns an empty token without an error if no file is
-// configured and the variable is not set. Errors never contain the token.
+// PageToken reads the token with which people sign in to the page, from director.page_token_file, or else from the
+// variable that director.page_token_env names. It returns an empty token without an error if no file is configured and
+// the variable is not set. Errors never contain the token.
 func (c Config) PageToken(lookup func(string) (string, bool)) (string, error) {
 	p := c.pageTokenPlace()
 	if _, set := lookup(p.variable); p.file == "" && !set {

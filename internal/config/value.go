@@ -204,7 +204,7 @@ func (r row) shown(s string) string {
 	return shorten(s)
 }
 
-const mostOfValue = 60 // characters shown of a value: enough to find it
+const mostOfValue = 60 // longest excerpt of a value in a message, in characters
 
 func shorten(s string) string { return strconv.QuoteToASCII(cut(s, mostOfValue)) }
 

@@ -57,7 +57,7 @@
 //
 // # Program
 //
-// Without files, a container in Docker gets the worker's program from a shared read-only volume, see program.go. The
+// Without files, a container in Docker gets the worker's program from a shared read-only volume; see program.go. The
 // container holds the volume before its content is checked, so a prune in between only costs another copy.
 //
 // # Input

@@ -38,11 +38,12 @@ type networkInUse struct {
 	subnet  *network.IPAM // for recreating a pruned network, since the bus listens on the gateway
 }
 
-// EnsureNetwork creates the workers' network unless it exists. It returns its gateway, the address at which workers
-// reach the host, since they cannot reach the host's loopback. An existing bridge of that name is used, regardless of
-// its creator. Two directors that create the network concurrently, or a killed one, may leave several networks of that
-// name. All directors then choose the same network (see choose) and remove their superfluous ones. The gateway does not
-// change during the life of a process. Errors: ErrNetwork (permanent) if the network is unsuitable, ErrDaemon.
+// EnsureNetwork creates the workers' network unless it exists. It returns the network's gateway, which is the address
+// at which workers reach the host. They cannot reach the host's loopback. An existing bridge of that name is used,
+// regardless of its creator. Two directors that create the network concurrently, or a killed one, may leave several
+// networks of that name. All directors then choose the same network (see choose) and remove their superfluous ones. The
+// gateway does not change during the life of a process. Errors: ErrNetwork (permanent) if the network is unsuitable,
+// ErrDaemon.
 func (d *Docker) EnsureNetwork(ctx context.Context) (gateway string, err error) {
 	return d.net.ensure(ctx)
 }
@@ -139,8 +140,8 @@ func (n *workerNetwork) list(ctx context.Context) ([]network.Summary, error) {
 }
 
 // choose picks one of the networks of our name. A process keeps its network, or replaces it with another that has the
-// same gateway. At first it takes the network with workers of this fleet, or else the oldest bridge. Nil means that the
-// network must be created.
+// same gateway. Its first choice is a network with workers of this fleet, and otherwise the oldest bridge. Nil means
+// that the network must be created.
 func (n *workerNetwork) choose(ctx context.Context, all []network.Summary) (*network.Summary, error) {
 	find := func(is func(network.Summary) bool) *network.Summary {
 		if i := slices.IndexFunc(all, is); i >= 0 {

@@ -10,10 +10,10 @@
 // A small program (agent/) is the coding agent. On one issue it is a real loop of model and tools, over a stand-in for
 // a provider that sometimes refuses (provider.go). On the other issues it is a script. Real programs check its work: go
 // build, go vet and go test with the host's Go toolchain, and a run of the built program. Each scenario has a real
-// cause, and the demo never sends the resulting message. The model's kernel resets connections, and memory ends at the
-// container's limit. The engine or a signal kills or freezes workers. A comment answers an issue, and a rate limit is a
-// 429. Successful work becomes a pull request, and its check reads the pushed branch (lint.go). The demo's human merges
-// one pull request.
+// cause, and the demo never forges the resulting error message. The model's kernel resets connections, and memory ends
+// at the container's limit. The engine or a signal kills or freezes workers. A question is answered by a comment, and a
+// rate limit is a real 429 response. Successful work becomes a pull request, and its check reads the pushed branch
+// (lint.go). The demo's human merges one pull request.
 //
 // # Invariants
 //

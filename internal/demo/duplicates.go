@@ -8,7 +8,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// duplicateComments finds comments of the director with the same marker, and comments that it deleted.
+// duplicateComments finds comments by the director with the same marker, and comments that it deleted.
 func duplicateComments(issues []githubtest.Issue, events []githubtest.Event) (wrong []string) {
 	for _, i := range issues {
 		markers := map[string]bool{}

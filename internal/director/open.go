@@ -157,7 +157,8 @@ func (d *daemon) openLocal(o Options) error {
 	d.workerBinary, binary = engine.FindWorker(o.WorkerBinary)
 	d.environ, environ = engine.NewEnviron(first.Containers)
 	d.known = d.environ.Known
-	// Docker mounts a checkout without traversing its parents. A plain process of another user must traverse them.
+	// Docker mounts a checkout without traversing its parents. A plain process of another user must be able to traverse
+	// them.
 	plain := d.plainProcesses()
 	if plain {
 		access = os.Chmod(d.config.SharedDir(), 0o711)

@@ -8,7 +8,7 @@ import (
 // Needs is the resource that a check requires.
 type Needs string
 
-// Requirements of checks. The order is from the fewest to the most possible obstacles.
+// Requirements of checks, from the least to the most likely to be missing.
 const (
 	Offline     Needs = "offline" // configuration, variables and files; used by `director config check`
 	OnMachine   Needs = "machine" // programs, disk, ports, and leftovers of earlier directors on this machine

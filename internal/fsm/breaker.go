@@ -10,7 +10,7 @@ import (
 )
 
 // Incident is one outage, observed or suspected through several tasks. While its breaker is open, the director does not
-// start affected tasks. Then a single task starts as the canary. If it does well, the others follow, a few more every
+// start affected tasks. Then a single task starts as the canary. If it succeeds, the others follow, a few more every
 // minute. An incident of a deterministic failure is only listed. It does not hold tasks back, unless the director
 // itself saw its cause.
 type Incident struct {
@@ -20,7 +20,7 @@ type Incident struct {
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // of the last failure
 	// Life is the longest time that an attempt lived before it failed in this way. A canary that lives twice as long
-	// does well.
+	// counts as a success.
 	Life    time.Duration    `json:"life"`
 	Issue   IssueKey         `json:"issue,omitempty"` // the issue that shows the incident to people
 	Breaker recovery.Breaker `json:"breaker"`

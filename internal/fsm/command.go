@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Command is a command of the operator or of a person with write access.
+// Command is a command from the operator or from a person with write access.
 type Command string
 
 // The commands.

@@ -98,7 +98,7 @@ func (m *attempts) validateFenced(t *Task, f recovery.Finding) {
 
 // certain reports whether the director's own knowledge beats a report. It does if the director stopped the attempt for
 // a cause that it saw, because a later report only describes that stop. Silence does not count as such a cause, because
-// a report that was already under way knows better.
+// a report that was already under way is more precise.
 func (e *Ending) certain() bool {
 	return e.Known != "" && e.Known != recovery.WorkerLost && e.Known != recovery.BusDisconnect
 }

@@ -75,8 +75,8 @@ type QuestionAnswered struct {
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen holds the comments from one poll of a repository. It contains only comments of people with write
-// access. As with IssuesSeen, the cursor does not advance while a comment cannot be decided yet.
+// CommentsSeen holds the comments from one poll of a repository. It contains only comments by people with write access.
+// As with IssuesSeen, the cursor does not advance while a comment cannot be decided yet.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
 	Cursor   string        `json:"cursor,omitempty"` // empty if unchanged

@@ -89,8 +89,8 @@ type TaskRebuilt struct {
 	Rebuilt Task   `json:"rebuilt"`
 }
 
-// RebuildWritten does not change state. It records how much of a rebuild is in the journal, which begins with
-// it.
+// RebuildWritten does not change state. It records how much of a rebuild is in the journal. A journal begins with its
+// rebuild.
 type RebuildWritten struct {
 	ID   string `json:"id"`
 	Part int    `json:"part"` // from 1 to Of
@@ -246,13 +246,13 @@ type UsageCounted struct {
 type TallyReset struct {
 	OfTask
 	By string `json:"by"`
-	// Redispatches count as already used, because the human granted fewer than the configuration does.
+	// Redispatches is the number that counts as already used, because the human granted fewer than the configuration.
 	Redispatches int `json:"redispatches,omitempty"`
 	// Next is the kind of attempt that the human wants next.
 	Next Next `json:"next,omitzero"`
 }
 
-// CommandTaken records a command of a person or the operator, so it is never carried out again.
+// CommandTaken records a command from a person or the operator, so it is never carried out again.
 type CommandTaken struct {
 	Task IssueKey `json:"task"`
 	CommandRef

@@ -104,7 +104,7 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 // only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
-		return t.State != Blocked // in Blocked, the comments of people count as well
+		return t.State != Blocked // in Blocked, comments by people count as well
 	}
 	if t.soft.askedForView != t.LabelsAt && !m.githubBlocked(DoReadIssue) {
 		t.soft.askedForView = t.LabelsAt

@@ -18,7 +18,7 @@ type Rebuilt struct {
 	ID   string `json:"id,omitempty"`
 	Part int    `json:"part,omitempty"`
 	Of   int    `json:"of,omitempty"`
-	// Kept is the state without tasks from the sound part of the journal. It is nil without a sound part.
+	// Kept is the state without tasks from the sound part of the journal. It is nil if there is no sound part.
 	Kept *hardState `json:"-"`
 	// Cursors are the positions at which to continue reading repositories that the journal does not cover.
 	Cursors []RepoCursor `json:"cursors,omitempty"`
@@ -354,7 +354,7 @@ func (f *FoundTask) agrees() bool {
 		return true
 	}
 	if t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt && f.Live != t.Attempt {
-		return false // it was carried out, and its container has gone since
+		return false // it was carried out, and its container has since disappeared
 	}
 	if f.Branch > t.Attempt && f.Live == 0 && !f.Checkout && !slices.Contains(idle, t.State) {
 		return false // its attempt left no trace, and another one may have followed

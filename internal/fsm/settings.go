@@ -33,8 +33,8 @@ func (m *memory) LastSettings() *Settings { return m.hard.Settings }
 // EarlierLabels returns the label names used since the task list was last empty, including the last run.
 func (m *memory) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
 
-// RecallLabels adds sets of names from elsewhere. They count as older than the machine's sets. A rebuild calls it
-// before the first decision.
+// RecallLabels adds sets of label names that were found outside the journal. They count as older than the machine's
+// sets. A rebuild calls it before the first decision.
 func (m *agenda) RecallLabels(older []LabelNames) {
 	names := slices.DeleteFunc(slices.Clone(older),
 		func(l LabelNames) bool { return slices.Contains(m.hard.LabelNames, l) })

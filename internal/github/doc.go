@@ -31,8 +31,8 @@
 // and so are people with write access and an association in Options.TrustedAuthors. GitHub does not promise that lists
 // contain recent writes. If our comment cannot be read back, the claim is not won but fails with a transient error.
 //
-// Any trusted author may reclaim a claim whose comment has not been edited for long. Only the first of several release
-// markers for one claim counts, so two directors that reclaim at once cannot end a third director's claim.
+// Any trusted author may reclaim a claim whose comment has not been edited for a long time. Only the first of several
+// release markers for one claim counts, so two directors that reclaim at once cannot end a third director's claim.
 //
 // # People
 //
@@ -42,9 +42,10 @@
 //
 // # Deliveries
 //
-// The text of a pull request is ours while it carries our marker, and every delivery rewrites it. Its title is ours
-// only when it is opened. Texts that may become a commit message cannot close issues or skip checks. A watched pull
-// request is read only by conditional requests, which do not count against the hourly limit while it is unchanged.
+// The text of a pull request is ours while it carries our marker, and every delivery rewrites it. Its title is set only
+// once, when the pull request is opened. Texts that may become a commit message cannot close issues or skip checks. A
+// watched pull request is read only by conditional requests, which do not count against the hourly limit while it is
+// unchanged.
 //
 // # Clock and failures
 //

@@ -17,7 +17,8 @@ type column struct {
 	states      []fsm.State
 }
 
-// columns lists the board's columns. The tasks that need a person come first, and then the usual course of a task.
+// columns lists the board's columns. Tasks that need a person come first. The other columns follow the usual course of
+// a task.
 var columns = []column{
 	{"Needs you", "waits for your answer", []fsm.State{fsm.Blocked}},
 	{"Queued", "waits for a free slot", []fsm.State{fsm.Queued, fsm.Claiming}},

@@ -21,9 +21,9 @@ import (
 
 // Source provides the page's data. Its methods may be called by many goroutines at once.
 type Source interface {
-	// Fleet returns the director's state as shown by director status, without tasks and queue.
+	// Fleet returns the director's state as shown by director status, without the tasks or the queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Board returns the tasks of each state, at most most of them, without attempts and events. count has the number of
+	// Board returns the tasks of each state, at most most of them, without attempts or events. count has the number of
 	// all tasks by state. See timeline.Book.Board.
 	Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error)
 	// Task returns an issue's timeline, or false if the journal does not mention the issue.

@@ -47,7 +47,8 @@ func (c *Case) agent() string {
 	return base(c.Happened.Program())
 }
 
-// mostVariables bounds the variables that a question names. A program that got more of them may use any.
+// mostVariables bounds the variables that a question names. If a program has more credentials, it may use any of them,
+// so naming two would mislead.
 const mostVariables = 2
 
 // variables names the variables with the credential. It prefers variables that the cause names, then the first ones of

@@ -164,8 +164,8 @@ func (t Tally) Succeeded() Tally {
 	return t
 }
 
-// Delivered returns the tally after a delivery for review: like after a success, with the rows also reset. Counters of
-// the task and session, and all budgets, stay, because they bound the number of deliveries that fail review.
+// Delivered returns the tally after a delivery for review. It also resets the rows, unlike Succeeded. Counters of the
+// task and session, and all budgets, stay, because they bound the number of deliveries that fail review.
 func (t Tally) Delivered() Tally {
 	t.Consecutive, t.Signatures = 0, nil
 	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts),

@@ -4,7 +4,7 @@
 //
 // Some directories belong to agents. Files in them are named relative to an os.Root, so no symbolic link leads a write
 // outside, and a link at the temporary file's path is never followed. Tail reads only regular files there. Walk and
-// RemoveAll handle directories of any depth with a few descriptors and without long paths, because agents also create
-// directories. Create is for programs that are run at once, in directories that are discarded after a crash. The
-// package imports only the standard library and x/sys.
+// RemoveAll handle directories of any depth with a few descriptors and without long paths, because agents can nest
+// directories to any depth. Create is for programs that are run at once, in directories that are discarded after a
+// crash. The package imports only the standard library and x/sys.
 package safefile

@@ -61,7 +61,7 @@ func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	return errors.Join(fillIn(root, filepath.Base(path), mode, write, place), root.Close())
 }
 
-// FillIn is like Fill, in a directory that others may be changing.
+// FillIn is like Fill, but for a directory that others may be changing.
 func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) error {
 	return fillIn(root, name, mode, fill, root.Rename)
 }

@@ -40,7 +40,7 @@ func OurLabels(labels []string) []string {
 
 // GitHubOptions configure a stand-in.
 type GitHubOptions struct {
-	Dir        string            // of the bare repositories
+	Dir        string            // holds the bare repositories
 	Repository string            // owner/name
 	Files      map[string]string // initial content
 	Token      string            // Bot's token; Person's is the same followed by the login

@@ -221,7 +221,7 @@ func (b *Book) placed(out Task, s *Task, now time.Time) Task {
 	return out
 }
 
-// Rows returns all timelines as of now, without attempts and events. Open timelines come first, in order of arrival.
+// Rows returns all timelines as of now, without attempts or events. Open timelines come first, in order of arrival.
 // Finished timelines follow, latest first. Rows omits issues that were never claimed.
 func (b *Book) Rows(now time.Time) []Task {
 	var all []Task

@@ -204,7 +204,7 @@ func (s Task) course(w *lines) {
 			w.add("")
 			told = causes{}
 		}
-		if e.Decision == nil && e.Kind == moved && strings.HasPrefix(e.Text, askedMove) { // the question above has it
+		if e.Decision == nil && e.Kind == moved && strings.HasPrefix(e.Text, askedMove) { // shown in the question above
 			continue
 		}
 		text := told.once(Plain(e.Text), s.Attempts)

@@ -2,8 +2,8 @@
 // all errors in a file together, each with its line and column.
 //
 // Parse returns a File with the values and the position of each key. Decode fills structs from it and records unknown
-// keys and values of the wrong type. Callers record errors of further checks with Fault. Missing keys leave the struct
-// unchanged, so callers set defaults first.
+// keys and values of the wrong type. Callers record errors from further checks with Fault. Missing keys leave the
+// struct unchanged, so callers set defaults first.
 //
 // The package is pure. MaxBytes bounds the text, and the library bounds its nesting. It imports the standard library,
 // the parser of pelletier/go-toml and spelling. The library's decoder would make the worker, which reads rules, half a

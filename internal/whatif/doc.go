@@ -1,6 +1,6 @@
 // Package whatif replays a journal under another configuration, and compares the verdicts with the recorded ones.
 //
-// A Follower applies the facts of a journal in order to a separate machine, like a restart does. At each verdict it
+// A Follower applies the facts of a journal in order to a separate machine, as a restart does. At each verdict it
 // decides again with the preceding state. It calls fsm.Machine.Redecide, the function that the director uses. While a
 // claim takes the same course, the machine is charged for the other policy's verdicts, because their counters and
 // meters may differ.

@@ -243,7 +243,7 @@ func (a *attempt) work(stage string, before fingerprint) agent.Work {
 	return agent.NewWork
 }
 
-// fingerprint hashes names, sizes and times of files, without ignored files and agents' own files.
+// fingerprint hashes the names, sizes and times of files. It omits ignored files and agents' own files.
 func (a *attempt) fingerprint() fingerprint {
 	h, n := fnv.New64a(), 0
 	state, _ := worktree.Compile(a.plan.StatePaths) // checked by loadPlan

@@ -35,7 +35,7 @@ type checkpointer struct {
 	due       chan struct{} // a stage has ended; room for one token
 	scan      *checkpoint.Scanner
 	root      checkpoint.Digest // root of the last valid checkpoint
-	lastError string            // last error in the log, or empty after a success
+	lastError string            // last error in the log, or empty after a successful checkpoint
 
 	before map[checkpoint.Digest]int64 // chunks of the previous checkpoint
 

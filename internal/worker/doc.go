@@ -23,9 +23,9 @@
 //   - A stage's output is redacted line by line before it is sent, logged or kept, so that no cut exposes half of a
 //     secret.
 //
-// Plan: it arrives whole on the standard input. An early end is a bad plan. It contains the credential for the bus and
-// the key that signs the reports. Only PID 1 has them, and other processes cannot read its memory (Harden). A stage's
-// standard input is /dev/null, and neither its environment nor a file contains a secret of the plan.
+// Plan: it arrives whole on the standard input. A plan that ends early is refused. It contains the credential for the
+// bus and the key that signs the reports. Only PID 1 has them, and other processes cannot read its memory (Harden). A
+// stage's standard input is /dev/null, and neither its environment nor a file contains a secret of the plan.
 //
 // Stopping: fenced, withdrawn and replaced end the attempt without a report, because it is already over. shutdown and
 // watchdog end the stage and report it, within the stop's grace (at least 1 s). SIGTERM means that the container is

@@ -12,7 +12,7 @@ import (
 // ending is a stop from outside.
 type ending struct {
 	code        ExitCode
-	reason      string        // reason of the stop, see wire.Stop
+	reason      string        // reason of the stop; see wire.Stop
 	wantsReport bool          // about the interrupted stage
 	grace       time.Duration // grace of the running stage
 	ackTimeout  time.Duration // bounds the wait for the acknowledgement

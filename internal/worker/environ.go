@@ -69,7 +69,7 @@ func writableHome(home string, fallbacks ...string) (string, error) {
 }
 
 // lookProgram finds a program like execvp. A name with a slash is relative to dir, and other names are searched in
-// path. The error is errNoProgram with the places that were searched.
+// path. The error is errNoProgram, and names the directories that were searched.
 func lookProgram(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {

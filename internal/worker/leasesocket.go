@@ -28,7 +28,7 @@ const (
 )
 
 // leaseSocket is the unix socket at which the programs of one stage ask for leases on models. Requests and answers are
-// lines of JSON. A nil leaseSocket could not be opened.
+// lines of JSON. A nil *leaseSocket means that the socket could not be opened.
 type leaseSocket struct {
 	leases   *leaseClient
 	dir      string

@@ -37,7 +37,7 @@ type Bus interface {
 
 // Listener has the callbacks of the bus. They must not block.
 type Listener struct {
-	Control     func(wire.Payload)    // *wire.Stop and the like
+	Control     func(wire.Payload)    // control messages such as *wire.Stop
 	Alive       func() wire.Heartbeat // the answer to a probe
 	Reconnected func()
 }

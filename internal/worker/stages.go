@@ -153,7 +153,7 @@ func (a *attempt) fixStage(i int, f *failure) int {
 	return -1
 }
 
-// stage runs one stage. It returns nil after a success.
+// stage runs one stage. It returns nil on success.
 func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	a.runs[s.Name]++
 	f := &failure{
@@ -303,7 +303,7 @@ func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	}
 }
 
-// assess interprets a program's end. It returns nil after a success.
+// assess interprets a program's end. It returns nil on success.
 func (a *attempt) assess(f *failure) *failure {
 	if f.exit.stopped {
 		f.kind = failedStopped

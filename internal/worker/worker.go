@@ -35,7 +35,7 @@ type worker struct {
 	stops        chan wire.Stop
 	syncs        chan wire.SyncRequired
 	steps        chan step
-	stagesEnded  chan *failure // nil after a success
+	stagesEnded  chan *failure // nil on success
 	delivered    chan struct{}
 	saved        chan error // result of the last checkpoint
 	sessionPanic chan error // a panic of the session
@@ -119,7 +119,7 @@ func (w *worker) newSession() *session {
 	}
 }
 
-// control receives a message of the director. The bus calls it, so it does not block.
+// control receives a message from the director. The bus calls it, so it does not block.
 func (w *worker) control(p wire.Payload) {
 	switch v := p.(type) {
 	case *wire.Stop:

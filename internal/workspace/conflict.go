@@ -91,7 +91,7 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 		return merge{}, err
 	}
 	c := o.call("merge-tree", "--write-tree", "-z", "--name-only", "--messages", labelOurs, label)
-	// If the base branch renamed a directory, the agent's new files move with it, without a person's help.
+	// If the base branch renamed a directory, the agent's new files move with it, without human help.
 	c.config = [][2]string{{"merge.directoryRenames", "true"}, {"merge.conflictStyle", "merge"}}
 	out, clean, err := o.try(ctx, c)
 	tree, rest, _ := strings.Cut(out, "\x00")

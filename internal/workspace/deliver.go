@@ -26,7 +26,7 @@ type DeliverRequest struct {
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
 	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The new commit's parents are
-	// the branch's head, and the base if it was merged since. Empty means a first delivery.
+	// the branch's head, and the base if it has been merged since. Empty means a first delivery.
 	Onto    string
 	Message string // of the commit
 	// Unfinished allows conflict markers in the work, so that people can see it in its current state.

@@ -15,9 +15,9 @@
 //
 // Git never reads a checkout that a worker has touched. Snapshots link the files into a private staging directory
 // without anything named .git, and commit that directory. They never link directories or the targets of symbolic links.
-// So git never reads hooks, filters, fsmonitor programs and nested repositories of the agent. A nested repository
-// becomes plain files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check gets the files
-// that a commit cannot contain: in directories of submodules, with names that git refuses, and the .git of nested
+// So git never reads the agent's hooks, filters, fsmonitor programs or nested repositories. A nested repository becomes
+// plain files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check gets the files that a
+// commit cannot contain: in directories of submodules, with names that git refuses, and the .git of nested
 // repositories.
 //
 // A checkout is measured before anything in it is read after a worker had it. A checkout that exceeds Limits is
@@ -38,7 +38,7 @@
 // the validated work delivers that tree or fails.
 //
 // A delivered branch only moves forward. A further delivery is a child of the branch's head, and of the base if that
-// was merged since. Other people's commits are never overwritten: Join merges them into the work first, and a push
+// has been merged since. Other people's commits are never overwritten: Join merges them into the work first, and a push
 // between Join and Deliver is ErrBranchMoved.
 //
 // Names are unique forever because the nonce is. This package invents none. Mirrors are never pruned or collected

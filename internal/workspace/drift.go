@@ -16,7 +16,7 @@ type Drift struct {
 	Behind time.Duration
 }
 
-// SyncPolicy is the drift that is tolerated.
+// SyncPolicy limits how far a checkout may drift.
 type SyncPolicy struct {
 	MaxCommits int
 	MaxBehind  time.Duration

@@ -24,7 +24,7 @@ import (
 const (
 	// The oldest git with GIT_CONFIG_COUNT (2.31) and GIT_CONFIG_GLOBAL (2.32).
 	minGitMajor, minGitMinor = 2, 32
-	// The oldest git with core.fsync. It warns about the older key in each run.
+	// The oldest git with core.fsync. It warns about the older key on every run.
 	fsyncGitMajor, fsyncGitMinor = 2, 36
 	// The oldest git whose merge-tree writes trees without touching files, for Sync.
 	mergeGitMajor, mergeGitMinor = 2, 38

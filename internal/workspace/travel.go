@@ -111,8 +111,8 @@ type Sent struct {
 	Replace func(context.Context, json.RawMessage) error
 }
 
-// Receive makes a task's work tree equal to a sent one, unless it already is or was discarded. With a sent record, it
-// also restores the checkout and its git directory in three cases:
+// Receive makes a task's work tree equal to a sent one, unless it already is equal or was discarded. With a sent
+// record, it also restores the checkout and its git directory in three cases:
 //
 //   - This machine lacks a checkout, as after a takeover.
 //   - The checkout is older, because another director led in between.

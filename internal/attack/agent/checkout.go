@@ -181,7 +181,7 @@ func times([]string) (string, error) {
 	return "", err
 }
 
-// modes makes files with setuid, setgid, without permissions, and with attributes.
+// modes makes files with the setuid and setgid bits, without any permissions, and with attributes.
 func modes([]string) (string, error) {
 	var err error
 	for name, mode := range map[string]uint32{

@@ -58,7 +58,7 @@ func act(args []string) (string, error) {
 	return do(args[1:])
 }
 
-// order is an order of the suite.
+// order is a command from the attack suite.
 type order struct {
 	Do   [][]string
 	Exit int

@@ -148,7 +148,7 @@ func (w *Writer) Head() Head { return w.chain.Head() }
 type File struct {
 	Header  Header
 	Trailer Trailer
-	Sure    bool // the trailer's digest covers the whole journal, see Chain.Sure
+	Sure    bool // the trailer's digest covers the whole journal; see Chain.Sure
 }
 
 // Read reads a whole file. It passes each batch and snapshot to its callback as soon as the link is verified. Either

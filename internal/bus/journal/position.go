@@ -126,7 +126,8 @@ func (p *position) beginLocked(after chain.Head) error {
 	return nil
 }
 
-// next returns the identity of a journal that replaces this one, the one known before, and an imported one.
+// next returns the identity of a journal that replaces three others: this one, the one known before, and an imported
+// one.
 func (p *position) next(imported string) identity {
 	p.mu.Lock()
 	defer p.mu.Unlock()

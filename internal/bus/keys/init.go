@@ -33,9 +33,8 @@ type Init struct {
 	Prefix    string   // of every subject
 }
 
-// configText is a format for Sprintf, because package text/template would be linked into the worker. Its
-// arguments in order: address, certificate, key, stream directory, cluster, operator, system account, account
-// directory, accounts.
+// configText is a format for Sprintf, so that the worker does not link package text/template. Its arguments in order:
+// address, certificate, key, stream directory, cluster, operator, system account, account directory, accounts.
 const configText = `# NATS for Retake, made by "director bus init". To sign in, a client needs a
 # credential signed with the director's keys. There are no passwords and no anonymous clients.
 listen: %s

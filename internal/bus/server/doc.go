@@ -16,7 +16,7 @@
 // NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts. The relay listens
 // on each host and copies every connection to the server's in-process connection. All hosts therefore behave the same,
 // a port in use gives an error with advice, and without any host the server runs without a socket. The relay speaks TLS
-// on every host but loopback. It bounds connections and bytes. It can also protect another server (Relay).
+// on every address except loopback. It bounds connections and bytes. It can also protect another server (Relay).
 //
 // # Invariants
 //

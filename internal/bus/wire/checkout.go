@@ -1,6 +1,6 @@
 package wire
 
-// A checkout that travels is sent in chunks, see package checkpoint. A chunk is raw bytes. Workers request it by name
+// A checkout that travels is sent in chunks; see package checkpoint. A chunk is raw bytes. Workers request it by name
 // on checkout.get.<id>, and send it on checkout.put.<id>. An answer that refuses a request has a header with the
 // reason.
 

@@ -125,7 +125,7 @@ type SnapshotQueue struct {
 	ClaimedIssueNumbers  List[int] `json:"claimed_issue_numbers"`
 }
 
-// SnapshotTask is one task.
+// SnapshotTask is the state of one task.
 type SnapshotTask struct {
 	Issue        string  `json:"issue"` // owner/repo#n
 	State        string  `json:"state"`

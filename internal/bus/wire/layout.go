@@ -20,7 +20,7 @@ type layout struct {
 	named   map[string]int  // its members by name
 	folded  map[string]bool // the names in lower case, because encoding/json ignores case
 	must    uint64          // bits of the required members
-	zeroBad uint64          // bits of the members with a rule that zero breaks
+	zeroBad uint64          // bits of the members for which the zero value is invalid
 }
 
 type memberLayout struct {

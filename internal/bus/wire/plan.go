@@ -20,7 +20,7 @@ type Plan struct {
 	PaidCallsLeft *int64      `json:"paid_calls_left,omitempty"` // rest of the task's budget; null if unbounded
 	// ValidateFirst means that the work exists already, so CODE runs only if VALIDATE refuses it.
 	ValidateFirst bool `json:"validate_first,omitempty"`
-	// ValidateOnly means to only validate the work of an earlier attempt, without agent and leases.
+	// ValidateOnly means to only validate the work of an earlier attempt, without an agent or leases.
 	ValidateOnly bool `json:"validate_only,omitempty"`
 	// Rejected explains why the work was refused in its clean container. Null means that it was not refused.
 	Rejected                 *Rejection  `json:"rejected,omitempty"`
@@ -28,11 +28,11 @@ type Plan struct {
 	StopGraceSeconds         float64     `json:"stop_grace_seconds"`
 	WatchdogSeconds          float64     `json:"watchdog_seconds"`
 	Budget                   *PlanBudget `json:"budget,omitempty"` // null means the defaults of the configuration reference
-	// values to mask in all messages of the worker
+	// values to mask in all messages from the worker
 	Secrets []string `json:"secrets,omitempty"`
 	// the content of .retake/attempt.json
 	AttemptFile *AttemptFile `json:"attempt_file,omitempty"`
-	// StatePaths are globs of files that agents write for themselves, see package worktree.
+	// StatePaths are globs of files that agents write for themselves; see package worktree.
 	StatePaths []string `json:"state_paths,omitempty"`
 	// Tracked lists files of the base that are work although state_paths or a .gitignore match them.
 	Tracked []string `json:"tracked,omitempty"`
@@ -40,7 +40,7 @@ type Plan struct {
 	MarkStages bool `json:"mark_stages,omitempty"`
 	// Unchanged means that the checkout does not contain work of an earlier attempt.
 	Unchanged bool `json:"unchanged,omitempty"`
-	// the attempt's span, see TraceParent; empty disables tracing
+	// the attempt's span (see TraceParent); empty disables tracing
 	TraceParent string        `json:"traceparent,omitempty"`
 	Checkout    *PlanCheckout `json:"checkout,omitempty"` // null if it is in the workdir already
 	// docker, kubernetes or process; repeated in the report of a failure

@@ -58,7 +58,7 @@ func AttemptKey(secret []byte, worker string) []byte {
 	return mac(secret, []byte("retake attempt/"+worker))
 }
 
-// CheckSignature checks a decoded report against the key of its attempt. Only the report of a person may be unsigned,
+// CheckSignature checks a decoded report against the key of its attempt. Only a report from a person may be unsigned,
 // that is, a worker_error that does not name a worker or the director as its sender. Every other report must be signed.
 func CheckSignature(e Envelope, key []byte, worker string) (signed bool, err error) {
 	_, isError := e.Payload.(*WorkerError)

@@ -20,7 +20,7 @@ const OutcomeOK = "ok"
 
 // Hello opens a worker's session. The worker starts its stages only after a Welcome.
 type Hello struct {
-	ProtocolVersion string      `json:"protocol_version"` // "major.minor", see CheckVersion
+	ProtocolVersion string      `json:"protocol_version"` // "major.minor"; see CheckVersion
 	Capabilities    []string    `json:"capabilities,omitempty"`
 	Worker          HelloWorker `json:"worker"`
 	Repo            *HelloRepo  `json:"repo,omitempty"`
@@ -109,7 +109,7 @@ type WorkerError struct {
 
 	// AttemptID is absent in the founding document's form. The worker id of the subject is then the attempt's id.
 	AttemptID         string            `json:"attempt_id,omitempty"`
-	Final             *bool             `json:"final,omitempty"` // absent means true, see IsFinal
+	Final             *bool             `json:"final,omitempty"` // absent means true; see IsFinal
 	Signal            string            `json:"signal,omitempty"`
 	HTTPStatus        int               `json:"http_status,omitempty"`
 	Headers           map[string]string `json:"headers,omitempty"`

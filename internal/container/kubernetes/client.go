@@ -45,7 +45,8 @@ func init() {
 	}
 }
 
-// Requests per second, and in a burst. The API enforces fairness itself. These limits contain faults of this package.
+// Requests per second, and in a burst. The API enforces fairness itself. These limits bound the damage that a bug in
+// this package can do.
 const (
 	requestRate  = 50
 	requestBurst = 100

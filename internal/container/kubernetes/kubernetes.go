@@ -158,7 +158,7 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 	}
 }
 
-// tryRoom submits the sample's pod as a dry run. If only room is lacking, it logs that.
+// tryRoom submits the sample's pod as a dry run. If the pod is refused only for lack of room, tryRoom logs that.
 func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	if k.o.Sample.Image == "" {
 		return nil

@@ -23,7 +23,7 @@ const Command = "look"
 // Seen is the JSON output of Main.
 type Seen struct {
 	Reached map[string]string `json:"reached"`           // address → error of the connection, or "" if it was reached
-	Missing []string          `json:"missing,omitempty"` // programs that are missing in PATH
+	Missing []string          `json:"missing,omitempty"` // programs that are not found in PATH
 }
 
 // dialLimit bounds one connection, because a firewall may drop packets.

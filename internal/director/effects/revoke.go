@@ -19,7 +19,7 @@ type Credentials struct {
 	Log *zap.Logger
 }
 
-// ShutOut returns once the bus rejects further messages of a worker. The credential stays revoked after a restart.
+// ShutOut returns once the bus rejects further messages from a worker. The credential stays revoked after a restart.
 // Messages that the bus has already accepted remain valid.
 func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)

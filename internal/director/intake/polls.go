@@ -31,7 +31,8 @@ const CommentsEvery = time.Minute
 // secondLook is the pause between the two polls after a ring, in case GitHub's lists lag behind.
 const secondLook = 10 * time.Second
 
-// Polls polls repositories. Set its exported fields before the first Run. Call Add before any bell rings.
+// Polls polls repositories. Set its exported fields before the first Run. Call Add before anything rings a repository's
+// bell.
 type Polls struct {
 	Owner  *loop.Owner
 	GitHub interface {

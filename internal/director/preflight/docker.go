@@ -146,7 +146,7 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 }
 
 // trialFolder returns a directory to mount in place of the checkout. The engine sees the data directory under the same
-// path, but perhaps no other directory.
+// path, but may not see any other directory.
 func trialFolder(c config.Config) (string, error) {
 	in, err := filepath.Abs(c.Director.DataDir)
 	if err != nil {

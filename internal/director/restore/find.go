@@ -32,7 +32,7 @@ type evidence struct {
 	issues map[string]map[int][]string
 }
 
-// issue records that an issue is known, and possibly its claims.
+// issue records an issue as known, with its claims if any are given.
 func (e *evidence) issue(k fsm.IssueKey, nonces ...string) {
 	if e.issues[k.Repo()] == nil {
 		e.issues[k.Repo()] = map[int][]string{}

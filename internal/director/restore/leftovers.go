@@ -38,7 +38,8 @@ type Leftovers struct {
 	onBus []string
 }
 
-// Look lists the checkouts. Call it before the journal is read, because another director may begin others at any time.
+// Look lists the checkouts. Call it before the journal is read, because another director may begin new checkouts at any
+// time.
 func (l *Leftovers) Look(ctx context.Context) (err error) {
 	if l.local, err = l.Workspace.Found(); err != nil {
 		return err
@@ -47,7 +48,7 @@ func (l *Leftovers) Look(ctx context.Context) (err error) {
 	return failure.OnBus(err)
 }
 
-// Sweep removes the checkouts that no task needs. fresh reports that the journal is empty. After an error Sweep has
+// Sweep removes the checkouts that no task needs. fresh reports whether the journal is empty. After an error Sweep has
 // removed nothing, because it is unknown which ones must stay, or because another director leads.
 func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error {
 	if !l.Leads() {

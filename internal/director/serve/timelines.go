@@ -28,8 +28,8 @@ func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// Rows returns the state of every task, without attempts and events. It includes finished tasks that are not
-// forgotten yet.
+// Rows returns the state of every task, without attempts or events. It includes finished tasks that are not yet
+// forgotten.
 func (s *Timelines) Rows(ctx context.Context) (rows []timeline.Task, err error) {
 	err = s.View(ctx, func(b *timeline.Book, now time.Time) {
 		rows = b.Rows(now)

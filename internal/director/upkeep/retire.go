@@ -71,7 +71,7 @@ const retireMost = 10 * time.Minute
 // begins with one try, because the previous session's may have failed.
 type retries struct {
 	at    time.Time     // time of the next try
-	pause time.Duration // the last pause, or 0 after a success
+	pause time.Duration // the last pause, or 0 after a successful try
 	done  bool          // no try is due before the next snapshot
 }
 
@@ -95,7 +95,7 @@ func (u *Upkeep) retireJournal(ctx context.Context) {
 	}
 	u.retires.ended(time.Now(), u.Interval(), err)
 	if u.resave = errors.Is(err, bus.ErrSnapshot); u.resave {
-		u.saved = 0 // the snapshot there may be the unreadable one
+		u.saved = 0 // the stored snapshot may be the unreadable one
 	}
 	if err == nil {
 		u.Unusable.Delete(lead.ArchiveDir)

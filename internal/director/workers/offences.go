@@ -20,7 +20,7 @@ type OffenceStore interface {
 	OffenceReported(worker string)
 }
 
-// offencesAgain is the pause after a failure to read the offences. The bus may be away for long.
+// offencesAgain is the pause after a failure to read the offences. The bus may be down for a long time.
 const offencesAgain = 5 * time.Second
 
 // Offences ends the attempts of workers that this or an earlier director cut off from the bus. Each attempt ends with a

@@ -16,7 +16,7 @@
 //
 // # Assumptions about the world
 //
-// GitHub, the runtime and the stream of reports keep confirmed data. The stream does not accept reports of a worker
+// GitHub, the runtime and the stream of reports keep confirmed data. The stream does not accept reports from a worker
 // that was shut out. A container is confirmed gone only after its end. A worker on a disconnected host may run longer,
 // but its messages do not arrive. The shell reads an append back if its answer was lost. It polls each whole repository
 // at its start, until GitHub answers, and ten minutes after a refusal. It regularly reads the list of containers and

@@ -273,7 +273,7 @@ func (n *node) listTells() bool {
 	for _, b := range n.w.runtime.containers {
 		t, current := lead.m.Worker(b.attempt)
 		switch {
-		case !b.listed, b.lost && b.revoked: // The latter is permanent.
+		case !b.listed, b.lost && b.revoked: // A lost container with a revoked credential stays unlisted.
 		case !current, !b.running && !b.pending && (!t.UpAt.IsZero() || t.Waits != nil) && t.State != fsm.Stopping,
 			t.Waits != nil && (b.running || b.waits != t.Waits.For):
 			return true

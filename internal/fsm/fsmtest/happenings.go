@@ -47,7 +47,7 @@ var happenings = [...]struct {
 	name string
 	do   func(n *node, s step)
 }{
-	// An append of the leader (a is 0) or of the stale director (1).
+	// An append by the leader (a is 0) or by the stale director (1).
 	lands: {"append lands", func(n *node, s step) { n.land(n.w.directors.pair()[s.a]) }},
 	// The b-th running effect of a director.
 	isDone: {"effect ends", (*node).end},

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// comment is a comment of a person with write access. An edit keeps its id.
+// comment is a comment by a person with write access. An edit keeps its id.
 type comment struct {
 	said fsm.CommentView
 	at   int64 // time of its last edit in GitHub's seconds

@@ -320,7 +320,7 @@ func (w *runtime) endByCluster(b *container) {
 	b.running, b.code, b.cause = false, 143, causes[w.choices.pick(clusterEnds, len(causes))]
 }
 
-// offerShutOut offers the leader a report of a worker that was shut out. The stream lacks it, and it must not have an
+// offerShutOut offers the leader a report from a worker that was shut out. The stream lacks it, and it must not have an
 // effect.
 func (w *workers) offerShutOut(b *container, r fsm.Report) {
 	w.after(w.lag(), func() {

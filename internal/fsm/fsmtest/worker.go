@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// report is a report of a worker or of the director in the stream. It is delivered again until it is acknowledged.
+// report is a report from a worker or the director in the stream. It is delivered again until it is acknowledged.
 type report struct {
 	worker string
 	body   fsm.Report

@@ -35,7 +35,7 @@ const (
 	undecided                 // the canary did not get a usable answer
 )
 
-// canaryTimeout bounds the requests that determine the reach of a refusal.
+// canaryTimeout bounds the requests that determine the scope of a refusal.
 const canaryTimeout = 10 * time.Second
 
 // reach classifies a status 401 or 403. Without a known message it sends canaries to /rate_limit, which every valid

@@ -73,7 +73,7 @@ type transport struct {
 }
 
 // laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github. An answer is
-// either 2xx or an *Error, so go-github never sees redirects, 304 and limits.
+// either 2xx or an *Error, so go-github never sees redirects, 304 responses or limits.
 type laneTransport struct {
 	*transport
 	lane gate.Lane

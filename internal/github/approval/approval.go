@@ -115,9 +115,9 @@ func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker
 	}, nil
 }
 
-// approval returns the event that approved an issue, namely the latest labelling by a person with rights. Only people
-// with triage rights can label an issue by another author. An author can set labels through a template or form, so
-// approval looks up the author's rights.
+// approval returns the event that approved an issue, namely the latest labelling by a person with triage rights. Only
+// people with triage rights can label an issue by another author. An author can set labels through a template or form,
+// so approval looks up the author's rights.
 func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, h tracker.LabelHistory) (at int,
 	err error,
 ) {
@@ -205,9 +205,10 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 	return *all[base].text, without, nil
 }
 
-// OfferedByUntrusted explains why agents must not work on an issue with the task label that no person with rights has
-// offered. An untrusted author can open an issue with the label through a template. why is empty if the offer counts.
-// It costs a request only for an untrusted author. For other authors Approved checks the offer before work begins.
+// OfferedByUntrusted explains why agents must not work on an issue whose task label was set only by people without
+// triage rights. An untrusted author can open an issue with the label through a template. why is empty if the offer
+// counts. It costs a request only for an untrusted author. For other authors Approved checks the offer before work
+// begins.
 func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (why string, err error) {
 	if i.Trusted {
 		return "", nil

@@ -38,7 +38,7 @@ type Outcome string
 // The closed list of outcomes.
 const (
 	Won         Outcome = "won"          // the issue is ours: labels, comment and read-back agree
-	Lost        Outcome = "lost"         // another claim holds the issue, see Result.Winner
+	Lost        Outcome = "lost"         // another claim holds the issue; see Result.Winner
 	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
 )
 
@@ -49,7 +49,7 @@ type Request struct {
 	Nonce string // 8 characters of [a-z0-9], once per claim
 	RunID string // the director's run; for people who read the marker
 	// Unblock removes the blocked or review label if this very claim holds the issue. It is set after a human has
-	// answered, or if the work in review needs more.
+	// answered, or if the work in review needs another attempt.
 	Unblock bool
 	// Answers, with Unblock, is the number of answers before the claim. A question that follows at least as many
 	// answers stays.

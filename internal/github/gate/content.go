@@ -14,7 +14,7 @@ const (
 )
 
 // Limits that reserve content. Progress edits leave part of the hour to everything else, and everything else leaves a
-// rest to escalations.
+// reserve for escalations.
 const (
 	progressPerHour = 400
 	contentReserve  = 20

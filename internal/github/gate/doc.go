@@ -17,10 +17,10 @@
 //
 // A primary limit (5,000 requests an hour) belongs to the credential and closes reads and writes. A secondary limit
 // also closes both, although GitHub mostly means writes, because continuing while limited may get the integration
-// banned. Our own hourly budget of new content, to which GitHub has not objected yet, closes less: claims first, then
-// new content of others, and all writes only after escalations have used the reserve. After three requests without an
-// answer, or one refusal of the account as a whole, the whole API is closed, and one request at a time probes it
-// (silence.go).
+// banned. Our own hourly budget of new content closes less, because GitHub has not objected yet. It first closes
+// claims, then new content that is not an escalation, and all writes only after escalations have used the reserve.
+// After three requests without an answer, or one refusal of the account as a whole, the whole API is closed, and one
+// request at a time probes it (silence.go).
 //
 // The clock is time.Now. The gate does not start goroutines or do I/O.
 package gate

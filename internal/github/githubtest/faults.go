@@ -30,8 +30,8 @@ type Fault struct {
 	path *regexp.Regexp
 }
 
-// SecondaryLimit returns a fault with GitHub's answer to bursts. The status is 403 or 429. It has Retry-After unless
-// retryAfter is 0.
+// SecondaryLimit returns a fault with GitHub's answer to bursts. The status is 403 or 429. The answer has a Retry-After
+// header unless retryAfter is 0.
 func SecondaryLimit(status int, retryAfter time.Duration) Fault {
 	f := Fault{
 		Status: status, Header: map[string]string{},

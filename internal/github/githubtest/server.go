@@ -18,8 +18,8 @@ type Options struct {
 	DataDir   string           // directory of bare repositories; empty for no git
 	Person    string           // login that acts on the pages, created on first use; default "octocat"
 	RateLimit int              // requests per hour and user; default 5000
-	Limits    bool             // GitHub's secondary limits are enforced, see limits.go
-	// StateFile keeps the state across restarts, see Open.
+	Limits    bool             // GitHub's secondary limits are enforced; see limits.go
+	// StateFile keeps the state across restarts; see Open.
 	StateFile string
 	// StateLost is called when the state could not be written. The default panics.
 	StateLost func(error)

@@ -128,9 +128,9 @@ var errSameSecond = errors.New("inbox: too many changes in one second")
 // read continues.
 //
 // It continues by time instead of page number. An entry that changes between two pages moves to the end of the list,
-// and the entries behind it move forward across the edge of the page. Only a second that fills a whole page is read by
-// page number, repeatedly, until all entries of a pass are known. Unchanged pages do not count against the hourly
-// limit.
+// and the entries behind it move forward across the edge of the page. Only if the entries of one second fill a whole
+// page are they read by page number, repeatedly, until a pass finds only known entries. Unchanged pages do not count
+// against the hourly limit.
 func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T, error),
 	what func(T) (int64, time.Time),
 ) (cursor time.Time, err error) {

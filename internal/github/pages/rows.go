@@ -18,7 +18,7 @@ type AttemptLine struct {
 func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 
 // ProgressView is the content of the progress comment. Equal views render equal texts, and an unchanged text is not
-// sent again. Fields must therefore not change with time only.
+// sent again. Fields must therefore not change merely because time passes.
 type ProgressView struct {
 	State     string    // state of the task
 	Attempt   int       // 0 before the first attempt

@@ -174,7 +174,7 @@ func (w *writer) lineBegins() bool {
 
 func (w *writer) code(words string) {
 	if strings.HasSuffix(w.b.String(), "`") {
-		w.b.WriteString(Gap) // two pieces of code in a row would be one
+		w.b.WriteString(Gap) // two adjacent code spans would become one
 	}
 	w.b.WriteString(w.style.Code(words))
 }

@@ -193,7 +193,7 @@ func (c *Writer) ShowLabel(ctx context.Context, l gate.Lane, t Thread, goal stri
 	return err
 }
 
-// ReviewedBefore reports whether the issue got its review label before a comment of the director. The director was then
+// ReviewedBefore reports whether the issue got its review label before a comment by the director. The director was then
 // interrupted between that comment and the label changes.
 func (c *Writer) ReviewedBefore(ctx context.Context, l gate.Lane, t Thread, r Comment) (bool, error) {
 	if !t.Issue.Has(c.read.Labels.Review) {

@@ -16,8 +16,8 @@ type step struct {
 	tier  *tierRow // of a step that reads text by a tier
 }
 
-// tiersInCode is the order while an agent works. The agent's own report outweighs the output of compilers and tests
-// that it ran.
+// tiersInCode is the order of the tiers while an agent works. The agent's own report outweighs the output of compilers
+// and tests that it ran.
 var tiersInCode = slices.Concat(tiers[2:4], tiers[:2], tiers[4:])
 
 // stepsOf returns the steps for a stage, strongest first.

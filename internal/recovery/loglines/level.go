@@ -10,7 +10,7 @@ import (
 // Level is the severity that the program gave to a line.
 type Level uint8
 
-// The levels. Below Error a line only advises.
+// The levels. A line below Error is only advisory.
 const (
 	None Level = iota // the line does not state a level
 	Trace

@@ -85,7 +85,8 @@ func holds(x, c uint64) uint64 {
 	return (x - ones) &^ x & tops
 }
 
-// suspect marks the bytes that can begin a forbidden character. 0xc2 begins the C1 characters, and also valid ones.
+// suspect marks the bytes that can begin a forbidden character. 0xc2 begins the C1 characters, but also permitted
+// characters.
 var suspect = func() (is [256]bool) {
 	for c := range byte(' ') {
 		is[c] = c != '\n' && c != '\t'

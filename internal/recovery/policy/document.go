@@ -114,7 +114,7 @@ func byLine(faults []Fault) {
 	})
 }
 
-// calledAfter returns a file's name without directory and extension.
+// calledAfter returns a file's name without its directory or extension.
 func calledAfter(file string) string {
 	name := file[strings.LastIndexAny(file, `/\`)+1:]
 	if i := strings.LastIndexByte(name, '.'); i > 0 {

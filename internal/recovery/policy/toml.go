@@ -169,7 +169,7 @@ func (b Backoff) form() backoffForm {
 	return backoffForm{formula, seconds(b.Initial), b.Factor, seconds(b.Max), b.Jitter, b.Spread, seconds(b.Add)}
 }
 
-// MarshalJSON writes the backoff with the keys of a document.
+// MarshalJSON writes the backoff with the keys of a policy document.
 func (b Backoff) MarshalJSON() ([]byte, error) { return json.Marshal(b.form()) }
 
 // DecodeTOML reads the keys that are present, and keeps the other values.
@@ -214,7 +214,7 @@ func (w Wait) form() waitForm {
 	return waitForm{seconds(w.Default), seconds(w.Cap), seconds(w.Longest), w.Backoff}
 }
 
-// MarshalJSON writes the waits with the keys of a document.
+// MarshalJSON writes the waits with the keys of a policy document.
 func (w Wait) MarshalJSON() ([]byte, error) { return json.Marshal(w.form()) }
 
 // DecodeTOML reads the keys that are present, and keeps the other values.
@@ -234,7 +234,7 @@ type rungForm struct {
 // unlimited is the text form of no limit.
 const unlimited = "unlimited"
 
-// MarshalJSON writes the rung with the keys of a document.
+// MarshalJSON writes the rung with the keys of a policy document.
 func (g Rung) MarshalJSON() ([]byte, error) {
 	form := rungForm{Action: g.Action, Times: g.Times, When: g.When}
 	if g.Times < 0 {

@@ -31,8 +31,8 @@ type Redactor struct {
 // Finder finds values in every encoding. Package leak implements it.
 type Finder interface {
 	Mask(text string) string
-	// Edges returns the length of a possible rest of a value at the front, and the position of a possible start of a
-	// value near the end.
+	// Edges returns the number of bytes at the front that may be the end of a cut value, and the position near the end
+	// where a cut value may start.
 	Edges(text string) (front, end int)
 	Stream() Stream
 }

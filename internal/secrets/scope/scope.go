@@ -361,5 +361,5 @@ func leaves(name, target string) bool {
 		slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, ".git") })
 }
 
-// isBinary reports whether a text is binary to git, which is a NUL among the first bytes.
+// isBinary reports whether git treats a text as binary. It does if there is a NUL among the first bytes.
 func isBinary(text string) bool { return strings.Contains(text[:min(len(text), 8000)], "\x00") }

@@ -44,7 +44,7 @@ func eraseVariables() error {
 	return nil
 }
 
-// Fields of /proc/<pid>/stat, counted from the field after the name, see proc_pid_stat(5), 50 and 51.
+// Fields of /proc/<pid>/stat, counted from the field after the name. They are fields 50 and 51 in proc_pid_stat(5).
 const statEnvStart, statEnvEnd = 47, 48
 
 func variablesAt() (from, to int64, err error) {

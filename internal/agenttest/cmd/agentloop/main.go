@@ -1,4 +1,4 @@
-// Command agentloop is the reference agent, see internal/agenttest/loop. It is started like any agent CLI:
+// Command agentloop is the reference agent; see internal/agenttest/loop. It is started like any agent CLI:
 //
 //	ANTHROPIC_BASE_URL=http://127.0.0.1:8901/case/ok agentloop -p "do it"
 //

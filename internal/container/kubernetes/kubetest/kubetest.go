@@ -66,7 +66,7 @@ func (c Cluster) Stream(ctx context.Context, args ...string) (out io.Reader, wai
 	return out, func() { _ = cmd.Wait() }, err
 }
 
-// sandbox is the program that keeps a pod's network up, see tools/kube/pause.
+// sandbox is the program that keeps a pod's network up; see tools/kube/pause.
 const sandbox = "/pause"
 
 // FirstProcess returns the pid on this machine of the first process of a pod's container.
