@@ -4,10 +4,10 @@
 //
 //	jobs of 1 KiB ──▶ taken ──▶ their handler returns an error ──▶ the next try, in an hour, is durable
 //
-// A queue's clock runs from its start, which is some milliseconds, until the last job's retry is durable; publishing is
-// not counted. Each is measured in the way that is best for it: its server on a Unix socket, no pause between fetches,
-// and of several concurrencies the fastest. Each asynq server takes jobs one after the other, and a program normally
-// has one server. The results for several servers in one process are also shown.
+// The clock starts when a queue is started, which takes some milliseconds, and stops when the last job's retry is
+// durable. Publishing is not counted. Each queue gets its best conditions: its server on a Unix socket, no pause
+// between fetches, and the fastest of several concurrencies. Each asynq server takes jobs one after the other, and a
+// program normally has one server. The results for several servers in one process are also shown.
 //
 // It is a Go module apart from the main one, so that the queues it measures are not among the dependencies of Retake.
 package main

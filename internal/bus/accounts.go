@@ -211,8 +211,8 @@ func (a *workersAccount) fleetSecret() []byte {
 	return a.secret
 }
 
-// readFiles adds the credentials that earlier directors recorded in this directory, including those of older versions.
-// The content of a damaged file is also known to the bus and the server.
+// readFiles adds the credentials that earlier directors, even of older versions, recorded in this directory. The
+// content of a damaged file is also known to the bus and the server.
 func (a *workersAccount) readFiles() error {
 	for name, read := range map[string]func([]byte) (*credentials, error){
 		fileWorkers: decodeCredentials,

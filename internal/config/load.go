@@ -295,7 +295,7 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// text sets a key from outside of the file. A problem with the value in the file is still reported.
+// text sets a key from outside the file. A problem with the value in the file is still reported.
 func (l *loader) text(at Problem, key, text string) {
 	r, ok := l.rows[key]
 	if !ok {

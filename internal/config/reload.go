@@ -99,8 +99,8 @@ type Change struct {
 	Restart []string // keys that keep their values until a restart
 }
 
-// Reread returns the configuration in force after a director that runs on c has read next. Keys that hold at
-// once come from next, all others from c. Problems are returned if the combination is invalid.
+// Reread returns the configuration that is in force once a director running with c has loaded next. Keys that take
+// effect at once come from next, and all others from c. Problems are returned if the combination is invalid.
 func (c Config) Reread(next Config) (Config, Change, Problems) {
 	out, change := next, Change{}
 	before, after, result := keys(&c), keys(&next), keys(&out)

@@ -40,7 +40,7 @@ const LabelFence = "retake.fence"
 const fenceAge = time.Minute
 
 // deadResolver is the name server of confined workers, an unused address in their own network. The daemon's resolver
-// would send queries from outside of the rules, and queries can carry data out.
+// would send queries that bypass the rules, and queries can carry data out.
 const deadResolver = "127.0.0.1"
 
 // firewall keeps the rules of the workers' network in the kernel of the daemon's host.

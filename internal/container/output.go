@@ -19,7 +19,7 @@ type Printed struct {
 
 // FollowOutput passes on the output of an attempt from the beginning of its log file, until the attempt or ctx ends. It
 // does not wait for other operations and may run several times at once. An absent attempt has no output. Error:
-// ErrDaemon, for example if the log breaks off. The caller can then start over.
+// ErrDaemon, for example if the log is interrupted. The caller can then start over.
 func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// deliver hands in the work of the last attempt.
+// deliver begins the delivery of the last attempt's work.
 func (m *attempts) deliver(t *Task, on Trigger) {
 	m.plan(t, Effect{Kind: DoDeliver, Failures: t.History, Deliver: &DeliverOrder{
 		Validate: m.cfg.Policy.Forbids(t.Tally) == "", Validated: t.Validates, Hints: t.Hints, Spent: t.Spent,

@@ -51,7 +51,7 @@ var githubEffects = []EffectKind{
 	DoReadReview, DoReply, DoReclaim, DoTidy,
 }
 
-// overtakenEffects are pointless after the attempt was stopped or the claim released, unless they have started.
+// overtakenEffects are pointless once the attempt has been stopped or the claim released, unless they have started.
 var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate, DoRemind}
 
 // DurableEffects lists the kinds that are planned by a fact.

@@ -83,7 +83,7 @@ type StateKept struct {
 	State hardState `json:"state"`
 }
 
-// TaskRebuilt is a task that was reconstructed after the journal was lost or damaged.
+// TaskRebuilt is a task that was reconstructed because the journal was lost or damaged.
 type TaskRebuilt struct {
 	Row     string `json:"row"` // the name of a row of RebuildRows
 	Rebuilt Task   `json:"rebuilt"`

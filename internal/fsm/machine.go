@@ -79,8 +79,8 @@ type agenda struct {
 
 	timers            queue     // by deadline
 	ready             waiters   // may begin an attempt
-	finished          int       // tasks waiting for their first delivery; bounds claims; see mayClaim
-	owes              int       // tasks that still need a comment or a pull request; see Owed
+	finished          int       // tasks waiting for their first delivery, which bound claims (see mayClaim)
+	owes              int       // tasks that still need a comment or a pull request (see Owed)
 	dirty             []*Task   // may have something to emit
 	began             time.Time // when Booted was decided
 	grace             time.Time // silence before it does not count

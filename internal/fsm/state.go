@@ -160,7 +160,7 @@ const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
 	StopOverBudget StopReason = "over_budget"
-	StopNotStarted StopReason = "not_started" // or it speaks another version of the protocol
+	StopNotStarted StopReason = "not_started" // or speaks another version of the protocol
 	StopSilent     StopReason = "silent"
 	StopEnded      StopReason = "ended" // it ended, with or without a final report
 )

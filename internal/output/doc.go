@@ -25,7 +25,7 @@
 //
 // # Failure policy
 //
-// A write that fails loses output, but never the attempt. A source that breaks off is read again after a second.
+// A write that fails loses output, but never the attempt. An interrupted source is read again after a second.
 //
 // # Clock
 //

@@ -151,7 +151,7 @@ func (r *recording) run() {
 	r.finish(ended)
 }
 
-// follow reads the source until it ends. If the source breaks off, it reads again from the beginning.
+// follow reads the source until it ends. If the source is interrupted, it reads again from the beginning.
 func (r *recording) follow(ctx context.Context) (ended bool) {
 	for warned := false; ; {
 		err := r.Source(ctx, r.take)

@@ -138,7 +138,7 @@ func (f *files) readVectors(path string, fields map[string][]string) bool {
 	return true
 }
 
-// kind names a kind. The same word in another document is a different kind.
+// kind returns the kind, qualified by its document. The same word in another document is a different kind.
 func (v Vector) kind() string { return v.Seed + " " + v.Kind }
 
 func (v Vector) shape() []string {

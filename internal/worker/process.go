@@ -21,7 +21,7 @@ import (
 var errNoProgram = errors.New("worker: no such program")
 
 // tailBytes is the size of each stream's tail. Half of the default max_message_bytes (64 KiB) still holds a stack trace
-// of 16 KiB and the cause above it, the longest seen of a coding agent.
+// of 16 KiB and the cause above it, the longest seen from a coding agent.
 const tailBytes = 32 << 10
 
 // leftoverGrace is the time between SIGTERM and SIGKILL for leftover processes of a stage, at most the plan's stop

@@ -20,7 +20,7 @@ type Bus interface {
 	// Heartbeat and Progress send soft state without blocking. Errors need no retry.
 	Heartbeat(wire.Heartbeat) error
 	Progress(wire.TaskProgress) error
-	// Report sends a final report and returns after it was stored. It is idempotent.
+	// Report sends a final report and returns once it has been stored. It is idempotent.
 	Report(context.Context, wire.Payload) error
 	// AskBudget asks the director about a lease. An error means that the director did not answer.
 	AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error)

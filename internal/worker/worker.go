@@ -240,7 +240,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		if fault := catchPanic(func() { f = w.runAttempt(stageCtx) }); fault != nil {
 			f = &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 		}
-		if f == nil { // agents sync nothing, and a power cut must not lose work that is reported as done
+		if f == nil { // agents do not sync their files, and a power cut must not lose work reported as done
 			if err := w.syncDisk(w.plan.Workdir); err != nil {
 				w.log.Warn("work not synced to the disk", zap.Error(err))
 			}

@@ -19,7 +19,7 @@ import (
 // tasks/<nonce>/checkout. The file's apparent size is the quota. It occupies only as much of the disk as the written
 // data.
 
-// mountTime bounds creating or mounting a file system. Neither takes longer for a larger one.
+// mountTime bounds creating or mounting a file system. Neither takes longer for a larger file system.
 const mountTime = time.Minute
 
 // Quota returns the mount point of a checkout's own file system, or "".

@@ -66,7 +66,7 @@ type Lease struct {
 	stop    context.CancelFunc
 	stopped chan struct{}
 
-	seen   lease.Renewal // last renewal seen of another process, or zero
+	seen   lease.Renewal // last renewal by another process, or zero
 	at     time.Duration // time by clock when seen was first read
 	age    time.Duration // age of the renewal at that time
 	theirs Leader

@@ -37,7 +37,7 @@ type Term struct {
 	Period time.Duration // positive, and the same for all processes
 
 	until  time.Duration // the process leads before this time; 0 if it does not lead
-	last   Renewal       // last renewal seen of another process
+	last   Renewal       // last renewal by another process
 	seenAt time.Duration // when last was first seen
 	seen   bool
 }

@@ -29,7 +29,7 @@ const (
 	DeliverPullRequest = "pull_request"
 )
 
-// Delivery hands in the work of an attempt, publishes unfinished work, and ends claims.
+// Delivery delivers the work of an attempt, publishes unfinished work, and ends claims.
 type Delivery struct {
 	Setup       func() *inforce.Setup
 	GitHub      *github.Client
@@ -201,7 +201,7 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.
 	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// behind describes how far the work is behind its base branch, or returns "" if it can be handed in unchanged. A
+// behind describes how far the work is behind its base branch, or returns "" if it can be delivered unchanged. A
 // conflict error means that work and base cannot be merged. behind does not merge anything, because the next attempt
 // merges and validates the result.
 func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {

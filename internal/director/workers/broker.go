@@ -15,8 +15,8 @@ import (
 	"retake/internal/recovery/retryafter"
 )
 
-// Broker grants leases on models to all workers of the fleet. A restart forgets the leases. Until workers have new
-// ones, their own limiters apply. Cooldowns survive a restart, because the machine journals them. Create it with
+// Broker grants leases on models to all workers of the fleet. A restart forgets the leases. Until workers get new
+// leases, their own limiters apply. Cooldowns survive a restart, because the machine journals them. Create it with
 // NewBroker.
 type Broker struct {
 	ctx   context.Context // the session's

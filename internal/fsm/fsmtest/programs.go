@@ -12,8 +12,8 @@ type foundPrograms struct {
 	missing  bool
 }
 
-// programs lets directors search for the programs of the stages, in one world of four. It draws from a separate track,
-// so the other worlds do not change.
+// programs lets directors search for the programs of the stages, in one world of four. It draws from a separate track
+// of choices, so the other worlds do not change.
 func (w *operator) programs() {
 	if w.choices.pick(atPrograms, 4) == 3 {
 		w.directors.set.cfg.Programs = "programs 0"

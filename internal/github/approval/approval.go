@@ -205,10 +205,9 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 	return *all[base].text, without, nil
 }
 
-// OfferedByUntrusted explains why agents must not work on an issue whose task label was set only by people without
-// triage rights. An untrusted author can open an issue with the label through a template. why is empty if the offer
-// counts. It costs a request only for an untrusted author. For other authors Approved checks the offer before work
-// begins.
+// OfferedByUntrusted explains why agents must not work on an issue if only people without triage rights added its task
+// label. An untrusted author can open an issue with the label through a template. why is empty if the offer counts. It
+// costs a request only for an untrusted author. For other authors Approved checks the offer before work begins.
 func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (why string, err error) {
 	if i.Trusted {
 		return "", nil

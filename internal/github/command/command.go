@@ -162,7 +162,7 @@ var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 // answerLimit bounds the text that is read from one comment, in characters.
 const answerLimit = 16_000
 
-// obey reads the command with a name, with the rest of its line and the lines below.
+// obey reads the command with the given name from the rest of its line and the lines below.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := RowOf(name)
 	switch {

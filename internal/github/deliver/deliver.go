@@ -129,8 +129,8 @@ func (c *Deliveries) Withdrawn(ctx context.Context, i tracker.Issue) (why string
 	return why, err
 }
 
-// withdrawn interprets an issue that has neither the claimed nor the review label. Either a person removed the claimed
-// label because the work is no longer wanted, or a person removed the review label after the delivery (shown).
+// withdrawn interprets an issue without the claimed or the review label. Either a person removed the claimed label
+// because the work is no longer wanted, or a person removed the review label after the delivery (shown).
 func (c *Deliveries) withdrawn(ctx context.Context, l gate.Lane, p api.Place, i tracker.Issue) (why string, shown bool,
 	err error,
 ) {

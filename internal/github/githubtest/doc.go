@@ -15,8 +15,8 @@
 //
 // Pull requests follow their branches. With git, conflicts are real and a merge is a commit. Without git, branches are
 // names with made-up commits (Push, SetConflict). After a change the first request does not learn whether a pull
-// request can be merged. A check does not update a pull request. Comments, reviews, pushes, merges and closing do. Not
-// supported are forks, merges by rebase, pending reviews, teams, and the suite and app of a check run.
+// request can be merged. A check does not change a pull request's updated_at. Comments, reviews, pushes, merges and
+// closing do. Not supported are forks, merges by rebase, pending reviews, teams, and the suite and app of a check run.
 //
 // The clock is Options.Now. State is in memory and ends with the process, unless Open was given a state file. In that
 // case a change is in the file before it is answered, and Options.StateLost is called if it cannot be written. A

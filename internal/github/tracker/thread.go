@@ -187,11 +187,11 @@ func (t Thread) Holder() (Comment, bool) {
 	return Comment{}, false
 }
 
-// Adopt restores the nonce of the claim that holds the issue, if somebody edited it in the marker. nonce is the one
-// with which this fleet won the claim. Our account must have written the comment for our fleet. Our claim must not have
-// any other comment or release, and the claim in the marker must not have any other comment. Another director cannot
-// claim the issue while it carries the claimed label. If no claim holds the issue, Adopt uses our comment without a
-// marker if its foot names the claim. The next write to the comment restores the marker.
+// Adopt restores an edited nonce in the marker of the claim that holds the issue. nonce is the one with which this
+// fleet won the claim. Our account must have written the comment for our fleet. Our claim must not have any other
+// comment or release, and the claim in the marker must not have any other comment. Another director cannot claim the
+// issue while it carries the claimed label. If no claim holds the issue, Adopt uses our comment without a marker if its
+// foot names the claim. The next write to the comment restores the marker.
 func (t *Thread) Adopt(fleet, nonce string) {
 	repaired := Marker{Kind: MarkClaim, Fleet: fleet, Nonce: nonce}
 	if len(t.OwnComments(repaired)) > 0 || t.WasReleased(nonce) {

@@ -32,10 +32,10 @@ type Classifier struct {
 	steps, stepsInCode, stepsInCommands []step
 }
 
-// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml. A document
-// precedes those before it. Its rule replaces an earlier rule with the same id. New checks every rule. With extra
-// documents it also checks that each example is classified as its rule's reason, which a test does for the built-in
-// rules. The error wraps ErrRules and reports all faults at once.
+// New returns a classifier of the built-in rules and of extra documents in the format of rules.toml. Later documents
+// take precedence. A rule replaces an earlier rule with the same id. New checks every rule. With extra documents it
+// also checks that each example is classified as its rule's reason, which a test does for the built-in rules. The error
+// wraps ErrRules and reports all faults at once.
 func New(extra ...[]byte) (*Classifier, error) {
 	files := []*ruleFile{parseRules("built-in", embeddedRules), parseRules("providers", embeddedProviders)}
 	for i, data := range extra {

@@ -166,7 +166,7 @@ func cutAt(s string, at []int) (message string, level Level) {
 	return message, level
 }
 
-// parseLetter reads a line that may begin with a logger's letter, name of a level or month.
+// parseLetter reads a line that may begin with a letter for a level, the name of a level or a month.
 func parseLetter(line string) (string, Level, bool) {
 	switch {
 	case len(line) < 10:

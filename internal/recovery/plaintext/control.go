@@ -182,7 +182,7 @@ func (p *page) csi(s string) int {
 	return n + 1
 }
 
-// jump leaves the row, unless the row is empty.
+// jump begins a new row, unless the current one is empty.
 func (p *page) jump() {
 	if len(p.out) > p.row {
 		p.newline()
