@@ -45,8 +45,8 @@ func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([
 	return m.Data, nil
 }
 
-// SaveCheckpoint asks the director to make the chunks sent so far the checkout. It returns chunks that must be sent
-// first. If it returns neither such chunks nor an error, the checkpoint counts. Errors are as for Chunk.
+// SaveCheckpoint asks the director to make the chunks sent so far the checkout. It returns the chunks that must be sent
+// first. The checkpoint counts if that list is empty and the error is nil. Errors are as for Chunk.
 func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing []string, err error) {
 	answer, err := c.request(ctx, c.subjects.Checkout(wire.CheckoutOpSave, c.options.WorkerID), p)
 	if err != nil {

@@ -296,7 +296,7 @@ func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	}
 }
 
-// Work pushed with a question goes onto the branch of the task's pull request, if the task has one.
+// Work pushed with a question goes onto the branch of the task's existing pull request.
 func (f WorkPushed) apply(_ *agenda, t *Task) {
 	f.Work.PullRequest = cmp.Or(f.Work.PullRequest, t.Work.PullRequest)
 	t.Work = f.Work

@@ -31,8 +31,9 @@
 // and so are people with write access and an association in Options.TrustedAuthors. GitHub does not promise that lists
 // contain recent writes. If our comment cannot be read back, the claim is not won but fails with a transient error.
 //
-// Any trusted author may reclaim a claim whose comment has not been edited for a long time. Only the first of several
-// release markers for one claim counts, so two directors that reclaim at once cannot end a third director's claim.
+// Any trusted author may reclaim a claim whose comment is stale, because it has not been edited recently. Only the
+// first of several release markers for one claim counts, so two directors that reclaim at once cannot end a third
+// director's claim.
 //
 // # People
 //

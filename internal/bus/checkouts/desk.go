@@ -278,7 +278,7 @@ func (d *Desk) readCheckpoint(m *nats.Msg) (wire.Envelope, *wire.Checkpoint, err
 	return e, e.Payload.(*wire.Checkpoint), nil // it has the type of its subject
 }
 
-// take returns the missing chunks. If it returns neither chunks nor an error, the checkpoint counts.
+// take returns the missing chunks. The checkpoint counts if that list is empty and the error is nil.
 func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func Of(err error) *fsm.EffectError {
 	var unsafe *scope.Violation
 	var unapproved *approval.NotApproved
 	switch {
-	case errors.As(err, &unsafe): // drop the wrapping, because the inner text says what to do
+	case errors.As(err, &unsafe): // drop the wrapping, because the inner text gives the advice
 		f.Reason, f.Text = unsafe.Reason, unsafe.Text
 	case errors.As(err, &unapproved):
 		f.Reason, f.Text = recovery.NeedsHuman, recovery.Unapproved+unapproved.Why

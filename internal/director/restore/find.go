@@ -32,7 +32,7 @@ type evidence struct {
 	issues map[string]map[int][]string
 }
 
-// issue records an issue as known, with its claims if any are given.
+// issue records an issue as known, and adds the given claims.
 func (e *evidence) issue(k fsm.IssueKey, nonces ...string) {
 	if e.issues[k.Repo()] == nil {
 		e.issues[k.Repo()] = map[int][]string{}
