@@ -22,7 +22,7 @@ type riverPeer struct {
 
 var _ peer = (*riverPeer)(nil)
 
-// connections to PostgreSQL; more made nothing faster on two cores.
+// connections to PostgreSQL; more connections were no faster on two cores.
 const connections = 16
 
 func (p *riverPeer) open(ctx context.Context, synced bool) (string, error) {

@@ -22,7 +22,7 @@ type figure struct {
 	Unit    string  `json:"unit"`
 }
 
-// readOurs finds our decisions per second of the same thing.
+// readOurs returns our figure for the same measurement, in decisions per second.
 func readOurs(file string, synced bool) (figure, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

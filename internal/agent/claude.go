@@ -39,7 +39,7 @@ func claudeSystem(r *Reader, o object) {
 	}
 }
 
-// claudeTask follows tasks in the background. After its result, claude waits for them, and then takes another turn.
+// claudeTask follows background tasks. After its result, claude waits for them, and then takes another turn.
 func claudeTask(r *Reader, id string, begins bool) {
 	switch {
 	case begins && len(r.state.tasks) < maxTasks:
@@ -53,7 +53,7 @@ func claudeTask(r *Reader, id string, begins bool) {
 	}
 }
 
-// maxTasks bounds the memory for tasks in the background.
+// maxTasks bounds the memory for background tasks.
 const maxTasks = 1000
 
 func claudeMessage(r *Reader, o object) {
@@ -79,7 +79,7 @@ func claudeTokens(u object) int64 {
 	return u.sum("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 }
 
-// claudeResult reads the last event. Its subtype stays "success" when the API failed. In that case qwen also states
+// claudeResult reads the last event. Its subtype is "success" even if the API failed. In that case qwen also states
 // is_error false.
 func claudeResult(r *Reader, o object) {
 	r.usage(Usage{Tokens: claudeTokens(o.at("usage")), CostUSD: o.number("total_cost_usd")}, true)

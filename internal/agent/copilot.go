@@ -16,7 +16,7 @@ func copilot(r *Reader, o object) {
 			r.state.text, r.state.failed = text, false
 		}
 	case "assistant.usage":
-		r.usage(Usage{Tokens: d.sum("inputTokens", "outputTokens")}, false) // cached ones are among the input
+		r.usage(Usage{Tokens: d.sum("inputTokens", "outputTokens")}, false) // input tokens include cached ones
 	case "tool.execution_start":
 		r.step(d.text("toolName"), d.at("arguments").argument())
 	case "tool.execution_complete":

@@ -2,7 +2,7 @@ package agent
 
 import "time"
 
-// Event is one statement of an agent's stream.
+// Event is one statement in an agent's stream.
 type Event interface{ isEvent() }
 
 // Progress is a step that the agent began, described in a few words.

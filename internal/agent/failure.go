@@ -76,7 +76,7 @@ func (o object) failure() (f Failure) {
 // maxNames bounds the names of one failure.
 const maxNames = 16
 
-// appendNames adds o's names for the error: words without a blank, and numbers that are not an HTTP status.
+// appendNames adds o's names for the error: words without blanks, and numbers that are not an HTTP status.
 func (o object) appendNames(names []string) []string {
 	for _, in := range append(o.list("details"), o, o.at("details"), o.at("metadata")) {
 		for _, field := range nameFields {

@@ -19,7 +19,7 @@ type answer struct {
 // works gives the scripted model's answer.
 var works = answer{give: func(x *exchange) { x.send(x.server.task.model(x.talk)) }}
 
-// ends returns a final answer of the model with this text.
+// ends returns a final answer from the model with this text.
 func ends(text string, f finish) answer {
 	return answer{give: func(x *exchange) {
 		r := reply{text: text, finish: f}

@@ -80,7 +80,7 @@ type conversation struct {
 	bytes   int    // size of the request
 }
 
-// reply is an answer of the model.
+// reply is an answer from the model.
 type reply struct {
 	model  string
 	text   string

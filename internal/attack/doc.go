@@ -14,7 +14,8 @@
 //
 // # Invariants
 //
-//   - A row fails unless the attack was really made. So a missing precondition is an error instead of a success.
+//   - A row fails unless the attack was actually carried out. So a missing precondition is an error instead of a
+//     success.
 //   - A damaged director is replaced before the next row.
 //   - The remains of an attack on the machine (containers, images, mounts, files) are removed with its world.
 //

@@ -295,8 +295,8 @@ func activeServers(ctx context.Context, sys *nats.Conn) (int, error) {
 	return max(about.Statsz.Active, 1), nil
 }
 
-// PushClaims pushes the claims of an account that were changed outside of the director to a running server. url
-// is the address for people.
+// PushClaims pushes the claims of an account that were changed outside the director to a running server. url is the
+// address for people.
 func PushClaims(ctx context.Context, url string, d *keys.Director, claims string) error {
 	trust, err := link.Trust(url, d.CA())
 	if err != nil {

@@ -144,7 +144,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often has the number of passes of one task through some points. The director is killed at each pass.
+// often counts how many times one task passes some points. The director is killed at each pass.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
 	"effect/progress/before": 2, "effect/progress/after": 2,

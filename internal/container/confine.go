@@ -27,7 +27,7 @@ import (
 type Egress struct {
 	Closed       bool             // only the doors; otherwise also public addresses
 	Doors        []netip.AddrPort // on this host and elsewhere: the bus, the proxy, configured addresses
-	Ports        []uint16         // doors on non-workers of the workers' network, such as a relay
+	Ports        []uint16         // doors on other members of the workers' network, such as a relay
 	Image        string           // of the container that installs the rules
 	WorkerBinary string           // the program in it, which implements fence.Command
 }

@@ -24,9 +24,9 @@ import (
 // imagePath is the PATH of common base images, which a container has when its image sets none.
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Ensure starts the attempt's worker unless it was started. The package comment describes what happens to an existing
-// one. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own directory, and the worker's arguments have its
-// real path.
+// Ensure starts the attempt's worker unless it has already been started. The package comment describes what happens to
+// an existing one. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own directory, and the worker's
+// arguments have its real path.
 func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	if err := checkProcess(spec); err != nil {
 		return err

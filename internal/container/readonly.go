@@ -113,7 +113,7 @@ func (h *homes) learn(ctx context.Context, id string, spec Spec) (string, error)
 	return home, nil
 }
 
-// homeIn finds a user's home in an archive of passwd(5).
+// homeIn finds a user's home in an archive that contains /etc/passwd.
 func homeIn(archive io.Reader, uid int) (string, error) {
 	t := tar.NewReader(archive)
 	header, err := t.Next()

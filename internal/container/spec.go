@@ -32,7 +32,7 @@ type Spec struct {
 	AttemptID string // container name; letters, digits, "_.-"
 	Task      string // issue key, for people and lists
 	Image     string // any image, even an empty one; the spec overrides its settings
-	Workdir   string // absolute path in the container, outside of Dir
+	Workdir   string // absolute path in the container, outside Dir
 	// Checkout is an absolute path on the daemon's host, mounted writable at Workdir. If empty, Workdir is an empty
 	// directory of User that is removed with the attempt.
 	Checkout   string

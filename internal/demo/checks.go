@@ -19,7 +19,7 @@ type check struct {
 	wrong []string
 }
 
-// checks returns the checks of the records of the stand-in and the engine.
+// checks returns the results of all checks on the records of the stand-in and the engine.
 func (s *world) checks(ctx context.Context, all []testbed.Event, gap error, slowness float64) []check {
 	engine := check{"every attempt has one container, and an issue never runs two", duplicateContainers(all)}
 	if gap != nil {

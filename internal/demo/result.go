@@ -108,7 +108,7 @@ func (r *result) checkRateLimit(history *taskHistory, histories map[string]*task
 	r.require(j.late || meanwhile || !ended, "a worker ended during the pause, and its report was read too late")
 }
 
-// scaled converts a duration of an idle machine for a slower machine.
+// scaled converts a duration on an idle machine to one on a slower machine.
 func scaled(d time.Duration, slowness float64) time.Duration {
 	return time.Duration(float64(d) * max(1, slowness))
 }

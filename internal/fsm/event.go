@@ -312,7 +312,7 @@ type EffectError struct {
 	Resource  string    `json:"resource,omitempty"` // the resource that failed or refused, or empty
 	Until     time.Time `json:"until,omitzero"`
 	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed until then; GitHubWrite if empty
-	// Doubtful marks a failure that a single wrong answer of a server would explain. It counts only if it persists.
+	// Doubtful marks a failure that a single wrong answer from a server would explain. It counts only if it persists.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 

@@ -275,7 +275,7 @@ type soft struct {
 }
 
 // keptEdit is the edit of the comment which says that finished work is kept although its delivery fails. The next try
-// of the delivery cancels a waiting edit, so each failure plans the edit again until it was made.
+// of the delivery cancels a waiting edit, so each failure plans the edit again until it has been made.
 type keptEdit struct {
 	delivery string // id of the failing effect
 	edit     string // id of the edit that was planned last

@@ -132,8 +132,9 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	}
 }
 
-// stillToValidate reports whether the attempt that a verdict grants is validation-only again. It is if the
-// failed attempt was, and the work was not to blame. Running an agent would only pay for finished work again.
+// stillToValidate reports whether the attempt that a verdict grants is validation-only again. This requires a failed
+// validation-only attempt whose work did not cause the failure. Running an agent would only pay for finished work
+// again.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit

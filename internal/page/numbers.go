@@ -35,7 +35,7 @@ type numbersPart struct {
 	Spent spentPart
 }
 
-// spentPart divides the cost of the span.
+// spentPart is the cost of the period per issue, merged pull request and day.
 type spentPart struct {
 	Issues, Days                int // number of issues and days with spending
 	PerIssue, PerMerged, PerDay float64

@@ -174,7 +174,7 @@ func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wron
 	_ = p.templates.ExecuteTemplate(w, "signin.html", f)
 }
 
-// signIn checks the token, and starts a session under the name by which actions are recorded.
+// signIn checks the token, and starts a session under the name with which actions are recorded.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if !p.sessions.tries.Allow() {

@@ -26,8 +26,9 @@ const (
 // adapts to later changes.
 func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
 
-// WithTimeout returns a context that ends after d of an idle machine, with context.DeadlineExceeded as its cause. It
-// has no Deadline, because the time cannot be known in advance. The caller must call cancel.
+// WithTimeout returns a context that ends after d on an idle machine, and later on a busy one. Its cause is
+// context.DeadlineExceeded. It has no Deadline, because the time cannot be known in advance. The caller must call
+// cancel.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithTimeoutCause(parent, d, context.DeadlineExceeded)
 }
@@ -63,14 +64,14 @@ func spend(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Context returns a context for a test, which ends after d of an idle machine, or with the test.
+// Context returns a context like that of WithTimeout, which also ends with the test.
 func Context(t T, d time.Duration) context.Context {
 	ctx, cancel := WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Wait blocks until done returns true. It fails the test with the text what if that takes longer than d of an idle
+// Wait blocks until done returns true. It fails the test with the text what if that takes longer than d on an idle
 // machine.
 func Wait(t T, d time.Duration, what string, done func() bool) {
 	t.Helper()
@@ -88,7 +89,7 @@ func Wait(t T, d time.Duration, what string, done func() bool) {
 	}
 }
 
-// Receive returns the next value of from. It fails the test with the text what if that takes longer than d of an idle
+// Receive returns the next value of from. It fails the test with the text what if that takes longer than d on an idle
 // machine. A closed channel yields its zero value.
 func Receive[V any](t T, d time.Duration, what string, from <-chan V) V {
 	t.Helper()

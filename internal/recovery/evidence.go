@@ -6,7 +6,7 @@ import "time"
 // Text may hold any bytes.
 type Evidence struct {
 	// Known is a fact observed by the director (an OOM flag, a missing image, a worker that disappeared without a
-	// report). It decides before anything else. KnownCause is its one line for people.
+	// report). It decides before anything else. KnownCause describes it to people in one line.
 	Known      Reason
 	KnownCause string
 

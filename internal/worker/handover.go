@@ -37,7 +37,7 @@ func (w *worker) send() (ExitCode, bool) {
 }
 
 // save sends the last checkpoint, with the report in the spool, after the last process of the stages has ended. It
-// returns when it has an answer or its time is over.
+// returns when it has an answer or its time is up.
 func (w *worker) save() {
 	ctx, cancel := w.work, func() {}
 	if w.end != nil {
@@ -65,7 +65,7 @@ func (w *worker) onSaved(err error) (ExitCode, bool) {
 		return w.endCode(ExitBroken), true
 	case err != nil && success:
 		f := &failure{kind: failedCheckpoint, stage: wire.StageDone, number: 1, err: err}
-		if !permanent(err) { // time was over
+		if !permanent(err) { // time was up
 			f.kind = failedStopped
 		}
 		if w.report, err = w.makeReport(f); err != nil {

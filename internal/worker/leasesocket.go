@@ -220,7 +220,7 @@ func (s *leaseSocket) handle(ctx context.Context, line []byte) leaseAnswer {
 	return leaseAnswer{}
 }
 
-// acquire asks until there is a lease or patience is over. It returns at once if a cooldown is longer than that.
+// acquire asks until it gets a lease or patience runs out. It returns at once if a cooldown is longer than that.
 func (s *leaseSocket) acquire(ctx context.Context, resource string, patience time.Duration) wire.BudgetGrant {
 	until := time.Now().Add(patience)
 	return s.leases.await(ctx, resource, func(g wire.BudgetGrant, wait time.Duration) time.Duration {

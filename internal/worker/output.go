@@ -35,7 +35,7 @@ func (c *console) put(p []byte) {
 	}
 }
 
-// line writes a line of the worker at the start of a line.
+// line writes one of the worker's own lines, and first ends an incomplete line of a stage.
 func (c *console) line(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -157,7 +157,7 @@ func (p *processRunner) start(c command, stdout, stderr *os.File) (int, <-chan s
 	return pid, ended, err
 }
 
-// await waits for the leader and ends it when its time is over. It also returns the grace that applied.
+// await waits for the leader and ends it when its time is up. It also returns the grace that applied.
 func (p *processRunner) await(ctx context.Context, c command, pid int,
 	ended <-chan syscall.WaitStatus,
 ) (exit, time.Duration) {

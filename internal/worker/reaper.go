@@ -35,7 +35,7 @@ func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
 
 // refuseRings blocks io_uring for this process and its children, because io_uring bypasses filters of system calls and
-// engines before Docker 25 allow it. Without no_new_privs, outside of a container, it does nothing.
+// engines before Docker 25 allow it. Without no_new_privs, outside a container, it does nothing.
 func refuseRings() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
 		return err

@@ -32,7 +32,7 @@ const (
 	tailBytes   = 8 << 10 // kept of git's output
 	detailBytes = 2 << 10 // of it quoted in an error
 	detailLines = 12
-	headLines   = 4 // of those from the beginning, where a server names its rule
+	headLines   = 4 // the first of those lines, in which a server names its rule
 	headBytes   = 512
 
 	versionTimeout = 10 * time.Second // for `git --version` at Open

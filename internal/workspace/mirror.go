@@ -49,7 +49,7 @@ func (s *remotes) fetch(ctx context.Context, o objects, r remote, args ...string
 	return err
 }
 
-// obtain reports whether a git directory has a commit, fetching it if necessary. Only an answer of the server means
+// obtain reports whether a git directory has a commit, fetching it if necessary. Only an answer from the server means
 // that the commit is missing, so an outage is an error.
 func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (bool, error) {
 	there, err := o.hasTree(ctx, sha)

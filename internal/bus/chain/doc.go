@@ -5,8 +5,8 @@
 //
 // A batch carries head(n-1) in its header HeaderPrev. Batches from before the chain existed have no header, but heads
 // are computed over them as well. After the first batch with a header, every batch must have a correct header. The
-// chain cannot tell where the journal ended. A Mirror, a small file outside of the journal's store, and the head of
-// each snapshot record that.
+// chain cannot tell where the journal ended. A Mirror, a small file outside the journal's store, and the head of each
+// snapshot record that.
 //
 // A journal on disk, exported or archived, is a File of JSON Lines, compressed with zstd. The first line identifies the
 // file, and the last line marks its end. A file without the last line was cut.

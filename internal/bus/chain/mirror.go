@@ -23,9 +23,9 @@ type Mark struct {
 	Head    Head
 }
 
-// Mirror is a file outside of the journal's store that records the journal's end. It has two slots with checksums,
-// which are written alternately, so an interrupted write loses only the newer one. It is not synced at each batch,
-// because a mirror may lag behind.
+// Mirror is a file outside the journal's store that records the journal's end. It has two slots with checksums, which
+// are written alternately, so an interrupted write loses only the newer one. It is not synced at each batch, because a
+// mirror is allowed to lag behind.
 type Mirror struct {
 	f      *os.File
 	stream string // the stream of the head; slots of other streams do not count

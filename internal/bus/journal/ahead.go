@@ -17,7 +17,7 @@ const (
 	aheadFrom    = 16          // batches; fewer are requested one by one
 	aheadBatches = 1000        // most batches per request
 	aheadBytes   = 2 << 20     // most bytes per request
-	aheadAtOnce  = 2           // requests in progress, of all readers of the journal
+	aheadAtOnce  = 2           // requests in progress by all readers of the journal
 	aheadWait    = time.Second // longest wait for the next batch of a request
 	aheadTries   = 3           // consecutive starts without a batch before it gives up
 )
@@ -34,7 +34,7 @@ type ahead struct {
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
 	given   bool // at least one window since the start
-	barren  int  // starts in a row without a window
+	barren  int  // consecutive starts without a window
 }
 
 // batch returns the batch at seq. If ok is false, the caller has to request it individually.

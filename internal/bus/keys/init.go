@@ -172,8 +172,8 @@ func (i Init) routePort() (port string, err error) {
 	return port, nil
 }
 
-// trustRoutes copies the authority next to the server's certificate. The servers of the cluster verify each
-// other by it.
+// trustRoutes copies the authority next to the server's certificate. The servers of the cluster verify each other with
+// it.
 func (i Init) trustRoutes(dir string) error {
 	if len(i.Routes) == 0 {
 		return nil

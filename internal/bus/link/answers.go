@@ -16,7 +16,7 @@ import (
 const (
 	AnswerTimeout = 5 * time.Second  // of a request without a deadline in its context
 	StoreTimeout  = 4 * time.Second  // for storing; its requester waits for AnswerTimeout
-	ReadTimeout   = 3 * time.Second  // for one short answer of the server
+	ReadTimeout   = 3 * time.Second  // for one short answer from the server
 	readFor       = 10 * time.Second // after this time, reads are not retried
 )
 

@@ -54,7 +54,7 @@ func failure(doing string, err error) *container.Error {
 	return e
 }
 
-// answered reports whether an error is an answer of the API.
+// answered reports whether an error is an answer from the API.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status)

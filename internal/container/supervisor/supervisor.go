@@ -223,7 +223,7 @@ func (s *supervisor) await(worker int) error {
 	return errors.Join(err, WriteFile(s.dir, endedFile, end))
 }
 
-// reap waits for children until the worker was one of them.
+// reap waits for children until the worker has ended.
 func reap(worker int) (exitCode int) {
 	for {
 		var status syscall.WaitStatus

@@ -40,7 +40,7 @@ func (u Use) Room(kind int, watermark float64) int64 {
 	return max(int64(float64(k.Used+k.Free)*watermark/100)-k.Used, k.Free-limits[kind].room)
 }
 
-// growth returns the least increase of a kind that matters.
+// growth returns the smallest increase of a kind that matters.
 func (u Use) growth(kind int) int64 {
 	return max(1, min(limits[kind].growth, (u[kind].Used+u[kind].Free)/100))
 }

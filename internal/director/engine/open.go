@@ -17,8 +17,9 @@ import (
 	"retake/internal/director/failure"
 )
 
-// Limits on how long a start waits for the container engine. When the machine boots, a director that has used the
-// engine before may start ahead of it. On the very first start, a short wait reveals a configuration mistake sooner.
+// Limits on how long a start waits for the container engine. When the machine boots, the director may start before the
+// engine, so it waits longer for an engine that it has used before. On the very first start, a short wait reveals a
+// configuration mistake sooner.
 const (
 	enginePatience      = 2 * time.Minute
 	firstEnginePatience = 10 * time.Second

@@ -101,7 +101,7 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 	return o.GitHub.OfferedByUntrusted(ctx, i)
 }
 
-// notTrusted is the end of the reason for an issue that cannot be made acceptable by a label.
+// notTrusted ends the reason for rejecting an issue that no label can make acceptable.
 const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
 // explainedPerHour bounds the comments that explain why an issue is ignored, because untrusted authors may open many

@@ -98,8 +98,8 @@ func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b di
 	return b, live[b.Worker].Key, full
 }
 
-// used returns the space that a checkout uses. A checkout that changes during the walk is walked again. If it never
-// holds still, the maximum counts.
+// used returns the space that a checkout uses. A checkout that changes during the walk is walked again. If it changes
+// during every walk, the maximum counts.
 func (d *DiskWatch) used(ctx context.Context, nonce string) (most workspace.Usage) {
 	for range diskTries {
 		u, err := d.Used(ctx, nonce)

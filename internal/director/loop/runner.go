@@ -109,7 +109,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	} else {
 		log.Debug("effect done", zap.Duration("took", time.Since(began)))
 	}
-	// the cursor for comments waits until a reply has ended, and an edit stays due until it was made
+	// the cursor for comments waits until a reply has ended, and an edit stays due until it has been made
 	if e.Kind.Durable() || e.Kind == fsm.DoReply || e.Kind == fsm.DoProgress {
 		out.Task, out.Effect = e.Task, e.ID
 		r.ended(out)

@@ -139,7 +139,7 @@ func (q WhatIf) see(records []fsm.Record) {
 	}
 }
 
-// evidenceOf reads the evidence in a stored report. It rejects a report with another digest than in the
+// evidenceOf reads the evidence in a stored report. It rejects a report whose digest differs from the one in the
 // journal.
 func evidenceOf(ref fsm.ReportRef, report func(seq uint64) (bus.StoredReport, error)) (recovery.Evidence, error) {
 	stored, err := report(ref.Seq)

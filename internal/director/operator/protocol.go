@@ -48,7 +48,7 @@ const MetricsPath = "/metrics"
 // open it.
 const SocketName = "director.sock"
 
-// Health is the answer of /healthz, with status 200 if OK and 503 if not.
+// Health is the answer from /healthz, with status 200 if OK and 503 if not.
 type Health struct {
 	OK      bool   `json:"ok"`
 	RunID   string `json:"run_id"`

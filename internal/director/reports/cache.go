@@ -18,7 +18,7 @@ type Store interface {
 }
 
 // Cache keeps the reports of running attempts, so that each one is read and decoded only once. Usually the consumer
-// reads it. If the consumer is behind, the end of the attempt reads it. Reports that another process or session
+// reads it. If the consumer is behind, it is read when the attempt ends. Reports that another process or session
 // consumed are read again.
 type Cache struct {
 	store   Store

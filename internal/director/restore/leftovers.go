@@ -86,7 +86,8 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 	return nil
 }
 
-// kept returns the checkouts that stay although no task needs them. It records them while the journal is empty.
+// kept returns the checkouts that stay although no task needs them. While the journal is empty, it records them in a
+// file.
 func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) {
 	file := filepath.Join(l.Dir, keptFile)
 	data, err := os.ReadFile(file)

@@ -14,7 +14,7 @@ import (
 
 // Limits of the queue and of one export.
 const (
-	spansMost      = 16_384 // a few hundred tasks
+	spansMost      = 16_384 // enough for a few hundred tasks
 	spansAtOnce    = 512
 	spansGather    = time.Second // how long the first span of a batch waits for more
 	spansTimeout   = 10 * time.Second

@@ -289,7 +289,7 @@ func failsForGood(r record, d fsm.EffectDeferred) string {
 }
 
 // keptIsSaid checks the edit that tells people that their finished work is safe. From the third failure of a delivery
-// on, each failure plans it until the process has made it.
+// on, each failure plans the edit until the process has made it.
 func keptIsSaid(d decision, _ fsm.EffectEnded) string {
 	return each(d, func(f fsm.EffectDeferred) string {
 		if !delivers(f.Effect) || f.Tries < deliveryOften || d.p.m.Phase() == fsm.PhaseShutdown {

@@ -184,7 +184,8 @@ func (w *hub) isAway() bool { return w.now < w.awayTo && !w.faultsStopped }
 // answers reports whether GitHub answers a request now.
 func (w *hub) answers() bool { return !w.isAway() && !w.fault(githubFails) }
 
-// gitFailure returns a failure of git. In every other period of three minutes, a push looks refused.
+// gitFailure returns a failure of git. In every other period of three minutes, a push fails as if the server refused
+// it.
 func (w *shell) gitFailure(k fsm.EffectKind) *fsm.EffectError {
 	if k == fsm.DoDeliver && w.now/seconds(180)%2 == 1 {
 		return &fsm.EffectError{

@@ -21,7 +21,7 @@ type Invariant struct {
 	end     func(h *history, p *process) string // after the faults have stopped
 }
 
-// The names of invariants that are also checked outside of the table.
+// The names of invariants that are also checked outside the table.
 const (
 	replaySame       = "ReplayReachesTheSameState"
 	ackAfterFact     = "NoAckBeforeItsFact"

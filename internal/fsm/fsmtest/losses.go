@@ -198,7 +198,7 @@ func (w *world) land(e fsm.Effect) {
 		func(f *flight) bool { return f.effect.ID == e.ID })
 }
 
-// loseMore also removes data outside of the journal: stored reports, unused checkouts, or both.
+// loseMore also removes data outside the journal: stored reports, unused checkouts, or both.
 func (w *world) loseMore() {
 	l := w.hub.losses
 	what := l.choices.pick(atShape, 6)
@@ -274,7 +274,7 @@ func (j *journal) rebuild() (w fsm.RebuildWritten) {
 	return w
 }
 
-// found returns the data outside of the journal.
+// found returns the data outside the journal.
 func (w *world) found(known *fsm.Machine) (all []fsm.FoundTask) {
 	l := w.hub.losses
 	for _, i := range w.hub.issues {

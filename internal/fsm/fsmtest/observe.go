@@ -8,7 +8,7 @@ import (
 	"retake/internal/fsm/fsmtest/deep"
 )
 
-// softView is the knowledge of one process outside of its journal.
+// softView is the knowledge of one process outside its journal.
 type softView struct {
 	grace  time.Time            // silence before it does not count
 	heard  map[string]time.Time // by worker: time of its last message, which may wait for its offer

@@ -314,7 +314,7 @@ func (w *runtime) unconfirmed(p *process, b *container, e fsm.Effect) fsm.Effect
 	return w.reported(e, &fsm.StopResult{Fenced: true, Cause: fsm.EndNodeLost, Words: nodeIsLost})
 }
 
-// endByCluster ends a worker for a reason of the cluster.
+// endByCluster makes the cluster end a worker, as in an eviction.
 func (w *runtime) endByCluster(b *container) {
 	causes := [...]fsm.EndCause{fsm.EndEvicted, fsm.EndPreempted, fsm.EndDeleted, fsm.EndDeadline, fsm.EndNodeLost}
 	b.running, b.code, b.cause = false, 143, causes[w.choices.pick(clusterEnds, len(causes))]

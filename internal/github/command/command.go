@@ -123,8 +123,8 @@ var (
 	textLine  = regexp.MustCompile(`^ {0,3}\S`)
 )
 
-// readCommand reads the command in a comment, if its first line outside of quotations and code blocks is a command.
-// self is our login, which people may mention instead of or before /agent.
+// readCommand reads the command in a comment, if its first line outside quotations and code blocks is a command. self
+// is our login, which people may mention instead of or before /agent.
 func (a *Answer) readCommand(text, self string) {
 	lines := strings.Split(text, "\n")
 	at := FirstOwnLine(lines)
@@ -232,8 +232,8 @@ func budgetArgument(a *Answer, line string) (rest, problem string) {
 		budgetMost)
 }
 
-// FirstOwnLine returns the index of the first line outside of quotations and code. A quotation ends only at an empty
-// line, because Markdown counts an unmarked line below it as part of it.
+// FirstOwnLine returns the index of the first line outside quotations and code. A quotation ends only at an empty line,
+// because Markdown counts an unmarked line below it as part of it.
 func FirstOwnLine(lines []string) int {
 	quoted, fence := false, ""
 	for i, l := range lines {

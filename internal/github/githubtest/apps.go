@@ -39,7 +39,7 @@ type apps struct {
 	apps []*app
 }
 
-// AddApp installs an App. AddRepo gives its account rights in repositories, as it does for users.
+// AddApp installs an App. AddRepo gives the App's account rights in a repository, as it does for users.
 func (s *apps) AddApp(a App) {
 	s.mu.Lock()
 	defer s.unlock()

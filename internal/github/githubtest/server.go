@@ -33,7 +33,7 @@ type Server struct {
 	site http.Handler
 }
 
-// store is the data of GitHub, except Apps. Unless a comment says otherwise its methods need the lock.
+// store is the data of GitHub, except Apps. Unless a comment says otherwise, its methods need the lock.
 type store struct {
 	opts Options
 	file string // state file; empty to keep the state in memory only

@@ -1,8 +1,9 @@
 // Package circumstances defines the record of how a failure came about: the stage and its program, the agent's profile,
 // the provider and whether it refused, the variables with the credential, the runtime, and the limit that was reached.
 //
-// The process that knows writes the record: a worker in its report, and the director for failures that only it knows.
-// Questions and explanations are worded from the record, so no reader has to infer these things from names.
+// The process that observes the failure writes the record: a worker in its report, or the director for failures that
+// only the director sees. Questions and explanations are worded from the record, so no reader has to infer these things
+// from names.
 //
 // A record cannot be built in Go. Its fields are unexported, no function returns a new one, and the only source is the
 // JSON on the wire. A worker encodes its own struct, and the director does so in internal/director/internal/witness,

@@ -99,7 +99,7 @@ func groupEnd(expr string) int {
 	return len(expr)
 }
 
-// alternatives splits an expression at each | outside of groups. Flags in the middle apply to the rest.
+// alternatives splits an expression at each | outside groups. Flags in the middle apply to the rest.
 func alternatives(expr string) (all []string) {
 	if strings.Contains(expr, `\Q`) {
 		return []string{expr}

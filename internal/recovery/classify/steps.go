@@ -243,7 +243,7 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	return m.finding(b.confidence), ok
 }
 
-// transport lists the reasons that rule out an answer of a provider.
+// transport lists the reasons that rule out an answer from a provider.
 var transport = []recovery.Reason{recovery.NetworkPermanent, recovery.NetworkTransient}
 
 // answered are signs that the provider did answer.

@@ -13,7 +13,7 @@ import (
 // Widths, in characters, at which programs wrap text: the width of a terminal, less a margin and a border.
 const (
 	narrowest = 54
-	shortest  = 30 // least width of the widest line
+	shortest  = 30 // minimum width of the widest line
 	stub      = 3  // remainder of a line before a long word
 	widest    = 200
 )

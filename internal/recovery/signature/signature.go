@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Bounds from the seed's rule: the first lines of the output, and the first characters after normalising.
+// Bounds from the founding document: the first lines of the output, and the first characters after normalising.
 const (
 	maxLines      = 100
 	maxCharacters = 500

@@ -11,7 +11,7 @@ import (
 	"slices"
 )
 
-// Build builds a static binary of the package what, as the file or into the directory to. It runs in dir, or in the
+// Build builds package what as a static binary. to is the file, or the directory for it. It runs in dir, or in the
 // working directory if dir is empty.
 func Build(ctx context.Context, dir, what, to string) error {
 	if build(ctx, dir, what, to, "-linkmode external -extldflags -static", os.Environ()) == nil {
