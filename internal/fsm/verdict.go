@@ -132,9 +132,9 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	}
 }
 
-// stillToValidate reports whether the attempt that a verdict grants is validation-only again. This requires a failed
-// validation-only attempt whose work did not cause the failure. Running an agent would only pay for finished work
-// again.
+// stillToValidate reports whether the attempt that a verdict grants is validation-only again. It requires that the
+// failed attempt was validation-only, and that the work did not cause the failure. Running an agent would only pay for
+// finished work again.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit

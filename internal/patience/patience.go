@@ -64,7 +64,7 @@ func spend(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Context returns a context like that of WithTimeout, which also ends with the test.
+// Context is like WithTimeout, for a context that also ends with the test.
 func Context(t T, d time.Duration) context.Context {
 	ctx, cancel := WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
