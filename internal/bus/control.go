@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
@@ -27,6 +28,13 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	return nil
 }
 
+// ErrNotSent means that the connection was lost before the answer to a probe, so the worker may not have received the
+// probe. The error also is ErrNoAnswer.
+var ErrNotSent = errors.New("bus: connection lost")
+
+// probeAgain is the pause before a probe is repeated to a worker without a subscription, which may be reconnecting.
+const probeAgain = 100 * time.Millisecond
+
 // Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx
 // has no deadline) or does not listen. An unreadable answer becomes a dead letter and a *wire.Malformed.
 func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) {
@@ -39,8 +47,15 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 	if err != nil {
 		return wire.Heartbeat{}, err
 	}
+	connected, connections := b.nc.IsConnected(), b.nc.Stats().Reconnects
 	m, err := b.nc.RequestMsgWithContext(ctx, b.writer.To(worker, b.subjects.Control(worker), data))
+	for errors.Is(err, nats.ErrNoResponders) && link.Pause(ctx, probeAgain) {
+		m, err = b.nc.RequestMsgWithContext(ctx, b.writer.To(worker, b.subjects.Control(worker), data))
+	}
 	if err != nil {
+		if !connected || !b.nc.IsConnected() || b.nc.Stats().Reconnects != connections {
+			err = fmt.Errorf("%w: %w", ErrNotSent, err)
+		}
 		return wire.Heartbeat{}, link.NoAnswer(err)
 	}
 	// The answer is checked against the subject of the worker's heartbeats.

@@ -106,7 +106,10 @@ func (s *session) newWorkers(ctx context.Context) {
 		HeartbeatInterval: s.config.AgentBus.HeartbeatInterval, Log: s.log,
 	}
 	s.list = workers.NewList(s.owner, s.runtime, s.log)
-	s.signs = &workers.Signs{Bus: s.bus, Owner: s.owner, Metrics: s.metrics, List: s.list, Log: s.log}
+	s.signs = &workers.Signs{
+		Bus: s.bus, Owner: s.owner, Metrics: s.metrics, List: s.list, TTL: s.begun.Timeouts.WorkerHeartbeatTTL,
+		Log: s.log,
+	}
 	s.ends = &workers.Ends{Bus: s.bus, Owner: s.owner, Log: s.log}
 	s.broker = workers.NewBroker(ctx, s.owner, s.runID, s.begun.ModelLimits(), s.log)
 	s.running = &workers.Checkouts{

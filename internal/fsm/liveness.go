@@ -47,7 +47,7 @@ func (m *agenda) silenceDeadline(t *Task) time.Time {
 	case Running:
 		return m.afterGrace(t.soft.seenAt.Add(m.cfg.HeartbeatTTL + heartbeatResolution))
 	case Suspect:
-		return m.afterGrace(later(t.Until, t.soft.awaitsListUntil))
+		return m.afterGrace(later(t.Until, t.soft.awaitsUntil))
 	}
 	return m.afterGrace(t.Until)
 }
@@ -112,10 +112,10 @@ func (m *Machine) deadlinePassed(t *Task) {
 		// The second wait is at least one heartbeat interval in every valid configuration.
 		m.move(t, OnSilent, fmt.Sprintf("no heartbeat for %s", m.cfg.HeartbeatTTL), m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
-	case t.soft.listedAt.Before(t.Since):
-		// Only the bus shows the worker as silent. No worker is killed until the runtime, as a second witness,
-		// has sent a list that is newer than the suspicion.
-		t.soft.awaitsListUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
+	case t.soft.listedAt.Before(t.Since), t.soft.unansweredAt.Before(t.Since):
+		// Only a late director may have missed the worker. No worker is killed until the runtime, as a second
+		// witness, has sent a list that is newer than the suspicion, and a probe of that age stayed unanswered.
+		t.soft.awaitsUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
 		m.emit(t, Effect{Kind: DoProbe})
 	default:
 		m.stop(t, OnStillSilent, EndingSet{Outcome: OutcomeFailed, Known: recovery.WorkerLost, Cause: fmt.Sprintf(
@@ -146,6 +146,13 @@ func (h Hello) step(m *Machine) {
 	}
 	m.emit(t, Effect{Kind: DoWelcome, Token: h.Token})
 	m.syncPause(t)
+}
+
+// An unanswered probe counts only for the suspicion that it belongs to.
+func (p ProbeUnanswered) step(m *Machine) {
+	if t, current := m.Worker(p.Worker); current {
+		t.soft.unansweredAt = later(t.soft.unansweredAt, p.SentAt)
+	}
 }
 
 func (h WorkerSeen) step(m *Machine) { m.seen(h, m.now) }

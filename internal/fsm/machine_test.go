@@ -219,6 +219,7 @@ func TestSilenceAfterARestartIsCountedFromIt(t *testing.T) {
 		TakenAt:    at(1190),
 		Containers: []Container{{Attempt: "k1-1", Running: true}},
 	})
+	mustStep(t, m, at(1191), ProbeUnanswered{Worker: "k1-1", SentAt: at(1185)})
 	mustStep(t, m, at(1210), Tick{})
 	end := m.Task(issueKey("1")).Ending
 	if want := "no heartbeat for 3m30s and no answer to a probe, although its " +

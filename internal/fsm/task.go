@@ -258,17 +258,18 @@ type Failing struct {
 
 // soft is the state that a restart may lose.
 type soft struct {
-	seenAt          time.Time     // last sign of life; zero if this process has not seen one
-	upAt            time.Time     // when this process learnt that the container runs; zero if an earlier one did
-	listedAt        time.Time     // when the runtime last listed the container as running
-	awaitsListUntil time.Time     // Suspect: until then the runtime's list is awaited
-	slack           time.Duration // time for which the director was suspended during this attempt
-	inFlight        string        // id of the durable effect that this process has emitted
-	askedForView    time.Time     // LabelsAt when the issue was last asked for
-	answersRead     time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
-	commentDue      bool          // the comment is to be edited
-	commentWhy      string        // for the comment
-	kept            keptEdit
+	seenAt       time.Time     // last sign of life; zero if this process has not seen one
+	upAt         time.Time     // when this process learnt that the container runs; zero if an earlier one did
+	listedAt     time.Time     // when the runtime last listed the container as running
+	unansweredAt time.Time     // when the last probe without an answer was sent
+	awaitsUntil  time.Time     // Suspect: until then the runtime's list and the end of a probe are awaited
+	slack        time.Duration // time for which the director was suspended during this attempt
+	inFlight     string        // id of the durable effect that this process has emitted
+	askedForView time.Time     // LabelsAt when the issue was last asked for
+	answersRead  time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
+	commentDue   bool          // the comment is to be edited
+	commentWhy   string        // for the comment
+	kept         keptEdit
 	// topic of the question that the last verdict asks; a replay derives it for old journals
 	topic recovery.Topic
 	Activity

@@ -88,6 +88,10 @@ var verbs = map[string]func(s *stage, args []string, named map[string]string) Ev
 	},
 	"report": (*stage).report,
 	"listed": (*stage).listed,
+	// unanswered k21-1 sent=5s
+	"unanswered": func(s *stage, a []string, n map[string]string) EventBody {
+		return ProbeUnanswered{Worker: a[0], SentAt: epoch.Add(s.duration(n["sent"]))}
+	},
 	"cooldown": func(s *stage, a []string, n map[string]string) EventBody {
 		return CooldownReported{Resource: a[0], Until: s.now.Add(s.duration(a[1])), Why: n["why"]}
 	},

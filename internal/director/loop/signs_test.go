@@ -15,9 +15,13 @@ import (
 )
 
 // running returns a machine with one running worker, and the worker's id.
-func running(t *testing.T) (m *fsm.Machine, worker string) {
+func running(t *testing.T, change ...func(*fsm.Config)) (m *fsm.Machine, worker string) {
 	t.Helper()
-	m = fsm.New(looptest.Config())
+	config := looptest.Config()
+	for _, c := range change {
+		c(&config)
+	}
+	m = fsm.New(config)
 	step := func(body fsm.EventBody) (effects []fsm.Effect) {
 		_, effects = m.Step(fsm.Event{At: time.Now(), Body: body})
 		return effects
@@ -66,6 +70,51 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 		if task.State != fsm.Suspect {
 			t.Errorf("%s: silence is not seen", task.State)
 		}
+	})
+}
+
+// A probe leaves after the append of its suspicion. If the append takes longer than the second deadline, the worker
+// still gets its time to answer.
+func TestASlowAppendGivesUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 3 * time.Second
+		m, worker := running(t, func(c *fsm.Config) { c.HeartbeatTTL = ttl })
+		journal, effects := looptest.NewJournal(), make(chan fsm.Effect, 16)
+		o := loop.New(fsm.NewDriver(m, 0, "test"), journal, zaptest.NewLogger(t))
+		o.Effects = func(e fsm.Effect) { effects <- e }
+		ctx, cancel := context.WithCancel(t.Context())
+		var parts sync.WaitGroup
+		parts.Go(func() { _ = o.Run(ctx) })
+		parts.Go(func() { _ = o.HandOver(ctx) })
+		time.Sleep(3*ttl + 500*time.Millisecond) // the grace after the start, and the silence
+		o.Send(ctx, fsm.ContainersListed{
+			TakenAt: o.Clock.Now(), Containers: []fsm.Container{{Attempt: worker, Running: true}},
+		}, nil)
+		time.Sleep(ttl)
+		for range 10 {
+			journal.Answers <- nil
+		}
+		if e := <-effects; e.Kind != fsm.DoProbe {
+			t.Errorf("the owner begins with %s", e.Kind)
+		}
+		time.Sleep(time.Second)
+		state := func() fsm.State {
+			s, err := loop.Look(ctx, o, func(d *fsm.Driver) fsm.State { return d.Machine().Task("acme/widgets#1").State })
+			if err != nil {
+				t.Error(err)
+			}
+			return s
+		}
+		if got := state(); got != fsm.Suspect {
+			t.Errorf("%s, although the worker could not have answered", got)
+		}
+		o.Seen(fsm.Sign{WorkerSeen: fsm.WorkerSeen{Worker: worker}, At: o.Clock.Now()})
+		time.Sleep(time.Second)
+		if got := state(); got != fsm.Running {
+			t.Errorf("%s after the answer", got)
+		}
+		cancel()
+		parts.Wait()
 	})
 }
 

@@ -2,6 +2,8 @@ package workers
 
 import (
 	"context"
+	"errors"
+	"time"
 
 	"go.uber.org/zap"
 
@@ -18,7 +20,8 @@ type Signs struct {
 	Bus     *bus.Bus
 	Owner   *loop.Owner
 	Metrics *metrics.Metrics
-	List    *List // asked when a worker is silent
+	List    *List         // asked when a worker is silent
+	TTL     time.Duration // of heartbeats
 	Log     *zap.Logger
 }
 
@@ -38,16 +41,32 @@ func (s *Signs) seen(w fsm.WorkerSeen) {
 	s.Owner.Seen(fsm.Sign{WorkerSeen: w, At: s.Owner.Clock.Now()})
 }
 
-// Probe asks a silent worker for a heartbeat, and the runtime for its list.
+// probeMost is the longest wait for the answer to a probe.
+const probeMost = 5 * time.Second
+
+// Probe asks a silent worker for a heartbeat, and the runtime for its list. A missing answer counts against the worker,
+// except after a lost connection, or if this process was too slow to read an answer in time.
 func (s *Signs) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.List.Hint()
-	h, err := s.Bus.Probe(ctx, e.Worker)
-	if err != nil {
-		s.Log.Info("worker did not answer", zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
-			zap.Error(err))
-		return fsm.EffectEnded{}
+	sent, began, wait := s.Owner.Clock.Now(), time.Now(), min(probeMost, s.TTL/4)
+	try, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	h, err := s.Bus.Probe(try, e.Worker)
+	late := time.Since(began) - wait
+	log := s.Log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker))
+	switch {
+	case err == nil:
+		s.Owner.Send(ctx, seenInHeartbeat(e.Worker, h), nil)
+	case ctx.Err() != nil:
+	case errors.Is(err, bus.ErrNotSent):
+		log.Info("probe failed; it does not count against the worker", zap.Error(err))
+	case late > wait/2:
+		log.Warn("director was too late to read the answer to a probe; it does not count against the worker",
+			zap.Duration("late", late))
+	default:
+		log.Info("worker did not answer", zap.Error(err))
+		s.Owner.Send(ctx, fsm.ProbeUnanswered{Worker: e.Worker, SentAt: sent}, nil)
 	}
-	s.Owner.Send(ctx, seenInHeartbeat(e.Worker, h), nil)
 	return fsm.EffectEnded{}
 }
 

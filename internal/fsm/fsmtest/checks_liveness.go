@@ -81,9 +81,15 @@ func silenceSeen(d decision) string {
 
 func twoWitnesses(d decision) string {
 	return each(d, func(m fsm.Moved) string {
-		if c := d.claim(m.Task); m.On == fsm.OnStillSilent && c != nil && c.state == fsm.Suspect &&
-			d.p.soft.listed[fsm.AttemptID(c.nonce, m.Attempt)].Before(c.since) {
+		c := d.claim(m.Task)
+		if m.On != fsm.OnStillSilent || c == nil || c.state != fsm.Suspect {
+			return ""
+		}
+		switch worker := fsm.AttemptID(c.nonce, m.Attempt); {
+		case d.p.soft.listed[worker].Before(c.since):
 			return fmt.Sprintf("%s is killed for silence, although the runtime has not answered since", m.Task)
+		case d.p.soft.probed[worker].Before(c.since):
+			return fmt.Sprintf("%s is killed for silence, although no probe was sent since", m.Task)
 		}
 		return ""
 	})

@@ -230,11 +230,13 @@ func (w *shell) carryOut(p *process, e fsm.Effect) fsm.EffectEnded {
 // soft carries out effects that may be lost.
 func (w *shell) soft(p *process, e fsm.Effect) {
 	switch e.Kind {
-	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoProbe, fsm.DoPause, fsm.DoResume:
+	case fsm.DoWelcome, fsm.DoFence, fsm.DoRefuse, fsm.DoPause, fsm.DoResume:
 		if w.fault(busDrop) {
 			return
 		}
 		w.after(w.lag(), func() { w.workers.control(e) })
+	case fsm.DoProbe:
+		w.workers.probe(p, e)
 	case fsm.DoRemove:
 		if !w.fault(runtimeFails) {
 			w.after(w.delay(4), func() { w.runtime.shutOut(e.Worker) })

@@ -84,7 +84,15 @@ var happenings = [...]struct {
 	polled: {"issue is seen", func(n *node, s step) {
 		n.tell(n.w.hub.view(n.w.directors.lead, n.w.hub.issues[s.a]))
 	}},
-	listed: {"list is read", func(n *node, _ step) { n.tell(n.w.runtime.list(n.w.directors.lead)) }},
+	listed: {"list is read", func(n *node, _ step) {
+		p := n.w.directors.lead
+		n.tell(n.w.runtime.list(p))
+		for _, t := range p.m.Tasks() { // the runtime and the worker are asked together
+			if t.State == fsm.Suspect {
+				n.tell(fsm.ProbeUnanswered{Worker: t.AttemptID(), SentAt: n.w.wall(p)})
+			}
+		}
+	}},
 	looked: {"pull request is read", func(n *node, s step) {
 		n.tell(n.w.hub.pullSeen(n.w.directors.lead, n.w.hub.issues[s.a]))
 	}},

@@ -162,7 +162,7 @@ var invariants = []Invariant{
 	{Name: "StaleOnlyWhenItCouldHaveGoneOn", Says: "a claim goes stale only if its next attempt was due and " +
 		"could have begun", fact: onClaim(staleFairly)},
 	{Name: "KillNeedsTwoWitnesses", Says: "a worker is killed for silence only after the runtime answered since the " +
-		"suspicion", step: twoWitnesses},
+		"suspicion, and the worker did not answer a probe since then", step: twoWitnesses},
 	{Name: "GraceIsForThoseWhoListen", Says: "a worker that is silent, never began, has ended, or is ended by a " +
 		"director's report is stopped at once; others get their grace", step: graceOfStop},
 	{

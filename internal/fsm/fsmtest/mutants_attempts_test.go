@@ -111,7 +111,14 @@ var attemptMutants = []mutant{
 	},
 	{
 		"killed by one witness", "fsm/liveness.go",
-		"case t.soft.listedAt.Before(t.Since):", "case t.soft.listedAt.Before(t.Since) && t.soft.listedAt.IsZero():",
+		"case t.soft.listedAt.Before(t.Since), ",
+		"case t.soft.listedAt.Before(t.Since) && t.soft.listedAt.IsZero(), ",
+		[]string{"KillNeedsTwoWitnesses"},
+		false,
+	},
+	{
+		"killed without a probe", "fsm/liveness.go",
+		", t.soft.unansweredAt.Before(t.Since):", ":",
 		[]string{"KillNeedsTwoWitnesses"},
 		false,
 	},

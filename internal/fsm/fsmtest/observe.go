@@ -14,6 +14,7 @@ type softView struct {
 	heard  map[string]time.Time // by worker: time of its last message, which may wait for its offer
 	last   time.Time            // time of the last step
 	listed map[string]time.Time // by attempt: the time of the last list with it
+	probed map[string]time.Time // by attempt: when the last unanswered probe was sent
 
 	edits  map[fsm.IssueKey]*fsm.Effect // running edits of comments about failing deliveries
 	edited []string                     // ids of edits with a known outcome
@@ -99,7 +100,8 @@ func each[F fsm.Fact](d decision, check func(F) string) string {
 // booted resets the soft knowledge about a process.
 func (h *history) booted(p *process) {
 	p.soft = &softView{
-		heard: map[string]time.Time{}, listed: map[string]time.Time{}, edits: map[fsm.IssueKey]*fsm.Effect{},
+		heard: map[string]time.Time{}, listed: map[string]time.Time{}, probed: map[string]time.Time{},
+		edits: map[fsm.IssueKey]*fsm.Effect{},
 	}
 	for _, row := range h.rows {
 		if row.boot != nil {
@@ -170,6 +172,8 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 		if strings.HasPrefix(b.Effect, string(fsm.DoProgress)+"/") {
 			s.edited = append(s.edited, b.Effect)
 		}
+	case fsm.ProbeUnanswered:
+		s.probed[b.Worker] = latest(s.probed[b.Worker], b.SentAt)
 	case fsm.ContainersListed:
 		for _, c := range b.Containers {
 			if c.Running {

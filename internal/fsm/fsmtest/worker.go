@@ -215,6 +215,22 @@ func (w *workers) sendUnreliably(b *container, body fsm.EventBody) {
 	}
 }
 
+// probeWait is the time for the answer to a probe.
+const probeWait = 5
+
+// probe asks a silent worker for a sign of life, and offers the end of a probe without one.
+func (w *workers) probe(p *process, e fsm.Effect) {
+	sent := w.wall(p)
+	if !w.fault(busDrop) {
+		w.after(w.lag(), func() { w.control(e) })
+	}
+	w.after(seconds(probeWait), func() {
+		if p.soft.heard[e.Worker].Before(sent) {
+			w.directors.offer(p, fsm.ProbeUnanswered{Worker: e.Worker, SentAt: sent}, nil)
+		}
+	})
+}
+
 // control delivers a control message to a worker.
 func (w *workers) control(e fsm.Effect) {
 	b := w.runtime.container(e.Worker)
