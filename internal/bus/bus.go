@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -185,12 +186,16 @@ func fresh(make func() (keys.User, error)) func() (token, seed string, err error
 	}
 }
 
+// inProcessTimeout bounds the connection to the embedded server.
+const inProcessTimeout = 30 * time.Second
+
 // signIn opens a connection. make creates a user for each connection attempt.
 func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats.Conn, error) {
 	options := append(link.Options(b.log), nats.Name("retake director "+b.options.Fleet), link.SignIn(fresh(make)))
 	options = append(options, more...)
 	if s := b.options.Server; s != nil {
-		return nats.Connect("", append(options, nats.InProcessServer(s))...)
+		// no network is involved, so only a busy machine makes the server late
+		return nats.Connect("", append(options, nats.InProcessServer(s), nats.Timeout(inProcessTimeout))...)
 	}
 	url := b.WorkerURL("")
 	trust, err := link.Trust(url, b.options.Keys.CA())

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,6 +64,7 @@ type harness struct {
 
 	cancel context.CancelCauseFunc
 	ended  chan error
+	over   atomic.Pointer[over]
 }
 
 // skipRaced keeps one in three tests when the race detector is on, which makes the same code some ten times slower.
@@ -127,7 +129,18 @@ func (s *harness) start() {
 	ended := make(chan error, 1)
 	s.ended = ended
 	o := s.options()
-	go func() { ended <- Run(ctx, o) }()
+	s.over.Store(nil)
+	go func() {
+		err := Run(ctx, o)
+		s.over.Store(&over{time.Now(), err})
+		ended <- err
+	}()
+}
+
+// over is the end of a director.
+type over struct {
+	at  time.Time
+	err error
 }
 
 // options returns the options that start a director.
@@ -199,6 +212,9 @@ func (s *harness) until(what string, cond func() bool) {
 	ctx, cancel := patience.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	for !cond() {
+		if over := s.over.Load(); over != nil && over.err != nil && time.Since(over.at) > 20*time.Second {
+			s.t.Fatalf("never happened: %s: the director ended with %v", what, over.err)
+		}
 		if ctx.Err() != nil {
 			for _, e := range s.logs.All() {
 				s.t.Log(e.Message, e.ContextMap())

@@ -50,6 +50,9 @@ func recordedRun(t *testing.T, before func(*harness)) (s *harness, keys []string
 		return s.labelled(keys[0], "agent-review")() && s.labelled(keys[1], "agent-review")() &&
 			slices.Contains(s.labels(keys[2]), "agent-blocked") && slices.Contains(s.labels(keys[3]), "agent-blocked")
 	})
+	s.until("the deliveries are recorded", func() bool {
+		return s.state(keys[0]) == "InReview" && s.state(keys[1]) == "InReview"
+	})
 	return s, keys
 }
 

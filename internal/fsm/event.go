@@ -179,13 +179,6 @@ type WorkerSeen struct {
 	Activity Activity `json:"activity,omitzero"`
 }
 
-// ProbeUnanswered means that a probe was sent to a worker, and that its time for an answer is over. The shell does not
-// offer it for a probe that could not be sent, or whose answer it may have been too slow to read.
-type ProbeUnanswered struct {
-	Worker string    `json:"worker"`
-	SentAt time.Time `json:"sent_at"`
-}
-
 // WorkersSeen is a batch with the newest sign of life of each worker since the last batch. Heartbeats may
 // coalesce, so the shell need not offer each one. A shell that holds signs back must offer them before any
 // event whose time makes a deadline due (see Machine.Due). A heartbeat that arrived before its deadline was
@@ -382,7 +375,6 @@ func (IssuesSeen) eventKind() string        { return "issues_seen" }
 func (Hello) eventKind() string             { return "hello" }
 func (WorkerSeen) eventKind() string        { return "heard" }
 func (WorkersSeen) eventKind() string       { return "heard_together" }
-func (ProbeUnanswered) eventKind() string   { return "probe_unanswered" }
 func (ReportReceived) eventKind() string    { return "reported" }
 func (ContainersListed) eventKind() string  { return "listed" }
 func (CooldownReported) eventKind() string  { return "cooldown_reported" }

@@ -148,7 +148,16 @@ func (h Hello) step(m *Machine) {
 	m.syncPause(t)
 }
 
-// An unanswered probe counts only for the suspicion that it belongs to.
+// ProbeUnanswered means that a probe was sent to a worker, and that its time for an answer is over. The shell must omit
+// it if the probe may not have arrived, or if an answer may be unread.
+type ProbeUnanswered struct {
+	Worker string    `json:"worker"`
+	SentAt time.Time `json:"sent_at"`
+}
+
+func (ProbeUnanswered) eventKind() string { return "probe_unanswered" }
+
+// A probe counts only for a suspicion that is older.
 func (p ProbeUnanswered) step(m *Machine) {
 	if t, current := m.Worker(p.Worker); current {
 		t.soft.unansweredAt = later(t.soft.unansweredAt, p.SentAt)

@@ -99,7 +99,9 @@ func TestASlowAppendGivesUpNobody(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		state := func() fsm.State {
-			s, err := loop.Look(ctx, o, func(d *fsm.Driver) fsm.State { return d.Machine().Task("acme/widgets#1").State })
+			s, err := loop.Look(ctx, o, func(d *fsm.Driver) fsm.State {
+				return d.Machine().Task("acme/widgets#1").State
+			})
 			if err != nil {
 				t.Error(err)
 			}
