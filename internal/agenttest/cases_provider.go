@@ -222,7 +222,7 @@ var oddCases = []Case{
 			`{"id":"standin","choices":[{"index":0,"message":{"role":"assist`)),
 	},
 	{
-		Name: "wrong-type", About: "a good answer, called text/plain", Source: "seen of proxies",
+		Name: "wrong-type", About: "a good answer, labelled text/plain", Source: "seen of proxies",
 		Or: []recovery.Reason{
 			recovery.NetworkTransient, recovery.InvalidConfig, recovery.NoProgress,
 			recovery.ContractViolation,
