@@ -153,7 +153,7 @@ var workKeys = []row{
 	},
 	{
 		key: "github.label_caps", def: "{}", check: labelForm.MatchString, want: labelWant, min: 0, max: 100,
-		doc: "Labels with the largest number of their issues that may run at the same time, such as " +
+		doc: "Limits per label: how many of its issues may run at the same time, such as " +
 			"{ \"area/db\" = 1 }.",
 		at: func(c *Config) any { return &c.GitHub.LabelCaps },
 	},
