@@ -4,7 +4,7 @@
 //
 //	jobs of 1 KiB ──▶ taken ──▶ their handler returns an error ──▶ the next try, in an hour, is durable
 //
-// The clock starts when a queue is started, which takes some milliseconds, and stops when the last job's retry is
+// The clock starts when a queue is started, which takes a few milliseconds, and stops when the last job's retry is
 // durable. Publishing is not counted. Each queue gets its best conditions: its server on a Unix socket, no pause
 // between fetches, and the fastest of several concurrencies. Each asynq server takes jobs one after the other, and a
 // program normally has one server. The results for several servers in one process are also shown.

@@ -68,7 +68,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	return s, nil
 }
 
-// run serves until ctx ends.
+// run serves until ctx is done.
 func run(ctx context.Context, s settings, out io.Writer) error {
 	asked := ctx
 	ctx, lost := context.WithCancelCause(ctx)

@@ -65,7 +65,7 @@ func parse(args []string, out io.Writer) (settings, error) {
 	return s, nil
 }
 
-// run serves until ctx ends.
+// run serves until ctx is done.
 func run(ctx context.Context, s settings, out io.Writer) error {
 	if s.list {
 		list(out, "CASE", func(c *agenttest.Case) string { return c.Name })

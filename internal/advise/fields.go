@@ -58,7 +58,7 @@ func fill[T any](t *T, o object, path string, fields []field[T]) error {
 	return nil
 }
 
-// fillOnly is fill for an object without unknown keys, because a mistyped key would silently change the answer.
+// fillOnly is like fill, but rejects unknown keys, because a mistyped key would silently change the answer.
 func fillOnly[T any](t *T, o object, path string, fields []field[T]) error {
 	var names []string
 	for _, f := range fields {

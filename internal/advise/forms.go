@@ -91,8 +91,8 @@ func readTime(raw json.RawMessage, to *time.Time) bool {
 	return err == nil
 }
 
-// readHeaders reads HTTP headers: names in any case, values as text, numbers or lists. If names differ only in case,
-// the last in alphabetical order wins, so that the result is deterministic.
+// readHeaders reads HTTP headers: names in upper or lower case, and values as text, numbers or lists. If names differ
+// only in case, the last in alphabetical order wins, so that the result is deterministic.
 func readHeaders(raw json.RawMessage, to *map[string]string) bool {
 	var o object
 	if !decode(raw, &o) {

@@ -16,7 +16,7 @@ var otherNames = map[string]string{"SIGIOT": "SIGABRT", "SIGCLD": "SIGCHLD", "SI
 // firstRealTime and lastRealTime bound the signals that have numbers only.
 const firstRealTime, lastRealTime = 34, 64
 
-// readSignal reads a name, with or without SIG and in any case, or a number; 0 and "" mean no signal.
+// readSignal reads a number, or a name with or without SIG, ignoring case. 0 and "" mean no signal.
 func readSignal(raw json.RawMessage, to *string) bool {
 	word := string(raw)
 	if raw[0] == '"' && !decode(raw, &word) {

@@ -34,8 +34,8 @@ type refusal struct {
 	Error string          `json:"error"`
 }
 
-// stream answers every line of the sources in order, and returns the number of bad lines. It ends early if ctx ends or
-// out cannot be written.
+// stream answers every line of the sources in order, and returns the number of bad lines. It ends early if ctx is done
+// or out cannot be written.
 func stream(ctx context.Context, sources []Source, out io.Writer, ask asker) (bad int, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -79,7 +79,7 @@ func encoder(out io.Writer) *json.Encoder {
 	return enc
 }
 
-// interruptible reads r until ctx ends. A read that is still blocked is abandoned, because it cannot be interrupted.
+// interruptible reads r until ctx is done. A read that is still blocked is abandoned, because it cannot be interrupted.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })

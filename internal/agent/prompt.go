@@ -61,8 +61,8 @@ const conflictAdvice = "Newer changes by others were merged into the working dir
 const compactShare = 4
 
 // Prompt returns the prompt of one invocation, at most limit bytes long. It contains the frame, the differences from
-// the last attempt, why the last round was rejected, the answers of people, earlier failures, and the issue. Each part
-// has its share of the limit. If a part is cut, the prompt names the file with the full text.
+// the last attempt, why the last round was rejected, the answers from people, earlier failures, and the issue. Each
+// part has its share of the limit. If a part is cut, the prompt names the file with the full text.
 func Prompt(t Task, limit int) string {
 	a, limit := t.Attempt, max(limit, minPrompt)
 	if a.Action == "retry_compact" {

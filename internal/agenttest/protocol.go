@@ -76,7 +76,7 @@ type conversation struct {
 	bare    bool // the stream is one JSON array, as from Gemini without alt=sse
 	tools   []tool
 	results int    // number of tool results
-	text    string // all text of people and the system
+	text    string // all text from people and the system
 	bytes   int    // size of the request
 }
 

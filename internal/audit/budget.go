@@ -87,7 +87,8 @@ var (
 	errWhichTask = errors.New("audit: more than one task has that number")
 )
 
-// OnlyIssue returns the row of one issue: owner/repo#n in any case, or #n or n if only one repository has that number.
+// OnlyIssue returns the row of one issue: owner/repo#n (ignoring case), or #n or n if only one repository has that
+// number.
 func OnlyIssue(rows []BudgetRow, issue string) ([]BudgetRow, error) {
 	var found []BudgetRow
 	for _, r := range rows {

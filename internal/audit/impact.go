@@ -71,7 +71,7 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// levelOf rates the impact of blocked phases, milestones and tasks. Our tasks do not have phases and milestones. Their
+// levelOf rates the impact of blocked phases, milestones and tasks. Our tasks do not have phases or milestones. Their
 // repositories count as milestones.
 func levelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }

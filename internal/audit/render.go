@@ -83,7 +83,7 @@ func short(s string, most int) string {
 	return line
 }
 
-// excerpt is the maximum length of a quoted text. The files in the same directory have the rest.
+// excerpt is the maximum length of a quoted text. The files in the same directory contain the rest.
 const excerpt = 2 << 10
 
 // fenced returns the end of a text as a code block, with a fence that the text cannot close.

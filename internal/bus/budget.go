@@ -17,9 +17,9 @@ type BudgetHandler interface {
 	Report(worker string, r wire.BudgetReport)
 }
 
-// ServeBudget answers requests for leases until ctx ends, and then returns nil. The subject identifies the
-// worker, and only that worker may publish on it. Unreadable requests become dead letters and are not answered.
-// The worker then applies its local limits.
+// ServeBudget answers requests for leases until ctx is done, and then returns nil. The subject identifies the worker,
+// and only that worker may publish on it. Unreadable requests become dead letters and are not answered. The worker then
+// applies its local limits.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	var one sync.Mutex
 	return b.intake.serve(ctx, classBudget, func(g *gate, m *nats.Msg) {

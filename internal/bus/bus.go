@@ -219,8 +219,8 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	return nc, nil
 }
 
-// Close closes the connections and the embedded server. It waits for the server until ctx ends. A second call
-// does nothing.
+// Close closes the connections and the embedded server. It waits for the server until ctx is done. A second call does
+// nothing.
 func (b *Bus) Close(ctx context.Context) error {
 	b.once.Do(func() {
 		if b.intake != nil {
@@ -356,8 +356,8 @@ func (b *Bus) Seed(worker string) (string, error) { return b.workers.seed(worker
 // Checkouts returns the checkouts that travel over the bus.
 func (b *Bus) Checkouts() *checkouts.Shelf { return b.checkouts.Load() }
 
-// ServeCheckouts serves workers the checkouts that they begin with, and stores the chunks that they send. It
-// returns nil when ctx ends.
+// ServeCheckouts serves workers the checkouts that they begin with, and stores the chunks that they send. It returns
+// nil when ctx is done.
 func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 	service := checkouts.Service{
 		Shelf: b.Checkouts(), Rules: rules, Subjects: b.subjects, Writer: b.writer, Key: b.AttemptKey,

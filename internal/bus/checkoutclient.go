@@ -46,7 +46,7 @@ func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([
 }
 
 // SaveCheckpoint asks the director to make the chunks sent so far the checkout. It returns the chunks that must be sent
-// first. The checkpoint counts if that list is empty and the error is nil. Errors are as for Chunk.
+// first. The checkpoint is accepted if that list is empty and the error is nil. Errors are as for Chunk.
 func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing []string, err error) {
 	answer, err := c.request(ctx, c.subjects.Checkout(wire.CheckoutOpSave, c.options.WorkerID), p)
 	if err != nil {

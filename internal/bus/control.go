@@ -80,10 +80,9 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 	return nil
 }
 
-// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover. It returns
-// nil when ctx ends. latest must not block. The service uses a separate connection and closes it at the end. On
-// a shared connection, subscriptions drained during an outage would be restored on reconnect, without a
-// handler.
+// ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover. It returns nil
+// when ctx is done. latest must not block. The service uses a separate connection and closes it at the end. On a shared
+// connection, subscriptions drained during an outage would be restored on reconnect, without a handler.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
 	nc, err := b.signIn(b.options.Keys.Reports, nats.RetryOnFailedConnect(true))
 	if err != nil {

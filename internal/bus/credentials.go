@@ -69,8 +69,8 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
-// revoke returns when the server has shut the worker out. It returns an error if ctx ends or a push fails, and then the
-// push is retried in the background. It remembers a non-nil offence until a report covers it.
+// revoke returns when the server has shut the worker out. It returns an error if ctx is done or a push fails, and then
+// the push is retried in the background. It remembers a non-nil offence until a report covers it.
 func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {

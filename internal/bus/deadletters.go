@@ -25,8 +25,8 @@ const (
 )
 
 // HeaderAnswer is a header of a person's report. It names the subject, below _INBOX., to which the director answers if
-// the report has no effect. The reply subject cannot serve for this, because the stream answers there at once and does
-// not store it.
+// the report has no effect. The reply subject cannot be used for this, because the stream answers there at once and
+// does not store it.
 const HeaderAnswer = "Retake-Answer"
 
 // Limits of the letters kept per cause and per sender. Letters beyond them are only counted. One faulty worker must

@@ -26,7 +26,7 @@
 //
 //   - Reports are acknowledged by the caller, never by this package. The exception is an unreadable report,
 //     which is first stored as a dead letter (or counted, beyond their rate).
-//   - If subject and payload disagree about the sender, the subject counts.
+//   - If the subject and the payload disagree about the sender, the subject takes precedence.
 //   - A revocation lasts until the credential would have expired. It is written to disk before any request to
 //     the server.
 //   - Messages from a worker that is not admitted are not read. The messages from one worker are bounded (see Offence),

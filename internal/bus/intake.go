@@ -132,7 +132,7 @@ func (h *handler) end() {
 	h.over = true
 }
 
-// admit starts reading the messages of workers, except workers that were cut off before.
+// admit starts reading the messages of workers, except workers that have been cut off.
 func (i *intake) admit(workers ...string) {
 	some := false
 	for _, worker := range workers {
@@ -199,7 +199,7 @@ func (i *intake) dismiss(worker string) {
 	i.bus.dead.forget(worker)
 }
 
-// serve passes a class's messages to handle until ctx ends. It then waits for the calls in progress.
+// serve passes a class's messages to handle until ctx is done. It then waits for the calls in progress.
 func (i *intake) serve(ctx context.Context, c class, handle func(*gate, *nats.Msg)) error {
 	return i.serveBy(ctx, c, &handler{handle: handle})
 }

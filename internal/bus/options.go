@@ -81,7 +81,7 @@ type Server interface {
 	URL(host string) string           // for a worker that reaches this machine as host
 	// OnRefused registers a callback for each refused message and subscription. It must not block.
 	OnRefused(told func(connection uint64))
-	Close(ctx context.Context) error // waits until ctx ends
+	Close(ctx context.Context) error // waits until ctx is done
 }
 
 // Options configure the connection to the bus, and its limits.

@@ -60,10 +60,10 @@ type Reports struct {
 	log      *zap.Logger
 }
 
-// Consume reads every report until ctx ends, and then returns nil. prepare runs concurrently on all
-// cores. The functions it returns run one at a time, in the order of the stream. A report is delivered again
-// until its Ack is called, so the caller must recognize duplicates by error_id. Unreadable reports become dead
-// letters. If the server goes away or forgets the consumer, Consume waits.
+// Consume reads every report until ctx is done, and then returns nil. prepare runs concurrently on all cores. The
+// functions it returns run one at a time, in the order of the stream. A report is delivered again until its Ack is
+// called, so the caller must recognize duplicates by error_id. Unreadable reports become dead letters. If the server
+// goes away or forgets the consumer, Consume waits.
 func (r *Reports) Consume(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if served := r.serve(ctx, prepare); served {
@@ -74,7 +74,7 @@ func (r *Reports) Consume(ctx context.Context, prepare func(Report) (take func()
 	return nil
 }
 
-// serve consumes until an error or the end of ctx. It reports whether anything worked before.
+// serve consumes until an error occurs or ctx is done. It reports whether anything worked before that.
 func (r *Reports) serve(ctx context.Context, prepare func(Report) func()) (served bool) {
 	consumer, err := r.consumer(ctx)
 	began := time.Now()

@@ -31,10 +31,9 @@ func readWorker(s wire.Subjects, subject string, data []byte) (worker string, e 
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers passes heartbeats and progress to the caller until ctx ends, and then returns nil. Calls for
-// different workers run concurrently, and calls for one worker one at a time. During a call, only the newest
-// message of each kind waits and older ones are dropped, because they are soft state. Unreadable messages
-// become dead letters.
+// WatchWorkers passes heartbeats and progress to the caller until ctx is done, and then returns nil. Calls for
+// different workers run concurrently, and calls for one worker one at a time. During a call, only the newest message of
+// each kind waits and older ones are dropped, because they are soft state. Unreadable messages become dead letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat),
 	onProgress func(worker string, p wire.TaskProgress),
 ) error {
@@ -97,7 +96,7 @@ func (n *newest) put(m *nats.Msg) {
 	}
 }
 
-// next waits for a message, and returns nil when ctx ends.
+// next waits for a message, and returns nil when ctx is done.
 func (n *newest) next(ctx context.Context) *nats.Msg {
 	for ctx.Err() == nil {
 		if m := n.pop(); m != nil {
@@ -124,11 +123,11 @@ func (n *newest) pop() *nats.Msg {
 	return m
 }
 
-// ServeHello answers hellos with the result of answer: a welcome, an incompatibility, or nil for no answer, after
-// which the worker asks again. It blocks until ctx ends, and then returns nil. answer may be slow. Calls for
-// different workers run concurrently, and calls for one worker one at a time; of the hellos that arrive during a
-// call, the newest waits. An unreadable hello becomes a dead letter. If it has another major version, its sender
-// receives an incompatibility.
+// ServeHello answers hellos with the result of answer: a welcome, an incompatibility, or nil for no answer, after which
+// the worker asks again. It blocks until ctx is done, and then returns nil. answer may be slow. Calls for different
+// workers run concurrently, and calls for one worker one at a time. If more hellos arrive during a call, only the
+// newest one waits. An unreadable hello becomes a dead letter. If it has another major version, its sender receives an
+// incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()

@@ -101,7 +101,7 @@ func (w *world) unended() (missing []string) {
 // patience is the number of questions about an issue that people answer.
 const patience = 6
 
-// attend does the regular work of people until ctx ends: they answer questions and merge pull requests.
+// attend does what people regularly do until ctx is done. They answer questions and merge pull requests.
 func (w *world) attend(ctx context.Context) {
 	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
 		all := w.github.Issues(repository)

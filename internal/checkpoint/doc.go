@@ -5,14 +5,14 @@
 //	directory ──Scan──▶ Tree ──Encode──▶ root ─▶ pages ─▶ chunks ──Load──▶ Tree ──Check, Apply──▶ directory
 //
 // A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, large files have many. The
-// manifest also consists of chunks. A page lists some hundred entries, the root lists the pages, and the name of the
+// manifest also consists of chunks. A page lists a few hundred entries, the root lists the pages, and the name of the
 // root is the name of the manifest. A change of one file therefore costs one new chunk, one new page and a new root.
 //
 // # Invariants
 //
 //   - A Tree has only files, directories and symbolic links, with the nine permission bits. It never has sockets,
-//     pipes, devices, owners, hard links or setuid bits. Entries called .git, in any case and at any depth, are
-//     skipped. Of Retake's own directory only the spool is included, and only on request.
+//     pipes, devices, owners, hard links or setuid bits. Entries called .git, ignoring case, are skipped at any depth.
+//     Of Retake's own directory only the spool is included, and only on request.
 //   - Load decodes only chunks that match their digest. Check accepts only paths that stay inside the directory, occur
 //     once, and have a parent directory in the tree. It also enforces Limits.
 //   - Apply never follows a link, whether the link existed before or Apply made it, and opens each directory step by

@@ -7,9 +7,9 @@
 //
 // # Invariants
 //
-// Load returns all problems at once, each on one line with file, line and column. The same input gives the same
-// problems in the same order. The Config that it returns is complete, with the default where a value was bad, but
-// must only be used if there are no problems. The built-in defaults are valid.
+// Load returns all problems at once, each on one line with file, line and column. The same input produces the same
+// problems in the same order. The Config that it returns is complete, with the default where a value was bad, but must
+// only be used if there are no problems. The built-in defaults are valid.
 //
 // The file must not hold secrets. A value that looks like one is refused, and messages never repeat it. The only
 // secret in a Config is a password in agent_bus.url that came through the environment, and String masks it. Token

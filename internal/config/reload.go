@@ -18,8 +18,8 @@ const (
 	holdsAfterward = "at restart" // until then the old value stays in force
 )
 
-// holds maps every key to when a new value takes effect. A restart is needed for keys that identify the
-// director to workers, GitHub, the journal or the machine, and for keys used to open something at the start.
+// holds maps every key to when a new value takes effect. A restart is needed for keys that identify the director to
+// workers, GitHub, the journal or the machine, and for keys used to open something at startup.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",

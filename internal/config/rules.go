@@ -247,7 +247,7 @@ func sameLabels(table map[string]int) string {
 	return ""
 }
 
-// duplicate returns the first text that occurs a second time, in any case.
+// duplicate returns the first text that occurs a second time, ignoring case.
 func duplicate(list []string) string {
 	seen := map[string]bool{}
 	for _, s := range list {

@@ -67,7 +67,7 @@ func missing(info system.Info) (cannot []string) {
 	return cannot
 }
 
-// checkRuntime refuses an unknown runtime at start, since the daemon would refuse every attempt.
+// checkRuntime refuses an unknown runtime at startup, since the daemon would refuse every attempt.
 func (e *engine) checkRuntime(info system.Info) error {
 	if _, known := info.Runtimes[e.oci]; known || e.oci == "" {
 		return nil
@@ -214,7 +214,7 @@ func (e *engine) createAside(ctx context.Context, config *apicontainer.Config,
 	return e.api.ContainerCreate(ctx, config, host, nil, nil, "")
 }
 
-// removeAside removes a container that createAside made, even after ctx has ended.
+// removeAside removes a container that createAside made, even after ctx is done.
 func (e *engine) removeAside(ctx context.Context, id string, o apicontainer.RemoveOptions) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.limits.confirm)
 	defer cancel()

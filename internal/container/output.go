@@ -17,8 +17,8 @@ type Printed struct {
 	Data   []byte // in Docker part of one line, at most 16 KiB; valid during the call
 }
 
-// FollowOutput passes on the output of an attempt from the beginning of its log file, until the attempt or ctx ends. It
-// does not wait for other operations and may run several times at once. An absent attempt has no output. Error:
+// FollowOutput passes on the output of an attempt from the beginning of its log file, until the attempt or ctx is done.
+// It does not wait for other operations and may run several times at once. An absent attempt has no output. Error:
 // ErrDaemon, for example if the log is interrupted. The caller can then start over.
 func (d *Docker) FollowOutput(ctx context.Context, attemptID string, take func(Printed)) error {
 	ctx, cancel := context.WithCancel(ctx)

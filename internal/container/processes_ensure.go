@@ -255,7 +255,7 @@ func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File
 		}
 		return nil, e
 	}
-	go func() { _ = cmd.Wait() }() // avoids a zombie; the directory has the result
+	go func() { _ = cmd.Wait() }() // avoids a zombie; the result is in the directory
 	return ready, nil
 }
 

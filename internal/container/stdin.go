@@ -50,9 +50,9 @@ func (e *engine) attach(ctx context.Context, id string, spec Spec) (*input, erro
 	return i, nil
 }
 
-// passOn returns when the daemon has received the whole input, or ctx ends. The daemon forwards all received bytes, and
-// usually confirms that by closing the connection. A daemon that inspects the container only after the start keeps the
-// connection open until the container ends, so a missing confirmation is ignored. If the connection breaks earlier,
+// passOn returns when the daemon has received the whole input, or ctx is done. The daemon forwards all received bytes,
+// and usually confirms that by closing the connection. A daemon that inspects the container only after the start keeps
+// the connection open until the container ends, so a missing confirmation is ignored. If the connection breaks earlier,
 // passOn logs it, and the first process fails because its input ends early.
 func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 	if i == nil {

@@ -165,7 +165,7 @@ func (e *engine) remove(ctx context.Context, id, attemptID string) error {
 	return failure("remove "+attemptID, errors.New("the daemon still lists it"))
 }
 
-// pollUntil polls ok up to limit. It stops at an error, and at the end of ctx.
+// pollUntil polls ok up to limit. It stops at an error, and when ctx is done.
 func pollUntil(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

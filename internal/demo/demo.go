@@ -21,7 +21,7 @@ type Options struct {
 	Progress     io.Writer // gets the progress with JSON, unless nil
 	Only         []int     // scenarios, or empty for all
 	KillDirector int       // the number of SIGKILLs for directors, spread over the run
-	Keep         bool      // keep the director and the pages running until ctx ends
+	Keep         bool      // keep the director and the pages running until ctx is done
 	Runtime      string    // "docker", "kubernetes" or "process"; docker by default
 	HTTPListen   string    // the director's HTTP address (director.http_listen), if any
 	Log          io.Writer // gets the director's log unchanged, unless nil
@@ -34,8 +34,8 @@ type Options struct {
 	director string        // program of the director; by default the program in programs
 }
 
-// runLimit bounds a run, from the director's start to the last outcome. It also bounds the preparation. A run takes
-// two minutes. Each kill of the director costs some seconds.
+// runLimit bounds a run, from the director's start to the last outcome. It also bounds the preparation. A run takes two
+// minutes. Each kill of the director costs a few seconds.
 const (
 	runLimit      = 6 * time.Minute
 	limitPerKill  = 10 * time.Second

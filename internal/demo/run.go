@@ -305,7 +305,7 @@ func (r *run) unreached() error {
 	return errors.New("not reached in time: " + strings.Join(missing, ", "))
 }
 
-// keepRunning restarts the director, and keeps it and the pages running until ctx ends.
+// keepRunning restarts the director, and keeps it and the pages running until ctx is done.
 func (r *run) keepRunning(ctx context.Context) error {
 	if err := r.director.Start(); err != nil {
 		return err

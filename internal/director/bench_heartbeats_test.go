@@ -304,7 +304,7 @@ func (b *beats) silences(workers int) []time.Duration {
 	}
 }
 
-// report lets the owner decide reports at their rate until ctx ends.
+// report lets the owner decide reports at their rate until ctx is done.
 func (b *beats) report(ctx context.Context) error {
 	const together = 20
 	tick := time.NewTicker(time.Second * together / beatReports)

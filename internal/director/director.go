@@ -86,8 +86,8 @@ type Options struct {
 
 // daemon holds the adapters and everything else that outlives a session.
 type daemon struct {
-	config        config.Config // the configuration at the start; for keys that can change at run time, use setup
-	watchdog      time.Duration // maximum life of an attempt at the start; workers' keys outlive it
+	config        config.Config // the configuration at startup; for keys that can change at run time, use setup
+	watchdog      time.Duration // maximum life of an attempt, as configured at startup; workers' keys outlive it
 	log           *zap.Logger
 	runID         string
 	writer        string // identifies this process in the journal
@@ -167,7 +167,7 @@ func onlyOver(undone []string) error {
 // a second instead of 31,000 (make bench ONLY=decisions).
 const GCPercent = 200
 
-// Run runs the director. It returns nil when ctx ends, and an error when it cannot start or another director writes
+// Run runs the director. It returns nil when ctx is done, and an error when it cannot start or another director writes
 // its journal. It does not stop running workers: the next run adopts them.
 func Run(ctx context.Context, o Options) error {
 	ctx, end := context.WithCancelCause(ctx)

@@ -27,7 +27,7 @@
 // session and sessionrun create and run the parts of a session. executors lists the executor of each effect. serving
 // answers people, and metrics counts. Each part is a package in this directory:
 //
-//   - loop, inforce, reload: the owner of the machine, and the configuration by which it decides
+//   - loop, inforce, reload: the owner of the machine, and the configuration in force
 //   - lead, restore, upkeep, disk: the lease, the state from the journal, snapshots, and the disk
 //   - intake, effects, workers, reports, record: issues, the effects, workers, their reports, and the audit
 //   - serve, view, telemetry, operator: the answers to people, and the protocol of the operator's socket

@@ -22,7 +22,7 @@ func fill(a *fakeWorker, name string, bytes int64) bool {
 	return err == nil && unix.Fallocate(int(f.Fd()), 0, 0, bytes) == nil && f.Close() == nil
 }
 
-// orDone waits for a channel, or until ctx ends.
+// orDone waits for a channel, or until ctx is done.
 func orDone(ctx context.Context, c <-chan struct{}) {
 	select {
 	case <-c:

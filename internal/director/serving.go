@@ -33,7 +33,7 @@ func (d *daemon) listenOperator(ctx context.Context) error {
 	return nil
 }
 
-// serveOperator answers on the socket until ctx ends.
+// serveOperator answers on the socket until ctx is done.
 func (s *session) serveOperator(ctx context.Context) error {
 	s.operator.Serve(ctx, serve.Session{
 		Status: s.status, Timelines: s.timelines, TaskCommands: s.commands, Bus: s.bus, Outputs: s.outputs,

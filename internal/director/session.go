@@ -26,7 +26,7 @@ import (
 	"retake/internal/projection"
 )
 
-// session is one life of a machine, from reading the journal until the context ends or the journal fails.
+// session is one life of a machine, from reading the journal until the context is done or the journal fails.
 type session struct {
 	*daemon
 	bus         *bus.Bus // copied, like meeting, because a request may outlast the session
@@ -186,7 +186,7 @@ func (d *daemon) setup() *inforce.Setup {
 	return &inforce.Setup{Config: d.config} // before the adapters are open
 }
 
-// machineConfig returns the part of a setup that the machine decides by.
+// machineConfig returns the part of a setup that the machine uses for decisions.
 func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	cfg := c.Machine(d.only.Issues())
 	if d.searches {

@@ -30,7 +30,7 @@ import (
 	"retake/internal/projection"
 )
 
-// run runs the session. It returns nil when ctx ends.
+// run runs the session. It returns nil when ctx is done.
 func (s *session) run(ctx context.Context, t *lead.Term) error {
 	driver, err := s.recall(ctx)
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *session) newIntake() {
 	}
 }
 
-// serveWebhooks lets webhooks wake the polls until ctx ends.
+// serveWebhooks lets webhooks wake the polls until ctx is done.
 func (s *session) serveWebhooks(ctx context.Context) error {
 	return s.webhooks.Serve(ctx, s.polls.Wake)
 }
@@ -223,7 +223,7 @@ func (s *session) sayHowWeBegin() {
 	}
 }
 
-// sessionPart is one goroutine of a session. It returns when ctx ends. An error ends the whole session.
+// sessionPart is one goroutine of a session. It returns when ctx is done. An error ends the whole session.
 type sessionPart func(context.Context) error
 
 // parts lists the goroutines of a session other than the polls.
@@ -265,7 +265,7 @@ func (s *session) parts() []sessionPart {
 	}
 }
 
-// searchPrograms searches for the programs of the stages until ctx ends.
+// searchPrograms searches for the programs of the stages until ctx is done.
 func (s *session) searchPrograms(ctx context.Context) error {
 	if !s.searches {
 		return nil

@@ -35,8 +35,8 @@ func (e *exam) problems() (n int)        { return len(reportOf(e.findings).At(Pr
 // limit is the default timeout of a check.
 const limit = time.Minute
 
-// Examine runs the checks that require one of needs, or all checks if needs is empty. It fails only if ctx ends before
-// the last check.
+// Examine runs the checks that require one of needs, or all checks if needs is empty. It fails only if ctx is done
+// before the last check.
 func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	e := &exam{World: w}
 	for _, c := range checks {

@@ -16,7 +16,7 @@ const (
 	OK       Level = "ok"
 	Warning  Level = "warning"   // the director starts, but something is probably wrong
 	Problem  Level = "problem"   // the director does not start, or does not work
-	NotTried Level = "not tried" // the text has the reason
+	NotTried Level = "not tried" // the text gives the reason
 )
 
 // Finding is the result of one check.

@@ -30,7 +30,7 @@ const (
 	mostDenied  = 32               // hosts remembered for an attempt
 	mostGuests  = 256              // finished attempts with remembered denied hosts
 	headLimit   = 10 * time.Second // for the head of a request
-	headBytes   = 64 << 10         // of a request's head; keys of providers have some hundred
+	headBytes   = 64 << 10         // of a request's head; providers' keys have a few hundred bytes
 	dialLimit   = 10 * time.Second // to look a name up and to connect
 	idleLimit   = 15 * time.Minute // without a byte in a tunnel, because models think for minutes
 )

@@ -51,7 +51,7 @@
 //	rebuild.go    a state without its journal
 //	liveness.go   heartbeats (deadlinePassed), hello, the runtime's list
 //	intake.go     changes on GitHub, people's answers
-//	command.go    commands of people and the operator
+//	command.go    commands from people and the operator
 //	waiting.go    explanations of waits
 //	review.go     delivered work in review
 //	ending.go     the end of an attempt, or its fencing

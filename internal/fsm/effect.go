@@ -149,7 +149,7 @@ type Escalation struct {
 	// Topic is missing in old journals, where it follows from the verdict.
 	Topic  recovery.Topic `json:"topic,omitempty"`
 	Tried  []Failure      `json:"tried,omitempty"`
-	Hints  []Hint         `json:"said,omitempty"`   // earlier answers of people
+	Hints  []Hint         `json:"said,omitempty"`   // earlier answers from people
 	Stale  bool           `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
 	Report *ReportRef     `json:"report,omitempty"` // its tail is shown
 	Alike  []string       `json:"alike,omitempty"`  // the tasks with the same failure, including this one

@@ -31,7 +31,7 @@ type Booted struct {
 // configuration.
 type SettingsRead struct {
 	SettingsChanged
-	Config *Config `json:"-"` // the journal has the resulting decisions, so a replay does not need it
+	Config *Config `json:"-"` // the journal contains the resulting decisions, so a replay does not need it
 }
 
 // Tick reports that time has passed. Any other event at the same time leads to the same decisions.
@@ -64,8 +64,8 @@ const (
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered holds the answers of people with write access to a blocked task's question. By is empty until one of
-// them asks the task to continue.
+// QuestionAnswered holds the answers to a blocked task's question from people with write access. By is empty until one
+// of them asks the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
@@ -232,7 +232,7 @@ type Report struct {
 	Exit     bool              `json:"exit,omitempty"`
 	Usage    *recovery.Usage   `json:"usage,omitempty"` // of the whole attempt so far; nil if not reported
 	Evidence recovery.Evidence `json:"-"`               // stays in the stream, where Ref points
-	// Classified is an earlier finding on Evidence, or nil if it was not classified before.
+	// Classified is an earlier finding on Evidence, or nil if it has not been classified.
 	Classified *Classified `json:"-"`
 	// Issue and N are the issue and the attempt that the report names, or 0.
 	Issue, N int `json:"-"`

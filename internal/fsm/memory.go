@@ -115,7 +115,7 @@ type hardState struct {
 	Tasks      []*Task      `json:"tasks"`     // in order of arrival
 }
 
-// Snapshot returns the whole hard state. Equal states give equal bytes, whether decided or replayed. It matches the
+// Snapshot returns the whole hard state. Equal states produce equal bytes, whether decided or replayed. It matches the
 // journal only while the Driver is Idle. Before that, it holds decisions that may still be refused.
 func (m *memory) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 

@@ -78,7 +78,7 @@ func quiet(t *testing.T, repos, limit int, every, lasts time.Duration) (requests
 	return requests, paid, between
 }
 
-// pollEvery polls a repository until ctx ends, and reports the intervals.
+// pollEvery polls a repository until ctx is done, and reports the intervals.
 func pollEvery(ctx context.Context, c *Client, repo string, every time.Duration, looked func(pause time.Duration)) {
 	var last time.Time
 	for cursor := ""; ctx.Err() == nil; {

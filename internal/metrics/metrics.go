@@ -192,7 +192,7 @@ func (m *Metrics) Apply(_ uint64, records []fsm.Record) {
 	}
 }
 
-// Follow processes the queue of Apply until ctx ends.
+// Follow processes the queue of Apply until ctx is done.
 func (m *Metrics) Follow(ctx context.Context) {
 	for {
 		select {

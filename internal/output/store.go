@@ -150,7 +150,7 @@ func (s *Store) begin(r Recording) (*recording, error) {
 }
 
 // Finish returns the stored output of an ended attempt once it is durable. If there is no recording yet, it records
-// from the source first. When ctx ends, it finishes with the output received so far.
+// from the source first. When ctx is done, it finishes with the output received so far.
 func (s *Store) Finish(ctx context.Context, r Recording) (Stored, error) {
 	if stored, err := s.Stored(r.Issue, r.ID); err == nil {
 		return stored, nil
@@ -216,8 +216,8 @@ func (t *task) notify() {
 	t.changed = make(chan struct{})
 }
 
-// Suffixes of an attempt's files. While it runs, there are the newest part and the part before. Afterwards there is
-// only the sealed file.
+// Suffixes of an attempt's files. A running attempt has a newest part and a previous part. An ended attempt has only
+// the sealed file.
 const (
 	partSuffix   = ".jsonl"
 	olderSuffix  = ".1.jsonl"

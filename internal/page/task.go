@@ -163,8 +163,8 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 // errNoForm refuses a form without an id, because a second submission of it could not be recognized.
 const errNoForm = problem("the form belongs to an older page: reload the page")
 
-// requestID identifies a form's request. Submitting the same form twice gives the same id. Another button or text gives
-// a different id.
+// requestID identifies a form's request. Submitting the same form twice produces the same id. Another button or text
+// produces a different id.
 func requestID(form string, c Command) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{form, string(c.Issue), string(c.Command), c.Text, c.By}, "\x00")))
 	return base32.StdEncoding.EncodeToString(sum[:])[:26]

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	limit        = 20.0                   // most that a deadline is stretched
+	limit        = 20.0                   // maximum factor by which a deadline is extended
 	measureEvery = 200 * time.Millisecond // how long a measurement remains valid
 	spinTime     = 250 * time.Microsecond // duration of spin on an idle machine of ordinary speed
 )

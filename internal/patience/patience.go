@@ -48,7 +48,7 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	}
 }
 
-// spend waits until an idle machine would have spent d. It returns false if ctx ends before that.
+// spend waits until an idle machine would have spent d. It returns false if ctx is done before that.
 func spend(ctx context.Context, d time.Duration) bool {
 	step := min(max(d/50, shortestStep), longestStep)
 	for left := d; left > 0; {

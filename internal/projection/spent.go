@@ -6,7 +6,7 @@ import (
 )
 
 // Spent returns the usage that a fact adds to the bill. Every view of cost, tokens and paid calls adds it up: metrics,
-// page, report, budget and explain. Answers of people do not reset the sum, unlike the usage that counts against a
+// page, report, budget and explain. Answers from people do not reset the sum, unlike the usage that counts against a
 // budget (recovery.Tally).
 func Spent(f fsm.Fact) recovery.Usage {
 	u, ok := f.(fsm.UsageCounted)

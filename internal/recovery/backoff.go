@@ -8,12 +8,12 @@ import (
 
 // Backoff describes bounded waits between retries. Initial and Max of the default, 1 s and 30 s, come from the founding
 // harness. Retake does not use a library, because the jitter must be a hash. Otherwise a replay of the journal would
-// give different decisions.
+// lead to different decisions.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // a negative value counts as 0
 	Max     time.Duration // limit before jitter, even if Initial is larger; a negative value counts as 0
-	Factor  float64       // ≥ 1, exponential only; 1 gives a fixed wait, and smaller values and NaN count as 1
+	Factor  float64       // ≥ 1, exponential only; 1 means a fixed wait, and smaller values and NaN count as 1
 	Jitter  Jitter
 	Spread  float64       // jitter around and additive: share of the wait, 0 … 1
 	Add     time.Duration // for additive jitter: the maximum addition

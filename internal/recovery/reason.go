@@ -62,7 +62,7 @@ const (
 	NeedHuman Class = "human"     // only a person can decide
 )
 
-// Category is the founding document's class of error, by which reports group reasons.
+// Category is the founding document's class of error. Reports group reasons by it.
 type Category string
 
 // Categories, in that document's order.

@@ -1,6 +1,6 @@
 // Command release builds the release: an archive of static programs for each architecture, an inventory of their
-// contents (CycloneDX), the licences, and checksums. The same commit and the same Go give the same bytes, in any
-// directory, at any time:
+// contents (CycloneDX), the licences, and checksums. The same commit and the same Go version produce the same bytes, in
+// any directory, at any time:
 //
 //	make release          into dist/
 //	make release-check    twice, in two directories, without a common cache, and compares

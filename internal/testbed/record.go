@@ -25,7 +25,7 @@ type Record struct {
 	err error // the source failed, so the record has a gap
 }
 
-// NewRecord starts a record. watch fills it with Add until its context ends.
+// NewRecord starts a record. watch fills it with Add until its context is done.
 func NewRecord(watch func(context.Context, *Record) error) *Record {
 	ctx, cancel := context.WithCancel(context.Background())
 	r := &Record{end: cancel}

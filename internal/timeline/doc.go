@@ -10,7 +10,7 @@
 //
 // # Invariants
 //
-//   - The same records give the same book, regardless of time and reader.
+//   - The same records produce the same book, regardless of time and reader.
 //   - An event's place in the journal identifies it permanently (ID).
 //   - The size of a book is bounded; see Limits. Dropped events are still in the journal, and another book can be built
 //     from it.

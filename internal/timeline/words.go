@@ -230,7 +230,7 @@ func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 
 func plannedText(e fsm.Effect) string {
 	if e.Escalation != nil {
-		return "Retake asked a person" // the question has the details
+		return "Retake asked a person" // the question gives the details
 	}
 	return "" // the move gives the reason of a release
 }

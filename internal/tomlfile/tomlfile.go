@@ -53,7 +53,7 @@ func (fs Faults) Error() string {
 // File is a document and the faults found in it.
 type File struct {
 	Values map[string]any // int64, float64, bool, string, []any, map[string]any, or another type for a date or time
-	// Before has the values that precede a syntax error. Values is nil in that case.
+	// Before holds the values that precede a syntax error. Values is nil in that case.
 	Before map[string]any
 
 	faults Faults

@@ -39,8 +39,8 @@ type claim struct {
 	gone bool  // the other policy would have taken the claim elsewhere
 }
 
-// New returns a follower that decides by a configuration. It uses the policy, the fix rounds and the clean validation
-// settings.
+// New returns a follower that decides according to a configuration. It uses the policy, the fix rounds and the clean
+// validation settings.
 func New(cfg fsm.Config, o Options) *Follower {
 	return &Follower{
 		out: Report{Issues: []fsm.IssueKey{}, Changes: []Change{}, Cases: []*Case{}},

@@ -69,7 +69,7 @@ func permanent(err error) bool {
 	return refused && r.Why != wire.RefusedBusy
 }
 
-// patiently repeats a request until the director answers, refuses permanently, or ctx ends.
+// patiently repeats a request until the director answers, refuses permanently, or ctx is done.
 func patiently(ctx context.Context, timeout time.Duration, ask func(context.Context) error) error {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax

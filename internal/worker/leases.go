@@ -20,7 +20,7 @@ const (
 	maxLeaseWait = 30 * time.Second
 )
 
-// defaultBudget has the defaults of the configuration reference.
+// defaultBudget holds the defaults from the configuration reference.
 var defaultBudget = wire.PlanBudget{MaxConcurrent: 1, SpacingSeconds: 1, CooldownSeconds: 10}
 
 // leaseClient gets leases on models for the stages from the director. While the director does not answer, it uses a
@@ -65,8 +65,8 @@ func (c *leaseClient) acquire(ctx context.Context, resource string) wire.BudgetG
 	return g
 }
 
-// await asks until there is a lease, ctx ends, or patience returns 0. patience gets each refusal with the minimum wait,
-// and returns the maximum wait.
+// await asks until there is a lease, ctx is done, or patience returns 0. patience gets each refusal with the minimum
+// wait, and returns the maximum wait.
 func (c *leaseClient) await(ctx context.Context, resource string,
 	patience func(wire.BudgetGrant, time.Duration) time.Duration,
 ) wire.BudgetGrant {

@@ -35,7 +35,7 @@ func (p *pauseSwitch) resume() bool {
 	return true
 }
 
-// wait returns when there is no pause or ctx has ended. If it must wait, it first calls waiting once.
+// wait returns when there is no pause or ctx is done. If it must wait, it first calls waiting once.
 func (p *pauseSwitch) wait(ctx context.Context, waiting func()) {
 	for waited := false; ctx.Err() == nil; waited = true {
 		p.mu.Lock()

@@ -106,7 +106,7 @@ type admission struct {
 	err     error
 }
 
-// run dials, says hello and sends reports from the outbox until ctx ends or the director refuses the worker.
+// run dials, says hello and sends reports from the outbox until ctx is done or the director refuses the worker.
 func (s *session) run(ctx context.Context) {
 	bus := s.open(ctx)
 	if bus == nil {

@@ -36,8 +36,8 @@ type DeliverRequest struct {
 	// Validated is the attempt that validated the work. Deliver returns ErrNotValidated unless the tree equals the
 	// result of Validation. Empty allows any tree.
 	Validated string
-	// AuthoredAt is the author and committer date in whole seconds, UTC. The same time, message, tree and parents give
-	// the same SHA.
+	// AuthoredAt is the author and committer date in whole seconds, UTC. The same time, message, tree and parents
+	// produce the same SHA.
 	AuthoredAt time.Time
 	// Check inspects the content before the push. If it fails, Deliver returns its error without a push.
 	Check func(ctx context.Context, p *Patch) error

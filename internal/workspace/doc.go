@@ -52,7 +52,7 @@
 // and never through an agent's link.
 //
 // The caller guarantees that no worker runs in a checkout during Checkout, Sync, Mergeable, Join, Deliver, Patch,
-// Unchanged, Fresh and Remove. The worker's container must be confirmed gone before. During Sweep, no task may need a
+// Unchanged, Fresh and Remove. First, the worker's container must be confirmed gone. During Sweep, no task may need a
 // new checkout. Drift and WriteState are safe with a running worker. Locks are flock(2), and git inherits them. If the
 // director is killed while git runs, the next director waits for that git before it touches the same directory, and may
 // then remove leftover lock files.
@@ -74,6 +74,6 @@
 //
 // Every error is an *Error with a Kind (transient, permanent, conflict, auth), the last lines of git's output, and a
 // person's next step, if any. Every operation is idempotent: author, dates and message of a commit are given, so
-// repeating it gives the same SHA. A canceled context kills git with its children and is transient. Credentials are
+// repeating it produces the same SHA. A canceled context kills git with its children and is transient. Credentials are
 // passed in git's environment only, and are masked in its output.
 package workspace

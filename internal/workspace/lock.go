@@ -19,7 +19,7 @@ type fileLock struct {
 	path string
 }
 
-// lockFile waits for the lock until ctx ends.
+// lockFile waits for the lock until ctx is done.
 func lockFile(ctx context.Context, path string) (*fileLock, error) {
 	for {
 		l, err := tryLock(path)

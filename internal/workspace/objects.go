@@ -157,7 +157,7 @@ func (o objects) mergedBase(ctx context.Context, from, head, base string) (strin
 	return common, nil
 }
 
-// commit writes a commit. The same arguments give the same SHA.
+// commit writes a commit. The same arguments produce the same SHA.
 func (o objects) commit(ctx context.Context, at time.Time, tree, message string, parents ...string) (string, error) {
 	args := []string{"commit-tree", tree, "-F", "-"}
 	for _, p := range parents {

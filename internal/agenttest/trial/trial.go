@@ -218,7 +218,7 @@ func asProcess(ctx context.Context, j Job) error {
 	cmd.WaitDelay = 3 * grace
 	err := cmd.Run()
 	if _, exited := errors.AsType[*exec.ExitError](err); exited {
-		return nil // the report has the result
+		return nil // the report contains the result
 	}
 	return err
 }

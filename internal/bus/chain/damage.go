@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// ErrDamaged means that the journal differs from the written records. A *Damage has the location.
+// ErrDamaged means that the journal differs from the written records. A *Damage holds the location.
 var ErrDamaged = errors.New("journal: damaged")
 
 // Kind is the kind of a journal's damage.
@@ -16,7 +16,7 @@ const (
 	Cut    Kind = "cut"    // it ends before a batch that must have existed
 	Gap    Kind = "gap"    // a batch in the middle is missing
 	Fork   Kind = "fork"   // a batch differs from the known batch
-	Broken Kind = "broken" // a batch cannot be read, or does not follow from the one before
+	Broken Kind = "broken" // a batch cannot be read, or does not follow from the previous one
 )
 
 // Damage is the first difference between a journal and its written records.

@@ -28,7 +28,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Head is a position in the journal. It has the sequence of a batch, or 0 before the first, and the digest up to and
+// Head is a position in the journal. It holds the sequence of a batch, or 0 before the first, and the digest up to and
 // including that batch.
 type Head struct {
 	Seq    uint64 `json:"seq"`

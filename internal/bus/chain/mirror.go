@@ -93,7 +93,7 @@ func readSlot(slot []byte, stream string) (m Mark, ok bool) {
 	return m, bytes.Equal(slot, writeSlot(m, stream))
 }
 
-// writeSlot returns a slot as a line of text that people can read. It has the stream, the sequence, the digest, the
+// writeSlot returns a slot as a line of text that people can read. It holds the stream, the sequence, the digest, the
 // journal's id if any, and a checksum of these.
 func writeSlot(m Mark, stream string) []byte {
 	line := fmt.Sprintf("%s %d %s", stream, m.Head.Seq, m.Head.Digest)

@@ -248,7 +248,7 @@ func (d *Desk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 	return wire.CheckpointAnswer{Refused: r.why, Detail: r.text}
 }
 
-// note records why a checkpoint does not count, for the decision about the attempt.
+// note records why a checkpoint was refused, for the decision about the attempt.
 func (d *Desk) note(ctx context.Context, r *refusal) {
 	_, err := d.store.change(ctx, func(s *State, _ bool) error {
 		if s.Open == nil || s.Open.Worker != d.worker {
@@ -278,7 +278,7 @@ func (d *Desk) readCheckpoint(m *nats.Msg) (wire.Envelope, *wire.Checkpoint, err
 	return e, e.Payload.(*wire.Checkpoint), nil // it has the type of its subject
 }
 
-// take returns the missing chunks. The checkpoint counts if that list is empty and the error is nil.
+// take returns the missing chunks. The checkpoint is accepted if that list is empty and the error is nil.
 func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err

@@ -5,7 +5,7 @@
 // # Invariants
 //
 //   - A chunk is stored under the digest of its content.
-//   - A checkpoint counts only if all its chunks are stored, it is within the limits, and its attempt has the
+//   - A checkpoint is accepted only if all its chunks are stored, it is within the limits, and its attempt has the
 //     checkout open for writing. The state changes only by compare-and-set, so a director that has lost its lease
 //     cannot change it.
 package checkouts

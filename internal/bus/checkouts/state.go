@@ -32,7 +32,7 @@ type Opened struct {
 	Writes bool              `json:"writes"`
 }
 
-// Refusal is a checkpoint that does not count.
+// Refusal is a checkpoint that was refused.
 type Refusal struct {
 	Worker string    `json:"worker"`
 	Why    string    `json:"why"`  // one of the constants in package wire

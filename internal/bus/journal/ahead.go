@@ -81,7 +81,7 @@ func (a *ahead) end() {
 	}
 }
 
-// readWindows reads live batches until an error, the last one, or the end of ctx.
+// readWindows reads live batches until an error, the last one, or ctx is done.
 func (l *live) readWindows(ctx context.Context, next, last uint64, windows chan<- []chain.Record) {
 	asked, cancel := context.WithTimeout(ctx, link.ReadTimeout)
 	consumer, err := l.stream.CreateConsumer(asked, jetstream.ConsumerConfig{

@@ -151,8 +151,8 @@ func (j *Journal) ID() string { return j.position.source().Journal }
 // journal up to expectLast (Replay), and batchID must be globally unique.
 //
 // ErrRefused means that another process wrote first. ErrUnsure means that the batch may or may not be stored. Any other
-// error means that the server does not have the batch, or that ctx has ended. The caller must then discard its state
-// and reload.
+// error means that the server does not have the batch, or that ctx is done. The caller must then discard its state and
+// reload.
 func (j *Journal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	prev := j.Head()
 	if prev.Seq != expectLast {
@@ -276,9 +276,9 @@ func (j *Journal) SaveSnapshot(ctx context.Context, at chain.Head, state []byte)
 }
 
 // LoadSnapshot passes the newest snapshot to restore. If that snapshot cannot be read or restore rejects it,
-// LoadSnapshot logs this and tries the one before. It returns the head of the restored snapshot, with an unknown
-// digest if the snapshot is older than the chain. If none can be restored it returns the zero Head, and the journal
-// has to provide the whole state. An error means that the server did not answer.
+// LoadSnapshot logs this and tries the previous one. It returns the head of the restored snapshot, with an unknown
+// digest if the snapshot is older than the chain. If none can be restored it returns the zero Head, and the journal has
+// to provide the whole state. An error means that the server did not answer.
 func (j *Journal) LoadSnapshot(ctx context.Context, restore func(state []byte) error) (chain.Head, error) {
 	return j.snapshots.load(ctx, restore)
 }

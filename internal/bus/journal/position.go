@@ -13,7 +13,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// position has the identity of a journal and its furthest known end.
+// position holds the identity of a journal and its furthest known end.
 type position struct {
 	fleet    string
 	mirror   *chain.Mirror // copy of the head outside the stream, or nil

@@ -57,7 +57,7 @@ type Lease struct {
 	term lease.Term // by clock
 
 	revision uint64 // of the last renewal; owned by the renewing goroutine while leading
-	// sent has the time, by clock, at which each unanswered renewal was sent, keyed by the time in the renewal. It is
+	// sent holds the time, by clock, at which each unanswered renewal was sent, keyed by the time in the renewal. It is
 	// owned like revision.
 	sent map[int64]time.Duration
 	// expired is closed when the term ends without Release, because another process took the lease or a renewal was
@@ -119,8 +119,8 @@ func (l *Lease) open(ctx context.Context) error {
 	return nil
 }
 
-// Await blocks until this process has the lease or ctx ends, and survives outages of the bus. It calls standby
-// once for each other leader that it sees. After a nil return, a goroutine renews the lease until Release.
+// Await blocks until this process has the lease or ctx is done, and survives outages of the bus. It calls standby once
+// for each other leader that it sees. After a nil return, a goroutine renews the lease until Release.
 func (l *Lease) Await(ctx context.Context, standby func(Leader)) error {
 	told := ""
 	for failures := 0; ; {

@@ -12,8 +12,8 @@ import (
 	"retake/internal/bus/link"
 )
 
-// renew renews the lease until ctx ends, another process takes the lease, or the term ends without a renewal.
-// In the last two cases it closes expired.
+// renew renews the lease until ctx is done, another process takes the lease, or the term ends without a renewal. In the
+// last two cases it closes expired.
 func (l *Lease) renew(ctx context.Context) {
 	next := l.now() + l.o.Period/renewEvery
 	for l.rest(ctx, next) {
@@ -66,10 +66,10 @@ func (l *Lease) rest(ctx context.Context, until time.Duration) bool {
 	return false
 }
 
-// recover handles a failed renewal. It returns the revision and sending time of a renewal that counts after all, or an
-// error. If an earlier renewal was stored and only its answer was lost, that one counts. If the server has lost the
-// lease, recover writes it again. Other processes wait one period when they find no lease, and longer if they find
-// this one.
+// recover handles a failed renewal. It returns the revision and sending time of a renewal that is valid after all, or
+// an error. An earlier renewal is valid if it was stored and only its answer was lost. If the server has lost the
+// lease, recover writes it again. Other processes wait one period when they find no lease, and longer if they find this
+// one.
 func (l *Lease) recover(ctx context.Context, failed error) (uint64, time.Duration, error) {
 	if !link.Refused(failed) && !errors.Is(failed, jetstream.ErrNoStreamResponse) {
 		return 0, 0, failed

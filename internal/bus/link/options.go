@@ -31,7 +31,7 @@ func Backoff(n int) time.Duration {
 	return full/2 + rand.N(full/2)
 }
 
-// Pause waits for d or until ctx ends, and reports whether ctx is still alive.
+// Pause waits for d or until ctx is done, and reports whether ctx is still alive.
 func Pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

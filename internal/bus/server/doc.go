@@ -15,8 +15,8 @@
 //
 // NATS itself does not listen (DontListen), because it can listen only on one host or on all hosts. The relay listens
 // on each host and copies every connection to the server's in-process connection. All hosts therefore behave the same,
-// a port in use gives an error with advice, and without any host the server runs without a socket. The relay speaks TLS
-// on every address except loopback. It bounds connections and bytes. It can also protect another server (Relay).
+// a port in use causes an error with advice, and without any host the server runs without a socket. The relay speaks
+// TLS on every address except loopback. It bounds connections and bytes. It can also protect another server (Relay).
 //
 // # Invariants
 //
@@ -25,8 +25,8 @@
 //
 // # Failure policy
 //
-// Errors at the start are permanent and name the next step. Only one process at a time may use the directory. The lock
-// on director.data_dir enforces this.
+// Errors at startup are permanent and name the next step. Only one process at a time may use the directory. The lock on
+// director.data_dir enforces this.
 //
 // # Imports
 //

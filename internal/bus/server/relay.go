@@ -44,7 +44,7 @@ type relay struct {
 	running   sync.WaitGroup
 }
 
-// Relay forwards a listener's connections to the NATS server at an address, within the limits, until ctx ends. It
+// Relay forwards a listener's connections to the NATS server at an address, within the limits, until ctx is done. It
 // copies bytes unchanged, including TLS.
 func Relay(ctx context.Context, l net.Listener, to string, limits Limits, log *zap.Logger) {
 	connect := func(ctx context.Context) (net.Conn, error) {
@@ -115,7 +115,7 @@ func refuse(c net.Conn) {
 	_ = c.Close()
 }
 
-// serve copies in both directions until one side or ctx ends.
+// serve copies in both directions until one side or ctx is done.
 func (r *relay) serve(ctx context.Context, outside net.Conn, secure *tls.Config) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

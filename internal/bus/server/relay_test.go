@@ -86,7 +86,7 @@ func TestAFloodOfConnectionsIsKeptOut(t *testing.T) {
 	}
 }
 
-// openMany opens connections until ctx ends, and holds at most 500 of them.
+// openMany opens connections until ctx is done, and holds at most 500 of them.
 func openMany(ctx context.Context, t *testing.T, from, to string, opened func()) {
 	var held []net.Conn
 	for ctx.Err() == nil {

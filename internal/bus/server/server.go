@@ -237,8 +237,8 @@ func writeJSON(path string, v any) error {
 	return nil
 }
 
-// Close stops the listeners, then the server, for which it waits until ctx ends. It may be called on a server
-// that did not start completely.
+// Close stops the listeners, then the server, for which it waits until ctx is done. It may be called on a server that
+// did not start completely.
 func (s *Server) Close(ctx context.Context) error {
 	if s.relay != nil {
 		s.relay.stop()

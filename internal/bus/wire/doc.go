@@ -10,7 +10,7 @@
 //
 // The package uses no clock. Callers pass in all times. On the wire they are RFC 3339, in UTC, with milliseconds.
 //
-// Failure policy: an unreadable message gives a *Malformed. It has a Cause from a closed list, and a detail that names
+// Failure policy: an unreadable message causes a *Malformed. It has a Cause from a closed list, and a detail that names
 // the field for the author of the message. Decode never panics. Unknown fields are ignored and stay in Envelope.Raw,
 // because a newer minor version may add fields.
 //

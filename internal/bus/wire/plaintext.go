@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// This file has the part of plain that reads names and texts.
+// This file contains the part of plain that reads names and texts.
 
 // key reads a name of ASCII letters and signs, without escapes.
 func (r *plain) key() (name []byte, ok bool) {

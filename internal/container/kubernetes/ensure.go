@@ -13,8 +13,8 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod. List has the reason
-// of a pod that waits. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist. Stop removes it, and
+// Ensure creates the attempt's Job and its bundle unless they exist. It does not wait for the pod. List returns the
+// reason why a pod waits. Errors: ErrSpec, ErrNoRoom, ErrCluster. After an error a Job may exist. Stop removes it, and
 // another Ensure completes it.
 func (k *Kubernetes) Ensure(ctx context.Context, s container.Spec) error {
 	if err := check(s); err != nil {

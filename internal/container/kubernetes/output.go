@@ -169,7 +169,7 @@ func (g *logs) read(ctx context.Context, p *corev1.Pod) ([]byte, error) {
 const truncated = "(Retake: the node has kept only the newest part of this output.)\n"
 
 // FollowOutput passes on the output of an attempt, beginning with the part that its node still has, until the attempt
-// or ctx ends. Both streams arrive as one, which is called stdout. FollowOutput waits for the attempt's start. An
+// or ctx is done. Both streams arrive as one, which is called stdout. FollowOutput waits for the attempt's start. An
 // absent attempt has no output. Error: ErrCluster, for example if the log is interrupted. The caller can then start
 // over.
 func (k *Kubernetes) FollowOutput(ctx context.Context, attemptID string, take func(container.Printed)) error {

@@ -224,7 +224,7 @@ func (g *Guard) Now() State {
 	return State{}
 }
 
-// Watch checks the disk with test writes until ctx ends.
+// Watch checks the disk with test writes until ctx is done.
 func (g *Guard) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		if l := g.Ask(ctx, true, Slow); ctx.Err() == nil {

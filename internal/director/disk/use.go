@@ -17,7 +17,7 @@ const (
 type Use [kinds]struct{ Used, Free int64 }
 
 // limits has two bounds each for bytes and for files. A disk with more than room left is not full at any percentage.
-// growth is the least increase that matters. On a smaller disk a hundredth of the disk matters.
+// growth is the smallest increase that matters. On a smaller disk, an increase of a hundredth matters.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
 // UseOf returns the use of the file system that holds a directory.

@@ -182,8 +182,8 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// closedMeanwhile decides a delivery for a closed issue. The delivery is withdrawn, unless an earlier try presented
-// the work. A person may then have closed the issue by merging, so the outcome of the earlier try counts.
+// closedMeanwhile decides a delivery for a closed issue. The delivery is withdrawn, unless an earlier try presented the
+// work. A person may then have closed the issue by merging, so the outcome of the earlier try decides.
 func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.Request) fsm.EffectEnded {
 	there, head, err := d.GitHub.Deliveries.Settled(ctx, r)
 	switch {

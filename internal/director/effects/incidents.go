@@ -43,7 +43,7 @@ type Incidents struct {
 	Log        *zap.Logger
 }
 
-// Run updates the issues until ctx ends. Each round compares with the machine's current state, so the next round
+// Run updates the issues until ctx is done. Each round compares with the machine's current state, so the next round
 // repeats a failed request.
 func (s *Incidents) Run(ctx context.Context) error {
 	shown := map[string]shownIncident{} // the issues by key, as last written by this process

@@ -18,7 +18,7 @@ import (
 type Secrets struct {
 	Setup  func() *inforce.Setup
 	Token  func(context.Context) (string, error) // returns GitHub's current token
-	Values []leak.Value                          // values passed to containers, and GitHub's token at the start
+	Values []leak.Value                          // values passed to containers, and GitHub's token at startup
 	Bus    *bus.Bus
 }
 

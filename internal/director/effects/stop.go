@@ -159,7 +159,7 @@ func (s *Stopper) result(ctx context.Context, e fsm.Effect, exit container.Exit,
 	return gone
 }
 
-// patchTime bounds how long a verdict waits for a patch that only serves as information.
+// patchTime bounds how long a verdict waits for a patch that is only informational.
 const patchTime = 20 * time.Second
 
 // maskedPatch returns the patch of an attempt with secrets masked. It returns "" if the patch cannot be made within

@@ -104,7 +104,7 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case note.Merged:
 		d.removeBranch(ctx, e)
 	default: // the claim's comment must not keep saying that an attempt is running
-		// the release comment has the reason
+		// the release comment gives the reason
 		view := pages.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt}
 		if err := d.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
 			d.Log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))

@@ -17,8 +17,8 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// ClusterOptions returns the options for the cluster. They include a sample attempt, so that the cluster's
-// objections are known at the start.
+// ClusterOptions returns the options for the cluster. They include a sample attempt, so that the cluster's objections
+// are known at startup.
 func ClusterOptions(c config.Config, owner string) kubernetes.Options {
 	sample := container.Spec{
 		AttemptID: "sample-0", Task: "sample", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: "/",
@@ -42,7 +42,8 @@ func wholeSeconds(d time.Duration) time.Duration {
 	return max(time.Second, (d + time.Second - 1).Truncate(time.Second))
 }
 
-// cluster identifies a cluster in which our attempts may be running. Its file exists as long as that is possible.
+// cluster identifies a cluster in which our attempts may be running. Its file exists while attempts may be running
+// there.
 type cluster struct {
 	Namespace   string `json:"namespace"`
 	Kubeconfig  string `json:"kubeconfig"`

@@ -16,7 +16,7 @@ func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	return p
 }
 
-// Retry calls do until do succeeds or returns a backoff.Permanent error, ctx ends, or the next pause would exceed
+// Retry calls do until do succeeds or returns a backoff.Permanent error, ctx is done, or the next pause would exceed
 // patience. A patience of 0 means no bound. waits is called before each pause.
 func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
 	waits backoff.Notify,
@@ -27,7 +27,7 @@ func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, 
 }
 
 // RetryTransient calls try until it succeeds or fails permanently. It is for effects that do not block other effects of
-// their lane and are not submitted again. It waits at least pause() between two tries. When ctx ends it returns the
+// their lane and are not submitted again. It waits at least pause() between two tries. When ctx is done it returns the
 // failure of the last try.
 func RetryTransient(ctx context.Context, pause func() time.Duration, try func() error) fsm.EffectEnded {
 	for {

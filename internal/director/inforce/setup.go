@@ -85,8 +85,8 @@ var outboxRetry = recovery.Backoff{
 	Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter,
 }
 
-// Machine returns the part of the setup that the machine decides by. If only is not empty, the machine takes just
-// those issues.
+// Machine returns the part of the setup that the machine uses for decisions. If only is not empty, the machine takes
+// just those issues.
 func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 	cfg := fsm.Config{
 		Repositories: s.GitHub.Repositories, Caps: s.GitHub.LabelCaps, Only: only,

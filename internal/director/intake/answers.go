@@ -59,7 +59,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// hints returns the texts of people with write access: the text after a command, and plain comments.
+// hints returns the texts from people with write access: the text after a command, and plain comments.
 func hints(said []command.Answer) (out []fsm.Hint) {
 	for _, a := range said {
 		text := a.Text

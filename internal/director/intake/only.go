@@ -68,7 +68,8 @@ func (o *Only) Note(f fsm.Fact) {
 	}
 }
 
-// restsDone has the states in which this run is finished with an issue. The value is true if the issue's work is done.
+// restsDone holds the states in which this run is finished with an issue. The value is true if the issue's work is
+// done.
 var restsDone = map[fsm.State]bool{
 	fsm.InReview: true, fsm.Done: true, fsm.Blocked: false, fsm.Released: false,
 	fsm.Forgotten: false,

@@ -68,7 +68,7 @@ type poll struct {
 	lookups lookups
 }
 
-// Add returns the poll loop of a repository. It runs until ctx ends, or until the repository is not configured and
+// Add returns the poll loop of a repository. It runs until ctx is done, or until the repository is not configured and
 // its last task is over.
 func (p *Polls) Add(repo string) (run func(context.Context) error) {
 	if p.bells == nil {
@@ -156,7 +156,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 		return
 	}
 	_, was := p.Unusable.Load(p.repo)
-	// Retry what failed at the start. See Offers.
+	// Retry what failed at startup. See Offers.
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
 		p.Log.Warn("repository not usable, so no new work starts there", zap.String("repo", p.repo),
@@ -277,7 +277,7 @@ func (p *poll) after(ctx context.Context, err error) time.Duration {
 		return wait
 	default:
 		p.Record.Failed(CallerPoll, p.repo, err, usual)
-		if _, said := p.Unusable.Load(p.repo); !said { // otherwise Unusable already has the reason and advice
+		if _, said := p.Unusable.Load(p.repo); !said { // otherwise Unusable already holds the reason and advice
 			p.Unusable.Store(key, fmt.Sprintf("cannot read %s, retrying every %s: %v", p.repo, usual,
 				err))
 		}

@@ -59,7 +59,7 @@ type reviewedTask struct {
 	number int
 }
 
-// Run polls the pull requests of tasks without a running attempt, until ctx ends.
+// Run polls the pull requests of tasks without a running attempt, until ctx is done.
 func (r *Reviews) Run(ctx context.Context) error {
 	for wait, mayRing := r.Config.Load().GitHub.Poll, true; ; {
 		r.Bell.Await(ctx, wait, mayRing)

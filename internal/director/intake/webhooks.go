@@ -175,7 +175,7 @@ func (h *Webhooks) Meters(to map[string]float64) {
 	}
 }
 
-// Serve forwards webhooks to look until ctx ends. look reports whether a webhook concerns us.
+// Serve forwards webhooks to look until ctx is done. look reports whether a webhook concerns us.
 func (h *Webhooks) Serve(ctx context.Context, look func(inbox.Notice) bool) error {
 	h.lookWith(look)
 	<-ctx.Done()

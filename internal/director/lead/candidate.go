@@ -54,7 +54,7 @@ func (c *Candidate) Me() *bus.Leader {
 // Other returns the leader that this process stands by for, or nil if it is unknown.
 func (c *Candidate) Other() *bus.Leader { return c.other.Load() }
 
-// Run serves one term after another until ctx ends. A director that lost its lease stands by, and may lead again. A
+// Run serves one term after another until ctx is done. A director that lost its lease stands by, and may lead again. A
 // term that ends for another reason ends Run.
 func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 	c.unmark(ctx)
@@ -76,7 +76,7 @@ func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 }
 
 // stand blocks until this process leads. On a joined bus, it stands by while another director leads. It returns a nil
-// term when ctx ends.
+// term when ctx is done.
 func (c *Candidate) stand(ctx context.Context) (*Term, error) {
 	t := newTerm(ctx)
 	if !c.Joined {

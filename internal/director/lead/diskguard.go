@@ -27,7 +27,7 @@ type DiskGuard struct {
 	Log    *zap.Logger
 }
 
-// Run checks the disk until ctx ends. When a failed disk becomes writable again, Run ends the session, because a bus
+// Run checks the disk until ctx is done. When a failed disk becomes writable again, Run ends the session, because a bus
 // server that once failed to write keeps refusing writes until it is reopened.
 func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)

@@ -39,7 +39,7 @@ type DiskWatch struct {
 	Log      *zap.Logger
 }
 
-// Run watches the disk until ctx ends.
+// Run watches the disk until ctx is done.
 func (d *DiskWatch) Run(ctx context.Context) error {
 	w := disk.Watch{Of: d.Of}
 	tick := time.NewTicker(diskEvery)
@@ -99,7 +99,7 @@ func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b di
 }
 
 // used returns the space that a checkout uses. A checkout that changes during the walk is walked again. If it changes
-// during every walk, the maximum counts.
+// during every walk, used returns the maximum.
 func (d *DiskWatch) used(ctx context.Context, nonce string) (most workspace.Usage) {
 	for range diskTries {
 		u, err := d.Used(ctx, nonce)

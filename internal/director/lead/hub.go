@@ -77,8 +77,8 @@ func (h *Hub) Close(ctx context.Context) error {
 }
 
 // Reopen opens the bus again. An embedded server restarts on the same files, port and keys, so workers reconnect on
-// their own. With a joined server the connections and the lease remain valid, and only the streams are checked.
-// Reopen retries, even while the disk cannot be written, until it succeeds or ctx ends.
+// their own. With a joined server the connections and the lease remain valid, and only the streams are checked. Reopen
+// retries, even while the disk cannot be written, until it succeeds or ctx is done.
 func (h *Hub) Reopen(ctx context.Context) error {
 	if !h.Joined {
 		if err := h.Close(ctx); err != nil && ctx.Err() == nil { // never run two servers on one directory

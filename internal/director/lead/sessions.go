@@ -89,7 +89,7 @@ func (s *Sessions) Lead(t *Term) error {
 			return nil
 		}
 		if busFailed(err) && s.Reopen(ctx) != nil {
-			return nil //nolint:nilerr // ctx has ended: nothing else ends it
+			return nil //nolint:nilerr // ctx is done: nothing else ends it
 		}
 	}
 }

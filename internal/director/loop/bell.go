@@ -23,7 +23,7 @@ func (b Bell) Ring() {
 	}
 }
 
-// Await returns false after most, or when ctx ends. If mayRing is set, it returns true shortly after a ring. Further
+// Await returns false after most, or when ctx is done. If mayRing is set, it returns true shortly after a ring. Further
 // rings during that pause share the same poll.
 func (b Bell) Await(ctx context.Context, most time.Duration, mayRing bool) (rang bool) {
 	ring := b

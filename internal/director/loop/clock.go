@@ -15,7 +15,7 @@ const lateAfter = 5 * time.Second
 // takes over continues from its predecessor's time.
 type Clock struct {
 	start  time.Time    // has a monotonic reading
-	base   time.Time    // the clock's time at start
+	base   time.Time    // the clock's time at startup
 	offset atomic.Int64 // nanoseconds added because the wall clock ran ahead after start
 	later  atomic.Int64 // nanoseconds added by AtLeast
 	last   time.Time

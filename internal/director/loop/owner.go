@@ -150,7 +150,7 @@ func (o *Owner) AppendingSince() time.Time { return o.appending }
 // Offer feeds an event to the machine on the caller's goroutine, before Run. Run makes the decision durable.
 func (o *Owner) Offer(body fsm.EventBody) error { return o.handle(input{body: body}) }
 
-// Run handles inputs until the context ends. It then decides the shutdown and waits up to appendTimeout until
+// Run handles inputs until the context is done. It then decides the shutdown and waits up to appendTimeout until
 // everything decided is in the journal. It returns ErrReload or ErrAnotherDirector if an append fails.
 func (o *Owner) Run(ctx context.Context) error {
 	defer o.appends.Wait()
@@ -231,8 +231,8 @@ func (o *Owner) wait() time.Duration {
 	return min(max(next.Sub(o.Clock.Now()), 0), time.Second)
 }
 
-// inputsPerTurn bounds how many inputs the owner decides before it turns to appends and timers. A full turn takes
-// some milliseconds.
+// inputsPerTurn bounds how many inputs the owner decides before it turns to appends and timers. A full turn takes a few
+// milliseconds.
 const inputsPerTurn = 256
 
 // handleWaiting offers an input and the inputs queued behind it. Decisions of one turn share an append.

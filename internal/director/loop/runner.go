@@ -35,9 +35,8 @@ type turn struct {
 	done   chan struct{}
 }
 
-// NewRunner returns a runner whose effects are cancelled when ctx ends. may reports whether this process leads.
-// ended receives the outcome of each durable effect, unless the effect was cut short or the process no longer
-// leads.
+// NewRunner returns a runner. It cancels its effects when ctx is done. may reports whether this process leads. ended
+// receives the outcome of each durable effect, unless the effect was cut short or the process no longer leads.
 func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended func(fsm.EffectEnded),
 	may func() bool, log *zap.Logger,
 ) *Runner {

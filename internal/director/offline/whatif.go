@@ -69,7 +69,7 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	return r, err
 }
 
-// decidesBy returns the part of a configuration that the machine decides by.
+// decidesBy returns the part of a configuration that the machine uses for decisions.
 func decidesBy(c config.Config) (fsm.Config, error) {
 	in, err := inforce.New(c, nil)
 	if err != nil {

@@ -29,8 +29,8 @@ var ErrNotThere = errors.New("director: no answer")
 // standing by.
 var ErrNotNow = errors.New("director: not now")
 
-// RefusedError is an answer by which a director refuses a request. It matches ErrNotNow if the same request may succeed
-// later.
+// RefusedError is an answer with which a director refuses a request. It matches ErrNotNow if the same request may
+// succeed later.
 type RefusedError struct {
 	Status  int    // HTTP status
 	Problem string // the director's explanation; empty if it does not know the request
@@ -175,7 +175,7 @@ func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) erro
 }
 
 // LiftCooldowns opens closed resources, all of them if resources is empty. It returns the resources that were closed,
-// once the change is in the journal. If no resource was opened, the answer's Problem has the reason.
+// once the change is in the journal. If no resource was opened, the answer's Problem gives the reason.
 func LiftCooldowns(ctx context.Context, dataDir string, resources []string) (CooldownLift, error) {
 	return ask[CooldownLift](ctx, dataDir, question{
 		method: http.MethodPost, path: "/cooldown/lift",

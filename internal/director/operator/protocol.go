@@ -29,7 +29,7 @@ type StreamEnd struct {
 // Phases that a director shows instead of the machine's phase.
 const (
 	PhaseStandby      = "STANDBY"
-	PhaseStarting     = "STARTING"     // no session runs yet, or again; the snapshot's problem has the reason
+	PhaseStarting     = "STARTING"     // no session is running; the snapshot's problem gives the reason
 	PhaseUnresponsive = "UNRESPONSIVE" // the session does not answer in time
 )
 

@@ -38,8 +38,8 @@ func AskTask(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time) 
 	return told, err
 }
 
-// AskEvents passes the events that the filter selects to each. If the filter follows, it returns only when ctx
-// ends, each fails or the connection ends.
+// AskEvents passes the events that the filter selects to each. If the filter follows, it returns only when ctx is done,
+// each fails or the connection ends.
 func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(timeline.Event) error) error {
 	resp, err := question{method: http.MethodGet, path: "/events?" + f.query()}.send(ctx, dataDir)
 	if err != nil {

@@ -49,7 +49,7 @@ func ProgramsOf(c config.Config) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Run searches until ctx ends.
+// Run searches until ctx is done.
 func (s *Programs) Run(ctx context.Context) error {
 	ended := func() bool { return ctx.Err() != nil }
 	for !ended() {

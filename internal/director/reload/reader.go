@@ -26,7 +26,7 @@ const atStart = "start"
 
 // Reader rereads the configuration. Set the exported fields before Begin. Its methods are safe for concurrent use.
 type Reader struct {
-	Config          config.Config // the configuration at the start, with absolute directories
+	Config          config.Config // the configuration at startup, with absolute directories
 	InForce         *inforce.Current
 	Again           func() (config.Config, config.Problems) // nil if rereading is impossible
 	File            string                                  // the configuration file; may be empty
@@ -150,7 +150,7 @@ func (r *Reader) sayReading(read operator.Reading) {
 	}
 }
 
-// Follow calls decide for each setup that comes into force, until ctx ends or decide returns false. begun is the
+// Follow calls decide for each setup that comes into force, until ctx is done or decide returns false. begun is the
 // setup at the start of the session. The previous session may have ended before it decided a change.
 func (r *Reader) Follow(ctx context.Context, begun *inforce.Setup,
 	decide func(context.Context, *inforce.Setup) bool,

@@ -21,7 +21,7 @@ const (
 // a change, or have failed.
 const FilesEvery = 30 * time.Second
 
-// Watch reads the configuration again on a hangup and when one of its files changes, until ctx ends.
+// Watch reads the configuration again on a hangup and when one of its files changes, until ctx is done.
 func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 	if r.Again == nil {
 		return
@@ -135,7 +135,7 @@ func (w *fileWatch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// rest returns true after a moment without changes, or after changes for too long. It returns false if ctx ends.
+// rest returns true after a moment without changes, or after changes for too long. It returns false if ctx is done.
 func (w *fileWatch) rest(ctx context.Context) bool {
 	most := time.NewTimer(fileMost)
 	defer most.Stop()

@@ -13,7 +13,7 @@ const (
 	followAgain = 5 * time.Second
 )
 
-// Follow keeps the state current until ctx ends, so that Load only has to read the end of the journal.
+// Follow keeps the state current until ctx is done, so that Load only has to read the end of the journal.
 func (r *Restorer) Follow(ctx context.Context) {
 	r.problem.Store(nil) // the values of an earlier standby
 	r.tasks.Store(0)

@@ -24,7 +24,7 @@ import (
 // Restorer restores the machine's state, and follows the journal while another director leads. Follow must have ended
 // before other methods are called. Tasks and Problem are safe for concurrent use.
 type Restorer struct {
-	Config  config.Config // the configuration at the start
+	Config  config.Config // the configuration at startup
 	Setup   func() *inforce.Setup
 	Machine func(*inforce.Setup) fsm.Config // the part of a setup for the machine
 	Bus     func() *bus.Bus

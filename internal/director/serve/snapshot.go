@@ -9,7 +9,7 @@ import (
 )
 
 // seenNow holds the state that only the owner knows: the journal's position, and the workers' activity. The read model
-// has the rest.
+// contains the rest.
 type seenNow struct {
 	last     uint64 // the journal's last sequence
 	at       time.Time

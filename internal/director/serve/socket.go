@@ -65,7 +65,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 	return o
 }
 
-// Serve passes requests to the handlers of a session or a standby until ctx ends.
+// Serve passes requests to the handlers of a session or a standby until ctx is done.
 func (o *Socket) Serve(ctx context.Context, mux *http.ServeMux) {
 	o.session.Store(mux)
 	<-ctx.Done()

@@ -56,8 +56,8 @@ func (u *Upkeep) Finish(ctx context.Context) {
 	u.Keep(u.Owner.Driver().Machine())
 }
 
-// Run publishes the state, saves a snapshot when it is due, and checks the journal, once per interval until ctx ends.
-// An error means that the server has lost the journal.
+// Run publishes the state, saves a snapshot when it is due, and checks the journal, once per interval until ctx is
+// done. An error means that the server has lost the journal.
 func (u *Upkeep) Run(ctx context.Context) error {
 	for {
 		select {

@@ -44,7 +44,7 @@ type Model struct {
 	whole   chan struct{}  // capacity 1: at most one reader of the whole journal at a time
 }
 
-// queueMost bounds the queue to some minutes of a busy fleet. Batches beyond it are read from the journal.
+// queueMost bounds the queue to a few minutes of a busy fleet. Batches beyond it are read from the journal.
 const queueMost = 4096
 
 // Pauses between tries to read the journal.
@@ -85,7 +85,7 @@ func (v *Model) Apply(seq uint64, records []fsm.Record) {
 	v.wake()
 }
 
-// Configure sets the configuration that the machine decides by from now on.
+// Configure sets the configuration that the machine uses for decisions from now on.
 func (v *Model) Configure(c fsm.Config) {
 	v.queueMu.Lock()
 	v.decides = &c
@@ -100,9 +100,9 @@ func (v *Model) wake() {
 	}
 }
 
-// Follow reads the journal's past, and then adds decided batches to the book until ctx ends. If part of the past
-// cannot be read, the book goes without it while a second goroutine retries. Follow waits for that goroutine before
-// it returns.
+// Follow reads the journal's past, and then adds decided batches to the book until ctx is done. If part of the past
+// cannot be read, the book goes without it while a second goroutine retries. Follow waits for that goroutine before it
+// returns.
 func (v *Model) Follow(ctx context.Context) error {
 	defer close(v.ended)
 	var reading sync.WaitGroup
@@ -160,7 +160,7 @@ func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book
 	return book, missing, book.Restore(v.begin, state)
 }
 
-// readAgain retries load until it succeeds, ctx ends, or the journal turns out to be damaged. On success it sends
+// readAgain retries load until it succeeds, ctx is done, or the journal turns out to be damaged. On success it sends
 // the book to into.
 func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *timeline.Book) {
 	var book *timeline.Book
@@ -310,8 +310,8 @@ func Before(book *timeline.Book, at time.Time) feed.Take {
 }
 
 // Events passes past events to each, one list at a time, at least up to sequence seq. If the filter follows, it
-// continues with new events until ctx ends. It reads events that the book has already dropped from the journal, so the
-// list is complete.
+// continues with new events until ctx is done. It reads events that the book has already dropped from the journal, so
+// the list is complete.
 func (v *Model) Events(
 	ctx context.Context, seq uint64, f operator.EventFilter, each func([]timeline.Event) error,
 ) error {

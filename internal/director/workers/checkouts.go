@@ -29,7 +29,7 @@ type Checkouts struct {
 	Log       *zap.Logger
 }
 
-// WatchDrift warns running workers about checkouts that have fallen behind, until ctx ends. They continue, and the
+// WatchDrift warns running workers about checkouts that have fallen behind, until ctx is done. They continue, and the
 // merge happens before the next attempt.
 func (c *Checkouts) WatchDrift(ctx context.Context) error {
 	warned := map[string]string{} // worker → base of the last warning

@@ -2,7 +2,7 @@
 // messages, leases on models, and warnings. Package reports reads the reports that end attempts.
 //
 // Messages to a worker are hints, and the runtime enforces decisions. An event from the runtime only triggers a read of
-// its list of containers, and only that list counts.
+// its list of containers, and only that list is authoritative.
 package workers
 
 import (

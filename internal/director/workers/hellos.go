@@ -26,7 +26,7 @@ type Hellos struct {
 	waiting sync.Map // token → chan wire.Payload
 }
 
-// Serve answers hellos until ctx ends.
+// Serve answers hellos until ctx is done.
 func (h *Hellos) Serve(ctx context.Context) error {
 	return h.Bus.ServeHello(ctx, func(worker string, m wire.Hello) wire.Payload { return h.exchange(ctx, worker, m) })
 }

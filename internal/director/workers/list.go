@@ -30,8 +30,8 @@ const listEvery = 5 * time.Second
 // Hint requests a read of the list. Requests coalesce.
 func (l *List) Hint() { l.hints.Ring() }
 
-// Run reads the list regularly, and after each hint, until ctx ends. If the engine does not answer, its containers may
-// still exist.
+// Run reads the list regularly, and after each hint, until ctx is done. If the engine does not answer, its containers
+// may still exist.
 func (l *List) Run(ctx context.Context) error {
 	for {
 		select {

@@ -32,7 +32,7 @@ type Offences struct {
 	Log  *zap.Logger
 }
 
-// Run reports offences until ctx ends.
+// Run reports offences until ctx is done.
 func (o *Offences) Run(ctx context.Context) error {
 	for {
 		all, err := o.Bus.Offences(ctx)
@@ -68,7 +68,7 @@ type Ends struct {
 const endRetry = time.Second
 
 // End stores the director's report of a running attempt. The report ends the attempt and leads to a question to a
-// person. End retries until the report is stored or the attempt is over. It returns false if ctx ends first.
+// person. End retries until the report is stored or the attempt is over. It returns false if ctx is done first.
 func (d *Ends) End(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
 	for ctx.Err() == nil {
 		of, err := loop.Look(ctx, d.Owner, func(d *fsm.Driver) *wire.WorkerError {

@@ -25,7 +25,7 @@ type Signs struct {
 	Log     *zap.Logger
 }
 
-// Watch receives heartbeats and progress until ctx ends.
+// Watch receives heartbeats and progress until ctx is done.
 func (s *Signs) Watch(ctx context.Context) error {
 	return s.Bus.WatchWorkers(ctx,
 		func(worker string, h wire.Heartbeat) { s.seen(seenInHeartbeat(worker, h)) },

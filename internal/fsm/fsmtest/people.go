@@ -16,7 +16,7 @@ type comment struct {
 	at   int64 // time of its last edit in GitHub's seconds
 }
 
-// spoken lists the comments of people: commands, and texts without a command.
+// spoken lists the comments by people: commands, and texts without a command.
 var spoken = []fsm.CommentView{
 	{Text: "try the other table"},
 	{Command: fsm.CommandRetry},

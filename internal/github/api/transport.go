@@ -204,7 +204,7 @@ func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	case w.GraphQL && w.Write && req.GetBody != nil:
 		if body, err := req.GetBody(); err == nil {
 			text, _ := io.ReadAll(body)
-			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // variables contain text of people and agents
+			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // variables contain text from people and agents
 			w.Changes, w.Content = gate.Mutations(text)
 		}
 	case w.Write:

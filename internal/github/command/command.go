@@ -97,7 +97,7 @@ func For(where ...string) []Row {
 		func(c Row) bool { return !slices.Contains(where, c.Where) })
 }
 
-// RowOf finds a command by its name, in any case.
+// RowOf finds a command by its name, ignoring case.
 func RowOf(name string) (Row, bool) {
 	for _, c := range All {
 		if strings.EqualFold(name, string(c.Name)) {

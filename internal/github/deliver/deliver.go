@@ -44,7 +44,7 @@ type Request struct {
 	Checks   []pages.CheckLine   // our checks that passed
 	Clean    bool                // they ran on the delivered work, in a container without an agent
 	Attempts []pages.AttemptLine // earlier failures
-	Answers  []pages.AnswerLine  // answers of people, oldest first
+	Answers  []pages.AnswerLine  // answers from people, oldest first
 	Usage    pages.UsageLine
 }
 

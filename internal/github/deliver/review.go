@@ -44,7 +44,7 @@ type PullRequest struct {
 // FailedCheck is a check run or a commit status that failed.
 type FailedCheck struct{ Name, URL, Text string }
 
-// ChangeRequest is the latest review of a person with write access who requests changes.
+// ChangeRequest is the latest review by a person with write access who requests changes.
 type ChangeRequest struct {
 	ID   int64 // the review's ID
 	By   string
@@ -166,7 +166,7 @@ func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error 
 // revoke a review.
 var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 
-// changeRequests returns the reviews of people with write access who request changes and have not reviewed again since.
+// changeRequests returns the reviews by people with write access who request changes and have not reviewed again since.
 func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeRequest, error) {
 	latest := map[string]*gh.PullRequestReview{}
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {

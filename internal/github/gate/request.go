@@ -141,7 +141,7 @@ type Result struct {
 	Limit   *Limit
 	OK      bool   // the answer was not a refusal
 	Failure string // the reason for a missing answer or for a refusal of the account, or empty
-	Refused bool   // GitHub refuses the account; Failure has the reason
+	Refused bool   // GitHub refuses the account; Failure gives the reason
 	GivenUp bool   // the caller stopped waiting for the answer
 	Unsent  bool
 }

@@ -20,7 +20,7 @@ import (
 const GraphQLPath = "/api/graphql"
 
 // Mutation is the method of faults that hit a single GraphQL mutation. Their path is "/" and the mutation's name. The
-// other mutations of the request are carried out. Status 404 gives an error of type NOT_FOUND, and any other status
+// other mutations of the request are carried out. Status 404 produces an error of type NOT_FOUND, and any other status
 // FORBIDDEN. Body is the error's message.
 const Mutation = "MUTATION"
 

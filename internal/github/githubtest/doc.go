@@ -10,8 +10,8 @@
 // /_sim/requests, /_sim/events list requests and changes as JSON, and POST /_sim/faults injects a fault.
 //
 // Invariants: answers have the form of GitHub's OpenAPI description. Ids are counted and times come from Options.Now in
-// whole seconds, so the same calls give the same answers. Rate headers are true, because the primary limit is enforced.
-// Every request that arrives while a limit is in force is counted as a violation.
+// whole seconds, so the same calls produce the same answers. Rate headers are true, because the primary limit is
+// enforced. Every request that arrives while a limit is in force is counted as a violation.
 //
 // Pull requests follow their branches. With git, conflicts are real and a merge is a commit. Without git, branches are
 // names with made-up commits (Push, SetConflict). After a change the first request does not learn whether a pull

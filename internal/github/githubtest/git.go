@@ -46,8 +46,8 @@ func (s *store) bare(fullName string) string {
 }
 
 // seed creates the bare repository unless it exists, and commits a directory to main. Author and time are fixed, so the
-// same directory gives the same commit. The repository appears in one step, so a killed process cannot leave a partial
-// one.
+// same directory produces the same commit. The repository appears in one step, so a killed process cannot leave a
+// partial one.
 func (s *store) seed(fullName, from string) error {
 	dir := s.bare(fullName)
 	if _, err := os.Stat(dir); err == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// pullRequest has the fields that issues lack.
+// pullRequest holds the fields that issues lack.
 type pullRequest struct {
 	Draft    bool      `json:"draft,omitempty"`
 	HeadSHA  string    `json:"head_sha"` // the commits of the branches when it was last open
@@ -30,7 +30,7 @@ type Protection struct {
 	UpToDate  bool     `json:"up_to_date,omitempty"` // the head holds all of the base branch
 }
 
-// madeUp returns the name of a commit without git. The same words give the same name.
+// madeUp returns the name of a commit without git. The same words produce the same name.
 func madeUp(words ...string) string {
 	h := sha1.New() //nolint:gosec // names of commits
 	for _, w := range words {

@@ -167,7 +167,7 @@ func readSince[T any](since time.Time, list func(since time.Time, page int) ([]T
 	return time.Time{}, errSameSecond
 }
 
-// issuesByNumber holds the issues of a poll by number. If an issue is on two pages, the later version counts.
+// issuesByNumber holds the issues of a poll by number. If an issue is on two pages, the later version wins.
 type issuesByNumber map[int]tracker.Issue
 
 func (c *Inbox) add(n issuesByNumber, p api.Place, raw []*tracker.RawIssue) {

@@ -92,7 +92,7 @@ func (h LabelHistory) Since(i int, at time.Time) bool {
 	return i >= 0 && !h.Events[i].GetCreatedAt().Before(at)
 }
 
-// TakenOff returns the index of the event by which a person removed a label, or -1 if a later event concerns the same
+// TakenOff returns the index of the event in which a person removed a label, or -1 if a later event concerns the same
 // label. Every other account counts as a person. An event by our account came from the person who owns the token,
 // unless the director removed the label. The director always adds another of our labels before the removal or at the
 // same time.

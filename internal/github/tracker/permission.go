@@ -33,7 +33,7 @@ type right struct {
 	asked         time.Time
 }
 
-// stands reports whether the answer is fresh enough for commands of people.
+// stands reports whether the answer is fresh enough for commands from people.
 func (r right) stands() bool {
 	kept := noRightKept
 	if r.write {

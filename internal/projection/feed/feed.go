@@ -31,7 +31,7 @@ var ErrEnough = errors.New("feed: read enough")
 // ErrUndecoded reports a batch with facts that this version does not know.
 var ErrUndecoded = errors.New("feed: decode batch")
 
-// Read passes encoded batches to fn until the last batch, an error of fn, or the end of ctx.
+// Read passes encoded batches to fn until the last batch, an error from fn, or ctx is done.
 type Read func(ctx context.Context, fn func(seq uint64, data []byte) error) error
 
 // Take uses the records of the batch at a sequence.

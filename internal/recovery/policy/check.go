@@ -14,7 +14,7 @@ type Fault struct {
 	File string `json:"file,omitempty"` // the document
 	Line int    `json:"line,omitempty"`
 	col  int
-	Row  string    `json:"row,omitempty"` // "<policy>.<row>"; empty if the text has the location
+	Row  string    `json:"row,omitempty"` // "<policy>.<row>"; empty if the text states the location
 	Kind FaultKind `json:"kind"`
 	Text string    `json:"text"`
 }

@@ -194,8 +194,9 @@ func reasonIndex(r recovery.Reason) int {
 	return len(recovery.Reasons) - 1
 }
 
-// newPolicy returns a policy of these rows. The most specific row decides: by reason, then by group, then "*", each for
-// the caller before any caller, and for the document before its base. The row for Unknown is the fallback.
+// newPolicy returns a policy of these rows. The most specific row decides. A row for the reason precedes a row for its
+// group, and that one precedes "*". Among these, a row for the caller precedes a row for any caller, and the document
+// precedes its base. The row for Unknown is the fallback.
 func newPolicy(name string, rows []Row) *Policy {
 	p := &Policy{
 		name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff,

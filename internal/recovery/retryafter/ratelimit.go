@@ -18,7 +18,7 @@ type Limit struct {
 	OpenAt time.Time `json:"open_at,omitzero"`
 }
 
-// ReadLimit reads the rate-limit headers of any provider, in any case. They are Retry-After (seconds or dates),
+// ReadLimit reads the rate-limit headers of any provider, ignoring case. They are Retry-After (seconds or dates),
 // retry-after-ms, and every name with "ratelimit" or "rate-limit" that has "remaining" or "reset". A reset is in
 // seconds, an epoch, a duration or a date. At is the time of the answer. If it is zero, only relative values are read.
 // ok is false if the headers do not state a limit.

@@ -24,7 +24,7 @@ func Of(e recovery.Evidence, r recovery.Reason) string {
 	return OfClean(e, r)
 }
 
-// OfClean is Of for evidence with cleaned texts.
+// OfClean is like Of, for evidence with texts that are already cleaned.
 func OfClean(e recovery.Evidence, r recovery.Reason) string {
 	text := ""
 	for _, s := range []string{e.Stderr, e.Stdout, e.Message} {

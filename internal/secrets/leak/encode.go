@@ -153,7 +153,7 @@ func unescape(s string, again bool) (c byte, length int) {
 	return s[0], 1
 }
 
-// hexEscapes has the number of digits after \x, \u and \U.
+// hexEscapes maps each letter to the number of digits after \x, \u and \U.
 var hexEscapes = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
 func unescapeBackslash(s string) (c byte, length int) {

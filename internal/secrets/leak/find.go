@@ -181,7 +181,7 @@ func (f *Finder) search(text string, how reading, found func(Match)) {
 	f.searchPiece(text, stream{s.symbols[:n], s.at[:n]}, searched, how, found)
 }
 
-// searchPiece finds the values that end after the symbols that were searched before.
+// searchPiece finds the values that end after the symbols already searched.
 func (f *Finder) searchPiece(text string, s stream, searched int, how reading, found func(Match)) {
 	var h uint64
 	first := max(0, searched-window+1)

@@ -58,7 +58,7 @@ const (
 	overlapBytes = 8 << 10
 )
 
-// search returns the secrets in a text, in order. It fails if the context ends.
+// search returns the secrets in a text, in order. It fails if the context is done.
 func (l *Look) search(ctx context.Context, name, text string) ([]secret, error) {
 	found, err := search(ctx, name, text)
 	if err != nil {

@@ -57,7 +57,7 @@ func (c Cluster) Kubectl(ctx context.Context, in string, args ...string) (string
 	return string(out), err
 }
 
-// Stream runs kubectl until ctx ends. It returns the output as a stream, and a function to call after reading it.
+// Stream runs kubectl until ctx is done. It returns the output as a stream, and a function to call after reading it.
 func (c Cluster) Stream(ctx context.Context, args ...string) (out io.Reader, wait func(), err error) {
 	cmd := exec.CommandContext(ctx, c.program, append([]string{"kubectl", "--kubeconfig", c.Kubeconfig()}, args...)...)
 	if out, err = cmd.StdoutPipe(); err == nil {

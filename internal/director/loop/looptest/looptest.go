@@ -78,7 +78,7 @@ type Harness struct {
 	Ended   chan error
 }
 
-// Start starts an owner with a machine that has booted. The owner runs until ctx ends.
+// Start starts an owner with a machine that has booted. The owner runs until ctx is done.
 func Start(ctx context.Context, t *testing.T) *Harness {
 	h := &Harness{Journal: NewJournal(), Effects: make(chan fsm.Effect, 16), Ended: make(chan error, 1)}
 	m := fsm.New(Config())
