@@ -49,7 +49,7 @@ func repeats() answer {
 	}}
 }
 
-// fails answers with an error of the provider.
+// fails answers with an error from the provider.
 func fails(p perProvider) answer {
 	return answer{give: func(x *exchange) {
 		e := x.failure(p)

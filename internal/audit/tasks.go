@@ -75,7 +75,7 @@ func (s Second) MarshalJSON() ([]byte, error) {
 // Edited reports whether a person changed the number of paid calls. A file without Written was created by a person.
 func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUsed != s.PaidCallsUsed }
 
-// maxCalls is above any possible number of paid calls of one task. A higher number is a typing error.
+// maxCalls is above any possible number of paid calls of one task. A higher number is a typo.
 const maxCalls = 1_000_000_000
 
 // maxSignatures bounds the signatures per task, latest first.

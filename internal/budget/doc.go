@@ -12,7 +12,7 @@
 // Invariants, per resource:
 //   - At most MaxConcurrent leases at a time, at least Spacing between two grants, none while the resource is closed.
 //     (Adopt records leases granted elsewhere, and may exceed that.)
-//   - After a resource was closed, only one lease is granted at a time until a call has gone well. Otherwise all
+//   - After a resource was closed, only one lease is granted at a time until a call has succeeded. Otherwise all
 //     waiting workers would run into the same limit together.
 //   - First come, first served. There are no notifications. A waiting worker must ask again in time, at most placeKept
 //     late, to stay in the queue. Otherwise it leaves the queue and does not delay other workers.

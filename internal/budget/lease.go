@@ -50,7 +50,7 @@ func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter tim
 }
 
 // Note is Report for an owner that decides how long others must wait. It returns the requested cooldown, or nil, and
-// does not close the resource. From then on, only one lease is granted at a time until a call has gone well.
+// does not close the resource. From then on, only one lease is granted at a time until a call has succeeded.
 func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	now = p.advance(now)
 	r, i := p.find(id, worker)

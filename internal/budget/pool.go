@@ -79,7 +79,7 @@ type resource struct {
 	queue   []place // first come first
 	granted time.Time
 	closed  time.Time // no grant before
-	careful bool      // no call has gone well since it was closed
+	careful bool      // no call has succeeded since it was closed
 }
 
 // place is a worker's place in a queue.

@@ -319,9 +319,9 @@ func (b *Bus) DismissAll() {
 	}
 }
 
-// Revoke invalidates all credentials issued to a worker so far, even across restarts of director and server. It
-// returns when the server has closed the worker's connections. ErrNoAnswer means that this did not happen in
-// time; the revocation is then retried in the background until it succeeds.
+// Revoke invalidates all credentials issued to a worker so far, even across restarts of the director and the server. It
+// returns when the server has closed the worker's connections. ErrNoAnswer means that this did not happen in time; the
+// revocation is then retried in the background until it succeeds.
 func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err

@@ -173,10 +173,9 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 		c.options.TraceParent)))
 }
 
-// Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if
-// ctx has no deadline). It cuts tails to fit. After a transient error, call it again with the same error_id or
-// result_id, by which duplicates are recognized. ErrRejected means that the director will never accept the
-// report.
+// Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
+// deadline). It cuts tails to fit. After a transient error, call it again with the same error_id or result_id, which
+// identifies duplicates. ErrRejected means that the director will never accept the report.
 func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	channel, id := wire.ReportID(p)
 	if id == "" {

@@ -29,7 +29,7 @@ type connections struct {
 	workers map[uint64]string // by number of the connection, on the embedded server
 }
 
-// connectionEvent is the used part of the server's event.
+// connectionEvent is the part of the server's event that this package uses.
 type connectionEvent struct {
 	Server struct {
 		ID string `json:"id"`

@@ -85,7 +85,7 @@ func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	}
 	d := damages[r.IntN(len(damages))]
 	if block == "" {
-		d.name = "there is none" // the server was wiped right before
+		d.name = "there is none" // the server was wiped just before
 	} else {
 		err = d.do(stream, block, r)
 	}

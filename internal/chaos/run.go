@@ -26,7 +26,7 @@ type Options struct {
 	// crashpoints.
 	Crash    bool
 	Director string // program; by default the director in Programs
-	Programs string // directory of director and worker; by default this program's own
+	Programs string // directory of the binaries; by default this program's own
 	Keep     string // directory for the logs of every world, if any
 	Out      io.Writer
 }

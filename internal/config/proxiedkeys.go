@@ -17,7 +17,7 @@ var keyBases = map[string][]string{
 	"GOOGLE_API_KEY":       {"GOOGLE_GEMINI_BASE_URL="},
 }
 
-// BaseURLs returns the variables by which a worker's programs find the provider of a proxied key. address must end
+// BaseURLs returns the variables with which a worker's programs find the provider of a proxied key. address must end
 // without a slash.
 func BaseURLs(key, address string) (environ []string) {
 	for _, b := range keyBases[key] {

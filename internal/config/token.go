@@ -158,8 +158,8 @@ func (c Config) IsSecretVariable(name string) bool {
 		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)
 }
 
-// readSecret reads the file of a key. Its errors have a word between key and path, because text right after token_file
-// is redacted like a secret.
+// readSecret reads the file of a key. Its errors have a word between the key and the path, because text right after
+// token_file is redacted like a secret.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {

@@ -86,8 +86,8 @@ func (c Checkout) GitMemoryBytes() int64 {
 // ValidatesFresh reports whether a separate attempt validates the work in a clean container.
 func (c Config) ValidatesFresh() bool { return c.Worker.Validate == "fresh" }
 
-// Limits returns the bounds of the configuration for the policy. A value that differs from its default counts
-// as set, even if a program and not a file changed it.
+// Limits returns the bounds of the configuration for the policy. A value that differs from its default counts as set,
+// even if a program rather than a file changed it.
 func (c Config) Limits() policy.Limits {
 	limits, built := c.limits(), builtInLimits()
 	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {

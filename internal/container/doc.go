@@ -37,7 +37,7 @@
 //
 //	<attempt id>/attempt.json   fleet and task, written last, before the start
 //	            /lock           held by the supervisor while a process of the attempt may live
-//	            /started.json   boot, and pids with start times of supervisor and worker, since pids are reused
+//	            /started.json   boot, and pids and start times of the two processes, since pids are reused
 //	            /ended.json     exit code, and later the end of all processes
 //	            /stdout, stderr newest 1 to 2 MiB each (/stdout.1: the older part)
 //	            /retake         stands for /retake (the worker's program and its files, accessible only to its user)

@@ -18,7 +18,7 @@ import (
 )
 
 // twinAge is the time for which an older network of the same name may stay hidden. The daemon checks for the name
-// before it creates a network and lists the network only when it is complete, some tenths of a second later.
+// before it creates a network and lists the network only when it is complete, a few tenths of a second later.
 const twinAge = time.Second
 
 // workerNetwork is the network of the workers.

@@ -38,7 +38,7 @@ type line struct {
 type directorProcess struct {
 	*testbed.Process
 	dataDir string
-	log     io.Writer     // gets the lines unchanged
+	log     io.Writer     // receives the lines unchanged
 	more    chan struct{} // gets a value when there are lines
 
 	mu    sync.Mutex

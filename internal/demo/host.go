@@ -42,7 +42,7 @@ type local struct {
 	docker *testbed.Docker // nil for processes
 }
 
-// hosts has, for each runtime, the function that opens a host for a run with a fleet and the files in dir.
+// hosts holds, for each runtime, the function that opens a host for a run with a fleet and the files in dir.
 var hosts = map[string]func(ctx context.Context, fleet, dir string) (host, error){
 	testbed.RuntimeDocker: func(ctx context.Context, fleet, _ string) (host, error) {
 		d, err := testbed.OpenDocker(ctx, fleet)

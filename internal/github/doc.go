@@ -18,9 +18,9 @@
 //   - Every request passes the gate of its credential. While a resource is closed, the caller gets an *api.Error of
 //     kind rate_limited with the deadline at once.
 //   - Without api.Options.Writes the transport refuses every request that would change something.
-//   - Every operation may be repeated after a crash at any point. It finds its own comments by marker and author
-//     before creating them, and reads labels before changing them, so a repetition does not cause a second
-//     comment or label event.
+//   - Every operation may be repeated after a crash at any point. It finds its own comments by their marker and author
+//     before creating them, and reads labels before changing them, so a repetition does not cause a second comment or
+//     label event.
 //   - Everything is redacted before it is posted, and markers in foreign text are defused (package pages).
 //
 // # Claims

@@ -220,7 +220,7 @@ var Rows = []Row{
 			"fatal: git-http-push failed", " ! [remote failure] main -> main (remote failed to report status)",
 		},
 	},
-	// Internal failures of a server give the same messages.
+	// Internal failures of a server produce the same messages.
 	{
 		Meaning: Unexplained, Reason: "network_transient",
 		Texts:    []string{"[remote rejected]", "[remote failure]", "remote unpack failed"},

@@ -57,7 +57,7 @@ type Breaker struct {
 	Since       time.Time `json:"since,omitzero"`     // first opening of the incident, or zero
 }
 
-// Strike is one failure that counts.
+// Strike is one failure that counts toward opening a breaker.
 type Strike struct {
 	Task string    `json:"task"`
 	At   time.Time `json:"at"`

@@ -145,7 +145,7 @@ func Number(key string) string {
 	return n
 }
 
-// runOf matches the director's run in a marker. Tests ignore the run, because they look for the same comment of two
+// runOf matches the director's run in a marker. Tests ignore the run, because they look for the same comment in two
 // runs.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 

@@ -123,7 +123,7 @@ func (p *Processes) Unpause(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGCONT, nil)
 }
 
-// Remove kills supervisor and worker together, so the end is not recorded.
+// Remove kills the supervisor and the worker together, so the end is not recorded.
 func (p *Processes) Remove(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGKILL, func(s *supervisor.Started) error {
 		_, err := s.Supervisor.Signal(syscall.SIGKILL)

@@ -17,7 +17,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// MaxBytes bounds a file. Our longest file, with all its comments, has a third of that.
+// MaxBytes bounds a file. Our longest file, with all its comments, is a third of that.
 const MaxBytes = 256 << 10
 
 // Position is a position in a file. Both fields start at 1, and columns count bytes.

@@ -73,8 +73,8 @@
 // do not prevent a report. A panic in the worker becomes a worker_error like any other failure.
 //
 // Imports: packages bus, bus/wire, agent, budget, recovery, recovery/classify, procfs, redact, ring, safefile and
-// worktree. It imports neither the state machine and the embedded server, nor the container, GitHub and workspace
-// adapters. cmd/worker imports it.
+// worktree. It does not import the state machine, the embedded server, or the container, GitHub and workspace adapters.
+// cmd/worker imports it.
 //
 // It runs on Linux only, as containers do.
 package worker

@@ -80,7 +80,7 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 }
 
 // syncNotice is the content of .retake/sync_required.json. It tells the agent that its branch is behind its base. The
-// director merges before the next attempt, so the agent need not react. It may keep its change small.
+// director merges before the next attempt, so the agent need not react. The notice only lets it keep its change small.
 type syncNotice struct {
 	At wire.Time `json:"at"`
 	wire.SyncRequired

@@ -42,7 +42,7 @@ const planPatience = 30 * time.Second
 const FromStdin = "-"
 
 // loadPlan reads and checks the plan, then makes its secrets unreadable for the stages. If that fails, the plan is
-// still usable, and removeErr has the cause.
+// still usable, and removeErr holds the cause.
 func loadPlan(ctx context.Context, o Options) (plan *wire.Plan, removeErr, err error) {
 	name, remove := o.PlanFile, func() error { return removePlan(o.PlanFile) }
 	var data []byte

@@ -81,7 +81,7 @@ func (s *workTrees) giveAway(ctx context.Context, dir string) error {
 	return chownTree(ctx, dir, *s.owner)
 }
 
-// retakeDir is the directory for files of director and worker in a checkout. It is never committed.
+// retakeDir is the directory for files of the director and the worker in a checkout. It is never committed.
 const retakeDir = worktree.OwnFolder
 
 func makeRetakeDir(checkout string) error {

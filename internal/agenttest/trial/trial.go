@@ -180,7 +180,7 @@ func environment(row *agent.Profile, url, path string) []string {
 	for _, k := range row.Keys {
 		env = append(env, k+"=standin")
 	}
-	// of two entries with the same name, the last one counts
+	// of two entries with the same name, the last one wins
 	for _, e := range append(append([]string{}, usualVariables...), row.Try.Env...) {
 		env = append(env, strings.ReplaceAll(e, "{url}", url))
 	}

@@ -93,8 +93,8 @@ func (l *serverLog) Noticef(format string, v ...any) {
 func (l *serverLog) Warnf(format string, v ...any)  { l.pass(l.log.Warn, format, v) }
 func (l *serverLog) Fatalf(format string, v ...any) { l.log.Error("nats: " + line(format, v)) }
 
-// Errorf logs an error of the server. A worker may reconnect too early. The server knows it only after the director has
-// pushed the workers' account.
+// Errorf logs an error from the server. A worker may reconnect too early. The server knows it only after the director
+// has pushed the workers' account.
 func (l *serverLog) Errorf(format string, v ...any) {
 	if strings.Contains(format, signInRefused) {
 		l.pass(l.log.Warn, format, v)

@@ -52,7 +52,7 @@ type Options struct {
 	Dir string // streams, port, keys, operator's credential; created with mode 0700
 	// ListenHosts are the addresses to listen on, with TLS except on loopback. If empty, only this process can connect.
 	ListenHosts []string
-	Names       []string // more names and addresses by which workers reach the server
+	Names       []string // more names and addresses at which workers reach the server
 	MaxWorkers  int      // bounds the connections; 0 means the bounds for many workers
 	Port        int      // the port at the first start, which is persisted; 0 means any free port
 	Prefix      string   // of every subject; default wire.DefaultPrefix
@@ -132,7 +132,7 @@ func (s *Server) start(ctx context.Context, o Options) error {
 	return nil
 }
 
-// entrances speak TLS on all hosts but loopback.
+// entrances speak TLS on all addresses except loopback.
 func (s *Server) entrances(o Options, listeners []net.Listener) ([]entrance, error) {
 	var all []entrance
 	var secure *tls.Config

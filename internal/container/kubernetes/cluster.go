@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// cluster is the used part of the API, in one namespace. Each method is one request and needs the right in its comment,
-// see Needed. It returns the errors of the API.
+// cluster is the part of the API that this package uses, in one namespace. Each method is one request and needs the
+// right in its comment; see Needed. It returns the errors of the API.
 type cluster interface {
 	createJob(ctx context.Context, j *batchv1.Job) (*batchv1.Job, error) // jobs: create
 	job(ctx context.Context, name string) (*batchv1.Job, error)          // jobs: get

@@ -213,7 +213,7 @@ func (s *supervisor) recordStarted(worker int) error {
 // await waits for the worker, records its end, and ends its leftover processes.
 func (s *supervisor) await(worker int) error {
 	end := Ended{ExitCode: reap(worker)}
-	err := WriteFile(s.dir, endedFile, end) // before the sweep, which may take long
+	err := WriteFile(s.dir, endedFile, end) // before the sweep, which may take a while
 	sweep()
 	for _, r := range s.pipes {
 		_ = r.SetReadDeadline(time.Now().Add(streamLimit))

@@ -67,7 +67,7 @@ func right(script string) func(round) error {
 	return func(r round) error { return put(r, script, 1) }
 }
 
-// wrong returns a script that never succeeds. Each try fails for another reason, and the third try is repeated.
+// wrong returns a script that never succeeds. Each try fails for a different reason, and the third try is repeated.
 func wrong(script string) func(round) error {
 	return func(r round) error { return put(r, script, min(r.fix, 3)) }
 }

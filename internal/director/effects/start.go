@@ -50,7 +50,7 @@ type Proxy interface {
 	Dismiss(attempt string)
 	// Secrets returns the attempt's secrets that are valid until it ends.
 	Secrets(attempt string) []string
-	// Environ adds the variables by which an attempt's programs find the proxy.
+	// Environ adds the variables with which an attempt's programs find the proxy.
 	Environ(attempt string, before []string, agent bool) []string
 }
 

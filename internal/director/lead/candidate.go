@@ -55,7 +55,7 @@ func (c *Candidate) Me() *bus.Leader {
 func (c *Candidate) Other() *bus.Leader { return c.other.Load() }
 
 // Run serves one term after another until ctx is done. A director that lost its lease stands by, and may lead again. A
-// term that ends for another reason ends Run.
+// term that ends for any other reason ends Run.
 func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 	c.unmark(ctx)
 	for {

@@ -60,8 +60,8 @@ func (a *Access) Denied(attempt string) (lines []string) {
 	return lines
 }
 
-// Environ adds the variables by which an attempt's programs find the proxy. For agents it also adds placeholders
-// for the keys.
+// Environ adds the variables with which an attempt's programs find the proxy. For agents it also adds placeholders for
+// the keys.
 func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	if a == nil {
 		return before

@@ -62,8 +62,8 @@ var _ doctor.Machine = preflight{}
 // Now returns the current time.
 func (preflight) Now() time.Time { return time.Now() }
 
-// Programs returns the missing programs. It searches path like plain processes do, or the director's own path if
-// path is empty.
+// Programs returns the missing programs. It searches path as plain processes do, or the director's own path if path is
+// empty.
 func (preflight) Programs(path string, names []string) (missing []string) {
 	if path != "" {
 		return container.MissingPrograms(path, names)
@@ -160,7 +160,7 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 
 func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes) }
 
-// Fleet returns the error by which a start would refuse the fleet.
+// Fleet returns the error with which a start would refuse the fleet.
 func (p preflight) Fleet() error {
 	c := p.o.Config
 	f := restore.FleetFile{Dir: c.Director.DataDir, Fleet: c.Director.Fleet, Log: zap.NewNop()}

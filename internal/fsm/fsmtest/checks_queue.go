@@ -77,8 +77,8 @@ func capsKept(r record, m fsm.Moved) string {
 	return ""
 }
 
-// longestWaiter checks that the claim with the longest wait is next. It compares claims of one repository without caps
-// and incidents.
+// longestWaiter checks that the claim with the longest wait is next. It compares claims of one repository, and only
+// without caps or incidents.
 func longestWaiter(r record) string {
 	if len(r.p.m.Incidents()) > 0 {
 		return ""

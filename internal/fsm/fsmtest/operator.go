@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// directorFaults causes random faults of a director.
+// directorFaults causes random faults in a director.
 func (w *operator) directorFaults(p *process) {
 	if p.dead || w.bad != nil || p != w.directors.lead {
 		return

@@ -19,7 +19,7 @@ type Options struct {
 	World  int       // only this world; negative for all
 	Until  time.Time // the end of the search, unless zero
 	Losses bool      // each world loses its journal, or a part of it
-	// Transcript, if set, gets the lines of the worlds.
+	// Transcript, if set, receives the lines of the worlds.
 	Transcript *[]string
 	Without    string // a disabled invariant, to measure its cost
 	Now        func() time.Time

@@ -46,7 +46,7 @@ const (
 // claim that was already won it restores the claimed label, so a task can continue after a human unblocked it.
 type Request struct {
 	Key   string
-	Nonce string // 8 characters of [a-z0-9], once per claim
+	Nonce string // 8 characters of [a-z0-9], unique per claim
 	RunID string // the director's run; for people who read the marker
 	// Unblock removes the blocked or review label if this very claim holds the issue. It is set after a human has
 	// answered, or if the work in review needs another attempt.

@@ -46,7 +46,7 @@ func listReactions(c *call) reply {
 }
 
 // createReaction creates a reaction. A repeated request gets the existing reaction with 200 instead of 201. The times
-// of comment and issue do not change.
+// of the comment and the issue do not change.
 func createReaction(c *call) reply {
 	m, content := c.said, c.field("content")
 	if !slices.Contains(reactionKinds, content) {

@@ -5,9 +5,9 @@
 // by distance from the root cause (with exit 127 and a missing program before messages of services), exit codes, lines
 // that only announce retries or give advice, general words, the worker's assertion, and finally guesses, which do not
 // apply at exit 0. Quotes in an agent's events are ignored (package agent). Every rule is a row of rules.toml, or of
-// providers.toml for errors of model providers. Rows have examples, which are checked at startup. An agent's error
-// event is matched there by its names first. A user's command that fails without specific evidence is a failed check.
-// Explain lists what else matched, and why it lost.
+// providers.toml for errors of model providers. Rows have examples, which are checked at startup. In providers.toml, an
+// agent's error event is matched by its names first. A user's command that fails without specific evidence is a failed
+// check. Explain lists what else matched, and why it lost.
 //
 // Failure policy: any bytes are valid evidence, and text without a matching rule is recovery.Unknown. Imports: the
 // standard library, packages agent, gitwords, recovery, loglines, plaintext, retryafter, signature and tomlfile.

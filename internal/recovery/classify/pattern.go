@@ -64,7 +64,7 @@ func patternOf(whole *regexp.Regexp, words *vocabulary) *pattern {
 }
 
 // beginnings splits an expression with groups that begins with alternatives. For example, (?:a|b)c becomes ac and bc.
-// The first match counts, and at one position the first alternative.
+// The first match wins, and at one position the first alternative.
 func beginnings(expr string) []string {
 	flags := flagGroup.FindString(expr)
 	rest, ok := strings.CutPrefix(expr[len(flags):], "(?:")

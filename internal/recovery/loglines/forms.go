@@ -37,7 +37,7 @@ func (f form) foundBy(find func(string) ([]int, bool)) form {
 	return f
 }
 
-// behindTime lists the shapes between a time and the message. The first match counts.
+// behindTime lists the shapes between a time and the message. The first match wins.
 var behindTime = []form{
 	row("Python's logging", `[ ,]?-[ ]+[\w.:/-]+ - LEVEL - `, mayDash),
 	row("Python's logging without a name", `[ ,]?-[ ]+LEVEL - `, mayDash),

@@ -104,7 +104,7 @@ func withRest(message string, fields map[string]any) string {
 	return strings.TrimSuffix(message, "\n") + "\n" + strings.Join(pairs, " ")
 }
 
-// parseLogfmt reads pairs of key and value that state a level and a message.
+// parseLogfmt reads key-value pairs that state a level and a message.
 func parseLogfmt(line string) (string, Level, bool) {
 	if !strings.Contains(line, "level=") && !strings.Contains(line, "lvl=") {
 		return line, None, false

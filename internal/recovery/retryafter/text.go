@@ -17,10 +17,10 @@ type announcement struct {
 	never    []string // none of these words may precede it
 	join     []string // one of these words must stand between it and the time
 	limits   bool     // only applies to limits: "connection reset after 30s" is not a wait
-	bare     bool     // a number without a unit is read, as seconds or by the tail
+	bare     bool     // a number without a unit is valid, in the tail's unit or in seconds
 }
 
-// announcements lists the known forms. The last statement in a text counts.
+// announcements lists the known forms. The last statement in a text wins.
 var announcements = []announcement{
 	{
 		literals: []string{"retry"},

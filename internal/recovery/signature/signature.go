@@ -66,7 +66,8 @@ func normalise(s string) string {
 	return string(out)
 }
 
-// firstRunes returns the first n characters of b, cut at the end of a word, because half a number is another number.
+// firstRunes returns the first n characters of b, cut at the end of a word, because half a number is a different
+// number.
 func firstRunes(b []byte, n int) []byte {
 	cut := 0
 	for ; n > 0; n-- {

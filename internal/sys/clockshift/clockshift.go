@@ -5,7 +5,7 @@
 //	RETAKE_CLOCK_SHIFT=-5m
 //
 // It replaces the kernel's function for the time (in the vDSO), so the director, its libraries and the runtime are
-// unaware of the shift. The monotonic clock and the boot clock stay correct, like on a machine with a wrong wall clock.
+// unaware of the shift. The monotonic clock and the boot clock stay correct, as on a machine with a wrong wall clock.
 //
 //	go build -tags clockshift -ldflags -checklinkname=0 retake/cmd/director
 package clockshift

@@ -38,8 +38,8 @@ func Own(c config.Config) circumstances.Record {
 	return w.record()
 }
 
-// Exit returns the circumstances of an attempt without a report of its worker. The runtime knows whether the
-// attempt was out of memory, and the director whether it took too long.
+// Exit returns the circumstances of an attempt without a report from its worker. The runtime knows whether the attempt
+// was out of memory, and the director whether it took too long.
 func Exit(c config.Config, outOfMemory, tooLong bool) circumstances.Record {
 	w := onWire{Runtime: c.Containers.Runtime}
 	switch {
