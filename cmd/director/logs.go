@@ -164,8 +164,8 @@ func (p *logPrinter) line(l output.Line) error {
 // own is the prefix of the worker's own lines.
 const own = "retake-worker: "
 
-// message returns a line without parts for programs. Of the worker's own lines it returns the message, as the page
-// shows it.
+// message returns a line without the parts that only programs read. For one of the worker's own lines, this is the
+// message, as on the page.
 func message(text string) string {
 	said, is := strings.CutPrefix(text, own)
 	var l struct{ Msg, Reason, Error string }

@@ -6,9 +6,9 @@ import (
 )
 
 // StripQuotes removes quotes from the end of a stream: tool output, files and the model's text. A classifier would
-// misread them as messages of the agent. Each quoting event is reduced to its type. Events about the agent's own course
-// and lines that are not events stay whole. cut is the text that marks missing bytes at the beginning. The rest of its
-// line is half an event.
+// misread them as messages of the agent. Each quoting event is reduced to its type. Events about the agent's own
+// progress, and lines that are not events, stay unchanged. cut is the text that marks missing bytes at the beginning.
+// The rest of its line is half an event.
 func StripQuotes(format, text, cut string) string {
 	if format == "text" || text == "" {
 		return text

@@ -80,7 +80,8 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	return path, a.enter(m)
 }
 
-// maxTransitions bounds transitions.jsonl, in bytes. A worker that goes silent and returns for a whole day needs less.
+// maxTransitions bounds transitions.jsonl, in bytes. A worker that goes silent and returns repeatedly for a whole day
+// needs less.
 const maxTransitions = 1 << 20
 
 func (a *attempts) transition(t Transition) (path string, err error) {

@@ -137,7 +137,7 @@ func (m Meta) Span() string {
 	}
 }
 
-// changes is the size of a patch.
+// changes counts the changes in a patch.
 type changes struct{ Files, Added, Removed int }
 
 // Changes counts the changes in a unified diff.

@@ -47,7 +47,7 @@ var stimuli = []struct {
 	{"/resume/", "", command(fsm.Pause, fsm.Resume)},
 }
 
-// command sends the director commands of an operator.
+// command sends the director commands as an operator.
 func command(commands ...fsm.OperatorCommand) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		_, _ = w.victim(ctx, r)

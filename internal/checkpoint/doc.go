@@ -6,7 +6,7 @@
 //
 // A chunk is at most ChunkBytes long, and its name is its SHA-256. Small files share chunks, large files have many. The
 // manifest also consists of chunks. A page lists a few hundred entries, the root lists the pages, and the name of the
-// root is the name of the manifest. A change of one file therefore costs one new chunk, one new page and a new root.
+// root is the name of the manifest. A change to one file therefore costs one new chunk, one new page and a new root.
 //
 // # Invariants
 //

@@ -59,7 +59,7 @@ func writeTable(out io.Writer, results []result) {
 	}
 }
 
-// writeChecks writes the checks of the whole run, or only the failed checks without all.
+// writeChecks writes the checks of the whole run, or only the failed checks if all is false.
 func writeChecks(out io.Writer, checks []check, all bool) {
 	for _, c := range checks {
 		switch {

@@ -24,7 +24,7 @@ import (
 
 // Bounds of a proxy.
 const (
-	mostConnections = 1024 // of workers, in all
+	mostConnections = 1024 // of all workers together
 	// concurrent connections and requests of one attempt; package managers open dozens
 	mostOfGuest = 64
 	mostDenied  = 32               // hosts remembered for an attempt

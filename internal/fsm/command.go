@@ -30,7 +30,7 @@ const (
 // CommandRef identifies a command permanently. An edited comment keeps its id and gets a later time. An
 // operator's request carries an id chosen by its sender.
 type CommandRef struct {
-	Comment int64     `json:"comment,omitempty"` // 0 for a command of the operator
+	Comment int64     `json:"comment,omitempty"` // 0 for a command from the operator
 	At      time.Time `json:"said_at,omitzero"`  // of a comment
 	Request string    `json:"request,omitempty"` // of the operator
 }
@@ -372,7 +372,7 @@ func (m *recorder) unpause(to Phase, why string) {
 	}
 }
 
-// defaultPhase returns the phase that applies without a command of the operator.
+// defaultPhase returns the phase that applies without a command from the operator.
 func (m *memory) defaultPhase() Phase {
 	if m.githubOpensAt().After(m.now) {
 		return PhaseCooldown

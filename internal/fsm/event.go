@@ -48,12 +48,12 @@ type SignalReceived struct {
 	Signal string `json:"signal"`
 }
 
-// OperatorCommanded is a command of the operator: pause, resume or drain.
+// OperatorCommanded is a command from the operator: pause, resume or drain.
 type OperatorCommanded struct {
 	Command OperatorCommand `json:"command"`
 }
 
-// OperatorCommand is a command of the operator to the director as a whole.
+// OperatorCommand is a command from the operator to the director as a whole.
 type OperatorCommand string
 
 // The commands. Pause and drain prevent new attempts. Pause also stops workers at their next stage boundary, while

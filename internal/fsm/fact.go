@@ -6,7 +6,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Fact is one decided change of hard state. It carries every value that Apply needs.
+// Fact is one decided change to the hard state. It carries every value that Apply needs.
 type Fact interface {
 	// apply changes the state. The fact was decided at m.now, and t is the task of a taskFact.
 	apply(m *agenda, t *Task)
@@ -104,7 +104,7 @@ type TaskRenamed struct {
 	URL   string `json:"url"`
 }
 
-// StandingChanged records a change of the priority, order or cap that the issue of a queued task sets.
+// StandingChanged records a change to the priority, order or cap that the issue of a queued task sets.
 type StandingChanged struct {
 	OfTask
 	Standing Standing `json:"standing"`

@@ -103,9 +103,9 @@ type hardState struct {
 	Aborted string `json:"aborted,omitempty"`
 	// issues with a claim that went stale, newest last, at most maxStale
 	StaleClaims []IssueKey     `json:"stale,omitempty"`
-	Commands    []takenCommand `json:"commands,omitempty"` // of people; newest last, at most maxCommands
+	Commands    []takenCommand `json:"commands,omitempty"` // from people; newest last, at most maxCommands
 	Heard       []heardComment `json:"heard,omitempty"`    // without a command; newest last, at most maxCommands
-	Requests    []takenCommand `json:"requests,omitempty"` // of the operator; newest last, at most maxRequests
+	Requests    []takenCommand `json:"requests,omitempty"` // from the operator; newest last, at most maxRequests
 	Seq         uint64         `json:"seq"`                // tasks so far
 	Cooldowns   []Cooldown     `json:"cooldowns"`          // at most one for each resource, in order of last use
 	// one for each resource and task, in order of last use, at most maxStatements

@@ -93,9 +93,9 @@ type Task struct {
 	Waits *Placement `json:"waits,omitempty"`
 	// Alternative means that a verdict has asked for the other model since a human last answered.
 	Alternative bool `json:"alternative,omitempty"`
-	// LabelsAt is when our last change of labels was confirmed. Earlier views of the issue are stale.
+	// LabelsAt is when our last change to the labels was confirmed. Earlier views of the issue are stale.
 	LabelsAt time.Time `json:"labels_at,omitzero"`
-	// Answers counts the changes of the task's course by a human, the end of an incident, or a repeated delivery.
+	// Answers counts the changes to the task's course by a human, the end of an incident, or a repeated delivery.
 	Answers int `json:"answers,omitempty"`
 	// Resumed means that the task was blocked or in review, so the claim's labels must be restored before the next
 	// attempt.
@@ -265,7 +265,7 @@ type soft struct {
 	awaitsUntil  time.Time     // Suspect: until then the runtime's list and the end of a probe are awaited
 	slack        time.Duration // time for which the director was suspended during this attempt
 	inFlight     string        // id of the durable effect that this process has emitted
-	askedForView time.Time     // LabelsAt when the issue was last asked for
+	askedForView time.Time     // the value of LabelsAt when the issue was last asked for
 	answersRead  time.Time     // Blocked: the issue's UpdatedAt when its comments were last read
 	commentDue   bool          // the comment is to be edited
 	commentWhy   string        // for the comment

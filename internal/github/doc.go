@@ -21,7 +21,7 @@
 //   - Every operation may be repeated after a crash at any point. It finds its own comments by their marker and author
 //     before creating them, and reads labels before changing them, so a repetition does not cause a second comment or
 //     label event.
-//   - Everything is redacted before it is posted, and markers in foreign text are defused (package pages).
+//   - Everything is redacted before it is posted, and markers in untrusted text are defused (package pages).
 //
 // # Claims
 //

@@ -23,7 +23,7 @@ import (
 type Source interface {
 	// Fleet returns the director's state as shown by director status, without the tasks or the queue.
 	Fleet(ctx context.Context) wire.Snapshot
-	// Board returns the tasks of each state, at most most of them, without attempts or events. count has the number of
+	// Board returns the tasks of each state, at most most of them, without attempts or events. count is the number of
 	// all tasks by state. See timeline.Book.Board.
 	Board(ctx context.Context, most int) (rows []timeline.Task, count map[string]int, err error)
 	// Task returns an issue's timeline, or false if the journal does not mention the issue.

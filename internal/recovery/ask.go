@@ -50,7 +50,7 @@ const TitleLimit = 70
 const (
 	anywhere   = ""
 	inAgent    = "agent"    // CODE
-	inCheck    = "check"    // VALIDATE: a command of the user
+	inCheck    = "check"    // VALIDATE: a command from the user
 	inSetup    = "setup"    // any other stage's command
 	inCommand  = "command"  // a check or a setup command
 	inDirector = "director" // before a stage ran, or between attempts

@@ -18,7 +18,7 @@ var plainWords = map[string]string{
 type filler struct {
 	values    map[string]string
 	holds     func(key string) string
-	quote     string // around a foreign value
+	quote     string // around an untrusted value
 	limit     int    // of a value, in characters
 	onlyNames bool   // for a comment to copy: a value that is not a plain name counts as missing
 }

@@ -23,7 +23,7 @@ func SignatureCounter(signature string) string {
 	return "sig:" + short(signature)
 }
 
-// short bounds a foreign name, and replaces text that JSON cannot represent.
+// short bounds an untrusted name, and replaces text that JSON cannot represent.
 func short(name string) string {
 	const most = 64
 	if len(name) > most {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Event is a change of a worker's container or process.
+// Event is a change in the state of a worker's container or process.
 type Event struct {
 	Action  string // create, start, die
 	Attempt string

@@ -96,12 +96,12 @@ type ExitCode int
 const (
 	ExitResult     ExitCode = 0  // the result was acknowledged
 	ExitError      ExitCode = 1  // the final error was acknowledged
-	ExitBadPlan    ExitCode = 10 // plan or command line are unusable; no report was sent
+	ExitBadPlan    ExitCode = 10 // the plan or the command line is unusable; no report was sent
 	ExitRefused    ExitCode = 11 // the answer to hello was an incompatibility, or for another attempt
 	ExitStopped    ExitCode = 12 // the director sent a stop
 	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired, with the final report acknowledged or not
 	ExitTerminated ExitCode = 14 // SIGTERM or SIGINT, because the container is being stopped
-	ExitBroken     ExitCode = 15 // the worker failed; a report, if it could be sent, has details
+	ExitBroken     ExitCode = 15 // the worker failed; a report, if it could be sent, gives details
 )
 
 // ExitRow explains one exit code to operators.

@@ -27,7 +27,7 @@ type Options struct {
 	Log      *zap.Logger
 }
 
-// Shelf has the checkouts of all tasks. Its methods are safe for concurrent use.
+// Shelf holds the checkouts of all tasks. Its methods are safe for concurrent use.
 type Shelf struct {
 	o  Options
 	kv jetstream.KeyValue

@@ -14,7 +14,7 @@ var ErrClosed = errors.New("checkouts: the attempt may no longer write")
 // State is the known state of a task's checkout.
 type State struct {
 	Version  int               `json:"version"`
-	N        int               `json:"n"`                 // number of checkpoints so far, of all attempts
+	N        int               `json:"n"`                 // number of checkpoints so far, by all attempts
 	Manifest checkpoint.Digest `json:"manifest"`          // current checkout
 	Before   checkpoint.Digest `json:"before"`            // previous checkout, or zero
 	Attempt  string            `json:"attempt,omitempty"` // author of the checkpoint, or empty if the director made it

@@ -58,7 +58,7 @@ func (c *Store) stream(ctx context.Context) (jetstream.Stream, error) {
 // Has reports whether a chunk is stored.
 func (c *Store) Has(d checkpoint.Digest) bool { return c.stored[d] }
 
-// Bytes returns how much is stored. Chunks that this value does not know count with the largest size.
+// Bytes returns the number of stored bytes. Chunks of unknown size count as the largest size.
 func (c *Store) Bytes() (n int64) {
 	for d := range c.stored {
 		n += cmp.Or(c.sizes[d], checkpoint.ChunkBytes)

@@ -65,8 +65,8 @@ type Journal struct {
 // Open opens or creates a journal.
 func Open(ctx context.Context, o Options) (*Journal, error) { return open(ctx, o, chain.Mark{}) }
 
-// Reopen opens the journal again, or recreates it if the server has lost it, and then closes j. The result still
-// knows how far j went. After an error, j can still be used.
+// Reopen opens the journal again, or recreates it if the server has lost it, and then closes j. The result keeps j's
+// furthest known position. After an error, j can still be used.
 func (j *Journal) Reopen(ctx context.Context, o Options) (*Journal, error) {
 	next, err := open(ctx, o, j.position.mark())
 	if err != nil {

@@ -54,9 +54,9 @@ func unmark(text string) (rest string, cut int) {
 }
 
 // EncodeWithin encodes a payload in at most maxBytes. It shortens a worker_error in steps: it drops the commands of its
-// stages, drops the stages, cuts the tails, drops the headers, and cuts message and question. For a worker_result it
-// drops the commands and cuts the summary. It takes only as many steps as it needs, and does not modify the caller's
-// payload. It returns ErrTooLarge if all steps are not enough.
+// stages, drops the stages, cuts the tails, drops the headers, and cuts the message and the question. For a
+// worker_result it drops the commands and cuts the summary. It takes only as many steps as it needs, and does not
+// modify the caller's payload. It returns ErrTooLarge if all steps are not enough.
 func EncodeWithin(from Sender, seq uint64, at time.Time, p Payload, maxBytes int) ([]byte, error) {
 	data, err := Encode(from, seq, at, p)
 	if err != nil || len(data) <= maxBytes {

@@ -132,7 +132,7 @@ type Reading struct {
 	Pending bool `json:"pending,omitempty"`
 }
 
-// TaskCommand is a command of the operator, posted to /tasks/{owner}/{repo}/{number}/commands. On GitHub, people
+// TaskCommand is a command from the operator, posted to /tasks/{owner}/{repo}/{number}/commands. On GitHub, people
 // write the same command after "/agent".
 type TaskCommand struct {
 	Command string `json:"command"`          // retry, resume, fresh, fix, snooze, budget, stop (or release) or take
@@ -180,7 +180,7 @@ func NewRequestID() string { return rand.Text() }
 // ViewTime bounds how long a view waits for the read model.
 const ViewTime = 10 * time.Second
 
-// NoTask returns a message for people, with advice, that the journal does not know an issue.
+// NoTask returns a message which tells people, with advice, that the journal does not know an issue.
 func NoTask(k fsm.IssueKey) string {
 	return fmt.Sprintf("the journal has no record of %s: does it have the task label? director tasks lists "+
 		"all known tasks", k)

@@ -77,8 +77,8 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 	return out, meta, end
 }
 
-// addEnd adds details of an attempt's end. It keeps better ones from before, because an interrupted stop runs again and
-// by then the container is gone.
+// addEnd adds details of an attempt's end. It keeps better details from an earlier call, because an interrupted stop
+// runs again after the container is gone.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM
 	m.Usage, m.ExitCode, m.Output = cmp.Or(m.Usage, end.Usage), cmp.Or(end.ExitCode, m.ExitCode),

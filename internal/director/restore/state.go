@@ -105,8 +105,8 @@ func (r *Restorer) Load(ctx context.Context) (*State, error) {
 	return h, nil
 }
 
-// read reads the newest snapshot and replays the journal after it. If it returns bus.ErrDamaged, the state is the
-// one before the damage.
+// read reads the newest snapshot and replays the journal after it. If it returns bus.ErrDamaged, it also returns the
+// state before the damage.
 func (r *Restorer) read(ctx context.Context) (*State, error) {
 	h := &State{Machine: fsm.New(r.Machine(r.Setup()))}
 	from, err := r.Bus().Journal().LoadSnapshot(ctx, h.Machine.Restore) // refuses a snapshot of another version

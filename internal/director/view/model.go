@@ -101,7 +101,7 @@ func (v *Model) wake() {
 }
 
 // Follow reads the journal's past, and then adds decided batches to the book until ctx is done. If part of the past
-// cannot be read, the book goes without it while a second goroutine retries. Follow waits for that goroutine before it
+// cannot be read, the book omits it while a second goroutine retries. Follow waits for that goroutine before it
 // returns.
 func (v *Model) Follow(ctx context.Context) error {
 	defer close(v.ended)

@@ -321,7 +321,7 @@ func (w *shell) showIncidents(p *process) {
 	}
 }
 
-// review is a change of an open pull request by people, or by its base branch.
+// review is a change to an open pull request by people, or by its base branch.
 func (w *hub) review(i *issue) {
 	x := i.pull
 	switch w.choices.pick(atReview, 7) {

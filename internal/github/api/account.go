@@ -31,7 +31,7 @@ type verdict int
 
 const (
 	ofResource verdict = iota // one resource or permission
-	ofAccount                 // every request of this director
+	ofAccount                 // every request from this director
 	undecided                 // the canary did not get a usable answer
 )
 

@@ -253,7 +253,7 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 }
 
 // takenBack returns a reason if the claimed label was removed after an earlier try of this claim. Otherwise it returns
-// "". If the issue has any label of the director, it was not taken back, and the claim continues. Later changes of the
+// "". If the issue has any label of the director, it was not taken back, and the claim continues. Later changes to the
 // other labels were answers.
 func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	if slices.ContainsFunc(c.read.Labels.Others(""), t.Issue.Has) {
@@ -275,7 +275,7 @@ func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }
 
-// tookTaskLabel reports whether the last change of the issue's task label was our removal, and came after every claim
+// tookTaskLabel reports whether the last change to the issue's task label was our removal, and came after every claim
 // that has ended.
 func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	at := h.Last(h.Labels.Task)

@@ -33,8 +33,8 @@ func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Requ
 }
 
 // ownPullRequest returns the pull request of an earlier delivery or the pull request with our head, or nil. An open
-// pull request with the same head counts. A closed pull request counts only if its body has our marker for this claim,
-// because then a human closed it and it stays closed.
+// pull request with the same head is accepted. A closed pull request is accepted only if its body has our marker for
+// this claim, because then a human closed it and it stays closed.
 func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
 	if req.Number > 0 {
 		pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Get(ctx, t.Owner, t.Repo, req.Number)

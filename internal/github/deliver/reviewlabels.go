@@ -112,7 +112,7 @@ func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []st
 // the write.
 const sameMoment = 10 * time.Minute
 
-// setAtOnce returns the labels that the write of all labels removed (on) or added (off) by accident. The changes of the
+// setAtOnce returns the labels that the write of all labels removed (on) or added (off) by accident. The changes to the
 // claimed and the review label are intended, and give the time of the write. GitHub's times are whole seconds, and one
 // write takes less than one second. Our repair comes at least a second later.
 //

@@ -30,7 +30,7 @@ var schemaText string
 // Schema is the part of GitHub's GraphQL that the stand-in implements.
 var Schema = gqlparser.MustLoadSchema(&ast.Source{Name: "schema.graphql", Input: schemaText})
 
-// fieldError is the reason for which one field of a request failed.
+// fieldError is the reason why one field of a request failed.
 type fieldError struct{ kind, message string }
 
 func (e *fieldError) Error() string { return e.message }

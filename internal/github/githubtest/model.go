@@ -137,7 +137,7 @@ func (i *issue) state() string {
 	return "open"
 }
 
-// Event is one change of an issue that causes notifications.
+// Event is one change to an issue that causes notifications.
 type Event struct {
 	ID    int64     `json:"id"`
 	At    time.Time `json:"at"`
@@ -169,13 +169,13 @@ type Request struct {
 // logLimit bounds the request log and the events. The oldest entries are dropped.
 const logLimit = 100_000
 
-// event records a change of an issue. s.mu is held.
+// event records a change to an issue. s.mu is held.
 func (s *store) event(r *repo, i *issue, actor *user, kind, detail string) {
 	i.Updated = s.now()
 	s.note(r, i, actor, kind, detail)
 }
 
-// note records an event that does not count as a change of the issue. s.mu is held.
+// note records an event that does not count as a change to the issue. s.mu is held.
 func (s *store) note(r *repo, i *issue, actor *user, kind, detail string) {
 	s.events = append(s.events, Event{
 		ID: s.id(), At: s.now(), Issue: key(r, i), Actor: actor.login, Event: kind,

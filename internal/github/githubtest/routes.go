@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// call is one request of a known user to a route. The lock is held while it is answered.
+// call is one request from a known user to a route. The lock is held while it is answered.
 type call struct {
 	*store
 	gate   *gate

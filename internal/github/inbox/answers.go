@@ -114,7 +114,7 @@ type Unblock struct {
 	Person bool
 }
 
-// Unblocked returns who removed the blocked label from an issue. ok is false if the latest change of that label was not
+// Unblocked returns who removed the blocked label from an issue. ok is false if the latest change to that label was not
 // its removal.
 func (c *Inbox) Unblocked(ctx context.Context, key string) (u Unblock, ok bool, err error) {
 	p, err := api.ParseKey(key)

@@ -32,7 +32,8 @@ var (
 
 const referenceForm = `(?:[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)?#[0-9]+|https?://[^\s/]+/[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+/(?:issues|pull)/[0-9]+`
 
-// references returns the keys of the issues on which a text says to depend, in order. It ignores code and quotations.
+// references returns the keys of the issues that a text names as dependencies, in order. It ignores code and
+// quotations.
 func references(in api.Place, host, text string) (keys []string) {
 	text = codeOrComment.ReplaceAllString(strings.ReplaceAll(text, "\r\n", "\n"), "")
 	lines := strings.Split(text, "\n")

@@ -15,7 +15,7 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// commentPages are the comments for people. All foreign text in them passes a redactor.
+// commentPages are the comments for people. All untrusted text in them passes a redactor.
 var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(Cleaner{})).
 	ParseFS(files, "*.md"))
 

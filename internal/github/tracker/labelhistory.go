@@ -78,7 +78,7 @@ func (h LabelHistory) Lastly(event, label string) int {
 	return -1
 }
 
-// PutOn reports whether the last change of a label was that we added it. at is the index of that change.
+// PutOn reports whether the last change to a label was that we added it. at is the index of that change.
 func (h LabelHistory) PutOn(label string) (at int, ok bool) {
 	at = h.Last(label)
 	return at, at >= 0 && h.Events[at].GetEvent() == "labeled" && h.ByUs(h.Events[at])

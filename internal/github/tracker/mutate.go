@@ -17,7 +17,7 @@ import (
 )
 
 // Bundle lists the changes of one GraphQL request to an issue, in this order. It adds and removes only named labels, so
-// it does not undo other people's changes of labels at the same time.
+// it does not undo changes that other people make to labels at the same time.
 type Bundle struct {
 	On   string   // label to add, or empty
 	Off  []string // our labels to remove, by their current names
@@ -46,7 +46,7 @@ type mutationAnswer struct {
 	Errors []struct{ Type, Message string }
 }
 
-// labelableAnswer is the result of a change of labels.
+// labelableAnswer is the result of a change to labels.
 type labelableAnswer struct {
 	Labelable *struct {
 		Labels struct{ Nodes []struct{ Name string } }

@@ -13,7 +13,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Lifetimes of GitHub's cached answer about one person. A change of the person's rights takes effect after that.
+// Lifetimes of GitHub's cached answer about one person. A change to the person's rights takes effect after that.
 const (
 	rightKept   = 5 * time.Minute
 	noRightKept = time.Minute

@@ -1,4 +1,4 @@
-// Package plaintext reads foreign text within bounds. It removes terminal control and invisible characters, finds
+// Package plaintext reads untrusted text within bounds. It removes terminal control and invisible characters, finds
 // literals in one pass, and cuts quotes to one line.
 //
 // Invariant: a clean text is valid UTF-8 of at most 256 KiB without control characters. The cost of every function is

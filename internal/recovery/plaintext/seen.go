@@ -21,7 +21,7 @@ var blank = map[rune]bool{
 	'\u3164': true, '\uffa0': true, '\u2800': true, '\u2028': true, '\u2029': true,
 }
 
-// Shown returns foreign text as one line without control or invisible characters. It does not limit the length.
+// Shown returns untrusted text as one line without control or invisible characters. It does not limit the length.
 func Shown(s string) string {
 	s, _ = Seen(joined(WithoutControl(strings.ToValidUTF8(s, "?"))))
 	return joined(s)
