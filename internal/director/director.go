@@ -121,8 +121,8 @@ type daemon struct {
 	telemetry    *telemetry.Exporter // nil if tracing is off
 	cooldowns    chan gate.Cooldown  // cooldowns reported by the gate, which must not block
 	owed         atomic.Int64        // claimed tasks that still need a comment or a pull request, for the gate
-	offences     loop.Bell           // rung for each offence of a worker
-	reread       loop.Bell           // rung after the machine has another configuration
+	offences     loop.Wake           // signalled for each offence of a worker
+	reread       loop.Wake           // signalled after the machine has another configuration
 	repositories *intake.Repositories
 	// the settings of an earlier run and its attempts; written before a session's goroutines start
 	meeting *inforce.Meeting

@@ -33,7 +33,7 @@ func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 	o.RunID, o.Leads, o.Log = d.runID, d.candidate.MayWrite, d.log
 	o.JournalBytes, o.TraceParent = d.journalBytes, d.telemetry.Parent
 	o.MaxMessageBytes, o.WorkerLife = b.MaxMessageBytes, d.watchdog+workerLifeAfter
-	o.OnOffence = func(bus.Offence) { d.offences.Ring() }
+	o.OnOffence = func(bus.Offence) { d.offences.Signal() }
 	if b.URL != "" {
 		o.Keys, err = keys.Load(b.Credentials)
 	} else {

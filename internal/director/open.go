@@ -125,7 +125,7 @@ func newDaemon(o Options) *daemon {
 		decides: o.decides,
 		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
 		cooldowns: make(chan gate.Cooldown, 64),
-		offences:  loop.NewBell(), reread: loop.NewBell(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
+		offences:  loop.NewWake(), reread: loop.NewWake(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}
 	d.openMetrics(cmp.Or(o.Version, "unknown"))
 	if d.diskUse == nil {

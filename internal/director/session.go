@@ -208,7 +208,7 @@ func (s *session) decideSettings(ctx context.Context, now *inforce.Setup) bool {
 	if !s.owner.Decided(ctx, fsm.SettingsRead{SettingsChanged: *now.Change, Config: &cfg}) {
 		return false
 	}
-	s.reread.Ring()
+	s.reread.Signal()
 	s.views.Configure(cfg)
 	s.metrics.Slots(now.Director.MaxWorkers)
 	s.broker.Limit(now.ModelLimits())

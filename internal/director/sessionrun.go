@@ -242,7 +242,7 @@ func (s *session) parts() []sessionPart {
 		func(ctx context.Context) error { return s.reload.Follow(ctx, s.begun, s.decideSettings) },
 		s.watchGate,
 		s.searchPrograms,
-		(&workers.Offences{Bus: s.bus, Ends: s.ends, Bell: s.offences, Log: s.log}).Run,
+		(&workers.Offences{Bus: s.bus, Ends: s.ends, Wake: s.offences, Log: s.log}).Run,
 		s.running.WatchDrift,
 		s.diskWatch().Run,
 		s.diskGuard().Run,
@@ -276,7 +276,7 @@ func (s *session) searchPrograms(ctx context.Context) error {
 }
 
 // pollsOf returns the polls of the repositories, followed by the operator's socket and the webhooks. These two ring the
-// polls' bells, so all bells must exist before they start.
+// polls' wakes, so all wakes must exist before they start.
 func (s *session) pollsOf(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
 		all = append(all, s.polls.Add(repo))

@@ -15,8 +15,8 @@ const outageWait = time.Minute
 // startFor bounds the wait of a start for an unreachable server. After that the attempt has failed.
 const startFor = 10 * time.Minute
 
-// saidAfter is the number of failed deliveries after which the comment on the issue mentions them.
-const saidAfter = 3
+// notifyAfter is the number of failed deliveries after which the comment on the issue mentions them.
+const notifyAfter = 3
 
 // releaseTries is the number of tries for a release that GitHub permanently refuses. After that the claim's labels stay
 // on the issue.
@@ -193,7 +193,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 		m.coolDown(Cooldown{Resource: cmp.Or(f.Closed, GitHubWrite), Until: f.Until, Why: f.Text})
 	}
 	// otherwise the comment would still claim that a worker is active
-	if p.Effect.Kind == DoDeliver && d.Tries >= saidAfter {
+	if p.Effect.Kind == DoDeliver && d.Tries >= notifyAfter {
 		t.planKeptEdit(p.Effect.ID, f.Text)
 	}
 	d.Until = later(d.Until, m.now.Add(minRetryWait))

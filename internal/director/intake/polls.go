@@ -32,7 +32,7 @@ const CommentsEvery = time.Minute
 const secondLook = 10 * time.Second
 
 // Polls polls repositories. Set its exported fields before the first Run. Call Add before anything rings a repository's
-// bell.
+// wake.
 type Polls struct {
 	Owner  *loop.Owner
 	GitHub interface {
@@ -51,63 +51,63 @@ type Polls struct {
 	CommentsEvery time.Duration
 	Log           *zap.Logger
 
-	bells map[string]loop.Bell // by repository in lower case
+	wakes map[string]loop.Wake // by repository in lower case
 }
 
 // poll is the state of one repository's poll loop.
 type poll struct {
 	*Polls
 	repo    string
-	bell    loop.Bell
+	wake    loop.Wake
 	setup   *inforce.Setup // the setup in force at the last poll
 	whole   bool           // a full list is due
 	looked  time.Time      // when the last full list was read
 	quiet   bool           // the last read of comments was empty
 	heard   time.Time      // when comments were last read
-	rang    bool           // the bell triggered this poll
+	rang    bool           // the wake triggered this poll
 	lookups lookups
 }
 
 // Add returns the poll loop of a repository. It runs until ctx is done, or until the repository is not configured and
 // its last task is over.
 func (p *Polls) Add(repo string) (run func(context.Context) error) {
-	if p.bells == nil {
-		p.bells = map[string]loop.Bell{}
+	if p.wakes == nil {
+		p.wakes = map[string]loop.Wake{}
 	}
 	one := &poll{
-		Polls: p, repo: repo, bell: loop.NewBell(), whole: true, setup: p.Config.Load(),
+		Polls: p, repo: repo, wake: loop.NewWake(), whole: true, setup: p.Config.Load(),
 		lookups: lookups{waited: map[string]bool{}},
 	}
-	p.bells[strings.ToLower(repo)] = one.bell
+	p.wakes[strings.ToLower(repo)] = one.wake
 	return one.run
 }
 
 // Ring makes the loop poll a repository soon.
 func (p *Polls) Ring(repo string) {
-	if b, ok := p.bells[strings.ToLower(repo)]; ok {
-		b.Ring()
+	if b, ok := p.wakes[strings.ToLower(repo)]; ok {
+		b.Signal()
 	}
 }
 
 // Wake makes the loops poll the subject of a webhook soon. It reports whether the webhook concerns one of our
 // repositories.
 func (p *Polls) Wake(n inbox.Notice) bool {
-	poll, ours := p.bells[strings.ToLower(n.Repo)]
+	poll, ours := p.wakes[strings.ToLower(n.Repo)]
 	switch {
 	case !ours:
 		return false
 	case n.Issue > 0: // GitHub's lists show the change
-		poll.Ring()
+		poll.Signal()
 	case p.Reviews.turns.wakeChecks(n.Repo, n.SHA):
-		p.Reviews.Bell.Ring()
+		p.Reviews.Wake.Signal()
 	default:
 		return false
 	}
 	return true
 }
 
-// run polls every github.poll_seconds, and when the bell rings. After a rate limit it waits until the limit ends.
-// Other failures are logged, and the next poll comes at the usual time. The bell does not shorten either wait.
+// run polls every github.poll_seconds, and when the wake rings. After a rate limit it waits until the limit ends.
+// Other failures are logged, and the next poll comes at the usual time. The wake does not shorten either wait.
 func (p *poll) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at, err := loop.Look(ctx, p.Owner, func(d *fsm.Driver) place { return placeOf(d.Machine(), p.repo) })
@@ -127,7 +127,7 @@ func (p *poll) run(ctx context.Context) error {
 		if p.rang && err == nil {
 			most = min(most, secondLook)
 		}
-		p.rang = p.bell.Await(ctx, most, err == nil)
+		p.rang = p.wake.Await(ctx, most, err == nil)
 	}
 	return nil
 }
@@ -206,7 +206,7 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 	if !advance {
 		page.Cursor = ""
 	}
-	p.Reviews.Wake(ctx, p.repo, page.PullRequests)
+	p.Reviews.WakeFor(ctx, p.repo, page.PullRequests)
 	seen, later := p.seen(ctx, asked, page)
 	p.Owner.Send(ctx, seen, nil)
 	return later, page.Same, nil

@@ -108,7 +108,7 @@ func TestWakeLooksAtItsRepositoryAlone(t *testing.T) {
 		if p.Wake(inbox.Notice{Repo: "acme/gadgets", Issue: 1, Matters: true}) || looks(time.Minute) != 0 {
 			t.Error("another repository's webhook wakes the poll")
 		}
-		if !p.Wake(inbox.Notice{Repo: "Acme/Widgets", Issue: 1, Matters: true}) || looks(2*loop.RingRest) != 1 {
+		if !p.Wake(inbox.Notice{Repo: "Acme/Widgets", Issue: 1, Matters: true}) || looks(2*loop.WakeDelay) != 1 {
 			t.Error("its webhook does not wake the poll")
 		}
 		if n := looks(2 * secondLook); n != 1 {

@@ -18,7 +18,7 @@ import (
 // Reviews polls the pull requests of tasks. Create it with NewReviews.
 type Reviews struct {
 	ReviewSources
-	Bell  loop.Bell // rung when a pull request has changed
+	Wake  loop.Wake // signalled when a pull request has changed
 	turns *reviewTurns
 }
 
@@ -47,7 +47,7 @@ const (
 
 // NewReviews returns a Reviews that has not polled yet.
 func NewReviews(of ReviewSources) *Reviews {
-	return &Reviews{ReviewSources: of, Bell: loop.NewBell(), turns: newReviewTurns()}
+	return &Reviews{ReviewSources: of, Wake: loop.NewWake(), turns: newReviewTurns()}
 }
 
 // Counts returns the number of polls, and the number of polls without a change.
@@ -61,8 +61,8 @@ type reviewedTask struct {
 
 // Run polls the pull requests of tasks without a running attempt, until ctx is done.
 func (r *Reviews) Run(ctx context.Context) error {
-	for wait, mayRing := r.Config.Load().GitHub.Poll, true; ; {
-		r.Bell.Await(ctx, wait, mayRing)
+	for wait, mayWake := r.Config.Load().GitHub.Poll, true; ; {
+		r.Wake.Await(ctx, wait, mayWake)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -72,13 +72,13 @@ func (r *Reviews) Run(ctx context.Context) error {
 		if err != nil && ctx.Err() == nil {
 			return err
 		}
-		wait, mayRing = r.lookAtAll(ctx, r.turns.keep(tasks, time.Now()))
+		wait, mayWake = r.lookAtAll(ctx, r.turns.keep(tasks, time.Now()))
 	}
 }
 
 // lookAtAll polls pull requests until one cannot be read, because the next one would most likely fail as well. It
-// returns the pause before the next round. mayRing is false for the pause of a rate limit.
-func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time.Duration, mayRing bool) {
+// returns the pause before the next round. mayWake is false for the pause of a rate limit.
+func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time.Duration, mayWake bool) {
 	poll := r.Config.Load().GitHub.Poll
 	for _, t := range due {
 		err := r.Look(ctx, t.key, t.number, false)
@@ -132,8 +132,8 @@ func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issue
 	return nil
 }
 
-// Wake makes Run poll the changed pull requests of a repository soon.
-func (r *Reviews) Wake(ctx context.Context, repo string, changed map[int]time.Time) {
+// WakeFor makes Run poll the changed pull requests of a repository soon.
+func (r *Reviews) WakeFor(ctx context.Context, repo string, changed map[int]time.Time) {
 	if len(changed) == 0 {
 		return
 	}
@@ -143,7 +143,7 @@ func (r *Reviews) Wake(ctx context.Context, repo string, changed map[int]time.Ti
 	}
 	for n, at := range changed {
 		if task, ok := known.pulls[n]; ok && r.turns.wake(task, at) {
-			r.Bell.Ring()
+			r.Wake.Signal()
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestRingDoesNotShortenARateLimit(t *testing.T) {
 		for _, row := range []struct {
 			err     error
 			pause   time.Duration
-			mayRing bool
+			mayWake bool
 		}{
 			{limit, time.Hour, false},
 			{&api.Error{Kind: api.KindTransient}, in.GitHub.Poll, true},
@@ -48,9 +48,9 @@ func TestRingDoesNotShortenARateLimit(t *testing.T) {
 			r := NewReviews(ReviewSources{
 				Owner: owner, GitHub: failingPulls{row.err}, Config: &current, Record: noRecord{}, Log: zap.NewNop(),
 			})
-			pause, mayRing := r.lookAtAll(t.Context(), []reviewedTask{{"acme/widgets#1", 7}})
-			if pause != row.pause || mayRing != row.mayRing {
-				t.Errorf("%v: pause %s, may ring %t; want %s, %t", row.err, pause, mayRing, row.pause, row.mayRing)
+			pause, mayWake := r.lookAtAll(t.Context(), []reviewedTask{{"acme/widgets#1", 7}})
+			if pause != row.pause || mayWake != row.mayWake {
+				t.Errorf("%v: pause %s, may ring %t; want %s, %t", row.err, pause, mayWake, row.pause, row.mayWake)
 			}
 		}
 	})

@@ -144,8 +144,8 @@ func TestFloodOfWebhooks(t *testing.T) {
 	t.Parallel()
 	core, logs := observer.New(zap.DebugLevel)
 	h := NewWebhooks(ourSecret, zap.New(core))
-	poll := loop.NewBell()
-	h.lookWith(func(inbox.Notice) bool { poll.Ring(); return true })
+	poll := loop.NewWake()
+	h.lookWith(func(inbox.Notice) bool { poll.Signal(); return true })
 	const flood = 20_000
 	for i := range flood {
 		switch i % 3 {

@@ -32,7 +32,7 @@ type Programs struct {
 	Setup  func() *inforce.Setup
 	Worker string        // path of the worker binary
 	Every  time.Duration // pause before another search
-	Reread loop.Bell     // rung after the machine has another configuration
+	Reread loop.Wake     // signalled after the machine has another configuration
 	Log    *zap.Logger
 }
 

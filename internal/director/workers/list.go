@@ -16,19 +16,19 @@ type List struct {
 	owner   *loop.Owner
 	runtime container.Runtime
 	log     *zap.Logger
-	hints   loop.Bell
+	hints   loop.Wake
 }
 
 // NewList returns a List that has not read the runtime's list yet.
 func NewList(owner *loop.Owner, runtime container.Runtime, log *zap.Logger) *List {
-	return &List{owner: owner, runtime: runtime, log: log, hints: loop.NewBell()}
+	return &List{owner: owner, runtime: runtime, log: log, hints: loop.NewWake()}
 }
 
 // listEvery is the longest pause between two reads of the list.
 const listEvery = 5 * time.Second
 
 // Hint requests a read of the list. Requests coalesce.
-func (l *List) Hint() { l.hints.Ring() }
+func (l *List) Hint() { l.hints.Signal() }
 
 // Run reads the list regularly, and after each hint, until ctx is done. If the engine does not answer, its containers
 // may still exist.

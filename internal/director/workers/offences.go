@@ -28,7 +28,7 @@ const offencesAgain = 5 * time.Second
 type Offences struct {
 	Bus  OffenceStore
 	Ends *Ends
-	Bell loop.Bell // rung for each new offence; the bus keeps offences until they are reported
+	Wake loop.Wake // signalled for each new offence; the bus keeps offences until they are reported
 	Log  *zap.Logger
 }
 
@@ -49,7 +49,7 @@ func (o *Offences) Run(ctx context.Context) error {
 			again = time.After(offencesAgain)
 		}
 		select {
-		case <-o.Bell:
+		case <-o.Wake:
 		case <-again:
 		case <-ctx.Done():
 			return nil

@@ -29,7 +29,7 @@ func TestOffencesWaitForTheBus(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		store := &awayStore{}
-		o := &Offences{Bus: store, Bell: loop.NewBell(), Log: zap.NewNop()}
+		o := &Offences{Bus: store, Wake: loop.NewWake(), Log: zap.NewNop()}
 		if err := o.Run(ctx); err != nil {
 			t.Fatal(err)
 		}

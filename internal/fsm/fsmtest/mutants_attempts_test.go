@@ -163,7 +163,7 @@ var attemptMutants = []mutant{
 	},
 	{
 		"a cancelled edit is forgotten", "fsm/outbox.go",
-		"DoDeliver && d.Tries >= saidAfter", "DoDeliver && d.Tries == saidAfter",
+		"DoDeliver && d.Tries >= notifyAfter", "DoDeliver && d.Tries == notifyAfter",
 		[]string{"KeptWorkIsMentioned"},
 		false,
 	},

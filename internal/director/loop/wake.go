@@ -1,0 +1,45 @@
+package loop
+
+import (
+	"context"
+	"time"
+)
+
+// WakeDelay is the pause between a signal and the wake-up. It lets further signals coalesce, and gives a source that
+// lags behind time to catch up.
+const WakeDelay = time.Second
+
+// Wake wakes one loop. Signals coalesce until the loop wakes.
+type Wake chan struct{}
+
+// NewWake returns a Wake without a pending signal.
+func NewWake() Wake { return make(Wake, 1) }
+
+// Signal wakes the loop. It never blocks.
+func (w Wake) Signal() {
+	select {
+	case w <- struct{}{}:
+	default:
+	}
+}
+
+// Await returns false after most, or when ctx ends. If mayWake is set, it returns true shortly after a signal. Further
+// signals during that pause share the same poll.
+func (w Wake) Await(ctx context.Context, most time.Duration, mayWake bool) (woken bool) {
+	signal := w
+	if !mayWake {
+		signal = nil
+	}
+	select {
+	case <-time.After(most):
+		return false
+	case <-ctx.Done():
+		return false
+	case <-signal:
+	}
+	select {
+	case <-time.After(min(most, WakeDelay)):
+	case <-ctx.Done():
+	}
+	return true
+}
