@@ -9,7 +9,7 @@ import (
 // limitCases are refusals of too many requests or tokens at once.
 var limitCases = []Case{
 	{
-		Name: "rate-limit", About: "429 with Retry-After of two seconds, without end", Source: limitDocs,
+		Name: "rate-limit", About: "429 with Retry-After of two seconds, every time", Source: limitDocs,
 		Reason: recovery.RateLimited, Wait: 2 * time.Second, answers: always(fails(perMinute(2 * time.Second))),
 	},
 	{
@@ -252,7 +252,7 @@ var oddCases = []Case{
 		})),
 	},
 	{
-		Name: "endless-tools", About: "the model calls the same tool without end", Source: "seen of every model",
+		Name: "endless-tools", About: "the model calls the same tool endlessly", Source: "seen of every model",
 		Reason: recovery.NeedsHuman, Or: []recovery.Reason{recovery.NoProgress, recovery.Timeout}, Long: true,
 		answers: always(repeats()),
 	},

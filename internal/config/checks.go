@@ -33,7 +33,7 @@ var (
 const (
 	modelWant = "a model's name of at most 200 characters without blanks; may be empty"
 	fileWant  = "the path of a file; may be empty"
-	globWant  = "a glob such as \".mine/\", optionally with ! in front"
+	globWant  = "a glob such as \".mine/\", optionally prefixed with !"
 	labelWant = "1 to 50 characters, no comma, no leading or trailing blanks"
 )
 

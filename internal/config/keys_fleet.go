@@ -142,7 +142,7 @@ var fleetKeys = []row{
 	{
 		key: "containers.runtime", def: `"docker"`, allowed: []string{"docker", "kubernetes", "process"},
 		former: []string{FormerRuntime}, doc: "Runtime of workers. kubernetes makes each attempt a Job of a " +
-			"cluster, see [kubernetes]. process is for development and trusted work: plain processes on the " +
+			"cluster; see [kubernetes]. process is for development and trusted work: plain processes on the " +
 			"director's machine, as containers.user, without image, limits and a separate network. It needs a " +
 			"director that runs as root. \"auto\", from older versions, means docker.",
 		at: func(c *Config) any { return &c.Containers.Runtime },

@@ -79,8 +79,8 @@ c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 10000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
 c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks; may be empty
 c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots; may be empty
-c.toml:42:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", optionally with ! in front
-c.toml:42:34: stage[0].state_paths: element 3: "**": it matches all paths or none, want a glob such as ".mine/", optionally with ! in front
+c.toml:42:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", optionally prefixed with !
+c.toml:42:34: stage[0].state_paths: element 3: "**": it matches all paths or none, want a glob such as ".mine/", optionally prefixed with !
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
