@@ -117,7 +117,7 @@ var fleetKeys = []row{
 
 	{
 		key: "retry.backoff_mode", def: `"exponential"`, allowed: []string{"exponential", "linear"},
-		doc: "Growth of the delay between attempts.", at: func(c *Config) any { return &c.Retry.BackoffMode },
+		doc: "How the delay between attempts grows.", at: func(c *Config) any { return &c.Retry.BackoffMode },
 	},
 	{
 		key: "retry.backoff_initial_seconds", def: "1", unit: "seconds", min: 0, max: 3600, doc: "First delay.",
