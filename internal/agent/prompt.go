@@ -14,7 +14,7 @@ type Task struct {
 	Stage   string
 	Attempt wire.AttemptFile
 	Round   int // number of this run of the stage in the attempt, from 1
-	// reason for which validation rejected the last round or, before the first round, the existing work; or empty
+	// reason why validation rejected the last round or, before the first round, the existing work; or empty
 	Rejected string
 }
 

@@ -71,8 +71,8 @@ func (m *memory) taken(ref CommandRef) *takenCommand {
 	return &all[i]
 }
 
-// Requested returns the reason for which an operator's request was refused. It is empty for a request that was carried
-// out. decided is false while the request is unknown.
+// Requested returns the reason why an operator's request was refused. It is empty for a request that was carried out.
+// decided is false while the request is unknown.
 func (m *memory) Requested(id string) (refused string, decided bool) {
 	if c := m.taken(CommandRef{Request: id}); c != nil {
 		return c.Refused, true

@@ -137,7 +137,7 @@ func (m *attempts) exitFinding(t *Task, g StopResult) *recovery.Finding {
 	return &f
 }
 
-// EndCause is the reason for which a cluster, or another runtime that schedules attempts, ended an attempt. The journal
+// EndCause is the reason why a cluster, or another runtime that schedules attempts, ended an attempt. The journal
 // stores the string.
 type EndCause string
 

@@ -18,7 +18,7 @@ type Placement struct {
 	// For is the runtime's explanation at time At. It is empty until the runtime explains the wait.
 	For string    `json:"for,omitempty"`
 	At  time.Time `json:"at,omitzero"`
-	// Lacks is the reason for which the attempt fails if the wait lasts too long.
+	// Lacks is the failure reason of the attempt if the wait lasts too long.
 	Lacks recovery.Reason `json:"lacks,omitempty"`
 }
 

@@ -121,7 +121,7 @@ func (a *attempt) takeRejection() error {
 	})
 }
 
-// writeLastFailure writes for programs and prompts why validation failed.
+// writeLastFailure records, for programs and prompts, why validation failed.
 func (a *attempt) writeLastFailure(f *failure) error {
 	last := lastFailure{
 		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode],

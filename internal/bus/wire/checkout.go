@@ -11,8 +11,8 @@ const (
 	CheckoutOpSave = "save"
 )
 
-// RefusedHeader holds the reason for which a chunk was refused, one of the constants below. The answer's body explains
-// it to people. An answer without this header is a success.
+// RefusedHeader holds the reason why a chunk was refused, one of the constants below. The answer's body explains it to
+// people. An answer without this header is a success.
 const RefusedHeader = "Retake-Refused"
 
 // Reasons for refusing a request about a checkout.

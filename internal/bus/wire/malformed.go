@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Cause is the reason for which a message could not be read. The list is closed: it is the suffix of the dead-letter
-// subject, a header and a metric label.
+// Cause is the reason why a message could not be read. The list is closed: it is the suffix of the dead-letter subject,
+// a header and a metric label.
 type Cause string
 
 // The causes, each explained in Causes.

@@ -6,7 +6,7 @@ import (
 	"encoding/base64"
 )
 
-// Every attempt has a key that only its worker and the director know, and programs of stages do not. A program that
+// Every attempt has a key that only its worker and the director know, but not the programs of stages. A program that
 // steals the worker's credential for the bus can publish in the worker's name, but cannot sign.
 
 // signed maps each message type that is signed to its field with the attempt.

@@ -117,7 +117,7 @@ var podReasons = map[string]container.EndCause{
 	"Shutdown":         container.EndEvicted,
 }
 
-// causeOf returns the cause for which the cluster ended a pod, with the cluster's message, or "".
+// causeOf returns why the cluster ended a pod, with the cluster's message, or "".
 func causeOf(p *corev1.Pod) (container.EndCause, string) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
@@ -188,7 +188,7 @@ func (a *attempt) started() bool {
 	return s == container.StateRunning
 }
 
-// waitsForEnd returns why a pod failed, or the reason for which it waited.
+// waitsForEnd returns why a pod failed, or why it waited.
 func waitsForEnd(p *corev1.Pod) string {
 	if p.Status.Reason != "" || p.Status.Message != "" {
 		return said(p.Status.Reason, p.Status.Message)

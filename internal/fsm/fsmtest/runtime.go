@@ -28,7 +28,7 @@ type container struct {
 	lost    bool         // its node does not answer
 	told    bool         // it received a stop, but the caller got an error
 	revoked bool         // the bus ignores its worker
-	cause   fsm.EndCause // the reason for which the cluster ended it
+	cause   fsm.EndCause // the reason why the cluster ended it
 
 	welcomed bool
 	fenced   bool

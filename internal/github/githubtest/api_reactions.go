@@ -13,7 +13,7 @@ type reaction struct {
 	Created time.Time `json:"created"`
 }
 
-// reactionKinds are the kinds of GitHub in its order.
+// reactionKinds are GitHub's kinds of reactions, in GitHub's order.
 var reactionKinds = []string{"+1", "-1", "laugh", "hooray", "confused", "heart", "rocket", "eyes"}
 
 // rollup counts reactions.

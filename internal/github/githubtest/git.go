@@ -19,7 +19,7 @@ import (
 // gitTimeout bounds one run of git. The repositories are local and small.
 const gitTimeout = 30 * time.Second
 
-// quiet keeps git away from the user's settings, and lets it serve repositories of another owner.
+// quiet keeps git away from the user's settings, and lets it serve repositories owned by another user.
 var quiet = []string{
 	"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0", "HOME=/nonexistent",
 	"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",

@@ -52,7 +52,7 @@ func saysNow(headers map[string]string) bool {
 	})
 }
 
-// fromHeaders reads the wait from the headers of a refused request. A reset counts if the failure is a limit and the
+// fromHeaders reads the wait from the headers of a refused request. A reset is used if the failure is a limit and the
 // remaining number is unknown.
 func fromHeaders(headers map[string]string, limits bool, at time.Time) time.Duration {
 	l, _ := ReadLimit(headers, at)
