@@ -134,7 +134,7 @@ func (b *battle) forgeries() (all [][]byte) {
 	return all
 }
 
-// signedWith makes a report of a worker with the key of another plan.
+// signedWith signs a worker's report with the key of another plan.
 func signedWith(p wire.Plan, worker string, body wire.Payload) ([]byte, error) {
 	return wire.Encode(wire.Sender{Role: wire.RoleWorker, ID: worker, Key: p.SignKey}, 1, time.Now(), body)
 }

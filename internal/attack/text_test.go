@@ -31,7 +31,7 @@ const hostileWords = "Thanks &#64;octocat, @&#111;ctocat, @acme/team: fixes #1, 
 var (
 	shownCode = regexp.MustCompile(`(?s)<code[^>]*>.*?</code>`)
 	shownTag  = regexp.MustCompile(`<[^>]*>`)
-	// effects matches text that has an effect on GitHub outside of code: mentions, references, links, images, alerts,
+	// effects matches text that has an effect on GitHub outside code: mentions, references, links, images, alerts,
 	// formulas.
 	effects = regexp.MustCompile(`(?i)@[a-z0-9_-]|#[0-9]|GH-[0-9]|[a-z]://|www\.\S|\[[!^]|\$.*\$|<!-`)
 	foreign = regexp.MustCompile(`href="https?://evil|<img|<input`)

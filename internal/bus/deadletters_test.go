@@ -21,7 +21,7 @@ func TestDeadLettersByCause(t *testing.T) {
 	background(t, func(ctx context.Context) error { return b.Reports().Consume(ctx, inTurn(in.take)) })
 	for _, c := range cases {
 		from := nc
-		if c.cause == wire.CauseOversized { // the server refuses such a long message of a person
+		if c.cause == wire.CauseOversized { // the server refuses such a long message from a person
 			from = b.stored
 		}
 		if _, err := from.Request(b.subjects.Worker(worker, wire.ChannelError), []byte(c.body),

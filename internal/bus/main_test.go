@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
-	ats.Register() // outside of every synctest bubble; its ticker lives as long as the process
+	ats.Register() // outside every synctest bubble; its ticker lives as long as the process
 	defer ats.Unregister()
 	goleak.VerifyTestMain(m,
 		// nats.go leaks this goroutine if it is scheduled only after its publisher is done.

@@ -64,7 +64,7 @@ func TestMounts(t *testing.T) {
 	}
 }
 
-// TestRefusedProgramsOutsideTheCheckout checks that a relative program outside of the checkout is refused.
+// TestRefusedProgramsOutsideTheCheckout checks that a relative program outside the checkout is refused.
 func TestRefusedProgramsOutsideTheCheckout(t *testing.T) {
 	for program, refused := range map[string]bool{
 		"../agent.sh": true, "./../agent.sh": true, "a/../../agent.sh": true, "..": true,

@@ -87,7 +87,7 @@ func event(n int, actor, what, detail string) githubtest.Event {
 	return githubtest.Event{Issue: fmt.Sprintf("demo/widgets#%d", n), Actor: actor, Event: what, Detail: detail}
 }
 
-// pull has the work on issue 9. own is that issue, with a comment of a person and a comment of the director.
+// pull has the work on issue 9. own is that issue, with a comment by a person and a comment by the director.
 var (
 	pull = githubtest.Issue{Key: "demo/widgets#20", Head: "retake/9-a1"}
 	own  = githubtest.Issue{

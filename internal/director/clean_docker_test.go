@@ -94,7 +94,7 @@ func main() {
 }
 `
 
-// TestCheatedValidation performs the attack. Files that an agent leaves outside of its work make VALIDATE pass in its
+// TestCheatedValidation performs the attack. Files that an agent leaves outside its work make VALIDATE pass in its
 // container, so bad work would be delivered. A clean container refuses the work, and the agent repairs it.
 func TestCheatedValidation(t *testing.T) {
 	t.Parallel()

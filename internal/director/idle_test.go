@@ -37,9 +37,9 @@ func (s *harness) idle() (asked []githubtest.Request) {
 	return asked
 }
 
-// TestIdlePollsCostNothing checks that without changes and open pull requests, a director requests only the list of
-// issues at each poll. Each answer is 304, which GitHub does not count. This holds without a task and while a
-// question waits, except for an occasional request for the comments.
+// TestIdlePollsCostNothing checks that without changes or open pull requests, a director requests only the list of
+// issues at each poll. Each answer is 304, which GitHub does not count. This holds without a task and while a question
+// waits, except for an occasional request for the comments.
 func TestIdlePollsCostNothing(t *testing.T) {
 	t.Parallel()
 	const polls = 100

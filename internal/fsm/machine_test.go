@@ -148,7 +148,7 @@ func TestTitleIsKeptUpToDate(t *testing.T) {
 	}
 }
 
-// Each report of a worker is decided once, and the memory for reports is bounded.
+// Each report from a worker is decided once, and the memory for reports is bounded.
 func TestManyReportsOfOneAttempt(t *testing.T) {
 	m := running(t)
 	accepted := map[string]int{}

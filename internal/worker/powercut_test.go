@@ -9,8 +9,8 @@ import (
 	"retake/internal/sys/powercut"
 )
 
-// TestSuccessIsSynced cuts the power after a success was reported. Files that the agent wrote without a sync must be
-// complete.
+// TestSuccessIsSynced cuts the power after the worker has reported success. Files that the agent wrote without a sync
+// must be complete.
 func TestSuccessIsSynced(t *testing.T) {
 	disk := powercut.New(t)
 	p, bus := testPlan(t), newFakeBus()

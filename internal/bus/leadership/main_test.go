@@ -21,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ats.Register() // outside of every synctest bubble; its ticker lives as long as the process
+	ats.Register() // outside every synctest bubble; its ticker lives as long as the process
 	defer ats.Unregister()
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/nats-io/nats-server/v2/server/ats.init.0.func1"),

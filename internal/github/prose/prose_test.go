@@ -119,7 +119,7 @@ var github = goldmark.New(goldmark.WithExtensions(extension.GFM, extension.Footn
 // seen is a page as a browser shows it.
 type seen struct {
 	tags []string // that begin, and HTML comments
-	text string   // outside of code; a tag parts it
+	text string   // outside code; a tag parts it
 }
 
 func show(t interface{ Fatal(...any) }, markdown string) (s seen) {
