@@ -136,9 +136,11 @@ func (c *Classifier) Classify(e recovery.Evidence) recovery.Finding {
 	return q.finish(f)
 }
 
-// clean returns e with clean texts.
+// clean returns e with clean texts and English phrases.
 func clean(e recovery.Evidence) recovery.Evidence {
-	e.Message, e.Stdout, e.Stderr = plaintext.Clean(e.Message), plaintext.Clean(e.Stdout), plaintext.Clean(e.Stderr)
+	for _, text := range []*string{&e.Message, &e.Stdout, &e.Stderr} {
+		*text = translate().english(plaintext.Clean(*text))
+	}
 	return e
 }
 

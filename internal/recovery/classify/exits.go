@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -115,8 +116,15 @@ func (q *classification) check() (recovery.Finding, bool) {
 	}
 	likeTests := silent && *q.e.ExitCode == 1
 	f := recovery.Finding{Reason: recovery.Validation, Cause: quote, Rule: "check", Confidence: 0.5}
+	if q.e.ExitCode != nil && *q.e.ExitCode == 137 && (silent || shellKilled.MatchString(quote)) {
+		f.Reason = recovery.OOMKilled
+	}
 	return f, q.commandFailed() && !likeTests
 }
+
+// shellKilled matches the report of a shell that SIGKILL ended the command. Usually the kernel sent it for want of
+// memory, because Retake's own deadlines are other evidence.
+var shellKilled = regexp.MustCompile(`\b\d+ Killed\s|^Killed$`)
 
 // verdict reads a failed check's general words about its tests. They precede words of a provider, which the tested
 // program may print.

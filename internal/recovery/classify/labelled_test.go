@@ -5,8 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"os"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +21,7 @@ type labelled struct {
 	Accept         []recovery.Reason `json:"accept"`
 	Retry          *bool             `json:"retry"`       // another attempt may help; nil accepts both answers
 	NeedsHuman     bool              `json:"needs_human"` // no attempt succeeds before a person acts
-	Source         string            `json:"source"`      // address of the public report
+	Source         string            `json:"source"`      // address of the public report, or "run: " with a command
 	At             time.Time         `json:"at"`          // of the failure, for stated moments
 	Wait           json.RawMessage   `json:"expected_wait"`
 }
@@ -32,8 +32,14 @@ type labelledScore struct{ exact, accepted, of, retry, retryOf int }
 // labelledLists are lists that were labelled before the classifier read them, each with its last score. Later rules may
 // raise a score, but never lower it. docs/specs/error-handling.md has the first scores.
 var labelledLists = map[string]labelledScore{
+	"testdata/hosting.jsonl":  {exact: 124, accepted: 163, of: 196, retry: 140, retryOf: 158},
+	"testdata/limits.jsonl":   {exact: 144, accepted: 174, of: 194, retry: 133, retryOf: 139},
+	"testdata/locales.jsonl":  {exact: 134, accepted: 163, of: 186, retry: 153, retryOf: 164},
 	"testdata/trackers.jsonl": {exact: 68, accepted: 78, of: 82, retry: 72, retryOf: 73},
 }
+
+// sourced matches the source of a row.
+var sourced = regexp.MustCompile(`^(?:https://|run: )`)
 
 func readLabelled(t *testing.T, file string) (rows []labelled) {
 	data, err := os.ReadFile(file)
@@ -50,7 +56,7 @@ func readLabelled(t *testing.T, file string) (rows []labelled) {
 		}
 		row.File = file
 		if !slices.Contains(row.Accept, recovery.Reason(row.Reason)) || ids[row.ID] ||
-			known && !strings.HasPrefix(row.Source, "https://") || row.NeedsHuman && row.Retry != nil && *row.Retry {
+			known && !sourced.MatchString(row.Source) || row.NeedsHuman && row.Retry != nil && *row.Retry {
 			t.Errorf("%s: %s contradicts itself, or its id is taken, or it has no source", file, row.ID)
 		}
 		for _, reason := range row.Accept {
