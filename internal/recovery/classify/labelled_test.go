@@ -34,7 +34,7 @@ type labelledScore struct{ exact, accepted, of, retry, retryOf int }
 var labelledLists = map[string]labelledScore{
 	"testdata/hosting.jsonl":  {exact: 124, accepted: 163, of: 196, retry: 140, retryOf: 158},
 	"testdata/limits.jsonl":   {exact: 144, accepted: 174, of: 194, retry: 133, retryOf: 139},
-	"testdata/locales.jsonl":  {exact: 134, accepted: 163, of: 186, retry: 153, retryOf: 164},
+	"testdata/locales.jsonl":  {exact: 136, accepted: 166, of: 186, retry: 156, retryOf: 164},
 	"testdata/trackers.jsonl": {exact: 68, accepted: 78, of: 82, retry: 72, retryOf: 73},
 }
 

@@ -154,13 +154,13 @@ func longestPart(line string) string {
 	return slices.MaxFunc(parts(line), func(a, b string) int { return len(a) - len(b) })
 }
 
-// lineOf returns the line of a message with the phrase, and its translation. If the translation has other lines, it is
-// the first one.
+// lineOf returns the line of a message with the phrase, and its translation. If the translation has another
+// number of lines, it returns the first lines.
 func lineOf(id, said, phrase string) (string, string) {
 	lines, translated := strings.Split(id, "\n"), strings.Split(said, "\n")
 	n := max(0, slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, phrase) }))
 	if len(lines) != len(translated) {
-		return lines[n], translated[0]
+		return lines[0], translated[0]
 	}
 	return lines[n], translated[n]
 }
