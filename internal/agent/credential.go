@@ -38,7 +38,8 @@ func keyOwner(name string) string {
 	return ""
 }
 
-// KeysOf returns the variables that hold credentials of a provider, or all variables if no name shows the provider.
+// KeysOf returns the variables that hold the provider's credentials, or all variables if none can be identified by
+// name.
 func KeysOf(provider string, variables []string) []string {
 	own := slices.DeleteFunc(slices.Clone(variables), func(name string) bool { return keyOwner(name) != provider })
 	if provider == "" || len(own) == 0 {

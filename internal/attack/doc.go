@@ -5,8 +5,8 @@
 //	go test         the quick attacks, without containers if no engine answers
 //
 // The director is a separate process, so that its memory can be measured. It uses the stand-in for GitHub, real git and
-// a real bus. The suite plays some of the workers itself, so it has their plans and can act as the thief of a
-// credential. The others are real workers in containers, with the program in the directory agent as their agent.
+// a real bus. The suite itself plays some of the workers, so it has their plans and can pose as an attacker with a
+// stolen credential. The others are real workers in containers, with the program in the directory agent as their agent.
 //
 // Each attack is one row of a table. A row lists the actions of the hostile agent, the defence that must hold, and the
 // outcome before the director had that defence. During every attack on the bus an honest worker runs, which must get

@@ -38,7 +38,7 @@ func (d disk) replace(path string, data []byte) error {
 	})
 }
 
-// replaceJSON is replace for a document that people may read.
+// replaceJSON replaces a file with v as JSON, indented for people.
 func (d disk) replaceJSON(path string, v any) error {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

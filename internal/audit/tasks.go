@@ -169,7 +169,7 @@ type LastFailure struct {
 	Row                 string            `json:"row"`
 	Veto                string            `json:"veto"` // the guard that forbade a retry
 	Fatal               bool              `json:"fatal"`
-	Ask                 string            `json:"ask"` // question to a person
+	Ask                 string            `json:"ask"` // question for a person
 }
 
 // maxStack limits the output in last_failure.json.

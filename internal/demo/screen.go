@@ -33,7 +33,7 @@ func openScreen(out io.Writer) (s *screen, ok bool) {
 		return nil, false
 	}
 	size := func() (int, int) { return terminalSize(f) }
-	if columns, _ := size(); columns == 0 { // a device, but no terminal
+	if columns, _ := size(); columns == 0 { // a character device, but not a terminal
 		return nil, false
 	}
 	return &screen{out: out, size: size}, true

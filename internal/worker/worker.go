@@ -55,7 +55,7 @@ type worker struct {
 	end        *ending
 	outcome    ExitCode         // exit code for the report that is being sent
 	reporting  bool             // the final report exists
-	ackTimeout <-chan time.Time // ends the wait for an acknowledgement after a stop from outside, or nil
+	ackTimeout <-chan time.Time // bounds the wait for an acknowledgement after an external stop; may be nil
 	heartbeats <-chan time.Time // nil before the welcome
 	terminated <-chan struct{}
 }

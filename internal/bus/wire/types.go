@@ -30,53 +30,53 @@ func (l List[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Hello) MessageType() string { return "protocol_hello.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Heartbeat) MessageType() string { return "heartbeat.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (TaskProgress) MessageType() string { return "task_progress.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (WorkerError) MessageType() string { return "worker_error.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (WorkerResult) MessageType() string { return "worker_result.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Welcome) MessageType() string { return "protocol_welcome.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Incompatibility) MessageType() string { return "protocol_incompatibility.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Probe) MessageType() string { return "probe.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Stop) MessageType() string { return "stop.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Pause) MessageType() string { return "pause.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Resume) MessageType() string { return "resume.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (SyncRequired) MessageType() string { return "sync_required.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (Snapshot) MessageType() string { return "project_state_snapshot.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (BudgetAcquire) MessageType() string { return "budget_acquire.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (BudgetGrant) MessageType() string { return "budget_grant.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (BudgetRelease) MessageType() string { return "budget_release.v1" }
 
-// MessageType names its row in the table.
+// MessageType returns the message's type, which identifies its row in the message table.
 func (BudgetReport) MessageType() string { return "budget_report.v1" }

@@ -36,7 +36,7 @@ func removeStale(prefix string) error {
 	}
 	for _, t := range all {
 		rest, ours := strings.CutPrefix(t.name, prefix)
-		// another name of a bridge may have hyphens
+		// only "br-" plus 12 digits is unambiguous: other bridge names may contain hyphens
 		if !ours || !strings.HasPrefix(rest, "br-") || len(rest) < len("br-")+12 {
 			continue
 		}

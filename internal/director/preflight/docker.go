@@ -66,7 +66,7 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 }
 
 // tryIn runs our own worker in a container to check its environment. The container reaches this machine at gateway.
-// Test listeners bind to listen, or to all addresses if it is empty.
+// listen is the address that test listeners bind to. If it is empty, they bind to all addresses.
 func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway,
 	listen string,
 ) (doctor.Tried, error) {

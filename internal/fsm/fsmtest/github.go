@@ -104,7 +104,7 @@ func (w *hub) claim(i *issue, e fsm.Effect) *fsm.ClaimResult {
 	}
 	if i.nonce == e.Nonce && (i.asked != "" && answers(i.asked) >= e.Answers ||
 		strings.HasPrefix(i.delivered, e.Nonce+"-") && i.deliveredAt > e.Attempt) {
-		// the successor of a replaced director has asked or delivered in between
+		// the director that took over has already asked the question or delivered the work
 		return &fsm.ClaimResult{Why: "late"}
 	}
 	ours := i.open && (i.nonce == e.Nonce || i.nonce == "" && i.labels&taskLabel != 0)

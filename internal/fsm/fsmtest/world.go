@@ -253,7 +253,7 @@ func (w *stage) delay(seconds int) int64 {
 	return int64(100*time.Millisecond) + int64(w.choices.pick(atDelay, seconds*4))*int64(250*time.Millisecond)
 }
 
-// interval returns the time between two polls. Without faults, polls are rarer.
+// interval returns the time between two polls. Without faults, polls are less frequent.
 func (w *stage) interval(n int) int64 {
 	if w.faultsStopped {
 		n *= 5

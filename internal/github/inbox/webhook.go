@@ -75,8 +75,8 @@ var hooks = map[string]func(hook) (issue int, sha string){
 	"status":                      func(h hook) (int, string) { return 0, h.SHA },
 }
 
-// ReadWebhook reads the body of a webhook. event is its X-GitHub-Event header. Unknown events do not matter and are not
-// an error. It fails if the body is not a JSON object, or if an event that matters does not name the location.
+// ReadWebhook reads the body of a webhook. event is its X-GitHub-Event header. Unknown events are ignored, without an
+// error. It fails if the body is not a JSON object, or if a known event does not name the location.
 func ReadWebhook(event string, body []byte) (Notice, error) {
 	var h hook
 	if err := json.Unmarshal(body, &h); err != nil {

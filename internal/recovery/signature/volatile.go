@@ -70,7 +70,7 @@ var volatile = []volatileRow{
 	{"number", atWord, mayNumber, number, writeNumber},
 }
 
-// row returns a row with an expression, tried at words.
+// row returns a row with a regular expression that is tried at the start of each word.
 func row(name string, may gate, expr string, write writer) volatileRow {
 	re := regexp.MustCompile("^(?:" + expr + ")")
 	return volatileRow{name, atWord, may, func(rest string) (groups found, ok bool) {
