@@ -290,9 +290,9 @@ var fleetKeys = []row{
 			return s == "" ||
 				imageForm.MatchString(s)
 		}, want: "an image reference such as repo/name:tag; may be empty",
-		doc: "Image with Retake's program `worker` in its PATH, in the director's version, such as the " +
-			"director's image. An init container copies it into each pod, so containers.image can be any image. " +
-			"Required with containers.runtime = \"kubernetes\".",
+		doc: "Image that has Retake's `worker` program in its PATH, of the same version as the director. The " +
+			"director's own image works. An init container copies the program into each pod, so containers.image " +
+			"can be any image. Required with containers.runtime = \"kubernetes\".",
 		at: func(c *Config) any { return &c.Kubernetes.WorkerImage },
 	},
 	{
@@ -306,8 +306,8 @@ var fleetKeys = []row{
 	{
 		key: "kubernetes.address", def: `""`, check: validAddress, want: "a host name or an IP address; may be empty",
 		doc: "Address at which pods reach the director: its Service, or its machine. Required without a joined bus " +
-			"(agent_bus.url), and for the proxy of containers.egress without containers.proxy_url. With \"auto\", " +
-			"the bus and the proxy then listen on all addresses.",
+			"(agent_bus.url), and for the proxy of containers.egress without containers.proxy_url. On " +
+			"Kubernetes, \"auto\" in agent_bus.listen_addr or containers.proxy_listen means all addresses.",
 		at: func(c *Config) any { return &c.Kubernetes.Address },
 	},
 	{

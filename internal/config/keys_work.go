@@ -8,7 +8,7 @@ import (
 var workKeys = []row{
 	{
 		key: "rate_limits.github.max_concurrent_requests", def: "2", unit: "requests", min: 1, max: 100,
-		doc: "Largest number of requests to GitHub at the same time.",
+		doc: "Maximum number of concurrent requests to GitHub.",
 		at:  func(c *Config) any { return &c.RateLimits.GitHub.MaxConcurrentRequests },
 	},
 	{
@@ -24,7 +24,7 @@ var workKeys = []row{
 
 	{
 		key: "rate_limits.model.max_concurrent_requests", def: "1", unit: "requests", min: 1, max: 1000,
-		doc: "Largest number of requests to one model provider at the same time, over all workers that use leases.",
+		doc: "Maximum number of concurrent requests to one model provider, across all workers that use leases.",
 		at:  func(c *Config) any { return &c.RateLimits.Model.MaxConcurrentRequests },
 	},
 	{

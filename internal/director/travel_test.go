@@ -114,8 +114,8 @@ func TestWorkerThatVanishesLosesACheckpoint(t *testing.T) {
 	}
 	s.until("the issue states the loss", func() bool {
 		return slices.ContainsFunc(s.github.Issue(key).Comments, func(c githubtest.Comment) bool {
-			return strings.Contains(c.Body, "the work of up to 1 minute since the last checkpoint at ") &&
-				strings.Contains(c.Body, " is lost")
+			return strings.Contains(c.Body, "up to 1 minute of work since the last checkpoint at ") &&
+				strings.Contains(c.Body, " may be lost")
 		})
 	})
 }

@@ -128,7 +128,7 @@ var findings = map[string]struct {
 	},
 	"GitHub away: all": {
 		func(p *played) { p.githubFails = errors.New("no answer") }, "labels", NotTried,
-		"see github",
+		"see the github check",
 	},
 	"own token": {
 		func(p *played) { p.account.Person = true }, "github", OK,
@@ -145,7 +145,7 @@ var findings = map[string]struct {
 	// the App's key is missing
 	"clock of an App": {
 		func(p *played) { p.account.Date, p.config.GitHub.AppID = p.now.Add(time.Minute), 1 },
-		"clock", NotTried, "see github",
+		"clock", NotTried, "see the github check",
 	},
 	"scopes": {
 		func(p *played) { p.account.Told, p.account.Scopes = true, []string{"gist"} }, "rights",
@@ -201,7 +201,7 @@ var findings = map[string]struct {
 	},
 	"no engine: image": {
 		func(p *played) { p.engineFails = errors.New("start Docker") }, "image", NotTried,
-		"see engine",
+		"see the engine check",
 	},
 	"plain": {func(p *played) { p.plain = true }, "engine", Warning, "without isolation or limits"},
 	"no namespaces": {

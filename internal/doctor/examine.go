@@ -89,7 +89,7 @@ func (e *exam) withoutGitHub(c check) string {
 	if c.opens || e.github != nil {
 		return ""
 	}
-	return "GitHub is not available: see github"
+	return "GitHub is not available: see the github check"
 }
 
 func (e *exam) withoutEngine(c check) string {
@@ -97,7 +97,7 @@ func (e *exam) withoutEngine(c check) string {
 	case c.opens:
 		return ""
 	case e.engine == nil:
-		return "no container engine: see engine"
+		return "no container engine: see the engine check"
 	}
 	return ""
 }

@@ -17,9 +17,9 @@ func TestLostWorkIsSaidAndChangesNothing(t *testing.T) {
 	plain := m.exitFinding(&Task{}, StopResult{ExitCode: &code, Signal: "SIGKILL"})
 	lost := m.exitFinding(&Task{}, StopResult{
 		ExitCode: &code, Signal: "SIGKILL",
-		Lost: "the work of up to 2 minutes is lost",
+		Lost: "up to 2 minutes of work may be lost",
 	})
-	if lost.Cause != plain.Cause+": the work of up to 2 minutes is lost" || strings.Contains(plain.Cause, "lost") {
+	if lost.Cause != plain.Cause+": up to 2 minutes of work may be lost" || strings.Contains(plain.Cause, "lost") {
 		t.Errorf("got %q, and without %q", lost.Cause, plain.Cause)
 	}
 	if lost.Signature != plain.Signature || lost.Reason != plain.Reason {

@@ -283,9 +283,10 @@ func lostSince(at time.Time, none bool, now time.Time) string {
 	if minutes == 1 {
 		unit = "minute"
 	}
-	since := "since the last checkpoint at " + at.UTC().Format("2006-01-02 15:04 UTC")
+	since := "since the last checkpoint at " + at.UTC().Format("2006-01-02 15:04 UTC") + " may be lost"
 	if none {
-		since = "since it began at " + at.UTC().Format("2006-01-02 15:04 UTC") + ", because no checkpoint had arrived,"
+		since = "may be lost: no checkpoint has arrived since the attempt began at " +
+			at.UTC().Format("2006-01-02 15:04 UTC")
 	}
-	return fmt.Sprintf("the work of up to %d %s %s is lost", minutes, unit, since)
+	return fmt.Sprintf("up to %d %s of work %s", minutes, unit, since)
 }

@@ -13,11 +13,11 @@ func TestLostSince(t *testing.T) {
 		none  bool
 		want  string
 	}{
-		{0, false, "the work of up to 1 minute since the last checkpoint at 2026-11-27 09:58 UTC is lost"},
-		{61 * time.Second, false, "the work of up to 2 minutes since the last checkpoint at 2026-11-27 " +
-			"09:58 UTC is lost"},
-		{5 * time.Minute, true, "the work of up to 5 minutes since it began at 2026-11-27 09:58 UTC, because no " +
-			"checkpoint had arrived, is lost"},
+		{0, false, "up to 1 minute of work since the last checkpoint at 2026-11-27 09:58 UTC may be lost"},
+		{61 * time.Second, false, "up to 2 minutes of work since the last checkpoint at 2026-11-27 " +
+			"09:58 UTC may be lost"},
+		{5 * time.Minute, true, "up to 5 minutes of work may be lost: no checkpoint has arrived since the " +
+			"attempt began at 2026-11-27 09:58 UTC"},
 	} {
 		if got := lostSince(at, c.none, at.Add(c.after)); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

@@ -52,7 +52,7 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	err = s.GitHub.Release(ctx, claims.ReleaseRequest{
 		Key: string(e.Task), Nonce: holder.Nonce, RestoreTask: true, Reclaim: true, LastSeen: seen,
-		Why: "nothing happened in the claim of fleet " + holder.Fleet + " since " + seen.UTC().Format(time.RFC3339),
+		Why: "the claim of fleet " + holder.Fleet + " has shown no activity since " + seen.UTC().Format(time.RFC3339),
 	})
 	if errors.Is(err, claims.ErrAlive) {
 		err = nil

@@ -177,7 +177,7 @@ var siteTable = [sites]siteInfo{
 		"a check of the pull request fails",
 		300,
 	},
-	humanMeddles: {"somebody closes or relabels", 300}, operatorSays: {"the operator gives a command", 300},
+	humanMeddles: {"somebody closes or relabels the issue", 300}, operatorSays: {"the operator gives a command", 300},
 	journalFails: {"append fails", 20}, journalSilent: {"append succeeds, but its answer is lost", 20},
 	crashAtAppend: {"crash at an append", 20}, crashAtEffect: {"crash at an effect", 20},
 	crashHalf:   {"an effect of a dead director was carried out", 500},

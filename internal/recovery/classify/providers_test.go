@@ -143,7 +143,7 @@ examples = ['{"error":{"code":"no_seat_left"}}']
 		"Too Many\"]\nreason = \"overloaded\"\n" +
 		"code = [\"no_seat\", \"\"]\nsays = [\"Too Many\"]\nunless = [\"Not\"]\n"))
 	for _, want := range []string{
-		"8:9: provider_error[0].says[0]: \"Too Many\": want one line of lower case",
+		"8:9: provider_error[0].says[0]: \"Too Many\": want one non-empty line in lower case",
 		"unless[0]", "7:20: provider_error[0].code[1]: \"\": want a name",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -218,7 +218,7 @@ func (r *rule) compile() {
 func (f *ruleFile) checkLiterals(path string, literals []string) {
 	for i, l := range literals {
 		if l == "" || l != strings.ToLower(l) || strings.ContainsAny(l, "\n\r") {
-			f.file.Fault(tomlfile.Element(path, i), "%q: want one line of lower case", l)
+			f.file.Fault(tomlfile.Element(path, i), "%q: want one non-empty line in lower case", l)
 		}
 	}
 }

@@ -35,12 +35,12 @@ func retryRight(r trial.Result) bool {
 
 const head = `# Agents on the stand-in for providers
 
-Written by ` + "`make agents`" + `: every installed and known agent against every case of the stand-in
-([decision](../decisions/0024-provider-stand-in.md)), run as a worker runs it and read as the director reads it.
-` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, the number of requests with
-tools, and the seconds. Further requests without a success are retries of the agent. An agent that retries silently is
-stopped at its time limit. For some cases several reasons are correct. A run that survives a failure counts as right.
-The cases are a regression test of the rules, so these figures measure the agents.
+Written by ` + "`make agents`" + `, which runs every known agent that is installed against every case of the stand-in
+([decision](../decisions/0024-provider-stand-in.md)). Agents run as under a worker, and their output is read as by the
+director. ` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, the number
+of requests with tools, and the seconds. Further requests without a success are retries of the agent. An agent that
+retries silently is stopped at its time limit. For some cases several reasons are correct. A run that survives a failure
+counts as right. The cases are a regression test of the rules, so these figures measure the agents.
 
 The last event of a stream shows that the stream is complete ([agents](agents.md)). crush and opencode-go print text
 without such an event.
