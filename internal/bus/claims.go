@@ -256,8 +256,9 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) 
 	if err := sys.PublishRequest(updateSubject, answers.Subject, []byte(claims)); err != nil {
 		return 0, servers, link.NoAnswer(err)
 	}
-	for stop := context.CancelFunc(func() {}); have < servers; have++ {
+	for ; have < servers; have++ {
 		if have == quorum {
+			var stop context.CancelFunc
 			ctx, stop = context.WithTimeout(ctx, laggardWait)
 			defer stop()
 		}
