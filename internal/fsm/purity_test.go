@@ -60,8 +60,8 @@ var allowed = map[string][]string{
 		"retake/internal/agent", "retake/internal/gitwords", "retake/internal/recovery",
 		"retake/internal/recovery/loglines",
 		"retake/internal/recovery/plaintext", "retake/internal/recovery/retryafter",
-		"retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "time",
-		"unicode", "unicode/utf8",
+		"retake/internal/recovery/signature", "retake/internal/tomlfile", "slices", "strconv", "strings", "sync",
+		"time", "unicode", "unicode/utf8",
 	},
 	"retake/internal/recovery/policy": {
 		"cmp", "embed", "encoding/json", "errors", "fmt", "maps", "math", "regexp",

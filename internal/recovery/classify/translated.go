@@ -42,11 +42,9 @@ func newTranslations(table string) *translations {
 				key = key<<8 | uint64(folded[s[i]])
 			}
 			t.begins[key] = append(t.begins[key], translation{s, english})
+			slices.SortStableFunc(t.begins[key], func(a, b translation) int { return len(b.said) - len(a.said) })
 			t.buckets[bucket(key)/64] |= 1 << (bucket(key) % 64)
 		}
-	}
-	for _, all := range t.begins {
-		slices.SortFunc(all, func(a, b translation) int { return len(b.said) - len(a.said) })
 	}
 	return t
 }
