@@ -274,7 +274,8 @@ func TestRequestsWhileLimited(t *testing.T) {
 		t.Errorf("limitAt = %+v", l)
 	}
 	log = append(log, githubtest.Request{At: at(2100), Method: "GET", Path: "/labels", Status: 200, DuringLimit: true})
-	if got, want := requestsWhileLimited(log, 1), []string{"GET /labels, 2s after it"}; !slices.Equal(got, want) {
+	want := []string{"GET /labels, 2s after the limit"}
+	if got := requestsWhileLimited(log, 1); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
