@@ -51,7 +51,8 @@ func recordedRun(t *testing.T, before func(*harness)) (s *harness, keys []string
 			slices.Contains(s.labels(keys[2]), "agent-blocked") && slices.Contains(s.labels(keys[3]), "agent-blocked")
 	})
 	s.until("the deliveries are recorded", func() bool {
-		return s.state(keys[0]) == "InReview" && s.state(keys[1]) == "InReview"
+		first, second := s.state(keys[0]), s.state(keys[1])
+		return first != "" && second != "" && first != "Delivering" && second != "Delivering"
 	})
 	return s, keys
 }
