@@ -230,7 +230,7 @@ func TestAddOffersAnIssue(t *testing.T) {
 	for key, says := range map[string]string{
 		key:                "works on " + key + " already: it is Running",
 		closed:             closed + " is closed: reopen it first",
-		blocked:            `carries "agent-blocked"`,
+		blocked:            `has the label "agent-blocked"`,
 		repo + "#99":       "GitHub does not show " + repo + "#99",
 		"acme/elsewhere#1": "is not among github.repositories (acme/widgets)",
 	} {
