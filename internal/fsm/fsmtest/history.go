@@ -90,9 +90,13 @@ func (h *history) take(at time.Time, f fsm.Fact) {
 			h.incidents = append(h.incidents, f.Incident)
 		}
 	case fsm.CooldownSet:
-		h.closed = latest(h.closed, f.Until)
+		if f.Resource != fsm.GitHubClaims { // it delays only issues that are not claimed
+			h.closed = latest(h.closed, f.Until)
+		}
 	case fsm.CooldownLifted:
-		h.closed = latest(at, slices.Collect(maps.Values(h.limits.until))...)
+		open := maps.Clone(h.limits.until)
+		delete(open, fsm.GitHubClaims)
+		h.closed = latest(at, slices.Collect(maps.Values(open))...)
 	case fsm.TaskQueued:
 		h.claims = append(h.claims, &claim{
 			key: f.Task, nonce: f.Nonce, state: fsm.Queued, since: at,
