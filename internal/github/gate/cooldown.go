@@ -70,13 +70,13 @@ func (g *Gate) Prime(c Cooldown) {
 // Lift opens a resource on an operator's behalf and wakes waiting requests. The next limit without a stated wait counts
 // as the first one. Names of other resources have no effect.
 func (g *Gate) Lift(resource string) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if _, shut := g.shut[resource]; shut {
-		delete(g.shut, resource)
-		g.strikes = 0
-		g.notify()
-	}
+	g.locked(func() {
+		if _, shut := g.shut[resource]; shut {
+			delete(g.shut, resource)
+			g.strikes = 0
+			g.settle()
+		}
+	})
 }
 
 // Refused returns since when and why GitHub has refused the account as a whole, or zero while it accepts the account.
@@ -122,5 +122,5 @@ func (g *Gate) Pace() Pace {
 	defer g.mu.Unlock()
 	budget, _ := g.counted(&Request{}, time.Now())
 	budget.hour.forget(time.Now())
-	return Pace{ChangesLeft: max(contentPerHour-budget.hour.used, 0), Waiting: len(g.queue)}
+	return Pace{ChangesLeft: max(contentPerHour-budget.hour.used, 0), Waiting: g.lines.waiting()}
 }

@@ -22,5 +22,5 @@
 // After three requests without an answer, or one refusal of the account as a whole, the whole API is closed, and one
 // request at a time probes it (silence.go).
 //
-// The clock is time.Now. The gate does not start goroutines or do I/O.
+// The clock is time.Now. The gate does no I/O. A timer of the gate calls OnCooldown if its pause ends in a refusal.
 package gate

@@ -14,22 +14,23 @@ type Options struct {
 	Concurrent int            // requests under way; at least 1
 	Fallback   time.Duration  // first wait after a limit without a stated wait; at least one second
 	FirstProbe time.Duration  // first pause before GitHub is probed after an outage; default 4 seconds
-	OnCooldown func(Cooldown) // called without locks, on the goroutine of the request; must not block
+	OnCooldown func(Cooldown) // called without locks, on the goroutine of a request or timer; must not block
 	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. It is
 	// called under the gate's lock and must not block.
 	Owed func() int
 }
 
-// Gate decides when requests leave. It is safe for concurrent use. Each waiting request checks the gate again whenever
-// changed is closed or its pause ends. Requests never wait for one particular other request.
+// Gate decides when requests leave. It is safe for concurrent use. Each change of the gate, such as an answer or the
+// end of a pause, calls settle, which wakes only the requests that it admits or refuses.
 type Gate struct {
 	Options
 
 	mu         sync.Mutex // guards everything below
 	shut       map[string]Cooldown
-	queue      []*Request // in the order of their turns
-	tickets    int        // issued so far
-	changed    chan struct{}
+	lines      lines
+	tickets    int         // issued so far
+	entered    int         // requests so far
+	timer      *time.Timer // of the next pause that ends, if a request waits for it
 	inflight   int
 	writing    bool
 	wroteAt    time.Time // end of the last write
@@ -57,7 +58,7 @@ func New(o Options) *Gate {
 		o.OnCooldown = func(Cooldown) {}
 	}
 	return &Gate{
-		Options: o, shut: map[string]Cooldown{}, changed: make(chan struct{}), wroteAt: time.Now(),
+		Options: o, shut: map[string]Cooldown{}, lines: lines{}, wroteAt: time.Now(),
 		points: window{span: time.Minute}, graphQL: window{span: time.Minute},
 		created: newContentBudget(), all: newContentBudget(), silence: silence{first: o.FirstProbe},
 	}
@@ -76,32 +77,32 @@ func (g *Gate) InOneGo(ctx context.Context) context.Context {
 
 // Enter waits for the turn of a request. It returns *Refused if a needed resource is closed, or the cause of the
 // context's end. After nil the caller must call Leave exactly once.
-func (g *Gate) Enter(ctx context.Context, r *Request) error {
-	g.locked(func() { g.enqueue(ctx, r) })
-	for {
-		var done bool
-		var wait time.Duration
-		var err error
-		var changed <-chan struct{}
-		g.locked(func() {
-			done, wait, err = g.turn(r, time.Now())
-			changed = g.changed
-		})
-		if done {
-			return err
+func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
+	r.decided = make(chan error, 1)
+	g.locked(func() {
+		var held bool
+		if r.ticket, held = ctx.Value(ticketKey{}).(ticket); !held {
+			r.ticket = g.issue()
 		}
-		var paused <-chan time.Time
-		if wait > 0 {
-			paused = time.After(wait)
-		}
-		select {
-		case <-changed:
-		case <-paused:
-		case <-ctx.Done():
-			g.locked(func() { g.dequeue(r) })
-			return context.Cause(ctx)
-		}
+		g.entered++
+		r.due, r.entered = r.ticket.at.Add(delays[r.Lane]), g.entered
+		g.lines.add(r)
+		g.settle()
+	})
+	select {
+	case err = <-r.decided:
+		return err
+	case <-ctx.Done():
 	}
+	g.locked(func() {
+		if !g.lines.remove(r) {
+			err = <-r.decided // its turn came at the same moment
+			return
+		}
+		err = context.Cause(ctx)
+		g.settle()
+	})
+	return err
 }
 
 func (g *Gate) issue() ticket {
@@ -109,56 +110,58 @@ func (g *Gate) issue() ticket {
 	return ticket{time.Now(), g.tickets}
 }
 
-func (g *Gate) enqueue(ctx context.Context, r *Request) {
-	var held bool
-	if r.ticket, held = ctx.Value(ticketKey{}).(ticket); !held {
-		r.ticket = g.issue()
-	}
-	r.due = r.ticket.at.Add(delays[r.Lane])
-	at, _ := slices.BinarySearchFunc(g.queue, r, func(o, r *Request) int {
-		if r.before(o) {
-			return 1
+// settle refuses and admits requests as long as it can. If the next one only has to pause, a timer calls settle again.
+func (g *Gate) settle() {
+	for {
+		now, heads := time.Now(), g.lines.heads()
+		refused := slices.ContainsFunc(heads, func(r *Request) bool { return g.refuse(r, now) })
+		if !refused && !g.admitFirst(heads, now) {
+			return
 		}
-		return -1
-	})
-	g.queue = slices.Insert(g.queue, at, r)
+	}
 }
 
-// turn admits or refuses r if it can. Otherwise it returns how long r has to wait, or 0 or less if something else has
-// to change first.
-func (g *Gate) turn(r *Request, now time.Time) (done bool, wait time.Duration, err error) {
-	if err = g.refusal(r, now); err == nil {
+// refuse refuses all waiting requests of r's kind if one of their resources is closed, or their budget is used up.
+func (g *Gate) refuse(r *Request, now time.Time) bool {
+	err := g.refusal(r, now)
+	if err == nil {
 		err = g.overBudget(r, now)
 	}
-	if err != nil {
-		g.dequeue(r)
-		return true, 0, err
+	if err == nil {
+		return false
 	}
-	for _, o := range g.queue {
-		wait, hold := g.waitFor(o, now)
-		switch {
-		case o == r && wait == 0 && !hold:
-			g.dequeue(r)
+	for _, o := range g.lines.clear(r.kind()) {
+		o.decided <- err
+	}
+	return true
+}
+
+// admitFirst admits the first of the requests that may leave now. Otherwise it sets the timer for the end of the
+// shortest pause.
+func (g *Gate) admitFirst(heads []*Request, now time.Time) bool {
+	pause := time.Duration(0)
+	for _, r := range heads {
+		wait, hold := g.waitFor(r, now)
+		if wait == 0 && !hold {
+			g.lines.remove(r)
 			g.admit(r, now)
-			return true, 0, nil
-		case o == r:
-			return false, wait, nil
-		case hold || wait == 0:
-			return false, 0, nil // its turn comes first
+			r.decided <- nil
+			return true
+		}
+		if wait > 0 && (pause == 0 || wait < pause) {
+			pause = wait
+		}
+		if hold {
+			break // less urgent requests must not pass it
 		}
 	}
-	return false, 0, nil
-}
-
-func (g *Gate) dequeue(r *Request) {
-	g.queue = slices.DeleteFunc(g.queue, func(o *Request) bool { return o == r })
-	g.notify()
-}
-
-// notify wakes every waiting request.
-func (g *Gate) notify() {
-	close(g.changed)
-	g.changed = make(chan struct{})
+	if g.timer != nil {
+		g.timer.Stop()
+	}
+	if pause > 0 {
+		g.timer = time.AfterFunc(pause, func() { g.locked(g.settle) })
+	}
+	return false
 }
 
 // Leave ends the turn of a request that was sent at the given time. A limit or a refused account closes the gate before
@@ -179,7 +182,7 @@ func (g *Gate) Leave(r *Request, sent time.Time, res Result) (until time.Time) {
 			g.writing = false
 			g.wroteAt = time.Now()
 		}
-		g.notify()
+		g.settle()
 	})
 	return until
 }

@@ -163,8 +163,8 @@ func TestWaitsHonourTheContext(t *testing.T) {
 		if err := pass(ctx, g, Request{Write: true}); !errors.Is(err, why) {
 			t.Errorf("error = %v, want %v", err, why)
 		}
-		if g.inflight != 0 || g.writing || len(g.queue) != 0 {
-			t.Errorf("the gate still counts the request: %+v", g.queue)
+		if g.inflight != 0 || g.writing || g.lines.waiting() != 0 {
+			t.Errorf("the gate still counts the request: %+v", g.lines)
 		}
 	})
 }

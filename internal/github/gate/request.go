@@ -77,8 +77,11 @@ type Request struct {
 	Changes int // things visible to people that it creates or edits
 	Content int // new content among these changes; Creates has the rules
 
-	ticket ticket
-	due    time.Time // orders the queue, with the ticket
+	ticket  ticket
+	due     time.Time  // orders the queue, with the ticket
+	entered int        // breaks ties between requests of one operation
+	at      int        // index in its line
+	decided chan error // gets the gate's answer, once
 }
 
 // ticket is the age of an operation of one or more requests.
@@ -87,9 +90,10 @@ type ticket struct {
 	n  int
 }
 
-// before reports whether r has its turn before o.
-func (r *Request) before(o *Request) bool {
-	return cmp.Or(r.due.Compare(o.due), cmp.Compare(r.Lane, o.Lane), cmp.Compare(r.ticket.n, o.ticket.n)) < 0
+// compare orders requests by their turns.
+func (r *Request) compare(o *Request) int {
+	return cmp.Or(r.due.Compare(o.due), cmp.Compare(r.Lane, o.Lane), cmp.Compare(r.ticket.n, o.ticket.n),
+		cmp.Compare(r.entered, o.entered))
 }
 
 // Resource returns Read or Write.

@@ -42,5 +42,7 @@ func (w *window) forget(now time.Time) {
 		w.used -= w.entries[i].n
 		i++
 	}
-	w.entries = append(w.entries[:0], w.entries[i:]...)
+	if i > 0 {
+		w.entries = append(w.entries[:0], w.entries[i:]...)
+	}
 }
