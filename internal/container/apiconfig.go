@@ -7,17 +7,17 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// Limits of log files. Two files of 8 MiB per container bound the disk usage and the cost of a replay.
+// Docker keeps two log files of 8 MiB per container, which limits their disk usage and the time to replay them.
 const (
 	logFileSize  = "8m"
 	logFileCount = "2"
 )
 
-// tmpOptions allow executing, since tool chains execute their output in /tmp and Docker's tmpfs is noexec by default.
-// Its pages count against the container's memory.
+// tmpOptions mounts /tmp executable, because tool chains run programs that they build there, and Docker's tmpfs is
+// noexec by default. The pages of /tmp count against the container's memory.
 const tmpOptions = "rw,exec,nosuid,nodev,mode=1777"
 
-// apiConfig translates a valid spec. It overrides settings of the image that could matter.
+// apiConfig translates a valid spec for Docker's API. It overrides every image setting that could affect an attempt.
 func apiConfig(spec Spec, fleet, owner, network, home string,
 	p program,
 ) (*apicontainer.Config, *apicontainer.HostConfig) {
@@ -28,13 +28,13 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		User:       spec.User,
 		WorkingDir: spec.Workdir,
 		StopSignal: "SIGTERM", // for a manual "docker stop"
-		// A health check would run further processes.
+		// A health check would start extra processes in the container.
 		Healthcheck: &apicontainer.HealthConfig{Test: []string{"NONE"}},
 		Labels: map[string]string{
 			LabelFleet: fleet, LabelOwner: owner, LabelTask: spec.Task, LabelAttempt: spec.AttemptID,
 		},
 	}
-	if len(spec.Stdin) > 0 { // once, so that it ends with its writer
+	if len(spec.Stdin) > 0 { // the input ends when its writer disconnects
 		config.AttachStdin, config.OpenStdin, config.StdinOnce = true, true, true
 	}
 	pids := spec.Pids
@@ -53,7 +53,7 @@ func apiConfig(spec Spec, fleet, owner, network, home string,
 		Init:        &noInit,
 		Resources: apicontainer.Resources{
 			Memory:     spec.Memory,
-			MemorySwap: spec.Memory, // memory and swap together, so no swap
+			MemorySwap: spec.Memory, // sum of memory and swap, so swap is disabled
 			NanoCPUs:   int64(math.Round(spec.CPUs * 1e9)),
 			PidsLimit:  &pids,
 		},
@@ -78,7 +78,7 @@ func tmpfs(spec Spec) map[string]string {
 
 func apiMounts(spec Spec) []mount.Mount {
 	mounts := []mount.Mount{{Type: mount.TypeBind, Source: spec.Checkout, Target: spec.Workdir}}
-	// An anonymous volume is removed with the container. NoCopy keeps the image's content out.
+	// Docker removes an anonymous volume with its container. NoCopy leaves out the image's content.
 	if spec.Checkout == "" {
 		mounts[0] = mount.Mount{
 			Type: mount.TypeVolume, Target: spec.Workdir,

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// archive writes the files of a created container as a tar to be unpacked at "/". With a nil worker, the container gets
-// the program from its volume. Files belong to the worker's user, which may remove them. The program and Dir belong to
-// root, and Dir is sticky, so that stages, which run as the same user, cannot replace $RETAKE_WORKER.
+// archive writes a created container's files as a tar archive that unpacks at "/". A nil worker means that the program
+// comes from the container's volume. Files belong to the worker's user, which may remove them. The program and Dir
+// belong to root, and Dir is sticky, because stages run as the worker's user and must not replace $RETAKE_WORKER.
 //
-// It omits directories of the image, because an entry would change their owner. For the same reason it contains the
-// roots of writable volumes, since a new volume belongs to root if the image lacks the directory.
+// The archive omits directories of the image, because an entry would change their owner. It includes the roots of
+// writable volumes, because Docker gives a new volume to root if the image lacks the directory.
 func archive(w io.Writer, spec Spec, worker io.Reader, workerSize int64) error {
 	uid, gid, err := spec.IDs()
 	if err != nil {

@@ -25,9 +25,9 @@ import (
 
 // Egress is the set of addresses that workers can reach.
 type Egress struct {
-	Closed       bool             // only the doors; otherwise also public addresses
-	Doors        []netip.AddrPort // on this host and elsewhere: the bus, the proxy, configured addresses
-	Ports        []uint16         // doors on other members of the workers' network, such as a relay
+	Closed       bool             // workers reach only Doors; otherwise also public addresses
+	Doors        []netip.AddrPort // the bus, the proxy and configured addresses, on this host or elsewhere
+	Ports        []uint16         // open ports of other members of the workers' network, such as a relay
 	Image        string           // of the container that installs the rules
 	WorkerBinary string           // the program in it, which implements fence.Command
 }
@@ -35,15 +35,15 @@ type Egress struct {
 // LabelFence marks the containers that install rules. Its value is the fleet.
 const LabelFence = "retake.fence"
 
-// fenceAge is the time for which we trust that installed rules are still present. So after a flush of the host's
-// nftables, the workers' network stays open for at most that long while attempts start or workers run.
+// fenceAge is the maximum age of installed rules that the firewall trusts without a check. After a flush of the host's
+// nftables, the workers' network stays open for at most this long while attempts start or workers run.
 const fenceAge = time.Minute
 
-// deadResolver is the name server of confined workers, an unused address in their own network. The daemon's resolver
-// would send queries that bypass the rules, and queries can carry data out.
+// deadResolver is the name server of confined workers, an unused address in their network namespace. Queries to the
+// daemon's resolver would bypass the rules and could carry data out.
 const deadResolver = "127.0.0.1"
 
-// firewall keeps the rules of the workers' network in the kernel of the daemon's host.
+// firewall keeps the rules of the workers' network installed in the kernel of the daemon's host.
 type firewall struct {
 	*engine
 	net        *workerNetwork
@@ -66,8 +66,8 @@ type fenceState struct {
 	warned      bool
 }
 
-// Confine limits what workers reach, from now on. It installs rules in the kernel of the daemon's host now, and renews
-// them at each start of an attempt. Access to the daemon is the only required privilege, because a short-lived
+// Confine limits the addresses that workers can reach from now on. It installs rules in the kernel of the daemon's
+// host, and renews them at each start of an attempt. It needs only access to the daemon, because a short-lived
 // container in the host's network installs the rules. Errors: ErrNetwork if the kernel refuses, ErrDaemon. After an
 // error, attempts do not start if e.Closed, and start without rules otherwise.
 func (d *Docker) Confine(ctx context.Context, e Egress) error {
@@ -91,7 +91,7 @@ func (d *Docker) Unconfine(ctx context.Context) error {
 }
 
 // RemoveRules removes the rules of networks that no longer exist, for callers that removed a director's network without
-// RemoveNetwork. A container of the image runs the worker's program for it.
+// RemoveNetwork. It runs the worker's program in a container of the image.
 func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) error {
 	f := d.firewall
 	f.mu.Lock()
@@ -101,16 +101,16 @@ func (d *Docker) RemoveRules(ctx context.Context, image, workerBinary string) er
 	return err
 }
 
-// Warm renews the rules ahead of an Ensure, which would otherwise have to wait for them after a pause. The Ensure
-// reports any error.
+// Warm renews the rules before an Ensure, which would otherwise wait for them after a pause. The Ensure reports any
+// error.
 func (d *Docker) Warm(ctx context.Context) {
 	if err := d.firewall.ensure(ctx); err != nil {
 		d.log.Debug("the firewall is not active yet", zap.Error(err))
 	}
 }
 
-// keep checks the rules until Close. Relays may come back with other addresses, and the host's firewall may be reloaded
-// while workers run.
+// keep checks the rules until Close, because relays may return with other addresses, and the host's firewall may be
+// reloaded, while workers run.
 func (f *firewall) keep() {
 	for {
 		select {
@@ -124,7 +124,7 @@ func (f *firewall) keep() {
 	}
 }
 
-// mend reinstalls the rules if they must change, or if workers run and they are old.
+// mend reinstalls the rules if the doors have changed, or if workers run and the rules are older than fenceAge.
 func (f *firewall) mend() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -148,8 +148,7 @@ func (f *firewall) mend() error {
 	return f.install(ctx)
 }
 
-// ensure makes sure that the rules are installed. If egress is not closed, it logs a failure once instead of returning
-// it.
+// ensure installs the rules unless they are fresh. If egress is open, it logs a failure once instead of returning it.
 func (f *firewall) ensure(ctx context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -235,7 +234,7 @@ func addresses(texts []string) (all []netip.Addr) {
 func (f *firewall) rules(ctx context.Context, id string) (r rules, workers int, err error) {
 	info, err := f.api.NetworkInspect(ctx, id, network.InspectOptions{})
 	if cerrdefs.IsNotFound(err) {
-		return r, 0, err // like the start of a container, so that the caller recreates the network
+		return r, 0, err // the error of a missing network, so that the caller recreates it
 	}
 	if err != nil {
 		return r, 0, failure("network "+f.net.name, err)

@@ -1,5 +1,5 @@
 // Package container runs each attempt in a separate container on Docker, or as a plain process, and determines how it
-// ended. Open selects the runtime. Package kubernetes does the same on a cluster. One test suite (containertest) covers
+// ended. Open selects the runtime. Package kubernetes does the same on a cluster. The test suite containertest covers
 // all three.
 //
 // # Invariant
@@ -30,10 +30,10 @@
 //
 // # Plain processes
 //
-// They are for development without Docker. They lack a container's confinement (CannotConfine lists the gaps). Only the
-// director's files and other processes are hidden (supervisor.Apart), unless Options.SameUser disables that. Each
-// worker has a supervisor (package supervisor), which replaces the engine, outlives the director, and keeps its state
-// in a directory below Options.Dir:
+// Plain processes are for development without Docker. They lack a container's confinement (CannotConfine lists the
+// gaps). Only the director's files and other processes are hidden from a worker (supervisor.Apart), unless
+// Options.SameUser is set. Each worker has a supervisor (package supervisor), which replaces the engine, outlives the
+// director, and keeps its state in a directory below Options.Dir:
 //
 //	<attempt id>/attempt.json   fleet and task, written last, before the start
 //	            /lock           held by the supervisor while a process of the attempt may live
@@ -57,44 +57,45 @@
 //
 // # Program
 //
-// Without files, a container in Docker gets the worker's program from a shared read-only volume; see program.go. The
-// container holds the volume before its content is checked, so a prune in between only costs another copy.
+// In Docker, a container without Spec.Files gets the worker's program from a shared read-only volume; see program.go.
+// The container refers to the volume before the package checks the content, so a prune in between only costs another
+// copy.
 //
 // # Input
 //
-// Secrets for the first process are passed through its standard input (Spec.Stdin). No file, argument, variable or view
-// of the engine contains them. The input arrives whole, or ends early because the director was killed while it wrote.
-// The reader must distinguish the two. A plain process gets its input from its supervisor, which has the whole input
+// Secrets reach the first process through its standard input (Spec.Stdin). No file, argument, variable or view of the
+// engine contains them. The input ends early if the director is killed while it writes, so the reader must check that
+// it is complete. A plain process gets its input from its supervisor, which has the whole input
 // before the worker starts and protects its memory from other processes.
 //
 // # Streams
 //
 // In Docker a reader follows both streams from the start and keeps the newest 32 KiB of each in a ring. Stop also reads
 // the log file for missed output. It does not use the log API's Tail, which counts lines before it separates the
-// streams, so that much stdout could hide stderr. The log file is bounded (16 MiB). One stream can push the other one's
-// lines out of it, but the ring still has them. Adopt follows a container that an earlier process started.
+// streams, so that a lot of stdout could hide stderr. The log file is bounded (16 MiB). One stream can push the other's
+// lines out of the file, but the ring still has them. Adopt follows a container that an earlier process started.
 //
 // FollowOutput is for people. It reads the log file from its beginning, and then follows it.
 //
 // # Out of memory
 //
-// Detection on the daemon's side is best effort: flag and event miss about one kill in twenty and may arrive 50 ms
-// after the exit. It uses the flag, which it reads twice, an event that Watch saw, or an event in the daemon's buffer.
-// It does not use the kernel's count in the cgroup, which disappears with the container and is invisible behind a
-// remote socket. The worker reads that count inside. The caller interprets exit code 137 without evidence: Signal
-// SIGKILL and not Killed.
+// The package detects a kill for memory by Docker's flag, which it reads twice, by an event that Watch saw, or by an
+// event in the daemon's buffer. This is best effort, because flag and event miss about one kill in twenty and may
+// arrive 50 ms after the exit. The package does not use the kernel's count in the cgroup, which disappears with the
+// container and is invisible behind a remote socket. The worker reads that count inside the container. Without such
+// evidence, the caller must interpret exit code 137, where Signal is SIGKILL and Killed is false.
 //
 // # Clock
 //
-// This process's monotonic clock measures graces and limits. Decisions never compare it with the daemon's clock. The
-// event stream resumes by the daemon's timestamps.
+// This process's monotonic clock measures grace periods and limits. Decisions never compare it with the daemon's clock.
+// The event stream resumes by the daemon's timestamps.
 //
 // # Failure policy
 //
 // Errors are *Error values. Kind is one of the sentinels, Transient is true if the same call may succeed later, and the
-// text ends with the next step. The package does not retry, except that Watch reconnects forever. Calls of Watch may be
-// duplicated or missing, and the list decides.
+// text ends with the next step. The package does not retry, except that Watch reconnects forever. Watch may call
+// too often or not at all, so callers rely on the list.
 //
 // In Docker, paths in a Spec are paths of the daemon's host. A director in a container with a mounted socket needs its
-// data directory at the same absolute path inside and outside. Only WorkerBinary is read by this process.
+// data directory at the same absolute path inside and outside. This process reads only WorkerBinary.
 package container

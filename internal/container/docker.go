@@ -14,9 +14,9 @@ import (
 	"go.uber.org/zap"
 )
 
-// limits bound how long one operation waits for the daemon.
+// limits contains the maximum waits of one operation for the daemon.
 type limits struct {
-	ping time.Duration // at open, while a person waits
+	ping time.Duration // in OpenDocker, while a person waits
 	// list, network, and the parts of Ensure and Stop; a start took 0.3 s in measurements, and takes longer on a busy
 	// host
 	operation time.Duration
@@ -159,7 +159,7 @@ func (d *Docker) List(ctx context.Context) ([]Status, error) {
 		// The daemon's list can lag behind its events, but an inspection cannot.
 		info, err := d.api.ContainerInspect(ctx, c.ID)
 		if cerrdefs.IsNotFound(err) {
-			continue // it has just been removed
+			continue // removed since the list
 		}
 		if err != nil {
 			return nil, failure("inspect "+c.ID, err)

@@ -24,7 +24,7 @@ type engine struct {
 	fleet  string
 	owner  string
 	oci    string   // runtime of attempts, or "" for the daemon's default
-	cannot []string // promises of a Spec that the daemon cannot keep
+	cannot []string // limits of a Spec that the daemon cannot enforce
 	log    *zap.Logger
 	limits limits
 }
@@ -77,12 +77,12 @@ func (e *engine) checkRuntime(info system.Info) error {
 		Cause: fmt.Errorf("unknown to the engine, which has %s", strings.Join(slices.Sorted(maps.Keys(info.Runtimes)),
 			", ")),
 		Next: fmt.Sprintf(
-			`install it and add it to the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to a runtime that it has; "" is its default, %s`,
+			`install the runtime and register it with the engine ("runtimes" in /etc/docker/daemon.json, then restart Docker), or set containers.oci_runtime to one of these runtimes; "" selects the default, %s`,
 			cmp.Or(info.DefaultRuntime, "runc")),
 	}
 }
 
-// lookup inspects the container of that exact name. The daemon also accepts a prefix of an id.
+// lookup inspects the attempt's container. It compares the name, because the daemon also accepts a prefix of an id.
 func (e *engine) lookup(ctx context.Context,
 	attemptID string,
 ) (info apicontainer.InspectResponse, found bool, err error) {
@@ -95,7 +95,7 @@ func (e *engine) lookup(ctx context.Context,
 	case strings.TrimPrefix(info.Name, "/") != attemptID:
 		return info, false, nil
 	case info.Config == nil || info.State == nil:
-		return info, false, failure("inspect "+attemptID, errors.New("answer without state"))
+		return info, false, failure("inspect "+attemptID, errors.New("the daemon's answer lacks the state"))
 	case info.Config.Labels[LabelFleet] != e.fleet:
 		return info, false, &Error{
 			Kind: ErrSpec, Doing: "container " + attemptID,
@@ -166,8 +166,8 @@ func (e *engine) signal(ctx context.Context, id, attemptID, name string) (accept
 	case cerrdefs.IsConflict(err), cerrdefs.IsNotFound(err):
 		return false, nil
 	case cerrdefs.IsInternal(err) && ctx.Err() == nil:
-		// The process may have ended between the daemon's check and its kill. The caller waits for the end and so
-		// notices.
+		// The process may have ended between the daemon's check and its kill. The caller then sees the end, for which
+		// it waits next.
 		e.log.Warn("signal not delivered", zap.String("worker", attemptID), zap.String("signal", name),
 			zap.Error(err))
 		return false, nil
@@ -200,9 +200,9 @@ func (e *engine) awaitEnd(ctx context.Context, id string, limit time.Duration) (
 	}
 }
 
-// createAside creates a container that is not an attempt. The caller removes it. The daemon completes a create even if
-// the client disconnects, and the result would have no owner. So the end of ctx does not interrupt it and only fails
-// the next step.
+// createAside creates a container that is not an attempt, and that the caller must remove. The end of ctx does not
+// interrupt the request, because the daemon completes a create even if the client disconnects. Without its id, the
+// caller could not remove the container.
 func (e *engine) createAside(ctx context.Context, config *apicontainer.Config,
 	host *apicontainer.HostConfig,
 ) (apicontainer.CreateResponse, error) {

@@ -16,8 +16,8 @@ import (
 )
 
 // Ensure starts the attempt's container unless it exists. The package comment describes what happens to an existing
-// one. Ensure does not restart an exited container and returns nil for it. Errors: ErrSpec, ErrImageMissing,
-// ErrImagePull, ErrDaemon. After an error a container may exist that never ran. Stop removes it, and another Ensure
+// one. Ensure returns nil for an exited container, without restarting it. Errors: ErrSpec, ErrImageMissing,
+// ErrImagePull, ErrDaemon. After an error, a container that never ran may exist. Stop removes it, and another Ensure
 // starts it.
 func (d *Docker) Ensure(ctx context.Context, spec Spec) error {
 	if err := d.check(spec); err != nil {
@@ -91,7 +91,8 @@ func (d *Docker) create(ctx context.Context, spec Spec) (id string, err error) {
 	return id, err
 }
 
-// createOnce returns "not found" unwrapped. Among the objects that a create refers to, only the image can be missing.
+// createOnce returns the daemon's "not found" unwrapped. It means that the image is missing, because the daemon checks
+// the other objects later.
 func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -132,8 +133,8 @@ func (d *Docker) createOnce(ctx context.Context, spec Spec) (string, error) {
 	return made.ID, err
 }
 
-// launch starts a created container and follows its output. If the network is gone, it recreates both. Most likely
-// "docker network prune" removed the network while no worker ran.
+// launch starts a created container and follows its output. If the network is gone, usually after a "docker network
+// prune" while no worker ran, launch recreates the network and the container.
 func (d *Docker) launch(ctx context.Context, a *attemptState, id string, spec Spec) error {
 	starting, cancel := context.WithTimeout(ctx, d.limits.operation)
 	defer cancel()
@@ -166,8 +167,8 @@ func (d *Docker) onNewNetwork(ctx context.Context, id string, spec Spec) (string
 }
 
 // begin installs the firewall, copies the files into a created container, and starts it with its input open. If the
-// start fails, the input is closed and the next start opens another. The error is an *Error, or the daemon's own about
-// the start.
+// start fails, begin closes the input, and the next start opens another. It returns an *Error, or the daemon's error if
+// the start itself failed.
 func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error) {
 	if err := d.firewall.ensure(ctx); err != nil {
 		return nil, err
@@ -188,8 +189,8 @@ func (d *Docker) begin(ctx context.Context, id string, spec Spec) (*input, error
 	return in, nil
 }
 
-// startFailure distinguishes a program that cannot run from a daemon in trouble. If the program cannot run, the daemon
-// sets the shell's exit codes 126 (not executable) or 127 (not found), with any HTTP status.
+// startFailure distinguishes a program that cannot run from a daemon that fails. If the program cannot run, the daemon
+// reports the shell's exit code 126 (not executable) or 127 (not found), with any HTTP status.
 func (e *engine) startFailure(ctx context.Context, id string, spec Spec, err error) error {
 	failed := failure("start "+spec.AttemptID, err)
 	if errors.Is(failed, ErrDaemon) {
@@ -203,7 +204,8 @@ func (e *engine) startFailure(ctx context.Context, id string, spec Spec, err err
 	return failed
 }
 
-// copyFiles provides the worker and the files of a created container and gives new volumes to the worker's user.
+// copyFiles copies the worker and the spec's files into a created container, and gives new volumes to the worker's
+// user.
 func (d *Docker) copyFiles(ctx context.Context, id string, spec Spec) error {
 	p, err := d.programs.of(spec)
 	if err != nil {

@@ -117,7 +117,7 @@ var failures = []struct {
 	{cerrdefs.IsInvalidArgument, ErrSpec, false, ""},
 	{cerrdefs.IsPermissionDenied, ErrSpec, false, "an authorization plugin of the daemon forbids it: ask the " +
 		"administrator"},
-	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or does not support this"},
+	{cerrdefs.IsNotImplemented, ErrSpec, false, "the daemon is too old, or does not support the request"},
 }
 
 // failure wraps an error of the Docker client. Unclassified errors (5xx, a conflict, a broken stream) are transient.

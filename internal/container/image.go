@@ -20,7 +20,7 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	e.log.Info("pulling missing image", zap.String("image", name))
 	stream, err := e.api.ImagePull(ctx, name, image.PullOptions{})
 	if err == nil {
-		// The stream reports late failures.
+		// A pull that fails after its first answer reports the error in the stream.
 		err = jsonmessage.DisplayJSONMessagesStream(stream, io.Discard, 0, false, nil)
 		stream.Close()
 	}
@@ -33,7 +33,7 @@ func (e *engine) pull(ctx context.Context, name string) error {
 	return &Error{Kind: ErrImagePull, Transient: !answered(err), Doing: name, Cause: err, Next: nextImage(name)}
 }
 
-// EnsureImage pulls an image unless the daemon has it. It fails like a pull.
+// EnsureImage pulls an image unless the daemon has it. It returns the errors of pull.
 func (e *engine) EnsureImage(ctx context.Context, name string) error {
 	has, err := e.HasImage(ctx, name)
 	if err != nil || has {
@@ -54,13 +54,13 @@ func (e *engine) HasImage(ctx context.Context, name string) (bool, error) {
 	return false, failure("find image "+name, err)
 }
 
-// answered reports whether an error is the registry's answer.
+// answered reports whether an error comes from the registry.
 func answered(err error) bool {
 	return cerrdefs.IsNotFound(err) || cerrdefs.IsInvalidArgument(err) || cerrdefs.IsUnauthorized(err) ||
 		cerrdefs.IsPermissionDenied(err)
 }
 
-// Pullable checks that the image's registry has it, without fetching it. It also returns whether the registry
+// Pullable checks that the image's registry has the image, without fetching it. reached reports whether the registry
 // answered. Errors: ErrImageMissing.
 func (e *engine) Pullable(ctx context.Context, name string) (reached bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)

@@ -11,8 +11,8 @@ import (
 // ringsRefusedSince is the first engine version whose system call filter refuses io_uring.
 const ringsRefusedSince = 25
 
-// Isolation describes for people which protections exist between a container and this engine's host, and which are
-// missing. Cannot lists missing limits.
+// Isolation returns sentences for the operator: the protections between a container and this engine's host, and the
+// missing ones. Cannot lists the missing limits.
 func (e *engine) Isolation(ctx context.Context) (holds, lacks []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, e.limits.operation)
 	defer cancel()

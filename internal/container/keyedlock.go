@@ -22,7 +22,8 @@ type lockEntry struct {
 	state attemptState  // owned by the holder
 }
 
-// acquire locks one attempt. release unlocks it, and forget drops the state. It returns the error of the context.
+// acquire locks one attempt, or returns the error of ctx. release unlocks the attempt. With forget, it also drops the
+// state.
 func (l *keyedLock) acquire(ctx context.Context,
 	attemptID string,
 ) (state *attemptState, release func(forget bool), err error) {

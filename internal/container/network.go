@@ -17,8 +17,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// twinAge is the time for which an older network of the same name may stay hidden. The daemon checks for the name
-// before it creates a network and lists the network only when it is complete, a few tenths of a second later.
+// twinAge is the time for which an older network of the same name may stay hidden. The daemon checks the name before it
+// creates a network, and lists the network only a few tenths of a second later.
 const twinAge = time.Second
 
 // workerNetwork is the network of the workers.
@@ -31,19 +31,20 @@ type workerNetwork struct {
 	inUse networkInUse
 }
 
-// networkInUse is the network that this process uses. Its id identifies it, since names are not unique.
+// networkInUse is the network that this process uses. Only the id identifies a network, since names are not unique.
 type networkInUse struct {
 	id      string
 	gateway string
 	subnet  *network.IPAM // for recreating a pruned network, since the bus listens on the gateway
 }
 
-// EnsureNetwork creates the workers' network unless it exists. It returns the network's gateway, which is the address
-// at which workers reach the host. They cannot reach the host's loopback. An existing bridge of that name is used,
-// regardless of its creator. Two directors that create the network concurrently, or a killed one, may leave several
-// networks of that name. All directors then choose the same network (see choose) and remove their superfluous ones. The
-// gateway does not change during the life of a process. Errors: ErrNetwork (permanent) if the network is unsuitable,
-// ErrDaemon.
+// EnsureNetwork creates the workers' network unless it exists. It returns the network's gateway, the address at which
+// workers reach the host. They cannot reach the host's loopback. EnsureNetwork uses an existing bridge of that name,
+// regardless of its creator.
+//
+// Two directors that start together, or a killed one, may leave several networks of that name. All directors then
+// choose the same network (see choose) and remove their superfluous ones. The gateway does not change during the life
+// of a process. Errors: ErrNetwork (permanent) if the network is unsuitable, ErrDaemon.
 func (d *Docker) EnsureNetwork(ctx context.Context) (gateway string, err error) {
 	return d.net.ensure(ctx)
 }
@@ -191,12 +192,12 @@ func (n *workerNetwork) ofWorkers(ctx context.Context) (map[string]bool, error) 
 	return on, nil
 }
 
-// join makes this process use a network.
+// join makes this process use a network. It returns the network's gateway.
 func (n *workerNetwork) join(chosen network.Summary) (gateway string, err error) {
 	if chosen.Driver != network.NetworkBridge {
 		return "", &Error{
 			Kind: ErrNetwork, Doing: n.name,
-			Cause: fmt.Errorf("it exists with driver %q, but workers need %q", chosen.Driver, network.NetworkBridge),
+			Cause: fmt.Errorf("the network has driver %q, but workers need %q", chosen.Driver, network.NetworkBridge),
 			Next: fmt.Sprintf("remove it (docker network rm %s), or set containers.network to another name",
 				n.name),
 		}
@@ -235,7 +236,7 @@ func (n *workerNetwork) create(ctx context.Context, others bool) error {
 	case cerrdefs.IsConflict(err):
 		return &Error{
 			Kind: ErrNetwork, Doing: n.name, Transient: true,
-			Cause: errors.New("a network with the same name, but without the bus's address, has replaced it"),
+			Cause: errors.New("another network with the same name, which lacks the bus's address, has replaced it"),
 			Next:  "restart the director, which will then use that network",
 		}
 	}
@@ -280,7 +281,7 @@ func gatewayOf(ipam network.IPAM) (string, error) {
 		}
 	}
 	if first == "" {
-		return "", errors.New("it has no gateway address")
+		return "", errors.New("the network has no gateway address")
 	}
 	return first, nil
 }

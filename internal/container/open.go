@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Runtime string // for Open: "docker" or "process"; package kubernetes opens clusters
 	Fleet   string // letters, digits, "_.-"; labels all created objects and filters lists
-	// Owner, for Docker, is the permanent name of the installation. Containers of others are not listed, and Open
+	// Owner, for Docker, is the permanent name of the installation. List omits containers of other owners, and Open
 	// refuses them.
 	Owner   string
 	Network string      // for Docker: name of the workers' network
@@ -104,9 +104,9 @@ func LeaveMachine(ctx context.Context, o Options) error {
 
 // refuseContainers fails while containers of the fleet run in Docker.
 func refuseContainers(ctx context.Context, o Options) error {
-	o.OCI = "" // no container is started
+	o.OCI = "" // Open starts containers in no other runtime
 	docker, err := OpenDocker(ctx, o)
-	if err != nil { // without a daemon there are no containers
+	if err != nil { // without a daemon, containers cannot run
 		return nil //nolint:nilerr // on purpose
 	}
 	list, err := docker.List(ctx)
@@ -138,7 +138,7 @@ func chooseProcesses(ctx context.Context, o Options) (Runtime, error) {
 	return p, nil
 }
 
-// earlierProcesses calls f with this fleet's processes of an earlier run, if any.
+// earlierProcesses calls f with this fleet's processes of an earlier run, if any exist.
 func earlierProcesses(ctx context.Context, o Options, f func(p *Processes, left []Status) error) error {
 	if _, err := os.Stat(o.Dir); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -168,7 +168,7 @@ func endProcesses(ctx context.Context, o Options) error {
 	})
 }
 
-// Names lists attempt ids for people.
+// Names joins attempt ids for messages.
 func Names(list []Status) string {
 	var ids []string
 	for _, s := range list {

@@ -14,7 +14,7 @@ import (
 type Printed struct {
 	At     time.Time // of the output; zero if unknown
 	Stderr bool
-	Data   []byte // in Docker part of one line, at most 16 KiB; valid during the call
+	Data   []byte // in Docker a part of one line, at most 16 KiB; valid only during the call
 }
 
 // FollowOutput passes on the output of an attempt from the beginning of its log file, until the attempt or ctx is done.

@@ -81,7 +81,7 @@ func readProcesses(o Options) (*Processes, error) {
 	found, _ := filepath.Glob(filepath.Join(p.dir, "*"))
 	for _, dir := range found {
 		if err := p.mend(dir); err != nil {
-			return nil, hostFailure("read about "+filepath.Base(dir), err)
+			return nil, hostFailure("read the state of "+filepath.Base(dir), err)
 		}
 		// An interrupted Ensure or Stop leaves a directory without a record.
 		if _, err := os.Lstat(filepath.Join(dir, recordFile)); errors.Is(err, fs.ErrNotExist) {
@@ -165,11 +165,12 @@ func (p *Processes) lookup(attemptID string) (*process, bool, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, false, nil
 	case err != nil:
-		return nil, false, hostFailure("read about "+attemptID, err)
+		return nil, false, hostFailure("read the state of "+attemptID, err)
 	case here.Fleet != p.fleet:
 		return nil, false, &Error{
-			Kind: ErrSpec, Doing: "process " + attemptID, Cause: errors.New("it exists outside of fleet " + p.fleet),
-			Next: "stop it there, or give each fleet a separate data directory",
+			Kind: ErrSpec, Doing: "process " + attemptID,
+			Cause: errors.New("a process with that id exists outside fleet " + p.fleet),
+			Next:  "stop the process there, or give each fleet a separate data directory",
 		}
 	}
 	return here, true, nil
@@ -181,8 +182,8 @@ func readProcess(dir string) (*process, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &here.record)
 	}
-	// The lock is read first, because a supervisor releases it after its last record. A supervisor that seems to have
-	// died without a record may just have been started, so the second try reads again.
+	// Read the lock first, because a supervisor releases it after its last record. A supervisor that seems to have died
+	// without a record may just have started, so read everything twice.
 	for try := 0; err == nil && try < 2; try++ {
 		var errs [3]error
 		here.supervised, errs[0] = supervisor.Locked(dir)
@@ -239,8 +240,8 @@ func (p *Processes) List(_ context.Context) ([]Status, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // it is being created or removed
 		}
-		if err != nil { // an omission would mean that it does not run
-			return nil, hostFailure("read about "+e.Name(), err)
+		if err != nil { // omitting the attempt would mean that it does not run
+			return nil, hostFailure("read the state of "+e.Name(), err)
 		}
 		if here.Fleet == p.fleet {
 			list = append(list, Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()})
@@ -260,7 +261,7 @@ func (p *Processes) Find(_ context.Context, attemptID string) (s Status, found b
 	case errors.Is(err, fs.ErrNotExist), err == nil && here.Fleet != p.fleet:
 		return Status{}, false, nil
 	case err != nil:
-		return Status{}, false, hostFailure("read about "+attemptID, err)
+		return Status{}, false, hostFailure("read the state of "+attemptID, err)
 	}
 	return Status{AttemptID: here.AttemptID, Task: here.Task, State: here.state()}, true, nil
 }

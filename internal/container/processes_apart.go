@@ -10,7 +10,7 @@ import (
 	"retake/internal/container/supervisor"
 )
 
-// CannotConfine lists for people the promises of a Spec that plain processes do not keep.
+// CannotConfine lists, as text for the operator, the limits of a Spec that plain processes do not enforce.
 func CannotConfine(sameUser bool) []string {
 	cannot := []string{
 		"no image, so workers use the programs and files of this machine",
@@ -32,8 +32,8 @@ func CannotConfine(sameUser bool) []string {
 	return cannot
 }
 
-// CanKeepApart fails if this process cannot start workers as another user without access to its files and to other
-// processes.
+// CanKeepApart returns an error if this process cannot start workers as another user, hidden from its files and from
+// other processes.
 func CanKeepApart() error {
 	var why error
 	if os.Geteuid() != 0 {

@@ -25,8 +25,8 @@ import (
 const imagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // Ensure starts the attempt's worker unless it has already been started. The package comment describes what happens to
-// an existing one. Errors: ErrSpec, ErrHost. Dir in a spec means the attempt's own directory, and the worker's
-// arguments have its real path.
+// an existing one. In the worker's arguments, the real path of the attempt's directory replaces Dir. Errors: ErrSpec,
+// ErrHost.
 func (p *Processes) Ensure(ctx context.Context, spec Spec) error {
 	if err := checkProcess(spec); err != nil {
 		return err
@@ -59,7 +59,7 @@ func checkProcess(spec Spec) error {
 		if err := checkProcessMount(m); err != nil {
 			return &Error{
 				Kind: ErrSpec, Doing: doing, Cause: err,
-				Next: "give it the same path on both sides, or run workers in Docker",
+				Next: "mount the directory at the same path, or run workers in Docker",
 			}
 		}
 	}
@@ -128,7 +128,7 @@ func startOutcome(dir string, spec Spec) error {
 	case here.started == nil:
 		output, _ := os.ReadFile(filepath.Join(dir, supervisor.LogFile))
 		e := refused(doing, "%s %s: %s", spec.WorkerBinary, supervisor.Command, output)
-		e.Next = "check that this worker belongs to this director"
+		e.Next = "check that the worker and the director have the same version"
 		return e
 	}
 	return nil
@@ -151,7 +151,7 @@ func (p *Processes) lock(ctx context.Context, dir string, spec Spec) (lock *os.F
 		lock.Close()
 	}
 	if err == nil && !done {
-		err = hostFailure(doing, errors.New("another process is still starting it"))
+		err = hostFailure(doing, errors.New("another process is still starting the worker"))
 	}
 	return lock, running, err
 }
@@ -181,7 +181,7 @@ func (p *Processes) prepare(dir string, spec Spec) error {
 		err = supervisor.WriteFile(dir, recordFile, record{AttemptID: spec.AttemptID, Fleet: p.fleet, Task: spec.Task})
 	}
 	if _, ours := errors.AsType[*Error](err); err != nil && !ours {
-		err = hostFailure("put files for "+spec.AttemptID, err)
+		err = hostFailure("write the files of "+spec.AttemptID, err)
 	}
 	return err
 }
@@ -203,8 +203,8 @@ func copyFiles(dir string, spec Spec) error {
 	return nil
 }
 
-// chownTree gives a directory and its content to the worker's user, the directory last. So processes of that user
-// cannot enter it earlier to plant links.
+// chownTree gives a directory and its content to the worker's user, the directory last. Until then, processes of that
+// user cannot enter the directory and plant links.
 func chownTree(dir string, uid, gid int) error {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		if err != nil || path == dir {
@@ -223,8 +223,8 @@ func truePath(dir, p string) string {
 	return filepath.Join(dir, retakeDir, strings.TrimPrefix(p, Dir))
 }
 
-// launch starts the supervisor in a new session and passes lock and order to it. Its program is not the copy in the
-// directory, which the worker's user can change.
+// launch starts the supervisor in a new session and passes it the lock and the order. It does not run the copy of the
+// program in the attempt's directory, because the worker's user can change the copy.
 func (p *Processes) launch(dir string, lock *os.File, spec Spec) (ready *os.File, err error) {
 	doing := "start " + spec.AttemptID
 	order, err := json.Marshal(p.newOrder(dir, spec))
@@ -271,7 +271,7 @@ func (p *Processes) newOrder(dir string, spec Spec) supervisor.Order {
 		o.Argv = append(o.Argv, truePath(dir, arg))
 	}
 	if os.Geteuid() == 0 {
-		o.UID, o.GID, _ = spec.IDs() // valid
+		o.UID, o.GID, _ = spec.IDs() // already validated
 	}
 	host, _ := os.Hostname()
 	env := map[string]string{

@@ -62,7 +62,7 @@ func (g *growing) close() {
 	}
 }
 
-// readOn passes on new output. Output is lost if it was rotated out of the files since the last read.
+// readOn passes on new output. It misses output that the supervisor has rotated out of the files since the last call.
 func (g *growing) readOn(ctx context.Context, take func([]byte)) error {
 	if g.file == nil { // begin with the older part, if any
 		if err := g.open(g.name + supervisor.Older); err != nil {

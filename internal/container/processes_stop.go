@@ -18,15 +18,15 @@ import (
 	"retake/internal/sys/ring"
 )
 
-// sweepLimit is the time for a supervisor to end leftover processes of its worker before this process does it. It needs
-// milliseconds unless it is frozen.
+// sweepLimit is the time for a supervisor to end the leftover processes of its worker. After that, Stop ends them
+// itself. A supervisor needs milliseconds unless it is frozen.
 const sweepLimit = 2 * time.Second
 
 // Stop ends the attempt's worker and all its processes, determines how it ended, removes its directory, and returns
-// after the last process has ended. A running worker gets SIGTERM to end its stages, grace if positive, and then all
-// processes get SIGKILL. A frozen worker is killed at once. For an absent attempt Exit.Known is false. Errors: ErrHost
-// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. The next call takes the sent
-// signals into account.
+// after the last process has ended. A running worker gets SIGTERM to end its stages. After a positive grace, all
+// processes get SIGKILL. Stop kills a frozen worker at once. For an absent attempt Exit.Known is false. Errors: ErrHost
+// (transient) while a process remains; ErrSpec if the attempt belongs to another fleet. The next call remembers the
+// signals that this one sent.
 func (p *Processes) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*p.limits.confirm+p.limits.operation)
 	defer cancel()
@@ -132,7 +132,7 @@ func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 			return true, nil
 		}
 		if left, err = supervisor.Leftovers(attemptID, here.started); err != nil {
-			return false, hostFailure("look for processes of "+attemptID, err)
+			return false, hostFailure("find the processes of "+attemptID, err)
 		}
 		for _, l := range left {
 			if _, err := l.Signal(syscall.SIGKILL); err != nil {
@@ -148,7 +148,7 @@ func (p *Processes) killLeftovers(ctx context.Context, attemptID string) error {
 	return err
 }
 
-// until is like pollUntil, with errors of this package.
+// until is like pollUntil, but its errors are *Error values.
 func until(ctx context.Context, limit time.Duration, ok func() (bool, error)) (bool, error) {
 	done, err := pollUntil(ctx, limit, ok)
 	if err != nil && errors.Is(err, ctx.Err()) {
@@ -176,7 +176,7 @@ func (p *Processes) removeUnrecorded(attemptID string) error {
 	}
 	lock, locked, err := supervisor.Lock(dir)
 	if err != nil || !locked {
-		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("it is also being started")))
+		return hostFailure("remove "+attemptID, errors.Join(err, errors.New("another process is starting it")))
 	}
 	defer lock.Close()
 	return p.remove(dir)

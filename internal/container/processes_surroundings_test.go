@@ -147,7 +147,7 @@ func TestProcessRefuses(t *testing.T) {
 		{"attempt id", func(s *container.Spec) { s.AttemptID = "../x" }},
 		{"/no/such/checkout", func(s *container.Spec) { s.Checkout = "/no/such/checkout" }},
 		{"/no/such/worker", func(s *container.Spec) { s.WorkerBinary = "/no/such/worker" }},
-		{"belongs to this director", func(s *container.Spec) { s.WorkerBinary = "/bin/false" }},
+		{"have the same version", func(s *container.Spec) { s.WorkerBinary = "/bin/false" }},
 		{"may not enter " + closed, func(s *container.Spec) { s.Checkout = filepath.Join(closed, "in") }},
 	} {
 		t.Run(c.want, func(t *testing.T) {

@@ -13,11 +13,11 @@ import (
 	"github.com/docker/docker/api/types/volume"
 )
 
-// labelMade identifies the creation of a program's volume. The daemon recreates a missing volume, empty, with the
-// labels that a container asks for. A volume of the same name with another label is therefore not the filled one.
+// labelMade identifies the creation of a program's volume. The daemon silently recreates a missing volume, empty, with
+// the labels that a container requests. So only a volume with the recorded label is the filled one.
 const labelMade = "retake.made"
 
-// leavePatience bounds the removal of volumes at Close. The next process removes leftover volumes.
+// leavePatience is the longest time that Close spends on removing volumes. The next process removes the rest.
 const leavePatience = 2 * time.Second
 
 // programs manages the volumes with the worker's program, one per version and process. All containers of a process
@@ -43,7 +43,8 @@ type program struct {
 	volume string // empty if the program is copied into a directory of the container
 }
 
-// of returns the program of a spec. A spec with files gets a directory with program and files instead of a volume.
+// of returns the program of a spec. If the spec has files, the program and the files go into a directory of the
+// container instead of a volume.
 func (s *programs) of(spec Spec) (program, error) {
 	if len(spec.Files) > 0 {
 		return program{}, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/docker/docker/api/types/mount"
 )
 
-// scratch are directories that programs expect to be writable in any image. They are in memory, within the container's
-// limit.
+// scratch lists directories that programs expect to be writable in any image. Their content is in memory and counts
+// against the container's limit.
 var scratch = []string{"/tmp", "/var/tmp", "/run"}
 
 // writable returns the writable directories of a container with a read-only root, in addition to its checkout and
@@ -105,7 +105,7 @@ func (h *homes) learn(ctx context.Context, id string, spec Spec) (string, error)
 	}
 	info, err := h.api.ImageInspect(ctx, spec.Image)
 	if err != nil {
-		return "", failure("look for image "+spec.Image, err)
+		return "", failure("find image "+spec.Image, err)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -151,7 +151,7 @@ func (d *Docker) createReadOnly(ctx context.Context, spec Spec, create func(home
 // helperSuffix ends the name of a helper, through which another container gets its files. Helpers never run.
 const helperSuffix = "-files"
 
-// labelHelper is the fleet of a helper.
+// labelHelper is the label that names a helper's fleet.
 const labelHelper = "retake.files"
 
 // helperConfig configures a helper. It overrides labels of the image that would make it look like a worker.
@@ -188,7 +188,7 @@ func (e *engine) removeHelper(ctx context.Context, attemptID string) error {
 	return nil
 }
 
-// copyArchive streams the tar archive of a spec, since a worker has tens of megabytes.
+// copyArchive streams the tar archive of a spec, because the worker's program has tens of megabytes.
 func (e *engine) copyArchive(ctx context.Context, id string, spec Spec, withWorker bool) error {
 	var worker io.Reader
 	var size int64

@@ -46,9 +46,10 @@ func (r rules) tables(bridge string) [2]*nftables.Table {
 	}
 }
 
-// batches returns alternative batches of messages that replace the rules atomically, the best first, for kernels with
-// fewer features. The bridge table recognizes bridges by name (nft_meta_bridge) or by addresses, which misses packets
-// without an address of the network. A rejected program gets an error at once (nft_reject) or times out.
+// batches returns alternative batches of messages. Any of them replaces the rules atomically. The best comes first, and
+// the others suit kernels with fewer features: without nft_meta_bridge, the bridge table recognizes bridges by
+// addresses, which misses packets without an address of the network. Without nft_reject, a rejected connection times
+// out instead of failing at once.
 func (r rules) batches() (all [][]byte, err error) {
 	for _, no := range []expr.Any{&expr.Reject{
 		Type: unix.NFT_REJECT_ICMPX_UNREACH,
@@ -115,7 +116,7 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 		there := slices.Concat(address(d.Addr(), false), port(unix.IPPROTO_TCP, d.Port(), false))
 		input.door(from, there)
 		forward.door(from, there)
-		if r.inside(d.Addr()) { // a door on the network also answers there
+		if r.inside(d.Addr()) { // a door on the network also answers neighbours
 			back := slices.Concat(address(d.Addr(), true), port(unix.IPPROTO_TCP, d.Port(), true))
 			forward.door(from, to, back)
 			ports.door(there)
@@ -126,7 +127,7 @@ func (r rules) write(c *nftables.Conn, fromBridge [][]expr.Any, no expr.Any) {
 		input.door(from, icmp6(kind))
 	}
 	if !r.closed {
-		for _, n := range r.nameservers { // the engine's resolver asks from the workers' network
+		for _, n := range r.nameservers { // the engine's resolver sends its queries from the workers' network
 			for _, p := range []byte{unix.IPPROTO_UDP, unix.IPPROTO_TCP} {
 				input.door(from, address(n, false), port(p, 53, false))
 				forward.door(from, address(n, false), port(p, 53, false))
@@ -201,7 +202,7 @@ const doorMark = 0x00200000
 
 func nativeMark() []byte { return binary.NativeEndian.AppendUint32(nil, doorMark) }
 
-// loadMark loads that bit.
+// loadMark loads the mark's door bit.
 func loadMark() []expr.Any {
 	return []expr.Any{&expr.Meta{Key: expr.MetaKeyMARK, Register: 1}, &expr.Bitwise{
 		SourceRegister: 1, DestRegister: 1,
@@ -241,7 +242,7 @@ func protocol(ethertype uint16) []expr.Any {
 	}
 }
 
-// frame matches packets of an address's family. The bridge table also sees others.
+// frame matches packets of an address's family, since the bridge table sees packets of all families.
 func frame(a netip.Addr) []expr.Any {
 	if a.Is4() {
 		return protocol(unix.ETH_P_IP)

@@ -18,19 +18,19 @@ const (
 )
 
 // Dir contains the worker's program in every container. With Spec.Files it belongs to the worker's user, so that the
-// worker can remove them. Otherwise it is read-only.
+// worker can remove the files. Otherwise it is read-only.
 const Dir = "/retake"
 
 // WorkerPath is the path of Spec.WorkerBinary in the container.
 const WorkerPath = Dir + "/worker"
 
-// minMemory is Docker's minimum.
+// minMemory is Docker's minimum for a container.
 const minMemory = 6 << 20
 
 // Spec describes an attempt's container. Fields are required unless their comments say otherwise.
 type Spec struct {
 	AttemptID string // container name; letters, digits, "_.-"
-	Task      string // issue key, for people and lists
+	Task      string // issue key, for messages and lists
 	Image     string // any image, even an empty one; the spec overrides its settings
 	Workdir   string // absolute path in the container, outside Dir
 	// Checkout is an absolute path on the daemon's host, mounted writable at Workdir. If empty, Workdir is an empty
@@ -38,7 +38,7 @@ type Spec struct {
 	Checkout   string
 	Entrypoint []string // argument vector of the first process, without the image's CMD
 	Files      []File   // optional; copied into Dir before the start, readable only by User
-	// Stdin is optional. It is the whole standard input of the first process. Files and arguments never contain it.
+	// Stdin is optional. It is the whole standard input of the first process, and appears in no file or argument.
 	Stdin        []byte
 	WorkerBinary string   // static executable on this host, copied to WorkerPath; implements supervisor.Command
 	Env          []string // optional; KEY=VALUE

@@ -43,15 +43,15 @@ type Status struct {
 // Exit is the end of an attempt's container.
 type Exit struct {
 	Known      bool   // the runtime knows the end; if false, only the streams may have content
-	ExitCode   int    // 128+n after signal n to PID 1, or the program returned that
-	OOM        bool   // the kernel killed a process in it for memory, not necessarily PID 1; may be missed
+	ExitCode   int    // 128+n after signal n to PID 1, or if the program returned that code
+	OOM        bool   // the kernel killed a process of the container for memory, not necessarily PID 1; may be missed
 	Signal     string // name of the signal in ExitCode, such as "SIGKILL", or empty
-	Killed     bool   // it ended by, or after, a signal of Stop
+	Killed     bool   // the container ended by, or after, a signal of Stop
 	StartError string // why the start failed
 	Stdout     []byte // newest 32 KiB, cut at a UTF-8 boundary
 	Stderr     []byte
 
-	Cause EndCause // why the runtime ended or refused it, or empty
+	Cause EndCause // why the runtime ended or refused the attempt, or empty
 	Words string   // the runtime's message about Cause
 }
 
@@ -98,7 +98,8 @@ func (e ending) exit(sent sentSignals) Exit {
 		return x
 	}
 	x.Signal = SignalName(e.exitCode)
-	// A SIGKILL is ours only if we sent it. After our SIGTERM, the kernel may have killed it for memory.
+	// A SIGKILL is ours only if we sent one. After our SIGTERM, the kernel may have killed the program for lack of
+	// memory.
 	x.Killed = sent.kill || (sent.term && x.Signal != "SIGKILL")
 	return x
 }

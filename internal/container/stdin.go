@@ -13,16 +13,16 @@ import (
 	"go.uber.org/zap"
 )
 
-// input is the open standard input of a starting container, or nil without one. If this process dies, the container's
-// first process reads either all of it or an early end, because the daemon closes the pipe with the connection.
+// input is the open standard input of a starting container, or nil without one. If this process dies, the daemon closes
+// the pipe with the connection. The container's first process then reads the whole input, or an early end.
 type input struct {
 	types.HijackedResponse
 	written chan error // receives the result of writing to the daemon, once
 }
 
-// writtenBefore bounds the wait for writing the input before the container starts. The socket buffers about 200 KB,
-// more than most plans need. The daemon can then complete the start without this process. Longer inputs are written
-// while the container reads.
+// writtenBefore is the time for which the start waits until the input is written. The socket buffers about 200 KB, more
+// than most plans need, so the daemon can usually complete the start without this process. This process writes a longer
+// input while the container reads.
 const writtenBefore = 200 * time.Millisecond
 
 // attach opens the input of a created container and begins to write it.
@@ -78,7 +78,7 @@ func (d *Docker) passOn(ctx context.Context, i *input, attemptID string) {
 			warn(err)
 		}
 	}) {
-		i.close() // the socket holds all of it
+		i.close() // the socket has buffered the whole input
 	}
 }
 

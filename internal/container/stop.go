@@ -15,9 +15,9 @@ import (
 // pollEvery is the interval between checks for the end of a container or process.
 const pollEvery = 20 * time.Millisecond
 
-// Recorder records how an attempt ended, before Stop removes its last trace. Otherwise the result would be lost if the
-// director was killed right after the removal. If it fails, Stop fails without removing the attempt and can be called
-// again. It may be nil.
+// Recorder records how an attempt ended, before Stop removes its last trace. Without it, the result would be lost if
+// the director was killed right after the removal. If it fails, Stop fails without removing the attempt, and can be
+// called again. It may be nil.
 type Recorder func(Exit) error
 
 // Keep calls r unless it is nil.
@@ -29,9 +29,10 @@ func (r Recorder) Keep(x Exit) error {
 }
 
 // Stop ends the attempt's container, determines how it ended, removes it, and returns after the daemon has confirmed
-// the removal. A running container gets SIGTERM, grace if positive, and SIGKILL. A paused container is killed at once.
-// For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while end or removal is unconfirmed;
-// ErrSpec if a container of that name belongs to another fleet. The next call continues with the knowledge of this one.
+// the removal. A running container gets SIGTERM, and SIGKILL after grace; without grace, only SIGKILL. Stop kills a
+// paused container at once. For an absent container Exit.Known is false. Errors: ErrDaemon (transient) while end or
+// removal is unconfirmed; ErrSpec if a container of that name belongs to another fleet. The next call continues where
+// this one stopped.
 func (d *Docker) Stop(ctx context.Context, attemptID string, grace time.Duration, record Recorder) (Exit, error) {
 	ctx, cancel := context.WithTimeout(ctx, max(grace, 0)+2*d.limits.confirm+d.limits.operation)
 	defer cancel()
@@ -112,7 +113,7 @@ func (e *engine) end(ctx context.Context, a *attemptState, info apicontainer.Ins
 	}
 	ended, err := e.awaitEnd(ctx, info.ID, e.limits.confirm)
 	if err == nil && !ended {
-		err = failure("stop "+attemptID, errors.New("it is still running after SIGKILL"))
+		err = failure("stop "+attemptID, errors.New("the container is still running after SIGKILL"))
 	}
 	return err
 }
@@ -123,7 +124,7 @@ func (d *Docker) examine(ctx context.Context, a *attemptState, info apicontainer
 ) (Exit, error) {
 	state := stateOf(info)
 	if state.Live() {
-		return Exit{}, failure("stop "+attemptID, errors.New("it runs again"))
+		return Exit{}, failure("stop "+attemptID, errors.New("the container runs again"))
 	}
 	e := ending{state: state, exitCode: info.State.ExitCode, oom: info.State.OOMKilled, startError: info.State.Error}
 	exit := e.exit(a.sent)
@@ -145,7 +146,7 @@ func (e *engine) remove(ctx context.Context, id, attemptID string) error {
 	if err := e.removeHelper(ctx, attemptID); err != nil { // of an interrupted Ensure
 		return err
 	}
-	// A conflict means that a removal is in progress. It either ends or shows in the inspection.
+	// A conflict means that a removal is in progress. The loop waits for its end.
 	crashpoint.Reached("container/remove/before")
 	err := e.api.ContainerRemove(ctx, id, apicontainer.RemoveOptions{RemoveVolumes: true})
 	crashpoint.Reached("container/remove/after")

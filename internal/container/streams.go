@@ -101,15 +101,15 @@ func (s *streamReaders) read(a *attemptState, id string, source io.Reader, close
 	return nil
 }
 
-// collect returns the newest output of an ended container from the rings and the log file. It only fails if the daemon
-// does not answer. Unreadable logs must not keep a container from being removed.
+// collect returns the newest output of an ended container from the rings and the log file. It fails only if the daemon
+// does not answer, because unreadable logs must not block a container's removal.
 func (s *streamReaders) collect(ctx context.Context, a *attemptState, attemptID,
 	id string,
 ) (stdout, stderr []byte, err error) {
 	stdout, stderr = s.tails(ctx, a)
 	logged := streams{stdout: ring.New(TailBytes), stderr: ring.New(TailBytes)}
-	// Tail is not used, because it counts lines of both streams together. The log file is bounded, and the rings keep
-	// the newest part.
+	// Read the whole log file, which is bounded, because the API's Tail counts the lines of both streams together. The
+	// rings have the newest part in any case.
 	logs, err := s.api.ContainerLogs(ctx, id, apicontainer.LogsOptions{ShowStdout: true, ShowStderr: true})
 	if err == nil {
 		_, err = stdcopy.StdCopy(logged.stdout, logged.stderr, logs)
@@ -126,8 +126,8 @@ func (s *streamReaders) collect(ctx context.Context, a *attemptState, attemptID,
 	}
 }
 
-// longer returns the log file's tail, which is newer, unless the ring has more. Then the other stream's output has
-// pushed this one's lines out of the file.
+// longer returns the log file's tail, which is newer, unless the ring has more. The ring has more if the other stream
+// has pushed this one's lines out of the file.
 func longer(logged, seen []byte) []byte {
 	if len(seen) > len(logged) {
 		return seen

@@ -62,7 +62,7 @@ func (d *Docker) watchOnce(ctx context.Context, last time.Time,
 	messages, failed := d.api.Events(ctx, options)
 	defer func() { // the client's goroutine ends after it has sent its error
 		cancel()
-		for range failed { // drained, not read
+		for range failed { // drain the channel
 		}
 	}()
 	select {
@@ -117,8 +117,8 @@ func (k *oomKills) saw(id string) bool {
 }
 
 // happened searches for an OOM event that Watch saw or that the daemon's buffer has. Event and flag can both arrive
-// after the exit (50 ms in measurements on a busy machine). So after a failure that we did not cause, it waits briefly
-// and reads the flag again. It does not wait for an attempt that ended earlier.
+// after the exit (50 ms in measurements on a busy machine). After a failure that we did not cause, happened therefore
+// waits briefly and reads the flag again. It does not wait for an attempt that ended earlier.
 func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectResponse, exit Exit) bool {
 	if k.saw(info.ID) {
 		return true
@@ -138,8 +138,8 @@ func (k *oomKills) happened(ctx context.Context, info apicontainer.InspectRespon
 	return err == nil && again.State != nil && again.State.OOMKilled
 }
 
-// event searches the daemon's buffer. The answer ends at until, in the daemon's time. After a failure, it returns
-// false.
+// event searches the daemon's buffer between since and until, in the daemon's time. It returns false if the search
+// fails.
 func (k *oomKills) event(ctx context.Context, id string, since, until time.Time) bool {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -1,13 +1,13 @@
-// Package bundle passes files, variables and input to an attempt on runtimes such as Kubernetes that cannot copy files
-// into a container before its start.
+// Package bundle passes files, variables and input to an attempt on runtimes, such as Kubernetes, that cannot copy
+// files into a container before it starts.
 //
-// One packed value arrives as files that only an init container mounts. The init container runs our program, which
-// unpacks them and copies itself into a volume that the attempt's container mounts as container.Dir (Unpack). The
-// attempt's container begins with that copy (Enter). It removes variables and input from the disk, makes the input its
-// standard input, and becomes the worker. So files, arguments and the cluster's view of the pod contain neither when
-// the worker begins. The input stays in an unlinked file until the worker has read it (Input).
+// The bundle arrives as files that only an init container mounts. The init container runs the worker's program, which
+// unpacks the bundle and copies itself into a volume (Unpack). The attempt's container mounts this volume as
+// container.Dir and starts with the copy (Enter). Enter deletes the variables and the input from the disk, makes the
+// input its standard input, and becomes the worker. By then, files, arguments and the cluster's view of the pod no
+// longer contain variables or input. The input stays in an unlinked file until the worker has read it (Input).
 //
-// The package is linked into the worker and does not import clients of engines.
+// The worker links this package, so the package must not import clients of engines.
 package bundle
 
 import (
@@ -27,7 +27,7 @@ import (
 // Bundle is the complete input of an attempt.
 type Bundle struct {
 	Env   []string // KEY=VALUE, in addition to the image's variables
-	Input []byte   // all of its standard input
+	Input []byte   // the whole standard input
 	Files []File   // in container.Dir
 }
 
@@ -37,10 +37,10 @@ type File struct {
 	Data []byte
 }
 
-// partBytes is the size of a part. A Secret may have 1 MiB.
+// partBytes is the size of a part. Kubernetes limits a Secret to 1 MiB.
 const partBytes = 1_000_000
 
-// Pack splits a bundle into parts. Unpacking detects parts of different bundles.
+// Pack splits a bundle and its checksum into parts of at most partBytes. Unpack refuses a mixture of two bundles.
 func Pack(b Bundle) ([][]byte, error) {
 	data, err := json.Marshal(b)
 	if err != nil {
@@ -53,7 +53,7 @@ func Pack(b Bundle) ([][]byte, error) {
 // PartName returns the name of a part's file.
 func PartName(i int) string { return "part-" + strconv.Itoa(i) }
 
-// unpack reads the parts in a directory.
+// unpack joins and decodes the parts in a directory. It returns an error if the checksum differs.
 func unpack(dir string) (b Bundle, err error) {
 	var all []byte
 	for i := 0; ; i++ {
@@ -67,16 +67,16 @@ func unpack(dir string) (b Bundle, err error) {
 		all = append(all, part...)
 	}
 	if len(all) < sha256.Size {
-		return b, fmt.Errorf("bundle: %d bytes", len(all))
+		return b, fmt.Errorf("bundle: only %d bytes", len(all))
 	}
 	if sum := sha256.Sum256(all[sha256.Size:]); !bytes.Equal(sum[:], all[:sha256.Size]) {
-		return b, errors.New("bundle: its parts come from different starts of the attempt")
+		return b, errors.New("bundle: parts come from different starts of the attempt")
 	}
 	return b, json.Unmarshal(all[sha256.Size:], &b)
 }
 
-// Input reads a standard input and empties it at the end if it is a file. A process that can open other processes'
-// files, such as a debugger, then finds an empty file.
+// Input returns a reader of a standard input. If the input is a file, the reader empties it at the end, because a
+// debugger, for example, could still open it.
 func Input(file *os.File) io.Reader { return &input{file} }
 
 type input struct{ file *os.File }

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EnterCommand is the first argument with which our program executes the attempt's program. The others are DIR PROGRAM
-// ARGUMENT…, where DIR is the unpacked directory.
+// EnterCommand is the first argument with which the worker's program sets up an attempt and then executes it. The other
+// arguments are DIR PROGRAM ARGUMENT…, where DIR is the unpacked directory.
 const EnterCommand = "enter"
 
 // EnterMain implements EnterCommand. It returns only after a failure, with the exit code that a shell would use.

@@ -10,22 +10,22 @@ import (
 	"syscall"
 )
 
-// UnpackCommand is the first argument with which our program unpacks a bundle. The others are FROM TO FOLDER…, see
-// Unpack.
+// UnpackCommand is the first argument with which the worker's program unpacks a bundle. The other arguments are FROM TO
+// FOLDER…; see Unpack.
 const UnpackCommand = "unpack"
 
 // Names in the unpacked directory.
 const (
 	Dir       = "retake" // becomes container.Dir
-	Program   = "worker" // our own program
+	Program   = "worker" // the worker's program
 	inputFile = ".input"
 	environ   = ".environ"
-	FirstLine = "retake: the output begins here" // Enter prints it, so a log without it is incomplete
+	FirstLine = "retake: the output begins here" // printed first by Enter, so a log without it lacks its beginning
 	// NotStarted begins the message of an attempt that could not start its program.
 	NotStarted = "retake: not started: "
 )
 
-// UnpackMain implements UnpackCommand. It also creates the further directories, writable for all users.
+// UnpackMain implements UnpackCommand. It also creates every FOLDER, writable for all users.
 func UnpackMain(args []string, stderr io.Writer) int {
 	if len(args) < 2 {
 		fmt.Fprintln(stderr, "usage: worker", UnpackCommand, "FROM TO FOLDER…")
@@ -39,7 +39,8 @@ func UnpackMain(args []string, stderr io.Writer) int {
 	return 0
 }
 
-// Unpack reads the parts in from and writes the files for Enter below to. All of them belong to this process's user.
+// Unpack reads the parts in directory from and writes the files for Enter below directory to. All files belong to this
+// process's user.
 func Unpack(from, to string, folders []string) error {
 	syscall.Umask(0)
 	for _, dir := range folders {
@@ -73,7 +74,7 @@ func Unpack(from, to string, folders []string) error {
 	return nil
 }
 
-// put creates a file in a new volume that is removed with its pod.
+// put creates a file without syncing it, because the volume is removed with its pod.
 func put(path string, mode fs.FileMode, data []byte) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {

@@ -107,8 +107,8 @@ func environmentAndWorkdir(s harness) {
 	}
 }
 
-// workdirWithoutACheckout starts attempts without a directory of this machine, as with a remote engine. The directory
-// belongs to the worker, is empty, and differs between attempts.
+// workdirWithoutACheckout starts attempts with a spec that omits Checkout, as with a remote engine. Each attempt gets a
+// separate, empty directory that belongs to the worker.
 func workdirWithoutACheckout(s harness) {
 	for _, readOnly := range []bool{false, true} {
 		for range 2 {

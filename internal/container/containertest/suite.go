@@ -29,20 +29,20 @@ type Capabilities struct {
 type Subject struct {
 	Capabilities
 	Open func(t testing.TB, fleet string) container.Runtime // opens another Runtime, which the caller closes
-	// valid, with a Checkout on this host that Spec.User can write; the suite sets the rest
+	// Spec returns a valid spec with a Checkout on this host that Spec.User can write. The suite sets the rest.
 	Spec   func(t testing.TB, fleet string) container.Spec
 	Kill   func(t testing.TB, attemptID string)              // SIGKILL to its first process, from outside
 	Freeze func(t testing.TB, attemptID string)              // pauses it, from outside
 	Exists func(t testing.TB, attemptID string) (exist bool) // without using the runtime
 	Fleet  string                                            // unique to this run
 
-	// path of an attempt's checkout on this host, by default Spec.Checkout
+	// The path of an attempt's checkout on this host. Nil means Spec.Checkout.
 	Where func(t testing.TB, spec container.Spec) (workdir string)
 
 	Parallel bool // several Runtimes may be open and start attempts at once, so the tests run in parallel
 }
 
-// patience bounds every wait for an expected event. A busy machine with two cores needs up to tens of seconds.
+// patience is the longest wait for an expected event. A busy machine with two cores can need tens of seconds.
 const patience = 30 * time.Second
 
 // harness is one test's runtime and fleet.
@@ -203,8 +203,8 @@ func (s harness) awaitState(attemptID string, want container.State) (last contai
 	return last
 }
 
-// awaitReady waits until the program has reported that it is ready. Its output appears only at its end, so it also
-// writes a file in its checkout.
+// awaitReady waits until the probe is ready. A runtime may show the output only at its end, so the probe also writes a
+// file to its checkout.
 func (s harness) awaitReady(spec container.Spec) {
 	s.Helper()
 	eventually(s, "the program is ready", func() bool {

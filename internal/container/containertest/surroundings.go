@@ -57,8 +57,8 @@ func (s harness) awaitChange(changes <-chan struct{}, what string, ok func() boo
 	}
 }
 
-// On a busy machine, this sometimes takes longer than the usual tenth of a second. Without the engine's events, the
-// next list of containers would show the kill half a minute later.
+// Watch usually reports a kill after a tenth of a second, but sometimes later on a busy machine. If it missed the
+// engine's events, the next list of containers would show the kill half a minute later.
 const (
 	triesForSpeed = 5
 	soonEnough    = 5 * time.Second
@@ -73,10 +73,10 @@ func killedFromOutside(s harness) {
 		}
 		s.Logf("seen after %v", took)
 	}
-	s.Errorf("seen after %v, too late in every try, want %v", took, soonEnough)
+	s.Errorf("Watch reported %d kills too late, the last after %v; want %v", triesForSpeed, took, soonEnough)
 }
 
-// killAndSee returns how long it took until a kill was seen.
+// killAndSee kills a worker from outside and returns the time until Watch reported the kill.
 func (s harness) killAndSee(changes <-chan struct{}) (took time.Duration) {
 	s.Helper()
 	spec := s.spec("wait")
@@ -123,7 +123,8 @@ func (s harness) awaitHeld(spec container.Spec) (lock *os.File) {
 	return lock
 }
 
-// held asks the kernel, which releases a lock when its holder ends, independently of the runtime.
+// held reports whether a process holds the lock. The kernel releases a lock when its holder ends, so the answer does
+// not depend on the runtime.
 func held(lock *os.File) bool {
 	if syscall.Flock(int(lock.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) != nil {
 		return true
@@ -280,8 +281,8 @@ func memoryLimitIsVisible(s harness) {
 	}
 }
 
-// triesForOOM bounds the tries to detect an out-of-memory kill. A runtime may miss a kill, because the kernel's report
-// can get lost (1 in 20 in measurements on Docker). Missing all of them is a fault.
+// triesForOOM is the number of kills for memory. The runtime must report at least one of them. The kernel's report can
+// get lost (1 in 20 in measurements on Docker), so only a runtime that misses all kills has a fault.
 const triesForOOM = 4
 
 func outOfMemory(s harness) {

@@ -40,7 +40,7 @@ func Args(batches ...[]byte) (args []string) {
 	return args
 }
 
-// Main applies the rules. The exit code is 0 if it could try, even if the kernel refused.
+// Main applies the rules, and prints Done. It returns 0 even if the kernel refused every batch.
 func Main(args []string, stdout, stderr io.Writer) int {
 	done := Done{Used: -1, Nameservers: nameservers("/etc/resolv.conf")}
 	for i, text := range args {
@@ -52,7 +52,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 			done.Used, done.Why = i, ""
 			break
 		}
-		if done.Why == "" { // the first is the preferred one
+		if done.Why == "" { // report why the preferred batch failed
 			done.Why = err.Error()
 		}
 	}
@@ -81,10 +81,11 @@ func nameservers(file string) (all []string) {
 	return all
 }
 
-// answerLimit bounds the wait for the kernel, which answers at once.
+// answerLimit is the longest wait for the kernel, which normally answers at once.
 const answerLimit = 10 * time.Second
 
-// send sends a batch to the kernel's netfilter and reads the answers. An error of one message undoes all.
+// send sends a batch to the kernel's netfilter and reads the answers. If one message fails, the kernel undoes the
+// batch.
 func send(batch []byte) error {
 	messages, err := syscall.ParseNetlinkMessage(batch)
 	if err != nil || len(messages) == 0 {

@@ -36,7 +36,7 @@ func removeStale(prefix string) error {
 	}
 	for _, t := range all {
 		rest, ours := strings.CutPrefix(t.name, prefix)
-		// only "br-" plus 12 digits is unambiguous: other bridge names may contain hyphens
+		// Other bridge names may contain hyphens, so only "br-" and 12 digits are clearly separate from the fleet.
 		if !ours || !strings.HasPrefix(rest, "br-") || len(rest) < len("br-")+12 {
 			continue
 		}
@@ -111,7 +111,7 @@ func message(kind, flags uint16, family byte, number uint16, attrs []byte) []byt
 	out := binary.NativeEndian.AppendUint32(nil, uint32(headerLength+4+len(attrs)))
 	out = binary.NativeEndian.AppendUint16(out, kind)
 	out = binary.NativeEndian.AppendUint16(out, flags)
-	out = append(out, make([]byte, 8)...) // sequence and sender, which are not compared
+	out = append(out, make([]byte, 8)...) // sequence and sender, which this package does not compare
 	return append(binary.BigEndian.AppendUint16(append(out, family, 0), number), attrs...)
 }
 

@@ -45,16 +45,16 @@ func init() {
 	}
 }
 
-// Requests per second, and in a burst. The API enforces fairness itself. These limits bound the damage that a bug in
-// this package can do.
+// Requests per second, and in a burst. The API enforces fairness itself, so these limits only contain a bug in this
+// package.
 const (
 	requestRate  = 50
 	requestBurst = 100
 	listPage     = 500 // objects in one answer
 )
 
-// connect uses the named kubeconfig file, or the account of this process's pod, or KUBECONFIG. The namespace defaults
-// to the one found there.
+// connect uses the named kubeconfig file, else the account of this process's pod, else KUBECONFIG. The namespace
+// defaults to the one in that configuration.
 func connect(kubeconfig, namespace string, wrap func(http.RoundTripper) http.RoundTripper) (*client, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = kubeconfig
@@ -110,7 +110,8 @@ func (c *client) jobs(ctx context.Context, selector string) (all []batchv1.Job, 
 	return all, err
 }
 
-// inPages lists objects page by page. The request has no version, so the API does not answer from an old cache.
+// inPages lists objects page by page. The request omits the resource version, so that the API does not answer from a
+// stale cache.
 func inPages(selector string, page func(*metav1.ListOptions) (next string, err error)) error {
 	o := &metav1.ListOptions{LabelSelector: selector, Limit: listPage}
 	for {
@@ -172,7 +173,7 @@ func (c *client) log(ctx context.Context, pod string, o *corev1.PodLogOptions) (
 		inQuery).Stream(ctx)
 }
 
-// may reviews our access. The request is plain JSON because its types would need another scheme.
+// may reports whether this process has a right. The request is plain JSON because its types would need another scheme.
 func (c *client) may(ctx context.Context, verb, group, resource, subresource string) (bool, error) {
 	type attributes struct {
 		Namespace   string `json:"namespace"`
@@ -203,7 +204,7 @@ func (c *client) may(ctx context.Context, verb, group, resource, subresource str
 		return false, err
 	}
 	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&review); err != nil {
-		return false, fmt.Errorf("review our access: %w", err)
+		return false, fmt.Errorf("check the access rights: %w", err)
 	}
 	return review.Status.Allowed, nil
 }

@@ -35,7 +35,7 @@ type cluster interface {
 // Right is one verb on one resource.
 type Right struct{ Verb, Group, Resource, Subresource string }
 
-// String formats a right for people.
+// String formats a right as verb and resource, such as "get pods/log".
 func (r Right) String() string {
 	of := r.Resource
 	if r.Subresource != "" {

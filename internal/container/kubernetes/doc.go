@@ -19,14 +19,16 @@
 // An interruption never leaves permanent objects. The cluster deletes Secrets with their Job. A pod that never starts
 // or never ends has a deadline (Spec.Life), and a time to live removes the Job.
 //
-// # How a pod is ended
+// # Ending a pod
 //
-// Deleting a pod also removes exit code and log, so a director that is killed before it reads them would lose them. So
-// Stop sets the pod's deadline to a second and marks the pod. The kubelet sends SIGTERM, SIGKILL after Options.Grace,
-// and keeps pod, exit code and log (the status of an obedient pod took 0.9 s in measurements). Stop collects and
-// records them before it deletes the Job with all its objects. A stop with a shorter grace deletes the pod at once, and
-// reads the log during the deletion. The kubelet then also sends SIGTERM, and waits at least two seconds. Deleting a
-// pod that is already ending does not shorten its grace (containerd 1.6), so pods always have Options.Grace.
+// Deleting a pod also removes its exit code and log, which would be lost if the director was killed before it read
+// them. Stop therefore sets the pod's deadline to one second and marks the pod. The kubelet sends SIGTERM, and SIGKILL
+// after Options.Grace. It keeps the pod, its exit code and its log (the status of an obedient pod took 0.9 s in
+// measurements). Stop collects and records them before it deletes the Job with all its objects.
+//
+// A stop with a shorter grace deletes the pod at once, and reads the log during the deletion. The kubelet then also
+// sends SIGTERM, and waits at least two seconds. Deleting a pod that is already ending does not shorten its grace
+// (containerd 1.6), so pods always have Options.Grace.
 //
 // Stop never deletes a pod without its kubelet's confirmation (grace 0), so "gone" means that the kubelet has confirmed
 // the end. If the kubelet does not answer, Stop fails with ErrUnconfirmed after a bounded wait, and can be called
@@ -37,21 +39,21 @@
 // The package watches pods instead of Jobs, because a container's end shows in its pod one to two seconds before it
 // shows in the Job. List answers from a view that the watch maintains. It lists all objects only at Open, after 410
 // Gone and every ten minutes. It restarts a broken watch forever. Without a watch the view is valid for 30 seconds, and
-// then List fails, because an old list would declare live attempts dead. Ensure and Stop ask the API itself. The
-// deletion of a Job that never had a pod only shows in the next list.
+// then List fails, because an old list would declare live attempts dead. Ensure and Stop ask the API directly. Only the
+// next list shows the deletion of a Job that never had a pod.
 //
-// A Job does not contain the reason for a missing pod. A dry run of that pod fails for the same reason as the
-// controller, such as a quota or a policy. This is the only use of the right to create pods.
+// A Job does not report why its pod is missing. A dry run of that pod fails for the same reason as the controller's
+// request, such as a quota or a policy. Dry runs are the only use of the right to create pods.
 //
 // # The worker's environment
 //
 // Files, variables and standard input are one bundle (package bundle) in the attempt's Secrets, which only an init
 // container mounts. It unpacks them into memory, with a copy of our program. The Workdir is an empty volume.
-// Spec.Checkout and Spec.WorkerBinary are unused and Spec.Mounts are errors, because nodes lack the files of this
+// Spec.Checkout and Spec.WorkerBinary are ignored, and Spec.Mounts is refused, because nodes lack the files of this
 // machine. With a read-only root file system, HOME is the empty directory /home/retake unless Spec.Env has another,
 // because the homes of an image's users are unknown here. Root file system, capabilities, user, privileges and system
-// calls comply with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids). The kubelet's
-// podPidsLimit does.
+// calls comply with the restricted pod security standard. A pod cannot limit its processes (Spec.Pids), so the
+// kubelet's podPidsLimit applies.
 //
 // # Output
 //

@@ -143,7 +143,7 @@ func (o *objects) isOurs(m metav1.ObjectMeta, attemptID, kind string) error {
 	}
 	return &container.Error{
 		Kind: container.ErrSpec, Doing: kind + " " + m.Name,
-		Cause: refused("", "it exists outside of fleet %s", o.fleet).Cause,
+		Cause: refused("", "a job with that name exists outside fleet %s", o.fleet).Cause,
 		Next:  "remove it, or give each fleet a separate namespace",
 	}
 }

@@ -20,15 +20,15 @@ var failures = []struct {
 	next      string
 }{
 	{isQuota, container.ErrNoRoom, true, "make room in the namespace's quota (kubectl get resourcequota)"},
-	{isRight, container.ErrSpec, false, "grant it to the director's account with kubectl create role or the chart; " +
-		"`director doctor` lists all missing rights"},
+	{isRight, container.ErrSpec, false, "grant the right to the director's account with kubectl create role or the " +
+		"chart; `director doctor` lists all missing rights"},
 	{
 		apierrors.IsForbidden, container.ErrSpec, false,
-		"a rule of the cluster forbids it: change kubernetes.pod_template, or the rule",
+		"a rule of the cluster forbids the request: change kubernetes.pod_template, or the rule",
 	},
 	{
 		apierrors.IsUnauthorized, container.ErrCluster, true,
-		"the API does not accept the credential: renew it (kubernetes.kubeconfig, or the pod's service account)",
+		"the API rejected the credential: renew it (kubernetes.kubeconfig, or the pod's service account)",
 	},
 	{apierrors.IsInvalid, container.ErrSpec, false, ""},
 	{apierrors.IsBadRequest, container.ErrSpec, false, ""},
@@ -78,6 +78,6 @@ func refused(doing, format string, args ...any) *container.Error {
 func unconfirmed(attemptID, why string) *container.Error {
 	return &container.Error{
 		Kind: container.ErrUnconfirmed, Transient: true, Doing: "stop " + attemptID, Cause: errors.New(why),
-		Next: "if its node will not return, remove the node (kubectl delete node)",
+		Next: "if the node is lost for good, remove it (kubectl delete node)",
 	}
 }

@@ -31,13 +31,13 @@ type Options struct {
 	Pod         string // name of this process's pod in the same namespace, or empty; see MarkLeader
 	// Grace is the time of pods between SIGTERM and SIGKILL, in whole seconds, at least 1.
 	Grace  time.Duration
-	Sample container.Spec // a typical attempt for a dry run by Open, if it has an Image
+	Sample container.Spec // a typical attempt; if it has an Image, Open submits its pod as a dry run
 	Log    *zap.Logger    // may be nil
 
 	wrap func(http.RoundTripper) http.RoundTripper // for tests that count requests
 }
 
-// limits bound how long one operation waits.
+// limits contains the maximum waits of one operation.
 type limits struct {
 	operation time.Duration // one request
 	kubelet   time.Duration // from the end of a container to its report by the API
@@ -158,7 +158,7 @@ func (o *objects) refuseForeign(ctx context.Context) error {
 	}
 }
 
-// tryRoom submits the sample's pod as a dry run. If the pod is refused only for lack of room, tryRoom logs that.
+// tryRoom submits the sample's pod as a dry run. If only room is missing, it logs the refusal instead of returning it.
 func (k *Kubernetes) tryRoom(ctx context.Context) error {
 	if k.o.Sample.Image == "" {
 		return nil

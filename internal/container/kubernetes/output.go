@@ -36,7 +36,7 @@ func (t *tail) bytes() []byte {
 	return t.kept.Bytes()
 }
 
-// enoughLines contain the newest TailBytes even if each line is empty.
+// enoughLines is a number of lines that covers the newest TailBytes even if every line is empty.
 var enoughLines = to(int64(container.TailBytes))
 
 // logs reads the output of attempts.
@@ -89,9 +89,9 @@ func withoutFirst(log io.Reader) io.Reader {
 // streams of a container concurrently, so early output on the other stream may come before it.
 const mixed = 16
 
-// last returns the newest output of an attempt that does not run. It only fails if the API does not answer, because an
-// unreadable log must not keep an attempt from being removed. It then falls back to the output that was read while the
-// attempt ran, or to the termination message in the pod's status.
+// last returns the newest output of an attempt that does not run. It fails only if the API does not answer, because an
+// unreadable log must not block an attempt's removal. Instead of an unreadable log, it returns the output that was read
+// while the attempt ran, or the termination message in the pod's status.
 func (g *logs) last(ctx context.Context, a *attempt, attemptID string) ([]byte, error) {
 	g.view.mu.Lock()
 	p, gone := a.pod, a.podGone
@@ -138,10 +138,10 @@ func (g *logs) keep(a *attempt, t *tail) {
 	}
 }
 
-// errNoLog means that the node has removed the log. The kubelet sends a report instead of the log.
+// errNoLog means that the node has removed the log, so the kubelet sent a message instead.
 var errNoLog = errors.New("kubernetes: node has removed the log")
 
-// isNoLog reports whether the kubelet sent a report that the log is missing.
+// isNoLog reports whether log is the kubelet's message about a missing log.
 func isNoLog(log []byte) bool {
 	return bytes.HasPrefix(log, []byte("unable to retrieve container logs for ")) ||
 		bytes.HasPrefix(log, []byte("failed to try resolving symlinks in path "))

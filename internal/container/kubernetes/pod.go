@@ -212,8 +212,8 @@ func ceiling(s container.Spec) corev1.ResourceList {
 	}
 }
 
-// resources adds the limits of a spec to the template's limits. Requests equal the limits unless the template has
-// others.
+// resources adds the limits of a spec to the template's limits. Requests equal the limits unless the template sets
+// requests.
 func resources(theirs corev1.ResourceRequirements, s container.Spec) corev1.ResourceRequirements {
 	for name, q := range ceiling(s) {
 		if theirs.Limits == nil {

@@ -36,7 +36,7 @@ func look(ctx context.Context, api cluster, namespace string, o Options) (*Seen,
 	return &Seen{objects, o.Sample, namespace}, nil
 }
 
-// Name describes the location of the cluster for people.
+// Name returns the address and namespace of the cluster, as text for the operator.
 func (s *Seen) Name() string {
 	return fmt.Sprintf("Kubernetes at %s, namespace %s", s.objects.server(), s.namespace)
 }
@@ -46,7 +46,7 @@ func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	for _, r := range Needed() {
 		ok, err := s.objects.may(ctx, r.Verb, r.Group, r.Resource, r.Subresource)
 		if err != nil {
-			return nil, failure("review our rights", err)
+			return nil, failure("check the access rights", err)
 		}
 		if !ok {
 			lacks = append(lacks, r)
@@ -55,7 +55,7 @@ func (s *Seen) Missing(ctx context.Context) (lacks []Right, err error) {
 	return lacks, nil
 }
 
-// Admits fails if the API rejects a pod like Options.Sample. It creates no objects.
+// Admits returns an error if the API rejects a pod like Options.Sample. It creates no objects.
 func (s *Seen) Admits(ctx context.Context) error { return s.objects.admit(ctx, s.sample) }
 
 // RuntimeClass returns the runtime class of attempts, or "" for the nodes' default.
@@ -79,7 +79,8 @@ func (s *Seen) Seccomp() corev1.SeccompProfileType {
 	return corev1.SeccompProfileTypeRuntimeDefault
 }
 
-// Cannot lists, for people, the promises of a container.Spec that a cluster or this package does not keep.
+// Cannot lists, as text for the operator, the limits of a container.Spec that a cluster or this package does not
+// enforce.
 func Cannot() []string {
 	return []string{
 		"no limit on processes (containers.pids): only the kubelet's podPidsLimit applies",

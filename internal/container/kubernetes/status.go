@@ -41,8 +41,8 @@ func ended(j *batchv1.Job) bool {
 	})
 }
 
-// stateOf returns the state of a pod according to its worker, which ends a second before the pod. For a lost node it is
-// the last report.
+// stateOf returns the state of a pod's worker, which ends a second before the pod. For a lost node, it is the last
+// reported state.
 func stateOf(p *corev1.Pod) (s container.State, waiting string) {
 	w := statusOf(p.Status.ContainerStatuses, workerName).State
 	switch {
@@ -139,8 +139,8 @@ func causeOf(p *corev1.Pod) (container.EndCause, string) {
 // stopped is the annotation of pods that Stop has asked to end.
 const stopped = "retake.stopped"
 
-// neverStarted are reasons of a container's end that mean that its program did not run. endUnknown is the reason of an
-// unobserved end.
+// neverStarted lists the reasons of a container's end with which its program never ran. endUnknown is the reason of an
+// end that the kubelet did not observe.
 var neverStarted = []string{"StartError", "ContainerCannotRun"}
 
 const endUnknown = "ContainerStatusUnknown"
@@ -200,10 +200,10 @@ func waitsForEnd(p *corev1.Pod) string {
 }
 
 // startError returns why a pod could not start: unpacking failed, an image is unavailable, or the node refused the pod.
-// It is empty if no start was tried.
+// It is empty if the node did not try to start the pod.
 func startError(p *corev1.Pod) string {
 	if t := statusOf(p.Status.InitContainerStatuses, filesName).State.Terminated; t != nil && t.ExitCode != 0 {
-		return "its files: " + cmp.Or(strings.TrimPrefix(t.Message, bundle.NotStarted), t.Reason)
+		return "cannot unpack its files: " + cmp.Or(strings.TrimPrefix(t.Message, bundle.NotStarted), t.Reason)
 	}
 	if reason, message := stuck(p); reason != "" {
 		return said(reason, message)

@@ -17,13 +17,14 @@ import (
 )
 
 // Stop ends the attempt's pod, determines how it ended, removes its Job with all objects, and returns when the API has
-// removed it. A pod that ran is gone after its kubelet has confirmed that. A running pod gets SIGTERM, and SIGKILL
-// after the longer of grace and Options.Grace. If grace is shorter than Options.Grace, the pod is deleted at once. It
-// still gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent attempt Exit.Known is false.
+// removed them. A pod that ran is gone only after its kubelet has confirmed the end. A running pod gets SIGTERM, and
+// SIGKILL after the longer of grace and Options.Grace. If grace is shorter than Options.Grace, Stop deletes the pod at
+// once. The pod then gets SIGTERM, and SIGKILL after grace, but at least two seconds. For an absent attempt Exit.Known
+// is false.
 //
 // If the API answers but the pod remains, mostly because its node does not answer, the error is ErrUnconfirmed
 // (transient), and Exit has the known part of the end. Other errors are ErrCluster (transient), and ErrSpec if a Job of
-// that name belongs to another fleet. The next call continues with the knowledge of this one.
+// that name belongs to another fleet. The next call continues where this one stopped.
 func (k *Kubernetes) Stop(ctx context.Context, attemptID string, grace time.Duration,
 	record container.Recorder,
 ) (container.Exit, error) {
@@ -184,9 +185,9 @@ func (s *stopping) end(ctx context.Context) error {
 	return s.kill(ctx)
 }
 
-// ask makes the kubelet end a pod as if its deadline had passed: SIGTERM, Options.Grace, SIGKILL. Pod, exit code and
-// log then stay until they are read. A deletion would remove them, and a director that is killed before it reads them
-// would lose them. An annotation records our request.
+// ask makes the kubelet end a pod as if its deadline had passed: SIGTERM, Options.Grace, SIGKILL. Unlike a deletion,
+// this keeps pod, exit code and log until Stop has read them, even if the director is killed before. An annotation
+// records our request.
 func (s *stopping) ask(ctx context.Context) error {
 	s.view.mu.Lock()
 	pod := s.pod
@@ -282,7 +283,7 @@ func (s *stopping) remove(ctx context.Context) error {
 	crashpoint.Reached("kubernetes/remove/after")
 	limit := s.objects.grace + s.limits.confirm
 	for end := time.Now().Add(limit); ; {
-		// The watch is faster, but the API decides.
+		// The watch reports the removal first, but only the API proves it.
 		if _, err := s.await(ctx, min(s.limits.poll, time.Until(end)),
 			func() bool { return s.pod == nil || s.podGone }); err != nil {
 			return err
@@ -295,8 +296,8 @@ func (s *stopping) remove(ctx context.Context) error {
 			s.view.forget(j, p)
 			return nil
 		case !found:
-			// The controller may just be creating a pod, which lacks its Secret and owner and is soon collected. So
-			// check again.
+			// The controller may be creating a pod at this moment. Without its Secret and owner, the pod is soon
+			// removed, so check again.
 			never = false
 		case time.Now().After(end):
 			return unconfirmed(s.id, s.notGoneAtAll(limit))

@@ -14,8 +14,8 @@ import (
 	"retake/internal/container"
 )
 
-// readTemplate reads a pod template of the operator, with metadata and spec as in a Deployment. A field that conflicts
-// with the needs of an attempt is an error. The error names all such fields.
+// readTemplate reads the operator's pod template, with metadata and spec as in a Deployment. Its error names all fields
+// that conflict with the needs of an attempt.
 func readTemplate(path string) (corev1.PodTemplateSpec, error) {
 	var t corev1.PodTemplateSpec
 	if path == "" {
@@ -31,13 +31,13 @@ func readTemplate(path string) (corev1.PodTemplateSpec, error) {
 	if err := strictly(data, &t); err != nil {
 		return t, &container.Error{
 			Kind: container.ErrSpec, Doing: "pod template " + path, Cause: err,
-			Next: "give it metadata (labels, annotations) and spec, like the template of a Deployment",
+			Next: "write metadata (labels, annotations) and spec, as in the template of a Deployment",
 		}
 	}
 	if wrong := conflicts(t); len(wrong) > 0 {
 		return t, &container.Error{
 			Kind: container.ErrSpec, Doing: "pod template " + path,
-			Cause: fmt.Errorf("it conflicts with the needs of an attempt: %s", strings.Join(wrong, "; ")),
+			Cause: fmt.Errorf("these fields conflict with the needs of an attempt: %s", strings.Join(wrong, "; ")),
 			Next:  "remove these fields",
 		}
 	}
@@ -77,7 +77,7 @@ func partsIn(t corev1.PodTemplateSpec) parts {
 
 const ownPath = "spec.containers[" + workerName + "]."
 
-// rules are the fields that a template must leave to this package.
+// rules lists the fields that a template must leave to this package, with their required value or the reason.
 var rules = []struct {
 	path, want string
 	broken     func(parts) bool

@@ -27,7 +27,7 @@ type view struct {
 
 	mu       sync.Mutex
 	attempts map[string]*attempt // by attempt id
-	// Jobs and pods that operations found removed since the last list; later events about them are outdated
+	// Jobs and pods that an operation found removed since the last list. Later events about them are outdated.
 	removed map[types.UID]bool
 	waiting map[chan struct{}]bool
 	broken  time.Time // when the watch broke, or zero
@@ -43,8 +43,8 @@ func newView(o *objects, l limits, log *zap.Logger) *view {
 	return v
 }
 
-// attempt is the knowledge about an attempt, from the first sight of its Job or pod until Stop has finished. The
-// view's mutex guards everything but turn.
+// attempt is the view's knowledge about an attempt, from the first event about its Job or pod until Stop has finished.
+// The view's mutex guards all fields except turn.
 type attempt struct {
 	turn chan struct{} // full during an operation
 
@@ -73,7 +73,7 @@ func (v *view) attempt(id string) *attempt {
 	return a
 }
 
-// acquire waits for the attempt's turn. release ends it, and forget drops the attempt.
+// acquire waits for the attempt's turn. release ends the turn. With forget, it also drops the attempt.
 func (v *view) acquire(ctx context.Context, attemptID string) (a *attempt, release func(forget bool), err error) {
 	for {
 		v.mu.Lock()

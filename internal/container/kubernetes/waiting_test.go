@@ -195,7 +195,7 @@ func TestMissingRights(t *testing.T) {
 			}
 			for _, err := range errs {
 				if errors.Is(err, container.ErrSpec) && !container.Transient(err) &&
-					strings.Contains(err.Error(), "cannot "+r.Verb) && strings.Contains(err.Error(), "grant it") {
+					strings.Contains(err.Error(), "cannot "+r.Verb) && strings.Contains(err.Error(), "grant the") {
 					return
 				}
 			}

@@ -48,7 +48,7 @@ func (v *view) relist(ctx context.Context) (version string, err error) {
 			}
 		}
 		for id, a := range before {
-			// A pod that appeared during the list is a different one.
+			// The API may have replaced the pod during the list. The new pod stays.
 			if was := pod[id]; was != nil && a.pod != nil && a.pod.UID == was.UID && !there[string(was.UID)] {
 				a.podGone = true
 			}
@@ -144,7 +144,8 @@ func watchError(err error) error {
 	return err
 }
 
-// observe records an event. A deleted pod's Job, which is not watched, may be gone with it, so observe asks for it.
+// observe records an event. The deletion of a Job also deletes its pod but causes no event, so observe asks the API for
+// a deleted pod's Job.
 func (v *view) observe(pod *corev1.Pod, gone bool) {
 	v.change(func() { v.saw(pod, gone) })
 	id := pod.Annotations[container.LabelAttempt]
@@ -159,7 +160,7 @@ func (v *view) observe(pod *corev1.Pod, gone bool) {
 	defer cancel()
 	job, err := v.objects.job(ctx, jobName(id))
 	if err != nil && !apierrors.IsNotFound(err) {
-		return // the next list has the answer
+		return // the next list shows whether the Job exists
 	}
 	v.change(func() {
 		a := v.attempts[id]

@@ -10,8 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// askWhy determines, until Close, why Jobs lack a pod, because a Job does not report it. It submits the pod of the Job
-// as a dry run, which the API refuses for the same reason, such as an exhausted quota or a policy of the cluster.
+// askWhy determines, until Close, why Jobs lack a pod, because a Job does not report the reason. It submits the Job's
+// pod as a dry run, which the API refuses for the same reason, such as an exhausted quota or a policy of the cluster.
 func (v *view) askWhy() {
 	tick := time.NewTicker(v.limits.podless)
 	defer tick.Stop()
@@ -27,8 +27,8 @@ func (v *view) askWhy() {
 	}
 }
 
-// askedAtOnce bounds the Jobs per round, at two requests each. A controller that lags behind has thousands of Jobs
-// without pods, and requests slow it down further.
+// askedAtOnce is the maximum number of Jobs per round, at two requests each. A controller that lags behind has
+// thousands of Jobs without pods, and requests slow it down further.
 const askedAtOnce = 10
 
 type podless struct {
@@ -48,7 +48,7 @@ func (v *view) podless() []podless {
 		}
 		switch {
 		case a.asked.IsZero():
-			a.asked = time.Now() // gives a new Job time
+			a.asked = time.Now() // the controller gets time to create the pod
 		case time.Since(a.asked) >= v.limits.podless:
 			all = append(all, podless{id, a.job, a.asked})
 		}
@@ -56,7 +56,7 @@ func (v *view) podless() []podless {
 	slices.SortFunc(all, func(a, b podless) int { return a.asked.Compare(b.asked) })
 	all = all[:min(len(all), askedAtOnce)]
 	for _, p := range all {
-		v.attempts[p.id].asked = time.Now().Add(3 * v.limits.podless) // less often from then on
+		v.attempts[p.id].asked = time.Now().Add(3 * v.limits.podless) // later checks are less frequent
 	}
 	return all
 }

@@ -1,8 +1,8 @@
 // Package probe inspects a container's environment before an attempt runs in it. It is a command of the worker's
 // program, like package supervisor.
 //
-// It has no effects. It connects to addresses without sending data, and searches for programs in PATH. Each connection
-// has five seconds. It imports only the standard library.
+// The inspection has no effects. It connects to addresses without sending data, at most five seconds for each, and
+// searches for programs in PATH. The package imports only the standard library.
 package probe
 
 import (
@@ -26,7 +26,7 @@ type Seen struct {
 	Missing []string          `json:"missing,omitempty"` // programs that are not found in PATH
 }
 
-// dialLimit bounds one connection, because a firewall may drop packets.
+// dialLimit is the longest wait for one connection, because a firewall may drop packets silently.
 const dialLimit = 5 * time.Second
 
 // Args returns the arguments after Command.

@@ -36,11 +36,11 @@ const apartFlags = syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NE
 
 // failed is the reason why the worker does not run.
 type failed struct {
-	Errno syscall.Errno // of the start, or zero if it was not tried
+	Errno syscall.Errno // of the start, or zero if none was attempted
 	Text  string
 }
 
-// startApart starts the worker through our program, the first process of its namespaces.
+// startApart starts the worker through the worker's program, which is the first process of its namespaces.
 func startApart(o Order, files []uintptr) (worker int, err error) {
 	orderIn, orderOut, err := os.Pipe()
 	if err != nil {
@@ -62,7 +62,7 @@ func startApart(o Order, files []uintptr) (worker int, err error) {
 		return 0, fmt.Errorf("supervisor: namespaces for the worker: %w", err)
 	}
 	_, _ = orderIn.Close(), resultOut.Close()
-	o.Stdin = nil // it has become a stream
+	o.Stdin = nil // the worker reads it from a stream
 	err = json.NewEncoder(orderOut).Encode(o)
 	_ = orderOut.Close()
 	var f failed
@@ -98,7 +98,7 @@ func BecomeWorker([]string) int {
 	return 1
 }
 
-// enter hides the paths in Hide, except Show, and mounts a new /proc, in the namespaces that the process already has.
+// enter hides the paths in Hide, except Show, and mounts a new /proc. The process must already have its own namespaces.
 func (a *Apart) enter() error {
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("private mounts: %w", err)
@@ -178,7 +178,7 @@ func become(o Order) error {
 			}
 		}
 	}
-	// A change of the user resets the death signal.
+	// The kernel clears the death signal when the user changes.
 	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(syscall.SIGKILL), 0, 0, 0); err != nil {
 		return err
 	}

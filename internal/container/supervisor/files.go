@@ -21,8 +21,8 @@ const Command = "supervise"
 // Marker is the variable that every process of an attempt inherits, unless it removes it.
 const Marker = "RETAKE_ATTEMPT_ID"
 
-// LockFD is the descriptor of the locked lock file. The order arrives on stdin. The supervisor closes stdout after its
-// first record.
+// LockFD is the file descriptor of the locked lock file. The supervisor reads the order from stdin, and closes stdout
+// after its first record.
 const LockFD = 3
 
 // Names in the directory.
@@ -58,7 +58,7 @@ type Started struct {
 type Ended struct {
 	ExitCode   int    `json:"exit_code"`             // 128+n when it died of signal n
 	StartError string `json:"start_error,omitempty"` // why it never ran; ExitCode is 126 or 127, as in a shell
-	Clean      bool   `json:"clean"`                 // and all its processes have ended
+	Clean      bool   `json:"clean"`                 // all processes of the worker have also ended
 }
 
 // ReadStarted returns nil if the file does not exist.
@@ -147,11 +147,12 @@ func Locked(dir string) (bool, error) {
 	return asked.Type != syscall.F_UNLCK, nil
 }
 
-// partBytes bounds one part of a stream's file. Two parts are kept, for people and for 32 KiB in reports.
+// partBytes is the maximum size of one part of a stream's file. The supervisor keeps two parts, for people and for the
+// 32 KiB in reports.
 const partBytes = 1 << 20
 
-// stream appends to a file and rotates it when it is full. The previous part remains. Write never fails, because our
-// disk must not delay the worker, and a broken pipe would kill it.
+// stream appends to a file and rotates it when it is full. The previous part remains. Write never fails, because a full
+// disk must not stop the worker, and a broken pipe would kill it.
 type stream struct {
 	path string
 	file *os.File

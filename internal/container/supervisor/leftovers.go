@@ -10,8 +10,8 @@ import (
 )
 
 // Leftovers finds every live process of an attempt: supervisor and worker, processes with the attempt's marker or in
-// the worker's session, and their descendants. started may be nil. It cannot find processes that have left marker,
-// session and parents, and excludes this process.
+// the worker's session, and their descendants. started may be nil. Leftovers excludes this process. It cannot find a
+// process that has left marker, session and parents.
 func Leftovers(attemptID string, started *Started) ([]procfs.Process, error) {
 	all, err := procfs.List()
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"retake/internal/sys/procfs"
 )
 
-// streamLimit bounds the wait for the end of the streams after the last process. Only a stream that was passed to an
-// unrelated process stays open longer.
+// streamLimit is the longest wait for the end of the streams after the last process. A stream stays open longer only if
+// it was passed to an unrelated process.
 const streamLimit = 5 * time.Second
 
 // Main runs a supervisor. args are the arguments after Command. The exit code is 0 if the worker's end or start error
@@ -30,7 +30,8 @@ func Main(args []string) int {
 			Command)
 		return 2
 	}
-	// A worker is killed when the thread that started it ends, and it inherits the thread's restrictions.
+	// The kernel kills the worker when the thread that started it ends, and the worker inherits the thread's
+	// restrictions.
 	runtime.LockOSThread()
 	if err := supervise(args[0]); err != nil {
 		fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.RFC3339), "supervisor:", err)
@@ -41,7 +42,8 @@ func Main(args []string) int {
 
 func supervise(dir string) error {
 	syscall.CloseOnExec(LockFD)
-	// Children would inherit ignored signals. The worker or the director ends an attempt.
+	// A child inherits ignored signals, so catch these signals instead. Only the worker or the director ends an
+	// attempt.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE,
 		syscall.SIGQUIT)
 	// The order contains secrets, and without root the worker has the same user.
@@ -67,7 +69,7 @@ func supervise(dir string) error {
 		return signalReady()
 	}
 	if err := errors.Join(s.recordStarted(worker), signalReady()); err != nil {
-		// A worker without the record could not be found again.
+		// Without its record, a worker could not be found again.
 		_ = syscall.Kill(worker, syscall.SIGKILL)
 		return errors.Join(err, s.await(worker))
 	}
@@ -105,7 +107,7 @@ func (s *supervisor) start(o Order) (worker int, err error) {
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	if o.UID != 0 {
-		attr.Sys.Credential = &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)} // no further groups
+		attr.Sys.Credential = &syscall.Credential{Uid: uint32(o.UID), Gid: uint32(o.GID)} // no supplementary groups
 	}
 	if o.Apart != nil {
 		worker, err = startApart(o, files)
@@ -150,7 +152,7 @@ var startCodes = map[error]int{
 // program.
 func startError(o Order, err error) string {
 	if _, statErr := os.Stat(o.Workdir); statErr != nil {
-		return fmt.Sprintf("working folder: %v", statErr)
+		return fmt.Sprintf("working directory: %v", statErr)
 	}
 	if _, statErr := os.Stat(o.Argv[0]); statErr != nil {
 		return fmt.Sprintf("program: %v", statErr)
@@ -158,7 +160,7 @@ func startError(o Order, err error) string {
 	if errors.Is(err, syscall.EACCES) && o.UID != 0 {
 		for _, path := range []string{o.Workdir, o.Argv[0]} {
 			if closed := closedFolder(o, path); closed != "" {
-				return fmt.Sprintf("%s: user %d may not enter %s (chmod o+x allows that without "+
+				return fmt.Sprintf("%s: user %d may not enter %s (chmod o+x permits it without "+
 					"listing)", path, o.UID, closed)
 			}
 		}
@@ -234,13 +236,13 @@ func reap(worker int) (exitCode int) {
 		case pid == worker:
 			return status.ExitStatus()
 		case err != nil && !errors.Is(err, syscall.EINTR):
-			return -1 // impossible, since the worker is our child
+			return -1 // cannot happen, since the worker is our child
 		}
 	}
 }
 
-// sweep kills leftover processes, like the end of a container's first process, and returns after the last child has
-// ended. A process that waits in the kernel (disk, network) delays it.
+// sweep kills leftover processes, as the kernel does in a container when the first process ends. It returns after the
+// last child has ended. A process that waits in the kernel (disk, network) delays sweep.
 func sweep() {
 	for {
 		all, err := procfs.List()

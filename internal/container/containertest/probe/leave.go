@@ -17,7 +17,7 @@ import (
 // ignores signals.
 func detach(args []string) int { return leave([]string{}, true, args[0]) }
 
-// mark WHAT does the same, but its child keeps the environment.
+// mark WHAT works like detach, but its child keeps the environment.
 func mark(args []string) int { return leave(os.Environ(), true, args[0]) }
 
 // session starts a child that keeps only the session, and another that also keeps the environment. Then it waits
@@ -113,7 +113,7 @@ func reach(args []string) int {
 	return emit([]byte(strings.Join(said, "\n") + "\n"))
 }
 
-// word exchanges a byte with an address. Over UDP, only an answer proves that the address was reached.
+// word exchanges a byte with an address. Over UDP, only an answer proves that the address is reachable.
 func word(network, address string) error {
 	c, err := net.DialTimeout(network, address, time.Second)
 	if err != nil {
