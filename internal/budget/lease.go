@@ -10,14 +10,14 @@ import (
 // Status is the outcome of a leased call.
 type Status string
 
-// The statuses of the contract.
+// The statuses that a wire.BudgetReport can have.
 const (
 	OK          Status = "ok"
 	RateLimited Status = "rate_limited"
 	Failed      Status = "error"
 )
 
-// Cooldown is the time for which a resource is closed.
+// Cooldown closes a resource until a time.
 type Cooldown struct {
 	Resource string
 	Until    time.Time
@@ -49,8 +49,9 @@ func (p *Pool) Report(now time.Time, id, worker string, s Status, retryAfter tim
 	return c
 }
 
-// Note is Report for an owner that decides how long others must wait. It returns the requested cooldown, or nil, and
-// does not close the resource. From then on, only one lease is granted at a time until a call has succeeded.
+// Note records an outcome like Report, for an owner that decides how long other workers must wait. It returns the
+// requested cooldown, or nil, and does not close the resource. After a failure, the pool grants only one lease at a
+// time until a call succeeds.
 func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.Duration) *Cooldown {
 	now = p.advance(now)
 	r, i := p.find(id, worker)
@@ -68,7 +69,7 @@ func (p *Pool) Note(now time.Time, id, worker string, s Status, retryAfter time.
 	return &Cooldown{Resource: r.name, Until: now.Add(min(retryAfter, longestCooldown)), Why: string(s)}
 }
 
-// Close closes a resource until a time chosen by its owner. It reports whether that is later than before.
+// Close closes a resource until a time, and reports whether this time is later than the current end of its cooldown.
 func (p *Pool) Close(name string, until time.Time) bool {
 	r := p.resource(name)
 	if r == nil || !until.After(p.now) || !until.After(r.closed) {
@@ -78,8 +79,8 @@ func (p *Pool) Close(name string, until time.Time) bool {
 	return true
 }
 
-// Open ends a cooldown at an operator's command. It grants one lease at a time until a call succeeds. A worker that was
-// waiting for the end of the cooldown leaves the queue unless it asks again soon.
+// Open ends a cooldown at an operator's command. The pool then grants one lease at a time until a call succeeds. A
+// worker that waited for the end of the cooldown leaves the queue unless it asks again within askAgain plus placeKept.
 func (p *Pool) Open(now time.Time, name string) {
 	now = p.advance(now)
 	for _, r := range p.resources {
@@ -95,7 +96,7 @@ func (p *Pool) Open(now time.Time, name string) {
 	}
 }
 
-// Adopt records a lease that was granted elsewhere. It counts from now on, even above the limits.
+// Adopt records a lease that another pool granted. The lease counts from now on, even if it exceeds the limits.
 func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duration) {
 	now = p.advance(now)
 	if r := p.resource(name); r != nil && p.share(worker) < maxPerWorker {
@@ -103,7 +104,8 @@ func (p *Pool) Adopt(now time.Time, name, id, worker string, length time.Duratio
 	}
 }
 
-// Drop ends all leases and places of a worker after its attempt or stage. It returns the ids of its unreleased leases.
+// Drop ends all leases and places of a worker at the end of its attempt or stage. It returns the ids of the unreleased
+// leases.
 func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	p.advance(now)
 	for _, r := range p.resources {
@@ -118,8 +120,8 @@ func (p *Pool) Drop(now time.Time, worker string) (held []string) {
 	return held
 }
 
-// Expire removes expired leases and abandoned places. All other methods do this first. Expire is for an owner that
-// closes resources before the first request.
+// Expire removes expired leases and abandoned places. All other methods do so too, so only an owner that closes
+// resources before the first request needs Expire.
 func (p *Pool) Expire(now time.Time) { p.advance(now) }
 
 // advance moves the pool's time forward, and removes expired leases and places.
@@ -144,7 +146,7 @@ func (p *Pool) find(id, worker string) (*resource, int) {
 	return nil, 0
 }
 
-// Message is the grant as the bus and the worker's lease socket write it.
+// Message converts the grant for the bus and for the worker's lease socket.
 func (g Grant) Message() wire.BudgetGrant {
 	return wire.BudgetGrant{GrantID: g.ID, LeaseSeconds: g.Lease.Seconds(), WaitSeconds: g.Wait.Seconds(), Why: g.Why}
 }

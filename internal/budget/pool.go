@@ -7,47 +7,49 @@ import (
 	"time"
 )
 
-// Limits hold for each resource of a pool.
+// Limits apply to each resource of a pool separately.
 type Limits struct {
 	MaxConcurrent int           // leases at the same time; less than 1 counts as 1
 	Spacing       time.Duration // between two grants, at least 0
-	Cooldown      time.Duration // after a failed call that did not state a delay, at least 0
-	Lease         time.Duration // of one grant; 0 means DefaultLease
+	Cooldown      time.Duration // after a failed call without a stated delay, at least 0
+	Lease         time.Duration // duration of a lease; 0 means DefaultLease
 }
 
-// DefaultLease is longer than nearly all model calls. A longer call may overlap with one extra call.
+// DefaultLease is longer than nearly all model calls. After a longer call's lease has expired, another call may overlap
+// with it.
 const DefaultLease = 2 * time.Minute
 
-// Why a lease was not granted. The set is closed.
+// Reasons why a lease was not granted.
 const (
 	WhyCooldown = "cooldown" // the resource is closed
-	WhyQueue    = "queue"    // others came first
-	WhyBusy     = "busy"     // all leases are held
+	WhyQueue    = "queue"    // other workers asked earlier
+	WhyBusy     = "busy"     // all leases are in use
 	WhySpacing  = "spacing"  // too soon after the last grant
-	WhyFull     = "full"     // a bound of the pool is reached
-	WhyName     = "name"     // not a valid name of a resource; see CheckResource
+	WhyFull     = "full"     // the pool has too many resources or places
+	WhyName     = "name"     // the resource's name is not valid; see CheckResource
 )
 
-// Waits that do not follow from a limit.
+// Waits that do not depend on Limits.
 const (
-	// until a lease may be free; short compared with a model call, long compared with the cost of asking
+	// pollWait is the wait for a lease that is in use. It is short compared with a model call, and long compared with
+	// the cost of asking.
 	pollWait   = time.Second
-	fullWait   = 5 * time.Second  // until the pool may be below a bound again
-	refuseWait = time.Minute      // for an invalid name, because asking again is a fault
-	placeKept  = 5 * time.Second  // how late a waiting worker may ask again
-	askAgain   = 30 * time.Second // how often workers with a long wait ask again
-	// longestCooldown bounds the wait in a report, because quotas renew at least once a day.
+	fullWait   = 5 * time.Second  // after WhyFull
+	refuseWait = time.Minute      // after WhyName; asking again does not help
+	placeKept  = 5 * time.Second  // a waiting worker that is later leaves the queue
+	askAgain   = 30 * time.Second // interval between requests of a worker with a long wait
+	// longestCooldown limits the delay in a report, because quotas renew at least once a day.
 	longestCooldown = 24 * time.Hour
 )
 
-// Bounds of a pool. The bound per worker keeps a faulty worker from taking everything.
+// Limits of a pool's size. The limit per worker prevents a faulty worker from taking all leases and places.
 const (
 	maxResources = 64
 	maxQueue     = 256
 	maxPerWorker = 16 // leases and places, over all resources
 )
 
-// Grant is the answer to an Acquire. It contains a lease, or the wait and the reason for it.
+// Grant answers an Acquire with a lease, or with the wait and its reason.
 type Grant struct {
 	ID    string // empty if not granted
 	Lease time.Duration
@@ -55,19 +57,19 @@ type Grant struct {
 	Why   string // one of the Why constants
 }
 
-// Lease is the right to one call under way.
+// Lease permits one model call.
 type Lease struct {
 	ID     string
 	Worker string
-	Until  time.Time // it expires then
-	failed bool      // its call was reported as failed
+	Until  time.Time // the expiry
+	failed bool      // the worker reported that its call failed
 }
 
-// Pool hands out leases. It belongs to one goroutine.
+// Pool hands out leases. It is not safe for concurrent use.
 type Pool struct {
 	epoch     string
 	limits    Limits
-	now       time.Time // the newest time seen
+	now       time.Time // the latest time passed to a method
 	serial    uint64
 	resources []*resource // by name
 }
@@ -78,17 +80,17 @@ type resource struct {
 	leases  []Lease // oldest first
 	queue   []place // first come first
 	granted time.Time
-	closed  time.Time // no grant before
-	careful bool      // no call has succeeded since it was closed
+	closed  time.Time // no lease is granted before this time
+	careful bool      // no call has succeeded since the resource was closed
 }
 
-// place is a worker's place in a queue.
+// place records that a worker waits in a queue.
 type place struct {
 	worker string
 	due    time.Time // when the worker must ask again
 }
 
-// New returns an empty pool. The epoch is the prefix of grant ids, and must differ from the epochs of the owner's
+// New returns an empty pool. The epoch is the prefix of grant ids, so it must differ from the epochs of the owner's
 // earlier pools. The director uses its run id.
 func New(epoch string, l Limits) *Pool { return &Pool{epoch: epoch, limits: l.complete()} }
 
@@ -103,13 +105,13 @@ func (l Limits) complete() Limits {
 // Limit replaces the limits for later grants. Existing leases stay.
 func (p *Pool) Limit(l Limits) { p.limits = l.complete() }
 
-// Own reports whether this pool has made a grant id.
+// Own reports whether a grant id has the epoch of this pool.
 func (p *Pool) Own(id string) bool {
 	serial, own := strings.CutPrefix(id, p.epoch+".")
 	return own && serial != "" && strings.Trim(serial, "0123456789") == ""
 }
 
-// Acquire asks for a lease. A waiting worker stays in the queue by asking again in time.
+// Acquire grants a lease, or returns a wait. A waiting worker stays in the queue if it asks again after the wait.
 func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	now = p.advance(now)
 	if CheckResource(name) != nil {
@@ -142,8 +144,8 @@ func (p *Pool) Acquire(now time.Time, name, worker string) Grant {
 	return Grant{ID: id, Lease: p.limits.Lease}
 }
 
-// obstacle returns the reason why a worker with this many others ahead has to wait, and the minimum wait. An empty
-// reason means that it can have a lease.
+// obstacle returns the minimum wait of a worker with this number of workers ahead, and the reason to wait. An empty
+// reason means that the worker can have a lease.
 func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, string) {
 	if wait := r.closed.Sub(now); wait > 0 {
 		return wait + time.Duration(ahead)*p.limits.Spacing, WhyCooldown
@@ -165,7 +167,7 @@ func (p *Pool) obstacle(r *resource, ahead int, now time.Time) (time.Duration, s
 	return 0, ""
 }
 
-// soon returns when to ask again for a held lease: after pollWait, or earlier if a lease expires.
+// soon returns the wait for a lease that is in use: pollWait, or less if a lease expires earlier.
 func (r *resource) soon(now time.Time) time.Duration {
 	wait := pollWait
 	for _, l := range r.leases {
@@ -179,7 +181,7 @@ func (r *resource) lease(id, worker string, now time.Time, length time.Duration)
 	r.granted = now
 }
 
-// ahead counts the workers in the queue before a worker. If it is not in the queue, all of them count.
+// ahead counts the workers before a worker in the queue. A worker outside the queue has all of them ahead.
 func (r *resource) ahead(worker string) int {
 	if i := slices.IndexFunc(r.queue, func(w place) bool { return w.worker == worker }); i >= 0 {
 		return i

@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// DefaultResource is charged for a stage's model calls unless its configuration names another resource.
+// DefaultResource is the resource for a stage's model calls unless the stage's configuration names another one.
 const DefaultResource = prefix + "default"
 
-// prefix begins the name of every resource that workers may lease. The director keeps GitHub's limits itself.
+// prefix begins the name of every resource that workers may lease. Workers cannot lease GitHub's limits, which the
+// director enforces itself.
 const prefix = "model."
 
-// maxNameBytes bounds the part after the prefix.
+// maxNameBytes is the maximum length of a name after the prefix.
 const maxNameBytes = 64
 
 // CheckResource checks that a name can be a resource: "model." and 1 to 64 ASCII letters, digits, `-`, `_` and dots.
@@ -34,8 +35,8 @@ func notInName(r rune) bool {
 	}
 }
 
-// resource returns the resource with a name, and creates it if necessary. If there are too many, it replaces an unused
-// resource. It returns nil if all are in use.
+// resource returns the resource with a name, and creates the resource if necessary. At maxResources it replaces an
+// unused resource, or returns nil if all are in use.
 func (p *Pool) resource(name string) *resource {
 	i, found := slices.BinarySearchFunc(p.resources, name,
 		func(r *resource, name string) int { return strings.Compare(r.name, name) })

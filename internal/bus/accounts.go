@@ -24,29 +24,30 @@ import (
 const (
 	fileWorkers   = "workers.json" // credentials known to this director, for when the bus is unreachable
 	fileAttempts  = "attempt-key"  // a copy of the fleet's secret, in case the bus loses it
-	attemptBytes  = 32             // length of the secret, as of a SHA-256 sum
-	maxClaims     = 1 << 20        // bytes; NATS neither reads nor sends longer claims
+	attemptBytes  = 32             // length of the secret, the same as a SHA-256 sum
+	maxClaims     = 1 << 20        // bytes; the maximum length of claims in NATS
 	updateSubject = "$SYS.REQ.CLAIMS.UPDATE"
 	updateTimeout = 3 * time.Second
 	unknownLife   = 8 * 24 * time.Hour // longest life of a credential: the watchdog's limit and a day
-	lookEvery     = 30 * time.Second   // interval between reads of the state shared by directors
+	lookEvery     = 30 * time.Second   // interval between reads of the shared bucket
 )
 
-// Files of earlier versions, which are removed once their content is in the bucket.
+// Files of earlier versions. start removes them, because the bucket has their content.
 const (
 	oldFileWorkers = "workers.jwt"  // claims of the workers' account
-	oldFileLongest = "longest-life" // of a credential, in the format of time.Duration
+	oldFileLongest = "longest-life" // the longest life of a credential, in the format of time.Duration
 )
 
-// workersAccount keeps the claims of the workers' account and pushes them to the server. One goroutine (run) pushes,
-// and all revocations made before a push begins share it. A revocation lasts until the credential would have expired.
+// workersAccount maintains the claims of the workers' account and pushes them to the server. One goroutine (run)
+// pushes. All revocations made before a push begins share that push. A revocation lasts until the credential would have
+// expired.
 type workersAccount struct {
 	keys     *keys.Director
 	fleet    string
 	dir      string
-	life     time.Duration // of a credential
+	life     time.Duration // validity of a credential
 	leads    func() bool   // see Options.Leads
-	replicas int           // of the bucket
+	replicas int           // replicas of the bucket
 	js       jetstream.JetStream
 	sys      *nats.Conn
 	log      *zap.Logger
@@ -56,23 +57,23 @@ type workersAccount struct {
 	wake    chan struct{} // has room for one token
 
 	writing sync.Mutex // held while writing the file; acquired before mu
-	written uint64     // changes in the file
+	written uint64     // number of changes in the file
 
 	mu        sync.Mutex
 	shared    jetstream.KeyValue
-	secret    []byte // of the fleet, the source of all users' and attempts' keys, or nil until it is known
+	secret    []byte // the fleet's secret, from which all users' and attempts' keys derive; nil until known
 	unwritten bool   // the copy of secret could not be written, because its disk failed
 	known     *credentials
-	shut      map[string]bool  // public keys of users that this process has revoked since it last issued for them
+	shut      map[string]bool  // users (public keys) revoked by this process and not issued again
 	told      map[string]bool  // offences covered by a report, by fleet and worker
 	next      *push            // carries the revocations made since the last push began
-	changes   uint64           // made to known so far
+	changes   uint64           // number of changes made to known
 	pushed    uint64           // number of changes that the server has
-	revision  uint64           // of the bucket, at the server
-	claims    map[string]int64 // at all servers, or nil if some may lack them
+	revision  uint64           // revision of the bucket after the last push
+	claims    map[string]int64 // claims that all servers have, or nil if a server may lack them
 }
 
-// push is one update of the server. All revocations made before it begins wait for the same push.
+// push is one update of the server's claims. All revocations made before it begins wait for it.
 type push struct {
 	done chan struct{}
 	err  error // valid once done is closed
@@ -94,7 +95,7 @@ func newWorkersAccount(o Options, sys *nats.Conn, js jetstream.JetStream) (*work
 }
 
 // establish creates the bucket if it is missing, and registers the workers' account with the server. Workers and the
-// gatekeeper cannot sign in before that.
+// gatekeeper can sign in only afterwards.
 func (a *workersAccount) establish(ctx context.Context) error {
 	shared, err := openShared(ctx, a.js, a.replicas)
 	if err != nil {
@@ -111,12 +112,12 @@ func (a *workersAccount) establish(ctx context.Context) error {
 	case link.Temporary(err):
 		return fmt.Errorf("the server does not confirm the workers' account: %w", err)
 	case err != nil:
-		return fmt.Errorf("the server refuses the workers' account: %w: was it started with other keys?", err)
+		return fmt.Errorf("the server refuses the workers' account; it may have been started with other keys: %w", err)
 	}
 	return nil
 }
 
-// start starts a goroutine that keeps the server up to date.
+// start starts run and watchServers, and removes old files.
 func (a *workersAccount) start(ctx context.Context) error {
 	for _, old := range [...]string{oldFileWorkers, oldFileLongest} { // the bucket has their content
 		if err := os.Remove(a.file(old)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -126,9 +127,9 @@ func (a *workersAccount) start(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	a.stop = stop
 	a.sys.SetReconnectHandler(func(*nats.Conn) {
-		a.log.Info("bus connection back")
+		a.log.Info("bus connection restored")
 		a.mu.Lock()
-		a.claims = nil // this may be another server, or it may have lost its state
+		a.claims = nil // the server may have changed, or lost its state
 		a.mu.Unlock()
 		a.again()
 	})
@@ -148,8 +149,8 @@ func (a *workersAccount) readCopy() error {
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		a.log.Warn("recreating the copy of the workers' secret; if the bus has also lost its copy, workers get new "+
-			"keys, and reports of running workers no longer count", zap.Error(damaged))
+		a.log.Warn("local copy of the fleet's secret is damaged; recreating it. If the bus lost its copy, reports "+
+			"of running workers no longer count", zap.Error(damaged))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -157,7 +158,7 @@ func (a *workersAccount) readCopy() error {
 	return err
 }
 
-// errNoSecret reports a missing secret. Keys derived from an empty secret would be known to everybody.
+// errNoSecret means that the fleet's secret is missing. Everybody could compute keys derived from an empty secret.
 var errNoSecret = errors.New("bus: the fleet's secret is unknown until the leader shares it")
 
 // shareSecret adopts the fleet's secret from the bus. If the bus has no secret, the leader stores its copy or creates
@@ -188,8 +189,8 @@ func (a *workersAccount) shareSecret(ctx context.Context, shared jetstream.KeyVa
 	return err
 }
 
-// ShareSecret makes sure that this process and the bus know the fleet's secret. A new leader calls it first,
-// because without the secret no worker can sign in and no report counts.
+// ShareSecret makes the fleet's secret known to this process and the bus. A new leader calls it first, because without
+// the secret no worker can sign in and no report counts.
 func (b *Bus) ShareSecret(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -211,14 +212,14 @@ func (a *workersAccount) fleetSecret() []byte {
 	return a.secret
 }
 
-// readFiles adds the credentials that earlier directors, even of older versions, recorded in this directory. The
-// content of a damaged file is also known to the bus and the server.
+// readFiles adds the credentials that earlier directors recorded in this directory, including directors of older
+// versions. It ignores a damaged file, because the bus and the server have the same data.
 func (a *workersAccount) readFiles() error {
 	for name, read := range map[string]func([]byte) (*credentials, error){
 		fileWorkers: decodeCredentials,
 		oldFileWorkers: func(data []byte) (*credentials, error) {
-			// No server has accepted a file of that size, and it cannot be read. So revoke all credentials, even of
-			// running workers.
+			// The file is too large to read, and the server refuses such large claims. So readFiles revokes
+			// all credentials, even of running workers, to keep every revocation.
 			if len(data) > maxClaims {
 				return &credentials{All: time.Now().Unix()}, nil
 			}
@@ -233,7 +234,7 @@ func (a *workersAccount) readFiles() error {
 		var others error
 		err := safefile.Load(a.file(name), func(data []byte) error {
 			known, err := read(data)
-			if errors.Is(err, keys.ErrOtherKeys) { // it is whole
+			if errors.Is(err, keys.ErrOtherKeys) { // the file is intact
 				others, err = fmt.Errorf("%s: %w: remove it if the change of keys is intended", a.file(name), err),
 					nil
 			}

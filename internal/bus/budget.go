@@ -9,17 +9,16 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// BudgetHandler hands out leases. Its methods are called one at a time and must not block. The bus has verified
-// that worker is the sender.
+// BudgetHandler hands out leases. The bus calls its methods one at a time, and has verified that worker is the sender.
+// The methods must not block.
 type BudgetHandler interface {
 	Acquire(worker string, a wire.BudgetAcquire) wire.BudgetGrant
 	Release(worker string, r wire.BudgetRelease)
 	Report(worker string, r wire.BudgetReport)
 }
 
-// ServeBudget answers requests for leases until ctx is done, and then returns nil. The subject identifies the worker,
-// and only that worker may publish on it. Unreadable requests become dead letters and are not answered. The worker then
-// applies its local limits.
+// ServeBudget answers requests for leases until ctx is done, and then returns nil. Unreadable requests become dead
+// letters without an answer, and their worker applies its local limits.
 func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	var one sync.Mutex
 	return b.intake.serve(ctx, classBudget, func(g *gate, m *nats.Msg) {
@@ -30,7 +29,7 @@ func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 		}
 		one.Lock()
 		defer one.Unlock()
-		var answer wire.BudgetGrant // empty: acknowledged
+		var answer wire.BudgetGrant // an empty answer acknowledges the request
 		switch v := p.(type) {
 		case *wire.BudgetAcquire:
 			answer = h.Acquire(g.worker, *v)
@@ -43,7 +42,7 @@ func (b *Bus) ServeBudget(ctx context.Context, h BudgetHandler) error {
 	})
 }
 
-// readBudget reads a worker's request. Every error is a *wire.Malformed.
+// readBudget decodes a worker's request and checks its sender. Every error is a *wire.Malformed.
 func (b *Bus) readBudget(worker string, m *nats.Msg) (wire.Payload, error) {
 	if err := ownInbox(worker, m.Reply); err != nil {
 		return nil, err

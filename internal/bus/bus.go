@@ -30,11 +30,11 @@ type Bus struct {
 	subjects wire.Subjects
 	log      *zap.Logger
 
-	sys     *nats.Conn // in the server's account, to push claims and to watch connections
+	sys     *nats.Conn // in the server's account; pushes claims and watches connections
 	nc      *nats.Conn // in the workers' account
 	own     *nats.Conn // in the director's account, with journal and snapshots
 	ownJS   jetstream.JetStream
-	stored  *nats.Conn // in the account of reports and dead letters, which people share
+	stored  *nats.Conn // in the account of reports and dead letters, which operators also use
 	reports *Reports
 	workers *workersAccount
 
@@ -44,12 +44,12 @@ type Bus struct {
 	intake  *intake
 	journal atomic.Pointer[Journal] // Ensure replaces it
 	writer  *link.Writer
-	once    sync.Once // of Close
-	closed  error     // its result
+	once    sync.Once // guards Close
+	closed  error     // result of Close
 }
 
-// Open connects to the server and creates missing streams. Its errors tell the user how to proceed. ctx bounds
-// only the opening. Open takes ownership of Options.Server, even if it fails.
+// Open connects to the server and creates missing streams. Its errors tell the user how to proceed. ctx limits only the
+// opening. Open takes ownership of Options.Server, even if it fails.
 func Open(ctx context.Context, o Options) (*Bus, error) {
 	b := newBus(o)
 	if err := b.open(ctx); err != nil {
@@ -58,8 +58,8 @@ func Open(ctx context.Context, o Options) (*Bus, error) {
 	return b, nil
 }
 
-// OpenJournal opens only the journal, without workers or reports, for commands that inspect, export or import it. With
-// readOnly it only reads, so the journal must exist, and a director may be running.
+// OpenJournal opens only the journal, without workers or reports, for commands that inspect, export or import the
+// journal. With readOnly it never writes. The journal must then exist, and a director may be running.
 func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	b := newBus(o)
 	err := b.options.check()
@@ -84,7 +84,7 @@ func OpenJournal(ctx context.Context, o Options, readOnly bool) (*Bus, error) {
 	return b, nil
 }
 
-// FindJournal opens another reader of the journal, while a director writes the journal. The caller closes the reader.
+// FindJournal opens another reader of the journal, which works while a director writes. The caller closes the reader.
 func FindJournal(ctx context.Context, b *Bus) (*Journal, error) {
 	j, err := journal.Find(ctx, b.journalOptions())
 	if err != nil {
@@ -131,8 +131,8 @@ func (b *Bus) open(ctx context.Context) error {
 	return b.intake.open(classReport, &handler{handle: b.intake.takeReport})
 }
 
-// connect signs in to the accounts with which the server was started. The server learns of the workers' account
-// later.
+// connect signs in to the accounts that exist at the server's start. The workers' account does not: establish registers
+// it later.
 func (b *Bus) connect() error {
 	var err error
 	if b.sys, err = b.signIn(b.options.Keys.System); err != nil {
@@ -164,11 +164,10 @@ func (b *Bus) openReports() (err error) {
 	return nil
 }
 
-// Reports returns the reports of workers.
 func (b *Bus) Reports() *Reports { return b.reports }
 
-// StoredReport reads the report at a sequence of the stream. The caller compares its digest to make sure that
-// it is the right one. It also works after OpenJournal.
+// StoredReport reads the report at a sequence of the stream. A new stream can have another report there, so the caller
+// must compare the digest. StoredReport also works after OpenJournal.
 func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error) {
 	if b.reports == nil {
 		if err := b.openReports(); err != nil {
@@ -178,7 +177,7 @@ func (b *Bus) StoredReport(ctx context.Context, seq uint64) (StoredReport, error
 	return b.reports.stored(ctx, seq)
 }
 
-// fresh returns a function that makes a new user for each connection.
+// fresh returns a function that makes a new user for each connection attempt.
 func fresh(make func() (keys.User, error)) func() (token, seed string, err error) {
 	return func() (string, string, error) {
 		u, err := make()
@@ -186,15 +185,15 @@ func fresh(make func() (keys.User, error)) func() (token, seed string, err error
 	}
 }
 
-// inProcessTimeout bounds the connection to the embedded server.
+// inProcessTimeout limits the time to connect to the embedded server.
 const inProcessTimeout = 30 * time.Second
 
-// signIn opens a connection. make creates a user for each connection attempt.
+// signIn opens a connection. It calls make for each connection attempt.
 func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats.Conn, error) {
 	options := append(link.Options(b.log), nats.Name("retake director "+b.options.Fleet), link.SignIn(fresh(make)))
 	options = append(options, more...)
 	if s := b.options.Server; s != nil {
-		// no network is involved, so only a busy machine makes the server late
+		// The connection has no network, so only a busy machine delays the server.
 		return nats.Connect("", append(options, nats.InProcessServer(s), nats.Timeout(inProcessTimeout))...)
 	}
 	url := b.WorkerURL("")
@@ -206,7 +205,7 @@ func (b *Bus) signIn(make func() (keys.User, error), more ...nats.Option) (*nats
 	_, stranger := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case stranger:
-		return nil, fmt.Errorf("the NATS server at %s shows another certificate than agent_bus.credentials expects: "+
+		return nil, fmt.Errorf("the NATS server at %s has a different certificate than agent_bus.credentials expects: "+
 			"start it with the files that `director bus init` made next to them, under one of its --host names: %w",
 			redacted(b.options.URL), err)
 	case errors.Is(err, nats.ErrAuthorization):
@@ -250,8 +249,8 @@ func (b *Bus) Connected() bool {
 // Journal returns the director's journal.
 func (b *Bus) Journal() *Journal { return b.journal.Load() }
 
-// WorkerURL returns the URL for a worker that reaches this machine as host. On a joined server it is the server's
-// address without credentials. That server always uses TLS.
+// WorkerURL returns the URL for a worker that reaches this machine as host. For a joined server, WorkerURL returns the
+// configured address without credentials and with TLS, which a joined server always uses.
 func (b *Bus) WorkerURL(host string) string {
 	if b.options.Server != nil {
 		return b.options.Server.URL(host)
@@ -259,7 +258,7 @@ func (b *Bus) WorkerURL(host string) string {
 	return eachURL(b.options.URL, func(u *url.URL) string { u.Scheme, u.User = link.SchemeTLS, nil; return u.String() })
 }
 
-// eachURL applies change to every server of a list in agent_bus.url. It omits entries that cannot be parsed,
+// eachURL applies change to every URL in agent_bus.url, which is a list. It omits entries that cannot be parsed,
 // because they may contain credentials.
 func eachURL(list string, change func(*url.URL) string) string {
 	var out []string
@@ -271,27 +270,27 @@ func eachURL(list string, change func(*url.URL) string) string {
 	return strings.Join(out, ",")
 }
 
-// Credential contains all data that a worker needs to sign in and to sign its reports.
+// Credential is a worker's access to the bus, with the key for signing reports.
 type Credential struct {
 	JWT, Seed string
-	CA        string // PEM, for a URL with tls
-	Key       []byte // of the signatures on its reports
+	CA        string // PEM; set if the URL uses TLS
+	Key       []byte // signs the worker's reports
 }
 
-// AuthorizeCheckout is like Authorize, for a worker with a checkout that travels.
+// AuthorizeCheckout is Authorize for a worker whose checkout travels over the bus.
 func (b *Bus) AuthorizeCheckout(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, max(b.options.MaxMessageBytes, checkpoint.ChunkBytes),
 		b.subjects.CheckoutPublished(worker)...)
 }
 
-// Authorize admits a worker and issues its credential, which expires after Options.WorkerLife. It rejects
-// workers that were cut off, and ids that are not subject tokens (see wire.CheckID), because these could widen
-// the permissions.
+// Authorize admits a worker and issues its credential, which expires after Options.WorkerLife. It rejects workers that
+// were cut off. It also rejects ids that are not valid in a subject (see wire.CheckID), because they could widen the
+// permissions.
 func (b *Bus) Authorize(ctx context.Context, worker string) (Credential, error) {
 	return b.authorize(ctx, worker, b.options.MaxMessageBytes)
 }
 
-// authorize also permits the worker to publish on more subjects.
+// authorize is Authorize with permission to publish on more subjects.
 func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more ...string) (Credential, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return Credential{}, err
@@ -309,19 +308,20 @@ func (b *Bus) authorize(ctx context.Context, worker string, maxBytes int, more .
 	return Credential{JWT: user.JWT, Seed: user.Seed, CA: b.options.Keys.CA(), Key: b.AttemptKey(worker)}, nil
 }
 
-// Admit starts reading the messages of workers that an earlier director started. Their credentials do not change.
+// Admit starts reading the messages of workers that an earlier director started. The workers' credentials do not
+// change.
 func (b *Bus) Admit(workers ...string) { b.intake.admit(workers...) }
 
-// DismissAll stops reading messages from all workers, because another director reads them now. Credentials stay valid.
+// DismissAll stops reading messages from all workers, because another director now leads. Credentials stay valid.
 func (b *Bus) DismissAll() {
 	for _, worker := range b.intake.admitted() {
 		b.intake.dismiss(worker)
 	}
 }
 
-// Revoke invalidates all credentials issued to a worker so far, even across restarts of the director and the server. It
-// returns when the server has closed the worker's connections. ErrNoAnswer means that this did not happen in time; the
-// revocation is then retried in the background until it succeeds.
+// Revoke invalidates all credentials issued to a worker so far, and returns when the server has closed the worker's
+// connections. A revocation survives restarts of the director and the server. ErrNoAnswer means that the server did not
+// confirm in time. The bus then retries in the background until it succeeds.
 func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -333,8 +333,8 @@ func (b *Bus) Revoke(ctx context.Context, worker string) error {
 	return nil
 }
 
-// Offences returns the workers that this director or an earlier one has cut off and that no report covers yet,
-// oldest first. They survive restarts until OffenceReported.
+// Offences returns the workers that this director or an earlier one has cut off, and that no report covers so far,
+// oldest first. An offence survives restarts until OffenceReported.
 func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	all, err := b.workers.offences(ctx)
 	if err != nil {
@@ -343,20 +343,20 @@ func (b *Bus) Offences(ctx context.Context) ([]Offence, error) {
 	return all, nil
 }
 
-// OffenceReported removes an offence, because a report covers it or none is needed.
+// OffenceReported removes a worker's offence, because a report covers it or none is necessary.
 func (b *Bus) OffenceReported(worker string) { b.workers.reported(worker) }
 
-// AttemptKey returns the key with which a worker signs its reports. It is the same each time, even after a
-// restart, and nil until the fleet's secret is known (ShareSecret).
+// AttemptKey returns the key with which a worker signs its reports. The key is the same after a restart, and nil until
+// the fleet's secret is known (ShareSecret).
 func (b *Bus) AttemptKey(worker string) []byte { return b.workers.attemptKey(worker) }
 
-// Seed returns the seed of a worker's credential, which is the same each time, even after a restart.
+// Seed returns the seed of a worker's credential. It is the same after a restart.
 func (b *Bus) Seed(worker string) (string, error) { return b.workers.seed(worker) }
 
-// Checkouts returns the checkouts that travel over the bus.
+// Checkouts returns the store of the checkouts that travel over the bus.
 func (b *Bus) Checkouts() *checkouts.Shelf { return b.checkouts.Load() }
 
-// ServeCheckouts serves workers the checkouts that they begin with, and stores the chunks that they send. It returns
+// ServeCheckouts sends workers the checkouts that they begin with, and stores the chunks that they return. It returns
 // nil when ctx is done.
 func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 	service := checkouts.Service{
@@ -376,7 +376,7 @@ func (b *Bus) ServeCheckouts(ctx context.Context, rules CheckoutRules) error {
 	})
 }
 
-// redacted hides the passwords in a list of servers that appears in an error.
+// redacted hides the passwords in a list of server URLs, for use in errors.
 func redacted(list string) string {
 	return cmp.Or(eachURL(list, (*url.URL).Redacted), "the configured agent_bus.url")
 }

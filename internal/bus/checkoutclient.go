@@ -11,7 +11,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// RefusedError is the director's refusal of a request about a checkout. RefusedBusy may be temporary.
+// RefusedError is the director's refusal of a request about a checkout. A retry may succeed only after RefusedBusy.
 type RefusedError struct{ Why, Text string }
 
 func (e *RefusedError) Error() string { return "bus: refused (" + e.Why + "): " + e.Text }
@@ -45,8 +45,9 @@ func (c *Client) exchange(ctx context.Context, operation string, data []byte) ([
 	return m.Data, nil
 }
 
-// SaveCheckpoint asks the director to make the chunks sent so far the checkout. It returns the chunks that must be sent
-// first. The checkpoint is accepted if that list is empty and the error is nil. Errors are as for Chunk.
+// SaveCheckpoint asks the director to make the chunks sent so far the new checkout. The director accepts if missing is
+// empty and err is nil. Otherwise the caller sends the missing chunks and calls SaveCheckpoint again. Errors are as for
+// Chunk.
 func (c *Client) SaveCheckpoint(ctx context.Context, p wire.Checkpoint) (missing []string, err error) {
 	answer, err := c.request(ctx, c.subjects.Checkout(wire.CheckoutOpSave, c.options.WorkerID), p)
 	if err != nil {

@@ -16,8 +16,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// run pushes whenever woken or when another director has shared something, and retries until the server has the
-// claims.
+// run pushes when woken, and when another director has changed the bucket. It retries until the server has the claims.
 func (a *workersAccount) run(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -42,7 +41,7 @@ func (a *workersAccount) run(ctx context.Context) {
 		a.mu.Unlock()
 		put := a.push
 		if failures > 0 {
-			put = a.establish // the bucket may be gone
+			put = a.establish // after a failure, the bucket may be missing
 		}
 		err := put(ctx)
 		if now != nil {
@@ -53,22 +52,23 @@ func (a *workersAccount) run(ctx context.Context) {
 			failures = 0
 			continue
 		}
-		a.log.Warn("revocations not yet applied by the server; retrying", zap.Error(err))
+		a.log.Warn("push of revocations to the server failed; retrying", zap.Error(err))
 		link.Pause(ctx, link.Backoff(failures))
 		failures++
 		a.again()
 	}
 }
 
-// incomplete reports whether some server of the bus may lack the newest claims.
+// incomplete reports whether a server of the bus may lack the newest claims.
 func (a *workersAccount) incomplete() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.claims == nil
 }
 
-// watchServers pushes the claims to each server that joins the cluster, because it may have been down during a
-// revocation. A server publishes statistics within a second of its start. Only the subscription's goroutine uses known.
+// watchServers pushes the claims to each server that joins the cluster, because the server may have missed a revocation
+// while it was down. A server publishes statistics within a second of its start. Only the subscription's goroutine uses
+// known.
 func (a *workersAccount) watchServers() error {
 	known := map[string]bool{a.sys.ConnectedServerId(): true}
 	_, err := a.sys.Subscribe("$SYS.SERVER.*.STATSZ", func(m *nats.Msg) {
@@ -85,7 +85,7 @@ func (a *workersAccount) watchServers() error {
 	return err
 }
 
-// again requests a push without waiting for it. Requests made before the push begins are coalesced.
+// again requests a push and does not wait. All requests made before the push begins share that push.
 func (a *workersAccount) again() {
 	select {
 	case a.wake <- struct{}{}:
@@ -93,7 +93,7 @@ func (a *workersAccount) again() {
 	}
 }
 
-// keep writes the known credentials to disk unless they are unchanged. Concurrent callers share one write.
+// keep writes the known credentials to disk if they have changed. Concurrent callers share one write.
 func (a *workersAccount) keep() error {
 	a.writing.Lock()
 	defer a.writing.Unlock()
@@ -113,13 +113,13 @@ func (a *workersAccount) keep() error {
 	return err
 }
 
-// look adopts the fleet's secret if another director has shared one since. It reports whether other directors
-// have shared anything else.
+// look adopts the fleet's secret if the bucket has another one. It reports whether another director has changed
+// anything else in the bucket.
 func (a *workersAccount) look(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
 	if err := a.shareSecret(ctx, a.bucket()); err != nil {
-		a.log.Debug("fleet's secret not compared with the bus", zap.Error(err))
+		a.log.Debug("fleet's secret could not be read from the bus", zap.Error(err))
 	}
 	return a.othersShared(ctx)
 }
@@ -134,9 +134,9 @@ func (a *workersAccount) othersShared(ctx context.Context) bool {
 	return err == nil && e.Revision() != a.revision
 }
 
-// push writes the known credentials to disk first, because the server may be unreachable. It then merges them with
-// the credentials of the server and of other directors, and pushes the result. If another director shares more during
-// this, the server may receive the two claims in the wrong order, and push repeats the work.
+// push writes the known credentials to disk first, because the server may be unreachable. Then it merges them with the
+// credentials of the server and of other directors, and pushes the result. If another director changes the bucket
+// during the push, the server may receive the two claims in the wrong order, so push starts over.
 func (a *workersAccount) push(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, updateTimeout)
 	defer cancel()
@@ -200,7 +200,7 @@ func (a *workersAccount) pushOnce(ctx context.Context) (changes uint64, err erro
 	return changes, nil
 }
 
-// lookup returns the revocations known to the server, or nil if it has no claims.
+// lookup returns the revocations in the server's claims, or nil if the server has no claims.
 func (a *workersAccount) lookup(ctx context.Context) (map[string]int64, error) {
 	m, err := a.sys.RequestWithContext(ctx, "$SYS.REQ.ACCOUNT."+a.keys.Workers()+".CLAIMS.LOOKUP", nil)
 	if err != nil {
@@ -216,7 +216,7 @@ func (a *workersAccount) lookup(ctx context.Context) (map[string]int64, error) {
 	return revoked, err
 }
 
-// update pushes claims to a majority of the servers. It reports whether all servers have them.
+// update pushes claims to a majority of the servers, and reports whether all servers have confirmed them.
 func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) (all bool, err error) {
 	claims, err := a.keys.WorkersAccount(revoked)
 	if err != nil {
@@ -230,16 +230,17 @@ func (a *workersAccount) update(ctx context.Context, revoked map[string]int64) (
 	return have == servers, err
 }
 
-// laggardWait is the time for the remaining servers of a cluster, once a majority has answered. Servers answer within
-// milliseconds unless they are gone. The others count a killed server as active for up to two and a half minutes.
+// laggardWait is the time that pushClaims waits for the other servers of a cluster after a majority has answered. A
+// running server answers within milliseconds. The cluster counts a killed server as active for up to two and a half
+// minutes.
 const laggardWait = time.Second
 
 // laggardRetry is the interval between pushes while a server lacks the claims.
 const laggardRetry = 5 * time.Second
 
-// pushClaims pushes claims and returns the number of servers that have taken them, and the number of servers that the
-// connected one counts as active. It succeeds when all have taken them, or quorum of them after laggardWait. A quorum
-// of 0 means all.
+// pushClaims pushes claims to all servers. It returns how many servers confirmed, and how many the connected server
+// counts as active. It succeeds when all have confirmed, or when quorum of them have and laggardWait has passed. A
+// quorum of 0 means all.
 func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) (have, servers int, err error) {
 	if servers, err = activeServers(ctx, sys); err != nil {
 		return 0, 0, err
@@ -247,7 +248,7 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) 
 	if quorum == 0 {
 		quorum = servers
 	}
-	servers = max(servers, quorum) // a server in a minority counts only itself
+	servers = max(servers, quorum) // a server without a majority counts only itself
 	answers, err := sys.SubscribeSync(sys.NewRespInbox())
 	if err != nil {
 		return 0, servers, link.NoAnswer(err)
@@ -276,7 +277,7 @@ func pushClaims(ctx context.Context, sys *nats.Conn, claims string, quorum int) 
 	return have, servers, nil
 }
 
-// activeServers returns how many servers the connected one counts as active, itself included.
+// activeServers returns how many servers the connected server counts as active, including itself.
 func activeServers(ctx context.Context, sys *nats.Conn) (int, error) {
 	if sys.ConnectedClusterName() == "" {
 		return 1, nil
@@ -296,8 +297,8 @@ func activeServers(ctx context.Context, sys *nats.Conn) (int, error) {
 	return max(about.Statsz.Active, 1), nil
 }
 
-// PushClaims pushes the claims of an account that were changed outside the director to a running server. url is the
-// address for people.
+// PushClaims pushes the claims of an account that a command changed to a running server. url is the server's address
+// in errors.
 func PushClaims(ctx context.Context, url string, d *keys.Director, claims string) error {
 	trust, err := link.Trust(url, d.CA())
 	if err != nil {

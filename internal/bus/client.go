@@ -17,20 +17,20 @@ import (
 // ClientOptions configure a worker's connection to the bus and its identity.
 type ClientOptions struct {
 	URL             string
-	JWT, Seed       string // of its credential
-	CA              string // PEM, for a URL with tls
+	JWT, Seed       string // JWT and seed of the worker's credential
+	CA              string // PEM, for a URL that uses TLS
 	Prefix          string // default "retake.v1"
 	WorkerID        string
-	Key             []byte // of the attempt, from the plan: signs reports
-	RunID           string // the director's run, from the plan
-	MaxMessageBytes int    // of one message; default 65536. Tails of reports are cut to fit
+	Key             []byte // the attempt's key from the plan; signs reports
+	RunID           string // id of the director's run, from the plan
+	MaxMessageBytes int    // limit of one message, default 65536
 	TraceParent     string // header of every message (see wire.TraceParent); empty to omit
-	// OnReconnect is called after a reconnect, to send the hello again and then the spooled reports. It may block.
+	// OnReconnect is called after a reconnect. It sends the hello again and then the spooled reports, so it may block.
 	OnReconnect func()
 	InProcess   nats.InProcessConnProvider // replaces URL with a connection without a socket
 }
 
-// Client is a worker's side of the bus. Its methods are safe for concurrent use. Errors are transient unless
+// Client is the worker's side of the bus. Its methods are safe for concurrent use. Errors are transient unless
 // Permanent reports otherwise.
 type Client struct {
 	options  ClientOptions
@@ -39,8 +39,8 @@ type Client struct {
 	nc       *nats.Conn
 }
 
-// Dial connects once. The caller retries, because the server may not be up yet, or may not know the workers' account
-// yet. Once connected, the client reconnects without limit. Logging is up to the caller.
+// Dial connects once, and then reconnects without limit. The caller retries a failed Dial, because the server may be
+// starting or may not know the workers' account. Client does not log.
 func Dial(o ClientOptions) (*Client, error) {
 	if err := wire.CheckID(o.WorkerID); err != nil {
 		return nil, err
@@ -83,15 +83,15 @@ func (c *Client) connect() error {
 
 // Close flushes published messages and closes the connection.
 func (c *Client) Close() {
-	_ = c.nc.FlushTimeout(time.Second) // best effort, because the bus may be unreachable
+	_ = c.nc.FlushTimeout(time.Second) // ignore the error, because the bus may be unreachable
 	c.nc.Close()
 }
 
 // Connected reports whether the bus is usable at this moment.
 func (c *Client) Connected() bool { return c.nc.IsConnected() }
 
-// Reconnects returns the number of reconnects so far, including one in progress. Messages sent after this call use that
-// connection or a later one. The count changes before OnReconnect is called.
+// Reconnects returns the number of reconnects, including one in progress. A message sent after this call uses that
+// connection or a later one. The number changes before OnReconnect is called.
 func (c *Client) Reconnects() uint64 {
 	away := !c.nc.IsConnected() // checked first, so that a concurrent reconnect is counted twice rather than missed
 	n := c.nc.Stats().Reconnects
@@ -102,7 +102,7 @@ func (c *Client) Reconnects() uint64 {
 }
 
 // Hello sends a hello and returns the director's answer, a *wire.Welcome or a *wire.Incompatibility. ErrNoAnswer means
-// that there was no answer in time (5 s, if ctx has no deadline) or that no director listens.
+// that no director listens, or that none answered in time (5 s, if ctx has no deadline).
 func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) {
 	p, err := c.request(ctx, c.subjects.Worker(c.options.WorkerID, wire.ChannelHello), h)
 	if err != nil {
@@ -116,9 +116,9 @@ func (c *Client) Hello(ctx context.Context, h wire.Hello) (wire.Payload, error) 
 	}
 }
 
-// AskBudget sends the director a request about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport.
-// The answer to an acquire is a lease, or how long to wait. ErrNoAnswer means that there was no answer in time
-// (5 s, if ctx has no deadline) or that no director listens.
+// AskBudget sends the director a request about a lease: a wire.BudgetAcquire, BudgetRelease or BudgetReport. The answer
+// to an acquire is a lease, or how long to wait. ErrNoAnswer means that no director listens, or that none answered in
+// time (5 s, if ctx has no deadline).
 func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGrant, error) {
 	if a, ok := ask.(wire.BudgetAcquire); ok {
 		a.WorkerID = c.options.WorkerID
@@ -139,7 +139,7 @@ func (c *Client) AskBudget(ctx context.Context, ask wire.Payload) (wire.BudgetGr
 	return *g, nil
 }
 
-// request sends a payload and reads the answer.
+// request sends a payload and decodes the answer.
 func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (wire.Payload, error) {
 	data, err := c.writer.Encode(p)
 	if err != nil {
@@ -158,10 +158,11 @@ func (c *Client) request(ctx context.Context, subject string, p wire.Payload) (w
 	return e.Payload, nil
 }
 
-// Heartbeat publishes without waiting. Without a connection it returns an error, and the heartbeat is lost.
+// Heartbeat publishes a heartbeat and does not wait. Without a connection it returns an error, and the heartbeat is
+// lost.
 func (c *Client) Heartbeat(h wire.Heartbeat) error { return c.publish(wire.ChannelHeartbeat, h) }
 
-// Progress publishes without waiting, like Heartbeat.
+// Progress publishes like Heartbeat.
 func (c *Client) Progress(p wire.TaskProgress) error { return c.publish(wire.ChannelProgress, p) }
 
 func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
@@ -174,8 +175,9 @@ func (c *Client) publish(channel wire.Channel, p wire.Payload) error {
 }
 
 // Report sends a *wire.WorkerError or *wire.WorkerResult and waits until the director has stored it (5 s, if ctx has no
-// deadline). It cuts tails to fit. After a transient error, call it again with the same error_id or result_id, which
-// identifies duplicates. ErrRejected means that the director will never accept the report.
+// deadline). It cuts tails to fit. After a transient error, the caller repeats the call with the same error_id or
+// result_id, by which the director recognizes duplicates. ErrRejected means that the director will never accept the
+// report.
 func (c *Client) Report(ctx context.Context, p wire.Payload) error {
 	channel, id := wire.ReportID(p)
 	if id == "" {
@@ -210,8 +212,8 @@ type Command struct {
 	Reply   func(p wire.Payload) error // answers a probe with a wire.Heartbeat
 }
 
-// OnControl passes every command to handle, one at a time, until Close. It returns when the server has the
-// subscription, so a command sent after the hello is not missed. Unreadable commands are dropped.
+// OnControl calls handle for every command, one at a time, until Close. It returns when the server has the
+// subscription, so a command that follows the hello is not missed. Unreadable commands are dropped.
 func (c *Client) OnControl(handle func(Command)) error {
 	_, err := c.nc.Subscribe(c.subjects.Control(c.options.WorkerID), func(m *nats.Msg) {
 		e, err := wire.Decode(m.Data)

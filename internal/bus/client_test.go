@@ -274,9 +274,9 @@ func TestOpenSaysWhatToDo(t *testing.T) {
 		"no folder": {Options{URL: "tls://127.0.0.1:1", Keys: k}, "missing directory"},
 		"other keys": {
 			Options{URL: out.URL, Keys: startOutside(t).join().Keys, Dir: t.TempDir()},
-			"another certificate",
+			"different certificate",
 		},
-		"nothing":    {Options{}, "want a server"},
+		"nothing":    {Options{}, "missing server"},
 		"bad prefix": {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Prefix: "a.*"}, "subject prefix"},
 		"bad fleet":  {Options{URL: "nats://127.0.0.1:1", Keys: k, Dir: t.TempDir(), Fleet: "a b"}, "fleet"},
 	}

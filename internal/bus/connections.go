@@ -12,21 +12,21 @@ import (
 	"retake/internal/bus/link"
 )
 
-// maxConnections is the limit for one worker: its connection, and a few dead connections that the server has not
-// noticed yet. More than offenceFactor times as many is an offence.
+// maxConnections is the limit for one worker. A worker has one connection, and possibly dead connections that the
+// server still counts. More than offenceFactor times the limit is an offence.
 const maxConnections = 4
 
-// connections counts the connections of each worker, from the events in the server's account. It belongs to the
-// goroutine of its subscription.
+// connections counts the connections of each worker from the server's events. Only the goroutine of its subscription
+// uses it.
 type connections struct {
 	intake *intake
 	sys    *nats.Conn
 
-	reconnects uint64                     // of sys when open was last correct; a higher count means missed events
-	open       map[string]map[string]bool // by worker: server and number of each connection
+	reconnects uint64                     // reconnects of sys when open was last correct; more mean missed events
+	open       map[string]map[string]bool // server and number of each connection, by worker
 
 	mu      sync.Mutex
-	workers map[uint64]string // by number of the connection, on the embedded server
+	workers map[uint64]string // by number of the connection to the embedded server
 }
 
 // connectionEvent is the part of the server's event that this package uses.
@@ -40,8 +40,8 @@ type connectionEvent struct {
 	} `json:"client"`
 }
 
-// watchConnections counts until the bus is closed. One subscription receives both events, which keeps them in
-// order.
+// watchConnections counts connections until the bus is closed. One subscription receives connects and disconnects, so
+// they stay in order.
 func (i *intake) watchConnections() error {
 	c := &connections{intake: i, sys: i.bus.sys, open: map[string]map[string]bool{}, workers: map[uint64]string{}}
 	subject := "$SYS.ACCOUNT." + i.bus.options.Keys.Workers() + ".*"
@@ -54,12 +54,12 @@ func (i *intake) watchConnections() error {
 	return c.sys.FlushTimeout(link.AnswerTimeout)
 }
 
-// refusalsWaiting bounds the refusals that wait to be counted. Only a flood exceeds the bound, and it is detected even
-// without the excess.
+// refusalsWaiting limits the refusals that wait to be counted. Refusals beyond it are lost, but so many are an offence
+// anyway.
 const refusalsWaiting = 1024
 
-// watchRefusals counts the embedded server's refusals for each worker until the intake is closed. A joined
-// server does not report them.
+// watchRefusals counts the embedded server's refusals for each worker until the intake is closed. A joined server does
+// not report its refusals.
 func (c *connections) watchRefusals(s Server) {
 	waiting := make(chan uint64, refusalsWaiting)
 	s.OnRefused(func(connection uint64) {
@@ -105,7 +105,7 @@ func (c *connections) take(m *nats.Msg) {
 	what := m.Subject[strings.LastIndexByte(m.Subject, '.')+1:]
 	worker := c.intake.workerOf(e.Client.User)
 	c.number(e.Client.ID, worker, what)
-	if worker == "" { // the gatekeeper, or a user that is not a worker
+	if worker == "" { // the user is not a worker
 		return
 	}
 	connection := fmt.Sprintf("%s/%d", e.Server.ID, e.Client.ID)
@@ -117,7 +117,7 @@ func (c *connections) take(m *nats.Msg) {
 	}
 }
 
-// number records which worker a numbered connection belongs to, until it disconnects.
+// number records the worker of a numbered connection until the connection ends.
 func (c *connections) number(n uint64, worker, what string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

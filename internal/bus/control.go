@@ -28,11 +28,11 @@ func (b *Bus) Send(ctx context.Context, worker string, p wire.Payload) error {
 	return nil
 }
 
-// ErrNotSent means that the connection was lost before the answer to a probe, so the worker may not have received the
-// probe. The error also is ErrNoAnswer.
+// ErrNotSent means that the connection was lost before the answer to a probe. The worker may not have received the
+// probe. The error also matches ErrNoAnswer.
 var ErrNotSent = errors.New("bus: connection lost")
 
-// probeAgain is the pause before a probe is repeated to a worker without a subscription, which may be reconnecting.
+// probeAgain is the pause before another probe to a worker without a subscription, which may be reconnecting.
 const probeAgain = 100 * time.Millisecond
 
 // Probe asks a worker for a heartbeat. ErrNoAnswer means that the worker did not answer in time (5 s, if ctx
@@ -58,14 +58,14 @@ func (b *Bus) Probe(ctx context.Context, worker string) (wire.Heartbeat, error) 
 		}
 		return wire.Heartbeat{}, link.NoAnswer(err)
 	}
-	// The answer is checked against the subject of the worker's heartbeats.
+	// The answer has the form of a heartbeat, so it is checked against the subject of heartbeats.
 	subject := b.subjects.Worker(worker, wire.ChannelHeartbeat)
 	_, e, err := readWorker(b.subjects, subject, m.Data)
 	if err != nil {
 		b.dead.core(worker, err, subject, m.Data)
 		return wire.Heartbeat{}, err
 	}
-	return *e.Payload.(*wire.Heartbeat), nil // readWorker has checked it
+	return *e.Payload.(*wire.Heartbeat), nil // readWorker has checked the type
 }
 
 // PublishSnapshot publishes the state of the project to all subscribers.
@@ -81,8 +81,8 @@ func (b *Bus) PublishSnapshot(s wire.Snapshot) error {
 }
 
 // ServeSnapshot answers requests on the snapshot subject, as a NATS service that tools can discover. It returns nil
-// when ctx is done. latest must not block. The service uses a separate connection and closes it at the end. On a shared
-// connection, subscriptions drained during an outage would be restored on reconnect, without a handler.
+// when ctx is done. latest must not block. The service uses a separate connection. On a shared connection, NATS would
+// restore subscriptions drained during an outage, but without their handler.
 func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) error {
 	nc, err := b.signIn(b.options.Keys.Reports, nats.RetryOnFailedConnect(true))
 	if err != nil {
@@ -95,7 +95,7 @@ func (b *Bus) ServeSnapshot(ctx context.Context, latest func() wire.Snapshot) er
 	})
 	if err == nil {
 		err = service.AddEndpoint("default", micro.HandlerFunc(func(r micro.Request) {
-			if r.Reply() != "" { // else it is PublishSnapshot's own message
+			if r.Reply() != "" { // PublishSnapshot's messages have no reply subject
 				b.writer.Respond(r.Subject(), func(data []byte) error { return r.Respond(data) }, latest())
 			}
 		}), micro.WithEndpointSubject(b.subjects.Snapshot()))

@@ -38,8 +38,8 @@ func (a *workersAccount) seed(worker string) (string, error) {
 	return string(seed), err
 }
 
-// issue issues a worker's credential. Revocations have a resolution of one second, so a credential issued in
-// the second of a revocation would be revoked with it. issue therefore waits for the next second.
+// issue issues a worker's credential. Revocations have a resolution of one second, so a revocation also covers a
+// credential issued later in the same second. After a recent revocation, issue therefore waits for the next second.
 func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjects, maxBytes int,
 	more []string,
 ) (keys.User, error) {
@@ -47,7 +47,7 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	if err != nil {
 		return keys.User{}, err
 	}
-	defer a.again() // share it with other directors
+	defer a.again() // share the credential's time with other directors
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for {
@@ -69,8 +69,8 @@ func (a *workersAccount) issue(ctx context.Context, worker string, s wire.Subjec
 	return a.keys.Worker(pair, worker, s, maxBytes, time.Now().Add(a.life), more...)
 }
 
-// revoke returns when the server has shut the worker out. It returns an error if ctx is done or a push fails, and then
-// the push is retried in the background. It remembers a non-nil offence until a report covers it.
+// revoke returns when the server has shut the worker out. If ctx is done or a push fails, it returns an error, and the
+// push is retried in the background. It stores a non-nil offence until a report covers the offence.
 func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Offence) error {
 	public, _, err := a.user(worker)
 	if err != nil {
@@ -81,7 +81,7 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 		a.known.Offences[a.offence(worker)] = *offence
 		a.changes++
 	}
-	if !a.shut[public] { // an earlier process may have issued a newer credential after this entry
+	if !a.shut[public] { // an earlier entry may not cover the newest credential
 		a.shut[public] = true
 		a.known.Revoked[public] = max(a.known.Revoked[public], a.known.Live[public], time.Now().Unix())
 		delete(a.known.Live, public)
@@ -108,7 +108,7 @@ func (a *workersAccount) revoke(ctx context.Context, worker string, offence *Off
 func (a *workersAccount) revoked(worker string) bool {
 	public, _, err := a.user(worker)
 	if err != nil {
-		return true // without the secret, there are no credentials
+		return true // without the secret, no credential exists
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +117,7 @@ func (a *workersAccount) revoked(worker string) bool {
 		max(a.known.Revoked[public], a.known.All) >= issued
 }
 
-// nextPush must be called with the lock held.
+// nextPush returns the push that begins next. The caller must hold the lock.
 func (a *workersAccount) nextPush() *push {
 	if a.next == nil {
 		a.next = &push{done: make(chan struct{})}
@@ -127,7 +127,7 @@ func (a *workersAccount) nextPush() *push {
 
 func (a *workersAccount) offence(worker string) string { return a.fleet + "/" + worker }
 
-// offences returns this fleet's offences that no report covers yet, including those found by other directors.
+// offences returns this fleet's offences that no report covers so far, including offences that other directors found.
 func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	a.mu.Lock()
 	p := a.nextPush()
@@ -150,7 +150,7 @@ func (a *workersAccount) offences(ctx context.Context) ([]Offence, error) {
 	return out, p.err
 }
 
-// offended reports whether a worker has an offence that no report covers yet.
+// offended reports whether a worker has an offence that no report covers so far.
 func (a *workersAccount) offended(worker string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -19,18 +19,18 @@ const (
 	HeaderCause     = "Retake-Cause"
 	HeaderDetail    = "Retake-Detail"
 	HeaderSubject   = "Retake-Origin-Subject"
-	HeaderStreamSeq = "Retake-Origin-Sequence" // in the reports stream; absent for core messages
-	// the length of the whole message, if the letter holds only its beginning
+	HeaderStreamSeq = "Retake-Origin-Sequence" // position in the reports stream; absent for core messages
+	// HeaderBytes is the length of the whole message, if the dead letter contains only its beginning.
 	HeaderBytes = "Retake-Origin-Bytes"
 )
 
-// HeaderAnswer is a header of a person's report. It names the subject, below _INBOX., to which the director answers if
-// the report has no effect. The reply subject cannot be used for this, because the stream answers there at once and
+// HeaderAnswer is a header of an operator's report. It names the subject, below _INBOX., to which the director answers
+// if the report has no effect. The reply subject cannot be used for this, because the stream itself answers there and
 // does not store it.
 const HeaderAnswer = "Retake-Answer"
 
-// Limits of the letters kept per cause and per sender. Letters beyond them are only counted. One faulty worker must
-// not fill the disk or the log, or use up the room for other workers.
+// Limits of the stored letters per cause and per sender. Letters beyond a limit are only counted. Without limits, one
+// faulty worker could fill the disk or the log, or displace the letters of other workers.
 const (
 	deadPerSecond = 10
 	deadBurst     = 50
@@ -39,14 +39,14 @@ const (
 	deadWindow    = time.Hour
 )
 
-// inStream is the sender of messages found in the stream, into which the operator writes directly.
+// inStream is the sender of messages that operators write directly into the stream.
 const inStream = ""
 
 // DeadLetterCount is the number of unreadable messages of one cause since the start.
 type DeadLetterCount struct {
 	Cause   wire.Cause
 	Total   uint64
-	Dropped uint64 // part of Total that was counted but not kept, because of a limit or an error
+	Dropped uint64 // part of Total that was not stored, because of a limit or an error
 }
 
 // deadLetters stores unreadable messages.
@@ -61,10 +61,10 @@ type deadLetters struct {
 
 	mu      sync.Mutex
 	counts  map[wire.Cause]*DeadLetterCount
-	senders map[string]*sentLetters // admitted workers, and inStream
+	senders map[string]*sentLetters // by worker or inStream
 }
 
-// sentLetters counts one sender's kept letters in the current window.
+// sentLetters counts one sender's stored letters in the current window.
 type sentLetters struct {
 	since time.Time
 	kept  int
@@ -95,7 +95,7 @@ func (b *Bus) DeadLetters() []DeadLetterCount {
 	return all
 }
 
-// hasRoom reports whether another letter of the sender may be kept.
+// hasRoom reports whether the limits permit another letter of the sender.
 func (d *deadLetters) hasRoom(sender string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,8 +115,7 @@ func (d *deadLetters) forget(sender string) {
 	delete(d.senders, sender)
 }
 
-// letter returns the dead letter for a message. Without room for another one, it only counts the message and returns
-// nil.
+// letter returns the dead letter for a message. At a limit, it only counts the message and returns nil.
 func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject string, data []byte) *nats.Msg {
 	if !d.hasRoom(sender, time.Now()) || !d.limits[reason.Cause].Allow() {
 		return nil
@@ -135,16 +134,15 @@ func (d *deadLetters) letter(sender string, reason *wire.Malformed, subject stri
 	return m
 }
 
-// core stores a core message without waiting, because only its sender is affected by a loss.
+// core stores a dead letter about a core message and does not wait, because a loss affects only its sender.
 func (d *deadLetters) core(sender string, err error, subject string, data []byte) {
 	reason := wire.Reason(err)
 	m := d.letter(sender, reason, subject, data)
 	d.count(reason.Cause, m != nil && d.nc.PublishMsg(m) == nil)
 }
 
-// report stores a dead letter about a stored report and waits for the acknowledgement, so that the caller can
-// acknowledge the report. The letter has a message id, so that reading the same report again does not add another
-// letter.
+// report stores a dead letter about a stored report and waits for the acknowledgement, so that the caller can then
+// acknowledge the report. A message id prevents a second letter if the same report is read again.
 func (d *deadLetters) report(ctx context.Context, err error, subject string, seq uint64, data []byte) error {
 	reason := wire.Reason(err)
 	m := d.letter(inStream, reason, subject, data)

@@ -11,12 +11,12 @@ import (
 	"retake/internal/bus/link"
 )
 
-// All subscriptions of the intake deliver into one channel. One goroutine, the sorter, moves each message to
-// its backlog. With a goroutine for each of six subscriptions, a hundred thousand idle workers needed gigabytes
-// of stacks.
+// All subscriptions of the intake deliver into one channel, from which one goroutine, the sorter, moves each message to
+// its backlog. With a goroutine per subscription, a hundred thousand idle workers with six subscriptions each needed
+// gigabytes for stacks.
 
-// inboundMessages bounds the messages that wait for the sorter. The sorter blocks only on the intake's lock, so the
-// channel rarely holds more than the client reads at once. Messages beyond the bound are lost.
+// inboundMessages limits the messages that wait for the sorter. Messages beyond it are lost. The sorter blocks only on
+// the intake's lock, so more messages rarely wait than the client reads at once.
 const inboundMessages = 1 << 16
 
 // source identifies the worker and class of a subscription. The zero source belongs to a removed subscription.
@@ -25,7 +25,7 @@ type source struct {
 	class class
 }
 
-// subscribe must be called with the lock held.
+// subscribe adds the subscriptions of a worker's class. The caller must hold the lock.
 func (i *intake) subscribe(g *gate, c class, h *handler) error {
 	if h == nil {
 		return nil
@@ -41,7 +41,7 @@ func (i *intake) subscribe(g *gate, c class, h *handler) error {
 	return nil
 }
 
-// unsubscribe must be called with the lock held.
+// unsubscribe removes the subscriptions of a worker's class. The caller must hold the lock.
 func (i *intake) unsubscribe(g *gate, c class) {
 	for _, sub := range g.subs[c] {
 		delete(i.sources, sub)
@@ -53,10 +53,10 @@ func (i *intake) unsubscribe(g *gate, c class) {
 }
 
 // flush waits until the server knows the subscriptions, because an admitted worker may send requests at once. If the
-// bus is unreachable it gives up, and the server learns of them on reconnect.
+// bus is unreachable, flush gives up, and the client subscribes again on reconnect.
 func (i *intake) flush() {
 	if i.bus.nc.IsConnected() {
-		_ = i.bus.nc.FlushTimeout(link.AnswerTimeout) // on error, the reconnection tells the server
+		_ = i.bus.nc.FlushTimeout(link.AnswerTimeout) // after an error, the client subscribes on reconnect
 	}
 }
 
@@ -87,7 +87,7 @@ func (i *intake) put(m *nats.Msg) {
 	}
 }
 
-// backlogs hold the waiting messages of one worker, by class. A goroutine works on each class that has some.
+// backlogs are the waiting messages of one worker, by class. A goroutine works on each class that is not empty.
 type backlogs struct {
 	waits sync.Mutex
 	of    [classes]backlog
@@ -97,7 +97,7 @@ type backlog struct {
 	waiting []arrival
 	bytes   int
 	lost    int
-	busy    bool // a goroutine works on it
+	busy    bool // a goroutine works on the class
 }
 
 // arrival is a message with the handler that served its class when it arrived.
@@ -106,8 +106,7 @@ type arrival struct {
 	h *handler
 }
 
-// wait adds a message unless its class is full. If begin is true, the caller must start a goroutine for the
-// class.
+// wait adds a message unless its class is full. If begin is true, the caller must start a goroutine for the class.
 func (b *backlogs) wait(c class, h *handler, m *nats.Msg) (begin bool) {
 	b.waits.Lock()
 	defer b.waits.Unlock()

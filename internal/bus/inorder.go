@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// inOrderChunk is the maximum number of elements that one goroutine takes at once. Handing over a chunk costs as much
-// as handing over a single element.
+// inOrderChunk is the maximum number of elements that one goroutine takes at once. Chunks save time, because handing
+// over a chunk costs as much as handing over one element.
 const inOrderChunk = 16
 
 // inOrder runs read, prepares the elements that it puts on all cores, and runs the prepared calls one at a time
@@ -38,7 +38,7 @@ func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Cont
 	}
 	var ended error
 	group.Go(func() error {
-		defer close(q.in) // the calls of elements already put still run
+		defer close(q.in) // the calls of queued elements still run
 		ended = read(ctx, func(one T) {
 			select {
 			case q.in <- one:
@@ -56,17 +56,17 @@ func inOrder[T any](ctx context.Context, waiting int, read func(ctx context.Cont
 // queue holds the elements that were read but not yet prepared.
 type queue[T any] struct {
 	in   chan T
-	last chan (<-chan struct{}) // a token: a channel that is closed after the chunk taken last was called
+	last chan (<-chan struct{}) // a token: a channel that is closed after the calls of the newest chunk
 }
 
 // chunk is a run of consecutive elements.
 type chunk[T any] struct {
 	all    []T
-	before <-chan struct{} // closed when it is this chunk's turn
-	called chan<- struct{} // closed after this chunk was called
+	before <-chan struct{} // closed when this chunk's calls may run
+	called chan<- struct{} // closed after this chunk's calls
 }
 
-// take waits for elements and takes several. ok is false after the last one.
+// take waits for elements and returns a chunk of them. ok is false after the last chunk.
 func (q *queue[T]) take(ctx context.Context) (c chunk[T], ok bool) {
 	select {
 	case c.before = <-q.last:

@@ -51,19 +51,19 @@ func (c class) subjects(s wire.Subjects, worker string) []string {
 	}
 }
 
-// Bounds of one class's backlog. Both exceed the burst that a worker may send. Messages beyond them are lost and count
-// as an offence, which is noticed at the next message.
+// Limits of one class's backlog. Both exceed the burst that a worker may send. Messages beyond them are lost. The loss
+// is an offence, which wait detects at the next message.
 const (
 	pendingMessages = offenceFactor*messagesAtOnce + 1
 	pendingBytes    = bytesAtOnce
 )
 
-// intake receives the messages of admitted workers. It has no subscriptions for other workers.
+// intake receives the messages of admitted workers. It does not subscribe to other workers' subjects.
 type intake struct {
 	bus    *Bus
 	ctx    context.Context
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // the sorter, and offences in progress
+	wg     sync.WaitGroup // the sorter and goroutines of cutOff
 	work   sync.WaitGroup // goroutines that process backlogs
 
 	inbound chan *nats.Msg // messages of all subscriptions
@@ -73,9 +73,9 @@ type intake struct {
 	gates     map[string]*gate
 	number    int // number of gates created so far
 	sources   map[*nats.Subscription]source
-	users     map[string]string // public key of an admitted worker's credential → worker
+	users     map[string]string // admitted worker by the public key of its credential → worker
 	offenders map[string]bool   // never admitted again
-	handlers  [classes]*handler // nil while the class is not served; the server then rejects requests on it
+	handlers  [classes]*handler // nil for a class that is not served, so the server rejects its requests
 }
 
 func newIntake(b *Bus) *intake {
@@ -89,16 +89,16 @@ func newIntake(b *Bus) *intake {
 	return i
 }
 
-// gate admits or drops the messages of one worker.
+// gate passes or drops the messages of one worker.
 type gate struct {
 	worker string
 	number int                           // serial number of the admission
-	user   string                        // public key of its credential
+	user   string                        // public key of the worker's credential
 	subs   [classes][]*nats.Subscription // guarded by the intake's lock
 
 	shut     atomic.Bool // messages are no longer read
 	pass     checkouts.Pass
-	checkout *checkouts.Desk // owned by the goroutine of lineCheckout
+	checkout *checkouts.Desk // used only by the goroutine of classCheckout
 
 	mu    sync.Mutex // acquired before the intake's lock
 	quota quota
@@ -108,8 +108,8 @@ type gate struct {
 
 // handler handles the messages of one class.
 type handler struct {
-	// handle is called for the messages of one worker one at a time. With atOnce it must not block, because the
-	// sorter itself calls it.
+	// handle is called for the messages of one worker one at a time. If atOnce is true, the sorter calls handle itself,
+	// so handle must not block.
 	handle func(*gate, *nats.Msg)
 	atOnce bool
 
@@ -125,14 +125,14 @@ func (h *handler) take(g *gate, m *nats.Msg) {
 	}
 }
 
-// end waits for calls of handle in progress, and prevents further ones.
+// end prevents further calls of handle, and waits for calls in progress.
 func (h *handler) end() {
 	h.running.Lock()
 	defer h.running.Unlock()
 	h.over = true
 }
 
-// admit starts reading the messages of workers, except workers that have been cut off.
+// admit starts reading the messages of workers, unless they were cut off.
 func (i *intake) admit(workers ...string) {
 	some := false
 	for _, worker := range workers {
@@ -143,7 +143,7 @@ func (i *intake) admit(workers ...string) {
 	}
 }
 
-// admitOne reports whether the subscriptions changed, so that the server must confirm them.
+// admitOne reports whether it changed subscriptions, which the caller must then flush.
 func (i *intake) admitOne(worker string) bool {
 	user, _, err := i.bus.workers.user(worker)
 	if err != nil {
@@ -219,12 +219,12 @@ func (i *intake) serveBy(ctx context.Context, c class, h *handler) error {
 	return nil
 }
 
-// open subscribes to a class for all admitted workers. If it returns an error, it has undone all subscriptions.
+// open subscribes to a class for all admitted workers. After an error, no new subscription remains.
 func (i *intake) open(c class, h *handler) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.handlers[c] != nil {
-		return errors.New("bus: served already")
+		return errors.New("bus: a handler already serves these messages")
 	}
 	i.handlers[c] = h
 	var err error
@@ -264,12 +264,12 @@ func (i *intake) close() {
 	i.work.Wait()
 }
 
-// within counts a message and reports whether to read it.
+// within counts a message and reports whether it may be read.
 func (i *intake) within(g *gate, c class, m *nats.Msg) bool {
 	if g.shut.Load() {
 		return false
 	}
-	if c == classCheckout { // requests wait for their turn in checkoutDesk, and their number is bounded
+	if c == classCheckout { // the checkout's desk limits these itself
 		return true
 	}
 	g.mu.Lock()
@@ -281,14 +281,14 @@ func (i *intake) within(g *gate, c class, m *nats.Msg) bool {
 	return within
 }
 
-// workerOf returns the admitted worker with a credential, or "".
+// workerOf returns the admitted worker that has a credential with the public key user, or "".
 func (i *intake) workerOf(user string) string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.users[user]
 }
 
-// offend cuts a worker off for an offence that is not a message.
+// offend cuts a worker off for an offence other than a message, such as too many connections.
 func (i *intake) offend(worker, what string) {
 	i.mu.Lock()
 	g := i.gates[worker]
@@ -305,8 +305,8 @@ func (i *intake) offended(worker string) bool {
 	return i.offenders[worker]
 }
 
-// cutOff permanently ends a worker's connections, and reports it once. It acquires the intake's lock. The
-// revocation and the report run on a goroutine that close waits for.
+// cutOff ends a worker's connections permanently, and reports the offence once. It acquires the intake's lock. The
+// revocation and the report run in a goroutine that close waits for.
 func (i *intake) cutOff(g *gate, what string) {
 	if g.shut.Swap(true) {
 		return
@@ -321,7 +321,7 @@ func (i *intake) cutOff(g *gate, what string) {
 	i.wg.Go(func() {
 		i.bus.log.Warn("worker cut off from the bus", zap.String("worker", o.Worker), zap.String("reason", o.What))
 		i.dismiss(o.Worker)
-		// its messages are no longer read, and the revocation is retried in the background
+		// The intake no longer reads the worker's messages, and the revocation is retried in the background.
 		if err := i.bus.workers.revoke(i.ctx, o.Worker, &o); err != nil {
 			i.bus.log.Warn("worker cut off from the bus may still be connected", zap.String("worker", o.Worker),
 				zap.Error(err))
@@ -332,8 +332,8 @@ func (i *intake) cutOff(g *gate, what string) {
 	})
 }
 
-// takeReport checks a worker's report, stores it under an id of the director's choice, and answers as a stream would.
-// If the report cannot be stored now, it does not answer, so the worker sends the report again.
+// takeReport checks a worker's report, stores it under an id that the director chooses, and answers in the form of a
+// stream's answer. If it cannot store the report now, it does not answer, and the worker sends the report again.
 func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	b := i.bus
 	id, err := b.reports.read(g.worker, m)
@@ -369,8 +369,8 @@ func (i *intake) takeReport(g *gate, m *nats.Msg) {
 	i.answer(g, m, storedReport{Stream: ack.Stream, Seq: ack.Sequence, Duplicate: ack.Duplicate})
 }
 
-// ownInbox checks that an answer goes only to the worker that asked. The asker chooses the reply subject, and
-// the director may publish where a worker may not.
+// ownInbox checks that an answer goes to an inbox of the worker that asked. The worker chooses the reply subject, and
+// the director may publish on subjects that are forbidden for the worker.
 func ownInbox(worker, reply string) error {
 	if strings.HasPrefix(reply, wire.Inbox(worker)+".") {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Errors that a caller can handle.
+// Errors that callers distinguish.
 var (
 	// ErrNoAnswer means that the other side did not answer in time, or does not listen. It is transient.
 	ErrNoAnswer = link.ErrNoAnswer
@@ -28,7 +28,7 @@ var (
 	ErrRejected = errors.New("bus: report rejected")
 )
 
-// Types of package journal, re-exported for the callers of this package.
+// Types of package journal for the callers of this package.
 type (
 	Journal      = journal.Journal
 	Verification = journal.Verification
@@ -39,7 +39,7 @@ type (
 	Head             = chain.Head
 )
 
-// Types of package checkouts, re-exported for the callers of this package.
+// Types of package checkouts for the callers of this package.
 type (
 	CheckoutRules = checkouts.Rules
 	CheckoutStore = checkouts.Store
@@ -47,14 +47,14 @@ type (
 	OpenCheckout  = checkouts.Opened
 )
 
-// Types of package leadership, re-exported for the callers of this package.
+// Types of package leadership for the callers of this package.
 type (
 	Lease        = leadership.Lease
 	Leader       = leadership.Leader
 	LeaseOptions = leadership.Options
 )
 
-// Errors of packages journal, chain, checkouts and link.
+// Errors of packages journal, chain, checkouts and link for the callers of this package.
 var (
 	ErrRefused         = journal.ErrRefused
 	ErrUnsure          = journal.ErrUnsure
@@ -66,20 +66,22 @@ var (
 	ErrNotLeading      = link.ErrNotLeading
 )
 
-// Permanent reports whether a retry of the same operation cannot succeed.
+// Permanent reports whether a retry of the failed operation is useless.
 func Permanent(err error) bool {
 	_, malformed := errors.AsType[*wire.Malformed](err)
 	return malformed || errors.Is(err, wire.ErrTooLarge) || errors.Is(err, ErrRefused) || errors.Is(err, ErrRejected) ||
 		errors.Is(err, ErrDamaged)
 }
 
-// Server is a NATS server run by the director, as in package bus/server, which the worker does not link.
+// Server is a NATS server that the director runs, such as package bus/server. It is an interface because the worker
+// must not link a server.
 type Server interface {
-	InProcessConn() (net.Conn, error) // does not use a socket
-	Keys() *keys.Director             // keys that the server trusts
-	Dir() string                      // of the bus
+	InProcessConn() (net.Conn, error) // connects without a socket
+	Keys() *keys.Director             // keys of the accounts that the server trusts
+	Dir() string                      // directory of the bus's files
 	URL(host string) string           // for a worker that reaches this machine as host
-	// OnRefused registers a callback for each refused message and subscription. It must not block.
+	// OnRefused registers a callback for each message or subscription that the server refuses. The callback must not
+	// block.
 	OnRefused(told func(connection uint64))
 	Close(ctx context.Context) error // waits until ctx is done
 }
@@ -87,36 +89,35 @@ type Server interface {
 // Options configure the connection to the bus, and its limits.
 type Options struct {
 	Server Server         // if nil, URL is joined
-	URL    string         // of the server to join
-	Keys   *keys.Director // of the server to join
-	// directory for data outside the streams, such as revocations and the fleet's secret; defaults to the embedded
-	// server's directory
+	URL    string         // URL of the server to join
+	Keys   *keys.Director // keys for the server to join
+	// Dir is the directory for data outside the streams, such as revocations and the fleet's secret. The default is the
+	// embedded server's directory.
 	Dir          string
-	Archive      Archive       // of the journal
+	Archive      Archive       // archive of the journal
 	JournalBytes int64         // capacity of the journal's stream; default 4 GiB
 	Mirror       string        // file outside the server's directory with the journal's end; empty to disable
 	WorkerLife   time.Duration // validity of a worker's credential; default 48 h
 	Prefix       string        // of every subject; default wire.DefaultPrefix
 	Fleet        string        // names streams; default "default"
-	// Leads reports whether this process alone may change the journal and create the fleet's secret now. Nil means
+	// Leads reports whether only this process may now change the journal and create the fleet's secret. Nil means
 	// always.
 	Leads           link.Leads
-	RunID           string // name of this run in the director's envelopes
+	RunID           string // id of this run in the director's envelopes
 	Replicas        int    // of streams; default 1
 	MaxMessageBytes int    // limit of one message from newly authorized workers, in bytes; default 65536
 	Log             *zap.Logger
 
-	// TraceParent returns the traceparent header for messages to a worker, and for its stored reports. The
-	// worker's header is ignored. TraceParent must not block. If it is nil or returns "", the header is
-	// omitted.
+	// TraceParent returns the traceparent header for messages to a worker and for the worker's stored reports. If it is
+	// nil or returns "", they have no such header. The bus ignores the header that a worker sends. TraceParent must not
+	// block.
 	TraceParent func(worker string) string
 
-	// OnOffence is called once for each worker that was cut off, in a separate goroutine. It may block, but
-	// Close waits for it.
+	// OnOffence is called once for each worker that was cut off, in a separate goroutine. Close waits for the call.
 	OnOffence func(Offence)
 }
 
-// Defaults of the configuration reference.
+// Defaults, as documented in the configuration reference.
 const (
 	defaultFleet           = "default"
 	defaultMaxMessageBytes = 65_536
@@ -142,10 +143,10 @@ func (o Options) withDefaults() Options {
 func (o Options) check() error {
 	switch {
 	case o.Server == nil && o.URL == "":
-		return errors.New("want a server to run, or the URL of a server to join")
+		return errors.New("missing server: want an embedded one, or the URL of a server to join")
 	case o.Keys == nil:
-		return errors.New("a server to join needs keys: make them and its configuration with `director bus init`, " +
-			"and name them in agent_bus.credentials")
+		return errors.New("missing keys for the server to join: make them and its configuration with " +
+			"`director bus init`, and name them in agent_bus.credentials")
 	case o.Dir == "":
 		return errors.New("missing directory for revocations")
 	case !fleetName.MatchString(o.Fleet):

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limits of one worker. They far exceed normal use (a heartbeat every few seconds, one report, a lease for each start
-// of an agent), so a worker does not reach them by accident.
+// Limits of one worker. Normal use is a heartbeat every few seconds, one report, and a lease for each start of an
+// agent. The limits are far higher, so a worker does not reach them by accident.
 const (
 	messagesPerSecond = 100
 	messagesAtOnce    = 300
@@ -22,14 +22,14 @@ const (
 	reportBytes       = 2 << 20 // of all reports of one attempt
 )
 
-// offenceFactor times the burst is the amount at which a worker is cut off. Messages beyond the burst but below that
-// amount are dropped.
+// offenceFactor times the burst is the amount at which a worker is cut off. Messages between the burst and that amount
+// are only dropped.
 const offenceFactor = 2
 
-// Offence reports that a worker far exceeded its quota. The worker has been cut off.
+// Offence means that a worker far exceeded its quota and was cut off.
 type Offence struct {
 	Worker string    // also the attempt id
-	What   string    // a clause for people, with figures: "sent 601 messages …"
+	What   string    // a predicate with figures: "sent 601 messages …"
 	At     time.Time // UTC
 }
 
@@ -37,8 +37,8 @@ type Offence struct {
 type quota struct {
 	messages, bytes, hellos, refusals meter
 
-	reports, reportBytes int // stored so far
-	refused              int // beyond the limit
+	reports, reportBytes int // number and bytes of stored reports
+	refused              int // reports beyond the limit
 }
 
 func newQuota() quota {
@@ -50,9 +50,9 @@ func newQuota() quota {
 	}
 }
 
-// take counts a message of size bytes, and reports whether it is within the quota and may be read. A non-empty
-// offence describes the worker's action. Too many hellos are not an offence, because an unstable network causes one
-// per reconnect.
+// take counts a message of size bytes, and reports whether the quota permits reading it. A non-empty offence completes
+// the sentence "the worker …". Too many hellos are not an offence, because an unstable network causes one per
+// reconnect.
 func (q *quota) take(now time.Time, c class, size int) (within bool, offence string) {
 	messages, bytes, hellos := q.messages.take(now, 1), q.bytes.take(now, size), inQuota
 	if c == classHello {
@@ -69,7 +69,7 @@ func (q *quota) take(now time.Time, c class, size int) (within bool, offence str
 	return messages == inQuota && bytes == inQuota && hellos == inQuota, offence
 }
 
-// mayReport reports whether another report of this size may be stored. offence is as in take.
+// mayReport reports whether the quota permits another report of this size. offence is as in take.
 func (q *quota) mayReport(size int) (may bool, offence string) {
 	if q.reports < reportsPerAttempt && q.reportBytes+size <= reportBytes {
 		return true, ""
@@ -92,13 +92,13 @@ func (q *quota) refusal(now time.Time) (offence string) {
 	return offence
 }
 
-// reported counts a report that was stored.
+// reported counts a stored report.
 func (q *quota) reported(size int) {
 	q.reports++
 	q.reportBytes += size
 }
 
-// measure is a meter's assessment of one use.
+// measure is the result of adding to a meter.
 type measure int
 
 const (
@@ -107,11 +107,11 @@ const (
 	farOver
 )
 
-// meter bounds one kind of use by a rate and a burst. Exceeding a second, larger burst is an offence.
+// meter limits one kind of use by a rate and a burst. Exceeding offenceFactor times the burst is an offence.
 type meter struct {
 	soft, hard *rate.Limiter
 	since      time.Time // start of the current burst
-	sum        int       // amount used in it
+	sum        int       // amount used in the current burst
 }
 
 func newMeter(perSecond float64, atOnce int) meter {

@@ -20,50 +20,50 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Consumption of reports. Each request asks for a number of reports and bytes. At most twice that number of
-// reports may await acknowledgement, which bounds the memory. A report without acknowledgement is delivered
-// again after reportAckWait. That time is short, because a killed director leaves reports without
-// acknowledgement and its successor needs them soon. A report delivered twice is recognized by its id.
+// Sizes of the consumption of reports. Each request asks for up to a number of reports and bytes. To limit memory, at
+// most twice that number of reports may await acknowledgement. After reportAckWait the stream delivers an
+// unacknowledged report again. The time is short, because a killed director's successor needs those reports soon.
+// Readers recognize a second delivery by the report's id.
 const (
 	reportsAhead     = 512
 	reportBytesAhead = 8 << 20
 	reportAckWait    = 5 * time.Second
-	// pullBeat is the interval of the server's heartbeats on an idle request. A missing heartbeat reveals a restarted
-	// server, which has forgotten the request.
+	// pullBeat is the interval of the server's heartbeats on an idle request. A missing heartbeat reveals that the
+	// server restarted and forgot the request.
 	pullBeat = time.Second
 )
 
 // Report is a stored report from a worker, or from the operator on its behalf.
 type Report struct {
-	Worker   string       // from the subject; also the attempt id
-	Seq      uint64       // in the reports stream
-	SHA256   string       // of the message as stored, lower-case hex
+	Worker   string       // worker in the subject; also the attempt id
+	Seq      uint64       // sequence in the reports stream
+	SHA256   string       // digest of the stored message, in lower-case hex
 	Received time.Time    // when the stream stored it
 	Body     wire.Payload // *wire.WorkerError or *wire.WorkerResult
 	Bare     bool         // the worker_error came without an envelope
-	Signed   bool         // with the attempt's key; unsigned reports come from people and are never results
+	Signed   bool         // signed with the attempt's key; an operator's report is unsigned and cannot be a result
 	Own      bool         // signed and written by the director
-	Bytes    int          // of the message as stored
+	Bytes    int          // length of the stored message
 	Ack      func() error // tells the stream that the report was handled; nil from ReportsOf
 }
 
-// Reports are the workers' reports in their stream.
+// Reports reads and writes the stream of the workers' reports.
 type Reports struct {
 	js       jetstream.JetStream // in the account of reports
 	stream   string
 	replicas int
 	subjects wire.Subjects
 	writer   *link.Writer
-	key      func(worker string) []byte // of its signatures, or nil
+	key      func(worker string) []byte // key of a worker's signatures, or nil if unknown
 	dead     *deadLetters
-	maxBytes int // of one message
+	maxBytes int // limit of one message
 	log      *zap.Logger
 }
 
-// Consume reads every report until ctx is done, and then returns nil. prepare runs concurrently on all cores. The
-// functions it returns run one at a time, in the order of the stream. A report is delivered again until its Ack is
-// called, so the caller must recognize duplicates by error_id. Unreadable reports become dead letters. If the server
-// goes away or forgets the consumer, Consume waits.
+// Consume reads every report until ctx is done, and then returns nil. It calls prepare concurrently on all cores, and
+// calls the returned functions one at a time, in the order of the stream. The stream delivers a report again until its
+// Ack is called, so the caller must recognize duplicates by error_id. Unreadable reports become dead letters. If the
+// server stops or forgets the consumer, Consume waits and retries.
 func (r *Reports) Consume(ctx context.Context, prepare func(Report) (take func())) error {
 	for failures := 0; ctx.Err() == nil; failures++ {
 		if served := r.serve(ctx, prepare); served {
@@ -74,7 +74,7 @@ func (r *Reports) Consume(ctx context.Context, prepare func(Report) (take func()
 	return nil
 }
 
-// serve consumes until an error occurs or ctx is done. It reports whether anything worked before that.
+// serve consumes reports until an error occurs or ctx is done. It reports whether it received anything.
 func (r *Reports) serve(ctx context.Context, prepare func(Report) func()) (served bool) {
 	consumer, err := r.consumer(ctx)
 	began := time.Now()
@@ -95,7 +95,7 @@ func (r *Reports) consume(ctx context.Context, consumer jetstream.Consumer, prep
 			jetstream.ConsumeErrHandler(func(_ jetstream.ConsumeContext, err error) {
 				select {
 				case failed <- err:
-				default: // it is ending already
+				default: // the consumption is already ending
 				}
 			}))
 		if err != nil {
@@ -113,7 +113,7 @@ func (r *Reports) consume(ctx context.Context, consumer jetstream.Consumer, prep
 	}, func(m jetstream.Msg) func() error { return r.prepared(ctx, m, prepare) })
 }
 
-// consumer creates the consumer or updates the existing one with its name, so at most one exists.
+// consumer creates the consumer, or updates the one with its name, so that at most one exists.
 func (r *Reports) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	return r.js.CreateOrUpdateConsumer(ctx, r.stream, jetstream.ConsumerConfig{
 		Durable: consumerName, AckPolicy: jetstream.AckExplicitPolicy, DeliverPolicy: jetstream.DeliverAllPolicy,
@@ -121,7 +121,7 @@ func (r *Reports) consumer(ctx context.Context) (jetstream.Consumer, error) {
 	})
 }
 
-// prepared does the order-independent part of handling a stored report.
+// prepared checks and decodes a stored report. Its result does not depend on the order of reports.
 func (r *Reports) prepared(ctx context.Context, m jetstream.Msg, prepare func(Report) func()) (take func() error) {
 	meta, err := m.Metadata()
 	if err != nil {
@@ -160,9 +160,9 @@ func (r *Reports) report(subject string, data []byte, seq uint64, at time.Time) 
 	}, nil
 }
 
-// Of returns every stored report of a worker after the sequence after, in the order of the stream, up to
-// the stream's last one at the time of the call. It skips unreadable reports, which the consumer turns into
-// dead letters. It does not read reports of other workers, because the server has an index of subjects.
+// Of returns a worker's stored reports with a sequence above after, in the order of the stream, up to the last one at
+// the time of the call. It skips unreadable reports, which the consumer turns into dead letters. The cost does not
+// depend on other workers' reports, because the server has an index of subjects.
 func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report, error) {
 	if err := wire.CheckID(worker); err != nil {
 		return nil, err
@@ -183,8 +183,8 @@ func (r *Reports) Of(ctx context.Context, worker string, after uint64) ([]Report
 	return all, nil
 }
 
-// Unheard notifies the sender of a stored report that the worker has no attempt. It copies the report to the dead
-// letters, and answers on the subject in HeaderAnswer.
+// Unheard tells the sender of a stored report that the worker has no attempt. It copies the report to the dead letters,
+// and answers on the subject in HeaderAnswer.
 func (r *Reports) Unheard(ctx context.Context, worker string, seq uint64) error {
 	stream, err := r.js.Stream(ctx, r.stream)
 	var m *jetstream.RawStreamMsg
@@ -203,7 +203,8 @@ func (r *Reports) Unheard(ctx context.Context, worker string, seq uint64) error 
 	return nil
 }
 
-// refuse notifies the sender that a report was ignored. The sender chooses the subject, which must be a person's inbox.
+// refuse tells the sender that a report was ignored. The sender chooses the subject of this answer, so refuse answers
+// only below _INBOX.
 func (r *Reports) refuse(to, detail string) error {
 	if !strings.HasPrefix(to, nats.InboxPrefix) || strings.ContainsAny(to, "*> \t\r\n") {
 		return nil
@@ -215,7 +216,7 @@ func (r *Reports) refuse(to, detail string) error {
 	return r.js.Conn().Publish(to, data)
 }
 
-// Workers lists the workers that have stored reports, shorter names first.
+// Workers lists the workers that have stored reports, ordered by the length of their ids.
 func (r *Reports) Workers(ctx context.Context) ([]string, error) {
 	stream, err := r.js.Stream(ctx, r.stream)
 	var info *jetstream.StreamInfo
@@ -231,7 +232,7 @@ func (r *Reports) Workers(ctx context.Context) ([]string, error) {
 			all = append(all, worker)
 		}
 	}
-	// shorter first, so that attempt 10 comes after attempt 9
+	// Shorter ids come first, so that attempt 10 comes after attempt 9.
 	slices.SortFunc(all, func(x, y string) int { return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(x, y)) })
 	return slices.Compact(all), nil
 }
@@ -258,9 +259,9 @@ func (r *Reports) on(ctx context.Context, stream jetstream.Stream, subject strin
 	return all, nil
 }
 
-// Put stores a report by the director about a worker if its container ended without a report. It is signed and
-// handled like a report by a worker. Within the stream's duplicate window, the same report is stored once. Tails are
-// cut to fit.
+// Put stores the director's report about a worker if its container ended without a report. It signs the report like a
+// worker. It cuts tails to fit. Repeating a call within the stream's duplicate window does not
+// store a second report.
 func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -275,9 +276,9 @@ func (r *Reports) Put(ctx context.Context, worker string, e wire.WorkerError) er
 	return link.NoAnswer(err)
 }
 
-// TakeSpooled stores a report that a worker wrote to its spool without an acknowledgement, as if it had come
-// over the bus. A *wire.Malformed means that it is not from that worker and does not count. Within the stream's
-// duplicate window, the same report is stored once. Quotas do not apply, so the caller bounds the amount.
+// TakeSpooled stores a report that a worker left in its spool, as if the worker had sent the report over the bus. A
+// *wire.Malformed means that another sender wrote the report, so it does not count. Repeating a call within the
+// stream's duplicate window does not store a second report. Quotas do not apply, so the caller limits the amount.
 func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) error {
 	if err := wire.CheckID(worker); err != nil {
 		return err
@@ -301,10 +302,10 @@ func (r *Reports) TakeSpooled(ctx context.Context, worker string, data []byte) e
 	return link.NoAnswer(err)
 }
 
-// ErrNoReport reports that the stream has no report at a sequence, or has removed it.
+// ErrNoReport means that the stream never had a report at a sequence, or has removed it.
 var ErrNoReport = errors.New("bus: the report is no longer stored")
 
-// StoredReport is a report as the stream stores it.
+// StoredReport is a report in the stream's form.
 type StoredReport struct {
 	Data     []byte    `json:"data"`
 	Received time.Time `json:"received"`

@@ -15,27 +15,27 @@ import (
 	"retake/internal/bus/link"
 )
 
-// One bucket of the director's account holds the data shared by all directors with the same keys.
+// The bucket in the director's account that all directors with the same keys share, and its keys.
 const (
 	sharedKeys    = "RETAKE_KEYS"
-	keyWorkers    = "workers" // credentials
-	keySecret     = "secret." // followed by the fleet; the source of users' and attempts' keys
-	sharedTries   = 16        // tries of a compare-and-set that others win
+	keyWorkers    = "workers" // value: credentials
+	keySecret     = "secret." // followed by the fleet; value: the secret that users' and attempts' keys derive from
+	sharedTries   = 16        // attempts of a compare-and-set
 	everybody     = "*"       // stands for all users' public keys, as in NATS
-	maxRevoked    = 8192      // individual revocations; their claims must fit in a message of 1 MiB
+	maxRevoked    = 8192      // individual revocations, so that the claims fit in a message of 1 MiB
 	keptOnSummary = maxRevoked / 2
-	sparedBySum   = 10 * time.Minute // other directors may not know credentials issued more recently
+	sparedBySum   = 10 * time.Minute // summarise spares newer credentials, which others may not know
 )
 
-// credentials is the knowledge about workers' credentials. All times are Unix seconds. merge joins the knowledge of
-// directors in any order without losing a revocation.
+// credentials records the times of issue and revocation of workers' credentials. All times are Unix seconds. merge
+// joins the knowledge of directors in any order and never loses a revocation.
 type credentials struct {
 	Longest time.Duration `json:"longest"`       // longest life of any credential so far
-	All     int64         `json:"all,omitempty"` // all credentials issued up to then are revoked
-	// Revoked maps a user's public key to a time. All of the user's credentials issued up to then are revoked.
+	All     int64         `json:"all,omitempty"` // all credentials issued up to this time are revoked
+	// Revoked maps a user's public key to a time. All of the user's credentials issued up to this time are revoked.
 	Revoked  map[string]int64   `json:"revoked"`
-	Live     map[string]int64   `json:"live"`     // public key of a user → latest time of issue
-	Offences map[string]Offence `json:"offences"` // not covered by a report yet; by fleet and worker
+	Live     map[string]int64   `json:"live"`     // latest time of issue, by the user's public key
+	Offences map[string]Offence `json:"offences"` // offences that no report covers so far, by fleet and worker
 }
 
 func newCredentials() *credentials {
@@ -53,8 +53,7 @@ func (c *credentials) merge(o *credentials) {
 	maps.Copy(c.Offences, o.Offences)
 }
 
-// prune removes entries that no longer matter, because they are older than the longest life of a credential or
-// are covered by a later revocation.
+// prune removes entries that no longer matter: a credential has expired, or a later revocation covers it.
 func (c *credentials) prune(now time.Time) {
 	old := now.Add(-c.Longest).Unix()
 	if c.All < old {
@@ -65,9 +64,9 @@ func (c *credentials) prune(now time.Time) {
 	maps.DeleteFunc(c.Offences, func(_ string, o Offence) bool { return o.At.Unix() < old })
 }
 
-// summarise replaces revocations that are too many for one message. First it revokes everything issued before the
-// oldest credential in use. If that is not enough, it also revokes credentials in use that are older than the newest
-// half of the revocations, and returns their number.
+// summarise shortens the list of revocations if it does not fit in one message. First it revokes everything issued
+// before the oldest credential in use. If the list is still too long, summarise revokes everything older than the
+// newest half of the revocations. It returns the number of credentials in use that this revoked.
 func (c *credentials) summarise(now time.Time) (cutOff int) {
 	c.prune(now)
 	if len(c.Revoked) <= maxRevoked {
@@ -88,7 +87,7 @@ func (c *credentials) summarise(now time.Time) (cutOff int) {
 	return before - len(c.Live)
 }
 
-// claims returns the revocations in the form of the server.
+// claims returns the revocations in NATS's form.
 func (c *credentials) claims() map[string]int64 {
 	out := maps.Clone(c.Revoked)
 	if c.All > 0 {
@@ -97,7 +96,7 @@ func (c *credentials) claims() map[string]int64 {
 	return out
 }
 
-// fromClaims converts revocations from the form of the server.
+// fromClaims converts revocations from NATS's form.
 func fromClaims(revoked map[string]int64) *credentials {
 	c := newCredentials()
 	maps.Copy(c.Revoked, revoked)
@@ -112,7 +111,7 @@ func (c *credentials) clone() *credentials {
 	return n
 }
 
-// decodeCredentials decodes credentials written by another process.
+// decodeCredentials decodes credentials that another process wrote.
 func decodeCredentials(data []byte) (*credentials, error) {
 	c := newCredentials()
 	if err := json.Unmarshal(data, c); err != nil {
@@ -139,7 +138,8 @@ func openShared(ctx context.Context, js jetstream.JetStream, replicas int) (jets
 	return kv, nil
 }
 
-// sharedSecret returns the fleet's secret in the bucket, or jetstream.ErrKeyNotFound.
+// sharedSecret returns the fleet's secret from the bucket. The error is jetstream.ErrKeyNotFound if the bucket has no
+// secret.
 func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]byte, error) {
 	e, err := kv.Get(ctx, keySecret+fleet)
 	if err == nil && len(e.Value()) != attemptBytes {
@@ -152,8 +152,8 @@ func sharedSecret(ctx context.Context, kv jetstream.KeyValue, fleet string) ([]b
 	return e.Value(), nil
 }
 
-// makeSecret stores own, or a new secret if own is nil, in the bucket. If another director does so first,
-// makeSecret returns that one's secret.
+// makeSecret stores own in the bucket, or a new secret if own is nil. If another director was faster, makeSecret
+// returns that director's secret.
 func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []byte) ([]byte, error) {
 	if own == nil {
 		own = make([]byte, attemptBytes)
@@ -169,8 +169,8 @@ func makeSecret(ctx context.Context, kv jetstream.KeyValue, fleet string, own []
 	return own, nil
 }
 
-// share merges this process's knowledge with the shared one by compare-and-set. change may modify the result before
-// it is stored. Without changes, share does not write. It returns the result and its revision.
+// share merges this process's credentials with the bucket's by compare-and-set, and returns the result and its
+// revision. change may modify the result first. share writes only if the bucket's value changes.
 func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 	change func(*credentials),
 ) (*credentials, uint64, error) {
@@ -204,5 +204,5 @@ func share(ctx context.Context, kv jetstream.KeyValue, own *credentials,
 			return nil, 0, link.NoAnswer(err)
 		}
 	}
-	return nil, 0, fmt.Errorf("bucket %s: %d writes in a row lost a race", sharedKeys, sharedTries)
+	return nil, 0, fmt.Errorf("bucket %s: %d writes in a row lost to other directors", sharedKeys, sharedTries)
 }

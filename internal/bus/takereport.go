@@ -26,7 +26,7 @@ func (i *intake) answer(g *gate, m *nats.Msg, a storedReport) {
 	}
 }
 
-// storedReport answers a report. It has the form of a stream's answer, which other clients understand.
+// storedReport answers a report that was stored. It has the form of a stream's answer, which NATS clients understand.
 type storedReport struct {
 	Stream    string         `json:"stream,omitempty"`
 	Seq       uint64         `json:"seq,omitempty"`
@@ -34,26 +34,27 @@ type storedReport struct {
 	Error     *reportRefusal `json:"error,omitempty"`
 }
 
-// reportRefusal explains why a report never has an effect.
+// reportRefusal tells the sender of a report why the report will never count.
 type reportRefusal struct {
 	Code        int    `json:"code"` // 400: unreadable, 404: no attempt, 429: over the quota
 	Description string `json:"description"`
 }
 
-// ExitID, OffenceID and DiskID return the ids of the director's reports about an attempt. Workers may not use them.
+// ExitID, OffenceID and DiskID return the ids of the reports that the director itself writes about an attempt. Workers
+// may not use these ids.
 func ExitID(worker string) string { return worker + "/exit" }
 
-// OffenceID returns the id of the report of an Offence.
+// OffenceID returns the id of the report about an Offence.
 func OffenceID(worker string) string { return worker + "/offence" }
 
-// DiskID returns the id of the report of an attempt that fills the disk.
+// DiskID returns the id of the report that an attempt fills the disk.
 func DiskID(worker string) string { return worker + "/disk" }
 
 func reserved(worker, id string) bool {
 	return id == ExitID(worker) || id == OffenceID(worker) || id == DiskID(worker)
 }
 
-// read returns a report's id. Every error is a *wire.Malformed.
+// read checks a worker's report and returns its id. Every error is a *wire.Malformed.
 func (r *Reports) read(worker string, m *nats.Msg) (id string, err error) {
 	if m.Reply != "" {
 		if err := ownInbox(worker, m.Reply); err != nil {
@@ -63,7 +64,7 @@ func (r *Reports) read(worker string, m *nats.Msg) (id string, err error) {
 	return r.check(worker, m.Subject, m.Data)
 }
 
-// check returns the id of a report made by the worker itself. Every error is a *wire.Malformed.
+// check checks a report that must come from the worker itself, and returns its id. Every error is a *wire.Malformed.
 func (r *Reports) check(worker, subject string, data []byte) (id string, err error) {
 	_, e, err := readWorker(r.subjects, subject, data)
 	if err != nil {

@@ -18,9 +18,9 @@ import (
 // consumerName is the name of the director's durable consumer of reports.
 const consumerName = "director"
 
-// Limits of the streams. Reports are retained for a season, to answer later questions. Dead letters are for prompt
-// inspection. The duplicate window covers a worker's spool after a short outage. After longer outages, the director
-// recognizes duplicates.
+// Limits of the streams. Reports stay for a season, so that later questions can be answered. Dead letters need prompt
+// inspection. The duplicate window is longer than short outages, after which a worker sends its spool. After a longer
+// outage, the director itself recognizes duplicates.
 const (
 	reportsAge       = 30 * 24 * time.Hour
 	reportsBytes     = 1 << 30
@@ -32,8 +32,8 @@ const (
 	duplicateWindow  = 10 * time.Minute
 )
 
-// streamName adds the fleet, so that several fleets can share a server. Streams of one server must not share
-// subjects either, so each fleet needs a different agent_bus.prefix.
+// streamName adds the fleet, so that several fleets can share a server. Streams of one server must not share subjects,
+// so each fleet also needs a different agent_bus.prefix.
 func (o Options) streamName(base string) string {
 	return base + o.suffix()
 }
@@ -51,8 +51,8 @@ const (
 	streamDead    = "RETAKE_DEAD"
 )
 
-// streams describes every stream. Retention is by age and size, never work-queue, because reports are kept
-// after reading.
+// streams returns the configuration of every stream. Streams limit age and size, and are never work queues, because
+// reports stay after the director has read them.
 func (b *Bus) streams() []jetstream.StreamConfig {
 	s := b.subjects
 	return []jetstream.StreamConfig{
@@ -62,15 +62,15 @@ func (b *Bus) streams() []jetstream.StreamConfig {
 			MaxAge:   reportsAge, MaxBytes: reportsBytes, MaxMsgsPerSubject: reportsPerWorker,
 		},
 		{
-			Name: b.options.streamName(streamDead), Description: "messages that could not be read",
+			Name: b.options.streamName(streamDead), Description: "messages that the director could not read",
 			Subjects: []string{s.Dead("*")},
 			MaxAge:   deadAge, MaxBytes: deadBytes, MaxMsgsPerSubject: deadPerCause,
 		},
 	}
 }
 
-// Ensure creates the missing streams and stores of the bus on its server, such as after a deletion on a joined
-// server. A successful call replaces the Journal, and after an error the old one stays.
+// Ensure creates missing streams and stores of the bus, such as after their deletion on a joined server. If it
+// succeeds, it replaces the Journal. After an error, the old Journal stays.
 func (b *Bus) Ensure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, ensureTimeout)
 	defer cancel()
@@ -81,17 +81,17 @@ func (b *Bus) Ensure(ctx context.Context) error {
 }
 
 const (
-	ensureTimeout  = 20 * time.Second // of Ensure
-	startTimeout   = time.Minute      // of all attempts of waitForServer
+	ensureTimeout  = 20 * time.Second // limit of Ensure
+	startTimeout   = time.Minute      // limit of waitForServer
 	startRetryWait = time.Second      // between two attempts
 )
 
 // ensureAtStart repeats ensure while the server starts or its cluster elects a leader.
 func ensureAtStart(ctx context.Context, b *Bus) error { return waitForServer(ctx, b.log, b.ensure) }
 
-// waitForServer repeats ask for up to startTimeout while the server starts or its cluster elects a leader. Any other
-// error is permanent and ends the start. Callers must pass a ctx without a deadline. Otherwise a first request would
-// wait until the deadline if its answer was lost with a server.
+// waitForServer repeats ask for up to startTimeout while the server starts or its cluster elects a leader. It returns
+// any other error at once. ctx must not have a deadline. Otherwise a request with a lost answer would wait until the
+// deadline.
 func waitForServer(ctx context.Context, log *zap.Logger, ask func(context.Context) error) error {
 	tooLate := time.After(startTimeout)
 	for {
@@ -110,8 +110,8 @@ func waitForServer(ctx context.Context, log *zap.Logger, ask func(context.Contex
 	}
 }
 
-// ensure creates missing parts and leaves existing ones unchanged, except for settings that may be changed: the
-// workers' credentials, the streams and the journal.
+// ensure creates missing parts. It leaves existing parts unchanged, except the settings of the workers' credentials,
+// the streams and the journal.
 func (b *Bus) ensure(ctx context.Context) error {
 	if err := b.workers.establish(ctx); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (b *Bus) journalOptions() journal.Options {
 	}
 }
 
-// openJournal opens or creates the journal. The previous one stays if that fails.
+// openJournal opens or creates the journal. After an error, the previous Journal stays.
 func (b *Bus) openJournal(ctx context.Context) (err error) {
 	var j *Journal
 	if old := b.journal.Load(); old != nil {

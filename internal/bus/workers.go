@@ -12,7 +12,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// readWorker decodes a message from a worker's subject and checks it against the subject. Every error is a
+// readWorker decodes a worker's message and checks that its sender is the worker in the subject. Every error is a
 // *wire.Malformed.
 func readWorker(s wire.Subjects, subject string, data []byte) (worker string, e wire.Envelope, err error) {
 	worker, channel, ok := s.ParseWorker(subject)
@@ -31,9 +31,10 @@ func readWorker(s wire.Subjects, subject string, data []byte) (worker string, e 
 	return worker, e, wire.CheckSender(e, worker, channel)
 }
 
-// WatchWorkers passes heartbeats and progress to the caller until ctx is done, and then returns nil. Calls for
-// different workers run concurrently, and calls for one worker one at a time. During a call, only the newest message of
-// each kind waits and older ones are dropped, because they are soft state. Unreadable messages become dead letters.
+// WatchWorkers calls onHeartbeat and onProgress for each message until ctx is done, and then returns nil. Calls for
+// different workers run concurrently, and calls for one worker one at a time. Only the newest message of each kind
+// waits during a call. Older ones are dropped, because a newer one replaces them. Unreadable messages become dead
+// letters.
 func (b *Bus) WatchWorkers(ctx context.Context, onHeartbeat func(worker string, h wire.Heartbeat),
 	onProgress func(worker string, p wire.TaskProgress),
 ) error {
@@ -73,7 +74,7 @@ func (b *Bus) handOut(m *nats.Msg, onHeartbeat func(string, wire.Heartbeat),
 	}
 }
 
-// newest keeps the last message of each subject until next returns it. The subject that has waited longest is first.
+// newest holds the newest message of each subject. next returns the subject that has waited longest.
 type newest struct {
 	mu    sync.Mutex
 	order []string
@@ -124,10 +125,9 @@ func (n *newest) pop() *nats.Msg {
 }
 
 // ServeHello answers hellos with the result of answer: a welcome, an incompatibility, or nil for no answer, after which
-// the worker asks again. It blocks until ctx is done, and then returns nil. answer may be slow. Calls for different
-// workers run concurrently, and calls for one worker one at a time. If more hellos arrive during a call, only the
-// newest one waits. An unreadable hello becomes a dead letter. If it has another major version, its sender receives an
-// incompatibility.
+// the worker asks again. It returns nil when ctx is done. answer may be slow. Calls for different workers run
+// concurrently, and calls for one worker one at a time. If more hellos arrive during a call, only the newest waits. An
+// unreadable hello becomes a dead letter. If it has another major version, its sender receives an incompatibility.
 func (b *Bus) ServeHello(ctx context.Context, answer func(worker string, h wire.Hello) wire.Payload) error {
 	d := helloDesk{waiting: map[string]*nats.Msg{}}
 	defer d.answering.Wait()
@@ -142,7 +142,7 @@ func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) 
 		err = ownInbox(worker, m.Reply)
 	}
 	if err == nil {
-		// readWorker has checked that the payload is a hello
+		// readWorker has checked that the payload is a hello.
 		b.writer.Respond(m.Subject, m.Respond, answer(worker, *e.Payload.(*wire.Hello)))
 		return
 	}
@@ -158,7 +158,7 @@ func (b *Bus) answerHello(m *nats.Msg, answer func(worker string, h wire.Hello) 
 // helloDesk runs one goroutine for each worker with a pending hello.
 type helloDesk struct {
 	mu        sync.Mutex
-	waiting   map[string]*nats.Msg // next hello of each worker with a goroutine, or nil
+	waiting   map[string]*nats.Msg // next hello, or nil, of each worker that has a goroutine
 	answering sync.WaitGroup
 }
 

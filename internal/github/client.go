@@ -24,7 +24,7 @@ type Options struct {
 	HostPaths      []pages.HostPath
 }
 
-// Client is one credential's access to GitHub. Its parts are safe for concurrent use and do not start goroutines.
+// Client gives one credential access to GitHub. Its parts are safe for concurrent use and do not start goroutines.
 type Client struct {
 	API        *api.Conn
 	Text       *pages.Text
@@ -37,7 +37,7 @@ type Client struct {
 	People     *ask.Asker
 }
 
-// New checks the options. It does not send requests.
+// New validates the options and connects the parts. It does not send requests.
 func New(o Options) (*Client, error) {
 	conn, err := api.Open(o.Options)
 	if err != nil {

@@ -13,32 +13,32 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Credential is GitHub's information about the current credential. All fields but Login may be missing, because GitHub
-// does not provide them for every kind of credential.
+// Credential is GitHub's information about the current credential. GitHub provides Login for every kind of credential,
+// but may omit the other fields.
 type Credential struct {
 	Login   string
 	Bot     bool
-	Told    bool      // GitHub has provided Scopes
+	Told    bool      // GitHub provided Scopes
 	Scopes  []string  // scopes of a classic token
 	Expires time.Time // expiry of the token, in UTC, or zero
 	Date    time.Time // GitHub's clock, in whole seconds; UTC
 }
 
-// Headers of an answer with information about the token.
+// Headers of GitHub's answers that describe the token.
 const (
 	scopesHeader  = "X-Oauth-Scopes"
 	expiresHeader = "Github-Authentication-Token-Expiration"
 	expiresForm   = "2006-01-02 15:04:05 MST"
 )
 
-// Inspect reads the account of the credential, and returns the information in GitHub's answer.
+// Inspect returns GitHub's information about the credential and its account.
 func (c *Client) Inspect(ctx context.Context) (Credential, error) {
 	if c.API.IsApp() { // an App has no user
 		login, err := c.API.Self(ctx, gate.Reads)
 		if err != nil {
 			return Credential{}, err
 		}
-		_, resp, err := c.API.Lane(gate.Reads).RateLimit.Get(ctx) // free, and permitted for every credential
+		_, resp, err := c.API.Lane(gate.Reads).RateLimit.Get(ctx) // free, and every credential may use it
 		if err != nil {
 			return Credential{}, api.Normalize(err)
 		}
@@ -72,7 +72,7 @@ type About struct {
 	DefaultBranch string
 }
 
-// About reads GitHub's information about a repository.
+// About reads a repository from GitHub.
 func (c *Client) About(ctx context.Context, repo string) (About, error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -99,8 +99,8 @@ func (c *Client) MissingLabels(ctx context.Context, repo string) ([]string, erro
 	return tracker.Names(missing), err
 }
 
-// MayRead returns the names of the permissions that the credential lacks to read a repository and a branch for a
-// director.
+// MayRead tries every kind of read that a director needs on a repository and a branch. It returns the names of the
+// permissions that the credential lacks.
 func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []string, err error) {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Client) MayRead(ctx context.Context, repo, branch string) (lacks []stri
 			lacks = append(lacks, r.permission)
 		case err != nil && api.KindOf(err) != api.KindNotFound && api.StatusOf(err) != http.StatusConflict &&
 			api.StatusOf(err) != http.StatusUnprocessableEntity:
-			// an empty repository, or a missing branch
+			// 404, 409 and 422 mean an empty repository or a missing branch, so the permission exists.
 			return lacks, err
 		}
 	}
@@ -158,7 +158,7 @@ func (c *Client) Account(ctx context.Context) (login string, bot bool, err error
 	return u.GetLogin(), !tracker.IsPerson(u), nil
 }
 
-// HasBranch fails with a permanent *Error if a repository lacks a branch, because the configuration names the branch.
+// HasBranch returns a permanent *Error if a repository lacks a branch. The error names the configuration key to change.
 func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 	p, err := api.ParseRepo(repo)
 	if err != nil {
@@ -173,9 +173,9 @@ func (c *Client) HasBranch(ctx context.Context, repo, branch string) error {
 		return api.Normalize(err) // the repository does not exist
 	}
 	if about.GetDefaultBranch() == branch {
-		return api.Permanent("%s has no branch %s, although it is the default branch: is the repository empty? Push "+
-			"a first commit to it", repo, branch)
+		return api.Permanent("%s has no branch %s, although GitHub calls it the default branch. If the repository is "+
+			"empty, push a first commit to it", repo, branch)
 	}
-	return api.Permanent("%s has no branch %s: set github.base_branch to the branch to start work from (its "+
+	return api.Permanent("%s has no branch %s: set github.base_branch to the branch that work starts from (the "+
 		"default branch is %s)", repo, branch, about.GetDefaultBranch())
 }

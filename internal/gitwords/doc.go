@@ -1,11 +1,12 @@
-// Package gitwords maps messages of git and of git servers to meanings, because git reports failures only as text. The
-// workspace uses the table for the git that it runs, and the classifier for the output of agents and checks.
+// Package gitwords interprets the error messages of git and git servers, because git reports failures only as text.
+// Package workspace reads the output of its git commands with the table, and package classify reads the output of
+// agents and checks with it.
 //
 // # Invariants
 //
-//   - Each row has one reason, and both readers give that reason for its examples. Their tests run every row.
-//   - Git must run with LC_ALL=C.
-//   - Words that the table lacks are Unknown. They never claim damage.
+//   - Each row has one reason, and both packages find that reason for the row's examples. Their tests check every row.
+//   - Git must run with LC_ALL=C, because the table contains only English messages.
+//   - A message that matches no row is Unknown, and is never taken for damage.
 //
 // The package is pure and imports only the standard library. Reasons are strings, because the adapter that runs git
 // must not depend on the director's decisions.

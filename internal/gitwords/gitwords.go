@@ -2,10 +2,10 @@ package gitwords
 
 import "strings"
 
-// Meaning is the meaning of a message.
+// Meaning names what went wrong according to a message.
 type Meaning string
 
-// The meanings. The table has their reasons.
+// Meanings of messages. Rows assigns a reason to each of them except Unknown.
 const (
 	BadName      Meaning = "bad_name"      // the server refuses an object, such as a directory GIT~1
 	Damaged      Meaning = "damaged"       // a local repository is damaged
@@ -19,31 +19,33 @@ const (
 	Moved        Meaning = "moved"         // the repository has moved
 	NoBranch     Meaning = "no_branch"     // the server lacks the branch
 	NoRepository Meaning = "no_repository" // the server lacks the repository
-	Certificate  Meaning = "certificate"   // problem with the server's certificate
+	Certificate  Meaning = "certificate"   // the server's certificate is not valid
 	Conflict     Meaning = "conflict"      // others pushed something else
-	NoHost       Meaning = "no_host"       // the server's name has no address
+	NoHost       Meaning = "no_host"       // the server's name does not resolve
 	Network      Meaning = "network"       // the connection or the server failed
 	Unexplained  Meaning = "unexplained"   // the server refused without a known reason
-	Unknown      Meaning = "unknown"       // not in the table
+	Unknown      Meaning = "unknown"       // the message matches no row
 )
 
-// Row is one meaning.
+// Row lists the texts that identify one meaning.
 type Row struct {
 	Meaning Meaning
-	// Reason is the recovery.Reason of a failure with these words.
+	// Reason is the recovery.Reason of a failure with this meaning.
 	Reason string
-	// Local excludes the lines that the server sent.
+	// Local means that the row ignores the lines that the server sent.
 	Local bool
-	// DirectorOnly means that the reason holds only for the director's git, which uses configured branches and a host
-	// that it has reached before. An agent's command can have any argument, and its network may lack the host.
+	// DirectorOnly means that the reason holds only for the director's git commands, which name configured branches and
+	// a host that the director has reached before. An agent's command can have any argument, and the agent's network
+	// may lack the host.
 	DirectorOnly bool
-	// Texts are in lower case. Plain texts have this meaning in the output of any program.
+	// A message has this meaning if it contains one of the texts, which are in lower case. Plain texts identify it in
+	// the output of any program, the other Texts only in the output of git.
 	Plain, Texts []string
 	Examples     []string
 }
 
-// Rows is the table. The first row with a contained text wins, ignoring case, so specific rows come before general
-// ones.
+// Rows is the table. The first row that matches a message wins, so specific rows come before general ones. Matching
+// ignores case.
 var Rows = []Row{
 	{
 		Meaning: BadName, Reason: "policy_violation",
@@ -80,14 +82,14 @@ var Rows = []Row{
 		Plain:    []string{"mismatched algorithms", "unknown object format"},
 		Examples: []string{"fatal: mismatched algorithms: client sha1; server sha256"},
 	},
-	// For a branch, the message means that the branch moved between two answers of the server.
+	// If git fetches a branch, this message means that the branch moved between two answers of the server.
 	{
 		Meaning: NoCommit, Reason: "network_transient",
 		Plain:    []string{"upload-pack: not our ref"},
 		Texts:    []string{"not our ref", "unadvertised object"},
 		Examples: []string{"fatal: remote error: upload-pack: not our ref 2222222222222222222222222222222222222222"},
 	},
-	// GitHub also sends this message with status 403.
+	// This row precedes Credentials, because GitHub also sends these messages with status 403.
 	{
 		Meaning: Limited, Reason: "rate_limited",
 		Texts: []string{
@@ -220,7 +222,7 @@ var Rows = []Row{
 			"fatal: git-http-push failed", " ! [remote failure] main -> main (remote failed to report status)",
 		},
 	},
-	// Internal failures of a server produce the same messages.
+	// The reason is a temporary one, because a server also sends these messages after an internal failure.
 	{
 		Meaning: Unexplained, Reason: "network_transient",
 		Texts:    []string{"[remote rejected]", "[remote failure]", "remote unpack failed"},
@@ -228,7 +230,7 @@ var Rows = []Row{
 	},
 }
 
-// ReasonOf returns the reason of a meaning.
+// ReasonOf returns the reason that Rows assigns to a meaning, or "unknown".
 func ReasonOf(m Meaning) string {
 	for i := range Rows {
 		if Rows[i].Meaning == m {
@@ -238,7 +240,7 @@ func ReasonOf(m Meaning) string {
 	return string(Unknown)
 }
 
-// Read returns the meaning of a failed git's output.
+// Read returns the meaning of the output of a git command that failed.
 func Read(said string) Meaning {
 	said = strings.ToLower(said)
 	local := Local(said)
@@ -258,7 +260,7 @@ func Read(said string) Meaning {
 	return Unknown
 }
 
-// Local removes the lines that the server sent.
+// Local returns git's output without the lines that the server sent.
 func Local(said string) string {
 	var local []string
 	for line := range strings.Lines(said) {
