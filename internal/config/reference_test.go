@@ -1,9 +1,11 @@
 package config
 
 import (
+	"cmp"
 	"flag"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -45,9 +47,25 @@ that file, in variables and in flags, it is relative to the working directory.
 
 ~director config check~ prints all problems, including missing prerequisites of ~director run~. ~director doctor~ also
 tests GitHub and the container engine ([commands](commands-configuration.md)). A running director reads its
-configuration again ([reload](deployment.md#a-configuration-that-changes)). The column "effect" shows when a new value
-takes effect: at once, for later decisions and attempts, or at the next restart.
+configuration again ([reload](deployment.md#a-configuration-that-changes)). A new value takes effect now, for later
+decisions and attempts, or at the next restart. Ranges contain whole numbers, except of seconds and where the default
+has a decimal point.
 `
+
+// span matches a range, which the page writes as "0 to 3600 seconds".
+var span = regexp.MustCompile(`^(?:a number of (seconds)|an integer|a number) from (\S+) to (\S+)$`)
+
+// values describes the values of a key.
+func values(r row) string {
+	s := r.wants()
+	if m := span.FindStringSubmatch(s); m != nil {
+		return strings.TrimSpace(m[2] + " to " + m[3] + " " + cmp.Or(r.unit, m[1]))
+	}
+	if r.unit != "" && !strings.Contains(s, r.unit) {
+		s += " (" + r.unit + ")"
+	}
+	return s
+}
 
 func referencePage() string {
 	var b strings.Builder
@@ -68,12 +86,12 @@ func referencePage() string {
 		if r.def == "" {
 			def = "required"
 		}
-		values := r.wants()
-		if r.unit != "" && !strings.Contains(values, r.unit) {
-			values += " (" + r.unit + ")"
+		effect := "now"
+		if holds[r.key] == holdsAfterward {
+			effect = "restart"
 		}
-		b.WriteString("| `" + key + "` | " + def + " | " + escape(values) + " | " + escape(r.doc) + " | " +
-			holds[r.key] + " |\n")
+		b.WriteString("| `" + key + "` | " + def + " | " + escape(values(r)) + " | " + escape(r.doc) + " | " + effect +
+			" |\n")
 	}
 	b.WriteString("\n## Not supported yet\n\nThese keys are planned. Setting one is an error.\n\n" +
 		"| key | alternative |\n|---|---|\n")

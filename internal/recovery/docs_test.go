@@ -12,7 +12,6 @@ import (
 func TestSpecification(t *testing.T) {
 	recoverytest.Compare(t, "../../docs/specs/error-handling.md",
 		recoverytest.Table{Name: "reasons", Rows: reasonRows()},
-		recoverytest.Table{Name: "error-types", Rows: errorTypeRows()},
 		recoverytest.Table{Name: "vocabularies", Rows: vocabularyRows()},
 		recoverytest.Table{Name: "words", Rows: wordRows()},
 	)
@@ -31,16 +30,6 @@ func reasonRows() []string {
 		}
 		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s | %s | %s | %s | %s |",
 			a.Reason, a.Means, a.Title(), a.Class, retryable, a.Cause, a.Category, a.Scope, a.Ask()))
-	}
-	return rows
-}
-
-func errorTypeRows() []string {
-	rows := []string{"| `error_type` | is read as | is written for that reason |", "|---|---|---|"}
-	for _, w := range fromPresetWord {
-		if w.preset == "reviewcat" {
-			rows = append(rows, fmt.Sprintf("| `%s` | `%s` | `%s` |", w.word, w.reason, ErrorType(w.reason)))
-		}
 	}
 	return rows
 }

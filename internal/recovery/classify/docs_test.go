@@ -51,9 +51,9 @@ func exitRows(c *Classifier) []string {
 		tool := x.Tool
 		switch {
 		case tool == "":
-			tool = "any program"
+			tool = "any"
 		case x.Wrapper:
-			tool += " (before text)"
+			tool += "*"
 		}
 		rows = append(rows, fmt.Sprintf("| %d | %s | `%s` | %s |", x.Code, tool, x.Reason, x.Why))
 	}

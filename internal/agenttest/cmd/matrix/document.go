@@ -37,10 +37,10 @@ const head = `# Agents on the stand-in for providers
 
 Written by ` + "`make agents`" + `, which runs every known agent that is installed against every case of the stand-in
 ([decision](../decisions/0024-provider-stand-in.md)). Agents run as under a worker, and their output is read as by the
-director. ` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, the number
-of requests with tools, and the seconds. Further requests without a success are retries of the agent. An agent that
-retries silently is stopped at its time limit. For some cases several reasons are correct. A run that survives a failure
-counts as right. The cases are a regression test of the rules, so these figures measure the agents.
+director. ` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, and the
+number of requests with tools. Further requests without a success are retries of the agent. An agent that retries
+silently is stopped at its time limit. For some cases several reasons are correct. A run that survives a failure counts
+as right. The cases are a regression test of the rules, so these figures measure the agents.
 
 The last event of a stream shows that the stream is complete ([agents](agents.md)). crush and opencode-go print text
 without such an event.
@@ -93,7 +93,7 @@ func table(b *strings.Builder, agents []installed) {
 		fmt.Fprintf(b, "| `%s` | %s | %s |", r.Case.Name, r.Case.About, cmp.Or(string(r.Case.Reason), "succeeds"))
 		for _, a := range agents {
 			r := a.results[i]
-			fmt.Fprintf(b, " %s, %d, %.1f |", readingOf(r), r.Requests, r.Took.Seconds())
+			fmt.Fprintf(b, " %s, %d |", readingOf(r), r.Requests)
 			if comment := mark(r); comment == "**wrong**" {
 				wrong += fmt.Sprintf("| `%s` | `%s` | %s | %s |\n", a.name, r.Case.Name, readingOf(r), quote(r.Cause()))
 			}
