@@ -104,7 +104,6 @@ func TestCorpus(t *testing.T) {
 }
 
 // TestFolds prints the accuracy on each fifth of the sample, divided by message and by tool.
-// docs/specs/error-handling.md describes the use of each fifth during development.
 func TestFolds(t *testing.T) {
 	c := newClassifier(t)
 	folds := scores{}
