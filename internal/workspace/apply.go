@@ -15,7 +15,7 @@ import (
 
 // Modes of git's tree entries.
 const (
-	modeNone       = "000000" // there is no such file
+	modeNone       = "000000" // the tree has no such file
 	modeExecutable = "100755"
 	modeLink       = "120000"
 	modeSubmodule  = "160000"
@@ -36,7 +36,7 @@ func (c change) hasContent() bool { return c.mode != modeNone && c.mode != modeS
 // means that the list is too long.
 func (o objects) changes(ctx context.Context, from, to string) ([]change, error) {
 	var all []change
-	var next *change // waits for its path, the next record
+	var next *change // its path is the next record
 	// :<old mode> <new mode> <old sha> <new sha> <status> NUL <path> NUL
 	c := o.call("diff-tree", "-r", "-z", "--raw", "--no-renames", "--ignore-submodules=none", from, to)
 	err := o.git.records(ctx, c, 0, func(record []byte) error {
@@ -61,8 +61,8 @@ func (o objects) changes(ctx context.Context, from, to string) ([]change, error)
 	return all, err
 }
 
-// treeUpdate writes changes into a checkout. The tree is untrusted, so treeUpdate resolves paths inside it and never
-// follows links.
+// treeUpdate writes changes into a checkout. An agent may have changed the checkout, so treeUpdate resolves paths
+// inside it and never follows links.
 type treeUpdate struct {
 	task    *task    // its staging directory has the new files
 	root    *os.Root // the checkout
@@ -101,7 +101,7 @@ func openUpdate(ctx context.Context, t *task, m merge) (*treeUpdate, error) {
 
 func (u *treeUpdate) close() error { return errors.Join(u.root.Close(), u.task.clearStage()) }
 
-// checkBlocked returns ErrMergeConflict if untracked content blocks any path of the update.
+// checkBlocked returns ErrMergeConflict if untracked content blocks a path of the update.
 func (u *treeUpdate) checkBlocked() error {
 	paths, err := u.blocked()
 	if err == nil && len(paths) > 0 {
@@ -196,7 +196,7 @@ func (u *treeUpdate) apply() error {
 	return nil
 }
 
-// remove removes a file, then the parents that this leaves empty. A submodule's directory stays while it has content.
+// remove removes a file, and then the parents that become empty. A submodule's directory stays while it has content.
 func (u *treeUpdate) remove(name string) error {
 	if replaced, err := u.replacedParent(name); err != nil || replaced != "" {
 		return err // the file is gone, since another file replaced its directory
@@ -252,7 +252,7 @@ func (u *treeUpdate) put(c change) error {
 }
 
 func (u *treeUpdate) copy(staged string, c change) error {
-	in, err := os.Open(staged) // git wrote it, in our own directory
+	in, err := os.Open(staged) // written by git, in a directory that agents cannot reach
 	if err != nil {
 		return err
 	}

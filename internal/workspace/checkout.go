@@ -12,12 +12,12 @@ import (
 // Request names a checkout.
 type Request struct {
 	Nonce      string // claim nonce, the checkout's permanent name
-	Repo       string // owner/name, the mirror's name
+	Repo       string // owner/name, and the mirror's name
 	RemoteURL  string // http(s):// or an absolute path, without credentials
-	BaseBranch string // checked with the configuration
+	BaseBranch string // validated with the configuration
 	Task       string // issue key
-	// Attempt is the attempt that the checkout is prepared for, or zero. The record keeps it for a director that has
-	// lost its journal.
+	// Attempt is the attempt that the checkout is prepared for, or zero. A director that has lost its journal reads the
+	// attempt from the record.
 	Attempt int
 }
 
@@ -29,14 +29,14 @@ func (q Request) check(op string) (remote, error) {
 // Checkout is a work tree for a worker.
 type Checkout struct {
 	Path    string // absolute
-	BaseSHA string // the commit that the work is based on: the first one, or the last that Sync merged
+	BaseSHA string // base commit of the work: the first one, or the last that Sync merged
 	Reused  bool   // an earlier attempt may have left changes in it
 }
 
 const (
-	// infoExclude is anchored, because a directory of this name further down belongs to the repository. It only keeps
-	// the output of git status clean for agents. Snapshots exclude the directory themselves, because a .gitignore in
-	// the tree outranks info/exclude.
+	// infoExclude is anchored, because a deeper directory of this name belongs to the repository. It only keeps git
+	// status clean for agents. Snapshots exclude the directory separately, because a .gitignore in the tree outranks
+	// info/exclude.
 	infoExclude = "/" + retakeDir + "/\n"
 	// infoAttributes outranks every .gitattributes and turns off conversions and filters. The encoding has "!" instead
 	// of "-" because git rejects an encoding of false.
@@ -44,8 +44,8 @@ const (
 )
 
 // Checkout creates the task's checkout from the current base branch of the remote. If an earlier attempt of the task
-// left a checkout, Checkout returns that one: it only corrects the owner of files and the .retake directory, and
-// finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair, and that the next call
+// left a checkout, Checkout returns that checkout. It then only corrects the owner of files and the .retake directory,
+// and finishes an interrupted merge. ErrLost means that the checkout is damaged beyond repair, and that the next call
 // creates a new one.
 func (w *Workspaces) Checkout(ctx context.Context, q Request) (Checkout, error) {
 	op := "checkout " + q.Nonce
@@ -113,7 +113,7 @@ func (w *Workspaces) reuse(ctx context.Context, t *task, q Request) error {
 }
 
 // newCheckout creates a work tree. After Fresh it keeps the task's git directory, which has the pushed commits.
-// Otherwise it removes the remains of an interrupted try.
+// Otherwise it removes the remains of an interrupted call.
 func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remote) error {
 	remake := t.rec.Fresh
 	if remake {
@@ -147,14 +147,14 @@ func (w *Workspaces) newCheckout(ctx context.Context, t *task, q Request, r remo
 		return err
 	}
 	if err := w.snapshots.measureBase(ctx, t); err != nil {
-		return errors.Join(err, t.removeCheckout()) // without a record the next call creates it again
+		return errors.Join(err, t.removeCheckout()) // without a record, the next call creates the checkout again
 	}
 	return nil
 }
 
-// Fresh discards a task's work tree, so that the next Checkout starts from the base branch of that time. Pushed commits
-// stay known, and a later delivery is a child of them. A missing checkout is not an error. No worker may be running in
-// the checkout.
+// Fresh discards a task's work tree, so that the next Checkout starts from the base branch of that time. The record
+// keeps pushed commits, and a later delivery is a child of them. A missing checkout is not an error. No worker may be
+// running in the checkout.
 func (w *Workspaces) Fresh(ctx context.Context, nonce string) error {
 	t, err := w.tasks.lock(ctx, "discard "+nonce, nonce)
 	if err != nil {

@@ -34,8 +34,8 @@ func (w *Workspaces) Claims() (all []Claim, err error) {
 	return all, nil
 }
 
-// Pushed returns, by branch, the last commit that was or may have been pushed from a checkout. Without a checkout
-// it is empty.
+// Pushed returns, by branch, the last commit that was or may have been pushed from a checkout. It returns an empty map
+// if there is no checkout.
 func (w *Workspaces) Pushed(nonce string) (map[string]string, error) {
 	t := w.tasks.at("list pushes", nonce)
 	if err := t.load(); err != nil && !errors.Is(err, ErrNoCheckout) {

@@ -18,7 +18,8 @@ const (
 	labelPushed = "pushed-by-others"
 )
 
-// merge is a computed merge. The work tree contains Ours, or already parts of Merged, and becomes Merged.
+// merge is a computed merge. The work tree contains Ours, or a part of Merged after an interruption, and becomes
+// Merged.
 type merge struct {
 	Ours      string     `json:"ours"`   // tree
 	Merged    string     `json:"merged"` // tree
@@ -28,7 +29,7 @@ type merge struct {
 	Conflicts []leftover `json:"conflicts,omitempty"`
 }
 
-// refused returns the error about the conflicts of this merge, without earlier conflicts.
+// refused returns the error about the conflicts of this merge, excluding earlier conflicts.
 func (m merge) refused(op string, before []leftover) error {
 	var names []string
 	for _, l := range m.Conflicts[len(before):] {
@@ -40,7 +41,7 @@ func (m merge) refused(op string, before []leftover) error {
 // leftover is a file in which a merge left a conflict.
 type leftover struct {
 	Path   string `json:"path"`   // escaped as in a URL, since a name may not be UTF-8
-	Marked bool   `json:"marked"` // it contains git's conflict markers
+	Marked bool   `json:"marked"` // the file contains git's conflict markers
 	Note   string `json:"note"`   // explains the conflict to people
 	Tree   string `json:"tree"`   // result of the merge
 }
@@ -76,7 +77,7 @@ func leftovers(tree, out string) []leftover {
 	return all
 }
 
-// merge merges two commits and sets only Merged and Conflicts in its result.
+// merge merges two commits. In its result, it sets only Merged and Conflicts.
 func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, error) {
 	if !o.git.merges {
 		return merge{}, &Error{
@@ -91,7 +92,7 @@ func (o objects) merge(ctx context.Context, mine, theirs, label string) (merge, 
 		return merge{}, err
 	}
 	c := o.call("merge-tree", "--write-tree", "-z", "--name-only", "--messages", labelOurs, label)
-	// If the base branch renamed a directory, the agent's new files move with it, without human help.
+	// If the base branch renamed a directory, the agent's new files move with the directory, without a person's help.
 	c.config = [][2]string{{"merge.directoryRenames", "true"}, {"merge.conflictStyle", "merge"}}
 	out, clean, err := o.try(ctx, c)
 	tree, rest, _ := strings.Cut(out, "\x00")
@@ -122,7 +123,7 @@ func (o objects) describe(ctx context.Context, files []leftover) error {
 		case l.Marked:
 			l.Note = "has conflict markers"
 		case l.Note == "":
-			l.Note = "changed on both sides; git cannot merge it line by line and kept this task's version"
+			l.Note = "changed on both sides; git could not merge the lines, and kept this task's version"
 		}
 	}
 	return nil
@@ -199,10 +200,10 @@ func markersLeft(op string, files []string) error {
 	}
 }
 
-// mostConflicts bounds the number of names in an error.
+// mostConflicts is the maximum number of names in an error.
 const mostConflicts = 10
 
-// listed formats names for people.
+// listed joins names for a message.
 func listed(files []string) string {
 	slices.Sort(files)
 	files = slices.Compact(files)

@@ -69,8 +69,8 @@ var leftThere = []string{
 		"Version base-branch of gone-here.txt left in tree.",
 	"gone-there.txt: CONFLICT (modify/delete): gone-there.txt deleted in base-branch and modified in this-task. " +
 		"Version this-task of gone-there.txt left in tree.",
-	"link: changed on both sides; git cannot merge it line by line and kept this task's version",
-	"logo.png: changed on both sides; git cannot merge it line by line and kept this task's version",
+	"link: changed on both sides; git could not merge the lines, and kept this task's version",
+	"logo.png: changed on both sides; git could not merge the lines, and kept this task's version",
 	"\"new\\nline.txt\": has conflict markers",
 }
 

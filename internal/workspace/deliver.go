@@ -25,13 +25,14 @@ type DeliverRequest struct {
 	RemoteURL  string
 	Branch     string // wanted name, retake/<issue>-a<attempt>
 	BaseBranch string // never pushed to
-	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The new commit's parents are
-	// the branch's head, and the base if it has been merged since. Empty means a first delivery.
+	// Onto is a commit that this claim pushed to Branch before, or that Join found there. The parents of the new commit
+	// are the branch's head, and the base if Sync has merged it since. Empty means a first delivery.
 	Onto    string
 	Message string // of the commit
-	// Unfinished allows conflict markers in the work, so that people can see it in its current state.
+	// Unfinished allows conflict markers in the work, so that a person can see the current state.
 	Unfinished bool
-	// Shown is a commit that people can already see, or empty. If the work tree equals it, there is nothing to deliver.
+	// Shown is a commit that is already visible on GitHub, or empty. If the work tree equals Shown, there is nothing to
+	// deliver.
 	Shown string
 	// Validated is the attempt that validated the work. Deliver returns ErrNotValidated unless the tree equals the
 	// result of Validation. Empty allows any tree.
@@ -45,19 +46,20 @@ type DeliverRequest struct {
 
 // Delivery is the state of the remote after Deliver.
 type Delivery struct {
-	Branch       string // the wanted name, with "-<nonce>" appended if that exists
+	Branch       string // the wanted name, with "-<nonce>" appended if taken
 	SHA          string
 	ChangedFiles int // files that differ from the base, at least 1
 }
 
-// Deliver commits the work tree on top of the checkout's base and pushes it. Repeating it has the same result, even
-// after a crash. An existing branch of the wanted name that we did not push stays unchanged. ErrNothingToDeliver means
-// that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches, and files that match
-// StatePaths. ErrMergeConflict means that the work has conflict markers of a merge and is not Unfinished.
+// Deliver commits the work tree on top of the checkout's base and pushes the commit. Repeating Deliver has the same
+// result, even after a crash. If someone else has pushed a branch of the wanted name, that branch stays unchanged.
+// ErrNothingToDeliver means that the tree equals the base, or Shown. Deliver ignores the agent's commits and branches,
+// and files that match StatePaths. ErrMergeConflict means that the work has conflict markers of a merge and is not
+// Unfinished.
 //
-// With Onto the branch only moves forward, so Deliver never overwrites commits. If people have pushed to it since Join,
-// Deliver fails with ErrBranchMoved, which is transient. Check gets the changes that the branch lacks. If the branch
-// already has all of the work, Deliver does not push.
+// With Onto the branch only moves forward, so Deliver never overwrites commits. If people have pushed to the branch
+// since Join, Deliver fails with ErrBranchMoved, which is transient. Check gets the changes that the branch lacks. If
+// the branch already has all of the work, Deliver does not push.
 func (w *Workspaces) Deliver(ctx context.Context, q DeliverRequest) (Delivery, error) {
 	op := "deliver " + q.Nonce
 	r, err := parseRemote(op, q.RemoteURL)
@@ -150,7 +152,7 @@ func (d *delivery) commit(ctx context.Context, parents ...string) (string, error
 	return d.task.commit(ctx, d.q.AuthoredAt, d.tree, d.q.Message, parents...)
 }
 
-// pushTries bounds the pushes that may lose a race for the name of the branch.
+// pushTries is the maximum number of pushes that may lose a race for the branch's name.
 const pushTries = 3
 
 // first pushes the tree to a free branch, as one commit on top of the base, and returns that branch.
@@ -228,8 +230,8 @@ func (d *delivery) onto(ctx context.Context) (sha string, err error) {
 }
 
 // top returns the parent of a further delivery, and the branch's head. It fails with ErrBranchMoved unless we pushed
-// the head, the work contains it, or the caller named it in Onto. For a deleted branch, which the push recreates, the
-// head is "".
+// the head, the work contains the head, or the caller named it in Onto. If the branch was deleted, the push recreates
+// it, and the head is "".
 func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	rec, branch := &d.task.rec, d.q.Branch
 	there, err = d.mirrors.head(ctx, rec.Repo, branch, d.remote)
@@ -244,7 +246,7 @@ func (d *delivery) top(ctx context.Context) (parent, there string, err error) {
 	return there, there, nil
 }
 
-// unseen returns the changes against the base that parent does not have yet.
+// unseen returns the changes against the base that parent lacks.
 func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) {
 	onTop, err := d.task.changes(ctx, parent, d.tree)
 	if err != nil {
@@ -257,8 +259,8 @@ func (d *delivery) unseen(ctx context.Context, parent string) ([]change, error) 
 	return slices.DeleteFunc(slices.Clone(d.changes), func(c change) bool { return !fresh[c.path] }), nil
 }
 
-// push records a commit as ours and pushes it to a branch, which must be at expect, or must not exist if expect is
-// empty.
+// push records a commit as ours and pushes it to a branch. The branch must be at expect. If expect is empty, the branch
+// must not exist.
 func (d *delivery) push(ctx context.Context, op, branch, sha, expect string) error {
 	t := d.task
 	if t.rec.push(branch, sha) {
@@ -276,7 +278,7 @@ func (d *delivery) push(ctx context.Context, op, branch, sha, expect string) err
 	return err
 }
 
-// ErrBranchMoved is wrapped when people have pushed to one of our branches since Join. Joining and delivering again
+// ErrBranchMoved is wrapped when people have pushed to one of our branches since Join. After another Join, the delivery
 // includes their commits.
 var ErrBranchMoved = errors.New("workspace: the branch moved")
 
@@ -302,7 +304,7 @@ func cleanMessage(m string) string {
 	return m + "\n"
 }
 
-// choose picks the first name that is free or ours, or already at sha on the remote. expect is the branch's current
+// choose returns the first name that is free, ours, or already at sha on the remote. expect is the branch's current
 // head.
 func choose(names []string, heads map[string]string, pushed map[string][]string,
 	sha string,

@@ -1,6 +1,6 @@
 // Package workspace gives every task a checkout and keeps it across the task's attempts. It turns the agent's changes
-// into a commit on a branch of the remote, and into a child of that for each further delivery. It runs the git program
-// and never anything from a repository or an agent.
+// into a commit on a branch of the remote. Each further delivery adds a child of that commit. The package runs the git
+// program, but never a program from a repository or an agent.
 //
 //	<dir>/mirrors/<owner>/<repo>.git   objects of one repository, fetched before each new checkout, never pruned
 //	<dir>/tasks/<nonce>/checkout       the work tree, the only directory that a worker sees, and untrusted afterwards
@@ -15,15 +15,15 @@
 //
 // Git never reads a checkout that a worker has touched. Snapshots link the files into a private staging directory
 // without anything named .git, and commit that directory. They never link directories or the targets of symbolic links.
-// So git never reads the agent's hooks, filters, fsmonitor programs or nested repositories. A nested repository becomes
-// plain files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check gets the files that a
-// commit cannot contain: in directories of submodules, with names that git refuses, and the .git of nested
-// repositories.
+// As a result, git never reads the agent's hooks, filters, fsmonitor programs or nested repositories. A nested
+// repository becomes plain files and cannot turn into a gitlink. A submodule of the base stays at its commit. Check
+// gets the files that a commit cannot contain: in directories of submodules, with names that git refuses, and the .git
+// of nested repositories.
 //
-// A checkout is measured before anything in it is read after a worker had it. A checkout that exceeds Limits is
-// ErrTooMuch and stays unchanged. A base that exceeds them is ErrLimitTooLow, before a worker gets it. Walks use
-// descriptors, and their memory does not grow with the tree. Each git process is limited from its start, has a
-// deadline, and its output is bounded or processed record by record.
+// After a worker's run, the package measures a checkout before it reads a file in it. A checkout that exceeds Limits is
+// ErrTooMuch and stays unchanged. A base that exceeds Limits is ErrLimitTooLow, before a worker gets the checkout.
+// Walks use descriptors, and their memory does not grow with the tree. Each git process is limited from its start, has
+// a deadline, and its output is bounded or processed record by record.
 //
 // Commits contain the exact bytes of the work tree. Converting attributes (text, eol, ident, filter,
 // working-tree-encoding) are off in checkouts and commits, so that the delivered bytes equal the validated bytes.
@@ -31,17 +31,17 @@
 // directories. Symbolic links are stored as links. Commits omit ignored files. They also omit .retake/ and the state of
 // agents (StatePaths), regardless of ignore files, unless the base has the file.
 //
-// DeliverRequest.Check sees the very objects that are pushed.
+// DeliverRequest.Check reads the same objects that Deliver pushes.
 //
 // A validating attempt gets the tree that Deliver would commit, written by git from its objects into a separate
 // directory. The directory excludes all other files of the checkout. The record names the tree first, and Deliver of
 // the validated work delivers that tree or fails.
 //
-// A delivered branch only moves forward. A further delivery is a child of the branch's head, and of the base if that
-// has been merged since. Other people's commits are never overwritten: Join merges them into the work first, and a push
-// between Join and Deliver is ErrBranchMoved.
+// A delivered branch only moves forward. A further delivery is a child of the branch's head, and of the base if Sync
+// has merged the base since. Other people's commits are never overwritten: Join merges them into the work first, and a
+// push between Join and Deliver is ErrBranchMoved.
 //
-// Names are unique forever because the nonce is. This package invents none. Mirrors are never pruned or collected
+// Names are unique forever because the nonce is. Callers choose all names. Mirrors are never pruned or collected
 // (gc.auto=0), because the tasks' git directories depend on their objects.
 //
 // Sync merges the base branch into a checkout that has drifted from it, as a three-way merge of trees in objects. It
@@ -58,7 +58,7 @@
 // then remove leftover lock files.
 //
 // The package imports checkpoint, redact, ring, safefile and worktree, but never another adapter. The director decides
-// when a task gets a checkout. Names of branches and repositories are checked with the configuration.
+// when a task gets a checkout. Package config checks the names of branches and repositories.
 //
 // A power cut causes no damage. Git syncs its files, and the package syncs a work tree before the record declares it
 // complete. If git still calls a repository damaged, the package recreates it (mend.go) and repeats the operation. The

@@ -25,7 +25,7 @@ type SyncPolicy struct {
 // BehindMain is the reason for synchronizing a checkout that has drifted too far.
 const BehindMain = "behind_main"
 
-// Reason returns why the drift requires a Sync, or "". Drift equal to the policy's values is still tolerated.
+// Reason returns why the drift requires a Sync, or "". It tolerates a drift equal to the policy's values.
 func (p SyncPolicy) Reason(commits int, behind time.Duration) string {
 	if commits > p.MaxCommits || behind > p.MaxBehind {
 		return BehindMain
@@ -79,8 +79,8 @@ func (w *Workspaces) driftOnce(ctx context.Context, op string, q Request, r remo
 	return d, nil
 }
 
-// unixTime parses a date as git prints it. Committers may claim any date. Dates before 1970 and unreadable ones
-// become the first second of 1970.
+// unixTime parses a date as git prints it. Committers may claim any date, so a date before 1970 or an unreadable one
+// becomes the first second of 1970.
 func unixTime(text string) time.Time {
 	seconds, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || seconds < 1 {

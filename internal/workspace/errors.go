@@ -16,7 +16,7 @@ import (
 // ErrNothingToDeliver means that the work tree equals the base commit, because the agent changed nothing.
 var ErrNothingToDeliver = errors.New("workspace: nothing to deliver: the work tree equals its base")
 
-// ErrDiskFull is wrapped when a disk or a quota is exhausted. The task is not at fault.
+// ErrDiskFull is wrapped when a disk or a quota is exhausted. It is not the task's fault.
 var ErrDiskFull = errors.New("workspace: disk full")
 
 // ErrDiskFails is wrapped when a disk cannot be written or read.
@@ -28,7 +28,7 @@ var ErrRefused = errors.New("workspace: the remote's rules refuse the push")
 // ErrNotPermitted is an ErrRefused because the token lacks a permission.
 var ErrNotPermitted = fmt.Errorf("workspace: the token may not push this: %w", ErrRefused)
 
-// ErrNotThere is wrapped when the remote lacks a repository or branch. That is a configuration error.
+// ErrNotThere is wrapped when the remote lacks a repository or branch, which is a configuration error.
 var ErrNotThere = errors.New("workspace: no such repository or branch")
 
 // ErrNoBranch is an ErrNotThere that the remote has confirmed: the repository has no such branch.
@@ -132,13 +132,13 @@ var systemErrors = []struct {
 	{context.DeadlineExceeded, Transient, context.DeadlineExceeded, ""},
 	{
 		os.ErrPermission, Permanent, os.ErrPermission,
-		"make it accessible to the director's user, or set director.data_dir to an accessible directory",
+		"make the path accessible to the director's user, or set director.data_dir to an accessible directory",
 	},
 	{
 		syscall.ENAMETOOLONG, Permanent, syscall.ENAMETOOLONG,
 		"the agent created a path that is too long for the system; shorten it or start fresh",
 	},
-	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "stop the process that is still writing there"},
+	{syscall.ENOTEMPTY, Transient, syscall.ENOTEMPTY, "stop the process that is still writing to the directory"},
 	{syscall.EMFILE, Transient, syscall.EMFILE, "raise the limit of open files"},
 	{syscall.EAGAIN, Transient, syscall.EAGAIN, ""},
 	{syscall.ENOMEM, Transient, syscall.ENOMEM, ""},
@@ -166,10 +166,10 @@ const (
 	nextCredentials = "check that the token is valid and may write to this repository"
 	nextRepository  = "check github.repositories, and that the token may read it"
 	nextMoved       = "the repository was renamed or moved: put its new name into github.repositories"
-	nextFormat      = "the repository's object format is not the one of our mirror: end its tasks, remove its folder " +
-		"below mirrors/ in director.data_dir, and update git if it does not know the format"
+	nextFormat      = "the repository and its mirror have different object formats: end its tasks, remove the " +
+		"mirror below mirrors/ in director.data_dir, and update git if git does not know the format"
 	nextName   = "the server refuses an object of this push; rename the file or directory that its message names"
-	nextBranch = "create it on the remote or set github.base_branch"
+	nextBranch = "create the branch on the remote, or set github.base_branch"
 )
 
 // gitMeanings maps meanings of git's messages to errors. Meanings without a row are Transient.
@@ -199,8 +199,8 @@ var gitMeanings = map[gitwords.Meaning]struct {
 	gitwords.Unknown:      {Permanent, "", nil},
 }
 
-// gitFailed returns the error of a failed git. A push with an unknown message is tried again, because the server may
-// recover.
+// gitFailed returns the error of a failed git. If push is set, a message that this package does not know is transient,
+// because the server may recover.
 func gitFailed(op, tail string, push bool, cause error) *Error {
 	own := gitwords.Local(strings.ToLower(tail))
 	e := &Error{Kind: Permanent, Op: op, Detail: tail, Err: cause}
@@ -211,7 +211,7 @@ func gitFailed(op, tail string, push bool, cause error) *Error {
 		e.Kind, e.Next, e.Err = ours.Kind, ours.Next, ours.Err
 		return e
 	}
-	if diskfault.InWords(strings.ToLower(tail)) != diskfault.None { // the server's disk
+	if diskfault.InWords(strings.ToLower(tail)) != diskfault.None { // the disk of the server
 		e.Kind = Transient
 		return e
 	}

@@ -24,15 +24,15 @@ import (
 const (
 	// The oldest git with GIT_CONFIG_COUNT (2.31) and GIT_CONFIG_GLOBAL (2.32).
 	minGitMajor, minGitMinor = 2, 32
-	// The oldest git with core.fsync. It warns about the older key on every run.
+	// The oldest git with core.fsync. It warns on every run about the key that core.fsync replaced.
 	fsyncGitMajor, fsyncGitMinor = 2, 36
 	// The oldest git whose merge-tree writes trees without touching files, for Sync.
 	mergeGitMajor, mergeGitMinor = 2, 38
 
-	tailBytes   = 8 << 10 // kept of git's output
-	detailBytes = 2 << 10 // of it quoted in an error
+	tailBytes   = 8 << 10 // bytes of git's output to keep
+	detailBytes = 2 << 10 // bytes of that output to quote in an error
 	detailLines = 12
-	headLines   = 4 // the first of those lines, in which a server names its rule
+	headLines   = 4 // lines at the start of that output, in which a server names its rule
 	headBytes   = 512
 
 	versionTimeout = 10 * time.Second // for `git --version` at Open
@@ -44,7 +44,7 @@ type program struct {
 	path   string
 	env    []string
 	limits Limits
-	config [][2]string // of every run
+	config [][2]string // for every run
 	merges bool        // git is new enough for Sync
 	log    *zap.Logger
 }
@@ -63,15 +63,15 @@ type call struct {
 	asks    bool      // exit code 1 is an answer; run returns the output and errNo
 	most    int       // bytes of output to keep; zero means all, failing beyond maxAnswer
 	remote  bool      // talks to a server, so its limits do not concern the agent's work
-	base    bool      // does not read objects made by an agent
-	// unbounded output is processed record by record and not kept
+	base    bool      // reads only objects that no agent has made
+	// unbounded output is processed record by record and not stored
 	unbounded bool
 }
 
 // errNo is returned when git answers no, by exit code 1, to a call with asks.
 var errNo = errors.New("workspace: git returned a negative answer")
 
-// passedOn are the director's environment variables that git may see. They locate programs, temporary files, proxies
+// passedOn lists the director's environment variables that git may see. They locate programs, temporary files, proxies
 // and certificates.
 var passedOn = []string{
 	"PATH", "TMPDIR", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "no_proxy",
@@ -102,7 +102,7 @@ var baseConfig = [][2]string{
 	{"push.recurseSubmodules", "no"},
 	{"diff.ignoreSubmodules", "all"},
 	{"protocol.allow", "never"},
-	// These keep git within Limits.GitMemory for any size of repository and number of processors.
+	// These settings keep git within Limits.GitMemory for any size of repository and number of processors.
 	{"core.packedGitWindowSize", "32m"},
 	{"core.packedGitLimit", "512m"},
 	{"core.bigFileThreshold", "128m"},
@@ -136,7 +136,7 @@ func findGit(log *zap.Logger, limits Limits) (*program, error) {
 	}
 	m := gitVersion.FindStringSubmatch(out)
 	if m == nil {
-		return nil, refuse("find git", install, "%s does not answer like git: %.80q", path, out)
+		return nil, refuse("find git", install, "%s --version printed an unknown answer: %.80q", path, out)
 	}
 	major, _ := strconv.Atoi(m[1])
 	minor, _ := strconv.Atoi(m[2])
@@ -200,7 +200,7 @@ func (p *program) command(ctx context.Context, c call) *exec.Cmd {
 	return cmd
 }
 
-// maxAnswer bounds git's answers and lists.
+// maxAnswer is the maximum size of git's answers and lists, in bytes.
 const maxAnswer = 16 << 20
 
 // run runs git and returns its output.
@@ -214,7 +214,7 @@ func (p *program) run(ctx context.Context, c call) (string, error) {
 }
 
 // records runs git and passes its output to each, in records that end in end. A record is valid only during the call.
-// If each fails, it is not called again, and git ends with a broken pipe.
+// After an error of each, records stops, and git ends with a broken pipe.
 func (p *program) records(ctx context.Context, c call, end byte, each func(record []byte) error) error {
 	out := &splitter{end: end, each: each, call: c, bounded: !c.unbounded}
 	err := p.feed(ctx, c, out)
@@ -228,7 +228,7 @@ func (p *program) records(ctx context.Context, c call, end byte, each func(recor
 type answer interface {
 	io.Writer
 	said() string  // for errors
-	failed() error // why it stopped reading
+	failed() error // why the reader stopped
 }
 
 // feed runs git and writes its output to out.
@@ -279,7 +279,7 @@ func (p *program) feed(ctx context.Context, c call, out answer) error {
 	return failed
 }
 
-// head keeps the first max bytes. If max is zero, it keeps everything and fails beyond maxAnswer.
+// head keeps the first max bytes. If max is zero, it keeps the whole output, and fails beyond maxAnswer.
 type head struct {
 	kept bytes.Buffer // not embedded, since its ReadFrom would bypass Write
 	max  int
@@ -307,7 +307,7 @@ func tooMuchSaid(c call) error {
 	return c.beyond("git's answer is longer than %d bytes: the work has too many files", maxAnswer)
 }
 
-// maxRecord bounds one record, which is a path with the data that git prints about it.
+// maxRecord is the maximum size of a record in bytes. A record is a path with git's data about it.
 const maxRecord = 64 << 10
 
 // splitter passes on records.
@@ -369,8 +369,8 @@ func onlyRejections(stdout string) string {
 	return strings.Join(keep, "\n")
 }
 
-// essence shortens a text for an error to its first and last lines. It drops blank lines of the server and git's hints,
-// which are for people at a terminal.
+// essence shortens a text for an error to its first and last lines. It drops the server's blank lines and git's hints
+// for users of a terminal.
 func essence(text string) string {
 	text = strings.ToValidUTF8(strings.ReplaceAll(text, "\r", "\n"), "?")
 	var lines []string

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// remoteTime bounds a run of git that talks to a server. baseConfig ends dead connections much earlier.
+// remoteTime is the maximum time for a run of git that talks to a server. With baseConfig, git closes dead connections
+// much earlier.
 const remoteTime = time.Hour
 
 func (p *program) timeFor(c call) time.Duration {
@@ -24,8 +25,9 @@ func (p *program) timeFor(c call) time.Duration {
 }
 
 // start starts git with resource limits. It uses prlimit(2), which does not need privileges for a child of the same
-// user. Git waits for the limits, because its global configuration is a pipe that ends once they are set. Git reads its
-// configuration before it starts other programs, so its children have the limits too, even if the director is killed.
+// user. Git waits for the limits, because its global configuration is a pipe that start closes after setting them. Git
+// reads its configuration before it starts other programs, so its children have the limits too, even if the director is
+// killed.
 func (p *program) start(cmd *exec.Cmd, c call) error {
 	gate, open, err := os.Pipe()
 	if err != nil {
@@ -68,8 +70,8 @@ func (p *program) bound(pid int, c call) error {
 	return nil
 }
 
-// beyond returns the error about an exceeded limit. It blames the agent's work, or the limit if the call does not
-// involve such work.
+// beyond returns the error about an exceeded limit. It is ErrTooMuch if the call reads an agent's work, and
+// ErrLimitTooLow otherwise.
 func (c call) beyond(format string, args ...any) error {
 	if c.remote || c.base {
 		return tooLow(c.op, format, args...)
@@ -77,8 +79,8 @@ func (c call) beyond(format string, args ...any) error {
 	return tooMuch(c.op, format, args...)
 }
 
-// tookTooLong returns the error about a git that exceeded its deadline. used is its processor time. If it used less
-// than half of the deadline, other load delayed git. Half is its share when one other process competes.
+// tookTooLong returns the error about a git that exceeded its deadline. used is the processor time of git. Below half
+// of the deadline, it blames other load, because git gets half of the time when one other process competes.
 func (p *program) tookTooLong(c call, used time.Duration) error {
 	switch {
 	case c.remote:
@@ -93,8 +95,8 @@ func (p *program) tookTooLong(c call, used time.Duration) error {
 	return c.beyond("git was ended: it took longer than %s (checkout.git_seconds)", p.limits.GitTime)
 }
 
-// overLimit names the limit that ended git or one of its children, or "". It ignores messages of the server about
-// itself.
+// overLimit names the limit that ended git or one of its children, or "". It ignores the server's messages about the
+// server's limits.
 func (p *program) overLimit(c call, exit *exec.ExitError, said string) string {
 	var own strings.Builder
 	for line := range strings.Lines(strings.ToLower(said)) {

@@ -23,12 +23,12 @@ var ErrTooMuch = errors.New("workspace: limits exceeded")
 // Error.Detail names the limit.
 var ErrLimitTooLow = errors.New("workspace: a limit is too low for the repository")
 
-// ErrSlow is wrapped, as transient, when git exceeded its time but used little processor time, so other load delayed
-// it.
+// ErrSlow is wrapped, as transient, when git exceeded its time but used little processor time, because other load
+// delayed it.
 var ErrSlow = errors.New("workspace: git was slow")
 
-// Limits bound the content of an agent's checkout and the resources that our git may spend on it. Zero means the
-// default.
+// Limits are the maximum content of an agent's checkout, and the maximum resources that our git may spend on it. Zero
+// means the default.
 type Limits struct {
 	Files     int           // files, links and directories; 500,000
 	Entries   int           // entries of one directory; 100,000
@@ -114,8 +114,8 @@ func shortened(path []byte) string { return checkpoint.Shortened(path) }
 // Usage is the disk usage of a checkout.
 type Usage struct {
 	Bytes, Files int64
-	// Whole is false if the usage is a lower bound: there were more files than the limit, the tree changed during
-	// the walk, or time was up.
+	// Whole is false if the usage is a lower bound, because there were more files than the limit, the tree changed
+	// during the walk, or the time was up.
 	Whole bool
 }
 

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// lockPoll is the interval between two tries of a busy lock. It is much shorter than a fetch and much longer than one
-// try.
+// lockPoll is the interval between two attempts to take a busy lock. It is much shorter than a fetch and much longer
+// than one attempt.
 const lockPoll = 20 * time.Millisecond
 
-// fileLock is an exclusive flock(2). It excludes other processes and other calls of this one. It stays held while any
-// child that inherited the file runs, so that a new director waits for the git of a killed one.
+// fileLock is an exclusive flock(2). It excludes other processes and other calls of this one. Children that inherit the
+// file hold the lock, so a new director waits for the git of a killed one.
 type fileLock struct {
 	file *os.File
 	path string
@@ -52,7 +52,7 @@ func tryLock(path string) (*fileLock, error) {
 	return nil, system("lock "+path, err)
 }
 
-// sameFile reports whether the path still names the locked file. Its last holder may have removed it since.
+// sameFile reports whether the path still names the locked file. The last holder may have removed the file.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {
@@ -64,7 +64,7 @@ func sameFile(f *os.File, path string) bool {
 
 func (l *fileLock) unlock() { _ = l.file.Close() }
 
-// unlockAndRemove also removes the file. Waiting callers notice and create a new one.
+// unlockAndRemove also removes the file. Waiting callers then create a new one.
 func (l *fileLock) unlockAndRemove() {
 	_ = os.Remove(l.path)
 	l.unlock()

@@ -13,7 +13,8 @@ import (
 )
 
 // repairs recreates repositories that git reports as damaged. It refetches mirrors and rebuilds a task's git directory
-// around the same work tree. Only the earlier states that Sync kept are lost, because only the git directory had them.
+// around the same work tree. The only loss is the earlier states that Sync kept, because only the git directory had
+// them.
 type repairs struct {
 	tasks   *tasks
 	mirrors *mirrors
@@ -51,7 +52,7 @@ func (s *repairs) mend(ctx context.Context, op, nonce string, why error) error {
 	defer t.lock.unlock()
 	err = t.load()
 	switch {
-	// There is no checkout yet, or an earlier version wrote its record.
+	// The task has no checkout, or an earlier version wrote its record.
 	case t.rec.Remote == "" && (err == nil || errors.Is(err, ErrNoCheckout)):
 		return why
 	case err != nil && !t.rec.Fresh:
@@ -85,7 +86,7 @@ func (s *repairs) rebuild(ctx context.Context, t *task, r remote, why error) err
 		if err != nil {
 			return err
 		}
-		if !there { // then Join merges the whole branch
+		if !there { // without the commit, Join merges the whole branch
 			delete(t.rec.Tips, branch)
 		}
 	}

@@ -49,8 +49,8 @@ func (s *remotes) fetch(ctx context.Context, o objects, r remote, args ...string
 	return err
 }
 
-// obtain reports whether a git directory has a commit, fetching it if necessary. Only an answer from the server means
-// that the commit is missing, so an outage is an error.
+// obtain reports whether a git directory has a commit, and fetches the commit if necessary. Only the server's answer
+// proves that the commit is missing, so an outage is an error.
 func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (bool, error) {
 	there, err := o.hasTree(ctx, sha)
 	if there || err != nil {
@@ -66,7 +66,8 @@ func (s *remotes) obtain(ctx context.Context, o objects, sha string, r remote) (
 	return o.hasTree(ctx, sha)
 }
 
-// missing adds to the error about a missing branch whether the repository is empty, or which branch is its default.
+// missing extends the error about a missing branch. It adds that the repository is empty, or the name of its default
+// branch.
 func (s *remotes) missing(ctx context.Context, o objects, branch string, r remote, err error) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Next != nextBranch { // the repository itself is missing
@@ -136,7 +137,7 @@ func (m *mirrors) fetch(ctx context.Context, mirror objects, branch string, r re
 		return sha, err
 	}
 	if refs, listErr := mirror.ask(ctx, "for-each-ref", "--count=1"); listErr != nil || refs != "" {
-		return "", errors.Join(err, listErr) // tasks depend on its objects
+		return "", errors.Join(err, listErr) // keep the mirror, because tasks depend on its objects
 	}
 	if err := safefile.RemoveAll(mirror.gitDir); err != nil {
 		return "", system(mirror.op, err)
@@ -158,7 +159,7 @@ func (m *mirrors) fetchAs(ctx context.Context, mirror objects, format, branch st
 	return mirror.resolve(ctx, ref+"^{commit}")
 }
 
-// lend creates a task's git directory, which borrows the mirror's objects and has their format.
+// lend creates a task's git directory, which borrows the mirror's objects and has the mirror's object format.
 func (m *mirrors) lend(ctx context.Context, o objects, repo, format string) error {
 	if err := o.init(ctx, format); err != nil {
 		return err
@@ -181,11 +182,11 @@ func (m *mirrors) lend(ctx context.Context, o objects, repo, format string) erro
 	return system(o.op, err)
 }
 
-// renewEvery is the minimum time between two refetches of a mirror on behalf of tasks that find its objects
-// damaged. One refetch serves all of them.
+// renewEvery is the minimum time between two refetches of a mirror for tasks that find its objects damaged. One refetch
+// repairs all tasks of the mirror.
 const renewEvery = 10 * time.Minute
 
-// renewOnce refetches the mirror unless that happened within renewEvery.
+// renewOnce refetches the mirror unless another call has done so within renewEvery.
 func (m *mirrors) renewOnce(ctx context.Context, op string, rec *record, r remote, why error) error {
 	lock, err := m.lock(ctx, rec.Repo)
 	if err != nil {
@@ -199,7 +200,7 @@ func (m *mirrors) renewOnce(ctx context.Context, op string, rec *record, r remot
 	return err
 }
 
-// renew fetches a mirror into a new directory and replaces the damaged one with it. The remote still has its objects.
+// renew fetches a mirror into a new directory, which replaces the damaged one. The remote still has all objects.
 func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string, r remote,
 	why error,
 ) (string, error) {
@@ -219,7 +220,8 @@ func (m *mirrors) renew(ctx context.Context, mirror objects, repo, branch string
 	return sha, err
 }
 
-// replaceDir moves a directory over another one. After a crash either of them may be in place, or neither.
+// replaceDir moves a directory over another one. After a crash, the path may name the old directory, the new one, or
+// none.
 func replaceDir(fresh, dir string) error {
 	old := dir + ".old"
 	if err := safefile.RemoveAll(old); err != nil {

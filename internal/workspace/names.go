@@ -11,9 +11,10 @@ import (
 )
 
 var (
-	// Real nonces contain only a-z and 2-7. Other digits are accepted because the customary example k3v9qx2m has a 9.
+	// Generated nonces contain only a-z and 2-7. The form accepts all digits because the usual example k3v9qx2m has a
+	// 9.
 	nonceForm = regexp.MustCompile(`^[a-z0-9]{8}$`)
-	// Owners of managed users contain underscores. The names "." and ".." are refused elsewhere.
+	// Names of managed users contain underscores. Later checks refuse the names "." and "..".
 	repoForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}/[A-Za-z0-9._-]{1,100}$`)
 	shaForm  = regexp.MustCompile(`^([0-9a-f]{40}|[0-9a-f]{64})$`)
 )
@@ -37,7 +38,7 @@ func checkRepo(op, repo string) error {
 type remote struct {
 	url    string
 	scheme string // the only transport that git may use
-	origin string // scheme://host[:port]/, which may receive credentials; empty unless http or https
+	origin string // scheme://host[:port]/, the only receiver of the credentials; empty unless http or https
 }
 
 func parseRemote(op, raw string) (remote, error) {
@@ -47,7 +48,7 @@ func parseRemote(op, raw string) (remote, error) {
 	const next = "want http:// or https:// without credentials, or an absolute path"
 	u, err := url.Parse(raw)
 	if err != nil {
-		return remote{}, refuse(op, next, "cannot parse the remote URL") // err would quote the credentials in it
+		return remote{}, refuse(op, next, "cannot parse the remote URL") // err would quote credentials
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
 		return remote{}, refuse(op, next, "remote URL %.120q", redact.Text(raw))
@@ -55,8 +56,8 @@ func parseRemote(op, raw string) (remote, error) {
 	return remote{url: raw, scheme: u.Scheme, origin: u.Scheme + "://" + u.Host + "/"}, nil
 }
 
-// config returns git's configuration for this remote, which allows only its transport and sends the credentials as a
-// header to its origin only. secrets are the values to mask in git's output.
+// config returns git's configuration for this remote. It allows only the remote's transport, and sends the credentials
+// as a header to the remote's origin only. secrets are the values to mask in git's output.
 func (r remote) config(user, token string) (config [][2]string, secrets []string) {
 	config = [][2]string{{"protocol." + r.scheme + ".allow", "always"}}
 	if r.origin == "" || token == "" {

@@ -66,8 +66,8 @@ func formatOf(sha string) string {
 	return formatSHA1
 }
 
-// init creates a bare git directory without templates, and so without hooks. In an existing one it only removes the
-// remains of a killed git, and keeps its object format. An empty format is SHA-1.
+// init creates a bare git directory without templates, and so without hooks. In an existing directory, it only removes
+// the remains of a killed git, and keeps the object format. An empty format means SHA-1.
 func (o objects) init(ctx context.Context, format string) error {
 	if err := safefile.MkdirAll(o.gitDir, 0o700); err != nil {
 		return system(o.op, err)
@@ -87,7 +87,8 @@ func (o objects) init(ctx context.Context, format string) error {
 	return err
 }
 
-// removeStaleLocks removes lock files of a killed git. The caller's lock guarantees that no git is running there.
+// removeStaleLocks removes lock files of a killed git. The caller holds the directory's lock, so no other git is
+// running.
 func (o objects) removeStaleLocks() error {
 	return filepath.WalkDir(o.gitDir, func(path string, d fs.DirEntry, err error) error {
 		switch {
@@ -106,7 +107,7 @@ func (o objects) removeStaleLocks() error {
 func (o objects) resolve(ctx context.Context, rev string) (string, error) {
 	sha, err := o.ask(ctx, "rev-parse", "--verify", "--quiet", "--end-of-options", rev)
 	if err == nil && !shaForm.MatchString(sha) {
-		return "", refuse(o.op, "", "git resolves %s to %.80q", rev, sha)
+		return "", refuse(o.op, "", "git printed an unknown SHA of %s: %.80q", rev, sha)
 	}
 	return sha, err
 }
@@ -140,7 +141,7 @@ func (o objects) parents(ctx context.Context, tip, base string) ([]string, error
 	return []string{tip, base}, err
 }
 
-// mergedBase returns the newer of from and the part of the base branch that head contains.
+// mergedBase returns the newer of two commits: from, and the newest commit of the base branch that head contains.
 func (o objects) mergedBase(ctx context.Context, from, head, base string) (string, error) {
 	out, yes, err := o.try(ctx, o.call("merge-base", head, base))
 	common := strings.TrimSpace(out)
@@ -198,7 +199,7 @@ func (o objects) content(ctx context.Context, tree, name string) (string, error)
 	return o.blob(ctx, sha)
 }
 
-// maxBlob bounds the bytes that blob returns.
+// maxBlob is the maximum number of bytes that blob returns.
 const maxBlob = 64 << 20
 
 func (o objects) blob(ctx context.Context, sha string) (string, error) {

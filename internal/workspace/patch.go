@@ -13,11 +13,12 @@ import (
 	"retake/internal/safefile"
 )
 
-// patchBytes bounds a patch, which is for people to read.
+// patchBytes is the maximum size of a patch in bytes. A person reads the patch.
 const patchBytes = 1 << 20
 
 // Patch returns the difference between a task's work tree and the base of its checkout as a unified diff, whether
-// delivered or not. It only names binary files, and cuts the diff after 1 MiB. No worker may be in the checkout.
+// delivered or not. It lists binary files by name only, and cuts the diff after 1 MiB. No worker may be in the
+// checkout.
 func (w *Workspaces) Patch(ctx context.Context, nonce string) (string, error) {
 	return onCheckout(ctx, w, "patch "+nonce, nonce, func(t *task) (string, error) {
 		shot, err := w.snapshots.take(ctx, t, t.rec.known())
@@ -146,13 +147,14 @@ func (p *Patch) ReadBase(ctx context.Context, f PatchFile) (string, error) {
 }
 
 // Filtered is a changed file with an attribute "filter" in the .gitattributes files of the delivered tree. A git with
-// that filter, such as LFS, would store it in another form. Retake runs no filters.
+// that filter, such as LFS, would store the file in another form. Retake runs no filters.
 type Filtered struct {
 	Path   string
 	Filter string
 }
 
-// Filtered lists the changed files that a filter would convert. It skips content that the base has too, under any name.
+// Filtered lists the changed files that a filter would convert. It skips content that the base already has, under any
+// name.
 func (p *Patch) Filtered(ctx context.Context) ([]Filtered, error) {
 	objects := map[string]string{} // by path
 	var names strings.Builder
@@ -186,8 +188,8 @@ func (p *Patch) Filtered(ctx context.Context) ([]Filtered, error) {
 	return left, nil
 }
 
-// filters returns the files of a tree that have a filter. names is NUL-terminated and lists the files to check. A
-// separate git directory without our info/attributes shows git the attributes of the tree.
+// filters returns the files of a tree that have a filter. names is the NUL-terminated list of files to check. The
+// separate git directory has no info/attributes, so git sees the attributes of the tree.
 func (t *task) filters(ctx context.Context, tree, names string) (all []Filtered, err error) {
 	dir := filepath.Join(t.dir, "attributes")
 	index := filepath.Join(dir, "index")

@@ -16,10 +16,10 @@ import (
 )
 
 // A quota gives each checkout a separate file system in the file tasks/<nonce>/checkout.img, mounted at
-// tasks/<nonce>/checkout. The file's apparent size is the quota. It occupies only as much of the disk as the written
-// data.
+// tasks/<nonce>/checkout. The apparent size of the file is the quota, but the file occupies only as much disk space as
+// the written data.
 
-// mountTime bounds creating or mounting a file system. Neither takes longer for a larger file system.
+// mountTime is the maximum time for creating or mounting a file system, which does not depend on its size.
 const mountTime = time.Minute
 
 // Quota returns the mount point of a checkout's own file system, or "".
@@ -71,14 +71,14 @@ func mountTool(ctx context.Context, name string, args ...string) error {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Run(); err != nil {
 		return &Error{Kind: Permanent, Op: name, Detail: strings.TrimSpace(err.Error() + ": " +
-			essence(said.String())), Err: err, Next: "read its message, or set checkout.quota to \"\" " +
+			essence(said.String())), Err: err, Next: "read the program's message, or set checkout.quota to \"\" " +
 			"to work without quotas"}
 	}
 	return nil
 }
 
-// unmount unmounts a checkout's own file system, if any. A process with an open file on it keeps the file system in
-// existence until the file is closed.
+// unmount unmounts a checkout's file system, unless the checkout is a plain directory. The file system exists until
+// every process has closed its files on it.
 func (t *task) unmount() error {
 	mounted, err := isMount(t.checkout())
 	if err != nil || !mounted {

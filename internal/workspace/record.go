@@ -11,7 +11,7 @@ import (
 
 const recordVersion = 1
 
-// record is the content of task.json. It holds everything about a checkout that must be known without reading the
+// record is the content of task.json: the data about a checkout that the package must know without reading the
 // checkout.
 type record struct {
 	Version    int    `json:"version"`
@@ -25,14 +25,14 @@ type record struct {
 	// both.
 	Task    string `json:"task,omitempty"`
 	Attempt int    `json:"attempt,omitempty"`
-	// Pushed lists, by branch, the commits that we may have pushed. They are recorded before the push, to tell our
-	// branch from someone else's of the same name.
+	// Pushed lists, by branch, the commits that we may have pushed. They are recorded before the push, to distinguish
+	// our branch from someone else's branch of the same name.
 	Pushed map[string][]string `json:"pushed,omitempty"`
 	// Tips is, by branch, the newest commit whose content the work tree contains: our last push, or the commit that
 	// Join merged.
 	Tips map[string]string `json:"tips,omitempty"`
-	// Known is the tree of the last merge that contained people's commits. Ignored files in it count as tracked. If it
-	// is empty, ignored files of the base do.
+	// Known is the tree of the last merge that contained people's commits. Ignored files in that tree count as tracked.
+	// If Known is empty, ignored files of the base count as tracked.
 	Known string `json:"known,omitempty"`
 	// Conflicts are the files in which merges left conflicts.
 	Conflicts []leftover `json:"conflicts,omitempty"`
@@ -72,7 +72,7 @@ func (r *record) tip(branch, sha string) {
 	r.Tips[branch] = sha
 }
 
-// push records that a commit on a branch is ours, and reports whether that is new.
+// push records that a commit on a branch is ours, and reports whether the record changed.
 func (r *record) push(branch, sha string) bool {
 	known := slices.Contains(r.Pushed[branch], sha)
 	if known && r.Tips[branch] == sha {

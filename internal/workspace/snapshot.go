@@ -18,7 +18,7 @@ import (
 // snapshots turns untrusted work trees into tree objects, within limits.
 type snapshots struct {
 	limits Limits
-	state  atomic.Pointer[worktree.Globs] // files that agents write for themselves
+	state  atomic.Pointer[worktree.Globs] // files that agents write for their own use
 	log    *zap.Logger
 }
 
@@ -30,9 +30,9 @@ type snapshot struct {
 	nested map[string]string
 }
 
-// take writes the content of the checkout as a tree object. base determines which ignored files and which files
-// of agents are tracked. Git sees a staging directory of this package, never the checkout. ErrTooMuch means that
-// the checkout exceeds the limits.
+// take writes the content of the checkout as a tree object. base determines which ignored files, and which of the
+// agents' own files, are tracked. Git sees a staging directory of this package, never the checkout. ErrTooMuch means
+// that the checkout exceeds the limits.
 func (s *snapshots) take(ctx context.Context, t *task, base string) (shot snapshot, err error) {
 	if err := errors.Join(t.removeStaleLocks(), t.clearStage()); err != nil {
 		return shot, system(t.op, err)
@@ -82,8 +82,8 @@ func (s *snapshots) current(ctx context.Context, t *task) (tree string, left []l
 	return shot.tree, left, err
 }
 
-// leaveOut returns a function that reports whether a file is an agent's own file instead of work. Files that the base
-// has are work.
+// leaveOut returns a function that reports whether a file is an agent's own file instead of work. A file that the base
+// has is always work.
 func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(name string) bool, error) {
 	state := *s.state.Load()
 	if len(state) == 0 {
@@ -106,13 +106,14 @@ func (s *snapshots) leaveOut(ctx context.Context, t *task, base string) (func(na
 	}, nil
 }
 
-// copyLimit bounds the bytes copied from one checkout, except holes.
+// copyLimit is the maximum number of bytes to copy from one checkout, except holes.
 type copyLimit struct {
 	bytes int64
 	key   string // of the configuration
 }
 
-// copyLimit returns the capacity of the checkout's own file system, if any, because its files cannot be hard-linked.
+// copyLimit returns the capacity of the checkout's own file system, or checkout.max_bytes. Files of a separate file
+// system cannot be hard-linked.
 func (s *snapshots) copyLimit(t *task) copyLimit {
 	if info, err := os.Lstat(t.image()); err == nil && info.Size() < s.limits.Bytes {
 		return copyLimit{info.Size(), "checkout.quota"}
@@ -125,8 +126,8 @@ func (s *snapshots) measure(ctx context.Context, t *task) error {
 	return system(t.op, safefile.Walk(ctx, t.checkout(), &size{limits: s.limits, op: t.op}))
 }
 
-// measureBase measures a new checkout. It contains only the base, so an exceeded limit is ErrLimitTooLow: the agent is
-// not at fault.
+// measureBase measures a new checkout. The checkout contains only the base, so an exceeded limit is ErrLimitTooLow and
+// not the agent's fault.
 func (s *snapshots) measureBase(ctx context.Context, t *task) error {
 	counted := size{limits: s.limits, op: t.op}
 	err := system(t.op, safefile.Walk(ctx, t.checkout(), &counted))
@@ -156,7 +157,7 @@ func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err
 		if err := unix.Fstatat(stage, string(name), &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 			return nil //nolint:nilerr // deleted
 		}
-		if st.Mode&unix.S_IFMT == unix.S_IFDIR { // a submodule, or it replaced a file
+		if st.Mode&unix.S_IFMT == unix.S_IFDIR { // a submodule, or a directory that replaced a file
 			folders = true
 			return nil
 		}
@@ -170,12 +171,12 @@ func (s *snapshots) measureWork(ctx context.Context, t *task) (folders bool, err
 	return folders, err
 }
 
-// maxTracked bounds Tracked.
+// maxTracked is the maximum number of files that Tracked returns.
 const maxTracked = 2000
 
 // Tracked lists the files of the checkout's base that are work although a glob of StatePaths or a .gitignore of the
-// base matches them. A worker has no git to find them itself. all is false if the list was cut at maxTracked, in which
-// case the worker may mistake work for state. No worker may be in the checkout.
+// base matches them. A worker cannot find these files, because it has no git. all is false if the list was cut at
+// maxTracked. The worker may then mistake work for state. No worker may be in the checkout.
 func (w *Workspaces) Tracked(ctx context.Context, nonce string) (names []string, all bool, err error) {
 	names, err = onCheckout(ctx, w, "list "+nonce, nonce, func(t *task) ([]string, error) {
 		return w.snapshots.tracked(ctx, t)

@@ -11,13 +11,13 @@ import (
 	"retake/internal/worktree"
 )
 
-// maxSpooled bounds the reports per attempt. A worker writes only one, which ends the attempt.
+// maxSpooled is the maximum number of reports per attempt. A worker writes only one, which ends the attempt.
 const maxSpooled = 4
 
 // Spooled returns the unacknowledged reports that an attempt's worker left in its spool, oldest first, each at most
 // maxBytes long. They are the files <attempt>.0001.json and so on in .retake/spool, of the checkout and of the copy for
 // validation. Spooled never follows links or reads other files. The agent may have forged the reports, so the caller
-// must verify their signatures. An error about one report does not prevent the others from being returned.
+// must verify their signatures. Spooled skips an unreadable report, and adds an error.
 func (w *Workspaces) Spooled(nonce, attempt string, maxBytes int64) (reports [][]byte, err error) {
 	const op = "read the spool"
 	t, err := w.tasks.find(op, nonce)

@@ -21,11 +21,11 @@ const StateSchema = "retake-state/v1"
 
 const (
 	stateFile  = "STATE.json"
-	stateBytes = 64 << 10 // read at most; we write less than 2 KiB
+	stateBytes = 64 << 10 // maximum to read; we write less than 2 KiB
 )
 
 // State is the content of .retake/STATE.json in a checkout. It informs agents and people about the task. No decision
-// depends on it, and it may be deleted at any time. It must not contain secrets, and therefore excludes the text of
+// depends on the file, and anyone may delete it at any time. It must not contain secrets, so it excludes the text of
 // issues, reports and the environment. Readers ignore unknown fields. Times are UTC, to the millisecond.
 type State struct {
 	SchemaVersion string        `json:"schema_version"` // set by WriteState
@@ -62,12 +62,13 @@ type WorkerState struct {
 }
 
 // WriteState replaces the task's STATE.json as a whole. The last writer wins. It preserves created_at of the existing
-// file. If that is missing or malformed, it uses UpdatedAt. A worker may be running in the checkout. WriteState
-// replaces obstacles that the worker creates, without following links. ErrNoCheckout means that there is no checkout.
+// file. If created_at is missing or malformed, it uses UpdatedAt. A worker may be running in the checkout, so
+// WriteState replaces obstacles that the worker creates, without following links. ErrNoCheckout means that the task has
+// no checkout.
 func (w *Workspaces) WriteState(nonce string, s State) error {
 	op := "write state " + nonce
 	err := w.writeState(op, nonce, s)
-	if errors.Is(err, fs.ErrNotExist) { // the checkout has been removed
+	if errors.Is(err, fs.ErrNotExist) { // the checkout was removed
 		return noCheckout(op, nonce)
 	}
 	return system(op, err)
@@ -102,7 +103,7 @@ func (w *Workspaces) writeState(op, nonce string, s State) error {
 	return replaceState(dir, append(data, '\n'))
 }
 
-// openRetakeDir opens the checkout's .retake. It first replaces it unless it is a directory. The result refers to the
+// openRetakeDir opens the checkout's .retake, after replacing it if it is not a directory. The result refers to the
 // same directory even if an agent moves it.
 func (t *task) openRetakeDir() (*os.Root, error) {
 	checkout, err := os.OpenRoot(t.checkout())
@@ -147,7 +148,7 @@ func readState(dir *os.Root) (s State, err error) {
 	return s, err
 }
 
-// replaceState writes STATE.json. A directory with that name is renamed.
+// replaceState writes STATE.json. It renames a directory of that name.
 func replaceState(dir *os.Root, data []byte) error {
 	if info, err := dir.Lstat(stateFile); err == nil && info.IsDir() {
 		if err := dir.Rename(stateFile, fmt.Sprintf("%s.in-the-way-%08x", stateFile, rand.Uint32())); err != nil {

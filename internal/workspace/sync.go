@@ -10,15 +10,15 @@ import (
 // SyncOptions are the options of Sync for conflicts.
 type SyncOptions struct {
 	// KeepConflicts leaves git's conflict markers in the files for the next attempt to resolve, and still moves the
-	// base. Deliver refuses the work until they are resolved. Without KeepConflicts, a conflict is an error and the
-	// work tree stays unchanged.
+	// base. Deliver refuses the work until the attempt has resolved them. Without KeepConflicts, a conflict is an error
+	// and the work tree stays unchanged.
 	KeepConflicts bool
 }
 
 // Synced is the result of Sync or Join.
 type Synced struct {
-	// From and To are the old and new base. For Join they are the commits of the branch that the work contained before
-	// and contains now.
+	// From and To are the old and new base. For Join, they are the branch's commits that the work contained before and
+	// contains now.
 	From, To string
 	// Merged is false if the base was current, or if conflict markers of an earlier merge remain.
 	Merged bool
@@ -38,14 +38,14 @@ func (s Synced) waiting(files []leftover) Synced {
 }
 
 // Sync merges the current base branch of the remote into the task's work tree. The agent's work, committed or not,
-// becomes its changes on top of the new base, and the next Deliver makes one commit of them. The earlier state is
-// kept in the task's git directory under refs/retake/before/<new base>. Ignored files stay, unless the base branch
-// now has a file of that name.
+// becomes uncommitted changes on top of the new base, and the next Deliver makes one commit of them. Sync keeps the
+// earlier state in the task's git directory under refs/retake/before/<new base>. Ignored files stay, unless the base
+// branch now has a file of that name.
 //
-// With ErrMergeConflict, of Kind Conflict with the names in its text, Sync has not changed any file. With KeepConflicts
-// it only occurs if ignored files block the merge. Sync does not merge into a work tree with conflict markers of an
-// earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be running in the checkout. After a
-// crash, the next operation on the checkout finishes the merge.
+// With ErrMergeConflict, of Kind Conflict with the names in its text, Sync has not changed any file. With
+// KeepConflicts, this happens only if ignored files block the merge. Sync does not merge into a work tree with conflict
+// markers of an earlier merge. ErrCannotMerge means that git is older than 2.38. No worker may be running in the
+// checkout. After a crash, the next operation on the checkout finishes the merge.
 func (w *Workspaces) Sync(ctx context.Context, q Request, o SyncOptions) (Synced, error) {
 	return onFetched(ctx, w, "sync "+q.Nonce, q, func(t *task, to string) (Synced, error) {
 		from := t.rec.BaseSHA
@@ -101,7 +101,7 @@ func (w *Workspaces) Mergeable(ctx context.Context, q Request) error {
 	return err
 }
 
-// onFetched is like onCheckout, but first fetches the base branch and passes its head to do.
+// onFetched is like onCheckout, but fetches the base branch first and passes its head to do.
 func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 	do func(t *task, head string) (T, error),
 ) (none T, err error) {
@@ -123,7 +123,7 @@ func onFetched[T any](ctx context.Context, w *Workspaces, op string, q Request,
 
 // mergeBase merges the base branch at the commit to with the work tree, without touching files. m.To is empty if there
 // is nothing to merge or conflict markers remain. left contains the earlier conflicts. Both sides get the checkout's
-// base as their only parent regardless of their history, so git merges a rewritten base branch by content.
+// base as their only parent, regardless of their history. So git merges a rewritten base branch by content.
 func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge, left []leftover, err error) {
 	ours, left, err := s.current(ctx, t)
 	base := t.rec.BaseSHA
@@ -150,10 +150,11 @@ func (s *snapshots) mergeBase(ctx context.Context, t *task, to string) (m merge,
 	return m, left, err
 }
 
-// Join merges what people pushed to one of our branches, and the base branch as far as they merged it, into the task's
-// work tree, like Sync with KeepConflicts. From is the commit of the branch that the work contained, or empty if
-// unknown. To is the current one, which is DeliverRequest.Onto of the next delivery. If the branch is not on record, as
-// after a push by another director, Join merges all of it. ErrNotThere means that the branch is gone.
+// Join merges the commits that people pushed to one of our branches into the task's work tree, like Sync with
+// KeepConflicts. It includes the base branch as far as people have merged it. From is the commit of the branch that the
+// work contained, or empty if unknown. To is the current commit, which is DeliverRequest.Onto of the next delivery. If
+// the record lacks the branch, as after a push by another director, Join merges all of it. ErrNotThere means that the
+// branch is gone.
 func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced, error) {
 	return onFetched(ctx, w, "join "+q.Nonce, q, func(t *task, base string) (Synced, error) {
 		r, err := parseRemote(t.op, q.RemoteURL)
@@ -200,7 +201,7 @@ func (w *Workspaces) Join(ctx context.Context, q Request, branch string) (Synced
 }
 
 // mergeBranch merges head, which people pushed on top of tip, with the work tree. Both sides keep their history, so
-// a merge of the base branch that people made is recognized.
+// that git recognizes people's own merges of the base branch.
 func (t *task) mergeBranch(ctx context.Context, ours, tip, head, base string) (merge, error) {
 	parents, err := t.parents(ctx, tip, t.rec.BaseSHA)
 	if err != nil {

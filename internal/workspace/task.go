@@ -49,7 +49,7 @@ func (t *task) load() error {
 	return nil
 }
 
-// save replaces the record as a whole. A crash leaves the old one or the new one.
+// save replaces the record as a whole. After a crash, the file has the old content or the new one.
 func (t *task) save() error {
 	data, err := json.MarshalIndent(t.rec, "", "  ")
 	if err != nil {
@@ -78,8 +78,8 @@ func (t *task) clearStage() error {
 		safefile.RemoveAll(t.index()+".lock"))
 }
 
-// stageFiles creates a staging directory that holds only the given files of a tree. Reading the tree refuses paths
-// that git never writes to a work tree. The caller clears the stage.
+// stageFiles creates a staging directory that holds only the given files of a tree. It fails for paths that git never
+// writes to a work tree. The caller clears the stage.
 func (t *task) stageFiles(ctx context.Context, tree string, names []string) error {
 	if err := errors.Join(t.removeStaleLocks(), t.clearStage(), os.Mkdir(t.stage(), 0o700)); err != nil {
 		return system(t.op, err)
@@ -164,8 +164,8 @@ func (s *tasks) nonces() ([]string, error) {
 	return slices.Compact(all), nil
 }
 
-// onCheckout runs an operation on the open checkout of a task. If a repository is damaged, it is repaired and the
-// operation repeated once.
+// onCheckout runs an operation on the open checkout of a task. If a repository is damaged, onCheckout repairs it and
+// repeats the operation once.
 func onCheckout[T any](ctx context.Context, w *Workspaces, op, nonce string, do func(t *task) (T, error)) (T, error) {
 	return mended(ctx, w.repairs, op, nonce, func() (none T, err error) {
 		t, err := w.tasks.open(ctx, op, nonce)

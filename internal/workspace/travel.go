@@ -19,8 +19,8 @@ import (
 // same time.
 
 // Publish passes the chunks of a task's work tree to emit. It returns the manifest, and the record that Receive needs
-// on a machine without the checkout. before, if not nil, describes content that is already stored. Once everything is
-// stored, call Published. No worker may be in the checkout.
+// on a machine without the checkout. before, if not nil, describes content that is already in the store. The caller
+// calls Published once the store has all chunks. No worker may be in the checkout.
 func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoint.Tree,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, json.RawMessage, error) {
@@ -38,8 +38,9 @@ func (w *Workspaces) Publish(ctx context.Context, nonce string, before *checkpoi
 	return m, record, system(t.op, err)
 }
 
-// PublishValidation is like Publish, for the directory that Validation made. Its files never come back. It reads every
-// file, because a worker could lie about its files and so validate a tree other than the delivered one.
+// PublishValidation is like Publish, for the directory that Validation made. The director never receives files of that
+// directory back. PublishValidation reads every file, because a worker could lie about its files and so validate a tree
+// other than the delivered one.
 func (w *Workspaces) PublishValidation(ctx context.Context, nonce string,
 	emit func(checkpoint.Digest, []byte) error,
 ) (*checkpoint.Manifest, error) {
@@ -106,8 +107,8 @@ type Sent struct {
 	// Load loads the manifest. Nil means that Receive should discard the work tree without receiving files.
 	Load  func(context.Context) (*checkpoint.Manifest, error)
 	Fetch func(context.Context, checkpoint.Digest) ([]byte, error)
-	// Replace replaces Record where it was stored, and fails if it was removed there. It is called before a
-	// restored checkout becomes valid here.
+	// Replace replaces Record in its store, and fails if the store no longer has it. Receive calls Replace before a
+	// restored checkout becomes valid on this machine.
 	Replace func(context.Context, json.RawMessage) error
 }
 
@@ -128,10 +129,10 @@ func (w *Workspaces) Receive(ctx context.Context, nonce string, sent Sent) error
 	err = t.load()
 	rec := &t.rec
 	same := rec.Manifest != nil && *rec.Manifest == sent.Root
-	// If it is not usable, it was created or merged independently of the sent one.
+	// An unusable checkout was created or merged independently of the sent one.
 	usable := err == nil && (same || rec.Manifest != nil && !rec.Changed)
 	switch {
-	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // the local state is unknown
+	case err != nil && !errors.Is(err, ErrNoCheckout) && !errors.Is(err, ErrLost): // unknown local state
 		return err
 	case sent.Record != nil && (newer(sent.Record, rec.Remade) || !usable && !rec.Fresh):
 		return w.restore(ctx, t, sent)
@@ -183,7 +184,7 @@ func (s *snapshots) receive(ctx context.Context, t *task, sent Sent) error {
 func (w *Workspaces) restore(ctx context.Context, t *task, sent Sent) error {
 	rec, err := parseRecord(sent.Record, t.nonce)
 	if err != nil {
-		return lost(t.op, fmt.Errorf("the accompanying record cannot be used: %w", err))
+		return lost(t.op, fmt.Errorf("the record of the sent checkout is unusable: %w", err))
 	}
 	r, err := parseRemote(t.op, rec.Remote)
 	if err == nil {

@@ -16,8 +16,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// chown is a visitor that changes the owner of everything, including links but not their targets. It skips files that
-// already have the owner, so a reused tree costs one stat per file.
+// chown is a visitor that changes the owner of every file, directory and link, but never of a link's target. It skips
+// files that already have the owner, so a reused tree costs one stat per file.
 type chown Owner
 
 func chownTree(ctx context.Context, dir string, o Owner) error {
@@ -35,10 +35,10 @@ func (o chown) Visit(e *safefile.Entry) error {
 // Leave does nothing.
 func (chown) Leave(*safefile.Entry) error { return nil }
 
-// stageTree builds the tree that git may see of src at dst. It contains the same files as hard links, or as copies
+// stageTree builds at dst the tree that git may see of src. It contains the same files as hard links, or as copies
 // where links are impossible, and the same symbolic links. It leaves out everything named .git, .retake at the top,
 // files that leaveOut names, sockets, pipes and devices. It also leaves out files and directories with names that git
-// refuses, such as ".GIT", and returns them along with the nested repositories. Copies keep holes, and most bounds the
+// refuses, such as ".GIT", and returns them along with the nested repositories. Copies keep holes, and most limits the
 // bytes copied.
 func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 	leaveOut func(name string) bool,
@@ -62,7 +62,7 @@ func stageTree(ctx context.Context, op, src, dst string, most copyLimit,
 // stager mirrors a walk through a checkout in the staging directory, which only this package uses.
 type stager struct {
 	ctx      context.Context // of the walk
-	at       int             // descriptor of the corresponding staging directory
+	at       int             // descriptor of the matching staging directory
 	leaveOut func(name string) bool
 	left     int64 // bytes that may be copied
 	most     copyLimit
@@ -128,13 +128,13 @@ func (s *stager) link(e *safefile.Entry) error {
 
 func (s *stager) file(e *safefile.Entry) error {
 	if !s.root && e.Stat.Mode&0o400 == 0 {
-		if err := e.MakeReadable(); err != nil { // only relevant without root
+		if err := e.MakeReadable(); err != nil { // necessary only without root
 			return err
 		}
 	}
 	err := unix.Linkat(e.Dir, e.Name, s.at, e.Name, 0)
 	if errors.Is(err, unix.EMLINK) { // a copy for each further name would multiply the file
-		return tooMuch(s.op, "a file has too many names: %d, including %s", e.Stat.Nlink, shortened(e.Path))
+		return tooMuch(s.op, "a file has too many hard links:  %d, including %s", e.Stat.Nlink, shortened(e.Path))
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOTSUP) {
 		return s.copy(e)
@@ -209,12 +209,12 @@ func (s *stager) data(in, out *os.File, size int64) error {
 	return nil
 }
 
-// LeftOut is a file or directory of a work tree that a commit cannot contain. Ignored files and agents' state do not
-// count.
+// LeftOut is a file or directory of a work tree that a commit cannot contain. Ignored files and the agents' own files
+// do not count.
 type LeftOut struct {
 	Path string
 	Kind LeftKind
-	// Submodule is the path of the submodule with the file, for InSubmodule.
+	// Submodule is the path of the submodule that contains the file, for InSubmodule.
 	Submodule string
 }
 
@@ -228,11 +228,11 @@ const (
 	NestedHistory                 // the .git of a nested repository whose files the commit contains
 )
 
-// maxLeftOut bounds a list of left out files.
+// maxLeftOut is the maximum length of a list of left out files.
 const maxLeftOut = 1000
 
-// nestedIn lists the nested repositories, by their .git, that contain one of the changed files. Nested repositories in
-// ignored directories never do.
+// nestedIn returns the .git of each nested repository that contains one of the changed files. A nested repository in an
+// ignored directory never contains one.
 func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	if len(nested) == 0 {
 		return nil
@@ -252,8 +252,8 @@ func nestedIn(nested map[string]string, changes []change) (left []LeftOut) {
 	return left
 }
 
-// inSubmodules lists the files that the staging directory has in directories of submodules and that no ignore file of
-// the tree excludes. The index holds the tree, and inSubmodules removes the submodules from it.
+// inSubmodules lists the files that the staging directory has in directories of submodules, unless an ignore file of
+// the tree excludes them. The index holds the tree. inSubmodules removes the submodules from the index.
 func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 	var modules []string // sorted
 	c := t.staged("", "ls-files", "-z", "--cached", "--stage")
@@ -290,9 +290,10 @@ func (t *task) inSubmodules(ctx context.Context) (left []LeftOut, err error) {
 	return left, err
 }
 
-// gitRefuses reports whether git refuses a name because some file system takes it for .git, or a link for .gitmodules.
+// gitRefuses reports whether git refuses a name, because some file system takes it for .git, or takes a link for
+// .gitmodules.
 func gitRefuses(name string, link bool) bool {
-	for part := range strings.SplitSeq(name, `\`) { // Windows separates paths with it
+	for part := range strings.SplitSeq(name, `\`) { // Windows separates paths with a backslash
 		stem, _, _ := strings.Cut(strings.ToLower(withoutIgnored(part)), ":") // NTFS ends the name at a colon
 		switch stem = strings.TrimRight(stem, " ."); {
 		case stem == ".git", stem == "git~1":

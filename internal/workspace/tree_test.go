@@ -30,7 +30,7 @@ func TestTooManyNames(t *testing.T) {
 	if !errors.Is(err, unix.EMLINK) {
 		t.Skipf("a file can have 70,000 names here: %v", err)
 	}
-	tooMuchSays(t, w, o, "a file has too many names")
+	tooMuchSays(t, w, o, "a file has too many hard links")
 }
 
 // TestCopiesAreBounded: without hard links, holes stay holes and do not count, and copying stops at the limit.

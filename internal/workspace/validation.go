@@ -21,8 +21,8 @@ type validation struct {
 
 // Validation writes the tree that Deliver would commit into a separate directory that an attempt may change freely. The
 // directory has the files of that tree with current times, without ignored files or agents' own files. tree identifies
-// it for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No worker may be
-// in the checkout, or in the directory of an earlier attempt.
+// the tree for DeliverRequest.Validated. An attempt always gets the same tree, even if the checkout changes. No worker
+// may be in the checkout, or in the directory of an earlier attempt.
 func (w *Workspaces) Validation(ctx context.Context, nonce, attempt string) (path, tree string, err error) {
 	tree, err = onCheckout(ctx, w, "copy "+nonce, nonce, func(t *task) (string, error) {
 		path = t.validation()
@@ -64,7 +64,7 @@ func (t *task) writeValidation(ctx context.Context, tree string) error {
 	return errors.Join(makeRetakeDir(dir), safefile.RemoveAll(index))
 }
 
-// DropValidation removes the directory that Validation made, if it exists. The validated tree stays on record.
+// DropValidation removes the directory that Validation made, if it exists. The record keeps the validated tree.
 func (w *Workspaces) DropValidation(ctx context.Context, nonce string) error {
 	op := "drop the copy of " + nonce
 	t, err := w.tasks.find(op, nonce)
@@ -88,11 +88,11 @@ func (r *record) checkValidated(op, attempt, tree string) error {
 		return nil
 	case v == nil || v.Attempt != attempt:
 		return &Error{
-			Kind: Permanent, Op: op, Detail: "there is no record of the tree that " + attempt + " validated",
+			Kind: Permanent, Op: op, Detail: "the record lacks the tree that " + attempt + " validated",
 			Err: ErrNotValidated,
 		}
 	default:
-		return &Error{Kind: Permanent, Op: op, Detail: "the work is tree " + tree + ", " + attempt + " has validated " +
+		return &Error{Kind: Permanent, Op: op, Detail: "the work is tree " + tree + ", but " + attempt + " validated " +
 			v.Tree, Err: ErrNotValidated}
 	}
 }

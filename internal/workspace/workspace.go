@@ -20,12 +20,12 @@ type Owner struct{ UID, GID int }
 
 // Options of Open.
 type Options struct {
-	// Dir is the director's data directory, created if missing. This package keeps everything there.
+	// Dir is the director's data directory, created if missing. This package keeps all its files there.
 	Dir string
 	// Owner of the checkouts. Nil means the director's own user; any other owner needs root.
 	Owner *Owner
-	// Passable lets other users traverse the directories of tasks without listing them, for workers that run as plain
-	// processes of Owner.
+	// Passable lets other users traverse the directories of tasks without listing them. Workers that run as plain
+	// processes of Owner need that.
 	Passable bool
 	// StatePaths are globs (see package worktree) of files that agents write for their own use. Commits contain
 	// such a file only if the base does.

@@ -59,12 +59,13 @@ func (s *workTrees) ensureMounted(ctx context.Context, t *task) error {
 	return system(t.op, t.mount(ctx))
 }
 
-// handOver prepares a work tree for a worker: .retake is a real directory, and the worker's user owns everything.
+// handOver prepares a work tree for a worker. It makes .retake a real directory, and the worker's user the owner of all
+// files.
 func (s *workTrees) handOver(ctx context.Context, t *task) error {
 	if err := makeRetakeDir(t.checkout()); err != nil {
 		return err
 	}
-	if s.passable { // git's directory stays private
+	if s.passable { // the directory of git stays private
 		if err := errors.Join(os.Chmod(t.gitDir, 0o700), os.Chmod(t.dir, passable)); err != nil {
 			return err
 		}
@@ -72,8 +73,8 @@ func (s *workTrees) handOver(ctx context.Context, t *task) error {
 	return s.giveAway(ctx, t.checkout())
 }
 
-// giveAway makes the worker's user the owner of a directory. Without root, Open has checked that it is the owner
-// already.
+// giveAway makes the worker's user the owner of a directory. Without root, the director's user is that user, as Open
+// has checked.
 func (s *workTrees) giveAway(ctx context.Context, dir string) error {
 	if s.owner == nil || os.Geteuid() != 0 {
 		return nil
@@ -92,7 +93,7 @@ func makeRetakeDir(checkout string) error {
 	return errors.Join(ensureRetakeDir(root), root.Close())
 }
 
-// ensureRetakeDir makes .retake a directory, replacing anything else of that name, such as a link that an agent made.
+// ensureRetakeDir makes .retake a directory. It replaces anything else of that name, such as a link that an agent made.
 func ensureRetakeDir(checkout *os.Root) error {
 	info, err := checkout.Lstat(retakeDir)
 	if err == nil && info.IsDir() {
@@ -127,8 +128,8 @@ func (s *workTrees) settle(ctx context.Context, t *task) error {
 	return s.apply(ctx, t, *t.rec.Merge)
 }
 
-// apply writes a merge into the work tree and makes its commit the base. A new merge is recorded first, after
-// the check that nothing blocks it.
+// apply writes a merge into the work tree and makes its commit the base. Before a new merge, it checks that nothing
+// blocks the merge, and records the merge.
 func (s *workTrees) apply(ctx context.Context, t *task, m merge) (err error) {
 	u, err := openUpdate(ctx, t, m)
 	if err != nil {
