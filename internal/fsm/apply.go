@@ -9,8 +9,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Apply changes the hard state by one fact that was decided at the given time. The hard state changes only here. A
-// fact's apply reads only the fact and the state, so replaying a journal reproduces its writer's state.
+// Apply changes the hard state by a fact decided at a time. No other function changes the hard state. A fact's apply
+// method reads only the fact and the state, so a replayed journal reproduces its writer's state.
 func (m *agenda) Apply(at time.Time, f Fact) {
 	m.apply(at, f)
 	m.dirty = m.dirty[:0] // a replay does not emit effects
@@ -37,7 +37,7 @@ func (m *agenda) apply(at time.Time, f Fact) {
 	}
 }
 
-// settle puts a changed task into the right queues. A final task with an empty outbox is dropped from memory.
+// settle indexes a changed task, and drops a final task with an empty outbox from memory.
 func (m *agenda) settle(t *Task) {
 	if over := t.State == Forgotten || t.State.Info().Final; over && len(t.Outbox) == 0 {
 		m.drop(t)
@@ -46,7 +46,7 @@ func (m *agenda) settle(t *Task) {
 	m.index(t)
 }
 
-// The operator's pause or drain survives a cooldown and a shutdown. Only the operator ends it.
+// A cooldown or shutdown does not change the operator's pause or drain. Only the operator ends it.
 func (f PhaseChanged) apply(m *agenda, _ *Task) {
 	m.hard.Phase = f.To
 	if f.To != PhaseDraining && f.To != PhaseShutdown { // the operator has decided otherwise
@@ -116,14 +116,14 @@ func (f TaskQueued) apply(m *agenda, _ *Task) {
 	})
 }
 
-// StateKept is the first fact of a rebuilt journal, so there are no tasks yet.
+// The first fact of a rebuilt journal. It precedes all tasks.
 func (f StateKept) apply(m *agenda, _ *Task) {
 	none := m.hard.Tasks
 	m.hard = f.State
 	m.hard.Tasks, m.hard.Decided = none, m.now
 }
 
-// The caller still holds the fact, so the task gets copies of its lists.
+// The caller still uses the fact's lists, so the task gets copies.
 func (f TaskRebuilt) apply(m *agenda, _ *Task) {
 	m.hard.Seq++
 	t := f.Rebuilt
@@ -160,7 +160,7 @@ func (f Moved) apply(m *agenda, t *Task) {
 	}
 	switch f.On {
 	case OnIncidentOver, OnUnblocked, OnSnoozed, OnDeliverAgain:
-		// after OnDeliverAgain the same attempt may be claimed again, and its effects need new ids
+		// After OnDeliverAgain, the same attempt may be claimed again. Its effects then need new ids.
 		t.Answers++
 	}
 	t.Resumed = t.Resumed || (f.From == Blocked || f.From == InReview) && (f.To == Backoff || f.To == Parked)
@@ -285,18 +285,18 @@ func (f CommentHeard) apply(m *agenda, t *Task) {
 
 func (f ReviewNoted) apply(_ *agenda, t *Task) { t.Reviewed = f.Reviewed }
 
-// Only the work is stored here. The Moved fact that follows changes the task's state.
+// Only the work is stored here. The following Moved fact changes the task's state.
 func (f WorkDelivered) apply(m *agenda, _ *Task) {
 	m.hard.StaleClaims = slices.DeleteFunc(m.hard.StaleClaims, func(k IssueKey) bool { return k == f.Task })
 	if t := m.Task(f.Task); t != nil {
 		t.Work = f.Delivery
-		if f.Delivery.PullRequest > 0 { // a later problem with it is a new failure
+		if f.Delivery.PullRequest > 0 { // later problems with the pull request are new failures
 			t.Tally = t.Tally.Delivered()
 		}
 	}
 }
 
-// Work pushed with a question goes onto the branch of the task's existing pull request.
+// Work pushed with a question is on the branch of the task's existing pull request.
 func (f WorkPushed) apply(_ *agenda, t *Task) {
 	f.Work.PullRequest = cmp.Or(f.Work.PullRequest, t.Work.PullRequest)
 	t.Work = f.Work
@@ -312,7 +312,7 @@ func (f EffectPlanned) apply(_ *agenda, t *Task) {
 func (f EffectDone) apply(_ *agenda, t *Task) {
 	t.Outbox = slices.DeleteFunc(t.Outbox, func(p Planned) bool { return p.Effect.ID == f.Effect })
 	if len(t.Outbox) == 0 {
-		t.Outbox = nil // release the backing array: it is large, and most outboxes stay empty
+		t.Outbox = nil // releases the large backing array, because most outboxes stay empty
 	}
 	if f.Asked != nil && t.State == Blocked {
 		t.Open = &OpenQuestion{Comment: f.Asked.Comment, AgentAsked: f.Asked.AgentAsked}
@@ -353,8 +353,7 @@ func (m *agenda) drop(t *Task) {
 	m.index(t)
 }
 
-// index moves the task to the queues that its state calls for. It removes a task that has left memory from all
-// queues.
+// index moves the task to the queues for its state, or out of all queues if the task has left memory.
 func (m *agenda) index(t *Task) {
 	var timer, ready place
 	var of alike
@@ -388,7 +387,7 @@ func (m *agenda) index(t *Task) {
 	tally(&m.owes, &t.owes, owes)
 }
 
-// tally keeps the number of tasks for which a flag is set.
+// tally updates the number of tasks that have a flag.
 func tally(n *int, flag *bool, set bool) {
 	switch {
 	case set && !*flag:

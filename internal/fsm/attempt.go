@@ -23,11 +23,11 @@ func (m *attempts) started(t *Task, f *EffectError) {
 	}
 }
 
-// runs records that the attempt's container is running. From here on its worker has deadlines.
+// runs records that the attempt's container is running. From this time on, its worker has deadlines.
 func (m *attempts) runs(t *Task) {
 	t.soft.upAt, t.soft.slack = m.now, 0
 	life := m.cfg.Watchdog
-	if t.State == Starting { // the time limit set when the attempt began, which its worker already knows
+	if t.State == Starting { // the worker already knows the limit set when the attempt began
 		life = t.WatchdogAt.Sub(t.Since)
 	}
 	m.record(ContainerStarted{
@@ -36,8 +36,8 @@ func (m *attempts) runs(t *Task) {
 	m.noteHealthEvidence(t, recovery.Finding{}, "")
 }
 
-// stop ends the attempt regardless of its outcome. The task waits until the container is confirmed gone or the attempt
-// is fenced.
+// stop ends the attempt regardless of its outcome. The task then waits until the container is confirmed gone or the
+// attempt is fenced.
 func (m *attempts) stop(t *Task, on Trigger, end EndingSet, grace time.Duration) {
 	if _, ok := t.State.After(on); !ok {
 		return
@@ -51,8 +51,8 @@ func (m *attempts) stop(t *Task, on Trigger, end EndingSet, grace time.Duration)
 	m.move(t, on, end.Cause, time.Time{})
 }
 
-// The director's own report of an exit waits for the confirmed end of the container, which carries the runtime's
-// evidence.
+// The director's report about an exit waits until the container's end is confirmed, because the confirmation contains
+// the runtime's evidence.
 func (b ReportReceived) step(m *Machine) {
 	t, current := m.Worker(b.Worker)
 	switch {
@@ -68,7 +68,7 @@ func (b ReportReceived) step(m *Machine) {
 
 // accept counts a report once. Its evidence is classified unless the caller passes a known finding.
 func (m *attempts) accept(t *Task, r Report, known *recovery.Finding) {
-	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even from a known report, which an earlier process may have received
+	t.soft.Usage = t.soft.Usage.Max(r.Usage) // even for a known report, because an earlier process may have received it
 	if t.remembers(t.AttemptID(), r.Ref.ID) || !t.hasRoomFor(r.Final) {
 		return
 	}

@@ -9,25 +9,25 @@ import (
 	"retake/internal/recovery"
 )
 
-// Incident is one outage, observed or suspected through several tasks. While its breaker is open, the director does not
-// start affected tasks. Then a single task starts as the canary. If it succeeds, the others follow, a few more every
-// minute. An incident of a deterministic failure is only listed. It does not hold tasks back, unless the director
-// itself saw its cause.
+// Incident is one outage that several tasks observed or suspect. While its breaker is open, the director does not start
+// affected tasks. Then one task starts as the canary. If the canary succeeds, the others follow, a few more every
+// minute. An incident of a deterministic failure does not hold tasks back and is only listed, unless the director
+// itself observed the cause.
 type Incident struct {
-	// the resource and the reason, or the repository and the failures' signature
+	// Key joins the resource and the reason, or the repository and the signature of the failures.
 	Key    string          `json:"key"`
-	Repo   string          `json:"repo,omitempty"` // the only one affected; empty means all
+	Repo   string          `json:"repo,omitempty"` // the only affected repository; empty means all
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"` // of the last failure
-	// Life is the longest time that an attempt lived before it failed in this way. A canary that lives twice as long
-	// counts as a success.
+	// Life is the longest time from an attempt's start to this failure. A canary that runs twice as long counts as a
+	// success.
 	Life    time.Duration    `json:"life"`
 	Issue   IssueKey         `json:"issue,omitempty"` // the issue that shows the incident to people
 	Breaker recovery.Breaker `json:"breaker"`
 }
 
-// Bounds on the incidents suspected at one time, and on how often an incident may postpone one task before a human
-// answers. Postponing is not charged to the task.
+// Limits on the number of suspected incidents, and on how often an incident may postpone one task before a human
+// answers. A postponement does not charge the task.
 const (
 	maxIncidents     = 64
 	maxIncidentWaits = 10
@@ -36,14 +36,13 @@ const (
 // rowIncident names the verdict on a failure that is blamed on an incident instead of the task.
 const rowIncident = "director.incident"
 
-// incidentOf returns the key that failures of the same kind share. An empty key means that this failure never
-// belongs to an incident. Failures are grouped by resource, or by repository if its base branch or its stages
-// may be broken.
+// incidentOf returns the key that failures with the same presumed cause share, or "" for a failure that never belongs
+// to an incident. The key contains the resource, or the repository if its base branch or its stages may be broken.
 func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	about, _ := recovery.Describe(f.Reason)
 	resource, ofRepo := t.failedResource(f.Reason, stage), about.Scope == recovery.OneRepository
 	switch {
-	case ofRepo && f.Signature != "" && f.Cause != about.Means: // otherwise two tasks have no text to compare
+	case ofRepo && f.Signature != "" && f.Cause != about.Means: // without a specific text, failures are incomparable
 		return t.Key.Repo() + "/" + f.Signature, t.Key.Repo()
 	case ofRepo, about.Scope == recovery.OneTask, resource == "":
 		return "", ""
@@ -51,14 +50,14 @@ func (t *Task) incidentOf(f recovery.Finding, stage string) (key, repo string) {
 	return resource + "/" + string(f.Reason), ""
 }
 
-// failedResource names the resource that made an attempt fail. It is empty if only the task is affected.
+// failedResource returns the resource that made an attempt fail, or "" if the cause affects only the task.
 func (t *Task) failedResource(r recovery.Reason, stage string) string {
 	e := &t.Ending
 	return recovery.Origin{Director: e.Known == r, Uses: e.Resource, Stage: stage, Provider: e.Provider}.Resource(r)
 }
 
-// concerns reports whether the incident holds this task back. Validation and delivery do not use a model, so a
-// model's incident does not concern them.
+// concerns reports whether the incident holds this task back. A model's incident does not concern a task that next
+// needs validation or delivery.
 func (i *Incident) concerns(t *Task) bool {
 	if !t.Next.usesModel() && i.ofModel() {
 		return false
@@ -78,9 +77,9 @@ func (m *memory) Incidents() []Incident {
 // AllIncidents lists all known outages, including suspected and past ones.
 func (m *memory) AllIncidents() []Incident { return slices.Clone(m.hard.Incidents) }
 
-// applyBreaker counts a failure in the breaker of its incident, and returns the verdict that takes the incident into
-// account. While other tasks fail in the same way, the task waits and is not charged. The policy still charges the
-// canary. Otherwise the director would never ask a human.
+// applyBreaker counts a failure in the breaker of its incident, and returns the resulting verdict. While other tasks
+// fail in the same way, the task waits and is not charged. The policy still charges the canary. Otherwise the director
+// would never ask a human.
 func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	v recovery.Verdict,
 ) (recovery.Verdict, string) {
@@ -100,8 +99,8 @@ func (m *attempts) applyBreaker(t *Task, f recovery.Finding, stage string,
 	return m.underIncident(t, f, stage, v, Incident{Key: key, Breaker: b}, canary)
 }
 
-// underIncident adjusts a verdict to the failure's incident, which has already counted the failure. It also returns the
-// incident's key, or "" if the end of the incident must not unblock the task.
+// underIncident adjusts a verdict to the failure's incident. The caller has already counted the failure. underIncident
+// also returns the incident's key, or "" if the end of the incident must not unblock the task.
 func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v recovery.Verdict, i Incident,
 	canary bool,
 ) (recovery.Verdict, string) {
@@ -110,9 +109,9 @@ func (m *attempts) underIncident(t *Task, f recovery.Finding, stage string, v re
 	case b.Told:
 		return v, key
 	case m.isFinal(v, f, stage):
-		return v, "" // other tasks still wait, but the end of the incident must not retry this one
+		return v, "" // the end of the incident must not retry this task
 	case v.Veto != "", m.usedUp(t) != "":
-		// a used-up budget stays used up, and the end of an incident must not unblock the task
+		// A used-up budget stays used up, even after the incident.
 		return v, ""
 	case b.State(m.now) != recovery.BreakerOpen:
 		return v, key
@@ -141,13 +140,13 @@ func (m *memory) incident(key string) Incident {
 	return Incident{Key: key}
 }
 
-// updateIncident records the new state of an incident's breaker, forgets incidents that are over, and releases the
-// tasks that this one has held back.
+// updateIncident records a new state of an incident's breaker and forgets incidents that are over. If the breaker no
+// longer holds tasks back, updateIncident releases the incident's tasks.
 func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	stood := i.Breaker.KeepsBack(m.now)
 	i.Breaker = b
 	m.record(IncidentChanged{Incident: i})
-	// never forget an incident that holds tasks back; there are only a few
+	// An incident that holds tasks back is never forgotten. There are only a few.
 	for _, old := range slices.Clone(m.hard.Incidents) {
 		state := old.Breaker.State(m.now)
 		free := state == recovery.BreakerClosed || state == recovery.BreakerTold
@@ -162,7 +161,7 @@ func (m *recorder) updateIncident(i Incident, b recovery.Breaker) {
 	}
 }
 
-// An incident now has another issue, so the comments of waiting tasks are updated to link to it.
+// The waiting tasks' comments must link to the new issue.
 func (b IncidentShown) step(m *Machine) {
 	i := m.incident(b.Key)
 	if i.Reason == "" || i.Issue == b.Issue {
@@ -178,8 +177,7 @@ func (b IncidentShown) step(m *Machine) {
 	}
 }
 
-// incidentIssue returns the issue about the outage that a task waits for. It is empty if the task does not wait
-// for an outage or the outage has no issue yet.
+// incidentIssue returns the issue about the outage that a task waits for, or "" if there is no outage or no issue.
 func (m *memory) incidentIssue(t *Task) IssueKey {
 	if i := m.incident(t.Incident); t.State == Backoff && t.Incident != "" && i.Breaker.KeepsBack(m.now) {
 		return i.Issue
@@ -187,8 +185,8 @@ func (m *memory) incidentIssue(t *Task) IssueKey {
 	return ""
 }
 
-// resumeBlocked resumes the tasks that failed in the same way and were blocked before the incident was recognised.
-// After too many incidents, only a human resumes a task.
+// resumeBlocked resumes tasks that failed in the same way, but were blocked before the incident was recognised. After
+// maxIncidentWaits incidents, only a human resumes a task.
 func (m *recorder) resumeBlocked(i Incident) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		if t.State == Blocked && t.Incident == i.Key && t.IncidentWaits < maxIncidentWaits && !t.plans(DoEscalate) &&
@@ -198,14 +196,14 @@ func (m *recorder) resumeBlocked(i Incident) {
 	}
 }
 
-// missingPrograms is the key of the incident in which a program of the stages is missing. It is the configuration's
-// failure, so it holds all tasks back.
+// missingPrograms is the key of the incident in which a program of the stages is missing. The cause is the
+// configuration, so the incident holds all tasks back.
 const missingPrograms = "stages/tool_not_found"
 
 // ProgramsSearched is the outcome of a search for the stages' programs.
 type ProgramsSearched struct {
-	For string `json:"for"` // Config.Programs when the search began
-	// Missing describes the missing programs for people. It is empty if the search found all of them.
+	For string `json:"for"` // Config.Programs at the start of the search
+	// Missing describes the missing programs for the operator. It is empty if the search found all of them.
 	Missing string `json:"missing,omitempty"`
 	// Failed means that the search was not possible.
 	Failed bool `json:"failed,omitempty"`
@@ -221,14 +219,14 @@ func (m *agenda) MissingPrograms() string {
 	return ""
 }
 
-// mustSearch reports whether the configuration's programs still await their first search.
+// mustSearch reports whether the configuration's programs have not been searched.
 func (m *agenda) mustSearch() bool { return m.cfg.Programs != "" && m.searched != m.cfg.Programs }
 
-// A search that fails for the same programs keeps the incident. A search that fails for other programs ends it,
-// because only their attempts can show a failure.
+// A failed search for the same programs keeps the incident. For other programs it ends the incident, because then only
+// attempts can show whether a program is missing.
 func (p ProgramsSearched) step(m *Machine) {
 	if p.For != m.cfg.Programs {
-		return // from before a reload
+		return // the search began before a reload
 	}
 	again, i := m.searched == p.For, m.incident(missingPrograms)
 	if m.searched = p.For; !again {
@@ -254,8 +252,8 @@ func (m *recorder) makeCanary(t *Task) {
 	}
 }
 
-// noteHealthEvidence counts evidence against incidents, even from a failed attempt. A container that ran shows that
-// GitHub and the host work. An attempt that reached a check shows that the model works.
+// noteHealthEvidence counts evidence against incidents. Even a failed attempt has evidence: a container that ran shows
+// that GitHub and the host work, and a check that ran shows that the model works.
 func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string) {
 	key, _ := t.incidentOf(f, stage)
 	m.countSuccess(t, func(i *Incident) bool {
@@ -268,8 +266,7 @@ func (m *recorder) noteHealthEvidence(t *Task, f recovery.Finding, stage string)
 	})
 }
 
-// countSuccess counts a success for incidents that the task failed in, or is the canary of, if the success disproves
-// them.
+// countSuccess counts a success for the incidents that it disproves, if the task failed in them or is their canary.
 func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		struck := slices.ContainsFunc(i.Breaker.Strikes,
@@ -280,8 +277,8 @@ func (m *recorder) countSuccess(t *Task, disproves func(*Incident) bool) {
 	}
 }
 
-// slotReleased updates the incidents of a task that no longer holds a slot. The task's outcome may disprove an
-// incident. The task also stops being a canary.
+// slotReleased updates the incidents of a task that no longer has a slot. The task stops being a canary, and its
+// outcome may disprove an incident.
 func (m *recorder) slotReleased(t *Task, disproves func(*Incident) bool) {
 	m.countSuccess(t, disproves)
 	for _, i := range slices.Clone(m.hard.Incidents) {
@@ -304,8 +301,8 @@ func (t *Task) provesWell(on Trigger, i *Incident) bool {
 	return false
 }
 
-// provenAt returns when the incident's canary has run long enough to disprove it. It is zero if there is no
-// canary or the canary does not run yet.
+// provenAt returns the time at which the incident's canary will have run long enough to disprove it, or zero if no
+// canary runs.
 func (m *agenda) provenAt(i *Incident) time.Time {
 	t := m.Task(IssueKey(i.Breaker.Canary))
 	if t == nil || !t.watched() || t.UpAt.IsZero() || !i.Breaker.KeepsBack(m.now) {
@@ -314,7 +311,7 @@ func (m *agenda) provenAt(i *Incident) time.Time {
 	return t.UpAt.Add(2*i.Life + time.Minute)
 }
 
-// closeProvenCanaries ends the wait for canaries that have outlived the failure.
+// closeProvenCanaries counts a success for each canary that has run long enough.
 func (m *recorder) closeProvenCanaries() {
 	for _, i := range slices.Clone(m.hard.Incidents) {
 		if at := m.provenAt(&i); !at.IsZero() && passed(m.now, at) {
@@ -323,8 +320,8 @@ func (m *recorder) closeProvenCanaries() {
 	}
 }
 
-// incidentDeadline returns the next time at which an incident lets more work through. It returns zero if no incident
-// has such a deadline.
+// incidentDeadline returns the next time at which an incident lets more attempts begin or counts its canary as a
+// success. It returns zero if no incident has such a time.
 func (m *agenda) incidentDeadline() (at time.Time) {
 	waits := m.slotFree() && m.ready.n > 0
 	for n := range m.hard.Incidents {

@@ -8,15 +8,15 @@ import (
 	"retake/internal/recovery"
 )
 
-// begunBefore reports whether an earlier try, or an earlier process, may have carried the effect out, even in
-// part. If such a claim is then permanently refused, it is released. Otherwise its labels would keep everybody
-// else from claiming the issue.
+// begunBefore reports whether an earlier attempt at the effect, or an earlier process, may have carried it out at least
+// partly. If GitHub then refuses the claim permanently, the claim must be released. Otherwise its labels would keep
+// everybody else from claiming the issue.
 func (m *attempts) begunBefore(p Planned) bool {
 	return !p.NotBefore.IsZero() || !p.Effect.At.After(m.began) // clocks differ between processes
 }
 
-// claimChecked handles the outcome of Claim or Recheck, which wins, confirms or loses the claim. A failed Claim
-// counts as a lost claim.
+// claimChecked handles the outcome of Claim or Recheck: the task wins, keeps or loses its claim. A failed Claim loses
+// it.
 func (m *attempts) claimChecked(t *Task, p Planned, e EffectEnded) {
 	end := cmp.Or(e.Claim, &ClaimResult{Why: "the claim had no result"})
 	if e.Failure != nil {
@@ -43,7 +43,7 @@ func (m *attempts) claimChecked(t *Task, p Planned, e EffectEnded) {
 	}
 }
 
-// begin starts the next attempt, or delivers the work of the last one.
+// begin starts the next attempt, or delivers the work if no attempt is necessary.
 func (m *attempts) begin(t *Task) {
 	if t.Next.Deliver {
 		m.deliver(t, OnDeliverAgain)
@@ -69,7 +69,7 @@ func (m *attempts) begin(t *Task) {
 	m.move(t, on, string(order.Action), time.Time{})
 }
 
-// withdraw ends a claim that a human has withdrawn. Taken names the person who takes the issue over.
+// withdraw ends a claim because a human took the issue back. taken is the person who takes it over, or "".
 func (m *attempts) withdraw(t *Task, why, taken string) {
 	end := EndingSet{OfTask: OfTask{t.Key}, Outcome: OutcomeWithdrawn, Cause: why, Taken: taken}
 	switch {
@@ -82,7 +82,7 @@ func (m *attempts) withdraw(t *Task, why, taken string) {
 	}
 }
 
-// release ends a claim without a running container.
+// release ends the claim of a task that has no container.
 func (m *attempts) release(t *Task, on Trigger, note ReleaseNote) {
 	m.overtake(t, note.Why)
 	m.plan(t, Effect{Kind: DoRelease, Release: &note})
@@ -95,27 +95,26 @@ const rowStale = "director.claim_stale"
 // rowRecheck names the verdict on a task whose issue can no longer be read.
 const rowRecheck = "director.recheck"
 
-// maxStale bounds how many stale claims are remembered. If the first stale claim of an issue was forgotten, the issue
-// gets another chance.
+// maxStale limits how many stale claims are remembered. After an issue's first stale claim was forgotten, its next
+// stale claim counts as the first.
 const maxStale = 500
 
-// claimsCanGoStale reports whether claims may go stale. They may not while a phase, an incident or a search for
-// programs keeps attempts from beginning.
+// claimsCanGoStale reports whether lack of progress counts against claims. It does not count while a phase, an incident
+// or a search for programs prevents attempts.
 func (m *agenda) claimsCanGoStale() bool {
 	return m.cfg.ClaimStale > 0 && m.hard.Phase == PhaseMonitor && !m.mustSearch() &&
 		!slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool { return i.Breaker.KeepsBack(m.now) })
 }
 
-// staleAt returns the time at which a claim has waited too long for its next attempt. The wait counts from the first
-// time at which that attempt could begin. The time of a limit, a pause or a stopped director does not count as lack of
-// progress.
+// staleAt returns the time at which a claim has waited too long for its next attempt. The wait begins when that attempt
+// could first begin. It excludes limits, pauses and times without a director.
 func (m *agenda) staleAt(t *Task) time.Time {
 	return later(later(later(later(t.Since, t.Until), m.dispatchableSince), m.modelOpensAt()), m.hostOpensAt()).
 		Add(m.cfg.ClaimStale)
 }
 
-// claimStale gives back a claim in which nothing happened for too long, so that another director can try. The second
-// time, the director asks a human instead.
+// claimStale gives back a claim without progress, so that another director can claim the issue. The second time, the
+// director asks a human instead.
 func (m *attempts) claimStale(t *Task) {
 	why := "nothing happened in this claim for " + m.cfg.ClaimStale.String()
 	if slices.Contains(m.hard.StaleClaims, t.Key) {

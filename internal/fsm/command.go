@@ -9,33 +9,33 @@ import (
 	"retake/internal/recovery"
 )
 
-// Command is a command from the operator or from a person with write access.
+// Command is a command to the director about one issue, from the operator or a person with write access.
 type Command string
 
 // The commands.
 const (
-	CommandRetry  Command = "retry"  // another attempt
+	CommandRetry  Command = "retry"  // begin another attempt
 	CommandResume Command = "resume" // retry without a new hint
-	CommandFresh  Command = "fresh"  // another attempt, on a new checkout
-	CommandFix    Command = "fix"    // another attempt at the work in review
-	CommandSnooze Command = "snooze" // put off
-	CommandBudget Command = "budget" // grant a number of further attempts
+	CommandFresh  Command = "fresh"  // begin another attempt on a new checkout
+	CommandFix    Command = "fix"    // begin another attempt at the work in review
+	CommandSnooze Command = "snooze" // postpone the task
+	CommandBudget Command = "budget" // grant further attempts
 	CommandStop   Command = "stop"   // give the issue up
-	CommandTake   Command = "take"   // a person takes over
-	CommandAdd    Command = "add"    // operator only: offer the issue; the shell adds the label
-	CommandWhy    Command = "why"    // explain
+	CommandTake   Command = "take"   // give the issue to the person
+	CommandAdd    Command = "add"    // offer the issue (operator only); the shell adds the label
+	CommandWhy    Command = "why"    // explain the task's state
 	CommandHelp   Command = "help"
 )
 
-// CommandRef identifies a command permanently. An edited comment keeps its id and gets a later time. An
-// operator's request carries an id chosen by its sender.
+// CommandRef identifies a command permanently. An edited comment keeps its id and gets a later time. The sender of an
+// operator's request chooses the request's id.
 type CommandRef struct {
 	Comment int64     `json:"comment,omitempty"` // 0 for a command from the operator
-	At      time.Time `json:"said_at,omitzero"`  // of a comment
-	Request string    `json:"request,omitempty"` // of the operator
+	At      time.Time `json:"said_at,omitzero"`  // time of the comment's last edit
+	Request string    `json:"request,omitempty"` // id of the operator's request
 }
 
-// operators reports whether the operator gave the command.
+// operators reports whether the command came from the operator.
 func (r CommandRef) operators() bool { return r.Comment == 0 && r.Request != "" }
 
 // Typed returns the command's name as the person typed it: on the command line, budget is called grant.
@@ -46,7 +46,7 @@ func (f CommandTaken) Typed() string {
 	return string(f.Command)
 }
 
-// takenCommand is a decided command. Refused is empty for a command that was carried out.
+// takenCommand records the decision about a command. Refused is empty if the command was carried out.
 type takenCommand struct {
 	CommandRef
 	Refused string `json:"refused,omitempty"`
@@ -58,7 +58,7 @@ type heardComment struct {
 	Answers bool `json:"answers,omitempty"`
 }
 
-// taken returns the decision about a command, or nil.
+// taken returns the recorded decision about a command, or nil.
 func (m *memory) taken(ref CommandRef) *takenCommand {
 	all := m.hard.Commands
 	if ref.operators() {
@@ -71,8 +71,8 @@ func (m *memory) taken(ref CommandRef) *takenCommand {
 	return &all[i]
 }
 
-// Requested returns the reason why an operator's request was refused. It is empty for a request that was carried out.
-// decided is false while the request is unknown.
+// Requested returns why an operator's request was refused, or "" if it was carried out. decided is false for an unknown
+// request.
 func (m *memory) Requested(id string) (refused string, decided bool) {
 	if c := m.taken(CommandRef{Request: id}); c != nil {
 		return c.Refused, true
@@ -80,23 +80,23 @@ func (m *memory) Requested(id string) (refused string, decided bool) {
 	return "", false
 }
 
-// maxCommands bounds how many commands are remembered. Only comments from the last moments before the cursor
-// are read again.
+// maxCommands limits how many commands are remembered. The director reads again only comments from the last moments
+// before the cursor.
 const maxCommands = 500
 
-// maxRequests bounds how many requests of the operator are remembered. A sender repeats a request within a minute.
+// maxRequests limits how many requests of the operator are remembered. Senders repeat a request for at most a minute.
 const maxRequests = 100
 
-// commandRow is one command, the states in which it acts, and its action. A command without an action only asks
-// for information.
+// commandRow describes a command: the states in which it has an effect, and the effect. does is nil for a command that
+// only asks for information.
 type commandRow struct {
 	command Command
 	from    []State
 	does    func(m *Machine, t *Task, s CommentView, by string)
 }
 
-// ours are the states in which a person can decide about a claim. While a claim or a delivery is under way, its
-// outcome comes first.
+// ours are the states in which a person can decide about a claim. The others have a claim or delivery in progress,
+// which must end first.
 var ours = append([]State{Starting, Running, Suspect, Stopping}, idle...)
 
 var commandRows = []commandRow{
@@ -131,7 +131,7 @@ var commandRows = []commandRow{
 	{command: CommandHelp},
 }
 
-// CommandsIn lists the commands that do something to a task in a state.
+// CommandsIn lists the commands that have an effect on a task in a state.
 func CommandsIn(s State) (all []Command) {
 	for _, row := range commandRows {
 		if slices.Contains(row.from, s) {
@@ -141,7 +141,7 @@ func CommandsIn(s State) (all []Command) {
 	return all
 }
 
-// Comments are decided in order. The cursor advances once every comment is decided and answered.
+// Comments are decided in order. The cursor advances after every comment was decided and answered.
 func (b CommentsSeen) step(m *Machine) {
 	decided := true
 	for _, s := range b.Comments {
@@ -152,13 +152,12 @@ func (b CommentsSeen) step(m *Machine) {
 	}
 }
 
-// CommentsOf names the cursor of a repository's comments.
+// CommentsOf returns the key of the cursor for a repository's comments.
 func CommentsOf(repo string) string { return repo + " comments" }
 
-// commentSeen decides about one comment. It returns false if the comment cannot be judged yet and must be read
-// again.
+// commentSeen decides about one comment. It returns false if it cannot decide now, and the comment must be read again.
 func (m *Machine) commentSeen(s CommentView) (decided bool) {
-	s.At = s.At.Round(0).UTC() // as in the journal, so that a repeated comment is recognized
+	s.At = s.At.Round(0).UTC() // the journal's precision, so that a repeated comment is recognized
 	if s.operators() {
 		s.At = time.Time{} // the id alone identifies the request
 	}
@@ -188,7 +187,7 @@ func (m *Machine) commentSeen(s CommentView) (decided bool) {
 	return m.answered(t, s, refused)
 }
 
-// words describes the command and its author.
+// words returns the command and its author as a clause of a sentence.
 func (s CommentView) words() string { return commandWords(s.By, s.Command, s.CommandRef) }
 
 func commandWords(by string, c Command, ref CommandRef) string {
@@ -198,15 +197,15 @@ func commandWords(by string, c Command, ref CommandRef) string {
 	return by + ": /agent " + string(c)
 }
 
-// answer is the reply to a command. It describes the effect, and whether it was carried out or refused.
+// answer records that this process replies to a command.
 type answer struct {
 	CommandRef
 	effect string
 	over   bool
 }
 
-// answered makes this process answer a command once and reports whether the answer is done. Until then the
-// cursor stays before the command, so after a crash the next process reads the command again and answers it.
+// answered plans the reply to a command once per process, and reports whether the reply is done. Until then, the cursor
+// does not advance past the command. After a crash, the next process therefore reads the command again and replies.
 func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
 	if s.Comment == 0 { // an operator's command is answered directly, not on GitHub
 		return true
@@ -222,14 +221,14 @@ func (m *Machine) answered(t *Task, s CommentView, refused string) bool {
 	return false
 }
 
-// replied marks the answer of the given reply effect as done.
+// replied marks the answer with a reply effect as done.
 func (m *Machine) replied(effect string) {
 	for i, a := range m.answers {
 		m.answers[i].over = a.over || a.effect == effect
 	}
 }
 
-// busy reports whether an effect on the task's issue is in progress. Its outcome must be known before a command acts.
+// busy reports whether an effect on the task's issue is in progress. A command must wait for its outcome.
 func (t *Task) busy() bool {
 	switch {
 	case t == nil:
@@ -242,7 +241,7 @@ func (t *Task) busy() bool {
 	return t.State != Queued && !slices.Contains(ours, t.State)
 }
 
-// refusal explains why the command does nothing now. It returns an empty string if the command acts.
+// refusal explains why the command has no effect now. It returns "" for a command with an effect.
 func (r commandRow) refusal(t *Task) string {
 	switch {
 	case r.does == nil:
@@ -255,7 +254,7 @@ func (r commandRow) refusal(t *Task) string {
 	return ""
 }
 
-// hints returns the text of a comment as hints. An operator's text gets the current time.
+// hints returns the comment's text as a list of hints. An operator's text gets the current time.
 func (s CommentView) hints(now time.Time) []Hint {
 	if strings.TrimSpace(s.Text) == "" {
 		return nil
@@ -267,7 +266,7 @@ func (s CommentView) hints(now time.Time) []Hint {
 	return []Hint{{From: s.By, At: at, Text: s.Text}}
 }
 
-// refusal explains why a command does nothing now, and which action would help.
+// refusal explains why a command has no effect in the task's state, and which command would.
 func (t *Task) refusal() string {
 	switch t.State {
 	case Queued:
@@ -279,7 +278,7 @@ func (t *Task) refusal() string {
 	return fmt.Sprintf("attempt %d is under way; `/agent stop` ends it", t.Attempt)
 }
 
-// retry returns how a task continues when a person asks for it. Work in a pull request is fixed instead of redone.
+// retry returns the next step after a person asked for a retry. Work in a pull request is fixed instead of redone.
 // After a failed delivery, the work is delivered again, unless the person left a hint for the agent.
 func (t *Task) retry(withWords bool) Next {
 	n := Next{Deliver: t.Next.Deliver && !withWords}
@@ -289,7 +288,7 @@ func (t *Task) retry(withWords bool) Next {
 	return n
 }
 
-// reply answers a person's command.
+// reply emits the answer to a person's command.
 func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	r := &Reply{CommandRef: s.CommandRef, On: s.On, Command: s.Command, Refused: refused, Known: t != nil}
 	if h := m.hard.heard(s.Comment); h != nil && s.Command == "" {
@@ -306,19 +305,20 @@ func (m *Machine) reply(t *Task, s CommentView, refused string) {
 	m.effects[len(m.effects)-1].ID += fmt.Sprintf("/%d.%d", s.Comment, s.At.Unix())
 }
 
-// grant allows as many further attempts as a person asks for, up to the number that any other answer allows. The other
-// meters restart at zero.
+// grant allows the number of further attempts that a person asks for, up to the number that any other answer allows.
+// The other meters restart at zero.
 func (m *Machine) grant(t *Task, s CommentView, by string) {
 	used := func(left int) int { return max(0, m.cfg.Policy.Guards().MaxRetries-left) }
 	if t.State == Blocked {
-		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now is the first of them
+		m.goOn(t, by, used(s.Amount-1), t.retry(false)) // the attempt that begins now is the first granted one
 		return
 	}
 	m.record(TallyReset{
 		OfTask: OfTask{t.Key}, By: by, Redispatches: min(t.Tally.Redispatches, used(s.Amount)),
 		Next: t.Next,
 	})
-	// the task stays in its state, and an operator's command is not visible on GitHub
+	// The task keeps its state, and people on GitHub cannot see an operator's command. So the task's comment must show
+	// it.
 	if s.operators() && t.State != InReview && t.State != Stopping {
 		t.soft.commentDue = true
 		m.revisit(t)
@@ -338,7 +338,7 @@ func (Tick) step(*Machine) {}
 
 func (s SignalReceived) step(m *Machine) { m.setPhase(PhaseShutdown, "signal: "+s.Signal) }
 
-// Running work is never thrown away.
+// No command discards running work.
 func (c OperatorCommanded) step(m *Machine) {
 	switch c.Command {
 	case Pause:
@@ -357,7 +357,7 @@ func (c OperatorCommanded) step(m *Machine) {
 	}
 }
 
-// unpause leaves the phase that the operator wanted. The time of a pause does not count for the watchdog.
+// unpause ends the operator's phase and enters another one. The time of a pause does not count for the watchdog.
 func (m *recorder) unpause(to Phase, why string) {
 	paused, gap := m.hard.Intent == PhasePaused, m.now.Sub(m.hard.PausedAt)
 	m.setPhase(to, why)
@@ -372,7 +372,7 @@ func (m *recorder) unpause(to Phase, why string) {
 	}
 }
 
-// defaultPhase returns the phase that applies without a command from the operator.
+// defaultPhase returns the phase that applies without an operator's command.
 func (m *memory) defaultPhase() Phase {
 	if m.githubOpensAt().After(m.now) {
 		return PhaseCooldown
@@ -380,7 +380,7 @@ func (m *memory) defaultPhase() Phase {
 	return PhaseMonitor
 }
 
-// syncPause repeats a pause or its end to a worker that may have missed it.
+// syncPause sends the current pause, or its end, to a worker that may have missed it.
 func (m *recorder) syncPause(t *Task) {
 	switch pausing := m.hard.Phase == PhasePaused; {
 	case pausing && !t.soft.Paused:

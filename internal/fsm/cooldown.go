@@ -9,28 +9,28 @@ import (
 	"retake/internal/recovery"
 )
 
-// A limit on these resources of GitHub closes all of GitHub. A limit on another one, such as "github.graphql", only
-// affects the requests that use it. The gate handles that.
+// A limit on one of these resources closes all of GitHub. A limit on another resource, such as "github.graphql",
+// affects only the requests that use it, and the gate enforces it.
 const (
 	GitHubRead  = "github.read"
 	GitHubWrite = "github.write"
 	GitHubAPI   = recovery.GitHubAPI // closed while GitHub does not answer
-	// GitHubClaims is closed while the claimed issues need the rest of the hour's quota for new content.
+	// GitHubClaims is closed while the claimed issues need the rest of the hour's quota for comments and pull requests.
 	GitHubClaims = "github.claims"
 )
 
-// Cooldown is a deadline before which a resource is not used.
+// Cooldown closes a resource until a time.
 type Cooldown struct {
 	Resource string    `json:"resource"`
 	Until    time.Time `json:"until"`
 	Why      string    `json:"why"`
 	Since    time.Time `json:"since,omitzero"` // when it was closed; zero in old journals
-	// By are the workers' statements behind the cooldown: one, or two of different tasks. It is empty if the
-	// director saw the limit itself.
+	// By contains the workers' statements that caused the cooldown: one, or two of different tasks. It is empty if the
+	// director itself observed the limit.
 	By []Stated `json:"by,omitempty"`
 }
 
-// Stated is a limit as a worker reported it.
+// Stated is a limit that a worker reported.
 type Stated struct {
 	Task    IssueKey  `json:"task"`
 	Attempt int       `json:"attempt"`
@@ -39,22 +39,22 @@ type Stated struct {
 	Text    string    `json:"text"`
 }
 
-// Statement holds the reports of one task's workers about one resource, as long as they matter.
+// Statement combines the reports of one task's workers about one resource, while they matter.
 type Statement struct {
 	Resource string `json:"resource"`
-	// Stated is the last statement. Its Until is the latest deadline of the statements that count, or zero after the
-	// limit was lifted.
+	// Stated is the latest report. Its Until is the latest deadline of all reports that count, or zero after the limit
+	// was lifted.
 	Stated
-	// Alone is the time for which only this task's statements closed this resource, during the day that began at From.
-	// Time in which they closed another resource as well does not count.
+	// Alone is the time, during the day from From, for which only this task's reports closed this resource. It excludes
+	// time in which they closed another resource as well.
 	From  time.Time     `json:"from"`
 	Alone time.Duration `json:"alone,omitempty"`
 	// AloneUntil is the last deadline that only this task stated. Older versions did not record it.
 	AloneUntil time.Time `json:"alone_until,omitzero"`
 }
 
-// Bounds on the statements of workers. Quotas last a day at most. The number of resources per task and the total number
-// of statements are limited.
+// Limits on statements of workers. A quota lasts at most a day. The other limits are the number of resources per task
+// and the total number of statements.
 const (
 	longestStated   = 24 * time.Hour
 	maxStatedOfTask = 4
@@ -68,7 +68,7 @@ func (m *memory) Cooldowns() []Cooldown {
 
 func (c CooldownReported) step(m *Machine) { m.coolDown(Cooldown(c)) }
 
-// A statement of a worker is ignored after its attempt has ended.
+// After the end of an attempt, its worker's statements no longer count.
 func (l LimitReported) step(m *Machine) {
 	if t, current := m.Worker(l.Worker); current {
 		m.limitStated(t, l.Resource, l.Until, l.Text)
@@ -92,10 +92,10 @@ func (m *recorder) coolDown(c Cooldown) {
 	}
 }
 
-// limitStated closes a resource for others because a worker reported a limit. One task alone can close resources for at
-// most MaxStatedWait in total per day, even if it invents names of resources. If two tasks state a limit within twice
-// that time, the resource stays closed until the earlier of their deadlines. After the cap another task tries and, if
-// the limit is real, confirms it.
+// limitStated closes a resource for all tasks because a worker reported a limit. One task alone can close resources for
+// at most MaxStatedWait in total per day, even if it invents resource names. After that, another task uses the resource
+// and confirms a real limit. If two tasks report a limit within twice that time, the resource stays closed until the
+// earlier of their deadlines.
 func (m *recorder) limitStated(t *Task, resource string, until time.Time, text string) {
 	s, known := m.statement(resource, t.Key)
 	until = sooner(until, m.now.Add(longestStated)).Round(0).UTC()
@@ -117,7 +117,7 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	if second, ok := m.secondOf(s); ok {
 		to, by = sooner(s.Until, second.Until), []Stated{second.Stated, s.Stated}
 	}
-	free := later(closed, day.until) // the wait before this time is not counted
+	free := later(closed, day.until) // the time before is already closed or counted
 	alone := sooner(sooner(until, m.now.Add(m.cfg.MaxStatedWait)), free.Add(m.cfg.MaxStatedWait-day.alone))
 	if alone.After(to) {
 		to, by, charge, s.AloneUntil = alone, []Stated{s.Stated}, max(0, alone.Sub(free)), alone
@@ -136,20 +136,19 @@ func (m *recorder) limitStated(t *Task, resource string, until time.Time, text s
 	}
 }
 
-// isNews reports whether a deadline is worth a record after another one. A worker that already waits for the
-// resource repeats the deadline plus a few seconds, which is not news.
+// isNews reports whether a new deadline differs enough from the previous one to be recorded. A worker that already
+// waits repeats the deadline plus a few seconds, which is not enough.
 func (m *recorder) isNews(was, is time.Time) bool {
 	return is.Sub(was) >= max(time.Second, was.Sub(m.now)/20)
 }
 
-// counts reports whether a statement is still evidence. Its deadline must be in the future, and its age at most twice
-// MaxStatedWait. That covers the cap that it may have caused and some time after it.
+// counts reports whether a statement is still evidence: its deadline is in the future, and its age is at most twice
+// MaxStatedWait. This age leaves time for a second statement after the cap.
 func (m *recorder) counts(s Statement) bool {
 	return s.Until.After(m.now) && m.now.Sub(s.At) <= 2*m.cfg.MaxStatedWait
 }
 
-// secondOf returns another task's statement about the same resource that still counts. If there are several, it returns
-// the one with the latest deadline.
+// secondOf returns another task's statement about the same resource, if one counts. It prefers the latest deadline.
 func (m *recorder) secondOf(s Statement) (second Statement, ok bool) {
 	for _, o := range m.hard.Statements {
 		if o.Resource == s.Resource && o.Task.fold() != s.Task.fold() && m.counts(o) && o.Until.After(second.Until) {
@@ -168,8 +167,8 @@ func (m *recorder) statement(resource string, k IssueKey) (Statement, bool) {
 	return Statement{}, false
 }
 
-// mayState reports whether there is room for a task's statement about one more resource. Statements that still
-// count are never dropped to make room, because that would forget how much of its day a task has used up.
+// mayState reports whether a task may make a statement about one more resource. A statement of the last day is never
+// dropped to make room, because it records how much of its day a task has used.
 func (m *recorder) mayState(k IssueKey) bool {
 	all, own := 0, 0
 	for _, s := range m.hard.Statements {
@@ -183,14 +182,14 @@ func (m *recorder) mayState(k IssueKey) bool {
 	return all < maxStatements && own < maxStatedOfTask
 }
 
-// aloneDay sums up the time for which one task alone has closed resources within a day.
+// aloneDay is the total time for which one task alone has closed resources within a day.
 type aloneDay struct {
 	from  time.Time
 	alone time.Duration
 	until time.Time // the last deadline that only this task stated
 }
 
-// dayOf sums up a task's statements since its day began. A new day begins now if the last one is over.
+// dayOf sums up a task's statements since the start of its day. After the end of a day, a new one begins now.
 func (m *recorder) dayOf(k IssueKey) aloneDay {
 	d := aloneDay{from: m.now}
 	for _, s := range m.hard.Statements {
@@ -201,8 +200,7 @@ func (m *recorder) dayOf(k IssueKey) aloneDay {
 	return d
 }
 
-// An operator opens a resource. The tasks in Backoff because of it and the deferred effects on GitHub continue
-// at once.
+// An operator opens a resource. Tasks in Backoff because of it, and deferred effects on GitHub, continue at once.
 func (l LiftCommanded) step(m *Machine) {
 	if !m.closed(l.Resource).Until.After(m.now) {
 		return
@@ -232,7 +230,7 @@ func (l LiftCommanded) step(m *Machine) {
 	}
 }
 
-// closed returns the last cooldown of one resource, which may be over, or the zero value.
+// closed returns the latest cooldown of a resource, even if it is over, or the zero value.
 func (m *memory) closed(resource string) Cooldown {
 	for _, c := range m.hard.Cooldowns {
 		if c.Resource == resource {
@@ -249,13 +247,13 @@ func closesGitHub(resource string) bool {
 	return slices.Contains([]string{GitHubRead, GitHubWrite, GitHubAPI, recovery.GitHubGit}, resource)
 }
 
-// githubOpensAt returns when GitHub may be used again.
+// githubOpensAt returns the time from which GitHub may be used.
 func (m *memory) githubOpensAt() time.Time { return m.opens(closesGitHub).Until }
 
-// hostOpensAt returns when this machine can start new work again. Until then its disk may be full or failing.
+// hostOpensAt returns the time from which this machine can start work. Before that, its disk may be full or failing.
 func (m *memory) hostOpensAt() time.Time { return m.closed(recovery.Host).Until }
 
-// modelOpensAt returns when the models that the stages use may be used again.
+// modelOpensAt returns the time from which the stages may use all of their models.
 func (m *memory) modelOpensAt() time.Time { return m.opens(m.usesModel).Until }
 
 // usesModel reports whether attempts wait for the resource because it is one of their models. Without configured
@@ -265,7 +263,7 @@ func (m *memory) usesModel(r string) bool {
 		strings.HasPrefix(r, recovery.ModelPrefix)
 }
 
-// opens returns the cooldown with the latest deadline among the resources for which of returns true.
+// opens returns the cooldown with the latest deadline among the resources that of selects.
 func (m *memory) opens(of func(resource string) bool) (last Cooldown) {
 	for _, c := range m.hard.Cooldowns {
 		if of(c.Resource) && c.Until.After(last.Until) {
@@ -275,8 +273,7 @@ func (m *memory) opens(of func(resource string) bool) (last Cooldown) {
 	return last
 }
 
-// Origin names the workers whose statements closed the resource. It is empty if the director saw the limit
-// itself.
+// Origin names the workers that reported the limit. It is empty if the director itself observed the limit.
 func (c Cooldown) Origin() string {
 	var said []string
 	for _, s := range c.By {

@@ -14,7 +14,7 @@ func (m *attempts) deliver(t *Task, on Trigger) {
 	m.move(t, on, "", time.Time{})
 }
 
-// Why a delivery asks for another validation, by the row of its verdict.
+// Rows and reasons of verdicts after which the work must be validated again before delivery.
 const (
 	rowBaseMoved   = "director.base_moved"
 	rowWorkChanged = "director.work_changed"
@@ -23,9 +23,9 @@ const (
 	workChanged = "the work differs from the validated work, and needs another validation"
 )
 
-// validateAgain lets another attempt validate the work, because the base branch was merged into it or because it
-// differs from the validated work. There was a budget for this when the delivery began, but the operator may have
-// lowered it since.
+// validateAgain begins an attempt that validates changed work: it now includes the base branch, or it differs from the
+// validated work. The operator may have lowered the budget since the delivery began, so validateAgain checks the budget
+// again.
 func (m *attempts) validateAgain(t *Task, row, why string) {
 	if m.blockUsedUp(t) {
 		return
@@ -53,15 +53,15 @@ func (m *attempts) deliveryEnded(t *Task, e EffectEnded) {
 		m.release(t, OnWithdrawn, ReleaseNote{Why: e.Claim.Why})
 	case e.Failure != nil && e.Failure.Reason == recovery.GitConflict:
 		m.decide(t, failureOf(e.Failure), "SYNC_MAIN")
-	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // the work no longer exists
+	case e.Failure != nil && e.Failure.Reason == recovery.WorkLost: // another attempt must do the work again
 		m.decide(t, failureOf(e.Failure), "COMMIT")
-	case e.Failure != nil: // the work is done; another attempt would repeat it and fail to deliver it as well
+	case e.Failure != nil: // another attempt would repeat finished work, and fail in the same way
 		m.giveUp(t, failureOf(e.Failure), "COMMIT", rowDeliver, "the work is done and kept, but it cannot be delivered")
 	case e.Delivery != nil && e.Delivery.Merged:
 		m.validateAgain(t, rowBaseMoved, baseMoved)
 	case e.Delivery != nil && e.Delivery.Changed:
 		m.validateAgain(t, rowWorkChanged, workChanged)
-	case e.delivered() && e.Delivery.PullRequest > 0: // the checkout stays for changes that the review requests
+	case e.delivered() && e.Delivery.PullRequest > 0: // the review may request changes, which need the checkout
 		m.record(LabelsConfirmed{OfTask{t.Key}})
 		m.move(t, OnInReview, e.Delivery.Branch, time.Time{})
 	case e.delivered():

@@ -7,49 +7,51 @@ import (
 	"time"
 )
 
-// ErrStopped means that the driver was stopped because the journal and the machine may differ. The shell must reload.
+// ErrStopped means that the driver has stopped because the journal may differ from the machine. The shell must reload
+// the state.
 var ErrStopped = errors.New("fsm: driver stopped")
 
-// Token stands for an input to acknowledge once its decision is durable. Zero means no acknowledgement.
+// Token identifies an input that must be acknowledged after its decision is durable. Zero means that no acknowledgement
+// is necessary.
 type Token uint64
 
-// Batch holds records that must be in the journal before their effects become visible. They are appended as one
-// message.
+// Batch contains records that must be in the journal before their effects are carried out. The shell appends them as
+// one message.
 type Batch struct {
 	ID      string // unique; a retry of the same append carries the same ID
 	After   uint64 // the append must fail unless this is the journal's last sequence
 	Records []Record
-	Data    []byte // the records as JSON Lines; nil if Encode returns no data
+	Data    []byte // the records as JSON Lines, or nil if Encode returns nil
 }
 
-// Ready lists the shell's next work.
+// Ready contains the shell's next work.
 type Ready struct {
 	Batch   *Batch   // nil if there is nothing to append or an append is under way
 	Acks    []Token  // inputs with durable decisions
 	Effects []Effect // effects with durable facts, in order
 }
 
-// batchBytes bounds one batch; the default limit of a JetStream message is 1 MiB. A single larger record is sent in a
+// batchBytes limits one batch, because a JetStream message has at most 1 MiB by default. A larger record gets a
 // separate batch.
 const batchBytes = 256 << 10
 
-// Driver makes a machine durable. The machine decides at once, but its effects become visible only after the append.
-// The driver does not do I/O. The shell appends the batch that Ready returns, and confirms it with Appended.
+// Driver makes a machine's decisions durable. The machine decides at once, but the driver releases the effects only
+// after the append. The driver does not do I/O. The shell appends the batch that Ready returns, and confirms the append
+// with Appended.
 type Driver struct {
-	// Encode encodes a decision as a line of the journal. The simulator replaces it because its journal keeps records
-	// in memory.
+	// Encode encodes a decision as a line of the journal. The simulator, which has a journal in memory, replaces it.
 	Encode func(at time.Time, e Event, facts []Fact) (Record, []byte, error)
 
 	m        *Machine
 	writer   string     // names this process in batch ids
-	last     uint64     // the journal's last sequence, as far as this process knows
-	records  []decision // not durable yet
-	inFlight int        // number of records in the batch under way
+	last     uint64     // the last known sequence of the journal
+	records  []decision // not durable
+	inFlight int        // number of records in the unconfirmed batch
 	ready    Ready      // work that does not wait for an append
 	stopped  bool
 }
 
-// decision is a record and the effects and acks that wait until it is durable.
+// decision is a record with the effects and acknowledgements that wait until it is durable.
 type decision struct {
 	record Record
 	data   []byte
@@ -61,13 +63,13 @@ func NewDriver(m *Machine, last uint64, writer string) *Driver {
 	return &Driver{Encode: encode, m: m, writer: writer, last: last}
 }
 
-// Machine returns the machine, for reading.
+// Machine returns the driver's machine. Callers must not change it.
 func (d *Driver) Machine() *Machine { return d.m }
 
-// Last returns the journal's last sequence that is known to be ours.
+// Last returns the sequence of the last record in the journal that this process wrote or read.
 func (d *Driver) Last() uint64 { return d.last }
 
-// Offer decides about an event. Ready hands out the token and the effects once the decision is durable. After any error
+// Offer decides about an event. After the decision is durable, Ready returns the token and the effects. After an error,
 // the driver is stopped.
 func (d *Driver) Offer(e Event, ack Token) error {
 	if d.stopped {
@@ -76,14 +78,14 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	facts, effects := d.m.Step(e)
 	if len(facts) > 0 {
 		r, data, err := d.Encode(d.m.now, e, facts)
-		if err != nil { // the machine holds a decision that cannot be journaled
+		if err != nil { // the machine made a decision that the journal cannot store
 			d.Stop()
 			return fmt.Errorf("fsm: record of %s: %w", e.Body.eventKind(), err)
 		}
 		d.records = append(d.records, decision{record: r, data: data})
 	}
 	to := &d.ready
-	if n := len(d.records); n > 0 { // even an input without a decision waits for earlier decisions
+	if n := len(d.records); n > 0 { // an input without a decision also waits for earlier decisions
 		to = &d.records[n-1].then
 	}
 	if ack != 0 {
@@ -93,8 +95,8 @@ func (d *Driver) Offer(e Event, ack Token) error {
 	return nil
 }
 
-// Ready returns the shell's next work. Each acknowledgement, effect and batch is returned once. At most one
-// batch is in flight: the next one is returned after Appended has confirmed it.
+// Ready returns the shell's next work, each acknowledgement, effect and batch once. It returns another batch only after
+// Appended has confirmed the last one.
 func (d *Driver) Ready() Ready {
 	if d.stopped {
 		return Ready{}
@@ -121,7 +123,7 @@ func (d *Driver) batch() *Batch {
 	return b
 }
 
-// Appended confirms that the batch under way is in the journal at seq.
+// Appended confirms that the last batch is in the journal at seq.
 func (d *Driver) Appended(seq uint64) {
 	if d.stopped || d.inFlight == 0 {
 		return
@@ -135,9 +137,9 @@ func (d *Driver) Appended(seq uint64) {
 	d.inFlight = 0
 }
 
-// Stop ends the driver after an append that was refused or may be lost. The machine then holds decisions that the
-// journal may not have. The driver stops handing out work, and the shell reloads.
+// Stop ends the driver after a failed or doubtful append, because the machine may contain decisions that the journal
+// lacks. The driver stops releasing work, and the shell reloads.
 func (d *Driver) Stop() { d.stopped = true }
 
-// Idle reports whether every decision is durable and was handed out.
+// Idle reports whether every decision is durable and Ready has returned all work.
 func (d *Driver) Idle() bool { return len(d.records)+len(d.ready.Acks)+len(d.ready.Effects) == 0 }

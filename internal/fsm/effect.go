@@ -12,16 +12,16 @@ import (
 // EffectKind is the kind of an effect.
 type EffectKind string
 
-// The kinds. The first eight are durable: planned by a fact, emitted again after a restart, carried out in order for
-// each task, and harmless when carried out twice. The others are soft. They are lost with the process, and decisions do
-// not depend on them.
+// The kinds. Durable effects come first. A fact plans them, a new process emits them again, and each task's effects run
+// in order, so a repetition must be harmless. The others are soft: they are lost with the process, and decisions do not
+// depend on them.
 const (
 	DoClaim    EffectKind = "claim"    // run the claim protocol
 	DoRecheck  EffectKind = "recheck"  // read the issue again to see whether it is still ours
-	DoStart    EffectKind = "start"    // checkout, credential, container
+	DoStart    EffectKind = "start"    // create the checkout, credential and container
 	DoStop     EffectKind = "stop"     // end the container, confirm it gone, read its last reports
-	DoDeliver  EffectKind = "deliver"  // commit, push, pull request, labels
-	DoEscalate EffectKind = "escalate" // comment and agent-blocked
+	DoDeliver  EffectKind = "deliver"  // commit, push, open the pull request, set labels
+	DoEscalate EffectKind = "escalate" // post a question and set agent-blocked
 	DoRelease  EffectKind = "release"  // remove our labels and post a comment
 	DoRemind   EffectKind = "remind"   // remind people of an unanswered question
 
@@ -45,28 +45,29 @@ const (
 // durableEffects are planned by a fact.
 var durableEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoStop, DoDeliver, DoEscalate, DoRelease, DoRemind}
 
-// githubEffects wait while GitHub cools down. A start reads the issue and fetches the base branch.
+// githubEffects wait during a cooldown of GitHub. A start belongs to them, because it reads the issue and fetches the
+// base branch.
 var githubEffects = []EffectKind{
 	DoClaim, DoRecheck, DoStart, DoDeliver, DoEscalate, DoRelease, DoRemind, DoReadIssue, DoProgress, DoReadAnswers,
 	DoReadReview, DoReply, DoReclaim, DoTidy,
 }
 
-// overtakenEffects are pointless once the attempt has been stopped or the claim released, unless they have started.
+// overtakenEffects are pointless after the attempt was stopped or the claim released, unless they have already started.
 var overtakenEffects = []EffectKind{DoClaim, DoRecheck, DoStart, DoEscalate, DoRemind}
 
-// DurableEffects lists the kinds that are planned by a fact.
+// DurableEffects lists the kinds of durable effects.
 func DurableEffects() []EffectKind { return slices.Clone(durableEffects) }
 
-// Durable reports whether the kind is planned by a fact.
+// Durable reports whether effects of the kind are durable.
 func (k EffectKind) Durable() bool { return slices.Contains(durableEffects, k) }
 
-// About identifies a durable effect within its kind, by its attempt and the number of earlier answers.
+// About identifies a durable effect among the effects of its kind, by the attempt and the number of earlier answers.
 func (e Effect) About() string { return e.Worker + afterAnswers(e.Answers) }
 
-// readAnswers fills in Answers of an effect that was read from the journal.
+// readAnswers sets Answers of an effect that was read from the journal.
 func (e *Effect) readAnswers() {
 	_, n, _ := strings.Cut(e.ID, ".")
-	e.Answers, _ = strconv.Atoi(n) // 0 if the id has no number
+	e.Answers, _ = strconv.Atoi(n) // 0 without a number in the id
 }
 
 // Effect is an action for the shell to carry out. ID is derived from the facts, so the same effect keeps the same id
@@ -78,7 +79,7 @@ type Effect struct {
 	Nonce   string     `json:"nonce,omitempty"`
 	Attempt int        `json:"attempt,omitempty"`
 	At      time.Time  `json:"at,omitzero"`      // when it was planned
-	Worker  string     `json:"worker,omitempty"` // attempt id; the worker of a soft effect may not belong to any task
+	Worker  string     `json:"worker,omitempty"` // attempt id; for a soft effect, possibly of an unknown worker
 	// Answers is Task.Answers when a durable effect was planned. The journal stores it as part of the id.
 	Answers int `json:"-"`
 
@@ -90,9 +91,9 @@ type Effect struct {
 	Deliver *DeliverOrder  `json:"deliver,omitempty"`
 	Work    *DeliverResult `json:"work,omitempty"` // the claim's earlier push, or nil
 
-	Failures []Failure `json:"failures,omitempty"` // the earlier failures; only for a delivery
+	Failures []Failure `json:"failures,omitempty"` // earlier failures, for a delivery
 
-	Token    uint64        `json:"-"` // of the hello that Welcome, Refuse and Fence answer
+	Token    uint64        `json:"-"` // request that Welcome, Refuse and Fence answer
 	Unheard  uint64        `json:"-"` // sequence of a person's report about a worker without an attempt, or 0
 	Progress *ProgressView `json:"-"`
 	Reply    *Reply        `json:"-"`
@@ -102,17 +103,17 @@ type Effect struct {
 // StartOrder describes how to run the attempt.
 type StartOrder struct {
 	Action recovery.Action `json:"action,omitempty"` // empty for the first attempt
-	// Alternative selects the other model, as a verdict asked. It applies until a human answers.
+	// Alternative selects the other model at the request of a verdict. It applies until a human answers.
 	Alternative bool `json:"alternative,omitempty"`
 	Fresh       bool `json:"fresh,omitempty"` // the checkout restarts from the base branch
 	// Validate limits the attempt to VALIDATE, in a clean container, on the work to be delivered.
 	Validate bool `json:"validate_only,omitempty"`
-	// LeavesValidation ends the plan before VALIDATE. Another attempt runs that stage.
+	// LeavesValidation ends the plan before VALIDATE, which another attempt runs.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
 	// Travels makes the worker fetch the checkout and send its changes back. Otherwise it works on the director's
 	// checkout. The flag is absent in old journals.
 	Travels bool `json:"travels,omitempty"`
-	// PaidCallsLeft is the rest of the task's budget, or nil if unbounded. Old journals do not have it.
+	// PaidCallsLeft is the remaining budget of the task, or nil without a limit. It is absent in old journals.
 	PaidCallsLeft *int64    `json:"paid_calls_left,omitempty"`
 	Failures      []Failure `json:"failures,omitempty"`
 	Hints         []Hint    `json:"hints,omitempty"`
@@ -121,21 +122,21 @@ type StartOrder struct {
 
 // DeliverOrder describes how to deliver the work.
 type DeliverOrder struct {
-	// Validate allows another attempt to validate the result if the base branch must be merged first. Otherwise the
-	// pull request shows that the work is not validated.
+	// Validate permits another attempt to validate the result if the base branch must be merged first. Otherwise the
+	// pull request states that the work is not validated.
 	Validate bool `json:"validate,omitempty"`
 	// Validated restricts the delivery to the work that this attempt has validated in its clean container.
 	Validated bool           `json:"validated,omitempty"`
 	Hints     []Hint         `json:"said,omitempty"` // people's comments
-	Spent     recovery.Usage `json:"spent,omitzero"` // by all attempts
+	Spent     recovery.Usage `json:"spent,omitzero"` // usage of all attempts
 }
 
 // StopOrder sets the grace period and the reason of a stop.
 type StopOrder struct {
 	Grace  time.Duration `json:"grace"` // 0 kills at once
 	Reason StopReason    `json:"why"`
-	// FenceAt is when the attempt is fenced if its end cannot be confirmed by then. Zero means never, because
-	// the attempt could still change the director's checkout.
+	// FenceAt is the time at which the attempt is fenced if its end is still unconfirmed. Zero means never, because the
+	// attempt could still change the director's checkout.
 	FenceAt time.Time `json:"fence_at,omitzero"`
 }
 
@@ -146,12 +147,12 @@ type Escalation struct {
 	Cause  string          `json:"cause"`
 	Why    string          `json:"why"` // why the director stopped
 	Ask    string          `json:"ask"`
-	// Topic is missing in old journals, where it follows from the verdict.
+	// Topic is absent in old journals, and then follows from the verdict.
 	Topic  recovery.Topic `json:"topic,omitempty"`
 	Tried  []Failure      `json:"tried,omitempty"`
 	Hints  []Hint         `json:"said,omitempty"`   // earlier answers from people
 	Stale  bool           `json:"stale,omitempty"`  // the claim went stale again, instead of an attempt failing
-	Report *ReportRef     `json:"report,omitempty"` // its tail is shown
+	Report *ReportRef     `json:"report,omitempty"` // the report that the comment quotes
 	Alike  []string       `json:"alike,omitempty"`  // the tasks with the same failure, including this one
 }
 
@@ -160,7 +161,7 @@ type ReleaseNote struct {
 	Why string `json:"why"`
 	// Restore offers the issue again. Otherwise all our labels are removed.
 	Restore bool `json:"restore,omitempty"`
-	// Reclaim offers the issue again because the claim led nowhere. A comment tells other directors.
+	// Reclaim offers the issue again after a claim without progress. A comment informs other directors.
 	Reclaim bool   `json:"reclaim,omitempty"`
 	Merged  bool   `json:"merged,omitempty"` // the pull request was merged, so no comment is needed
 	By      string `json:"by,omitempty"`     // the person who merged it, if known
@@ -170,16 +171,16 @@ type ReleaseNote struct {
 // Reply is the answer to a person's command.
 type Reply struct {
 	CommandRef
-	On      IssueKey // as in CommentView
+	On      IssueKey // see CommentView.On
 	Command Command
 	Answers bool   // a comment without a command answered the agent's question
-	Refused string // the reason for not carrying it out, or empty
+	Refused string // why the command was refused, or empty
 	Known   bool   // the issue is one of our tasks; the fields below describe it
 	View    ProgressView
 	Waits   Waiting
 }
 
-// ProgressView is the content of the task's comment.
+// ProgressView is the content of the comment that shows the task's progress.
 type ProgressView struct {
 	State   State
 	Attempt int
@@ -187,7 +188,7 @@ type ProgressView struct {
 	History []Failure
 	Why     string
 	Until   time.Time // the end of the wait; only in Parked
-	// Validates reports that the current or the next attempt only validates the work.
+	// Validates means that the current or next attempt only validates the work.
 	Validates bool
 	// Incident is the issue about the outage that the task waits for, if any.
 	Incident IssueKey
@@ -195,13 +196,13 @@ type ProgressView struct {
 	Commanded string
 }
 
-// effectID names an effect by its kind, its attempt and the number of answers so far. A human may answer more
-// than once between two attempts, so the attempt alone would not be unique.
+// effectID returns the id of an effect, from its kind, its attempt and the number of answers so far. The attempt alone
+// is not unique, because a human may answer more than once between two attempts.
 func effectID(kind EffectKind, attempt string, answers int) string {
 	return attempt + "/" + string(kind) + afterAnswers(answers)
 }
 
-// afterAnswers returns the suffix of a name for the number of earlier answers. It is empty for 0.
+// afterAnswers returns the id's suffix for the number of earlier answers. It is empty for 0.
 func afterAnswers(n int) string {
 	if n == 0 {
 		return ""
