@@ -183,11 +183,11 @@ var classifyOrderCases = []struct {
 	{"a check that crashed", recovery.Evidence{
 		Stage: "VALIDATE", ExitCode: exit(139), Signal: "SIGSEGV",
 		Stderr: "Segmentation fault (core dumped)",
-	}, recovery.Validation, "Segmentation fault"},
+	}, recovery.TestsFailed, "Segmentation fault"},
 	{
 		"a check that was killed",
 		recovery.Evidence{Stage: "VALIDATE", ExitCode: exit(137), Stderr: "layout: 3 of 9"},
-		recovery.Validation, "3 of 9",
+		recovery.Unknown, "3 of 9 (killed by SIGKILL, for want of memory or by another program)",
 	},
 	{"a check without a network", recovery.Evidence{
 		Stage: "VALIDATE", ExitCode: exit(1),

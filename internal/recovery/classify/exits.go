@@ -10,6 +10,7 @@ import (
 
 	"retake/internal/agent"
 	"retake/internal/recovery"
+	"retake/internal/recovery/loglines"
 	"retake/internal/recovery/plaintext"
 )
 
@@ -27,6 +28,7 @@ var signalCodes = []struct {
 	{"SIGSEGV", 139},
 	{"SIGTERM", 143},
 	{"SIGXCPU", 152},
+	{"SIGXFSZ", 153},
 }
 
 // wrapper reads the exit code of a wrapper. Each of its codes has one meaning, so it outweighs text.
@@ -35,16 +37,21 @@ func (q *classification) wrapper() (recovery.Finding, bool) { return q.byExit(tr
 // exit reads the signal or exit code.
 func (q *classification) exit() (recovery.Finding, bool) { return q.byExit(false) }
 
-func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
-	code := 0
-	if q.e.ExitCode != nil {
-		code = *q.e.ExitCode
-	}
+// code returns the exit code that a shell would give: the program's code, or a code for its signal.
+func (q *classification) code() int {
 	for _, s := range signalCodes {
 		if s.signal == q.e.Signal {
-			code = s.code
+			return s.code
 		}
 	}
+	if q.e.ExitCode != nil {
+		return *q.e.ExitCode
+	}
+	return 0
+}
+
+func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
+	code := q.code()
 	for _, row := range q.c.exit {
 		if row.Code != code || row.Wrapper != wrapper || !strings.HasPrefix(strings.ToLower(q.e.Tool), row.Tool) {
 			continue
@@ -116,15 +123,68 @@ func (q *classification) check() (recovery.Finding, bool) {
 	}
 	likeTests := silent && *q.e.ExitCode == 1
 	f := recovery.Finding{Reason: recovery.Validation, Cause: quote, Rule: "check", Confidence: 0.5}
-	if q.e.ExitCode != nil && *q.e.ExitCode == 137 && (silent || shellKilled.MatchString(quote)) {
+	switch code := q.code(); {
+	case code == codeKilled && (quote == "" || silent || shellKilled.MatchString(quote)):
 		f.Reason = recovery.OOMKilled
+	case code == codeKilled && q.testsRan():
+		f.Reason, f.Cause = recovery.TestsFailed, quote+" (SIGKILL ended the tests, for want of memory or by a test)"
+	case code == codeKilled:
+		f.Reason, f.Cause = recovery.Unknown, quote+" (killed by SIGKILL, for want of memory or by another program)"
+	case code == codeTerminated:
+		f.Reason, f.Cause = recovery.Unknown, quote+" (ended by SIGTERM, at a deadline or by another program)"
+	case slices.Contains(codesOfCrashes, code):
+		f.Reason = recovery.TestsFailed
 	}
 	return f, q.commandFailed() && !likeTests
 }
 
-// shellKilled matches the report of a shell that SIGKILL ended the command. Usually the kernel sent it for want of
-// memory, because Retake's own deadlines are other evidence.
-var shellKilled = regexp.MustCompile(`\b\d+ Killed\s|^Killed$`)
+// Exit codes of a command that a signal ended.
+const (
+	codeKilled     = 137
+	codeTerminated = 143
+)
+
+// codesOfCrashes are the exit codes of a command that crashed: SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV. In a
+// check, the tested program crashed.
+var codesOfCrashes = []int{132, 133, 134, 135, 136, 139}
+
+var (
+	// shellKilled matches the report of a shell that SIGKILL ended the command. Usually the kernel sent it for want of
+	// memory, because Retake's own deadlines are other evidence.
+	shellKilled = regexp.MustCompile(`\b\d+ Killed\s|^Killed$`)
+	// shellCrashed matches the report of a shell, or of a build tool, that the command crashed.
+	shellCrashed = regexp.MustCompile(`(?:^|\b\d+ |\*\*\* \[.*\] |/bin/\w+: )(?:Segmentation fault|Aborted|Bus error|` +
+		`Illegal instruction|Floating point exception|Trace/breakpoint trap)\b|` +
+		`(?:returned|exit code|exit status|status):? 13[2-69]\b`)
+)
+
+// crashedChild reads the crash of a program that a check ran. It is the tested program, so another attempt crashes
+// again.
+func (q *classification) crashedChild() (recovery.Finding, bool) {
+	if q.e.Stage != "VALIDATE" || !q.commandFailed() {
+		return recovery.Finding{}, false
+	}
+	failure := tierOf(tierFailure)
+	m, ok := q.text().best(failure, &q.text().places, []recovery.Reason{recovery.AgentCrash})
+	if !ok {
+		i := slices.IndexFunc(q.text().lines, shellCrashed.MatchString)
+		if i < 0 {
+			return recovery.Finding{}, false
+		}
+		m.quote = q.text().lines[i]
+	}
+	return recovery.Finding{Reason: recovery.TestsFailed, Cause: m.quote, Rule: "check.crash", Confidence: 0.5}, true
+}
+
+// testsRan reports whether a check listed tests before it ended.
+func (q *classification) testsRan() bool {
+	for _, t := range q.tails() {
+		if slices.ContainsFunc(t.Lines, loglines.ListsTest) {
+			return true
+		}
+	}
+	return false
+}
 
 // verdict reads a failed check's general words about its tests. They precede words of a provider, which the tested
 // program may print.

@@ -109,7 +109,8 @@ var mentioned = []recovery.Reason{recovery.RateLimited, recovery.Timeout}
 // failureWords match a line that states a failure.
 var failureWords = regexp.MustCompile(`(?i)error|fail|fatal|refus|reject|exceed|denied|cannot|can't|could not|` +
 	`unable|time[ds][ _-]?out|exception|panic|kill|expired|reached|abort|cancel|too |\b(?:429|403|408|504)\b|signal|` +
-	`throttl|you(?:'ve| have) hit|limited|slow down|exhausted|no (?:output|response)|not respond|not complete|took longer`)
+	`throttl|you(?:'ve| have) hit|limited|slow down|exhausted|no (?:output|response)|not respond|not complete|` +
+	`took longer|\b(?:handshake|i/o|read|connect(?:ion|or)?|request|gateway|socket|idle) time-?out`)
 
 // isMention reports whether the line of a check only mentions the words of r, because it does not state a failure.
 func (rd *reading) isMention(r *rule, line string) bool {

@@ -105,9 +105,9 @@ func (rd *reading) keep(n int) {
 		to, weak = &rd.retried, &rd.retried
 	case retries:
 		to, weak = &rd.chatter, &rd.chatter
-	case level.Advises():
+	case level.Advises() && !transfers(line):
 		to, weak = &rd.advice, &rd.advice
-	case c.advises(line):
+	case c.advises(line) && !transfers(line):
 		weak = &rd.chatter
 	}
 	help := describesOption(line)
@@ -126,6 +126,13 @@ func (rd *reading) keep(n int) {
 		}
 		in[r.tier] = append(in[r.tier], h)
 	}
+}
+
+// transfers reports whether a line states that a transfer failed. Package managers only warn about it, and their error
+// states the consequence.
+func transfers(line string) bool {
+	return strings.Contains(line, "ould not transfer ") || strings.Contains(line, "ransfer failed for ") ||
+		strings.Contains(line, "ailed to fetch http")
 }
 
 // announcesRetry reports whether a line announces another try of the program.

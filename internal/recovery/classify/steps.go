@@ -44,6 +44,8 @@ func stepsForCommands() []step {
 	all = slices.Insert(all, len(all)-1, step{name: "check", judge: (*classification).check})
 	missing := slices.IndexFunc(all, func(s step) bool { return s.name == "exit 127" })
 	all = slices.Insert(all, missing, step{name: "verdict", judge: (*classification).verdict})
+	prose := slices.IndexFunc(all, func(s step) bool { return s.name == "text prose" })
+	all = slices.Insert(all, prose, step{name: "crashed child", judge: (*classification).crashedChild})
 	deadline := slices.IndexFunc(all, func(s step) bool { return s.name == "deadline" })
 	return slices.Insert(all, deadline+1, step{name: "gate", judge: (*classification).gate})
 }
@@ -237,6 +239,9 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 		return recovery.Finding{}, false
 	}
 	m, ok := q.text().decisive(b, &q.text().places, q.readable())
+	if ok && b.name == tierProse && strings.HasPrefix(m.rule.ID, "packages.") {
+		m = q.fetched(m)
+	}
 	if ok && b.name == tierCrash {
 		m.quote = q.quote() // a traceback ends with the error
 	}
@@ -270,6 +275,27 @@ func (rd *reading) quotedCause(claim match) match {
 		}
 	}
 	return claim
+}
+
+// fetched explains a package manager's summary by the retries of its downloads. Other lines about retries do not count,
+// because the tested program may have written them.
+func (q *classification) fetched(summary match) match {
+	rd := q.text()
+	for _, in := range []*places{&rd.chatter, &rd.retried} {
+		for _, tier := range []evidenceTier{tierFailure, tierStatus} {
+			m, ok := rd.best(tierOf(tier), in, nil)
+			if ok && slices.Contains(waitedFor, m.reason) && q.commandFailed() {
+				return m
+			}
+		}
+	}
+	ofIndex := func(line string) bool { return strings.HasPrefix(line, "Looking in indexes: ") }
+	none := func(line string) bool { return strings.HasSuffix(line, "(from versions: none)") }
+	if slices.ContainsFunc(rd.lines, ofIndex) && slices.ContainsFunc(rd.lines, none) {
+		summary.reason = recovery.Unknown // pip does not tell
+		summary.quote += " (the package index does not answer, refuses, or lacks the package)"
+	}
+	return summary
 }
 
 // chatter reads lines that only announce retries, warn or advise, if there is no better evidence. A program that was

@@ -52,7 +52,8 @@ func TestKilledCommand(t *testing.T) {
 		"": recovery.OOMKilled,
 		"ci.sh: ligne 2 : 20946 Processus arrêté      python3 a.py": recovery.OOMKilled,
 		"> sh -c 'kill -9 $$'\n\nKilled\n":                          recovery.OOMKilled,
-		"layout: 3 of 9":                                            recovery.Validation,
+		"layout: 3 of 9":                                            recovery.Unknown,
+		"collected 9 items\ntest_a.py ...\n":                        recovery.TestsFailed,
 	} {
 		f := c.Classify(recovery.Evidence{Stage: "VALIDATE", ExitCode: &code, Stderr: text})
 		if f.Reason != want {

@@ -85,3 +85,14 @@ func Lists(line string) bool {
 	}
 	return names(line)
 }
+
+// ran matches lines that test runners print before their verdict, such as a passed test or the number of tests.
+var ran = regexp.MustCompile(`^(?:--- PASS: |=== RUN |\[ RUN      \] |\[       OK \] |ok \d+\b|Start +\d+: \S|PASS \S|` +
+	`[✓✔√] |test[ _].* \.\.\. ok$|=+ test session starts =+$|collected \d+ items?\b|running \d+ tests?$|` +
+	`\[==========\] Running \d+ tests?|Running [\w.$]+Test\w*$)| PASSED(?: +\[ *\d+%\])?$`)
+
+// ListsTest reports whether a line shows that a test runner began or passed a test.
+func ListsTest(line string) bool {
+	line = strings.Trim(line, " \t")
+	return line != "" && len(line) <= longestListing && ran.MatchString(line)
+}
