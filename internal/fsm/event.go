@@ -9,89 +9,89 @@ import (
 	"retake/internal/recovery"
 )
 
-// Event is an observation of the world, with the time at which the director made it.
+// Event is an observation of the world and the time at which the director made it.
 type Event struct {
 	At   time.Time
 	Body EventBody
 }
 
-// EventBody is one of the kinds of events in this file.
+// EventBody is implemented by each kind of event.
 type EventBody interface {
 	eventKind() string
 	step(m *Machine)
 }
 
-// Booted marks the start of this process. It is offered once, after the replay and before any other event.
+// Booted marks the start of this process. The shell offers it once, after the replay and before any other event.
 type Booted struct {
 	RunID    string    `json:"run_id"`
 	Settings *Settings `json:"settings,omitempty"`
 }
 
-// SettingsRead reports that the configuration was read again and has changed. Config replaces the machine's whole
+// SettingsRead means that the configuration was read again and has changed. Config replaces the machine's whole
 // configuration.
 type SettingsRead struct {
 	SettingsChanged
 	Config *Config `json:"-"` // the journal contains the resulting decisions, so a replay does not need it
 }
 
-// Tick reports that time has passed. Any other event at the same time leads to the same decisions.
+// Tick means that time has passed. Any other event at the same time leads to the same decisions.
 type Tick struct{}
 
-// DirectorResumed reports that the director itself was suspended, or cut off from the bus, for Gap. Silence during that
-// time does not count against any worker.
+// DirectorResumed means that the director was suspended, or cut off from the bus, for Gap. Silence during that time
+// does not count against any worker.
 type DirectorResumed struct {
 	Gap time.Duration `json:"gap"`
 }
 
-// SignalReceived asks the director to stop. It stops intake and leaves running workers to the next process.
+// SignalReceived asks the director to stop. The machine stops intake and leaves running workers to the next process.
 type SignalReceived struct {
 	Signal string `json:"signal"`
 }
 
-// OperatorCommanded is a command from the operator: pause, resume or drain.
+// OperatorCommanded is a command from the operator to the director as a whole.
 type OperatorCommanded struct {
 	Command OperatorCommand `json:"command"`
 }
 
-// OperatorCommand is a command from the operator to the director as a whole.
+// OperatorCommand is the name of such a command.
 type OperatorCommand string
 
-// The commands. Pause and drain prevent new attempts. Pause also stops workers at their next stage boundary, while
-// drain lets them finish. Resume ends both.
+// The commands. Pause and drain prevent new attempts. Pause also stops workers at their next stage boundary, but drain
+// lets them finish. Resume ends both.
 const (
 	Pause  OperatorCommand = "pause"
 	Resume OperatorCommand = "resume"
 	Drain  OperatorCommand = "drain"
 )
 
-// QuestionAnswered holds the answers to a blocked task's question from people with write access. By is empty until one
-// of them asks the task to continue.
+// QuestionAnswered contains the comments on a blocked task's question by people with write access. By is empty until
+// one of them asks the task to continue.
 type QuestionAnswered struct {
 	Task    IssueKey `json:"task"`
 	By      string   `json:"by,omitempty"`
-	Command string   `json:"command"`           // their action, for people, as in "/agent retry"
-	Comment int64    `json:"comment,omitempty"` // the comment's id, if it was one
+	Command string   `json:"command"`           // their command, such as "/agent retry"
+	Comment int64    `json:"comment,omitempty"` // id of the comment, or 0
 	// Hints holds all comments since the question. The last maxHints count, cut to maxHintBytes each.
 	Hints []Hint `json:"hints,omitempty"`
 }
 
-// CommentsSeen holds the comments from one poll of a repository. It contains only comments by people with write access.
-// As with IssuesSeen, the cursor does not advance while a comment cannot be decided yet.
+// CommentsSeen contains the comments from one poll of a repository, by people with write access. As with IssuesSeen,
+// the cursor does not advance while a comment cannot be decided.
 type CommentsSeen struct {
 	Repo     string        `json:"repo"`
 	Cursor   string        `json:"cursor,omitempty"` // empty if unchanged
 	Comments []CommentView `json:"said,omitempty"`
 }
 
-// CommentView holds the machine's view of a comment.
+// CommentView is the machine's view of a comment.
 type CommentView struct {
 	Task IssueKey `json:"task"`
 	CommandRef
-	On      IssueKey      `json:"on,omitempty"` // the task's pull request, if the comment is there and not on the issue
+	On      IssueKey      `json:"on,omitempty"` // the pull request with the comment; empty for the issue
 	By      string        `json:"by"`
-	Text    string        `json:"text,omitempty"`    // without the command
-	Command Command       `json:"command,omitempty"` // empty without a command
-	For     time.Duration `json:"for,omitempty"`     // snooze
+	Text    string        `json:"text,omitempty"`    // text without the command
+	Command Command       `json:"command,omitempty"` // empty if the comment has no command
+	For     time.Duration `json:"for,omitempty"`     // the time of a snooze
 	Amount  int           `json:"amount,omitempty"`  // budget
 }
 
@@ -103,9 +103,9 @@ type ReviewSeen struct {
 	State   string    `json:"state"` // open, merged or closed
 	By      string    `json:"by,omitempty"`
 	Head    string    `json:"head"`
-	// IssueClosed means that the issue was closed. The pull request may still be open.
+	// IssueClosed means that the issue is closed. The pull request may still be open.
 	IssueClosed bool `json:"issue_closed,omitempty"`
-	// Conflict means that it cannot be merged with the base branch. Settled means that all checks of Head have
+	// Conflict means that the pull request conflicts with the base branch. Settled means that all checks of Head have
 	// finished.
 	Conflict bool          `json:"conflict,omitempty"`
 	Settled  bool          `json:"settled,omitempty"`
@@ -120,36 +120,36 @@ type FailedCheck struct {
 	Text string `json:"text,omitempty"`
 }
 
-// Change is a reviewer's request for changes. IDs increase.
+// Change is a reviewer's request for changes. Later requests have higher ids.
 type Change struct {
 	ID int64 `json:"id"`
 	Hint
 }
 
-// IncidentShown names the issue that shows an incident to people. Issue is empty after that issue was closed or
+// IncidentShown names the issue that informs people about an incident. Issue is empty after that issue was closed or
 // deleted.
 type IncidentShown struct {
 	Key   string   `json:"key"`
 	Issue IssueKey `json:"issue,omitempty"`
 }
 
-// BudgetEdited reports that an operator set the number of paid calls that a task has used.
+// BudgetEdited means that an operator set the number of paid calls that a task has used.
 type BudgetEdited struct {
 	Task      IssueKey `json:"task"`
 	PaidCalls int64    `json:"paid_calls"`
 }
 
 // IssuesSeen is the result of one poll, or of reading a single issue. The cursor does not advance while an issue cannot
-// be decided yet, because the view is older than our own labels or a claim is under way. The shell must then offer the
-// next result as well, even if GitHub reports no change.
+// be decided: its view is older than our own labels, or a claim is in progress. The shell must then offer the next
+// result as well, even if GitHub reports no change.
 type IssuesSeen struct {
 	Repo    string      `json:"repo"`
 	Cursor  string      `json:"cursor,omitempty"` // the start of the next poll; empty if unchanged
-	AskedAt time.Time   `json:"asked_at"`         // when the request was sent, by the clock of Event.At
+	AskedAt time.Time   `json:"asked_at"`         // time of the request, by the clock of Event.At
 	Issues  []IssueView `json:"issues"`
 }
 
-// IssueView holds the machine's view of an issue.
+// IssueView is the machine's view of an issue.
 type IssueView struct {
 	Key   IssueKey `json:"key"`
 	Title string   `json:"title,omitempty"`
@@ -157,39 +157,38 @@ type IssueView struct {
 	Open  bool     `json:"open"`
 	// Labels are the roles of our labels on the issue.
 	Labels []Label `json:"labels,omitempty"`
-	// UpdatedAt is GitHub's time of the last change, in seconds.
+	// UpdatedAt is the time of the last change according to GitHub, in whole seconds.
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
-	// Standing is set only for an issue that is offered.
+	// Standing is set only for an issue that offers work.
 	Standing Standing `json:"standing,omitzero"`
-	// Nonce is fresh. If this view starts a claim, the claim uses it.
+	// Nonce is a fresh nonce for a claim that this view starts.
 	Nonce string `json:"nonce,omitempty"`
 }
 
-// Hello is a worker's first message. Token lets the shell find the request that it has to answer.
+// Hello is a worker's first message. Token identifies the request to answer.
 type Hello struct {
 	Worker string `json:"worker"`
 	Token  uint64 `json:"-"`
-	// Incompatible is the worker's protocol version if it is not ours.
+	// Incompatible is the worker's protocol version if this director does not support it.
 	Incompatible string `json:"incompatible,omitempty"`
 }
 
-// WorkerSeen is a sign of life: heartbeat, progress or answer to a probe.
+// WorkerSeen is a sign of life: a heartbeat, progress or the answer to a probe.
 type WorkerSeen struct {
 	Worker   string   `json:"worker"`
 	Activity Activity `json:"activity,omitzero"`
 }
 
-// WorkersSeen is a batch with the newest sign of life of each worker since the last batch. Heartbeats may
-// coalesce, so the shell need not offer each one. A shell that holds signs back must offer them before any
-// event whose time makes a deadline due (see Machine.Due). A heartbeat that arrived before its deadline was
-// decided therefore still counts, although it had to wait.
+// WorkersSeen is a batch with the newest sign of life of each worker since the last batch. The shell may coalesce
+// heartbeats in it. It must then offer the batch before any event that makes a deadline due (see Machine.Due), so that
+// a heartbeat counts if it arrived in time.
 type WorkersSeen struct {
 	Signs []Sign
-	More  bool // more signs of the same time follow; no deadline is decided before the last part
+	More  bool // another part follows; deadlines wait for the last part
 }
 
-// atOnce bounds how many deadlines or signs one step handles, and with it the size of a journal record. The
-// rest follows in further steps.
+// atOnce limits how many deadlines or signs one step handles, and thus the size of a journal record. Further steps
+// handle the rest.
 const atOnce = 400
 
 // InParts splits signs of life into events small enough for the journal. The shell must offer them in order, all with
@@ -204,14 +203,13 @@ func InParts(all []Sign) (parts []WorkersSeen) {
 	return parts
 }
 
-// Sign is a sign of life with its time of arrival.
+// Sign is a sign of life and its time of arrival.
 type Sign struct {
 	WorkerSeen
 	At time.Time
 }
 
-// MarshalJSON writes only how many signs there were. Their consequences are in the facts, and the journal does
-// not need the rest.
+// MarshalJSON writes only the number of signs, because the facts contain all consequences of the signs.
 func (w WorkersSeen) MarshalJSON() ([]byte, error) {
 	return fmt.Appendf(nil, `{"workers":%d}`, len(w.Signs)), nil
 }
@@ -222,17 +220,17 @@ type ReportReceived struct {
 	Report Report `json:"report"`
 }
 
-// Report is an error or a result.
+// Report is a worker_result or a worker_error.
 type Report struct {
 	Ref   ReportRef `json:"ref"`
-	OK    bool      `json:"ok"`    // a worker_result; else a worker_error
+	OK    bool      `json:"ok"`    // true for a worker_result, false for a worker_error
 	Final bool      `json:"final"` // false for a notice during the attempt
 	Stage string    `json:"stage,omitempty"`
-	// Exit marks the report that the director made itself, because the container ended without one.
+	// Exit marks a report that the director wrote because the container ended without one.
 	Exit     bool              `json:"exit,omitempty"`
-	Usage    *recovery.Usage   `json:"usage,omitempty"` // of the whole attempt so far; nil if not reported
-	Evidence recovery.Evidence `json:"-"`               // stays in the stream, where Ref points
-	// Classified is an earlier finding on Evidence, or nil if it has not been classified.
+	Usage    *recovery.Usage   `json:"usage,omitempty"` // usage of the attempt so far; nil if unknown
+	Evidence recovery.Evidence `json:"-"`               // stays in the stream at Ref
+	// Classified is an earlier finding on Evidence, or nil.
 	Classified *Classified `json:"-"`
 	// Issue and N are the issue and the attempt that the report names, or 0.
 	Issue, N int `json:"-"`
@@ -240,7 +238,7 @@ type Report struct {
 	Persons bool `json:"-"`
 }
 
-// Classified is a finding with its classifier, because another classifier may come to another finding.
+// Classified is a finding with its classifier, because another classifier may reach another conclusion.
 type Classified struct {
 	By      any // Config.Classifier
 	Finding recovery.Finding
@@ -252,19 +250,20 @@ type ContainersListed struct {
 	Containers []Container `json:"containers"`
 }
 
-// Container is one row of that list.
+// Container is one row of the runtime's list.
 type Container struct {
 	Attempt string `json:"attempt"`
-	Running bool   `json:"running"` // false if exited, dead or never started; a paused container runs
-	// Pending means that the runtime has accepted it and not started it yet. Waiting is the runtime's explanation.
+	Running bool   `json:"running"` // false if exited, dead or never started; true if paused
+	// Pending means that the runtime has accepted the container, but has not started it. Waiting is the runtime's
+	// explanation.
 	Pending bool   `json:"pending,omitempty"`
 	Waiting string `json:"waiting,omitempty"`
 }
 
-// CooldownReported reports that a resource must not be used until a deadline, because the director itself saw a limit.
+// CooldownReported means that the director observed a limit on a resource, which must not be used until a deadline.
 type CooldownReported Cooldown
 
-// LimitReported reports that a worker hit a limit on a resource until a deadline, while its attempt continues.
+// LimitReported means that a worker observed a limit on a resource until a deadline. Its attempt continues.
 type LimitReported struct {
 	Worker   string    `json:"worker"`
 	Resource string    `json:"resource"`
@@ -277,7 +276,8 @@ type LiftCommanded struct {
 	Resource string `json:"resource"`
 }
 
-// EffectEnded is the outcome of an effect. Failure is nil on success. Some kinds of effects set one of the results.
+// EffectEnded is the outcome of an effect. Failure is nil after a success. Each other result belongs to certain kinds
+// of effects.
 type EffectEnded struct {
 	Task     IssueKey       `json:"task"`
 	Effect   string         `json:"effect"`
@@ -288,16 +288,17 @@ type EffectEnded struct {
 	Asked    *Asked         `json:"asked,omitempty"` // the question of an escalation
 }
 
-// Asked is the question to a person as it appears in the comment on the issue.
+// Asked is a question to a person, as the comment on the issue asks it.
 type Asked struct {
 	Title string `json:"title"`           // the problem, as a title
-	Ask   string `json:"ask"`             // the instructions
-	Alone string `json:"alone,omitempty"` // the instructions for other views, if they differ
+	Ask   string `json:"ask"`             // the next steps
+	Alone string `json:"alone,omitempty"` // the next steps for other views, if they differ
 	Reply string `json:"reply,omitempty"` // the one recommended comment; people replace <…> in it
-	// Question is the agent's question, masked and bounded. It is absent in old journals, and without a question.
+	// Question is the agent's question, redacted and truncated. It is absent in old journals, and if the agent did not
+	// ask.
 	Question string `json:"question,omitempty"`
-	// Comment is the id of the comment on the issue, and AgentAsked reports whether the agent wrote the question. Both
-	// are absent in old journals.
+	// Comment is the id of the comment on the issue. AgentAsked means that the agent wrote the question. Both are
+	// absent in old journals.
 	Comment    int64 `json:"comment,omitempty"`
 	AgentAsked bool  `json:"agent_asked,omitempty"`
 }
@@ -306,45 +307,44 @@ type Asked struct {
 type EffectError struct {
 	Reason recovery.Reason `json:"reason"`
 	Text   string          `json:"text"`
-	// Transient means that the same effect may succeed later. Until is the end of a rate limit, or zero. Waiting
-	// for it does not count as a try.
+	// Transient means that the same effect may succeed later. Until is the end of a rate limit, or zero. Waiting for
+	// Until does not count as a failure.
 	Transient bool      `json:"transient,omitempty"`
 	Resource  string    `json:"resource,omitempty"` // the resource that failed or refused, or empty
 	Until     time.Time `json:"until,omitzero"`
-	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed until then; GitHubWrite if empty
-	// Doubtful marks a failure that a single wrong answer from a server would explain. It counts only if it persists.
+	Closed    string    `json:"closed,omitempty"` // resource of GitHub that is closed; GitHubWrite if empty
+	// Doubtful marks a failure that a single wrong answer of a server would explain. It counts only if it persists.
 	Doubtful bool `json:"doubtful,omitempty"`
 }
 
-// ClaimResult is the outcome of Claim and Recheck. It is also the outcome of a delivery that found the issue closed
-// before it published anything.
+// ClaimResult is the outcome of Claim and Recheck, and of a delivery that found the issue closed before it published
+// anything.
 type ClaimResult struct {
 	Ours  bool   `json:"ours"`
 	Why   string `json:"why,omitempty"` // if not ours
 	Title string `json:"title,omitempty"`
 }
 
-// StopResult is the outcome of Stop. The container is confirmed gone, or else the attempt is fenced. Its worker's
-// reports never count unless they are in Reports.
+// StopResult is the outcome of Stop: either the container is confirmed gone, or the attempt is fenced. Reports of the
+// attempt's worker count only if they are in Reports.
 type StopResult struct {
-	// Fenced means that the container's end cannot be confirmed. Its worker was shut out of the bus, and that was
-	// confirmed before Reports were read.
+	// Fenced means that the container's end cannot be confirmed. The bus confirmed that it had shut the worker out
+	// before Reports were read.
 	Fenced   bool     `json:"fenced,omitempty"`
 	Cause    EndCause `json:"cause,omitempty"`     // why the runtime ended it, if known
-	Words    string   `json:"words,omitempty"`     // the runtime's text on Cause, or on why it cannot confirm the end
+	Words    string   `json:"words,omitempty"`     // the runtime's explanation of Cause, or of Fenced
 	ExitCode *int     `json:"exit_code,omitempty"` // nil if there was no container
 	OOM      bool     `json:"oom,omitempty"`
 	Signal   string   `json:"signal,omitempty"`
-	Killed   bool     `json:"killed,omitempty"` // we ended it
-	Limit    string   `json:"limit,omitempty"`  // the memory limit, for people
-	// the loss of work without a report, as a clause for people, or empty
+	Killed   bool     `json:"killed,omitempty"` // the director ended the container
+	Limit    string   `json:"limit,omitempty"`  // the memory limit as text
+	// Lost is a clause that describes work lost without a report, or empty.
 	Lost    string   `json:"lost,omitempty"`
 	Reports []Report `json:"reports,omitempty"`
 }
 
-// DeliverResult describes a push. If Nothing is set, the work tree equals the base. If Merged is set, the director did
-// not push because the base branch had to be merged first and the result is not validated. If Changed is set, it did
-// not push because the work differs from the validated work.
+// DeliverResult describes a push. If there was none, Nothing means that the work tree equals the base, Merged that the
+// merged base branch needs validation first, and Changed that the work differs from the validated work.
 type DeliverResult struct {
 	Nothing     bool   `json:"nothing,omitempty"`
 	Merged      bool   `json:"merged,omitempty"`
@@ -352,9 +352,9 @@ type DeliverResult struct {
 	Branch      string `json:"branch,omitempty"`
 	SHA         string `json:"sha,omitempty"`
 	URL         string `json:"url,omitempty"`
-	PullRequest int    `json:"pull_request,omitempty"` // to be watched; 0 without a pull request
-	// Unfinished is the branch with unfinished work of an attempt at the pull request, and UnfinishedSHA its
-	// commit. Both are empty if Branch has all of the work.
+	PullRequest int    `json:"pull_request,omitempty"` // the pull request to watch, or 0
+	// Unfinished is the branch with the unfinished work of an attempt at the pull request, and UnfinishedSHA is its
+	// commit. Both are empty if Branch contains all work.
 	Unfinished    string `json:"unfinished,omitempty"`
 	UnfinishedSHA string `json:"unfinished_sha,omitempty"`
 }
@@ -382,13 +382,13 @@ func (LimitReported) eventKind() string     { return "limit_reported" }
 func (LiftCommanded) eventKind() string     { return "lift_commanded" }
 func (EffectEnded) eventKind() string       { return "effect_ended" }
 
-// Cause is an event as the journal keeps it: its kind and its small form, without bulk evidence.
+// Cause is an event in the journal's form: its kind and its body without bulk evidence.
 type Cause struct {
 	Kind string          `json:"kind"`
 	Body json.RawMessage `json:"body"`
 }
 
-// causeBytes bounds the part of one event that the journal stores. A page of a hundred issues takes a quarter of it.
+// causeBytes limits the stored body of one event. A page of a hundred issues has a quarter of this size.
 const causeBytes = 64 << 10
 
 func causeOf(e Event) (Cause, error) {

@@ -6,9 +6,9 @@ import (
 	"retake/internal/recovery"
 )
 
-// Fact is one decided change to the hard state. It carries every value that Apply needs.
+// Fact is one decided change of the hard state. It contains every value that Apply needs.
 type Fact interface {
-	// apply changes the state. The fact was decided at m.now, and t is the task of a taskFact.
+	// apply changes the state. m.now is the time of the decision, and t is the task of a taskFact.
 	apply(m *agenda, t *Task)
 }
 
@@ -25,15 +25,15 @@ func (f OfTask) task() IssueKey { return f.Task }
 // RunBegan marks the start of a process in the journal.
 type RunBegan struct {
 	RunID    string    `json:"run_id"`
-	Settings *Settings `json:"settings,omitempty"` // absent in old journals
+	Settings *Settings `json:"settings,omitempty"` // nil in old journals
 }
 
-// SettingsChanged records that a running director read its configuration again. Later decisions use it. Running
+// SettingsChanged means that a running director read its configuration again. Later decisions use the new one. Running
 // attempts keep the plan that they began with.
 type SettingsChanged struct {
 	By     string `json:"by"`     // the trigger, such as a signal, a command or a changed file
-	Digest string `json:"digest"` // of everything in force from now on, including the files it names
-	// Keys have new values from now on. Restart lists the keys with new values in the file that apply after a restart.
+	Digest string `json:"digest"` // digest of the new configuration and the files that it names
+	// Keys lists the changed keys that apply at once. Restart lists the changed keys that apply after a restart.
 	Keys     []string  `json:"keys"`
 	Restart  []string  `json:"restart,omitempty"`
 	Settings *Settings `json:"settings,omitempty"`
@@ -46,25 +46,26 @@ type PhaseChanged struct {
 	Why  string `json:"why"`
 }
 
-// CursorAdvanced records the position up to which a repository was read.
+// CursorAdvanced records how far the director has read a repository.
 type CursorAdvanced RepoCursor
 
 // CooldownSet closes a resource.
 type CooldownSet Cooldown
 
-// CooldownLifted opens a resource at an operator's command. Earlier statements about it no longer count.
+// CooldownLifted opens a resource at an operator's command. Earlier statements about the resource no longer count.
 type CooldownLifted struct {
 	Resource string     `json:"resource"`
-	Tasks    []IssueKey `json:"tasks,omitempty"` // tasks in Backoff because of it, which continue now
+	Tasks    []IssueKey `json:"tasks,omitempty"` // tasks that waited for the resource and continue now
 }
 
-// LimitStated records a worker's statement about a limit. It replaces the task's last statement about that resource.
+// LimitStated records a worker's statement about a limit. It replaces the task's last statement about the same
+// resource.
 type LimitStated Statement
 
 // IncidentChanged is the new state of an incident.
 type IncidentChanged struct {
 	Incident Incident `json:"incident"`
-	Over     bool     `json:"over,omitempty"` // it no longer matters and is forgotten
+	Over     bool     `json:"over,omitempty"` // the machine forgets the incident
 }
 
 // TaskQueued is a new task.
@@ -77,20 +78,20 @@ type TaskQueued struct {
 	Standing Standing `json:"standing,omitzero"`
 }
 
-// StateKept is the state without tasks from the sound part of a damaged journal. It is the first fact of the
+// StateKept contains the state, without tasks, from the undamaged part of a journal. It is the first fact of the
 // replacement journal.
 type StateKept struct {
 	State hardState `json:"state"`
 }
 
-// TaskRebuilt is a task that was reconstructed because the journal was lost or damaged.
+// TaskRebuilt contains a task that the director reconstructed because the journal was lost or damaged.
 type TaskRebuilt struct {
-	Row     string `json:"row"` // the name of a row of RebuildRows
+	Row     string `json:"row"` // name of a row of RebuildRows
 	Rebuilt Task   `json:"rebuilt"`
 }
 
-// RebuildWritten does not change state. It records how much of a rebuild is in the journal. A journal begins with its
-// rebuild.
+// RebuildWritten does not change state. It records which part of a rebuild the journal contains. A rebuild is at the
+// start of its journal.
 type RebuildWritten struct {
 	ID   string `json:"id"`
 	Part int    `json:"part"` // from 1 to Of
@@ -104,7 +105,7 @@ type TaskRenamed struct {
 	URL   string `json:"url"`
 }
 
-// StandingChanged records a change to the priority, order or cap that the issue of a queued task sets.
+// StandingChanged records a change of the priority, dependencies or caps of a queued task.
 type StandingChanged struct {
 	OfTask
 	Standing Standing `json:"standing"`
@@ -121,23 +122,23 @@ type Moved struct {
 	Until   time.Time `json:"until,omitzero"` // the deadline of the new state
 }
 
-// AttemptBegan numbers the attempt. The verdict that granted it has charged the tally, and the move to Starting
-// follows.
+// AttemptBegan begins an attempt with a new number. The verdict before it has charged the tally, and the move to
+// Starting follows.
 type AttemptBegan struct {
 	OfTask
 	N          int       `json:"n"`
 	Next       Next      `json:"next"`
 	WatchdogAt time.Time `json:"watchdog_at"`
-	// LeavesValidation means that its plan ends before VALIDATE. Another attempt runs that stage, even if the
+	// LeavesValidation means that the attempt's plan ends before VALIDATE. Another attempt runs that stage, even if the
 	// configuration changes in between.
 	LeavesValidation bool `json:"leaves_validation,omitempty"`
-	// Travels means that its worker fetches the checkout. It is absent in old journals, in which every worker uses the
-	// director's checkout.
+	// Travels means that the attempt's worker fetches its checkout. It is absent in old journals, in which every worker
+	// used the director's checkout.
 	Travels bool `json:"travels,omitempty"`
 }
 
-// ContainerStarted confirms that the container runs. From HelloBy on, a missing hello counts. The attempt's time limit
-// starts here, so it does not include the waits for a limit, an outage or room (ContainerWaits).
+// ContainerStarted confirms that the container runs. The worker must say hello before HelloBy. The attempt's time limit
+// starts here, so it excludes the waits for a limit, an outage or room (ContainerWaits).
 type ContainerStarted struct {
 	OfTask
 	HelloBy    time.Time `json:"hello_by"`
@@ -149,7 +150,7 @@ type LabelsConfirmed struct {
 	OfTask
 }
 
-// ReportAccepted is a report that counts. For a failure it holds the finding. The evidence stays where Ref points.
+// ReportAccepted records a report that counts, and the finding for a failure. The evidence stays in the stream at Ref.
 type ReportAccepted struct {
 	OfTask
 	Worker string    `json:"worker"`
@@ -161,50 +162,50 @@ type ReportAccepted struct {
 	// Provider is the provider of the model that failed, if the report names it.
 	Provider string            `json:"provider,omitempty"`
 	Finding  *recovery.Finding `json:"finding,omitempty"`
-	// Assertion is the reporter's opinion of the cause.
+	// Assertion is the worker's claim about its failure.
 	Assertion *recovery.Assertion `json:"claim,omitempty"`
-	// Note is a warning about the report: it names another issue or attempt.
+	// Note is a warning that the report names another issue or attempt.
 	Note string `json:"note,omitempty"`
 }
 
-// WorkerAnswered does not change state. It makes an answer to a worker, or the removal of a container that no
-// task knows, wait until the journal has confirmed that this director is still its writer.
+// WorkerAnswered does not change state. It delays an answer to a worker, or the removal of an unknown container, until
+// the journal has accepted a record of this director. A director that was replaced therefore cannot answer.
 type WorkerAnswered struct {
 	Worker  string `json:"worker"`
-	Welcome bool   `json:"welcome,omitempty"` // it is welcomed; otherwise its attempt is over or unknown
+	Welcome bool   `json:"welcome,omitempty"` // false if the worker's attempt is over or unknown
 }
 
-// WatchdogMoved extends the attempt's time limit by the time for which the director was paused.
+// WatchdogMoved extends the attempt's time limit by the time of a pause.
 type WatchdogMoved struct {
 	OfTask
 	At time.Time `json:"at"`
 }
 
-// HintsGiven replaces the people's comments that the next attempts get.
+// HintsGiven replaces the people's comments for the next attempts.
 type HintsGiven struct {
 	OfTask
 	Hints []Hint `json:"hints"`
 }
 
-// ClaimWentStale records that a claim of the issue was given back because it made no progress. The next time, the
-// director asks a human.
+// ClaimWentStale records that the director gave back a claim without progress. The next time, the director asks a
+// human.
 type ClaimWentStale struct {
 	Task IssueKey `json:"task"`
 }
 
-// EndingSet records the director's own knowledge about the attempt's end.
+// EndingSet records the director's own evidence about the attempt's end.
 type EndingSet struct {
 	OfTask
 	Outcome Outcome         `json:"outcome"`
 	Known   recovery.Reason `json:"known,omitempty"`
 	Cause   string          `json:"cause,omitempty"`
-	// Resource is the resource that the director used when Known happened, if any.
+	// Resource is the resource that the director was using at the failure Known, if any.
 	Resource string `json:"resource,omitempty"`
-	Taken    string `json:"taken,omitempty"` // of a withdrawal: the person who takes over
+	Taken    string `json:"taken,omitempty"` // the person who takes the issue over, after a withdrawal
 }
 
-// ValidationDue records that the attempt succeeded. The next one validates its work in a clean container, free
-// of charge.
+// ValidationDue records that the attempt succeeded, and that the next one validates its work in a clean container. The
+// tally is not charged.
 type ValidationDue struct {
 	OfTask
 	Attempt int `json:"attempt"`
@@ -217,14 +218,13 @@ type VerdictMade struct {
 	Stage   string           `json:"stage,omitempty"`
 	Finding recovery.Finding `json:"finding"`
 	Verdict recovery.Verdict `json:"verdict"`
-	// Incident is the key under which the failure counts together with other tasks' failures. It is empty if
-	// the failure concerns only this task.
+	// Incident is the key of the incident that counts the failure, or empty if the failure concerns only this task.
 	Incident string `json:"incident,omitempty"`
 	// Validate means that the next attempt only validates the work, in a clean container.
 	Validate bool `json:"validate,omitempty"`
-	// Deliver means that the work is done. After an answer it is delivered without another attempt.
+	// Deliver means that the work is finished. After an answer it is delivered without another attempt.
 	Deliver bool `json:"deliver,omitempty"`
-	// Disagrees means that the reporter's explicit word contradicts the policy's choice.
+	// Disagrees means that the policy's choice contradicts the worker's explicit request.
 	Disagrees bool `json:"disagrees,omitempty"`
 	// Caller is the configured caller of the stage. It is empty for the default, and in old journals.
 	Caller string `json:"caller,omitempty"`
@@ -234,11 +234,11 @@ type VerdictMade struct {
 type UsageCounted struct {
 	OfTask
 	Usage recovery.Usage `json:"usage"`
-	// Ended means that the attempt is over and its usage is added to the claim. The verdict follows.
+	// Ended means that the attempt is over and its usage is part of the claim's usage. The verdict follows.
 	Ended bool `json:"ended,omitempty"`
 	// Spent is the usage of all attempts of the claim so far. It is absent in old journals.
 	Spent recovery.Usage `json:"spent,omitzero"`
-	// PaidCalls is the number of calls before this attempt, according to an operator. If it is set, Usage is ignored.
+	// PaidCalls is the number of calls before this attempt, if an operator set it. Usage is then ignored.
 	PaidCalls *int64 `json:"paid_calls,omitempty"`
 }
 
@@ -246,13 +246,13 @@ type UsageCounted struct {
 type TallyReset struct {
 	OfTask
 	By string `json:"by"`
-	// Redispatches is the number that counts as already used, because the human granted fewer than the configuration.
+	// Redispatches is the number that counts as used, because the human granted fewer than the configuration does.
 	Redispatches int `json:"redispatches,omitempty"`
 	// Next is the kind of attempt that the human wants next.
 	Next Next `json:"next,omitzero"`
 }
 
-// CommandTaken records a command from a person or the operator, so it is never carried out again.
+// CommandTaken records a command from a person or the operator, so that it is never carried out again.
 type CommandTaken struct {
 	Task IssueKey `json:"task"`
 	CommandRef
@@ -266,7 +266,7 @@ type CommentHeard struct {
 	OfTask
 	CommandRef
 	By string `json:"by"`
-	// Answers means that it answers the agent's own question. The task continues.
+	// Answers means that the comment answers the agent's question, so the task continues.
 	Answers bool `json:"answers,omitempty"`
 }
 
@@ -295,29 +295,29 @@ type EffectPlanned struct {
 
 func (f EffectPlanned) task() IssueKey { return f.Effect.Task }
 
-// EffectDone removes an effect from its task's outbox. Failed is empty if the effect was carried out. Otherwise it
-// explains the permanent failure, or why the effect has become pointless.
+// EffectDone removes an effect from its task's outbox. Failed is empty after a success. Otherwise it explains the
+// permanent failure, or why the effect has become pointless.
 type EffectDone struct {
 	OfTask
 	Effect string `json:"effect"`
 	Failed string `json:"failed,omitempty"`
-	// Asked is the question of an escalation as people read it. It is absent in old journals.
+	// Asked is the question of an escalation as the comment asks it. It is absent in old journals.
 	Asked *Asked `json:"asked,omitempty"`
-	// Reason is the reason of the failure. It is empty in old journals and for overtaken effects.
+	// Reason is the reason of the failure. It is empty in old journals, and for effects that became pointless.
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
-// EffectDeferred records that an effect failed and will be tried again.
+// EffectDeferred records that an effect failed and will be retried.
 type EffectDeferred struct {
 	OfTask
 	Effect string    `json:"effect"`
 	Tries  int       `json:"tries"`
 	Until  time.Time `json:"until"`
 	Why    string    `json:"why"`
-	// Since is when it failed first. It is zero in old journals, and if the effect only waits for a stated
+	// Since is the time of the first failure. It is zero in old journals, and while the effect only waits for a stated
 	// reset.
 	Since time.Time `json:"since,omitzero"`
-	// Refused is the number of tries that were refused permanently. It is absent in old journals.
+	// Refused is the number of permanent refusals. It is absent in old journals.
 	Refused int `json:"refused,omitempty"`
 	// Failing counts the failures of the current kind. It is absent in old journals.
 	Failing Failing `json:"failing,omitzero"`
@@ -325,7 +325,7 @@ type EffectDeferred struct {
 	Reason recovery.Reason `json:"reason,omitempty"`
 }
 
-// About names the issue that a fact is about. It is empty for facts about the director.
+// About returns the issue that a fact concerns, or "" for a fact about the director.
 func About(f Fact) IssueKey {
 	switch f := f.(type) {
 	case taskFact:

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// maxQueuedPerEvent bounds how many tasks one event may begin, and with it the size of a journal record. The next poll
-// starts at the same position and brings the rest.
+// maxQueuedPerEvent limits how many tasks one event may queue, and thus the size of a journal record. The next poll
+// starts at the same cursor and returns the rest.
 const maxQueuedPerEvent = 500
 
-// Compare GitHub's views with our tasks. The cursor advances only if every view was decided. Otherwise this
-// process or the next one reads the undecided views again.
+// The cursor advances only if every view was decided. Otherwise this process or the next one reads the undecided views
+// again.
 func (b IssuesSeen) step(m *Machine) {
 	decided, queued := true, 0
 	for _, v := range b.Issues {
@@ -51,7 +51,7 @@ func (v IssueView) eligible() bool {
 	return v.Open && v.has(LabelTask) && !v.has(LabelClaimed) && !v.has(LabelBlocked)
 }
 
-// viewSeen checks for a withdrawal or an answer. It returns false if the view cannot be judged yet and must be read
+// viewSeen looks for a withdrawal or an answer. It returns false if it cannot decide now, and the view must be read
 // again.
 func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool) {
 	if asked.Before(t.LabelsAt) {
@@ -60,7 +60,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 	m.rename(t, v.Title, v.URL)
 	if v.Open && t.State != Queued {
 		now := t.Standing
-		now.Capped = v.Standing.Capped // caps count tasks with a worker
+		now.Capped = v.Standing.Capped // only tasks with a worker count against caps
 		m.stand(t, now)
 	}
 	switch {
@@ -70,7 +70,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		} else {
 			m.stand(t, v.Standing)
 		}
-	case t.State == Delivering: // the delivery changes the issue, so another view follows
+	case t.State == Delivering: // the delivery changes the issue, so a later view decides
 	case t.State == Claiming, t.State == Parked && len(t.Outbox) > 0, t.State == Forgotten, t.State.Info().Final:
 		return false // an effect is changing the issue; the next view shows any other changes
 	case t.State == InReview:
@@ -81,7 +81,7 @@ func (m *Machine) viewSeen(t *Task, v IssueView, asked time.Time) (decided bool)
 		m.withdraw(t, "the issue was closed", "")
 	case t.State == Blocked:
 		m.tidy(t, v)
-		// While the question is posted but not confirmed, read its answers later.
+		// A question that is posted but not confirmed has no readable answers.
 		return !t.plans(DoEscalate) && m.readAnswers(t, v, asked)
 	case !v.has(LabelClaimed) && !t.Resumed:
 		m.withdraw(t, "the claim's label was removed", "")
@@ -99,12 +99,11 @@ func (m *Machine) tidy(t *Task, v IssueView) {
 	}
 }
 
-// oldView handles a view that was read before our own labels were confirmed. Such a view is ignored unless it
-// shows the labels we expect. A human may have caused the difference, so the issue is read again at once, but
-// only once.
+// oldView handles a view from before our own labels were confirmed. It ignores the view if the labels are as expected.
+// A human may have caused a difference, so the issue is then read again at once, but only once.
 func (m *Machine) oldView(t *Task, v IssueView) (decided bool) {
 	if v.Open && v.has(t.State.Info().Label) {
-		return t.State != Blocked // in Blocked, comments by people count as well
+		return t.State != Blocked // in Blocked, the view may also have new comments
 	}
 	if t.soft.askedForView != t.LabelsAt && !m.githubBlocked(DoReadIssue) {
 		t.soft.askedForView = t.LabelsAt
@@ -121,9 +120,9 @@ func (m *recorder) rename(t *Task, title, url string) {
 	}
 }
 
-// readAnswers reads what people with write access did to a blocked issue that has changed. GitHub reports the time of
-// the last change in seconds, so a view taken within a few seconds of it is read once more. While the blocked label is
-// off, a person has probably answered, so the view stays undecided.
+// readAnswers requests the answers to a blocked task's question after its issue changed. GitHub's time of the last
+// change has a resolution of a second. A view taken within a few seconds of the change is therefore read once more. If
+// the blocked label is missing, a person has probably answered, so the view stays undecided.
 func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged bool) {
 	const settle = 5 * time.Second
 	switch {
@@ -139,8 +138,7 @@ func (m *Machine) readAnswers(t *Task, v IssueView, asked time.Time) (judged boo
 	return v.has(LabelBlocked)
 }
 
-// Comments on a blocked task are kept as hints. If one of them is an answer, the task continues with its meters
-// reset.
+// Comments on a blocked task become hints. If one of them is an answer, the task continues and its meters are reset.
 func (a QuestionAnswered) step(m *Machine) {
 	t := m.Task(a.Task)
 	if t == nil || t.State != Blocked || t.plans(DoEscalate) {
@@ -153,8 +151,8 @@ func (a QuestionAnswered) step(m *Machine) {
 	m.goOn(t, a.By+": "+a.Command, 0, t.retry(len(a.Hints) > 0))
 }
 
-// recordHints keeps people's comments for the next attempts. It skips hints it already has, because comments
-// are read more than once.
+// recordHints stores people's comments for the next attempts. It skips known hints, because comments are read more than
+// once.
 func (m *recorder) recordHints(t *Task, hints []Hint) {
 	all := slices.Clone(t.Hints)
 	for _, h := range hints[max(0, len(hints)-maxHints):] {
@@ -168,12 +166,12 @@ func (m *recorder) recordHints(t *Task, hints []Hint) {
 	}
 }
 
-// plainReply names an answer without a command in the history.
+// plainReply describes an answer without a command in the history.
 const plainReply = "a reply without a command"
 
-// plainSeen keeps a comment without a command as a hint, and acknowledges it once. If the agent asked the question, the
-// comment is the answer, unless the configuration forbids it. While the question is still being posted, it is unclear
-// which question the comment is about, so the comment is read again later.
+// plainSeen stores a comment without a command as a hint, and acknowledges it once. The comment answers a question of
+// the agent unless the configuration forbids that. While a question is being posted, the comment may refer to an
+// earlier one, so it is read again later.
 func (m *Machine) plainSeen(t *Task, s CommentView) (decided bool) {
 	before := m.hard.heard(s.Comment)
 	switch {
@@ -201,17 +199,17 @@ func (m *Machine) plainSeen(t *Task, s CommentView) (decided bool) {
 		}
 		before = m.hard.heard(s.Comment)
 	}
-	s.CommandRef = before.CommandRef // of the first version: an edit is not acknowledged again
+	s.CommandRef = before.CommandRef // the reference of the first version, because edits are not acknowledged
 	return m.answered(t, s, "")
 }
 
-// answeredBy reports whether a comment has text and is newer than the question. GitHub numbers comments in order, so
-// a clock is not necessary.
+// answeredBy reports whether a comment has text and is newer than the question. It compares ids, because GitHub numbers
+// comments in order and clocks may differ.
 func (q *OpenQuestion) answeredBy(s CommentView) bool {
 	return s.Comment > q.Comment && strings.TrimSpace(s.Text) != ""
 }
 
-// heard returns the acknowledgement of a comment without a command, or nil.
+// heard returns the recorded comment without a command that has this id, or nil.
 func (s *hardState) heard(comment int64) *heardComment {
 	i := slices.IndexFunc(s.Heard, func(h heardComment) bool { return h.Comment == comment })
 	if comment == 0 || i < 0 {
@@ -220,7 +218,7 @@ func (s *hardState) heard(comment int64) *heardComment {
 	return &s.Heard[i]
 }
 
-// Heard returns the ids of the recorded comments without a command. The last ones may not be acknowledged yet.
+// Heard returns the ids of the recorded comments without a command. The latest may still lack an acknowledgement.
 func (m *recorder) Heard() map[int64]bool {
 	ids := map[int64]bool{}
 	for _, h := range m.hard.Heard {

@@ -10,7 +10,7 @@ import (
 	"retake/internal/plainjson"
 )
 
-// Record is one line of the journal. It holds an event and the facts that were decided about it.
+// Record is one line of the journal: an event and the facts decided about it.
 type Record struct {
 	At    time.Time `json:"at"`
 	Cause Cause     `json:"cause"`
@@ -32,7 +32,7 @@ func (l FactList) MarshalJSON() ([]byte, error) {
 	return w.Bytes(), err
 }
 
-// UnmarshalJSON reads the list. A kind that this version does not know is an error, since skipping it would lose state.
+// UnmarshalJSON reads the list. It rejects an unknown kind of fact, because skipping the fact would lose state.
 func (l *FactList) UnmarshalJSON(b []byte) error {
 	var raw []factJSON
 	if err := json.Unmarshal(b, &raw); err != nil {
@@ -64,8 +64,8 @@ func encode(at time.Time, e Event, facts []Fact) (Record, []byte, error) {
 	return r, line, err
 }
 
-// line returns the record as encoding/json would write it, byte for byte, and a line feed. It writes each fact once,
-// whereas encoding/json would also check and copy it at each level.
+// line returns the record as encoding/json would write it, byte for byte, followed by a line feed. encoding/json would
+// also check and copy each fact at every level.
 func (r Record) line() ([]byte, error) {
 	at, err := r.At.MarshalJSON()
 	if err != nil {
@@ -124,15 +124,16 @@ var kinds = func() map[reflect.Type]string {
 // KindOf returns the name of a fact's kind in the journal, or an empty string for an unknown kind.
 func KindOf(f Fact) string { return kinds[reflect.TypeOf(f)] }
 
-// BatchReader reads batches of the journal. It is not safe for concurrent use. The zero value is ready to use.
+// BatchReader reads batches of the journal. It is not safe for concurrent use. Its zero value is ready to use.
 type BatchReader struct {
 	plain plainjson.Reader
-	facts []Fact // of the current record
-	room  []any  // for a fact of each kind, by index in facts
-	slow  int    // records that encoding/json had to read
+	facts []Fact // facts of the current record
+	room  []any  // memory for a fact of each kind, by its index in facts
+	slow  int    // number of records that encoding/json read
 }
 
-// ReadBatch reads the records of a batch. An unknown kind of fact is an error, since skipping it would lose state.
+// ReadBatch reads the records of a batch. It rejects an unknown kind of fact, because skipping the fact would lose
+// state.
 func ReadBatch(data []byte) ([]Record, error) { return new(BatchReader).Read(data) }
 
 // Read reads the records of a batch, as ReadBatch does. The bodies of their causes alias data.
@@ -152,7 +153,7 @@ func (b *BatchReader) Read(data []byte) ([]Record, error) {
 	return out, nil
 }
 
-// record reads a line in exactly the form that line writes. It returns false for any other form.
+// record reads a line that has exactly the form that line writes. ok is false for any other form.
 func (b *BatchReader) record(line []byte) (r Record, ok bool) {
 	p := &b.plain
 	p.Reset(line)
@@ -172,7 +173,7 @@ func (b *BatchReader) record(line []byte) (r Record, ok bool) {
 	return r, ok && p.Literal("}") && p.End()
 }
 
-// list reads the rest of a list of facts, after the opening bracket.
+// list reads the rest of a list of facts after the opening bracket.
 func (b *BatchReader) list() (FactList, bool) {
 	p := &b.plain
 	b.facts = b.facts[:0]
@@ -209,7 +210,7 @@ func (b *BatchReader) fact() (f Fact, ok bool) {
 	return f, ok && p.Literal("}")
 }
 
-// rowOf maps the kinds of facts to their rows in facts.
+// rowOf maps each kind of fact to the index of its row in facts.
 var rowOf = func() map[string]int {
 	rows := make(map[string]int, len(facts))
 	for i, r := range facts {
@@ -218,7 +219,7 @@ var rowOf = func() map[string]int {
 	return rows
 }()
 
-// plainOf returns a reader of facts of type T. It reuses the T in room, so that each fact costs one allocation.
+// plainOf returns a reader of facts of type T. It reuses the T in room, so each fact costs one allocation.
 func plainOf[T Fact](how *plainjson.Type, complete func(*T)) func(*plainjson.Reader, *any) (Fact, bool) {
 	return func(p *plainjson.Reader, room *any) (Fact, bool) {
 		f, ok := (*room).(*T)
@@ -238,15 +239,15 @@ func plainOf[T Fact](how *plainjson.Type, complete func(*T)) func(*plainjson.Rea
 // factRow describes how to encode and decode one kind of fact.
 type factRow struct {
 	kind string
-	of   reflect.Type // of the fact; nil if it is no longer written
+	of   reflect.Type // type of the fact; nil if this version does not write it
 	read func([]byte) (Fact, error)
-	// plain is a faster reader for facts in exactly the form that we write, described by how. It may be nil. The reader
-	// reuses the memory in room for facts of this kind.
+	// plain is a faster reader for facts in exactly the form that we write, which how describes. It reuses the memory
+	// in room. It may be nil.
 	plain func(p *plainjson.Reader, room *any) (Fact, bool)
 	how   *plainjson.Type
 }
 
-// facts is the table of kinds. A kind is never renamed. A kind that was merged into another is only read.
+// facts is the table of kinds. A kind is never renamed. A kind that was merged into another one is only read.
 var facts = []factRow{
 	kindOf[RunBegan]("run_began"),
 	kindOf[SettingsChanged]("settings_changed"),
@@ -287,7 +288,7 @@ var facts = []factRow{
 	kindOf[EffectDone]("effect_done"),
 	kindOf[EffectDeferred]("effect_deferred"),
 
-	// Only in older journals.
+	// These kinds occur only in older journals.
 	legacy("worker_greeted", func(f *WorkerAnswered) { f.Welcome = true }),
 	legacy("stranger_met", func(*WorkerAnswered) {}),
 	legacy("usage_seen", func(*UsageCounted) {}),
@@ -302,7 +303,7 @@ var facts = []factRow{
 
 func kindOf[T Fact](kind string) factRow { return kindWith(kind, func(*T) {}) }
 
-// kindWith returns the row of a kind with fields that the journal leaves out. complete fills them in.
+// kindWith returns the row of a kind that has fields outside the journal. complete sets these fields.
 func kindWith[T Fact](kind string, complete func(*T)) factRow {
 	row := legacy(kind, complete)
 	row.of = reflect.TypeFor[T]()

@@ -8,12 +8,11 @@ import (
 	"retake/internal/recovery"
 )
 
-// heartbeatResolution is the resolution of times on the wire. A heartbeat that is exactly as old as the TTL is still in
-// time.
+// heartbeatResolution is the resolution of times on the wire. It is added to the TTL, so that a heartbeat of exactly
+// that age is still in time.
 const heartbeatResolution = time.Millisecond
 
-// watched reports whether the task's worker has deadlines. They begin once the container is confirmed to run,
-// because the outcome of the start comes first.
+// watched reports whether the task's worker has deadlines. Its container must be confirmed to run first.
 func (t *Task) watched() bool {
 	return t.State == Running || t.State == Suspect || t.State == Starting && !t.UpAt.IsZero()
 }
@@ -41,7 +40,7 @@ func (m *agenda) deadline(t *Task) (at time.Time) {
 	return at
 }
 
-// silenceDeadline returns when a watched task's worker has been silent for too long.
+// silenceDeadline returns the time at which the silence of a watched task's worker has lasted too long.
 func (m *agenda) silenceDeadline(t *Task) time.Time {
 	switch t.State {
 	case Running:
@@ -56,15 +55,15 @@ func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.sla
 
 func (m *agenda) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
 
-// Due reports whether a step at that time decides about a task's deadline. A shell that holds signs of life
-// back must offer them first.
+// Due reports whether a step at this time decides about a task's deadline. A shell that coalesces signs of life must
+// first offer them.
 func (m *agenda) Due(at time.Time) bool {
 	t, deadline := m.timers.first()
 	return t != nil && passed(at, deadline)
 }
 
-// passDeadlines decides about deadlines that have passed, the earliest first, at most atOnce of them. The rest
-// stay due, and the shell offers the next step at once.
+// passDeadlines decides about at most atOnce passed deadlines, the earliest first. The others stay due, and the shell
+// offers the next step at once.
 func (m *Machine) passDeadlines() {
 	if (m.githubClosed || m.hard.Phase == PhaseCooldown) && !m.githubOpensAt().After(m.now) {
 		m.githubClosed = false
@@ -100,7 +99,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 		m.stop(t, OnWatchdog, EndingSet{Outcome: OutcomeFailed, Known: recovery.Timeout, Cause: fmt.Sprintf(
 			"the attempt ran longer than timeouts.worker_watchdog_seconds (%s)", m.cfg.Watchdog)}, m.cfg.StopGrace)
 	case !passed(m.now, m.silenceDeadline(t)):
-		// A due Backoff and an effect that may be tried again are handled at the end of the step.
+		// The end of the step handles a due Backoff and a due retry of an effect.
 	case t.State == Starting:
 		m.stop(t, OnNoHello, EndingSet{
 			Outcome: OutcomeFailed, Known: recovery.BusDisconnect, Resource: recovery.Host,
@@ -109,12 +108,12 @@ func (m *Machine) deadlinePassed(t *Task) {
 				m.cfg.StartTimeout),
 		}, 0)
 	case t.State == Running:
-		// The second wait is at least one heartbeat interval in every valid configuration.
+		// In every valid configuration, the second wait is at least one heartbeat interval.
 		m.move(t, OnSilent, fmt.Sprintf("no heartbeat for %s", m.cfg.HeartbeatTTL), m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
 	case t.soft.listedAt.Before(t.Since), t.soft.unansweredAt.Before(t.Since):
-		// Only a late director may have missed the worker. No worker is killed until the runtime, as a second
-		// witness, has sent a list that is newer than the suspicion, and a probe of that age stayed unanswered.
+		// A director that was late may have missed the worker's signs of life. So a worker is killed only with two
+		// witnesses since the suspicion: the runtime has listed the container, and the worker has not answered a probe.
 		t.soft.awaitsUntil = m.now.Add(m.cfg.HeartbeatTTL / 3)
 		m.emit(t, Effect{Kind: DoProbe})
 	default:
@@ -124,7 +123,7 @@ func (m *Machine) deadlinePassed(t *Task) {
 	}
 }
 
-// A worker is welcomed for the current attempt only.
+// Only the worker of the current attempt gets a welcome.
 func (h Hello) step(m *Machine) {
 	t, current := m.Worker(h.Worker)
 	switch {
@@ -148,8 +147,8 @@ func (h Hello) step(m *Machine) {
 	m.syncPause(t)
 }
 
-// ProbeUnanswered means that a probe was sent to a worker, and that its time for an answer is over. The shell must omit
-// it if the probe may not have arrived, or if an answer may be unread.
+// ProbeUnanswered means that a worker did not answer a probe in time. The shell must not offer it if the probe may not
+// have arrived, or an answer may be unread.
 type ProbeUnanswered struct {
 	Worker string    `json:"worker"`
 	SentAt time.Time `json:"sent_at"`
@@ -157,7 +156,7 @@ type ProbeUnanswered struct {
 
 func (ProbeUnanswered) eventKind() string { return "probe_unanswered" }
 
-// A probe counts only for a suspicion that is older.
+// The probe counts only against suspicions from before it was sent.
 func (p ProbeUnanswered) step(m *Machine) {
 	if t, current := m.Worker(p.Worker); current {
 		t.soft.unansweredAt = later(t.soft.unansweredAt, p.SentAt)
@@ -166,7 +165,7 @@ func (p ProbeUnanswered) step(m *Machine) {
 
 func (h WorkerSeen) step(m *Machine) { m.seen(h, m.now) }
 
-// All signs count before any deadline is decided.
+// All signs count before the machine decides about deadlines.
 func (h WorkersSeen) step(m *Machine) {
 	for _, s := range h.Signs {
 		m.seen(s.WorkerSeen, s.At)
@@ -181,8 +180,8 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 		return
 	}
 	t.soft.Activity = h.Activity.After(t.soft.Activity)
-	// Record paid calls immediately. If worker and director die together, the numbers would be lost. Paid calls
-	// are few, and their cost is recorded with them.
+	// Paid calls are recorded at once. Otherwise they would be lost if the worker and the director died together. Paid
+	// calls are rare, and their cost is recorded with them.
 	if used := t.used(); used.PaidCalls > t.Used.PaidCalls {
 		m.record(UsageCounted{OfTask: OfTask{t.Key}, Usage: used})
 	}
@@ -191,7 +190,7 @@ func (m *Machine) seen(h WorkerSeen, at time.Time) {
 	m.enforceBudget(t)
 }
 
-// After merges a worker's report with its earlier one. Usage does not fall, and the last error stays.
+// After merges a worker's new activity with its earlier one. Usage never falls, and the last error stays.
 func (a Activity) After(before Activity) Activity {
 	a.Usage = before.Usage.Max(a.Usage)
 	a.ErrorID = cmp.Or(a.ErrorID, before.ErrorID)
@@ -200,7 +199,7 @@ func (a Activity) After(before Activity) Activity {
 
 func (m *Machine) sawWorker(t *Task, at time.Time) {
 	t.soft.seenAt = later(t.soft.seenAt, sooner(at, m.now))
-	if t.Waits != nil { // it sends messages, so it runs
+	if t.Waits != nil { // the worker sends messages, so its container runs
 		m.runs(t)
 	}
 	if t.soft.upAt.IsZero() {
@@ -210,8 +209,7 @@ func (m *Machine) sawWorker(t *Task, at time.Time) {
 	m.index(t)
 }
 
-// Compare the runtime's list with our tasks. A container that is gone or ended ends its attempt. A container
-// that no task knows is removed.
+// A container that is gone or has ended ends its attempt. An unknown container is removed.
 func (l ContainersListed) step(m *Machine) {
 	there := make(map[string]Container, len(l.Containers))
 	for _, c := range l.Containers {
@@ -236,7 +234,7 @@ func (l ContainersListed) step(m *Machine) {
 	}
 }
 
-// Silence does not count against workers while the director itself could not listen.
+// Silence does not count against workers while the director could not receive messages.
 func (r DirectorResumed) step(m *Machine) {
 	for _, t := range m.hard.Tasks {
 		if t.State.Info().Live {
@@ -246,38 +244,37 @@ func (r DirectorResumed) step(m *Machine) {
 	m.grantGrace()
 }
 
-// grantGrace gives every worker twice the heartbeat TTL to be seen again.
+// grantGrace gives every worker twice the heartbeat TTL to send a sign of life.
 func (m *recorder) grantGrace() {
 	m.grace = m.now.Add(2 * m.cfg.HeartbeatTTL)
 	m.revisitAll()
 }
 
-// A worker without an attempt may keep sending, or its container may stay. It is answered after a minute and
-// then less and less often, because a container on a lost node may stay for days. At most maxUnknownWorkers are
-// remembered.
+// A worker without an attempt may send messages for days, for example on a lost node. It is answered after a minute,
+// and then less and less often. The machine remembers at most maxUnknownWorkers of them.
 const (
 	fenceEvery        = time.Minute
 	fenceSeldom       = 10 * time.Minute
 	maxUnknownWorkers = 1024
 )
 
-// unknownWorkers limits how often workers without an attempt are answered, each one and all together.
+// unknownWorkers limits the answers to workers without an attempt, for each worker and in total.
 type unknownWorkers struct {
 	places  []answeredWorker // at most maxUnknownWorkers
 	placeOf map[string]int
-	roomAt  time.Time // earliest time at which a new worker may replace one
+	roomAt  time.Time // earliest time at which a new worker may replace another
 }
 
 type answeredWorker struct {
 	worker string
 	at     time.Time
-	wait   time.Duration // how long it stays unanswered
+	wait   time.Duration // time without an answer
 }
 
 func (a *answeredWorker) dueAt() time.Time { return a.at.Add(a.wait) }
 
-// answer reports whether a worker is answered now. If the list is full, a new worker replaces the worker that is due
-// first. While no worker is due, the new worker is not answered and will ask again.
+// answer reports whether to answer a worker now. If the list is full, a new worker replaces the worker that is due
+// first. If no worker is due, the new worker is not answered, and will ask again.
 func (u *unknownWorkers) answer(worker string, now time.Time) bool {
 	i, known := u.placeOf[worker]
 	wait := time.Duration(0)
@@ -313,7 +310,7 @@ func (u *unknownWorkers) firstDue() (first int) {
 	return first
 }
 
-// unknownWorker records a worker without an attempt, unless it was recorded recently, and reports whether it did.
+// unknownWorker reports whether to answer a worker without an attempt now. It then records the answer.
 func (m *recorder) unknownWorker(worker string) bool {
 	answer := m.unknownWorkers.answer(worker, m.now)
 	if answer {
@@ -322,16 +319,15 @@ func (m *recorder) unknownWorker(worker string) bool {
 	return answer
 }
 
-// fenceUnknown tells a worker without an attempt to end, unless a recent message did.
+// fenceUnknown tells a worker without an attempt to end, unless it did so recently.
 func (m *recorder) fenceUnknown(worker string, token uint64) {
 	if m.unknownWorker(worker) {
 		m.emit(nil, Effect{Kind: DoFence, Worker: worker, Token: token})
 	}
 }
 
-// fence tells a worker to end because its attempt is over or was never ours. The recorded fact delays the
-// answer until the append succeeds. A director that was replaced without noticing therefore cannot fence its
-// successor's worker.
+// fence tells a worker to end because its attempt is over or unknown. The recorded fact delays the message until the
+// append succeeds. A director that does not know that it was replaced therefore cannot fence its successor's worker.
 func (m *recorder) fence(b ReportReceived) {
 	m.record(WorkerAnswered{Worker: b.Worker})
 	e := Effect{Kind: DoFence, Worker: b.Worker}

@@ -10,17 +10,17 @@ import (
 	"retake/internal/plainjson"
 )
 
-// memory is the hard state with its indexes.
+// memory contains the hard state and its indexes.
 type memory struct {
 	cfg    Config
 	hard   hardState
 	tasks  map[IssueKey]*Task // by folded key
 	nonces map[string]*Task
-	slots  slots     // tasks that hold one of director.max_workers
-	now    time.Time // of the last event; never behind decided
+	slots  slots     // tasks that hold a slot of director.max_workers
+	now    time.Time // time of the last event; never before the last decision
 }
 
-// Tasks lists the tasks in order of arrival. They belong to the machine. Callers may read them until the next
+// Tasks returns the tasks in order of arrival. Callers must not change them, and may read them only until the next
 // step.
 func (m *memory) Tasks() []*Task { return slices.Clone(m.hard.Tasks) }
 
@@ -35,7 +35,7 @@ func (m *memory) Live() iter.Seq[*Task] {
 	}
 }
 
-// Task returns one task, or nil. Upper and lower case in a repository's name are the same, as on GitHub.
+// Task returns one task, or nil. Like GitHub, it ignores the case of a repository's name.
 func (m *memory) Task(k IssueKey) *Task { return m.tasks[k.fold()] }
 
 // Worker returns the task of a worker. It also reports whether the worker runs the current attempt and is not shut out.
@@ -54,7 +54,7 @@ func (m *memory) Phase() Phase { return m.hard.Phase }
 // Now returns the time of the last event.
 func (m *memory) Now() time.Time { return m.now }
 
-// Cursor returns how far a repository was read, or an empty string if it was never read.
+// Cursor returns how far the director has read a repository, or "" if it has not read the repository.
 func (m *memory) Cursor(repo string) string {
 	for _, c := range m.hard.Cursors {
 		if c.Repo == repo {
@@ -82,41 +82,41 @@ const (
 	PhaseShutdown Phase = "SHUTDOWN"
 )
 
-// SnapshotVersion is the version of the snapshot's format. Restore refuses any other version, and the journal
-// is then replayed from its start.
+// SnapshotVersion is the version of the snapshot's format. Restore rejects other versions, and the journal is then
+// replayed from its start.
 const SnapshotVersion = 2
 
-// hardState is the state that facts build. A snapshot is its JSON. Lists without omitempty are never nil, so a list
-// that was always empty encodes like one that has become empty.
+// hardState is the state that the facts build. A snapshot is its JSON. Lists without omitempty are never nil, so that
+// an empty list always has the same JSON.
 type hardState struct {
 	Version  int       `json:"version"`
 	Decided  time.Time `json:"decided"` // when the last fact was decided
 	RunID    string    `json:"run_id"`
-	Settings *Settings `json:"settings,omitempty"` // of the last run
-	// sets of names used since the task list was last empty, newest last, at most maxLabelNames
+	Settings *Settings `json:"settings,omitempty"` // settings of the last run
+	// LabelNames are the sets of names used since the task list was last empty, newest last, at most maxLabelNames.
 	LabelNames []LabelNames `json:"label_names,omitempty"`
 	Phase      Phase        `json:"phase"`
-	// Paused or Draining if the operator wants that, regardless of the current phase
+	// Intent is Paused or Draining if the operator wants that, regardless of the current phase.
 	Intent   Phase     `json:"intent,omitempty"`
 	PausedAt time.Time `json:"paused_at,omitzero"` // when the last pause began
 	// Aborted explains why the policy aborted the run, until the operator resumes or pauses.
 	Aborted string `json:"aborted,omitempty"`
-	// issues with a claim that went stale, newest last, at most maxStale
+	// StaleClaims are issues with a claim that went stale, newest last, at most maxStale.
 	StaleClaims []IssueKey     `json:"stale,omitempty"`
-	Commands    []takenCommand `json:"commands,omitempty"` // from people; newest last, at most maxCommands
-	Heard       []heardComment `json:"heard,omitempty"`    // without a command; newest last, at most maxCommands
-	Requests    []takenCommand `json:"requests,omitempty"` // from the operator; newest last, at most maxRequests
-	Seq         uint64         `json:"seq"`                // tasks so far
+	Commands    []takenCommand `json:"commands,omitempty"` // people's commands; newest last, at most maxCommands
+	Heard       []heardComment `json:"heard,omitempty"`    // other comments; newest last, at most maxCommands
+	Requests    []takenCommand `json:"requests,omitempty"` // operator's commands; newest last, at most maxRequests
+	Seq         uint64         `json:"seq"`                // number of tasks so far
 	Cooldowns   []Cooldown     `json:"cooldowns"`          // at most one for each resource, in order of last use
-	// one for each resource and task, in order of last use, at most maxStatements
+	// Statements has one entry for each resource and task, in order of last use, at most maxStatements.
 	Statements []Statement  `json:"statements,omitempty"`
 	Cursors    []RepoCursor `json:"cursors"`
 	Incidents  []Incident   `json:"incidents"` // at most maxIncidents, in order of last change
 	Tasks      []*Task      `json:"tasks"`     // in order of arrival
 }
 
-// Snapshot returns the whole hard state. Equal states produce equal bytes, whether decided or replayed. It matches the
-// journal only while the Driver is Idle. Before that, it holds decisions that may still be refused.
+// Snapshot returns the whole hard state. Equal states have equal bytes, whether decided or replayed. Snapshot matches
+// the journal only while the Driver is Idle. Otherwise it contains decisions that the journal may still reject.
 func (m *memory) Snapshot() ([]byte, error) { return json.Marshal(m.hard) }
 
 // Restore loads a snapshot into a new machine.
@@ -141,7 +141,7 @@ func (m *Machine) Restore(data []byte) error {
 
 var howState = plainjson.TypeFor[hardState]()
 
-// readState reads a snapshot. A snapshot of this version takes a single pass.
+// readState reads a snapshot. It needs a single pass for the current version.
 func readState(data []byte) (hardState, error) {
 	var plain plainjson.Reader
 	plain.Reset(data)
@@ -161,7 +161,7 @@ func (s *hardState) readEffects() {
 	}
 }
 
-// RepoCursor is the position up to which a repository was read.
+// RepoCursor records how far the director has read a repository.
 type RepoCursor struct {
 	Repo   string `json:"repo"`
 	Cursor string `json:"cursor"`

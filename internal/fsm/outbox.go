@@ -8,25 +8,25 @@ import (
 	"retake/internal/recovery"
 )
 
-// outageWait is the longest wait before the retry of a request to an unreachable server. It is short because the
-// waiting task holds a slot or has work to deliver.
+// outageWait is the longest wait before another request to an unreachable server. It is short, because the waiting task
+// has a slot or has work to deliver.
 const outageWait = time.Minute
 
-// startFor bounds the wait of a start for an unreachable server. After that the attempt has failed.
+// startFor is the longest time for which the start of an attempt waits for an unreachable server. After that the
+// attempt has failed.
 const startFor = 10 * time.Minute
 
 // notifyAfter is the number of failed deliveries after which the comment on the issue mentions them.
 const notifyAfter = 3
 
-// releaseTries is the number of tries for a release that GitHub permanently refuses. After that the claim's labels stay
-// on the issue.
+// releaseTries is the number of permanent refusals after which a release is given up. The claim's labels then stay on
+// the issue.
 const releaseTries = 10
 
-// minRetryWait is the shortest wait before a failed effect is retried. Jitter may draw 0, and a stated reset may be in
-// the past.
+// minRetryWait is the shortest wait before a retry. Jitter may be 0, and a stated reset may be in the past.
 const minRetryWait = 100 * time.Millisecond
 
-// At most one durable effect of a task is in flight. The outcome of any other effect is stale and ignored.
+// At most one durable effect of a task is in flight. The outcome of any other effect is outdated and ignored.
 func (e EffectEnded) step(m *Machine) {
 	m.replied(e.Effect)
 	t := m.Task(e.Task)
@@ -37,7 +37,7 @@ func (e EffectEnded) step(m *Machine) {
 	p := t.Outbox[0]
 	t.soft.inFlight = ""
 	m.revisit(t)
-	// this attempt must not be fenced, because it may still change the checkout
+	// Without FenceAt the attempt may still change the director's checkout, so it must not be fenced.
 	if e.Stop != nil && e.Stop.Fenced && p.Effect.Stop.FenceAt.IsZero() {
 		e.Stop, e.Failure = nil, &EffectError{Reason: recovery.WorkerLost, Text: e.Stop.Words, Transient: true}
 	}
@@ -77,16 +77,16 @@ func (e EffectEnded) step(m *Machine) {
 }
 
 // tryAgain reports whether a failed effect stays in the outbox. An effect is given up if a later effect in the outbox
-// makes it pointless. A failed start becomes a failed attempt, unless a server was unreachable, so the number of starts
-// is bounded. Stops and questions are retried without limit, because the director must confirm that a container is gone
-// and must reach a human.
+// makes it pointless. A failed start becomes a failed attempt unless a server was unreachable, which limits the number
+// of starts. Stops and questions are retried without limit, because the director must confirm a container's end and
+// must reach a human.
 func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	switch k := p.Effect.Kind; {
 	case len(t.Outbox) > 1 && slices.Contains(overtakenEffects, k), k == DoRemind && t.State != Blocked:
-		// a person has answered since then
+		// A person has answered the question.
 		return false
 	case f.Until.After(m.now), !f.Until.IsZero() && k != DoDeliver:
-		// a delivery is bounded, even if every stated reset is past
+		// Only a delivery has a limit even for resets that have passed.
 		return true
 	case f.Doubtful && m.patient(p, f):
 		return true
@@ -98,28 +98,28 @@ func (m *attempts) tryAgain(t *Task, p Planned, f *EffectError) bool {
 	return f.Transient && m.patient(p, f)
 }
 
-// patience bounds the retries after consecutive failures of one kind. The first row that fits applies. Without a row,
-// or with 0, there is no limit.
+// patience limits the retries after consecutive failures of one kind. The first matching row applies. Without a row, or
+// with 0, retries are unlimited.
 var patience = []struct {
 	row  string     // in the journal; never changes
-	kind EffectKind // empty: any
+	kind EffectKind // empty means any kind
 	fits func(f *EffectError) bool
 	most func(c *Config) time.Duration
 }{
 	{"doubtful", "", func(f *EffectError) bool { return f.Doubtful }, func(*Config) time.Duration { return doubtFor }},
 	{"start", DoStart, nil, func(*Config) time.Duration { return startFor }},
-	{ // until GitHub answers, the director cannot ask a person
+	{ // a longer limit, because asking a person also needs GitHub
 		"delivery_github", DoDeliver, func(f *EffectError) bool { return f.Resource == recovery.GitHubAPI },
 		func(c *Config) time.Duration { return 4 * c.DeliverFor },
 	},
 	{"delivery", DoDeliver, nil, func(c *Config) time.Duration { return c.DeliverFor }},
 }
 
-// doubtFor is the time before the machine believes a failure that a single wrong answer could explain.
+// doubtFor is the time for which a failure must persist if a single wrong answer could explain it.
 const doubtFor = 2 * time.Minute
 
-// patienceRow returns the first row that fits a failure and its time. It returns "" if none fits. longest is the
-// longest time in the rows for this kind of effect, or 0.
+// patienceRow returns the name and limit of the first row for a failure of this kind of effect, or "". longest is the
+// longest limit for this kind, or 0.
 func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, longest time.Duration) {
 	for _, r := range patience {
 		if r.kind == k {
@@ -132,9 +132,9 @@ func (m *attempts) patienceRow(k EffectKind, f *EffectError) (row string, most, 
 	return row, most, longest
 }
 
-// patient reports whether to retry an effect that keeps failing. It gives up after the time of the row, but not before
-// enough tries. Each kind of failure starts a new clock. An effect that alternates between kinds is given up after the
-// longest time. Waits for a stated reset do not count.
+// patient reports whether to retry an effect that keeps failing. It gives up after the row's limit, but only after
+// enough failures. Each kind of failure has a separate clock. An effect that alternates between kinds is given up after
+// the longest limit. Waits for a stated reset do not count.
 func (m *attempts) patient(p Planned, f *EffectError) bool {
 	const often = 3
 	row, most, longest := m.patienceRow(p.Effect.Kind, f)
@@ -148,7 +148,7 @@ func (m *attempts) patient(p Planned, f *EffectError) bool {
 	}
 }
 
-// failingNow returns the effect's record of failures, updated by this failure.
+// failingNow returns the effect's record of failures including this failure.
 func (m *attempts) failingNow(p Planned, f *EffectError) (now Failing) {
 	row, _, _ := m.patienceRow(p.Effect.Kind, f)
 	switch now = p.Failing; {
@@ -164,7 +164,7 @@ func (m *attempts) failingNow(p Planned, f *EffectError) (now Failing) {
 	return now
 }
 
-// deferEffect keeps a failed effect for later. A wait for a stated reset is not counted as a failure.
+// deferEffect schedules the retry of a failed effect. A wait for a stated reset does not count as a failure.
 func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	d := EffectDeferred{
 		OfTask: OfTask{t.Key}, Effect: p.Effect.ID, Tries: p.Tries, Until: f.Until.Round(0).UTC(),
@@ -174,7 +174,8 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	if !f.Transient {
 		d.Refused++
 	}
-	// Without a stated reset, back off. If the reset is past, the clocks differ, and asking at once would not help.
+	// Back off without a stated reset. A reset in the past means that the clocks differ, so an immediate retry would
+	// not help.
 	if !f.Until.After(m.now) {
 		d.Tries++
 		d.Since, d.Failing = p.Since, m.failingNow(p, f)
@@ -192,7 +193,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	} else if f.Resource == recovery.GitHubAPI {
 		m.coolDown(Cooldown{Resource: cmp.Or(f.Closed, GitHubWrite), Until: f.Until, Why: f.Text})
 	}
-	// otherwise the comment would still claim that a worker is active
+	// Without an edit, the comment would still show a running worker.
 	if p.Effect.Kind == DoDeliver && d.Tries >= notifyAfter {
 		t.planKeptEdit(p.Effect.ID, f.Text)
 	}
@@ -200,7 +201,7 @@ func (m *attempts) deferEffect(t *Task, p Planned, f *EffectError) {
 	m.record(d)
 }
 
-// planKeptEdit schedules the edit that says that the work is kept, unless this process has already made it.
+// planKeptEdit plans the edit which states that the work is kept, unless this process has already made that edit.
 func (t *Task) planKeptEdit(delivery, why string) {
 	if t.soft.kept.delivery != delivery {
 		t.soft.kept = keptEdit{delivery: delivery}
@@ -218,8 +219,8 @@ func (t *Task) edited(e EffectEnded) {
 	}
 }
 
-// isOutage reports whether a server did not answer or reported an internal failure. The task is not to blame, and a
-// retry may succeed.
+// isOutage reports whether a server did not answer or had an internal failure. The task did not cause the failure, and
+// a retry may succeed.
 func (f *EffectError) isOutage() bool {
 	return f.Transient && f.Reason == recovery.NetworkTransient &&
 		(f.Resource == recovery.GitHubAPI || f.Resource == recovery.GitHubGit)

@@ -9,16 +9,16 @@ import (
 	"retake/internal/recovery"
 )
 
-// Placement describes the wait of an attempt between its acceptance by the runtime and its start.
+// Placement describes the wait of an attempt that the runtime has accepted, but not started.
 type Placement struct {
 	Since time.Time `json:"since"`
-	// Bound is when it has waited too long for room. The deadline in force is the task's Until, which may be
+	// Bound is the time at which the wait for room is too long. The deadline in force is Task.Until, which may be
 	// earlier.
 	Bound time.Time `json:"bound"`
-	// For is the runtime's explanation at time At. It is empty until the runtime explains the wait.
+	// For is the runtime's explanation at time At, or empty.
 	For string    `json:"for,omitempty"`
 	At  time.Time `json:"at,omitzero"`
-	// Lacks is the failure reason of the attempt if the wait lasts too long.
+	// Lacks is the failure reason if the wait lasts too long.
 	Lacks recovery.Reason `json:"lacks,omitempty"`
 }
 
@@ -28,7 +28,7 @@ type ContainerWaits struct {
 	OfTask
 	For   string          `json:"for,omitempty"`
 	Lacks recovery.Reason `json:"lacks,omitempty"`
-	Until time.Time       `json:"until"` // then it has waited too long
+	Until time.Time       `json:"until"` // end of the permitted wait
 }
 
 func (f ContainerWaits) apply(m *agenda, t *Task) {
@@ -41,30 +41,30 @@ func (f ContainerWaits) apply(m *agenda, t *Task) {
 }
 
 const (
-	// imageTimeout bounds the wait of an attempt for an image that cannot be pulled. The runtime tries several times
-	// within it. A wait for room may last much longer.
+	// imageTimeout limits an attempt's wait for an image that cannot be pulled. It includes several attempts of the
+	// runtime. The wait for room may be much longer.
 	imageTimeout = 5 * time.Minute
 	// waitsEvery is the shortest interval between two recorded explanations.
 	waitsEvery = time.Minute
-	// maxWords bounds the stored text of a runtime, in bytes.
+	// maxWords limits a runtime's explanation, in bytes.
 	maxWords = 300
 )
 
-// shortWords returns a runtime's text as one line of at most maxWords bytes.
+// shortWords returns a runtime's explanation as one line of at most maxWords bytes.
 func shortWords(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
 }
 
-// placing records that the runtime is looking for room. Until the container runs, its worker has no deadlines, but the
-// wait for room is limited.
+// placing records that the runtime is looking for room. Until the container runs, its worker has no deadlines, but
+// PendingTimeout limits the wait.
 func (m *attempts) placing(t *Task) {
 	t.soft.upAt = m.now
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, Until: m.now.Add(m.cfg.PendingTimeout)})
 }
 
-// stillWaits records the runtime's explanation for a waiting attempt. It shortens the deadline if the image cannot be
-// pulled, because such an image seldom appears later.
+// stillWaits records the runtime's explanation for a waiting attempt. If the image cannot be pulled, it shortens the
+// deadline, because waiting seldom helps.
 func (m *attempts) stillWaits(t *Task, words string) {
 	w := t.Waits
 	if words = shortWords(words); words == "" || words == w.For || w.For != "" && m.now.Before(w.At.Add(waitsEvery)) {
@@ -84,8 +84,8 @@ func (m *attempts) stillWaits(t *Task, words string) {
 	m.record(ContainerWaits{OfTask: OfTask{t.Key}, For: words, Lacks: lacks, Until: until})
 }
 
-// notPlaced ends an attempt that has waited too long. The failure belongs to the cluster, so attempts that wait
-// for the same thing count as one incident.
+// notPlaced ends an attempt that has waited too long. The cluster is responsible, so attempts that wait for the same
+// reason form one incident.
 func (m *attempts) notPlaced(t *Task) {
 	w := t.Waits
 	cause := fmt.Sprintf("the cluster did not start the worker within %s (kubernetes.pending_timeout_seconds)",
@@ -99,7 +99,7 @@ func (m *attempts) notPlaced(t *Task) {
 	}, 0)
 }
 
-// placementWaits explains the attempt's wait to people.
+// placementWaits describes the attempt's wait for the cluster.
 func (t *Task) placementWaits() Waiting {
 	w := Waiting{For: "the cluster, which has accepted the worker but not started it yet", Until: t.Until}
 	if t.Waits.For != "" {

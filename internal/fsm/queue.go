@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// place is a task's position in a queue. The zero place means that it is not queued. Places are small because each task
-// has several.
+// place is a task's position in a queue. The zero place means that the task is not queued. The type is small, because
+// each task has several places.
 type place struct {
 	sec  int64 // since 1970
 	nsec int32
@@ -23,14 +23,14 @@ func placeAt(rank int8, at time.Time) place {
 
 func (p place) at() time.Time { return time.Unix(p.sec, int64(p.nsec)).UTC() }
 
-// queue holds tasks, ordered by place, in nonempty parts of at most maxPart tasks. An insertion or removal shifts the
-// tasks of one part only, however many tasks there are.
+// queue contains tasks, ordered by place, in nonempty parts of at most maxPart tasks. An insertion or removal shifts
+// the tasks of one part only.
 type queue struct {
 	n     int
 	parts [][]placed
 }
 
-// placed is a task with its place. A search compares places without loading tasks.
+// placed is a task with its position. A search compares positions without loading tasks.
 type placed struct {
 	place
 	seq uint64 // the task's
@@ -57,7 +57,7 @@ func (q *queue) move(t *Task, from, to place) {
 	}
 }
 
-// partOf returns the index of the last part that begins at or before p, or 0.
+// partOf returns the index of the last part with a first task at or before p, or 0.
 func (q *queue) partOf(p placed) int {
 	i, _ := slices.BinarySearchFunc(q.parts, p, func(part []placed, p placed) int {
 		if part[0].compare(p) <= 0 {
@@ -125,7 +125,7 @@ func (q *queue) all() iter.Seq[*Task] {
 	}
 }
 
-// waiters are the tasks that may begin an attempt, grouped by the limits that can hold them back. The scheduler checks
+// waiters contains the tasks that may begin an attempt, grouped by the limits that apply to them. The scheduler checks
 // each group once instead of each task.
 type waiters struct {
 	n     int
@@ -137,13 +137,13 @@ type waiterList struct {
 	queue
 }
 
-// alike is the key that the tasks of one list share in addition to the rank. An incident, a closed model or a cap holds
-// back either all of them or none.
+// alike is the key that all tasks of one list share, in addition to the rank. An incident, a closed model or a cap
+// blocks either all tasks of a list or none.
 type alike struct {
 	repo    string
 	queued  bool   // the next step is a claim of a queued issue
 	noModel bool   // the next step does not use a model
-	capped  string // the labels with a cap, joined
+	capped  string // the task's labels with a cap, joined
 }
 
 func (a alike) compare(o alike) int {
@@ -161,13 +161,13 @@ func compareBools(a, b bool) int {
 	return -1
 }
 
-// turn is a task's place among the waiters.
+// turn is a task's position among the waiters.
 type turn struct {
 	place
 	list *waiterList // nil outside a list
 }
 
-// compareTurns compares the places of two tasks that wait.
+// compareTurns compares the positions of two waiting tasks.
 func compareTurns(t, o *Task) int {
 	return placed{t.ready.place, t.Seq, t}.compare(placed{o.ready.place, o.Seq, o})
 }
@@ -202,10 +202,10 @@ func (w *waiters) find(of alike) (int, bool) {
 	return slices.BinarySearchFunc(w.lists, of, func(l *waiterList, of alike) int { return l.of.compare(of) })
 }
 
-// slots are the tasks that hold one of director.max_workers, in order of arrival.
+// slots contains the tasks that hold a slot of director.max_workers, in order of arrival.
 type slots struct {
 	queue
-	byRepo, byLabel map[string]int // their number by lower-case repository and by capped label
+	byRepo, byLabel map[string]int // number of tasks by lower-case repository, and by capped label
 }
 
 func (s *slots) move(t *Task, holds bool) {
@@ -223,7 +223,7 @@ func (s *slots) move(t *Task, holds bool) {
 	s.label(t, by)
 }
 
-// label adds by to the counts of a task's capped labels.
+// label adds a number to the counts of a task's capped labels.
 func (s *slots) label(t *Task, by int) {
 	for _, label := range t.Standing.Capped {
 		count(s.byLabel, label, by)

@@ -10,63 +10,63 @@ import (
 	"retake/internal/recovery"
 )
 
-// Rebuilt is offered to an empty machine before Booted, if the journal was lost or damaged. It holds the evidence from
-// outside the journal and the state from the sound part of the journal. Rebuild makes these events.
+// Rebuilt is offered to an empty machine before Booted, if the journal was lost or damaged. It contains the evidence
+// from outside the journal and the state from the undamaged part of the journal. Rebuild returns these events.
 type Rebuilt struct {
 	Why string `json:"why"`
-	// ID names the rebuild. This is event number Part of its Of events. Old journals do not have it.
+	// ID identifies the rebuild, and Part and Of number its events. All are absent in old journals.
 	ID   string `json:"id,omitempty"`
 	Part int    `json:"part,omitempty"`
 	Of   int    `json:"of,omitempty"`
-	// Kept is the state without tasks from the sound part of the journal. It is nil if there is no sound part.
+	// Kept is the state, without tasks, from the undamaged part of the journal, or nil.
 	Kept *hardState `json:"-"`
-	// Cursors are the positions at which to continue reading repositories that the journal does not cover.
+	// Cursors are the positions for further reading of repositories that the journal does not cover.
 	Cursors []RepoCursor `json:"cursors,omitempty"`
 	Found   []FoundTask  `json:"found,omitempty"`
 }
 
-// FoundTask holds all evidence about one issue from outside the journal.
+// FoundTask contains all evidence about one issue from outside the journal.
 type FoundTask struct {
 	Key    IssueKey `json:"key"`
 	Title  string   `json:"title,omitempty"`
 	URL    string   `json:"url,omitempty"`
 	Labels []Label  `json:"labels,omitempty"` // our labels on the issue
-	// Nonce identifies our claim that has not visibly ended. It is empty without such a claim.
+	// Nonce identifies our claim that has not visibly ended, or is empty.
 	Nonce string `json:"nonce,omitempty"`
-	// Attempt is the highest attempt number in comments, containers, reports and checkouts, or 0. It belongs to that
-	// claim, or without one to the claim that the journal knows.
+	// Attempt is the highest attempt number in comments, containers, reports and checkouts, or 0. It belongs to the
+	// claim Nonce. Without Nonce it belongs to the claim in the journal.
 	Attempt int `json:"attempt,omitempty"`
-	// Live is the attempt with a live container, or 0. Reported means that the attempt numbered Attempt sent its final
-	// report.
+	// Live is the attempt with a live container, or 0. Reported means that the attempt with the number Attempt sent its
+	// final report.
 	Live     int  `json:"live,omitempty"`
 	Reported bool `json:"reported,omitempty"`
 	// Branch is the highest attempt number in the name of a branch, counting all claims of the issue, or 0.
 	Branch int `json:"branch,omitempty"`
 	// Checkout means that the claim's work tree exists.
 	Checkout bool `json:"checkout,omitempty"`
-	// Question is the name of the claim's latest question, as in Effect.About, or empty. Landed means that its label
-	// was set.
+	// Question is the name of the claim's latest question (see Effect.About), or empty. Landed means that the
+	// question's label was set.
 	Question string `json:"question,omitempty"`
 	Landed   bool   `json:"landed,omitempty"`
-	// Answered means that since the question the blocked label was removed and our claim was restored. Later events do
+	// Answered means that the blocked label was removed and our claim was restored after the question. Later events do
 	// not matter.
 	Answered bool `json:"answered,omitempty"`
-	// Work is the pull request that carries our marker. Its number is 0 without a pull request. Reviewed is the
-	// part of its review that the work already follows.
+	// Work is the pull request with our marker; its number is 0 without a pull request. Reviewed is the part of its
+	// review that the work already takes into account.
 	Work     DeliverResult `json:"work,omitzero"`
 	Reviewed Reviewed      `json:"reviewed,omitzero"`
 	// Spent is the usage of all attempts according to the reports. Used is the part since the latest question.
 	Spent recovery.Usage `json:"spent,omitzero"`
 	Used  recovery.Usage `json:"used,omitzero"`
-	// Known is the task in the sound part of the journal, or nil.
+	// Known is the task in the undamaged part of the journal, or nil.
 	Known *Task `json:"-"`
 }
 
-// rebuiltPerEvent bounds how many tasks one event contains, and with it the size of a journal record.
+// rebuiltPerEvent limits the tasks in one event, and thus the size of a journal record.
 const rebuiltPerEvent = 20
 
-// Rebuild returns the events that rebuild the state under the given id. known is the state from the sound part of the
-// journal, or nil. found must also contain the tasks that only the journal knows.
+// Rebuild returns the events that rebuild the state. id identifies the rebuild. known is the state from the undamaged
+// part of the journal, or nil. found must also contain the tasks that only the journal knows.
 func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor, why string) []Rebuilt {
 	first := Rebuilt{Why: why, Cursors: cursors}
 	if known != nil {
@@ -87,8 +87,8 @@ func Rebuild(id string, known *Machine, found []FoundTask, cursors []RepoCursor,
 	return events
 }
 
-// LastRebuild returns the progress of the rebuild at the beginning of a journal. was is the result for the preceding
-// records.
+// LastRebuild returns the progress of the rebuild at the beginning of a journal, after these records. was is the result
+// for the preceding records.
 func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	for _, r := range records {
 		for _, f := range r.Facts {
@@ -100,21 +100,21 @@ func LastRebuild(was RebuildWritten, records []Record) RebuildWritten {
 	return was
 }
 
-// Unfinished reports whether the rebuild stopped before its last part. Such a journal must not be continued,
-// because tasks are missing in it.
+// Unfinished reports whether the rebuild stopped before its last part. Such a journal lacks tasks, so the director must
+// not continue it.
 func (w RebuildWritten) Unfinished() bool { return w.Part < w.Of }
 
-// RebuildRow is one row of the table that decides the state of a task after the loss of its journal. The first matching
-// row counts.
+// RebuildRow is one row of the table that determines the state of a task after the loss of its journal. The first
+// matching row applies.
 type RebuildRow struct {
-	Name    string // in journal and log; never changes
+	Name    string // name in journal and log; never changes
 	If      string
 	Becomes string
 	when    func(f *FoundTask) bool
-	does    func(m *Machine, f *FoundTask, t *Task) // nil if no task results
+	does    func(m *Machine, f *FoundTask, t *Task) // nil if the row does not build a task
 }
 
-// RebuildRows is the table.
+// RebuildRows is the table of all rows.
 var RebuildRows = []RebuildRow{
 	{
 		"known", "the sound part of the journal knows the claim, and no other source is newer",
@@ -181,7 +181,7 @@ var RebuildRows = []RebuildRow{
 	},
 }
 
-// rebuildAsks maps the rows that need a person's decision to the text of the question.
+// rebuildAsks contains the explanation in the question to a person, by the row's name.
 var rebuildAsks = map[string]string{
 	"question_gone": "the director's journal was lost, and the issue is blocked, but this claim's question was not " +
 		"found",
@@ -189,10 +189,10 @@ var rebuildAsks = map[string]string{
 		"checkout of this claim was found",
 }
 
-// rowRebuilt names the verdict that asks this question.
+// rowRebuilt names the verdict of a question from rebuildAsks.
 const rowRebuilt = "director.rebuilt"
 
-// The state is built from the evidence found. Nothing is dispatched before Booted.
+// The machine builds the state from the evidence, and does not dispatch tasks before Booted.
 func (b Rebuilt) step(m *Machine) {
 	if b.Kept != nil {
 		m.record(StateKept{State: *b.Kept})
@@ -218,7 +218,7 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	if row.does != nil {
 		row.does(m, f, t)
 	}
-	// in other states the task waits for an event that names the last attempt
+	// In the other states, the task waits for an event that names the last attempt.
 	if row.does != nil && slices.Contains([]State{Backoff, Parked, InReview}, t.State) {
 		t.Attempt = max(t.Attempt, f.Branch)
 	}
@@ -226,15 +226,15 @@ func (m *Machine) rebuilt(f *FoundTask) (RebuildRow, *Task) {
 	return row, t
 }
 
-// resumeRebuilt plans the effects that belong to a rebuilt state.
+// resumeRebuilt plans the effects of a rebuilt task's state.
 func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	switch {
-	case t == nil: // the task is over and already dropped
+	case t == nil: // the task has ended, and the machine has dropped it
 	case rebuildAsks[row] != "":
 		why := rebuildAsks[row]
 		m.giveUp(t, recovery.Finding{Reason: recovery.Unknown, Cause: why, Rule: rowRebuilt, Confidence: 1},
 			"RETRY_WAIT", rowRebuilt, why)
-	case row == "half_asked": // the comment exists, and is found by its name
+	case row == "half_asked": // the executor finds the existing comment by its name
 		about, _ := recovery.Describe(recovery.Unknown)
 		m.plan(t, Effect{Kind: DoEscalate, Escalation: &Escalation{
 			Reason: recovery.Unknown, Cause: "asked in " + question,
@@ -245,11 +245,11 @@ func (m *Machine) resumeRebuilt(t *Task, row, question string) {
 	}
 }
 
-// base returns the task without its state. It combines the sound part of the journal, for the same claim, with the
-// evidence.
+// base returns the task without its state. It combines the evidence with the task in the journal, if both have the same
+// claim.
 func (f *FoundTask) base(m *Machine) *Task {
 	t := &Task{}
-	anew := f.Known == nil || f.Known.Nonce != f.Nonce // the earlier grants are unknown
+	anew := f.Known == nil || f.Known.Nonce != f.Nonce // the budget used before is unknown
 	if !anew {
 		*t = *f.Known
 	}
@@ -271,10 +271,10 @@ func (f *FoundTask) base(m *Machine) *Task {
 		t.Reviewed.Change = max(t.Reviewed.Change, f.Reviewed.Change)
 	}
 	t.Spent = *t.Spent.Max(&f.Spent)
-	if f.Question != "" && answers >= t.Answers { // every answer resets the meters
+	if f.Question != "" && answers >= t.Answers { // each answer resets the meters
 		began, anew = t.Attempt-asked, true
 		t.Tally, t.Answers = t.Tally.Answered(), answers
-		if f.Landed { // and answered, unless the row claims otherwise
+		if f.Landed { // and answered, unless the row overrides it
 			t.Answers++
 		}
 	}
@@ -292,7 +292,7 @@ func (f *FoundTask) base(m *Machine) *Task {
 
 func (f *FoundTask) has(l Label) bool { return slices.Contains(f.Labels, l) }
 
-// asked reads the question's name, "<nonce>-<attempt>" or "<nonce>-<attempt>.<answers before it>".
+// asked parses the question's name, "<nonce>-<attempt>" or "<nonce>-<attempt>.<answers before it>".
 func (f *FoundTask) asked() (attempt, answers int) {
 	first, after, _ := strings.Cut(strings.TrimPrefix(f.Question, f.Nonce+"-"), ".")
 	attempt, _ = strconv.Atoi(first)
@@ -312,9 +312,8 @@ func (f *FoundTask) isAsked() bool {
 	return f.Question != "" && attempt >= f.Attempt
 }
 
-// asksLast reports whether the question still waits and is about the last attempt. The last attempt is the
-// highest number that anything shows or that the sound part of the journal knows, so a number is never used
-// twice.
+// asksLast reports whether the question is still open and concerns the last attempt. The last attempt has the highest
+// number in any evidence or in the undamaged part of the journal, so that no number is used twice.
 func (f *FoundTask) asksLast() bool {
 	attempt, _ := f.asked()
 	return f.isAsked() && !f.Answered && (f.Known == nil || f.Known.Nonce != f.Nonce || attempt >= f.Known.Attempt)
@@ -329,19 +328,18 @@ func (t *Task) blockedAgain(m *Machine, f *FoundTask) {
 	}
 }
 
-// Question returns the name of the question that the task asks, or would ask, about its last attempt, as in FoundTask.
+// Question returns the name of the task's question about its last attempt (see FoundTask.Question).
 func (t *Task) Question() string {
 	return t.AttemptID() + afterAnswers(t.Answers)
 }
 
-// agrees reports whether the evidence fits the task in the sound part of the journal. It fits if it is not newer than
-// the task.
+// agrees reports whether the evidence is consistent with the journal's task, because it is not newer.
 func (f *FoundTask) agrees() bool {
 	t := f.Known
 	if t == nil {
 		return false
 	}
-	if f.Nonce != t.Nonce { // unclaimed, so the claim was not won yet or is being given back
+	if f.Nonce != t.Nonce { // the claim is not won, or is being given back
 		return f.Nonce == "" && ((t.State == Queued && !f.has(LabelClaimed) || t.State == Claiming) && f.Attempt == 0 ||
 			t.State == Forgotten || t.State.Info().Final)
 	}
@@ -350,20 +348,20 @@ func (f *FoundTask) agrees() bool {
 		return false
 	}
 	asked := f.Question != "" && f.Question == t.Question()
-	if t.State.Info().Final || t.State == Forgotten { // the remaining effects are harmless when repeated
+	if t.State.Info().Final || t.State == Forgotten { // its remaining effects may be repeated
 		return true
 	}
 	if t.plans(DoStart) && max(f.Attempt, f.Branch) >= t.Attempt && f.Live != t.Attempt {
-		return false // it was carried out, and its container has since disappeared
+		return false // the effect was carried out, and its container has disappeared
 	}
 	if f.Branch > t.Attempt && f.Live == 0 && !f.Checkout && !slices.Contains(idle, t.State) {
-		return false // its attempt left no trace, and another one may have followed
+		return false // the attempt left no trace, and another may have followed
 	}
 	switch t.State {
 	case Queued:
-		return false // it is claimed
+		return false // the issue is claimed
 	case Delivering:
-		// the remaining effects are harmless when repeated, but in review other people may have pushed in between
+		// The remaining effects may be repeated, except in review, where other people may have pushed in between.
 		return !asked && !f.inReview()
 	case Blocked:
 		answered := f.Answered || f.has(LabelClaimed) || f.has(LabelReview) && !f.has(LabelBlocked)
@@ -382,7 +380,7 @@ func (f *FoundTask) inReview() bool {
 // delivers returns the pull request's number, or 0.
 func (f *FoundTask) delivers() int { return f.Work.PullRequest }
 
-// Story returns one line about a rebuilt task, for people.
+// Story describes a rebuilt task in one line of the history.
 func (f TaskRebuilt) Story() string {
 	i := slices.IndexFunc(RebuildRows, func(r RebuildRow) bool { return r.Name == f.Row })
 	if i < 0 {

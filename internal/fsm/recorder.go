@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// recorder collects the facts and effects of the current step. Recording a fact applies it to the memory at
-// once.
+// recorder collects the facts and effects of the current step. It applies each recorded fact to the memory at once.
 type recorder struct {
 	agenda
 
@@ -15,32 +14,32 @@ type recorder struct {
 	effects        []Effect
 }
 
-// record applies a fact and keeps it for the journal.
+// record applies a fact and collects it for the journal.
 func (m *recorder) record(f Fact) {
 	m.facts = append(m.facts, f)
 	m.apply(m.now, f)
 }
 
-// move makes the table's transition. Without a matching row it does nothing.
+// move makes a transition from the table. It does nothing if the table has no row for the state and trigger.
 func (m *recorder) move(t *Task, on Trigger, why string, until time.Time) {
 	to, ok := t.State.After(on)
 	if !ok {
 		return
 	}
 	m.record(Moved{OfTask: OfTask{t.Key}, Attempt: t.Attempt, From: t.State, To: to, On: on, Why: why, Until: until})
-	if !t.holdsSlot() { // a task in Backoff keeps its slot while its issue is read again
+	if !t.holdsSlot() { // a task in Backoff may hold its slot while its issue is read again
 		m.slotReleased(t, func(i *Incident) bool { return t.provesWell(on, i) })
 	}
 	m.revisit(t)
-	// There is no comment before a claim is won. Done and Released get separate comments. The other states do not last
-	// long enough.
+	// Before the claim is won, the task has no comment. Done and Released have separate comments. The other states are
+	// too short to be shown. After OnSeenAgain the comment still shows Running.
 	if on != OnSeenAgain { // the comment still says Running
 		t.soft.commentDue, t.soft.commentWhy = to == Running || to == Backoff || to == Parked || to == Blocked, why
 		t.soft.kept = keptEdit{}
 	}
 }
 
-// plan makes an effect durable, unless it is planned already.
+// plan puts a durable effect into the task's outbox, unless it is already there.
 func (m *recorder) plan(t *Task, e Effect) {
 	e.Task, e.Nonce, e.Attempt, e.Worker = t.Key, t.Nonce, t.Attempt, t.AttemptID()
 	e.Answers, e.At = t.Answers, m.now
@@ -54,7 +53,7 @@ func (m *recorder) plan(t *Task, e Effect) {
 	}
 }
 
-// emit hands out a soft effect.
+// emit returns a soft effect to the shell.
 func (m *recorder) emit(t *Task, e Effect) {
 	if t != nil {
 		e.Task, e.Nonce, e.Attempt = t.Key, t.Nonce, t.Attempt
@@ -75,8 +74,8 @@ func (m *recorder) setPhase(to Phase, why string) {
 	}
 }
 
-// overtake removes effects from the outbox that are now pointless, unless this process has emitted them. An
-// earlier process may have carried them out in part. The stop or release that is planned next undoes that.
+// overtake removes effects from the outbox that have become pointless, unless this process has emitted them. An earlier
+// process may have carried them out in part, which the stop or release that is planned next undoes.
 func (m *recorder) overtake(t *Task, why string) {
 	for _, p := range slices.Clone(t.Outbox) {
 		if p.Effect.ID != t.soft.inFlight && slices.Contains(overtakenEffects, p.Effect.Kind) {
@@ -85,7 +84,7 @@ func (m *recorder) overtake(t *Task, why string) {
 	}
 }
 
-// revisit reindexes the task. At its end, the step checks which effects the task can emit.
+// revisit reindexes the task and makes the end of the step check which of its effects to emit.
 func (m *agenda) revisit(t *Task) {
 	m.index(t)
 	m.dirty = append(m.dirty, t)
@@ -102,14 +101,14 @@ func (m *memory) githubBlocked(k EffectKind) bool {
 	return slices.Contains(githubEffects, k) && m.githubOpensAt().After(m.now)
 }
 
-// emitFor emits a task's comment if it has changed, and the first effect of its outbox. At most one durable
-// effect of a task is in flight, so the next one follows its outcome. During shutdown it does nothing, and the
-// next process continues.
+// emitFor emits the edit of a task's comment if it changed, and the first effect of the outbox. At most one durable
+// effect of a task is in flight, so the next one must wait for its outcome. During shutdown, emitFor does nothing,
+// because the next process continues.
 func (m *recorder) emitFor(t *Task) {
 	if m.hard.Phase == PhaseShutdown {
 		return
 	}
-	// the comment points to the question, so the question comes first
+	// The comment links to the question, so the question comes first.
 	if t.soft.commentDue && !m.githubBlocked(DoProgress) && !t.plans(DoEscalate) {
 		t.soft.commentDue = false
 		m.emit(t, Effect{Kind: DoProgress, Progress: &ProgressView{
@@ -117,7 +116,7 @@ func (m *recorder) emitFor(t *Task) {
 			Incident: m.incidentIssue(t),
 			Until:    t.Until, Validates: t.validates(), Commanded: t.Commanded,
 		}})
-		if k := &t.soft.kept; k.delivery != "" { // earlier edits have another id
+		if k := &t.soft.kept; k.delivery != "" { // this id identifies the latest edit
 			edit := &m.effects[len(m.effects)-1]
 			edit.ID += "/" + k.delivery
 			k.edit = edit.ID

@@ -9,15 +9,16 @@ import (
 	"retake/internal/recovery"
 )
 
-// Reviewed records the problems of a pull request that have led to an attempt, so that each leads to one only.
+// Reviewed records which problems of a pull request have already led to an attempt, so that each leads to one attempt
+// only.
 type Reviewed struct {
-	Checks   string `json:"checks,omitempty"`   // the commit with the handled failing checks
-	Conflict string `json:"conflict,omitempty"` // the commit with the handled conflict
-	Change   int64  `json:"change,omitempty"`   // the last handled review
+	Checks   string `json:"checks,omitempty"`   // the commit with failing checks that led to an attempt
+	Conflict string `json:"conflict,omitempty"` // the commit with a conflict that led to an attempt
+	Change   int64  `json:"change,omitempty"`   // the last review that led to an attempt
 }
 
-// A merged or closed pull request ends the claim in any state. Problems with it start an attempt only while the task is
-// in review. An attempt under way is not disturbed, because a later poll shows the problems again.
+// In any state, a merged or closed pull request ends the claim. A problem starts an attempt only in review. During an
+// attempt it can wait, because a later poll shows it again.
 func (b ReviewSeen) step(m *Machine) {
 	t := m.Task(b.Task)
 	if t == nil || b.Number == 0 || t.Work.PullRequest != b.Number || !slices.Contains(idle, t.State) ||
@@ -45,8 +46,8 @@ func (b ReviewSeen) step(m *Machine) {
 	}
 }
 
-// reviewed begins an attempt if an open pull request needs a fix. Requested changes take precedence, and the
-// attempt gets the failing checks in the same prompt.
+// reviewed begins an attempt if an open pull request needs a fix. If a reviewer requested changes and checks fail, the
+// attempt gets both in one prompt.
 func (m *Machine) reviewed(t *Task, b ReviewSeen) {
 	r, conflict := t.Reviewed, b.Conflict && t.Reviewed.Conflict != b.Head
 	failing := b.Settled && len(b.Failing) > 0 && t.Reviewed.Checks != b.Head
@@ -89,7 +90,7 @@ func reviewFinding(r recovery.Reason, cause string) recovery.Finding {
 	return recovery.Finding{Reason: r, Cause: cause, Rule: "director.review", Confidence: 1}
 }
 
-// failingLine names the failing checks and quotes the first line of the first one.
+// failingLine names the failing checks and quotes the first line of the first one's output.
 func failingLine(b ReviewSeen) string {
 	names := make([]string, len(b.Failing))
 	for i, f := range b.Failing {
@@ -104,13 +105,13 @@ func failingLine(b ReviewSeen) string {
 	return strings.ToValidUTF8(line[:min(len(line), most)], "")
 }
 
-// reviewedIssueSeen handles an issue with work in review. A merge often closes the issue, so the pull request is read
+// reviewedIssueSeen handles the view of an issue in review. A merge often closes the issue, so the pull request is read
 // first.
 func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	switch {
 	case v.has(LabelTask):
 		m.release(t, OnWithdrawn, ReleaseNote{Why: "the issue was offered again as a new task", Restore: true})
-		return false // the next view begins it
+		return false // the next view begins the new task
 	case v.Open && v.has(LabelReview):
 		return true
 	case v.Open:
@@ -122,16 +123,16 @@ func (m *Machine) reviewedIssueSeen(t *Task, v IssueView) (decided bool) {
 	return false
 }
 
-// goOn lets a task begin another attempt at a person's request. All meters are reset, with the given number of
-// redispatches counted as used.
+// goOn begins another attempt at a person's request. It resets all meters. redispatches is the number that counts as
+// used.
 func (m *Machine) goOn(t *Task, by string, redispatches int, next Next) {
 	m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Redispatches: redispatches, Next: next})
 	m.overtake(t, by)
 	m.move(t, OnUnblocked, by, m.now)
 }
 
-// snooze puts a task off. A snooze also answers a question, so the meters are reset and the labels show a claim instead
-// of a question.
+// snooze postpones a task. It also answers an open question, so the meters are reset, and the labels show a claim
+// instead of a question.
 func (m *Machine) snooze(t *Task, by string, until time.Time) {
 	if t.State == Blocked {
 		m.record(TallyReset{OfTask: OfTask{t.Key}, By: by, Next: t.retry(false)})

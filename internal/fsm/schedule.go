@@ -10,7 +10,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// dispatch fills free slots. Tasks that wait for their next attempt come first, then the queue, in the order of before.
+// dispatch fills free slots. Tasks that wait for another attempt come before the queue. Within each group, before
+// defines the order.
 func (m *Machine) dispatch() {
 	for t := m.nextReady(); t != nil; t = m.nextReady() {
 		kind := DoRecheck
@@ -18,12 +19,12 @@ func (m *Machine) dispatch() {
 			kind = DoClaim
 		}
 		m.plan(t, Effect{Kind: kind})
-		m.move(t, OnDispatch, "", time.Time{}) // a task that waited keeps its state until the issue has been read again
+		m.move(t, OnDispatch, "", time.Time{}) // a waiting task keeps its state until its issue was read again
 		m.makeCanary(t)
 	}
 }
 
-// nextReady picks the next task to start, or returns nil if every ready task is held back.
+// nextReady returns the next task to start, or nil if no ready task may start.
 func (m *agenda) nextReady() *Task {
 	if !m.slotFree() || m.hostOpensAt().After(m.now) || m.mustSearch() {
 		return nil
@@ -33,7 +34,7 @@ func (m *agenda) nextReady() *Task {
 	for _, l := range m.ready.lists {
 		t, _ := l.first()
 		if l.of.queued && !m.mayClaim() || closed && !l.of.noModel || !m.admits(t) || m.cappedBy(t) != "" {
-			continue // all of them wait for finished work, a model or the end of an incident, or a cap is reached
+			continue // all tasks of the list wait for the same limit
 		}
 		for t := range l.all() {
 			if !m.failedLast(t) {
@@ -55,8 +56,8 @@ func (m *memory) firstOf(next, t *Task) *Task {
 	return next
 }
 
-// failedLast reports whether an incident waits for a canary and this task was the last to fail. Others are
-// tried before it, because a task that fails every time would otherwise hold all of them back.
+// failedLast reports whether an incident needs a canary and this task failed last. Others are tried first, because a
+// task that always fails would otherwise block all of them.
 func (m *memory) failedLast(t *Task) bool {
 	return slices.ContainsFunc(m.hard.Incidents, func(i Incident) bool {
 		n := len(i.Breaker.Strikes)
@@ -69,23 +70,24 @@ func (m *memory) slotFree() bool {
 	return m.hard.Phase == PhaseMonitor && m.slots.n < m.cfg.MaxWorkers
 }
 
-// mayClaim reports whether a queued issue may be claimed. A finished task gives its slot back before it is delivered,
-// and GitHub limits how much a fleet may write. Without a bound on finished tasks, a long queue would use up these
-// writes for claims.
+// mayClaim reports whether another queued issue may be claimed. A finished task releases its slot before delivery, and
+// GitHub limits how much a fleet may write. Without a limit on finished tasks, claims from a long queue would use up
+// these writes.
 func (m *agenda) mayClaim() bool {
 	return m.finished < max(leastFinished, m.cfg.MaxWorkers) && !m.closed(GitHubClaims).Until.After(m.now)
 }
 
-// leastFinished lets a single worker begin its next issue while the previous work is being delivered.
+// leastFinished is the minimum number of finished tasks that stops claims. It lets a single worker begin its next issue
+// while its last work is being delivered.
 const leastFinished = 2
 
-// awaitsHandIn reports whether the work is finished and its delivery has not failed yet. A delivery that fails may wait
-// for minutes, and must not hold back other repositories.
+// awaitsHandIn reports whether the task's work is finished and waits for its first delivery. A failed delivery does not
+// count, because its retries must not block other repositories for minutes.
 func (t *Task) awaitsHandIn() bool {
 	return t.State == Delivering && len(t.Outbox) > 0 && t.Outbox[0].Tries == 0
 }
 
-// Owed returns how many claimed tasks still need a comment or a pull request.
+// Owed returns the number of claimed tasks that still need a comment or a pull request.
 func (m *agenda) Owed() int { return m.owes }
 
 func (t *Task) owesContent() bool {
@@ -99,21 +101,22 @@ func (m *memory) admits(t *Task) bool {
 	})
 }
 
-// Standing holds an issue's priority, caps and dependencies, which decide its turn for a worker.
+// Standing contains an issue's priority, caps and dependencies, which determine its turn for a worker.
 type Standing struct {
-	// Priority counts as that many hours of waiting. A negative priority delays the turn. Every waiting task therefore
-	// has its turn eventually.
+	// Priority counts as this many hours of waiting, and may be negative. So every waiting task eventually has its
+	// turn.
 	Priority int `json:"priority,omitempty"`
-	// Capped are the issue's labels for which the configuration has a cap, in lower case and sorted.
+	// Capped lists the issue's labels that have a cap in the configuration, in lower case and sorted.
 	Capped []string `json:"capped,omitempty"`
-	// After are open issues that must be closed before work on this one begins, sorted, at most maxAfter.
+	// After lists open issues that must be closed before this issue's work begins. The list is sorted and has at most
+	// maxAfter entries.
 	After []IssueKey `json:"after,omitempty"`
 }
 
-// Bounds of a standing. The first is a year.
+// Limits of a standing. The priority is at most a year.
 const (
 	maxPriority = 8760
-	// The director reads fewer: a hundred from each of GitHub's two lists, and the issues that a text names.
+	// The director reads fewer dependencies: a hundred from each of GitHub's two lists, and those named in the text.
 	maxAfter = 250
 )
 
@@ -121,7 +124,7 @@ func (s Standing) equal(o Standing) bool {
 	return s.Priority == o.Priority && slices.Equal(s.Capped, o.Capped) && slices.Equal(s.After, o.After)
 }
 
-// bounded returns the standing within the bounds of the journal.
+// bounded returns the standing within the limits for the journal.
 func (s Standing) bounded() Standing {
 	s.Priority = min(max(s.Priority, -maxPriority), maxPriority)
 	s.Capped, s.After = slices.Clip(s.Capped[:min(len(s.Capped), maxAfter)]),
@@ -129,7 +132,7 @@ func (s Standing) bounded() Standing {
 	return s
 }
 
-// turn converts priority to waiting time. It returns the time at which the queued task would have begun to wait.
+// turn returns when the task would have been queued if its priority were waiting time.
 func (t *Task) turn() time.Time { return t.Since.Add(-time.Duration(t.Standing.Priority) * time.Hour) }
 
 // stand records an issue's standing.
@@ -152,9 +155,9 @@ func (m *recorder) dependencyClosed(k IssueKey) {
 
 func (k IssueKey) same(o IssueKey) bool { return strings.EqualFold(string(k), string(o)) }
 
-// before reports whether one task that may begin has its turn before another one. Next attempts come before first
-// attempts. Then the repository with fewer workers comes first, so that a long queue in one repository does not block
-// another one. Then the longer wait decides, with the priority.
+// before reports whether one ready task precedes another. Tasks that wait for another attempt come first. Then comes
+// the repository with fewer workers, so that one repository's long queue does not block another repository. Then the
+// longer wait decides, including the priority.
 func (m *memory) before(t, u *Task) bool {
 	if t.ready.rank != u.ready.rank || t.ready.rank == 0 {
 		return compareTurns(t, u) < 0
@@ -164,7 +167,7 @@ func (m *memory) before(t, u *Task) bool {
 
 func (m *memory) workersOf(repo string) int { return m.slots.byRepo[strings.ToLower(repo)] }
 
-// cappedBy returns the label whose cap keeps the task back, or "".
+// cappedBy returns the label with a cap that prevents the task from starting, or "".
 func (m *memory) cappedBy(t *Task) string {
 	for _, label := range t.Standing.Capped {
 		most, capped := m.cfg.Caps[label]
@@ -172,7 +175,7 @@ func (m *memory) cappedBy(t *Task) string {
 			continue
 		}
 		n := m.slots.byLabel[label]
-		if t.slot { // it does not keep itself back
+		if t.slot { // the task itself holds one of the slots
 			n--
 		}
 		if n >= most {
@@ -182,8 +185,7 @@ func (m *memory) cappedBy(t *Task) string {
 	return ""
 }
 
-// waitsForIssues names the issues that must be closed first. It also reports a cycle, in which one of them waits for
-// this issue.
+// waitsForIssues names the issues that must be closed first, and points out a cycle of dependencies.
 func (m *agenda) waitsForIssues(t *Task) string {
 	after := t.Standing.After
 	const named = 3
@@ -203,7 +205,7 @@ func (m *agenda) waitsForIssues(t *Task) string {
 	return text + " to be closed"
 }
 
-// comesAfter reports whether an issue waits for another one, directly or not.
+// comesAfter reports whether an issue waits for another one, directly or indirectly.
 func (m *agenda) comesAfter(k, other IssueKey, seen map[IssueKey]bool) bool {
 	t := m.Task(k)
 	if t == nil || t.State != Queued || seen[t.Key] {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Settings are the parts of the configuration that the journal remembers, because the next run may use others.
+// Settings are the parts of the configuration that the journal stores, because the next run may have others.
 type Settings struct {
 	Fleet        string     `json:"fleet,omitempty"`
 	Prefix       string     `json:"prefix,omitempty"` // agent_bus.prefix
@@ -24,17 +24,17 @@ type LabelNames struct {
 	Review  string `json:"review"`
 }
 
-// maxLabelNames bounds the number of remembered sets of names.
+// maxLabelNames limits the number of remembered sets of names.
 const maxLabelNames = 8
 
 // LastSettings returns the settings of the last run, or nil if the journal has no settings.
 func (m *memory) LastSettings() *Settings { return m.hard.Settings }
 
-// EarlierLabels returns the label names used since the task list was last empty, including the last run.
+// EarlierLabels returns the sets of label names used since the task list was last empty, including the last run's set.
 func (m *memory) EarlierLabels() []LabelNames { return slices.Clone(m.hard.LabelNames) }
 
-// RecallLabels adds sets of label names that were found outside the journal. They count as older than the machine's
-// sets. A rebuild calls it before the first decision.
+// RecallLabels adds sets of label names from outside the journal. They count as older than the machine's sets. A
+// rebuild calls RecallLabels before the first decision.
 func (m *agenda) RecallLabels(older []LabelNames) {
 	names := slices.DeleteFunc(slices.Clone(older),
 		func(l LabelNames) bool { return slices.Contains(m.hard.LabelNames, l) })
@@ -44,20 +44,20 @@ func (m *agenda) RecallLabels(older []LabelNames) {
 // lastNames returns the newest maxLabelNames sets.
 func lastNames(all []LabelNames) []LabelNames { return all[max(0, len(all)-maxLabelNames):] }
 
-// Covers reports whether issues of a repository are still worked on. Tasks under way in any other repository
-// are finished.
+// Covers reports whether the director takes new issues of a repository. Existing tasks in other repositories are
+// finished.
 func (m *memory) Covers(repo string) bool {
 	return len(m.cfg.Repositories) == 0 ||
 		slices.ContainsFunc(m.cfg.Repositories, func(r string) bool { return strings.EqualFold(r, repo) })
 }
 
-// takes reports whether this run takes the task from the queue.
+// takes reports whether this run may take the task from the queue.
 func (m *memory) takes(t *Task) bool {
 	return len(m.cfg.Only) == 0 ||
 		slices.ContainsFunc(m.cfg.Only, func(k IssueKey) bool { return k.fold() == t.Key.fold() })
 }
 
-// dropUncovered removes queued tasks that the configuration no longer offers. They were not claimed yet.
+// dropUncovered removes queued tasks that the new configuration does not offer. They are not claimed.
 func (m *Machine) dropUncovered(before, now *Settings) {
 	for _, t := range slices.Clone(m.hard.Tasks) {
 		switch {
@@ -76,8 +76,7 @@ func (m *Machine) Configure(cfg Config) {
 	m.revisitAll() // deadlines depend on the configuration
 }
 
-// Reading the configuration again does not decide anything. No attempt is stopped, restarted or charged because
-// of it.
+// A new configuration alone never stops, restarts or charges an attempt.
 func (s SettingsRead) step(m *Machine) {
 	if s.Config != nil {
 		m.Configure(*s.Config)
@@ -92,7 +91,7 @@ func (f RunBegan) apply(m *agenda, _ *Task) {
 	m.remember(f.Settings)
 }
 
-// remember keeps the settings of a run. It ignores nil, which old journals have.
+// remember stores the settings of a run. It ignores nil, which occurs in old journals.
 func (m *agenda) remember(s *Settings) {
 	if s == nil {
 		return

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// State is a task's state. The order is the usual course of a task. The zero value is not a state.
+// State is a task's state, in the usual order of a task. The zero value is not a state.
 type State uint8
 
-// The states. Forgotten ends a task that was never ours. It leaves the memory after its outbox has become empty.
+// The states. Forgotten ends a task without a claim. Such a task leaves memory when its outbox is empty.
 const (
 	Forgotten State = iota + 1
 	Queued
@@ -30,7 +30,7 @@ const (
 // Label is the role of one of the four configured GitHub labels.
 type Label string
 
-// The roles. NoLabel means that the issue carries none of our labels.
+// The roles. NoLabel means that the issue has none of our labels.
 const (
 	LabelTask    Label = "task"
 	LabelClaimed Label = "claimed"
@@ -114,7 +114,7 @@ func (s *State) UnmarshalText(b []byte) error {
 // Trigger makes a task leave a state. The journal stores the string, so it never changes.
 type Trigger string
 
-// The triggers.
+// The triggers of transitions.
 const (
 	OnDispatch       Trigger = "slot_free"
 	OnWon            Trigger = "claim_won"
@@ -154,18 +154,18 @@ const (
 // StopReason is the reason for stopping an attempt.
 type StopReason string
 
-// The reasons. Only a withdrawal and the watchdog ask the worker to stop first. In the other cases it has ended, is
-// silent, or must not continue.
+// The reasons. Only a withdrawal and the watchdog let the worker end its work. In the other cases the worker has ended,
+// is silent, or must not continue.
 const (
 	StopWithdrawn  StopReason = "withdrawn"
 	StopWatchdog   StopReason = "watchdog"
 	StopOverBudget StopReason = "over_budget"
-	StopNotStarted StopReason = "not_started" // or speaks another version of the protocol
+	StopNotStarted StopReason = "not_started" // also for a worker that speaks another version of the protocol
 	StopSilent     StopReason = "silent"
-	StopEnded      StopReason = "ended" // it ended, with or without a final report
+	StopEnded      StopReason = "ended" // the worker ended, with or without a final report
 )
 
-// Info returns the trigger's first row with a meaning.
+// Info returns the trigger's row with Means.
 func (t Trigger) Info() Transition {
 	for _, x := range Transitions {
 		if x.Means != "" && (x.On == t || x.old != "" && x.old == string(t)) {
@@ -175,8 +175,8 @@ func (t Trigger) Info() Transition {
 	return Transition{On: t, Means: string(t)}
 }
 
-// UnmarshalText reads the string of a trigger, including old strings. It returns an error for an unknown one because a
-// transition may depend on it.
+// UnmarshalText reads a trigger's string, including old strings. It rejects an unknown trigger, because a transition
+// may depend on it.
 func (t *Trigger) UnmarshalText(b []byte) error {
 	x := Trigger(b).Info()
 	if *t = x.On; x.From == nil {
@@ -185,7 +185,7 @@ func (t *Trigger) UnmarshalText(b []byte) error {
 	return nil
 }
 
-// UnmarshalText reads a reason. Old journals have the word of the trigger instead.
+// UnmarshalText reads a reason. Old journals contain the trigger's string instead.
 func (r *StopReason) UnmarshalText(b []byte) error {
 	*r = cmp.Or(Trigger(b).Info().Stop, StopReason(b))
 	return nil
@@ -197,7 +197,7 @@ type Transition struct {
 	On    Trigger
 	To    State
 	Stop  StopReason // the reason for stopping the attempt, if any
-	Means string     // a sentence for people, without its full stop; set in one row per trigger
+	Means string     // a sentence without its full stop; set in one row per trigger
 	old   string     // the trigger's string in old journals, set together with Means; empty for newer triggers
 }
 
@@ -207,7 +207,7 @@ var begun = []State{Starting, Running, Suspect}
 // idle are the states of a claim without an attempt under way.
 var idle = []State{Backoff, Parked, InReview, Blocked}
 
-// Transitions is the table of all transitions of a task. Others never happen.
+// Transitions is the table of all transitions of a task.
 var Transitions = []Transition{
 	{
 		From: []State{Queued}, On: OnDispatch, To: Claiming,
@@ -315,7 +315,7 @@ var Transitions = []Transition{
 	},
 }
 
-// After looks up a transition in the table. ok is false if the state ignores the trigger.
+// After returns the state after a trigger. ok is false if the state ignores the trigger.
 func (s State) After(on Trigger) (to State, ok bool) {
 	for _, t := range Transitions {
 		if t.On == on && slices.Contains(t.From, s) {

@@ -10,14 +10,14 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// callers maps stages to the part of the director that they belong to. A row of a policy may apply to one caller only.
-// Stages that are not listed share a caller. The configuration can give a stage another caller.
+// callers maps stages to the part of the director that a row of a policy can name. Stages outside the map share a
+// caller. The configuration can give a stage another caller.
 var callers = map[string]string{
 	"": "start", "START": "start", "CODE": "agent", "COMMIT": "deliver",
 	"PR_CREATE": "deliver", "SYNC_MAIN": "deliver", "REVIEW": "review",
 }
 
-// caller returns the caller whose rows decide the failures of a stage.
+// caller returns the caller of a stage, which selects the policy's rows.
 func (c *Config) caller(stage string) string { return callerOf(c.Callers[stage], stage) }
 
 // Failed returns the configured caller of the failed stage, or its default: start, agent, stage, deliver or review.
@@ -25,7 +25,7 @@ func (f VerdictMade) Failed() string { return callerOf(f.Caller, f.Stage) }
 
 func callerOf(stated, stage string) string { return cmp.Or(stated, callers[stage], "stage") }
 
-// decide makes the one verdict about a failed attempt.
+// decide makes the verdict on a failed attempt and carries it out.
 func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 	chosen := m.judge(t, f, stage)
 	m.noteHealthEvidence(t, f, stage)
@@ -34,9 +34,9 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v, Incident: incident,
 		Validate: m.stillToValidate(t, f, v), Disagrees: t.disagrees(chosen), Caller: m.cfg.Callers[stage],
 	})
-	switch r := t.cooledResource(f, stage, v); { // keep other tasks from running into the same limit
+	switch r := t.cooledResource(f, stage, v); { // prevent other tasks from reaching the same limit
 	case r == "":
-	case t.Ending.Finding != nil && !t.Ending.certain(): // the limit is only a worker's statement
+	case t.Ending.Finding != nil && !t.Ending.certain(): // the only evidence is a worker's statement
 		m.limitStated(t, r, m.now.Add(v.Delay), f.Cause)
 	default:
 		m.coolDown(Cooldown{Resource: r, Until: m.now.Add(v.Delay), Why: f.Cause})
@@ -49,26 +49,26 @@ func (m *attempts) decide(t *Task, f recovery.Finding, stage string) {
 		m.release(t, OnReclaim, ReleaseNote{Why: v.Why, Restore: true, Reclaim: true})
 		return
 	case v.Action == recovery.Abort && m.hard.Phase != PhaseShutdown:
-		// until the operator resumes
+		// This lasts until the operator resumes.
 		m.unpause(PhaseDraining, fmt.Sprintf("%s%s: %s", abortsRun, t.Key, v.Why))
 	}
-	// Escalate, skip, stop and abort mean the same for this issue: a human has to look.
+	// A human must handle the issue after escalate, skip, stop and abort.
 	m.askHuman(t, f, stage, v)
 }
 
-// abortsRun begins the reason for a phase that an abort has caused, in the journal.
+// abortsRun begins the reason of a phase after the policy aborted the run.
 const abortsRun = "the policy aborts the run: "
 
-// Aborted explains why the policy aborted the run, or returns "". It applies until the operator resumes or pauses.
+// Aborted explains why the policy aborted the run, or returns "". The operator ends an abort by resume or pause.
 func (m *memory) Aborted() string { return m.hard.Aborted }
 
-// judge returns the policy's verdict on a failure, unless a budget or a fix round decides first. It ignores incidents.
+// judge returns the verdict of a budget or a fix round, or else the policy's verdict. It ignores incidents.
 func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Verdict {
 	v := m.cfg.Policy.Decide(f, t.Tally, policy.DecisionInput{
 		HasAlternative: m.cfg.HasAlternative, AlreadyCompacted: t.Tally.Took(recovery.RetryCompact),
 		Caller: m.cfg.caller(stage),
 	}, t.AttemptID())
-	// the task's budget is used up, and time does not refill it
+	// The task's budget is used up, and waiting does not refill it.
 	if t.Ending.Known == recovery.QuotaExhausted && f.Reason == recovery.QuotaExhausted {
 		v = policy.Refuse(f.Reason, policy.GuardBudget, v.Row, f.Cause)
 	}
@@ -78,7 +78,7 @@ func (m *attempts) judge(t *Task, f recovery.Finding, stage string) recovery.Ver
 	return m.obeyWord(t, v)
 }
 
-// obeyWord returns the verdict with the reporter's explicit word taken into account.
+// obeyWord adjusts the verdict to the reporter's explicit request.
 func (m *attempts) obeyWord(t *Task, v recovery.Verdict) recovery.Verdict {
 	if t.State != Stopping {
 		return v
@@ -95,24 +95,24 @@ func TopicOf(v recovery.Verdict) recovery.Topic {
 	return policy.TopicOf(v)
 }
 
-// disagrees reports whether the reporter's explicit word contradicts the policy's choice.
+// disagrees reports whether the reporter's explicit request contradicts the policy's choice.
 func (t *Task) disagrees(chosen recovery.Verdict) bool {
 	w := t.Ending.Word
 	return w != nil && t.State == Stopping && (policy.FollowsWord(chosen) || w.Disagrees(chosen.Action.Again()))
 }
 
-// isFinal reports whether incidents cannot change the verdict: explicit flags decided it, or the policy forbids another
-// attempt.
+// isFinal reports whether incidents cannot change the verdict, because a reporter's explicit request decided it or the
+// policy forbids another attempt.
 func (m *memory) isFinal(v recovery.Verdict, f recovery.Finding, stage string) bool {
 	return policy.FollowsWord(v) || v.Fatal || v.Action == recovery.Abort ||
 		m.cfg.Policy.Never(f.Reason, m.cfg.caller(stage))
 }
 
-// rowFixRound names the verdict on work that a clean container has refused.
+// rowFixRound names the verdict on work that failed validation in a clean container.
 const rowFixRound = "director.validate_fresh"
 
-// mayFix reports whether the agent may fix work that a clean container has refused. The limit is the same as for fixes
-// in the agent's own container. Both bypass the policy.
+// mayFix reports whether the agent may fix work that failed validation in a clean container. The limit is the same as
+// for fixes in the agent's own container. Neither kind of fix asks the policy.
 func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 	about, _ := recovery.Describe(f.Reason)
 	rounds := t.Tally.Counter(rowFixRound)
@@ -121,7 +121,7 @@ func (m *attempts) mayFix(t *Task, f recovery.Finding, stage string) bool {
 		rounds.N+1 < m.cfg.FixRounds && m.usedUp(t) == ""
 }
 
-// fixRound returns the verdict for a fix round. No cause is charged, because the rounds have a separate bound
+// fixRound returns the verdict for a fix round. It does not charge a cause, because fix rounds have a separate limit
 // and the agent's usage counts against the budget.
 func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	rounds := t.Tally.Counter(rowFixRound)
@@ -132,17 +132,17 @@ func (m *attempts) fixRound(t *Task, f recovery.Finding) recovery.Verdict {
 	}
 }
 
-// stillToValidate reports whether the attempt that a verdict grants is validation-only again. It requires that the
-// failed attempt was validation-only, and that the work did not cause the failure. Running an agent would only pay for
-// finished work again.
+// stillToValidate reports whether the next attempt again only validates the work. This is the case if the failed
+// attempt only validated the work, and the work did not cause the failure. Running an agent again would pay twice for
+// finished work.
 func (m *attempts) stillToValidate(t *Task, f recovery.Finding, v recovery.Verdict) bool {
 	about, _ := recovery.Describe(f.Reason)
 	elsewhere := about.Cause == recovery.Infrastructure || about.Cause == recovery.RateLimit
 	return m.cfg.CleanValidation && t.State == Stopping && t.Validates && elsewhere && v.Action.About().Same
 }
 
-// cooledResource names the resource that a verdict closes, if any. If the policy names "model", or names no resource
-// and the failure is a limit, it is the resource that failed.
+// cooledResource returns the resource that a verdict closes, or "". If the policy names "model", or names no resource
+// after a limit, the verdict closes the resource that failed.
 func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdict) string {
 	about, _ := recovery.Describe(f.Reason)
 	limit := v.Action.About().Free && v.Row != rowIncident && about.Cause == recovery.RateLimit
@@ -155,9 +155,9 @@ func (t *Task) cooledResource(f recovery.Finding, stage string, v recovery.Verdi
 	return v.Cools
 }
 
-// giveUp blocks a task that cannot continue although no attempt failed. Its work cannot be delivered, GitHub
-// permanently refuses to show whether the issue is still ours, or the claim went stale again. Giving the claim back
-// would be refused as well, and the issue would be forgotten with our labels on it.
+// giveUp blocks a task that cannot continue although no attempt failed: its work cannot be delivered, its issue cannot
+// be read, or its claim went stale again. Giving the claim back would also be refused, and the issue would be forgotten
+// with our labels on it.
 func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 	m.block(t, f, stage, recovery.Verdict{Action: recovery.Escalate, Reason: f.Reason, Row: row, Why: why})
 }
@@ -165,12 +165,12 @@ func (m *attempts) giveUp(t *Task, f recovery.Finding, stage, row, why string) {
 // rowDeliver names the verdict on work that cannot be delivered.
 const rowDeliver = "director.deliver"
 
-// isAboutWork reports whether the work caused the failure, so delivering it again would fail again.
+// isAboutWork reports whether the work itself caused the failure, so that delivering it again would fail.
 func isAboutWork(r recovery.Reason) bool {
 	return r == recovery.PolicyViolation || r == recovery.ScopeViolation || r == recovery.Validation
 }
 
-// block records a verdict that is not about how an attempt ended, and asks a human.
+// block records a verdict that is not about the end of an attempt, and asks a human.
 func (m *attempts) block(t *Task, f recovery.Finding, stage string, v recovery.Verdict) {
 	m.record(VerdictMade{
 		OfTask: OfTask{t.Key}, Attempt: t.Attempt, Stage: stage, Finding: f, Verdict: v,
@@ -200,8 +200,8 @@ func failureOf(f *EffectError) recovery.Finding {
 	return recovery.Finding{Reason: f.Reason, Cause: f.Text, Rule: "director.effect", Confidence: 1}
 }
 
-// usedUp names the budget that rules out a further attempt, if any. A policy's veto names it only if the policy would
-// otherwise have granted an attempt.
+// usedUp names the used-up budget that forbids another attempt, or returns "". A policy's veto names it only if the
+// policy would otherwise grant an attempt.
 func (m *memory) usedUp(t *Task) string { return m.cfg.Policy.Guards().UsedUp(t.Tally) }
 
 // used returns the known usage of the current attempt.
@@ -211,7 +211,7 @@ func (t *Task) used() recovery.Usage {
 
 // enforceBudget ends an attempt that exceeds its task's budget. An attempt that exactly uses up the budget may finish.
 func (m *attempts) enforceBudget(t *Task) {
-	if !t.watched() || t.Validates { // the work that it validates is already paid for
+	if !t.watched() || t.Validates { // a validation is free
 		return
 	}
 	if why := m.cfg.Policy.Guards().Overspent(t.Tally.Use(t.used())); why != "" {
@@ -230,8 +230,8 @@ func (b BudgetEdited) step(m *Machine) {
 	}
 }
 
-// blockOverspent asks a human if a budget was lowered after the next attempt was granted and is now used up. It
-// reports whether it asked.
+// blockOverspent asks a human if a budget was lowered below the usage after the next attempt was granted. It reports
+// whether it asked.
 func (m *attempts) blockOverspent(t *Task) bool {
 	if t.State != Backoff || t.Next.Deliver || t.Next.Validate && t.Next.Charges == "" {
 		return false
@@ -248,7 +248,7 @@ func (m *attempts) blockOverspent(t *Task) bool {
 	return budget != ""
 }
 
-// blockUsedUp asks a human if the operator's edit rules out a further attempt. It reports whether it asked.
+// blockUsedUp asks a human if the operator's edit forbids another attempt. It reports whether it asked.
 func (m *attempts) blockUsedUp(t *Task) bool {
 	budget := m.usedUp(t)
 	if budget != "" {
@@ -260,26 +260,26 @@ func (m *attempts) blockUsedUp(t *Task) bool {
 	return budget != ""
 }
 
-// ownRows are the rows of verdicts that bypass the policy. They do not judge the end of an attempt, or they grant
-// something other than a retry.
+// ownRows are the rows of verdicts that bypass the policy. These verdicts are not about the end of an attempt, or do
+// not grant a normal retry.
 var ownRows = []string{
 	rowDeliver, rowStale, rowRecheck, rowRebuilt, rowBaseMoved, rowWorkChanged, rowFenced,
-	// an operator's edit
+	// These rows follow an operator's edit.
 	"director." + policy.GuardIterations, "director." + policy.GuardPaidCalls, "director." + policy.GuardCost,
 }
 
-// ByPolicy reports whether a policy gave the verdict, even if an incident then overrode it.
+// ByPolicy reports whether a policy made the verdict, even if an incident then overrode it.
 func (f VerdictMade) ByPolicy() bool { return !slices.Contains(ownRows, f.Verdict.Row) }
 
 // ByIncident reports whether an incident overrode the verdict. The task then waits and is not charged.
 // Verdict.NextIfAgain is the policy's choice.
 func (f VerdictMade) ByIncident() bool { return f.Verdict.Row == rowIncident }
 
-// Redecide decides about the failure of a journaled verdict again, with this machine's configuration. It changes only
-// the machine's time. The machine must have the state just before the fact. At that point the incidents have counted
-// the failure, so canary returns the task that was tried for an incident before that (see Canary). The failure belongs
-// to the incident in the fact. A fact without an incident leaves the choice to the finding. It reports false for a
-// verdict that bypassed the policy, or for an unknown task.
+// Redecide repeats the decision about the failure in a journaled verdict, with this machine's configuration. It changes
+// only the machine's time. The machine must have the state just before the fact. The incidents have then counted the
+// failure, so canary must return the incident's canary from before (see Canary). The failure belongs to the fact's
+// incident, or without one, to the finding's incident. Redecide returns false for a verdict that bypassed the policy,
+// and for an unknown task.
 func (m *Machine) Redecide(at time.Time, f VerdictMade, canary func(incident string) IssueKey) (VerdictMade, bool) {
 	t := m.Task(f.Task)
 	if t == nil || !f.ByPolicy() {

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Waiting describes a task's wait and its end, if known.
+// Waiting describes why a task waits, and until when, if known.
 type Waiting struct {
 	For   string
 	Until time.Time
@@ -16,7 +16,7 @@ type Waiting struct {
 	Heard string // sentence about the last comment without a command, or empty
 }
 
-// Words describes the wait and the last comment.
+// Words returns the wait and the last comment as text.
 func (w Waiting) Words() string {
 	if w.Heard == "" {
 		return w.For
@@ -24,8 +24,7 @@ func (w Waiting) Words() string {
 	return w.For + ". " + w.Heard
 }
 
-// WaitsAt is WaitsFor at a given time. A machine that only follows a journal does not get the events that
-// advance its clock.
+// WaitsAt is WaitsFor at a given time, for a machine that follows a journal and does not receive ticks.
 func (m *agenda) WaitsAt(t *Task, now time.Time) Waiting {
 	last := m.now
 	defer func() { m.now = last }()
@@ -33,7 +32,7 @@ func (m *agenda) WaitsAt(t *Task, now time.Time) Waiting {
 	return m.WaitsFor(t)
 }
 
-// WaitsFor returns the first condition that the task waits for now.
+// WaitsFor returns the first reason why the task waits now.
 func (m *agenda) WaitsFor(t *Task) Waiting {
 	switch t.State {
 	case Queued:
@@ -90,7 +89,7 @@ func (m *agenda) TakesReply(t *Task) bool {
 	return t != nil && m.cfg.PlainAnswers && t.Open != nil && t.Open.AgentAsked && t.Open.Comment > 0
 }
 
-// words explains that the next attempt gets the comment, and names what starts it.
+// words explains that the next attempt gets the comment, and names the action that starts it.
 func (r *Remark) words(starts string) string {
 	if r == nil {
 		return ""
@@ -99,12 +98,12 @@ func (r *Remark) words(starts string) string {
 		"The next attempt gets that comment, and %s starts it.", r.By, r.At.UTC().Format("15:04"), starts)
 }
 
-// waitsForGitHub describes a wait for GitHub, including a pause that GitHub asked for.
+// waitsForGitHub describes a wait for GitHub, including a pause requested by GitHub.
 func (m *agenda) waitsForGitHub(what string) Waiting {
 	w := Waiting{For: what, Until: m.githubOpensAt()}
 	if w.Until.After(m.now) {
 		if w.For += "; it asked for a pause"; m.githubRefuses() {
-			// its deadline is only the next probe
+			// Its deadline is only the next probe, so it is not shown.
 			w = Waiting{For: what + "; it " + RefusesAccount, Do: RenewAccount}
 		}
 	}
@@ -117,18 +116,18 @@ func (m *memory) githubRefuses() bool {
 	return c.Until.After(m.now) && strings.HasPrefix(c.Why, recovery.RefusesAll)
 }
 
-// RefusesAccount is the predicate about GitHub in the wait of a task.
+// RefusesAccount is a predicate with the subject GitHub, in the explanation of a wait.
 const RefusesAccount = "refuses every request of this account"
 
-// RenewAccount is the step that ends a refusal of the account.
+// RenewAccount is the action that ends a refusal of the account.
 const RenewAccount = "Make the token or the App's installation valid again. The director then continues. " +
 	"Read GitHub's message with: director health"
 
-// SupplyPrograms is the step that ends the incident of a missing program.
+// SupplyPrograms is the action that ends the incident of a missing program.
 const SupplyPrograms = "Install it there, or correct the stage's command in the configuration. The director searches " +
 	"again every minute and after a reload, and then continues without a command."
 
-// keyList names the first issues of the list.
+// keyList names the first issues of a list.
 func keyList(keys []IssueKey) string {
 	const named = 10
 	var names []string
@@ -141,7 +140,7 @@ func keyList(keys []IssueKey) string {
 	return strings.Join(names, ", ")
 }
 
-// waitsForTurn explains why a task that could begin an attempt must wait.
+// waitsForTurn explains why a ready task cannot begin an attempt.
 func (m *agenda) waitsForTurn(t *Task) Waiting {
 	if w, held := phaseWaits[m.hard.Phase]; held {
 		if m.hard.Phase == PhaseDraining && m.hard.Aborted != "" {
@@ -200,7 +199,7 @@ var phaseWaits = map[Phase]Waiting{
 	PhaseShutdown: {For: "the next start of the director", Do: "Start the director again."},
 }
 
-// waitsForModel names the closed model and the source of that information.
+// waitsForModel names the closed model and the workers that reported its limit.
 func (m *agenda) waitsForModel() Waiting {
 	c := m.opens(m.usesModel)
 	w := Waiting{For: "the model, which is closed for now", Until: c.Until}
