@@ -43,7 +43,15 @@ func TestPullRequestView(t *testing.T) {
 		}
 		check := func(what string) {
 			w.Helper()
-			if got := w.pull(c); !reflect.DeepEqual(got, want) {
+			got := w.pull(c)
+			if got.State == deliver.PullOpen {
+				again, err := c.Deliveries.Refresh(w.Context(), w.key, got)
+				w.must(err)
+				if !reflect.DeepEqual(again, got) {
+					w.Errorf("%s: %+v when refreshed, want %+v", what, again, got)
+				}
+			}
+			if got.Determined = false; !reflect.DeepEqual(got, want) {
 				w.Errorf("%s: %+v, want %+v", what, got, want)
 			}
 		}
@@ -76,6 +84,43 @@ func TestPullRequestView(t *testing.T) {
 		w.must(merge(w))
 		want = deliver.PullRequest{Number: 2, URL: want.URL, State: deliver.PullMerged, By: "acme", Head: head}
 		check("merged")
+	})
+}
+
+// TestRefreshSeesNewVerdicts checks that a refresh notices failing checks, and forgets failures that are over.
+func TestRefreshSeesNewVerdicts(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		w.delivered(c)
+		before := w.pull(c)
+		w.sim.SetCheck(testPull, "ci", "failure", "")
+		failing, err := c.Deliveries.Refresh(w.Context(), w.key, before)
+		w.must(err)
+		if len(failing.Failing) != 1 || failing.Number != before.Number || failing.Head != before.Head {
+			w.Errorf("a failing check: %+v", failing)
+		}
+		w.sim.SetCheck(testPull, "ci", "success", "")
+		if passing, err := c.Deliveries.Refresh(w.Context(), w.key, failing); err != nil || len(passing.Failing) != 0 {
+			w.Errorf("it passes again: %+v, %v", passing, err)
+		}
+	})
+}
+
+// TestBranchHead reads a branch twice. The second answer is a 304, which the hourly limit ignores.
+func TestBranchHead(t *testing.T) {
+	inWorld(t, func(w *world) {
+		c := w.client("retake-bot")
+		head, err := c.Deliveries.BranchHead(w.Context(), testRepo, "main")
+		w.must(err)
+		before := len(w.sim.Requests())
+		again, err := c.Deliveries.BranchHead(w.Context(), testRepo, "main")
+		w.must(err)
+		if r := w.sim.Requests(); len(head) != 40 || again != head || r[len(r)-1].Status != 304 || len(r) != before+1 {
+			w.Errorf("head %q, then %q: %+v", head, again, r[before:])
+		}
+		if none, err := c.Deliveries.BranchHead(w.Context(), testRepo, "missing"); none != "" || err != nil {
+			w.Errorf("a missing branch: %q, %v", none, err)
+		}
 	})
 }
 

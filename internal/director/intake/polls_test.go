@@ -37,6 +37,12 @@ func (g *quietGitHub) Comments(context.Context, string, string) (inbox.Comments,
 	return inbox.Comments{Cursor: "c"}, nil
 }
 
+func (*quietGitHub) BranchHead(context.Context, string, string) (string, error) { return "", nil }
+
+func (g *quietGitHub) Refresh(context.Context, string, deliver.PullRequest) (deliver.PullRequest, error) {
+	return deliver.PullRequest{}, nil
+}
+
 func (g *quietGitHub) PullRequest(context.Context, string, int) (deliver.PullRequest, error) {
 	return deliver.PullRequest{}, nil
 }

@@ -27,6 +27,8 @@ type ReviewSources struct {
 	Owner  *loop.Owner
 	GitHub interface {
 		PullRequest(ctx context.Context, key string, number int) (deliver.PullRequest, error)
+		Refresh(ctx context.Context, key string, last deliver.PullRequest) (deliver.PullRequest, error)
+		BranchHead(ctx context.Context, repo, branch string) (sha string, err error)
 	}
 	Config *inforce.Current
 	Record Record
@@ -79,9 +81,9 @@ func (r *Reviews) Run(ctx context.Context) error {
 // lookAtAll polls pull requests until one cannot be read, because the next one would most likely fail as well. It
 // returns the pause before the next round. mayWake is false for the pause of a rate limit.
 func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time.Duration, mayWake bool) {
-	poll := r.Config.Load().GitHub.Poll
+	poll, tips := r.Config.Load().GitHub.Poll, map[string]string{}
 	for _, t := range due {
-		err := r.Look(ctx, t.key, t.number, false)
+		err := r.lookAgain(ctx, t, tips)
 		if err == nil {
 			r.Record.Worked(string(t.key))
 		}
@@ -109,6 +111,32 @@ func reviewed(m *fsm.Machine) (tasks []reviewedTask) {
 	return tasks
 }
 
+// lookAgain polls a pull request of this round. tips holds the base branches that the round has read, by repository.
+func (r *Reviews) lookAgain(ctx context.Context, t reviewedTask, tips map[string]string) error {
+	repo := t.key.Repo()
+	tip, known := tips[repo]
+	if !known {
+		var err error
+		if tip, err = r.GitHub.BranchHead(ctx, repo, r.Config.Load().GitHub.BaseBranch); err != nil {
+			return err
+		}
+		tips[repo] = tip
+	}
+	if last, ok := r.turns.settled(t.key, tip, time.Now()); ok {
+		asked := r.Owner.Clock.Now()
+		pr, err := r.GitHub.Refresh(ctx, string(t.key), last)
+		if err == nil {
+			r.send(ctx, t.key, pr, asked, false)
+		}
+		return err
+	}
+	err := r.Look(ctx, t.key, t.number, false)
+	if err == nil {
+		r.turns.noteFull(t.key, tip, time.Now())
+	}
+	return err
+}
+
 // Look reads a pull request and sends its state to the machine.
 func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issueClosed bool) error {
 	asked := r.Owner.Clock.Now()
@@ -116,9 +144,17 @@ func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issue
 	if err != nil {
 		return err
 	}
+	r.send(ctx, task, pr, asked, issueClosed)
+	return nil
+}
+
+// send passes the state of a pull request to the machine.
+func (r *Reviews) send(ctx context.Context, task fsm.IssueKey, pr deliver.PullRequest, asked time.Time,
+	issueClosed bool,
+) {
 	r.turns.note(task, pr, time.Now(), r.Config.Load().GitHub.Poll)
 	seen := fsm.ReviewSeen{
-		Task: task, AskedAt: asked, Number: number, State: pr.State, By: pr.By, Head: pr.Head,
+		Task: task, AskedAt: asked, Number: pr.Number, State: pr.State, By: pr.By, Head: pr.Head,
 		IssueClosed: issueClosed,
 		Conflict:    pr.Conflict, Settled: pr.Settled,
 	}
@@ -129,7 +165,6 @@ func (r *Reviews) Look(ctx context.Context, task fsm.IssueKey, number int, issue
 		seen.Changes = append(seen.Changes, fsm.Change{ID: c.ID, Hint: fsm.Hint{From: c.By, At: c.At, Text: c.Text}})
 	}
 	r.Owner.Send(ctx, seen, nil)
-	return nil
 }
 
 // WakeFor makes Run poll the changed pull requests of a repository soon.

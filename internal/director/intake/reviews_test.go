@@ -20,6 +20,12 @@ import (
 // failingPulls fails each read of a pull request with one error.
 type failingPulls struct{ err error }
 
+func (failingPulls) BranchHead(context.Context, string, string) (string, error) { return "", nil }
+
+func (f failingPulls) Refresh(context.Context, string, deliver.PullRequest) (deliver.PullRequest, error) {
+	return deliver.PullRequest{}, f.err
+}
+
 func (f failingPulls) PullRequest(context.Context, string, int) (deliver.PullRequest, error) {
 	return deliver.PullRequest{}, f.err
 }

@@ -30,10 +30,13 @@ type reviewTurns struct {
 type watchedPull struct {
 	due  time.Time
 	rest time.Duration
-	last string // the state last seen
-	head string // the SHA of the head commit
-	// woken means that something has changed since the current or last poll began.
-	woken bool
+	last deliver.PullRequest
+	view string // last as text, to detect a change
+	tip  string // of the base branch when the pull request was read in full
+	full time.Time
+	// woken means that something has changed since the current or last poll began. If stale is set, the pull request
+	// itself may have changed.
+	woken, stale bool
 	// changed is GitHub's last update time. Check results do not affect it.
 	changed time.Time
 }
@@ -48,7 +51,7 @@ func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	defer w.mu.Unlock()
 	p := w.pulls[k]
 	if woken = p != nil && !changed.Equal(p.changed); woken {
-		p.changed, p.due, p.woken = changed, time.Time{}, true
+		p.changed, p.due, p.woken, p.stale = changed, time.Time{}, true, true
 	}
 	return woken
 }
@@ -74,6 +77,33 @@ func (w *reviewTurns) keep(tasks []reviewedTask, now time.Time) (due []reviewedT
 	return due
 }
 
+// settled returns the state last seen if only checks and reviews can have changed. The pull request itself changes with
+// its base branch, and otherwise shows up in the poll of issues. It is still read in full once an hour, because GitHub
+// does not promise that its lists are complete. tip is the SHA of the base branch, or "" if unknown.
+func (w *reviewTurns) settled(k fsm.IssueKey, tip string, now time.Time) (last deliver.PullRequest, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p := w.pulls[k]
+	ok = p != nil && !p.stale && p.last.State == deliver.PullOpen && p.last.Determined && tip != "" && p.tip == tip &&
+		now.Sub(p.full) < WholeEvery
+	if ok {
+		return p.last, true
+	}
+	if p != nil {
+		p.stale = false // a change during the read sets it again
+	}
+	return deliver.PullRequest{}, false
+}
+
+// noteFull records that a pull request was read in full when its base branch was at tip.
+func (w *reviewTurns) noteFull(k fsm.IssueKey, tip string, now time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p := w.pulls[k]; p != nil {
+		p.tip, p.full = tip, now
+	}
+}
+
 // note records the state of a pull request and schedules its next poll.
 func (w *reviewTurns) note(k fsm.IssueKey, seen deliver.PullRequest, now time.Time, first time.Duration) {
 	w.mu.Lock()
@@ -89,13 +119,13 @@ func (w *reviewTurns) note(k fsm.IssueKey, seen deliver.PullRequest, now time.Ti
 		most = checksRest
 	}
 	view := fmt.Sprintf("%+v", seen)
-	if p.last == view {
+	if p.view == view {
 		w.idle++
 		p.rest = longer(p.rest, first, most)
 	} else {
 		p.rest = first
 	}
-	p.last, p.head = view, seen.Head
+	p.last, p.view = seen, view
 	if p.due = now.Add(p.rest); p.woken {
 		p.due = time.Time{}
 	}
@@ -107,7 +137,7 @@ func (w *reviewTurns) wakeChecks(repo, sha string) (woken bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for k, p := range w.pulls {
-		if p.head == sha && strings.EqualFold(k.Repo(), repo) {
+		if p.last.Head == sha && strings.EqualFold(k.Repo(), repo) {
 			p.due, p.woken, woken = time.Time{}, true, true
 		}
 	}

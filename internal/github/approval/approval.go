@@ -90,7 +90,7 @@ func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, er
 func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker.Issue, noHistory error) (Approval,
 	error,
 ) {
-	h, err := c.read.LabelHistory(ctx, gate.Reads, p)
+	h, err := c.read.LabelHistory(ctx, gate.Completion, p)
 	if err != nil {
 		return Approval{}, err
 	}

@@ -106,7 +106,7 @@ func (t timelineItem) event() *gh.IssueEvent {
 // issueHistory reads the history of an issue back to its approval, usually with one request. It returns errNoHistory if
 // GraphQL does not show the history.
 func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueTexts, err error) {
-	if x.labels, err = c.read.NoHistory(ctx, gate.Reads); err != nil {
+	if x.labels, err = c.read.NoHistory(ctx, gate.Completion); err != nil {
 		return x, err
 	}
 	variables := map[string]any{"id": i.Node}
@@ -171,7 +171,7 @@ var errNoHistory = errors.New("approval: no history")
 
 // askHistory makes one request.
 func (c *Approvals) askHistory(ctx context.Context, variables map[string]any) (answer historyAnswer, err error) {
-	err = c.conn.Query(ctx, gate.Reads, issueQuery, variables, &answer)
+	err = c.conn.Query(ctx, gate.Completion, issueQuery, variables, &answer)
 	var why string
 	switch kind := api.KindOf(err); {
 	case err != nil && (ctx.Err() != nil || errors.Is(err, api.ErrNotSent) || kind == api.KindRateLimited ||

@@ -34,11 +34,14 @@ type PullRequest struct {
 	Head   string // SHA
 	Draft  bool
 
-	// it cannot be merged cleanly; false until GitHub has determined that, which takes seconds after a push
-	Conflict bool
-	Settled  bool            // all checks of Head have finished
-	Failing  []FailedCheck   // failed checks of Head, by name
-	Changes  []ChangeRequest // oldest first
+	// Determined means that GitHub has tried the merge, which takes it seconds after a push. Conflict means that the
+	// merge failed.
+	Determined bool
+	Conflict   bool
+
+	Settled bool            // all checks of Head have finished
+	Failing []FailedCheck   // failed checks of Head, by name
+	Changes []ChangeRequest // oldest first
 }
 
 // FailedCheck is a check run or a commit status that failed.
@@ -61,8 +64,9 @@ const (
 // badConclusions are the conclusions of failed check runs. Cancelled and stale runs are not evidence about the work.
 var badConclusions = []string{"failure", "timed_out", "action_required", "startup_failure"}
 
-// PullRequest reads a pull request of an issue's repository with its checks and change requests. All requests are
-// conditional, so an unchanged pull request does not count against the hourly limit.
+// PullRequest reads a pull request of an issue's repository with its checks and change requests. This costs at least
+// one request of the hourly limit. GitHub includes the repository with its counters in a pull request, so the ETag
+// changes with every push and issue.
 func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (PullRequest, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -88,18 +92,49 @@ func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (P
 		pr.By = about.GetClosedBy().GetLogin()
 		return pr, api.Normalize(err)
 	}
-	pr.Conflict = raw.Mergeable != nil && !*raw.Mergeable
-	pr.Settled = true
-	if err := c.checkRuns(ctx, p, &pr); err != nil {
+	pr.Determined, pr.Conflict = raw.Mergeable != nil, raw.Mergeable != nil && !*raw.Mergeable
+	err = c.readVerdicts(ctx, p, &pr)
+	return pr, err
+}
+
+// Refresh reads the checks and change requests of an open pull request again, and takes the rest from last. Its
+// requests are conditional, so an unchanged pull request does not count against the hourly limit.
+func (c *Deliveries) Refresh(ctx context.Context, key string, last PullRequest) (PullRequest, error) {
+	p, err := api.ParseKey(key)
+	if err != nil {
 		return PullRequest{}, err
 	}
-	if err := c.statuses(ctx, p, &pr); err != nil {
-		return PullRequest{}, err
+	p.Number = last.Number
+	err = c.readVerdicts(ctx, p, &last)
+	return last, err
+}
+
+// BranchHead returns the SHA of a branch, or "" if the branch does not exist.
+func (c *Deliveries) BranchHead(ctx context.Context, repo, branch string) (string, error) {
+	p, err := api.ParseRepo(repo)
+	if err != nil {
+		return "", err
+	}
+	ref, _, err := c.conn.Lane(gate.Reads).Git.GetRef(ctx, p.Owner, p.Repo, "heads/"+branch)
+	if api.KindOf(err) == api.KindNotFound {
+		return "", nil
+	}
+	return ref.GetObject().GetSHA(), api.Normalize(err)
+}
+
+// readVerdicts reads the checks of the head commit and the change requests.
+func (c *Deliveries) readVerdicts(ctx context.Context, p api.Place, pr *PullRequest) (err error) {
+	pr.Settled, pr.Failing = true, nil
+	if err := c.checkRuns(ctx, p, pr); err != nil {
+		return err
+	}
+	if err := c.statuses(ctx, p, pr); err != nil {
+		return err
 	}
 	slices.SortStableFunc(pr.Failing, func(a, b FailedCheck) int { return cmp.Compare(a.Name, b.Name) })
 	pr.Failing = pr.Failing[:min(len(pr.Failing), failuresListed)]
 	pr.Changes, err = c.changeRequests(ctx, p)
-	return pr, err
+	return err
 }
 
 // checkRuns reads the latest run of each check.

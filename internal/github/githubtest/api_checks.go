@@ -161,9 +161,10 @@ func getStatus(c *call) reply {
 	}
 	commit := c.to.api + "/repos/" + c.repo.fullName() + "/commits/" + c.sha
 	return ok(object{
-		"state": state, "sha": c.sha, "total_count": len(all), "repository": c.to.repo(c.repo), "commit_url": commit,
-		"url":      commit + "/status",
-		"statuses": objects(c, all, func(st *commitStatus) object { return c.to.status(c.repo, st) }),
+		"state": state, "sha": c.sha, "total_count": len(all), "commit_url": commit,
+		"repository": c.to.minimalRepo(c.repo),
+		"url":        commit + "/status",
+		"statuses":   objects(c, all, func(st *commitStatus) object { return c.to.status(c.repo, st) }),
 	})
 }
 

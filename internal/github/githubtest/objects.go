@@ -208,6 +208,15 @@ func (l links) repo(r *repo) object {
 	return o
 }
 
+// minimalRepo renders a repository without the counters and times that change with its issues and pushes.
+func (l links) minimalRepo(r *repo) object {
+	o := l.repo(r)
+	for _, name := range []string{"open_issues", "open_issues_count", "updated_at", "pushed_at", "size"} {
+		delete(o, name)
+	}
+	return o
+}
+
 // pull renders a pull request in the short form of lists.
 func (l links) pull(r *repo, i *issue) object {
 	url, page := l.api+"/repos/"+r.fullName()+"/pulls/"+itoa(i.Number), l.page(r, i)

@@ -47,13 +47,14 @@ func (i Issue) Named(label string) (all []string) {
 }
 
 // Issue reads one issue. For an issue that was deleted, or transferred to another repository or number, it returns a
-// not_found *Error with Status 404, 410 or 301 and, if known, MovedTo. It follows a renamed repository.
+// not_found *Error with Status 404, 410 or 301 and, if known, MovedTo. It follows a renamed repository. The
+// request goes ahead of claims, because a claimed task or a person waits for the answer.
 func (c *Reader) Issue(ctx context.Context, key string) (Issue, error) {
 	p, err := api.ParseKey(key)
 	if err != nil {
 		return Issue{}, err
 	}
-	return c.IssueAt(ctx, gate.Reads, p)
+	return c.IssueAt(ctx, gate.Completion, p)
 }
 
 // IssueAt is like Issue, for a parsed key and in the given lane.

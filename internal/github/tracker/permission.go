@@ -87,7 +87,7 @@ func (c *Reader) right(ctx context.Context, p api.Place, login string) (right, e
 	if r, known := c.rights.Get(rightKey(p, login)); known && r.stands() {
 		return r, nil
 	}
-	level, _, err := c.conn.Lane(gate.Reads).Repositories.GetPermissionLevel(ctx, p.Owner, p.Repo,
+	level, _, err := c.conn.Lane(gate.Completion).Repositories.GetPermissionLevel(ctx, p.Owner, p.Repo,
 		url.PathEscape(login))
 	err = api.Normalize(err)
 	switch {
