@@ -69,7 +69,7 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	c.argv, c.env = a.agentCommand(s, model, c.env)
 	c.stdout, c.stderr, c.finished = m.tap("stdout"), m.tap("stderr"), m.linger.over
 	e := a.start(ctx, c)
-	if m.linger.stop() && e.timedOut { // the program waited for something after its result
+	if m.linger.stop() && e.timedOut { // the program waited after its result
 		e.timedOut, e.lingered, e.code, e.signal = false, true, 0, ""
 	}
 	f.agent.outcome = m.close()
@@ -79,14 +79,14 @@ func (a *attempt) runAgent(ctx context.Context, s wire.StagePlan, f *failure) ex
 	if text := f.agent.outcome.LastWords(); s.Name == wire.StageCode && text != "" {
 		a.answer = text
 	}
-	if e.err == nil { // it ran, so it was paid for
+	if e.err == nil { // the program ran, so the call was paid for
 		a.used = a.used.Plus(usageOf(s, f.agent.outcome.Usage(), true))
 		a.onUsage(a.used)
 	}
 	f.agent.httpStatus, f.agent.exitMeaning = agent.ExitStatus(s.Agent, e.code)
 	if e.ok() {
 		f.noSuccess = f.agent.outcome.Contradiction(0, a.work(s.Name, before))
-		if s.Agent.EndsWith == "" && !e.stderr.blank() { // the agent's answer may be there
+		if s.Agent.EndsWith == "" && !e.stderr.blank() { // stderr may have the agent's answer
 			f.noSuccess = strings.TrimSuffix(f.noSuccess, ", and "+agent.Silent)
 		}
 		if f.noSuccess == "" {
@@ -130,7 +130,7 @@ func (a *attempt) awaitLease(ctx context.Context, s wire.StagePlan, resource str
 	}
 }
 
-// agentCommand returns the argument vector and the environment of an agent.
+// agentCommand returns the argument vector and the environment of an agent. env overrides the profile's presets.
 func (a *attempt) agentCommand(s wire.StagePlan, model string, env []string) (argv, full []string) {
 	argv, preset := agent.Command(s, model, agent.Prompt(a.task(s), s.Agent.PromptBytes),
 		filepath.Join(a.plan.Workdir, agentFiles))
@@ -153,7 +153,7 @@ func (a *attempt) task(s wire.StagePlan) agent.Task {
 	return t
 }
 
-// writePrompt writes the prompt of an agent with a profile for a custom program, so that a script need not parse JSON.
+// writePrompt writes the prompt to a file for a program without a profile, so that a script need not parse JSON.
 func (a *attempt) writePrompt(s wire.StagePlan) error {
 	if s.Agent != nil {
 		return nil
@@ -169,8 +169,8 @@ func onWire(u agent.Usage) *wire.Usage {
 	return &wire.Usage{Tokens: u.Tokens, CostUSD: u.CostUSD, PaidCalls: int(u.PaidCalls), CacheHits: int(u.CacheHits)}
 }
 
-// addEvidence adds the agent's own account of its failure to a report. The agent may have recovered from its last
-// error.
+// addEvidence adds the agent's account of its failure to a report. An error from which the agent recovered does not
+// count.
 func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 	e.Tool, e.Provider, e.HTTPStatus = r.profile.Name, r.provider, r.httpStatus
 	if r.exitMeaning != "" {
@@ -205,7 +205,7 @@ func (r *agentRun) addEvidence(e *wire.WorkerError, mask *redact.Redactor) {
 // cutMark matches the beginning of a truncated tail.
 var cutMark = regexp.MustCompile(`^…\[[0-9]+ bytes cut\]…`)
 
-// withoutQuotes removes text that the agent only quoted from a tail. The container's log has all of it.
+// withoutQuotes removes text that the agent only quoted from a tail. The container's log keeps that text.
 func (r *agentRun) withoutQuotes(stream, tail string) string {
 	if r == nil || !slices.Contains(r.profile.Streams, stream) {
 		return tail
@@ -213,7 +213,7 @@ func (r *agentRun) withoutQuotes(stream, tail string) string {
 	return agent.StripQuotes(r.profile.Format, tail, cutMark.FindString(tail))
 }
 
-// rateLimited reports whether the provider was limiting the agent when it ended.
+// rateLimited reports whether the provider limited the agent's rate when the agent ended.
 func (r *agentRun) rateLimited() bool {
 	if r == nil {
 		return false
@@ -222,7 +222,7 @@ func (r *agentRun) rateLimited() bool {
 	return last != nil && agent.IsLimitStatus(last.Status)
 }
 
-// maxFiles bounds the search for changes. A larger work tree counts as changed.
+// maxFiles is the maximum number of files in the search for changes. A larger work tree counts as changed.
 const maxFiles = 200_000
 
 var errManyFiles = errors.New("worker: too many files")
@@ -253,7 +253,7 @@ func (a *attempt) fingerprint() fingerprint {
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil //nolint:nilerr // it is gone
+			return nil //nolint:nilerr // the file is gone
 		}
 		_, _ = fmt.Fprintf(h, "%s\x00%s\x00", name, info.Mode())
 		_, _ = h.Write(strconv.AppendInt(strconv.AppendInt(nil, info.Size(), 10), info.ModTime().UnixNano(), 36))

@@ -106,7 +106,8 @@ func (l stageLogs) written() string {
 	return fmt.Sprintf("--- %s ---\n%s\n", newest, strings.TrimRight(text, "\n"))
 }
 
-// read returns the end of a log file, beginning with a whole line, since half of a secret cannot be recognized.
+// read returns the end of a log file, beginning with a whole line, because the redactor does not recognize half of a
+// secret.
 func (l stageLogs) read(place logPlace, from int64) (string, error) {
 	root, err := os.OpenRoot(l.folders[place.inHome])
 	if err != nil {

@@ -12,19 +12,19 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// stepEvery is the minimum time between two published steps of an agent. They are for people, and heartbeats carry the
-// newest step anyway.
+// stepEvery is the minimum time between two published steps of an agent. People read the steps, and heartbeats carry
+// the newest one anyway.
 const stepEvery = 5 * time.Second
 
-// agentMonitor turns the output of a running agent into steps, usage and rate limits. It reads the streams unredacted,
-// because redaction may break their JSON, and redacts its own output.
+// agentMonitor turns the output of a running agent into steps, usage and rate limits. It reads the raw streams, because
+// redaction may break their JSON. It redacts its own output.
 type agentMonitor struct {
 	mask    *redact.Redactor
 	lease   *lease
 	onStep  func(text string) // the newest step, at most every stepEvery
 	onUsage func(agent.Usage) // receives the usage of this invocation so far
 
-	wake       chan struct{} // one token, if there is something to publish
+	wake       chan struct{} // one token, if a step, usage or a limit waits for publish
 	done       chan struct{} // closed when the agent has ended
 	publishing sync.WaitGroup
 	taps       map[string]*streamTap // by stream
@@ -88,7 +88,7 @@ func (m *agentMonitor) record(events []agent.Event) {
 		case agent.RateLimit:
 			m.newLimit = &e
 		case agent.Failure:
-			if agent.IsLimitStatus(e.Status) && !e.Retryable { // a retryable one has a separate event
+			if agent.IsLimitStatus(e.Status) && !e.Retryable { // a retryable error has a separate event
 				m.newLimit = &agent.RateLimit{Status: e.Status, RetryAfter: e.RetryAfter, Headers: e.Headers}
 			}
 		}
@@ -114,8 +114,8 @@ func (m *agentMonitor) close() agent.Outcome {
 	return out
 }
 
-// publish sends usage and limits at once, and steps at most every stepEvery. It retries a limit that cannot be reported
-// yet, so that the director knows it while the agent silently retries.
+// publish sends usage and limits at once, and steps at most every stepEvery. If it cannot report a limit, it retries,
+// so that the director learns of the limit while the agent silently retries.
 func (m *agentMonitor) publish(ctx context.Context) {
 	var last time.Time
 	var later <-chan time.Time

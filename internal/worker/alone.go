@@ -11,8 +11,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Alone returns a Dialer for a worker without a director. The worker is welcomed at once, gets every lease, and writes
-// its reports as lines of JSON to a file.
+// Alone returns a Dialer for a worker without a director. The bus welcomes the worker at once, grants every lease, and
+// writes its reports as lines of JSON to reports.
 func Alone(reports io.Writer) Dialer {
 	return func(p *wire.Plan, _ Listener) (Bus, error) { return &alone{plan: p, reports: reports}, nil }
 }

@@ -16,14 +16,14 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Variables that tell a stage's programs how to ask for leases.
+// Variables with which a stage's programs ask for leases.
 const (
 	envSocket   = "RETAKE_BUDGET_SOCKET"
 	envResource = "RETAKE_BUDGET_RESOURCE"
 	envWorker   = "RETAKE_WORKER" // path of this program, for its budget command
 )
 
-// Exit codes of the budget command. They mean yes, no and impossible, as for all our commands.
+// Exit codes of the budget command. As for all our commands, they mean yes, no and failure.
 const (
 	leaseDone   = 0
 	leaseNo     = 1
@@ -120,7 +120,7 @@ func askWorker(socket string, q leaseRequest) (line []byte, a leaseAnswer, err e
 		return nil, a, fmt.Errorf("the worker is not listening at %s: %w", socket, err)
 	}
 	defer func() { _ = c.Close() }()
-	// Allow for the worker's patience, and for one last request to the director.
+	// Add the worker's patience, and one last request to the director.
 	patience := duration(q.PatienceSeconds, 0) + directorWait + socketTimeout
 	if err = c.SetDeadline(time.Now().Add(patience)); err != nil {
 		return nil, a, err

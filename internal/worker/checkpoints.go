@@ -16,12 +16,12 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// chunksAtOnce bounds the concurrent chunks, because the director queues few. A checkpoint of many files takes the
-// director some time.
+// chunksAtOnce is the maximum number of concurrent chunks, because the director queues only a few. The director needs
+// some time for a checkpoint of many files.
 const (
 	chunksAtOnce      = 8
 	checkpointTimeout = time.Minute
-	checkpointTries   = 3 // after chunks that the director lost, or a directory that moved during the scan
+	checkpointTries   = 3 // if the director lost chunks, or a directory moved during the scan
 )
 
 // checkpointer fetches an attempt's checkout and sends its changes. Its methods are called one after the other, except
@@ -37,10 +37,10 @@ type checkpointer struct {
 	root      checkpoint.Digest // root of the last valid checkpoint
 	lastError string            // last error in the log, or empty after a successful checkpoint
 
-	before map[checkpoint.Digest]int64 // chunks of the previous checkpoint
+	before map[checkpoint.Digest]int64 // sizes of the previous checkpoint's chunks
 
 	mu     sync.Mutex
-	stored map[checkpoint.Digest]bool // chunks that the director has; it keeps the last two checkpoints
+	stored map[checkpoint.Digest]bool // chunks of the last two checkpoints, which the director keeps
 }
 
 func newCheckpointer(p *wire.Plan, b Bus, log *zap.Logger) *checkpointer {
@@ -50,7 +50,7 @@ func newCheckpointer(p *wire.Plan, b Bus, log *zap.Logger) *checkpointer {
 	}
 }
 
-// sends reports whether the work is sent to the director. It is false for a nil checkpointer.
+// sends reports whether the worker sends its work to the director. It is false for a nil checkpointer.
 func (c *checkpointer) sends() bool { return c != nil && c.plan.CheckpointSeconds > 0 && c.scan != nil }
 
 func (c *checkpointer) limits() checkpoint.Limits {
@@ -63,7 +63,7 @@ func (c *checkpointer) limits() checkpoint.Limits {
 	return checkpoint.Unlimited
 }
 
-// permanent reports whether repeating the request cannot help.
+// permanent reports whether repeating the request would fail again.
 func permanent(err error) bool {
 	r, refused := errors.AsType[*bus.RefusedError](err)
 	return refused && r.Why != wire.RefusedBusy
@@ -133,7 +133,8 @@ func (c *checkpointer) soon() {
 	}
 }
 
-// start sends checkpoints periodically until stop is called. stop cancels a running one and waits for it.
+// start sends checkpoints periodically until the caller calls stop, which cancels a running checkpoint and waits for
+// it.
 func (c *checkpointer) start(ctx context.Context) (stop func()) {
 	if !c.sends() {
 		return func() {}
@@ -181,7 +182,7 @@ func (c *checkpointer) note(err error) {
 	c.lastError = text
 }
 
-// last sends the final checkpoint after all processes have ended, and reads every file for it. It returns when the
+// last sends the final checkpoint after all processes have ended. It reads every file again. It returns when the
 // checkpoint is valid, or cannot become valid.
 func (c *checkpointer) last(ctx context.Context) error {
 	return patiently(ctx, 24*time.Hour, func(ctx context.Context) error {
@@ -269,7 +270,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 		m, err = tree.Encode(emit)
 	}
 	if sent := sending.Wait(); sent != nil {
-		err = sent // the cause of other errors
+		err = sent // the cause of the other errors
 	}
 	if err != nil {
 		return nil, err
@@ -291,7 +292,7 @@ func (c *checkpointer) saveOnce(ctx context.Context, final bool) (missing []stri
 	return missing, err
 }
 
-// keep records the chunks that the director keeps from now on.
+// keep records that the director now has the chunks of m and of the checkpoint before.
 func (c *checkpointer) keep(m *checkpoint.Manifest) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,8 +32,8 @@ type circumstancesOnWire struct {
 	Limit       *circumstances.Limit `json:"limit,omitempty"`
 }
 
-// circumstances records how a failure came about. found is the worker's classification. reason is the reason of a stop
-// from outside, or empty.
+// circumstances records the circumstances of a failure. found is the worker's classification. reason is the reason of a
+// stop from outside, or empty.
 func (r *reporter) circumstances(a *attempt, f *failure, e *wire.WorkerError, found recovery.Reason,
 	reason string,
 ) *circumstances.Record {
@@ -58,12 +58,12 @@ func (r *reporter) circumstances(a *attempt, f *failure, e *wire.WorkerError, fo
 	return out
 }
 
-// providerReasons are failures that a provider causes by its answer.
+// providerReasons lists the failures that a provider's answer causes.
 var providerReasons = []recovery.Reason{
 	recovery.AuthError, recovery.RateLimited, recovery.QuotaExhausted, recovery.Overloaded, recovery.ContextOverflow,
 }
 
-// provider adds the provider's part in the failure. Agents with text output are trusted.
+// provider adds the provider's part in the failure. It trusts the output of agents with text output.
 func (c *circumstancesOnWire) provider(f *failure, e *wire.WorkerError, found recovery.Reason) {
 	if f.closedModel != "" {
 		c.Provider, c.Refused = strings.TrimPrefix(f.closedModel, recovery.ModelPrefix), true
@@ -82,7 +82,7 @@ func (c *circumstancesOnWire) provider(f *failure, e *wire.WorkerError, found re
 	c.Asked = c.Refused || usage.Tokens > 0 || run.outcome.RateLimits > 0
 }
 
-// named adds the provider that refused a CODE program without a profile, if its output names one.
+// named adds the provider that refused a CODE program without a profile, if the output contains the provider's name.
 func (c *circumstancesOnWire) named(e *wire.WorkerError, found recovery.Reason) {
 	if c.Stage != wire.StageCode || !slices.Contains(providerReasons, found) {
 		return
@@ -105,7 +105,8 @@ func (c *circumstancesOnWire) credential(a *attempt, s wire.StagePlan) {
 	c.Provider, c.Credentials = agent.Credential(s, agent.Model(s, a.plan.AttemptFile), set)
 }
 
-// maxCredentials bounds the variables in a report. With more variables, the program may use any of them.
+// maxCredentials is the maximum number of variables in a report. With more variables, the program may have used any of
+// them.
 const maxCredentials = 4
 
 // secretVariables returns the variables with secrets that a program without a profile gets. It omits the keys of

@@ -6,11 +6,11 @@
 //	     │              └─refused─▶ exit    └─fix round──┤
 //	     └─bad─▶ exit                                    └─failed─▶ worker_error ──ack──▶ exit 1
 //
-// With validate_first the first round skips CODE and validates existing work. If validation refuses that, CODE begins
+// With validate_first the first round skips CODE and validates existing work. If VALIDATE refuses the work, CODE begins
 // with the reason. A plan without VALIDATE then succeeds at once.
 //
 // With validate_only there is no agent. VALIDATE judges a copy of the work, and programs get no leases. With rejected,
-// the first CODE learns why such an attempt refused the work.
+// the first CODE learns why a validate_only attempt refused the work.
 //
 // A stop.v1, the watchdog or SIGTERM ends the worker in every state. ExitCode and Exits list the results.
 //
@@ -23,13 +23,14 @@
 //   - A stage's output is redacted line by line before it is sent, logged or kept, so that no cut exposes half of a
 //     secret.
 //
-// Plan: it arrives whole on the standard input. A plan that ends early is refused. It contains the credential for the
-// bus and the key that signs the reports. Only PID 1 has them, and other processes cannot read its memory (Harden). A
-// stage's standard input is /dev/null, and neither its environment nor a file contains a secret of the plan.
+// Plan: the plan arrives whole on the standard input. The worker refuses a plan that ends early. The plan contains the
+// credential for the bus and the key that signs the reports. Only PID 1 has these secrets, and other processes cannot
+// read its memory (Harden). A stage's standard input is /dev/null, and neither its environment nor a file contains a
+// secret of the plan.
 //
-// Stopping: fenced, withdrawn and replaced end the attempt without a report, because it is already over. shutdown and
-// watchdog end the stage and report it, within the stop's grace (at least 1 s). SIGTERM means that the container is
-// being stopped. The stage then gets half of the plan's grace, and there is no report.
+// Stopping: fenced, withdrawn and replaced end the attempt without a report, because the director has already ended it.
+// shutdown and watchdog end the stage and report it, within the stop's grace (at least 1 s). SIGTERM means that the
+// container is being stopped. The stage then gets half of the plan's grace, and there is no report.
 //
 // Questions: an agent that cannot decide writes .retake/question.md and ends. The worker reports needs_human,
 // regardless of the exit code. An exit code alone is not a question, because agents use exit codes for too many
@@ -55,13 +56,13 @@
 // the tail of stderr (agentlog.go).
 //
 // Memory: a stage failed for lack of memory if the kernel counted a kill in this control group during the stage, and
-// the stage died of SIGKILL, returned 137, or was VALIDATE (whose compilers die in its place). Without the kernel's
-// count nothing is asserted.
+// the stage died of SIGKILL, returned 137, or was VALIDATE (whose compilers die in its place). If the kernel does not
+// count, the worker makes no assertion.
 //
-// Output: the output of the stages is passed on, redacted, to the container's stdout and stderr. The few lines of the
-// worker go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object each, with the
-// keys of the director's log. If the plan requires it, a signed line on both streams marks the beginning of each
-// stage (wire.StageMark).
+// Output: the worker passes the redacted output of the stages to the container's stdout and stderr. Its own few lines
+// go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object each, with the keys of the
+// director's log. If the plan requires it, a signed line on both streams marks the beginning of each stage
+// (wire.StageMark).
 //
 // Spool: reports stay in .retake/spool/<attempt_id>.<n>.json (mode 0600), even acknowledged ones. The worker sends
 // the copy in memory. It ignores files of earlier attempts, which must not report. The director reads the spool if

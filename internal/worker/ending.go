@@ -15,7 +15,7 @@ type ending struct {
 	reason      string        // reason of the stop; see wire.Stop
 	wantsReport bool          // about the interrupted stage
 	grace       time.Duration // grace of the running stage
-	ackTimeout  time.Duration // bounds the wait for the acknowledgement
+	ackTimeout  time.Duration // maximum wait for the acknowledgement
 }
 
 // stopEnding returns the ending of a stop.v1. A fenced attempt must not report.
@@ -29,7 +29,8 @@ func stopEnding(s wire.Stop, grace time.Duration) *ending {
 	return e
 }
 
-// onEnding obeys a stop from outside. If there are several, the first one wins, unless a later one forbids the report.
+// onEnding obeys a stop from outside. If several stops arrive, the first one wins, unless a later one forbids the
+// report.
 func (w *worker) onEnding(e *ending) (ExitCode, bool) {
 	if w.end != nil && (e.wantsReport || !w.end.wantsReport) {
 		return 0, false
@@ -48,7 +49,7 @@ func (w *worker) onEnding(e *ending) (ExitCode, bool) {
 	}
 }
 
-// endCode returns the code of the ending, if any.
+// endCode returns the exit code of the ending, or the given code without an ending.
 func (w *worker) endCode(otherwise ExitCode) ExitCode {
 	if w.end != nil {
 		return w.end.code
@@ -68,7 +69,7 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	if w.bus == nil || w.reporting {
 		return ExitBroken
 	}
-	defer func() { _ = recover() }() // the fault may be in the code below
+	defer func() { _ = recover() }() // the same fault may occur again below
 	limited, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	f := &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
@@ -79,22 +80,22 @@ func (w *worker) reportPanic(ctx context.Context, fault error) ExitCode {
 	return ExitBroken
 }
 
-// syncNotice is the content of .retake/sync_required.json. It tells the agent that its branch is behind its base. The
-// director merges before the next attempt, so the agent need not react. The notice only lets it keep its change small.
+// syncNotice is the content of .retake/sync_required.json. It informs the agent that its branch is behind its base. The
+// agent can then keep its change small, but need not react, because the director merges before the next attempt.
 type syncNotice struct {
 	At wire.Time `json:"at"`
 	wire.SyncRequired
 }
 
-// onSync leaves a note for the agent. A write error must not disturb the agent.
+// onSync leaves a note for the agent. It only logs a write error, which must not disturb the agent.
 func (w *worker) onSync(s wire.SyncRequired) {
 	log := w.log.With(zap.String("reason", s.Reason), zap.String("main_sha_expected", s.MainSHAExpected))
 	if w.attempt == nil || w.attempt.folder == nil {
-		log.Warn("checkout is behind, but there is no workspace for a note")
+		log.Warn("checkout is behind its base, but the worker has no workspace for a note")
 		return
 	}
 	if err := w.attempt.folder.writeJSON(syncFile, 0o644, syncNotice{wire.At(time.Now()), s}); err != nil {
-		log.Warn("note about the outdated checkout not written for the agent", zap.Error(err))
+		log.Warn("note about the outdated checkout not written", zap.Error(err))
 		return
 	}
 	log.Info("wrote a note about the outdated checkout for the agent")

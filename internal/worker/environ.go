@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// defaultPath is the PATH of common base images. Programs are searched there when the container has no PATH.
+// defaultPath is the PATH of common base images. lookProgram uses it when the container has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // ownPrefixes are prefixes of variables that belong to the worker and never reach a stage.
@@ -68,8 +68,8 @@ func writableHome(home string, fallbacks ...string) (string, error) {
 	return "", fmt.Errorf("worker: no writable home: %w", errs)
 }
 
-// lookProgram finds a program like execvp. A name with a slash is relative to dir, and other names are searched in
-// path. The error is errNoProgram, and names the directories that were searched.
+// lookProgram finds a program like execvp. A name with a slash is relative to dir. Other names are searched in path.
+// The error is errNoProgram, and lists the searched directories.
 func lookProgram(name, path, dir string) (string, error) {
 	if strings.Contains(name, "/") {
 		if !filepath.IsAbs(name) {
@@ -95,7 +95,7 @@ func lookProgram(name, path, dir string) (string, error) {
 		}
 	}
 	if denied != nil {
-		return "", fmt.Errorf("%w: %q is there but cannot be run: %w", errNoProgram, name, denied)
+		return "", fmt.Errorf("%w: %q exists but cannot be executed: %w", errNoProgram, name, denied)
 	}
 	return "", fmt.Errorf("%w: %q is not in PATH=%s", errNoProgram, name, path)
 }

@@ -20,7 +20,7 @@ const (
 	failedQuestion                // the agent asks a question
 	failedStart                   // a stage could not start for another reason
 	failedMemory                  // the kernel killed the program for lack of memory
-	failedStopped                 // stopped from outside, or out of time as a whole
+	failedStopped                 // stopped from outside, or the attempt ran out of time
 	failedPanic                   // a fault of the worker
 	failedNoSuccess               // a program returned 0 without success
 	failedClosedModel             // the cooldown of the agent's model is too long to wait
@@ -121,7 +121,7 @@ func (a *attempt) takeRejection() error {
 	})
 }
 
-// writeLastFailure records, for programs and prompts, why validation failed.
+// writeLastFailure records why validation failed, for programs and prompts.
 func (a *attempt) writeLastFailure(f *failure) error {
 	last := lastFailure{
 		Stage: f.stage, Command: f.command, ExitCode: f.exit.code, FixRound: a.runs[wire.StageCode],

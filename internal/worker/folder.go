@@ -27,8 +27,8 @@ const (
 	maxQuestionBytes = 8 << 10
 )
 
-// folder is .retake in the workspace. The agent owns the workspace and may create anything there. The root keeps
-// symbolic links from leading our writes outside.
+// folder is .retake in the workspace. The agent owns the workspace and may create any file there. root prevents
+// symbolic links from redirecting our writes.
 type folder struct{ root *os.Root }
 
 func openFolder(workdir string) (*folder, error) {
@@ -69,7 +69,7 @@ func (f *folder) writeJSON(name string, mode os.FileMode, v any) error {
 	return f.write(name, mode, append(data, '\n'))
 }
 
-// remove removes files. Missing ones are fine.
+// remove removes files. Missing files are not an error.
 func (f *folder) remove(names ...string) error {
 	var errs error
 	for _, n := range names {
@@ -80,7 +80,7 @@ func (f *folder) remove(names ...string) error {
 	return errs
 }
 
-// read returns at most limit bytes of a regular file, or nil if it does not exist. It does not block on pipes or
+// read returns at most limit bytes of a regular file, or nil if the file does not exist. It does not block on pipes or
 // devices.
 func (f *folder) read(name string, limit int64) ([]byte, error) {
 	file, err := f.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -8,7 +8,8 @@ import (
 	"go.uber.org/zap"
 )
 
-// runAttempt runs the stages. Before and after them it transfers a checkout that travels.
+// runAttempt runs the stages. It first fetches a checkout that travels, and sends checkpoints of that checkout while
+// the stages run.
 func (w *worker) runAttempt(ctx context.Context) *failure {
 	if w.checkouts == nil {
 		return w.attempt.runStages(ctx)
@@ -65,7 +66,7 @@ func (w *worker) onSaved(err error) (ExitCode, bool) {
 		return w.endCode(ExitBroken), true
 	case err != nil && success:
 		f := &failure{kind: failedCheckpoint, stage: wire.StageDone, number: 1, err: err}
-		if !permanent(err) { // time was up
+		if !permanent(err) { // the time was up
 			f.kind = failedStopped
 		}
 		if w.report, err = w.makeReport(f); err != nil {

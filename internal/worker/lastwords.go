@@ -7,7 +7,7 @@ import (
 	"retake/internal/recovery/classify"
 )
 
-// sameMoment is the time within which two streams count as written together, because nothing orders them.
+// sameMoment is the time within which two streams count as written together, because the kernel does not order them.
 const sameMoment = 200 * time.Millisecond
 
 // lastWords returns the stream with the latest output. If both ended in the same moment, it returns both.
@@ -21,7 +21,7 @@ func (e exit) lastWords() []string {
 	return []string{e.stdout.text(tailBytes), e.stderr.text(tailBytes)}
 }
 
-// maxQuote bounds a quoted line, in bytes.
+// maxQuote is the maximum size of a quoted line, in bytes.
 const maxQuote = 300
 
 // stoppedAtLimit returns the reason why a program with exit code 0 did not finish its work, if its last words state a

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// directorWait bounds the wait for the director's answer about a lease. The director answers from memory, so it is
-	// down if it does not answer within a second.
+	// directorWait is the maximum wait for the director's answer about a lease. The director answers from memory, so a
+	// silent director is down.
 	directorWait = time.Second
 	// maxLeaseWait is the longest pause between two requests for a lease.
 	maxLeaseWait = 30 * time.Second
@@ -88,7 +88,7 @@ func (c *leaseClient) await(ctx context.Context, resource string,
 	}
 }
 
-// release returns a lease. If the director misses that, the lease expires.
+// release returns a lease. If the message gets lost, the lease expires.
 func (c *leaseClient) release(ctx context.Context, id string) {
 	c.mu.Lock()
 	c.pool.Release(time.Now(), id, c.worker)
@@ -112,8 +112,8 @@ func (c *leaseClient) report(ctx context.Context, r wire.BudgetReport) {
 	}
 }
 
-// drop releases the remaining leases of an ended stage. It takes no longer than one answer, since the worker may have
-// to end soon. Leases that it cannot release expire.
+// drop releases the remaining leases of an ended stage. It takes no longer than one answer, because the worker may have
+// to end soon. A lease that it cannot release expires.
 func (c *leaseClient) drop(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
@@ -125,13 +125,14 @@ func (c *leaseClient) drop(ctx context.Context) {
 	}
 }
 
-// ask asks the director with a short timeout. It returns false without an answer. It logs when answers stop and resume.
+// ask asks the director with a short timeout. It returns false without an answer. It logs when the director stops and
+// resumes answering.
 func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant, bool) {
 	limited, cancel := context.WithTimeout(ctx, directorWait)
 	defer cancel()
 	g, err := c.bus.AskBudget(limited, p)
 	if ctx.Err() != nil {
-		return g, err == nil // the caller gave up, so the director may be well
+		return g, err == nil // the caller gave up, so the director may be healthy
 	}
 	c.mu.Lock()
 	before := c.unanswered
@@ -146,8 +147,8 @@ func (c *leaseClient) ask(ctx context.Context, p wire.Payload) (wire.BudgetGrant
 	return g, err == nil
 }
 
-// lease is an agent's lease on its model, which limits the rate at which agents start. It is held until it expires or
-// the agent ends, so a long run outlasts it. A nil lease is not held.
+// lease is an agent's lease on its model. Leases limit the rate at which agents start. A lease ends when it expires or
+// the agent ends, so a long run outlasts its lease. A nil lease is not held.
 type lease struct {
 	leases   *leaseClient
 	resource string
@@ -155,8 +156,8 @@ type lease struct {
 	until    time.Time
 }
 
-// report reports that the provider limits the agent. It returns 0 if the report was sent or unnecessary, and otherwise
-// the time after which to retry. A report needs a lease. The agent's lease may have expired while others hold theirs.
+// report reports that the provider limits the agent. It returns 0 if the report was sent or is unnecessary, and
+// otherwise the time until the next attempt to report. A report needs a lease, but the agent's lease may have expired.
 func (l *lease) report(ctx context.Context, r agent.RateLimit) time.Duration {
 	if l == nil {
 		return 0

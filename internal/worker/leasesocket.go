@@ -28,7 +28,7 @@ const (
 )
 
 // leaseSocket is the unix socket at which the programs of one stage ask for leases on models. Requests and answers are
-// lines of JSON. A nil *leaseSocket means that the socket could not be opened.
+// lines of JSON. A nil *leaseSocket means that listening failed.
 type leaseSocket struct {
 	leases   *leaseClient
 	dir      string
@@ -48,7 +48,7 @@ type leaseSocket struct {
 type leaseRequest struct {
 	Op       string `json:"op"`                 // acquire, release or report
 	Resource string `json:"resource,omitempty"` // acquire; model.default if absent
-	// acquire: the maximum time until the answer; if absent, it comes at once
+	// acquire: the maximum time until the answer; absent means an immediate answer
 	PatienceSeconds float64 `json:"patience_seconds,omitempty"`
 	wire.BudgetReport
 }
@@ -59,8 +59,8 @@ type leaseAnswer struct {
 	Error string `json:"error,omitempty"`
 }
 
-// listenLeaseSocket listens in a new directory that only this user can enter, below the first suitable one of the given
-// directories.
+// listenLeaseSocket listens in a new directory that only this user can enter. It creates the directory below the first
+// suitable one of the given directories.
 func listenLeaseSocket(c *leaseClient, mayLend bool, onLent func(), below ...string) (*leaseSocket, error) {
 	var errs error
 	for _, parent := range below {
@@ -91,7 +91,7 @@ func (a *attempt) openLeaseSocket(s wire.StagePlan) *leaseSocket {
 		return nil
 	}
 	mayLend := pays(s, false) || !pays(s, true) || a.mayPay()
-	used := a.used.Plus(usageOf(s, agent.Usage{}, true)) // clients ask in other goroutines
+	used := a.used.Plus(usageOf(s, agent.Usage{}, true)) // clients ask in other goroutines, so add up the usage now
 	socket, err := listenLeaseSocket(a.leases, mayLend, func() { a.onUsage(used) }, os.TempDir(),
 		filepath.Join(a.plan.Workdir, folderName))
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *leaseSocket) accept() {
 		switch {
 		case errors.Is(err, net.ErrClosed):
 			return
-		case err != nil: // for example too few file descriptors, so retry
+		case err != nil: // probably too few file descriptors, so retry
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -220,7 +220,7 @@ func (s *leaseSocket) handle(ctx context.Context, line []byte) leaseAnswer {
 	return leaseAnswer{}
 }
 
-// acquire asks until it gets a lease or patience runs out. It returns at once if a cooldown is longer than that.
+// acquire asks until it gets a lease or patience runs out. It returns at once if a cooldown is longer than patience.
 func (s *leaseSocket) acquire(ctx context.Context, resource string, patience time.Duration) wire.BudgetGrant {
 	until := time.Now().Add(patience)
 	return s.leases.await(ctx, resource, func(g wire.BudgetGrant, wait time.Duration) time.Duration {

@@ -8,7 +8,7 @@ import (
 // linger notices an agent that has reported its result but does not exit. Such a process would keep its stage busy
 // until the time limit.
 type linger struct {
-	bound time.Duration // between the stream's last event and the exit; 0 means none
+	bound time.Duration // from the stream's last event to the exit; 0 means no bound
 	over  chan struct{} // closed when the bound has passed
 
 	mu      sync.Mutex
@@ -19,16 +19,16 @@ type linger struct {
 }
 
 type streamState struct {
-	atEnd bool // complete so far
-	ended bool // has a result, and the agent has not resumed
+	atEnd bool // the output so far is complete
+	ended bool // the stream has a result, and the agent has not resumed
 }
 
 func newLinger(bound time.Duration) *linger {
 	return &linger{bound: bound, over: make(chan struct{}), streams: map[*streamTap]streamState{}}
 }
 
-// wrote restarts the countdown if a stream is at its end, and otherwise cancels it. A nil tap stands for a stream
-// without events.
+// wrote restarts the countdown if a stream is at its end, and otherwise cancels it. A nil tap means a stream without
+// events.
 func (l *linger) wrote(t *streamTap) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *linger) wrote(t *streamTap) {
 	}
 }
 
-// any reports whether in holds for one of the streams. l.mu is held.
+// any reports whether in holds for any stream. The caller holds l.mu.
 func (l *linger) any(in func(streamState) bool) bool {
 	for _, s := range l.streams {
 		if in(s) {

@@ -21,8 +21,9 @@ const (
 	mostMasks    = 64      // values per attempt
 )
 
-// masks holds the values that the worker hides in all output. The plan and stages name them. Values that the agent
-// names are hidden only until another stage begins, because they could be evidence against it. It is a redact.Finder.
+// masks holds the values that the worker hides in all output. The plan and the stages provide them. Values from the
+// agent are hidden only until another stage begins, because they could be evidence against the agent. masks is a
+// redact.Finder.
 type masks struct {
 	given []string
 

@@ -17,7 +17,7 @@ type memory struct {
 	peak  uint64 // bytes, or 0 if unknown
 }
 
-// counter locates a number of a control group. It is a file's only content, or the value of a key in it.
+// counter locates a number of a control group. Without a key, the number is the file's only content.
 type counter struct{ file, key string }
 
 // layout locates the numbers in one version of control groups.
@@ -44,11 +44,11 @@ var layouts = []layout{
 	},
 }
 
-// noLimit is above every real limit. Without a limit, version 1 reports the largest number of pages.
+// noLimit is above every real limit. For a group without a limit, version 1 reports the largest number of pages.
 const noLimit = 1 << 60
 
-// containerMemory reads the container's numbers. Unless it is PID 1, the worker shares its group with the login
-// session, so the numbers are useless.
+// containerMemory reads the container's numbers. It returns false unless the worker is PID 1, because the worker
+// otherwise shares its group with the login session.
 func containerMemory() (memory, bool) {
 	if os.Getpid() != 1 {
 		return memory{}, false
@@ -60,7 +60,7 @@ func containerMemory() (memory, bool) {
 // counted.
 func readMemory(root string) (memory, bool) {
 	for _, l := range layouts {
-		// In a container the mount is our group. Elsewhere our group is a directory below it.
+		// In a container, our group is the mount itself. Elsewhere it is a directory below the mount.
 		for _, folder := range []string{
 			filepath.Join(root, l.mount, ownGroup(root, l.controller)),
 			filepath.Join(root, l.mount),
@@ -114,12 +114,12 @@ func (c counter) read(folder string) (uint64, bool) {
 	return 0, false
 }
 
-// shortage is the kernel's evidence of a lack of memory between two readings.
+// shortage is the kernel's evidence that memory ran out between two readings.
 type shortage struct {
 	kills, limit, peak uint64
 }
 
-// shortageBetween compares two readings. It returns nil if the kernel did not kill a process, or does not count.
+// shortageBetween compares two readings. It returns nil if the kernel did not kill a process between them.
 func shortageBetween(before, after memory) *shortage {
 	if after.kills <= before.kills {
 		return nil

@@ -45,8 +45,8 @@ func (c *console) line(text string) {
 	c.put([]byte(text))
 }
 
-// stageMarks marks the beginning of stages in the output for the director. The previous stage and its processes have
-// ended by then, and their output is passed on.
+// stageMarks marks the beginning of stages in the output for the director. At that time, the previous stage and its
+// processes have ended, and the console has all their output.
 type stageMarks struct {
 	plan           *wire.Plan
 	stdout, stderr *console
@@ -60,7 +60,8 @@ func (m *stageMarks) begin(stage string, run int) {
 	m.stderr.line(mark.Line(m.plan.SignKey, m.plan.WorkerID, wire.StreamStderr))
 }
 
-// logPrefix begins each of the worker's lines on stderr, which it shares with the stages. A JSON object follows.
+// logPrefix begins each of the worker's lines on stderr, which the worker shares with the stages. A JSON object
+// follows.
 const logPrefix = "retake-worker: "
 
 // logLines is the console as a log sink. Lines begin with logPrefix and are redacted.
@@ -74,7 +75,7 @@ func (l logLines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Sync implements zapcore.WriteSyncer. Nothing is buffered.
+// Sync implements zapcore.WriteSyncer. It does nothing, because logLines does not buffer.
 func (logLines) Sync() error { return nil }
 
 // tail is the newest, redacted part of a stream.
@@ -83,8 +84,8 @@ type tail struct {
 	dropped int64 // number of older bytes
 }
 
-// text returns at most limit bytes, cut at the beginning at a UTF-8 boundary, with the wire's mark if anything is
-// missing. Bytes that are not UTF-8 become U+FFFD, since JSON cannot carry them.
+// text returns at most limit bytes. It cuts the beginning at a UTF-8 boundary and marks the cut as on the wire. Bytes
+// that are not UTF-8 become U+FFFD, because JSON cannot carry them.
 func (t tail) text(limit int) string {
 	kept, dropped := t.kept, t.dropped
 	for dropped > 0 && len(kept) > 0 && !utf8.RuneStart(kept[0]) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// pauseSwitch is checked before every stage. A pause never interrupts a stage, because that would break an agent's
-// connection.
+// pauseSwitch pauses the attempt before a stage. It never interrupts a running stage, because that would break an
+// agent's connection.
 type pauseSwitch struct {
 	mu      sync.Mutex
 	resumed chan struct{} // closed by resume; nil unless paused
@@ -35,7 +35,7 @@ func (p *pauseSwitch) resume() bool {
 	return true
 }
 
-// wait returns when there is no pause or ctx is done. If it must wait, it first calls waiting once.
+// wait returns when the attempt is not paused or ctx is done. Before it blocks, it calls waiting once.
 func (p *pauseSwitch) wait(ctx context.Context, waiting func()) {
 	for waited := false; ctx.Err() == nil; waited = true {
 		p.mu.Lock()

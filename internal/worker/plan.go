@@ -24,7 +24,7 @@ import (
 // ErrPlan is the error of an unusable plan.
 var ErrPlan = errors.New("worker: bad plan")
 
-// planMax bounds a plan. A 64 KiB issue body and everything else need much less.
+// planMax is the maximum size of a plan in bytes. A plan with an issue body of 64 KiB is much smaller.
 const planMax = 4 << 20
 
 // Default durations, from the configuration reference.
@@ -35,7 +35,7 @@ const (
 	defaultMessage   = 65536 // bytes
 )
 
-// planPatience bounds the wait for the plan. The sender writes the plan at once, unless it has ended.
+// planPatience is the maximum wait for the plan. The sender writes the plan at once, unless it has ended.
 const planPatience = 30 * time.Second
 
 // FromStdin is the name of a plan on standard input.
@@ -78,8 +78,8 @@ func readPlanFile(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, planMax+1))
 }
 
-// readInput reads to the end, or gives up after patience. The read then continues in a goroutine, and its result is
-// ignored.
+// readInput reads to the end, or gives up after patience. Reading then continues in a goroutine, and the result is
+// discarded.
 func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]byte, error) {
 	type answer struct {
 		data []byte
@@ -93,11 +93,11 @@ func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]b
 	select {
 	case a := <-read:
 		if a.err == nil && len(a.data) == 0 {
-			a.err = errors.New("it ended before the plan arrived (by hand, use --plan FILE)")
+			a.err = errors.New("the input ended before the plan arrived (by hand, use --plan FILE)")
 		}
 		return a.data, a.err
 	case <-time.After(patience):
-		return nil, fmt.Errorf("it did not end within %s (the director sends the plan; by hand, use --plan FILE)",
+		return nil, fmt.Errorf("no end of input within %s (the director sends the plan; by hand, use --plan FILE)",
 			patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -109,7 +109,7 @@ func ownSecrets(p *wire.Plan) []string {
 	return []string{p.Bus.Seed, p.Bus.JWT, base64.StdEncoding.EncodeToString(p.SignKey)}
 }
 
-// removePlan removes the file, or at least its content, if root owns the directory.
+// removePlan removes the file. If root owns the directory, it at least removes the content.
 func removePlan(file string) error {
 	err := os.Remove(file)
 	if err == nil || os.Truncate(file, 0) == nil {
@@ -173,7 +173,7 @@ func numberOf(key string) int {
 	return number
 }
 
-// duration converts seconds to a Duration. Values up to 0 become otherwise.
+// duration converts seconds to a Duration. It returns otherwise for values up to 0.
 func duration(s float64, otherwise time.Duration) time.Duration {
 	if s <= 0 {
 		return otherwise

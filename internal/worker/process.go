@@ -20,16 +20,16 @@ import (
 // errNoProgram means that the program of a stage is missing or not executable.
 var errNoProgram = errors.New("worker: no such program")
 
-// tailBytes is the size of each stream's tail. Half of the default max_message_bytes (64 KiB) still holds a stack trace
-// of 16 KiB and the cause above it, the longest seen from a coding agent.
+// tailBytes is the size of each stream's tail. Two tails fit into the default max_message_bytes (64 KiB). One holds a
+// stack trace of 16 KiB and the cause above it, the longest seen from a coding agent.
 const tailBytes = 32 << 10
 
 // leftoverGrace is the time between SIGTERM and SIGKILL for leftover processes of a stage, at most the plan's stop
 // grace. Their stage is over, so they only need to clean up.
 const leftoverGrace = 2 * time.Second
 
-// killWait bounds the wait for killed processes and their streams. Only a disk or network wait in the kernel delays
-// them longer, and then waiting does not help.
+// killWait is the maximum wait for killed processes and their streams. Only a disk or network operation in the kernel
+// delays them longer, and then further waiting does not help.
 const killWait = 5 * time.Second
 
 // command is one run of a program.
@@ -79,10 +79,10 @@ func (e exit) failedByItself() bool {
 	return e.err == nil && e.code != 0 && e.signal == "" && !e.timedOut && !e.stopped
 }
 
-// outOfMemory reports whether a stage's program failed for lack of memory. The kernel's count shows that a process was
-// killed. It was the program if the program died of SIGKILL or returned 137. VALIDATE runs compilers and tests, and a
-// kill hits them first. An agent may have continued after the death of one of its commands, so CODE needs the stronger
-// evidence.
+// outOfMemory reports whether a stage's program failed for lack of memory. The kernel's count shows that some process
+// was killed. It was the program itself if the program died of SIGKILL or returned 137. VALIDATE runs compilers and
+// tests, which the kernel kills first, so for VALIDATE the count suffices. An agent may continue after the death of one
+// of its commands, so CODE needs the stronger evidence.
 func (e exit) outOfMemory(stage string) bool {
 	if e.shortage == nil || e.err != nil || e.code == 0 || e.timedOut || e.stopped {
 		return false
@@ -99,9 +99,9 @@ type processRunner struct {
 	memory         func() (memory, bool)
 }
 
-// run starts the command in a new process group and returns when the leader, its group and all detached processes have
-// ended. The end of ctx stops it with SIGTERM to the group, and SIGKILL after the grace of the context's cause (see
-// stopCause) or of the command.
+// run starts the command in a new process group. It returns when the leader, its group and all detached processes have
+// ended. The end of ctx stops the group with SIGTERM. After the grace of the context's cause (see stopCause) or of the
+// command, it gets SIGKILL.
 func (p *processRunner) run(ctx context.Context, c command) exit {
 	began := time.Now()
 	p.masks.begin(c.stage)
@@ -150,8 +150,8 @@ func (p *processRunner) start(c command, stdout, stderr *os.File) (int, <-chan s
 		Sys:   &syscall.SysProcAttr{Setpgid: true},
 	})
 	if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
-		// The file exists, so its interpreter is missing, or it is for another machine.
-		err = fmt.Errorf("%w: %s is there but does not start (is its interpreter there, is it built for this "+
+		// The file exists, so its interpreter is missing, or the file is for another machine.
+		err = fmt.Errorf("%w: %s exists but does not start (is its interpreter installed, is it built for this "+
 			"machine?): %w", errNoProgram, file, err)
 	}
 	return pid, ended, err
@@ -203,7 +203,7 @@ func (p *processRunner) end(pid int, ended <-chan syscall.WaitStatus, grace time
 	case s := <-ended:
 		return s
 	case <-time.After(killWait):
-		return syscall.WaitStatus(syscall.SIGKILL) // the kernel holds it, but it will end
+		return syscall.WaitStatus(syscall.SIGKILL) // the kernel delays its end, but the process will end
 	}
 }
 
@@ -232,8 +232,8 @@ func (p *processRunner) sweep(grace time.Duration) {
 	}
 }
 
-// childlessWithin waits for the end of all children. It calls again after every child that ended and every 20 ms,
-// because a fork between listing and signal would go unnoticed.
+// childlessWithin waits for the end of all children. It calls again after every child that ended, and every 20 ms,
+// because it does not notice a fork between listing and signal.
 func (p *processRunner) childlessWithin(d time.Duration, again func()) bool {
 	limit := time.NewTimer(d)
 	defer limit.Stop()
@@ -277,7 +277,7 @@ func newCapture(m *masks, onward, listener io.Writer) (*capture, error) {
 	}, nil
 }
 
-// begin closes our copy of the writing end and copies until the last writer is gone.
+// begin closes our copy of the writing end, and copies until the last writer has closed the stream.
 func (c *capture) begin() {
 	_ = c.write.Close()
 	go func() {
@@ -302,7 +302,8 @@ func (s stamped) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// end returns the tail. All writers are dead unless the kernel holds one, so it stops reading after a while.
+// end returns the tail. All writers are dead unless the kernel delays the end of one, so end stops reading after a
+// while.
 func (c *capture) end() tail {
 	_ = c.read.SetReadDeadline(time.Now().Add(killWait))
 	<-c.done

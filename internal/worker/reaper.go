@@ -14,28 +14,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reaper waits for all children of this process. As the only caller of wait4 it cannot reap a stage's exit status by
-// accident. No other code may start children, because os/exec would wait for them.
+// reaper waits for all children of this process. It is the only caller of wait4, so that each exit status reaches the
+// run that started the child. No other code may start children, because os/exec would wait for them.
 type reaper struct {
 	mu      sync.Mutex // held while a child is created or reaped, so that a leader is registered before its end is seen
 	leaders map[int]chan<- syscall.WaitStatus
 	orphans int // re-parented children reaped so far
 
 	sigchld chan os.Signal
-	reaped  chan struct{} // one token: a child was reaped since the last check
+	reaped  chan struct{} // one token: the reaper has reaped a child since the last check
 	stopped chan struct{}
 }
 
 // adoptOrphans makes this process the parent of orphaned descendants, so that it finds daemonized grandchildren. PID 1
-// is their parent anyway.
+// already is their parent.
 func adoptOrphans() error { return prctl(unix.PR_SET_CHILD_SUBREAPER, 1) }
 
 // hideMemory keeps processes of the same user from reading our memory, environment and open files, which may contain
 // the bus credential.
 func hideMemory() error { return prctl(unix.PR_SET_DUMPABLE, 0) }
 
-// refuseRings blocks io_uring for this process and its children, because io_uring bypasses filters of system calls and
-// engines before Docker 25 allow it. Without no_new_privs, outside a container, it does nothing.
+// refuseRings blocks io_uring for this process and its children. io_uring bypasses filters of system calls, and engines
+// before Docker 25 allow it. Without no_new_privs, outside a container, refuseRings does nothing.
 func refuseRings() error {
 	if on, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0); err != nil || on == 0 {
 		return err
@@ -146,7 +146,7 @@ func (r *reaper) signalGroup(leader int, sig syscall.Signal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, running := r.leaders[leader]; running {
-		_ = syscall.Kill(-leader, sig) // ESRCH means that it is ending
+		_ = syscall.Kill(-leader, sig) // ESRCH means that the group is ending
 	}
 }
 
@@ -155,13 +155,13 @@ func (r *reaper) childless() bool {
 	r.drain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// WNOWAIT keeps this from reaping.
+	// With WNOWAIT, this call does not reap the child.
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return errors.Is(err, syscall.ECHILD)
 }
 
-// signalDescendants signals every process below this one. It uses a listing of /proc, so processes forked during the
-// call need another one. Without /proc, only PID 1 can signal its namespace.
+// signalDescendants signals every process below this one. It lists /proc once, so the caller must repeat it for
+// processes forked during the call. Without /proc, only PID 1 can signal its namespace.
 func signalDescendants(sig syscall.Signal) {
 	all, err := procfs.List()
 	if err != nil || len(all) == 0 {
@@ -173,8 +173,8 @@ func signalDescendants(sig syscall.Signal) {
 	}
 }
 
-// signalEverybody signals all processes of the namespace, as the last resort of PID 1. The kernel does that atomically,
-// so not even a fork bomb escapes. It also ends a person's shell in the container.
+// signalEverybody signals all processes of the namespace, as the last resort of PID 1. The kernel does so atomically,
+// so not even a fork bomb escapes. The signal also ends a person's shell in the container.
 func signalEverybody(sig syscall.Signal) {
 	if os.Getpid() == 1 {
 		_ = syscall.Kill(-1, sig)

@@ -25,7 +25,7 @@ type reporter struct {
 	classify func(recovery.Evidence) recovery.Finding
 }
 
-// maxSummaryBytes bounds an agent's last message in a report.
+// maxSummaryBytes is the maximum size of an agent's last message in a report.
 const maxSummaryBytes = 4 << 10
 
 // result returns the report of a successful attempt. The director determines the changed files when it commits.
@@ -134,7 +134,7 @@ func waitOf(e *wire.WorkerError) time.Duration {
 	return duration(*e.RetryAfterSeconds, 0)
 }
 
-// fit cuts a report to the bus's limit and renders it. It returns exactly what will be sent, including byte counts.
+// fit cuts a report to the bus's limit and renders it. It returns the exact bytes of the message.
 func fit(p *wire.Plan, report wire.Payload, now time.Time) (wire.Payload, []byte, error) {
 	// The sequence number is longer than any real one, which is assigned later.
 	data, err := wire.EncodeWithin(sender(p), 1<<53, now, report, p.Bus.MaxMessageBytes)
@@ -161,7 +161,7 @@ func containerID() string {
 	return name
 }
 
-// classifier is created by the first failure, because most attempts succeed.
+// classifier is created at the first failure, because most attempts succeed.
 var classifier = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
 
 // classifyFailure classifies a program's failure. If the built-in rules do not load, the director still has the
@@ -174,9 +174,9 @@ func classifyFailure(e recovery.Evidence) recovery.Finding {
 	return c.Classify(e)
 }
 
-// spool keeps reports as files in the checkout. The director reads them if a report did not reach the bus or was lost
-// there. The worker sends the copy in memory and never reads the files, because the agent could have written them, and
-// an earlier attempt's reports no longer count.
+// spool keeps reports as files in the checkout. The director reads them if a report did not reach the bus, or the bus
+// lost it. The worker sends the copy in memory and never reads the files, because the agent may have written them, and
+// reports of an earlier attempt no longer count.
 type spool struct {
 	folder  *folder // nil without a workspace
 	attempt string
@@ -184,7 +184,8 @@ type spool struct {
 	log     *zap.Logger
 }
 
-// add writes a report, rendered as data, before it is sent. A full disk must not suppress the report about it.
+// add writes a report, rendered as data, before the worker sends it. A full disk must not suppress the report about the
+// full disk, so add only logs an error.
 func (s *spool) add(report wire.Payload, data []byte) {
 	if s.folder == nil {
 		return

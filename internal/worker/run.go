@@ -27,9 +27,10 @@ type Options struct {
 }
 
 // Harden prepares the process for running next to an agent. Processes of the same user cannot read its memory, stages
-// cannot use io_uring, and a closed output does not end it. It is for the program, not for tests.
+// cannot use io_uring, and a closed output does not end the process. Only the program calls Harden, because it would
+// restrict a test.
 func Harden() error {
-	// Children would inherit an ignored signal. An unread channel prevents it from ending the process.
+	// Children would inherit an ignored signal. A channel, even if unread, keeps the signal from ending the process.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return errors.Join(hideMemory(), refuseRings())
 }
@@ -74,8 +75,8 @@ func Run(ctx context.Context, o Options) ExitCode {
 	return code
 }
 
-// newLog writes one JSON object per line with the project's fixed keys. It leaves out debug lines, because the stream
-// belongs to the stages.
+// newLog writes one JSON object per line with the project's fixed keys. It omits debug lines, because the stages share
+// the stream.
 func newLog(p *wire.Plan, to zapcore.WriteSyncer) *zap.Logger {
 	format := zap.NewProductionEncoderConfig()
 	format.EncodeTime = zapcore.RFC3339TimeEncoder
@@ -97,7 +98,7 @@ const (
 	ExitResult     ExitCode = 0  // the result was acknowledged
 	ExitError      ExitCode = 1  // the final error was acknowledged
 	ExitBadPlan    ExitCode = 10 // the plan or the command line is unusable; no report was sent
-	ExitRefused    ExitCode = 11 // the answer to hello was an incompatibility, or for another attempt
+	ExitRefused    ExitCode = 11 // the answer to hello was an incompatibility, or was for another attempt
 	ExitStopped    ExitCode = 12 // the director sent a stop
 	ExitWatchdog   ExitCode = 13 // the plan's watchdog expired, with the final report acknowledged or not
 	ExitTerminated ExitCode = 14 // SIGTERM or SIGINT, because the container is being stopped
@@ -123,9 +124,9 @@ func Exits() []ExitRow {
 		},
 		{ExitStopped, "the director sent stop.v1", "worker_error.v1 for shutdown and watchdog, if " +
 			"acknowledged in time"},
-		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was there"},
+		{ExitWatchdog, "watchdog_seconds have passed since the start", "worker_error.v1, if the bus was reachable"},
 		{ExitTerminated, "SIGTERM or SIGINT", "none, because the director has already decided about a stopped " +
 			"container"},
-		{ExitBroken, "a fault of the worker itself", "worker_error.v1, if the bus was there"},
+		{ExitBroken, "a fault of the worker itself", "worker_error.v1, if the bus was reachable"},
 	}
 }

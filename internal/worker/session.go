@@ -24,7 +24,8 @@ type Bus interface {
 	Report(context.Context, wire.Payload) error
 	// AskBudget asks the director about a lease. An error means that the director did not answer.
 	AskBudget(context.Context, wire.Payload) (wire.BudgetGrant, error)
-	// Chunk, PutChunk and SaveCheckpoint are for a checkout that travels. An error is a *bus.RefusedError or transient.
+	// Chunk, PutChunk and SaveCheckpoint transfer a checkout that travels. An error is a *bus.RefusedError or
+	// transient.
 	Chunk(ctx context.Context, name string) ([]byte, error)
 	PutChunk(context.Context, []byte) error
 	SaveCheckpoint(context.Context, wire.Checkpoint) (missing []string, err error)
@@ -42,7 +43,7 @@ type Listener struct {
 	Reconnected func()
 }
 
-// Dialer opens the bus for a plan. Errors are worth a retry.
+// Dialer opens the bus for a plan. Its errors are transient.
 type Dialer func(*wire.Plan, Listener) (Bus, error)
 
 // DialBus opens the real agent bus.
@@ -70,8 +71,8 @@ func DialBus(p *wire.Plan, l Listener) (Bus, error) {
 	return c, nil
 }
 
-// Backoff towards the bus, ±50 %. An embedded bus returns within a second of its director, and the jitter keeps workers
-// that lost it together from returning together.
+// Backoff after errors of the bus, ±50 %. An embedded bus returns within a second of its director. The jitter spreads
+// the reconnections of workers that lost the bus together.
 const (
 	backoffInitial = 200 * time.Millisecond
 	backoffMax     = 5 * time.Second
@@ -93,10 +94,10 @@ type session struct {
 	log      *zap.Logger
 
 	outbox      chan wire.Payload // has room for all reports
-	reconnected chan struct{}     // one token
+	reconnected chan struct{}     // one token: the bus has reconnected
 	welcomed    chan<- admission
 	delivered   chan<- struct{}
-	helloAt     uint64 // Reconnects at the last hello; the token may arrive later than the connection, unlike the count
+	helloAt     uint64 // Reconnects at the last hello; unlike the token, the count is never late
 }
 
 // admission is the answer to a hello, or the reason for a missing answer.
@@ -140,7 +141,7 @@ func (s *session) open(ctx context.Context) (bus Bus) {
 	return bus
 }
 
-// hello repeats the hello until it is answered. It returns false if refused or if ctx ended.
+// hello repeats the hello until an answer arrives. It returns false if the director refused the hello or ctx ended.
 func (s *session) hello(ctx context.Context, bus Bus) bool {
 	var a admission
 	answered := s.retry(ctx, "hello not answered", func(ctx context.Context) error {
@@ -180,19 +181,20 @@ func admit(p *wire.Plan, reply wire.Payload) admission {
 		return admission{err: fmt.Errorf("%w: %s (the director speaks protocol %s, this worker %s): %s",
 			errRefused, v.Reason, v.ExpectedProtocolVersion, v.SenderProtocolVersion, v.RequiredAction)}
 	default:
-		return admission{err: fmt.Errorf("%w: answered with a %T", errRefused, reply)}
+		return admission{err: fmt.Errorf("%w: the answer is a %T", errRefused, reply)}
 	}
 }
 
-// deliver sends one report until it is acknowledged. It returns false if a hello was refused or ctx ended.
+// deliver sends one report until the director acknowledges it. It returns false if the director refused a hello or ctx
+// ended.
 func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) bool {
 	refused := false
 	sent := s.retry(ctx, "report not acknowledged", func(limited context.Context) error {
-		if !bus.Connected() { // otherwise a reconnection after the next line would let the report precede its hello
+		if !bus.Connected() { // after the next line, a reconnection could let the report precede its hello
 			return errDisconnected
 		}
 		if bus.Reconnects() != s.helloAt {
-			if refused = !s.hello(ctx, bus); refused { // without a deadline
+			if refused = !s.hello(ctx, bus); refused { // outside callTimeout
 				return nil
 			}
 			var cancel context.CancelFunc
@@ -220,8 +222,8 @@ func (s *session) deliver(ctx context.Context, bus Bus, report wire.Payload) boo
 // rejected reports whether the director rejects a report permanently.
 func rejected(err error) bool { return errors.Is(err, bus.ErrRejected) }
 
-// retry calls do, with callTimeout each, until it succeeds. After a reconnection it calls do immediately. It returns
-// false if ctx ended. It logs when trouble begins and ends.
+// retry calls do, with callTimeout each, until do succeeds. After a reconnection it calls do immediately. It returns
+// false if ctx ended. It logs the first failure and the recovery.
 func (s *session) retry(ctx context.Context, trouble string, do func(context.Context) error) bool {
 	wait := backoff.NewExponentialBackOff()
 	wait.InitialInterval, wait.MaxInterval = backoffInitial, backoffMax

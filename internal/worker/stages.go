@@ -19,7 +19,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// recheckAfter is the delay before the only retry for a missing program. Its volume may not be mounted yet.
+// recheckAfter is the delay before the only retry for a missing program. The program's volume may be mounted late.
 const recheckAfter = time.Second
 
 // runner runs one command to its end.
@@ -40,7 +40,7 @@ type step struct {
 	stage  string
 	text   string
 	paused bool // the stages wait and the watchdog is paused
-	quiet  bool // not worth a log line
+	quiet  bool // without a log line
 
 	errorID string // error ID of the preceding failure, or empty
 }
@@ -73,7 +73,8 @@ type attempt struct {
 }
 
 // runStages runs the stages in order and returns nil if all succeeded. If VALIDATE refuses the change, it returns to
-// the nearest CODE before it, while CODE runs remain. With validate_first it skips CODE until then.
+// the nearest CODE before it, while CODE runs remain. With validate_first it skips CODE until VALIDATE has refused the
+// work.
 func (a *attempt) runStages(ctx context.Context) *failure {
 	defer func() { _ = os.RemoveAll(a.home) }() // may be empty
 	if err := a.prepare(); err != nil {
@@ -112,7 +113,7 @@ func (a *attempt) runStages(ctx context.Context) *failure {
 
 // prepare writes the files for the agent and removes files that an earlier attempt left in the checkout.
 func (a *attempt) prepare() error {
-	if err := a.folder.make(); err != nil { // the agent may write its question there
+	if err := a.folder.make(); err != nil { // the agent may write its question to this directory
 		return err
 	}
 	if err := a.folder.remove(promptFile, failureJSON, failureText); err != nil {
@@ -169,10 +170,10 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 		return f
 	}
 	if s.Name == wire.StageCode {
-		if err := a.folder.remove(questionFile); err != nil { // it was answered, or is unrelated
+		if err := a.folder.remove(questionFile); err != nil { // an answered or unrelated question
 			a.log.Warn("old question not removed", zap.Error(err))
 		}
-		if f.err = a.writePrompt(s); f.err != nil { // do not pay a model without a prompt
+		if f.err = a.writePrompt(s); f.err != nil { // a run without a prompt would cost money
 			f.kind = failedStart
 			return f
 		}
@@ -191,7 +192,7 @@ func (a *attempt) stage(ctx context.Context, s wire.StagePlan) *failure {
 	return failed
 }
 
-// Limits of a command in a report, where people must recognize it.
+// Limits of a command in a report. A person must still recognize the command.
 const (
 	maxCommandArgs  = 32
 	maxCommandBytes = 512
@@ -230,7 +231,7 @@ func (a *attempt) execute(ctx context.Context, s wire.StagePlan, f *failure) exi
 	e := a.start(ctx, a.command(s, f))
 	a.leaseSocket.close(context.WithoutCancel(ctx)) // no more leases
 	f.unlent = a.leaseSocket.hasRefused()
-	if e.err == nil { // it ran, so it counts
+	if e.err == nil { // the program ran, so the run counts
 		a.used = a.used.Plus(usageOf(s, agent.Usage{}, a.leaseSocket.hasLent()))
 	}
 	if e.ok() && a.work(s.Name, nil) == agent.NoWork {
@@ -276,7 +277,7 @@ func (a *attempt) mayPay() bool {
 
 func (a *attempt) command(s wire.StagePlan, f *failure) command {
 	env := make(environment, len(a.env)+len(s.Env)+7)
-	// The checkout has no git. Keep an agent's git from using a repository around it.
+	// The checkout has no git repository. Keep an agent's git from using a repository of a parent directory.
 	env["GIT_CEILING_DIRECTORIES"] = filepath.Dir(a.plan.Workdir)
 	maps.Copy(env, a.env)
 	maps.Copy(env, s.Env)

@@ -72,7 +72,7 @@ func newWorker(p *wire.Plan, dial Dialer, log *zap.Logger) *worker {
 	}
 }
 
-// run does the whole work: welcome, stages, report, acknowledgement. The end of ctx is SIGTERM.
+// run runs the whole attempt: welcome, stages, report, acknowledgement. The end of ctx means SIGTERM.
 func (w *worker) run(ctx context.Context) (code ExitCode) {
 	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var session sync.WaitGroup
@@ -119,13 +119,13 @@ func (w *worker) newSession() *session {
 	}
 }
 
-// control receives a message from the director. The bus calls it, so it does not block.
+// control receives a message from the director. It must not block, because the bus calls it.
 func (w *worker) control(p wire.Payload) {
 	switch v := p.(type) {
 	case *wire.Stop:
 		select {
 		case w.stops <- *v:
-		default: // four stops are queued already
+		default: // the queue already has four stops
 		}
 	case *wire.Pause:
 		if w.pauses.pause() {
@@ -138,7 +138,7 @@ func (w *worker) control(p wire.Payload) {
 	case *wire.SyncRequired:
 		select {
 		case w.syncs <- *v:
-		default: // four are queued already
+		default: // the queue already has four notices
 		}
 	default:
 		w.log.Info("unknown command", zap.String("event", p.MessageType()))
@@ -224,7 +224,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		return w.onStagesEnded(&failure{kind: failedStart, stage: wire.StageStart, number: 1, err: err})
 	}
 	w.attempt.folder = folder
-	if err := folder.remove(syncFile); err != nil { // the director has merged since
+	if err := folder.remove(syncFile); err != nil { // the director has merged since the last attempt
 		w.log.Warn("cannot remove the last attempt's sync_required.json", zap.Error(err))
 	}
 	stageCtx, stop := context.WithCancelCause(ctx)
@@ -240,7 +240,7 @@ func (w *worker) startStages(ctx context.Context) (ExitCode, bool) {
 		if fault := catchPanic(func() { f = w.runAttempt(stageCtx) }); fault != nil {
 			f = &failure{kind: failedPanic, stage: w.position.progress().Stage, number: 1, err: fault}
 		}
-		if f == nil { // agents do not sync their files, and a power cut must not lose work reported as done
+		if f == nil { // agents do not sync their files, and a power cut must not lose reported work
 			if err := w.syncDisk(w.plan.Workdir); err != nil {
 				w.log.Warn("work not synced to the disk", zap.Error(err))
 			}
@@ -277,7 +277,7 @@ func (w *worker) onStagesEnded(f *failure) (ExitCode, bool) {
 		w.log.Error("fault of the worker", zap.Error(f.err))
 	}
 	if w.reporting || w.bus == nil || (w.end != nil && !w.end.wantsReport) {
-		// The work may be removed with the container.
+		// The work may disappear with the container.
 		if w.end != nil && w.end.code == ExitTerminated && w.checkouts.sends() {
 			w.save()
 			return 0, false

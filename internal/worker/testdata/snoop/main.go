@@ -37,7 +37,7 @@ func main() {
 	fmt.Println("uid", os.Getuid())
 	for _, pid := range ancestors() {
 		if pid == 1 && os.Getppid() != 1 {
-			continue // from this machine: no container
+			continue // the stage runs as a plain process of this machine
 		}
 		lookInto(pid, note)
 		attack(pid, note)
