@@ -103,8 +103,8 @@ func TestFaults(t *testing.T) {
 			"content = \"\" }]": "\"a\" and \"a\" conflict",
 		head + "state_paths = [\"/x\"]": "agent[0].state_paths: \"/x\": it is not relative to the work " +
 			"tree, want a glob",
-		head + "state_paths = [\"**\"]":  "agent[0].state_paths: \"**\": it matches all paths or none",
-		head + "state_paths = [\"~/x\"]": "\"~/x\": it is not relative to the work tree",
+		head + "state_paths = [\"**\"]":  "agent[0].state_paths: \"**\": the glob matches all paths or none",
+		head + "state_paths = [\"~/x\"]": "\"~/x\": the glob is not relative to the work tree",
 		head + "state_paths = \".x\"":    "agent[0].state_paths: got a text, want a list",
 		head + "log_paths = [\"/var/x.log\"]": "agent[0].log_paths: \"/var/x.log\": want a glob below ~/ or " +
 			"relative to the work tree",

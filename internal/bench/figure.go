@@ -10,13 +10,13 @@ import (
 // Figure is one measured value.
 type Figure struct {
 	Section string  `json:"section"` // as in Sections
-	What    string  `json:"what"`    // a clause for people: the measurement and its settings
+	What    string  `json:"what"`    // a clause that describes the measurement and its settings
 	Value   float64 `json:"value"`
 	Unit    string  `json:"unit"` // "/s", "ms", "µs", "B", "%", "cores"; empty for a count
-	// Beside is the comparison value. It has the same unit as Value and comes from the same run. It is 0 without a
-	// comparison.
+	// Beside is the result of the other side of the comparison. It has the same unit and comes from the same run. It is
+	// 0 without a comparison.
 	Beside float64 `json:"beside,omitempty"`
-	Of     string  `json:"of,omitempty"` // subject of the comparison, such as "raw bus"
+	Of     string  `json:"of,omitempty"` // the other side of the comparison, such as "raw bus"
 	Goal   Goal    `json:"goal,omitzero"`
 }
 
@@ -25,8 +25,8 @@ type Goal struct {
 	AtLeast float64 `json:"at_least,omitempty"`
 	AtMost  float64 `json:"at_most,omitempty"`
 	Ratio   bool    `json:"ratio,omitempty"` // the bounds apply to Ratio instead of Value
-	// Limit explains in a sentence why the goal cannot be reached, as shown by a profile. It is printed if the goal is
-	// missed.
+	// Limit explains in a sentence why the goal is out of reach, according to a profile. It is printed if the figure
+	// misses the goal.
 	Limit string `json:"limit,omitempty"`
 }
 
@@ -38,13 +38,13 @@ func (f Figure) Ratio() float64 {
 	return f.Value / f.Beside
 }
 
-// Met reports whether a figure reaches its goal. It returns true without a goal.
+// Met reports whether a figure reaches its goal. A figure without a goal always does.
 func (f Figure) Met() bool {
 	v, g := f.Value, f.Goal
 	if g.Ratio {
 		v = f.Ratio()
 	}
-	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) // NaN reaches none
+	return !(g.AtLeast != 0 && !(v >= g.AtLeast)) && !(g.AtMost != 0 && !(v <= g.AtMost)) // NaN reaches no goal
 }
 
 func (g Goal) String() string {

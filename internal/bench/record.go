@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// FileEnv is the variable with the file to which figures are added. QuickEnv, if not empty, requests less than a minute
-// for all measurements.
+// FileEnv is the variable that names the file to which tests add figures. QuickEnv, if not empty, requests less than a
+// minute for all measurements.
 const (
 	FileEnv  = "RETAKE_BENCH_FILE"
 	QuickEnv = "RETAKE_BENCH_QUICK"
 )
 
-// Begin skips a test that measures unless `make bench` runs it.
+// Begin skips a measuring test unless `make bench` runs it.
 func Begin(t testing.TB) {
 	t.Helper()
 	if os.Getenv(FileEnv) == "" {
@@ -22,7 +22,7 @@ func Begin(t testing.TB) {
 	}
 }
 
-// Quick reports whether to make the shortest meaningful run.
+// Quick reports whether the test should make the shortest meaningful run.
 func Quick() bool { return os.Getenv(QuickEnv) != "" }
 
 // Record adds a figure.

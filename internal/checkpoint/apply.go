@@ -18,10 +18,10 @@ import (
 	"retake/internal/worktree"
 )
 
-// Apply makes the content of dir equal to want, which must have passed Check. have is the current content of dir. If it
-// is nil, Apply scans dir first. Nothing is removed from Retake's own directory. Apply calls fetch from several
-// goroutines, so fetch must be safe for concurrent use, and chunks may arrive in any order. If Apply fails it cancels
-// the context of the fetches under way, and it returns only after they have ended. A failed Apply can be repeated.
+// Apply makes the content of dir equal to want, which must have passed Check. have is the current content of dir. If
+// have is nil, Apply scans dir first. Apply keeps all files in Retake's own directory. It calls fetch from several
+// goroutines, so fetch must be safe for concurrent use, and chunks may arrive in any order. After an error, Apply
+// cancels the context of the running fetches, and returns when they have ended. A failed Apply can be repeated.
 func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context.Context, Digest) ([]byte,
 	error),
 ) error {
@@ -55,13 +55,13 @@ func Apply(ctx context.Context, dir string, have, want *Tree, fetch func(context
 	return err
 }
 
-// Unlimited allows any directory. It is for content that was checked before.
+// Unlimited allows any directory. Use it only for content that has passed a check.
 var Unlimited = Limits{Files: 1 << 40, Entries: 1 << 40, Depth: 1 << 20, PathBytes: 1 << 20, Bytes: 1 << 60}
 
 const folderFlags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 
-// applier writes into a directory. It opens each path step by step from the top without following links, so links
-// cannot lead outside.
+// applier writes into a directory. It opens each path step by step from the top without following links, so a link
+// cannot lead it outside.
 type applier struct {
 	top    int // descriptor
 	folder int // descriptor of the last used directory, name
@@ -103,7 +103,7 @@ func (a *applier) in(p string) (fd int, name string, err error) {
 	return at, name, nil
 }
 
-// remove deletes entries that the tree lacks or has as another kind. The content of a directory goes before the
+// remove deletes entries that the tree lacks or has as another kind. It deletes the content of a directory before the
 // directory.
 func (a *applier) remove(have, want *Tree) error {
 	wanted := make(map[string]Kind, len(want.Entries))
@@ -123,7 +123,7 @@ func (a *applier) remove(have, want *Tree) error {
 	return nil
 }
 
-// clear removes the entry at a path, if there is any.
+// clear removes the entry at a path, if it exists.
 func (a *applier) clear(p string) error {
 	fd, name, err := a.in(p)
 	if err != nil {
@@ -140,8 +140,8 @@ func (a *applier) clear(p string) error {
 	return nil
 }
 
-// place creates directories and links, and corrects mode and time of files with correct content. It returns the files
-// that need content.
+// place creates directories and links, and corrects the mode and time of files that already have the right content. It
+// returns the files that need content.
 func (a *applier) place(want *Tree) (missing []*Entry, err error) {
 	for i := range want.Entries {
 		e := &want.Entries[i]
@@ -182,7 +182,7 @@ func (a *applier) makeFolder(e *Entry) error {
 func (a *applier) makeLink(e *Entry) error {
 	fd, name, err := a.in(e.Path)
 	if err == nil {
-		err = a.clear(e.Path) // clear also removes entries that have does not list
+		err = a.clear(e.Path) // the path may have an entry that have does not list
 	}
 	if err != nil {
 		return err
@@ -212,7 +212,7 @@ func times(ns int64) []unix.Timespec {
 	return []unix.Timespec{t, t}
 }
 
-// closeFolders sets the final modes of directories, the innermost first. Until then they must stay writable.
+// closeFolders sets the final modes of directories, the innermost first. Until then, directories must stay writable.
 func (a *applier) closeFolders(want *Tree) error {
 	for i := range slices.Backward(want.Entries) {
 		e := &want.Entries[i]

@@ -17,7 +17,7 @@ func malformed(p, format string, args ...any) error {
 	return &Malformed{Shortened([]byte(p)) + ": " + fmt.Sprintf(format, args...)}
 }
 
-// Bounds of names, link targets and files in the spool, in bytes.
+// Maximum lengths of names, link targets and files in the spool, in bytes.
 const (
 	maxName   = 255
 	maxTarget = 4095
@@ -39,7 +39,7 @@ func (t *Tree) Check(l Limits) error {
 		}
 		parent := parentOf(e.Path)
 		if _, there := folders[parent]; !there {
-			return malformed(e.Path, "its directory is missing")
+			return malformed(e.Path, "the tree lacks its parent directory")
 		}
 		folders[parent]++
 		if e.Kind == Folder {
@@ -73,11 +73,11 @@ func checkPath(e *Entry) error {
 	for name := range strings.SplitSeq(e.Path, "/") {
 		switch {
 		case name == "" || name == "." || name == "..":
-			return malformed(e.Path, "not a path below the directory")
+			return malformed(e.Path, "the path leads outside the directory")
 		case len(name) > maxName:
-			return malformed(e.Path, "one of its names has %d bytes", len(name))
+			return malformed(e.Path, "a name in the path has %d bytes", len(name))
 		case strings.ContainsRune(name, 0):
-			return malformed(e.Path, "it contains a zero byte")
+			return malformed(e.Path, "the path contains a zero byte")
 		case leftOut(name):
 			return malformed(e.Path, "entries called .git are not allowed")
 		}
@@ -91,7 +91,7 @@ func checkPath(e *Entry) error {
 	if folder && e.Kind == Folder || file && e.Kind == File && e.Size <= maxSpool {
 		return nil
 	}
-	return malformed(e.Path, "this directory may contain only reports of at most %d bytes", maxSpool)
+	return malformed(e.Path, "the spool may contain only reports of at most %d bytes", maxSpool)
 }
 
 // checkContent refuses an entry whose fields do not fit its kind.
@@ -124,15 +124,15 @@ func checkParts(e *Entry) error {
 	}
 	for _, p := range e.Parts {
 		if p.Len <= 0 || p.Len > rest {
-			return malformed(e.Path, "its parts do not add up to %d bytes", e.Size)
+			return malformed(e.Path, "the parts do not add up to %d bytes", e.Size)
 		}
 		if !p.hole() && (p.Off < 0 || p.Len > ChunkBytes || p.Off > ChunkBytes-p.Len) {
-			return malformed(e.Path, "a part exceeds the bounds of its chunk")
+			return malformed(e.Path, "a part exceeds its chunk")
 		}
 		rest -= p.Len
 	}
 	if rest != 0 {
-		return malformed(e.Path, "its parts do not add up to %d bytes", e.Size)
+		return malformed(e.Path, "the parts do not add up to %d bytes", e.Size)
 	}
 	return nil
 }

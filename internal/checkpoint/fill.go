@@ -7,17 +7,17 @@ import (
 	"sync"
 )
 
-// fetchers is the number of chunks that are fetched ahead.
+// fetchers is the number of chunks that fetchAhead fetches before they are needed.
 const fetchers = 8
 
-// job is one chunk with the small files that are in it, or one large file.
+// job is one large file, or one chunk with all small files in it.
 type job struct {
 	chunk Digest
 	small []*Entry
 	large *Entry
 }
 
-// jobs groups files, so each chunk of small files is fetched once.
+// jobs groups files so that fill fetches each chunk of small files once.
 func jobs(files []*Entry) (all []*job) {
 	byChunk := map[Digest]*job{}
 	for _, e := range files {
@@ -48,8 +48,8 @@ func (j *job) chunks() (all []Digest) {
 	return all
 }
 
-// fill writes the content of files. Chunks are fetched ahead, concurrently, and used in the order of the jobs.
-// On an error it cancels the other fetches and waits for them.
+// fill writes the content of files. It fetches chunks ahead, concurrently, and uses them in the order of the jobs. On
+// an error it cancels the other fetches and waits for them.
 func (a *applier) fill(ctx context.Context, files []*Entry, fetch func(context.Context, Digest) ([]byte, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -71,7 +71,7 @@ func (a *applier) fill(ctx context.Context, files []*Entry, fetch func(context.C
 	return nil
 }
 
-// fetched is a chunk that is being fetched. data and err are valid once done is closed.
+// fetched is a chunk that is being fetched. data and err are valid after done is closed.
 type fetched struct {
 	name Digest
 	done chan struct{}
@@ -117,7 +117,7 @@ func fetchAhead(ctx context.Context, running *sync.WaitGroup, work []*job, fetch
 // piece returns the bytes of a part from its chunk.
 func piece(e *Entry, p Part, chunk []byte) ([]byte, error) {
 	if p.Off+p.Len > int64(len(chunk)) {
-		return nil, fmt.Errorf("%s: %w: too short", Shortened([]byte(e.Path)), errChunk)
+		return nil, fmt.Errorf("%s: %w: the chunk is too short", Shortened([]byte(e.Path)), errChunk)
 	}
 	return chunk[p.Off : p.Off+p.Len], nil
 }

@@ -45,21 +45,21 @@ var hostileManifests = map[string]struct {
 	entries []Entry
 	want    string
 }{
-	"up":                  {[]Entry{file("../x")}, "not a path below"},
-	"up in the middle":    {[]Entry{folder("a"), file("a/../../x")}, "not a path below"},
-	"absolute":            {[]Entry{file("/nowhere/x")}, "not a path below"},
-	"the folder itself":   {[]Entry{folder(".")}, "not a path below"},
+	"up":                  {[]Entry{file("../x")}, "leads outside the directory"},
+	"up in the middle":    {[]Entry{folder("a"), file("a/../../x")}, "leads outside the directory"},
+	"absolute":            {[]Entry{file("/nowhere/x")}, "leads outside the directory"},
+	"the folder itself":   {[]Entry{folder(".")}, "leads outside the directory"},
 	"no name":             {[]Entry{file("")}, "out of order after"},
-	"two slashes":         {[]Entry{folder("a"), file("a//b")}, "not a path below"},
-	"slash at the end":    {[]Entry{folder("a/")}, "not a path below"},
+	"two slashes":         {[]Entry{folder("a"), file("a//b")}, "leads outside the directory"},
+	"slash at the end":    {[]Entry{folder("a/")}, "leads outside the directory"},
 	"zero byte":           {[]Entry{file("a\x00b")}, "zero byte"},
 	"long name":           {[]Entry{file(strings.Repeat("n", 256))}, "256 bytes"},
 	"git":                 {[]Entry{folder(".git")}, ".git are not allowed"},
 	"git, another case":   {[]Entry{folder("a"), file("a/.GiT")}, ".git are not allowed"},
-	"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "its directory is missing"},
-	"through a file":      {[]Entry{file("a"), file("a/b")}, "its directory is missing"},
-	"no parent":           {[]Entry{file("a/b")}, "its directory is missing"},
-	"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "its directory is missing"},
+	"through a link":      {[]Entry{link("a", "/nowhere"), file("a/x")}, "lacks its parent directory"},
+	"through a file":      {[]Entry{file("a"), file("a/b")}, "lacks its parent directory"},
+	"no parent":           {[]Entry{file("a/b")}, "lacks its parent directory"},
+	"parent comes later":  {[]Entry{file("a/b"), folder("a")}, "lacks its parent directory"},
 	"twice":               {[]Entry{file("a"), link("a", "b")}, "out of order"},
 	"out of order":        {[]Entry{file("b"), file("a")}, "out of order"},
 	"setuid":              {[]Entry{withMode(file("a"), 0o4755)}, "permission bits"},
@@ -75,9 +75,9 @@ var hostileManifests = map[string]struct {
 	"less than it says":   {[]Entry{withParts(3, Part{d, 0, 2})}, "do not add up to 3 bytes"},
 	"a part of nothing":   {[]Entry{withParts(1, Part{d, 0, 0}, Part{d, 0, 1})}, "do not add up to 1 bytes"},
 	"a part backwards":    {[]Entry{withParts(1, Part{d, 0, 2}, Part{d, 0, -1})}, "do not add up to 1 bytes"},
-	"before the chunk":    {[]Entry{withParts(1, Part{d, -1, 1})}, "exceeds the bounds"},
-	"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "exceeds the bounds"},
-	"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "exceeds the bounds"},
+	"before the chunk":    {[]Entry{withParts(1, Part{d, -1, 1})}, "exceeds its chunk"},
+	"behind the chunk":    {[]Entry{withParts(2, Part{d, ChunkBytes - 1, 2})}, "exceeds its chunk"},
+	"overflow":            {[]Entry{withParts(2, Part{d, 1<<63 - 1, 2})}, "exceeds its chunk"},
 	"8 TB":                {[]Entry{withParts(8<<40, Part{Len: 8 << 40})}, "checkout.max_bytes"},
 	"sum of sizes": {[]Entry{
 		{Path: "a", Kind: File, Size: 1 << 62, Parts: []Part{{Len: 1 << 62}}},
@@ -137,7 +137,7 @@ var hostilePages = map[string]struct {
 	"no chunk of that number": {
 		page{Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}}},
 		1,
-		"no chunk 0",
+		"the page lacks chunk 0",
 	},
 	"a negative number": {
 		page{
@@ -145,7 +145,7 @@ var hostilePages = map[string]struct {
 			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{-2, 0, 1}}}},
 		},
 		1,
-		"no chunk -2",
+		"the page lacks chunk -2",
 	},
 	"a chunk without a name": {
 		page{
@@ -153,7 +153,7 @@ var hostilePages = map[string]struct {
 			Entries: []pageEntry{{Path: []byte("f"), Kind: File, Size: 1, Parts: [][3]int64{{0, 0, 1}}}},
 		},
 		1,
-		"there is no chunk",
+		"the manifest lacks chunk",
 	},
 	"goes on with nothing": {page{Entries: []pageEntry{{Path: []byte("f"), Kind: more}}}, 1, "without a beginning"},
 	"goes on with a folder": {page{Entries: []pageEntry{

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// Limits bound the content of a directory.
+// Limits are the maximum sizes of a directory's content.
 type Limits struct {
 	Files     int   `json:"files"`      // files, links and directories
 	Entries   int   `json:"entries"`    // entries of one directory
@@ -18,15 +18,15 @@ type Limits struct {
 	Bytes     int64 `json:"bytes"`      // total size of all files
 }
 
-// maxRules bounds .gitignore and .gitattributes, which git reads whole before other files.
+// maxRules is the maximum size of .gitignore and .gitattributes in bytes. Git reads them whole, before other files.
 const maxRules = 1 << 20
 
-// Exceeded reports the limit that a directory exceeds. Its text is for people.
+// Exceeded is the error about the limit that a directory exceeds. Text is a message for the operator.
 type Exceeded struct{ Text string }
 
 func (e *Exceeded) Error() string { return "checkpoint: " + e.Text }
 
-// Seen holds the counts for a directory so far and the last entry.
+// Seen holds the counts of a directory up to the last entry, and that entry.
 type Seen struct {
 	Files    int
 	InFolder int // entries of the directory that the entry is in
@@ -55,7 +55,7 @@ func (l Limits) Check(s Seen) *Exceeded {
 	case len(s.Path) > l.PathBytes:
 		return exceeded("a path is longer than %d bytes (checkout.max_path_bytes): %s", l.PathBytes, Shortened(s.Path))
 	case max(s.Apparent, s.Used) > l.Bytes || s.Apparent < 0:
-		return exceeded("the files counted so far have %d bytes and use %d on the disk, more than "+
+		return exceeded("the files up to the last one have %d bytes and use %d on the disk, more than "+
 			"%d (checkout.max_bytes); the last file was %s with %d bytes",
 			s.Apparent, s.Used, l.Bytes, Shortened(s.Path), s.Size)
 	case rules && s.Size > maxRules && s.IsFile:
@@ -65,7 +65,7 @@ func (l Limits) Check(s Seen) *Exceeded {
 	return nil
 }
 
-// Shortened returns a path for people, cut in the middle to about 120 bytes.
+// Shortened returns a printable path, cut in the middle to about 120 bytes.
 func Shortened(path []byte) string {
 	const most = 120
 	if len(path) <= most {
@@ -75,7 +75,7 @@ func Shortened(path []byte) string {
 		Printable(strings.ToValidUTF8(string(path[len(path)-most/2:]), ""))
 }
 
-// Printable returns a name without control characters. It quotes a name that has some.
+// Printable returns a name without control characters. It quotes a name that contains one.
 func Printable(name string) string {
 	if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) {
 		return strconv.QuoteToASCII(name)

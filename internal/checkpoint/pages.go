@@ -19,9 +19,9 @@ type root struct {
 	Pages   []Digest `json:"pages"`
 }
 
-// page is a run of consecutive entries. Paths and targets are bytes, which JSON encodes in base64.
+// page is a run of consecutive entries. JSON encodes paths and targets in base64, because they may contain any bytes.
 type page struct {
-	Chunks  []Digest    `json:"chunks"` // parts of the entries refer to them by index
+	Chunks  []Digest    `json:"chunks"` // the parts of entries refer to chunks by index
 	Entries []pageEntry `json:"entries"`
 }
 
@@ -38,9 +38,8 @@ type pageEntry struct {
 
 const more Kind = "more"
 
-// A page ends after an entry whose path hashes to a boundary, or when it is full. Boundaries depend on paths
-// only, so most pages are equal in successive trees and need not be sent again. A file with many parts
-// continues on the next page.
+// A page ends after an entry whose path hashes to a boundary, or when it is full. Boundaries depend on paths only, so
+// successive trees share most pages and do not send them again. A file with many parts continues on the next page.
 const (
 	leastOnPage = 64
 	mostOnPage  = 512
@@ -83,7 +82,7 @@ func (t *Tree) Encode(emit func(Digest, []byte) error) (*Manifest, error) {
 	return m, err
 }
 
-// pageWriter fills pages in turn.
+// pageWriter fills one page after another.
 type pageWriter struct {
 	put     func(page) error
 	page    page
@@ -156,7 +155,7 @@ func (w *pageWriter) end() error {
 	return w.put(p)
 }
 
-// errChunk means that a chunk does not match its digest, so its keeper has changed it.
+// errChunk means that a chunk does not match its digest, because its store has changed the chunk.
 var errChunk = errors.New("checkpoint: digest of chunk does not match")
 
 // verified returns a fetched chunk after comparing it with its digest.
@@ -167,7 +166,7 @@ func verified(d Digest, data []byte, err error) ([]byte, error) {
 	return data, err
 }
 
-// mostPartsOf bounds the number of parts of all files. A scan within the limits makes fewer.
+// mostPartsOf returns the maximum number of parts of all files. A scan within the limits makes fewer.
 func (l Limits) mostPartsOf() int64 { return 2*int64(l.Files) + 4*(l.Bytes/ChunkBytes+1) }
 
 // Load reads a manifest and gives up once it exceeds the limits. It verifies the digests of all chunks it fetches, but
@@ -197,7 +196,7 @@ func Load(name Digest, l Limits, fetch func(Digest) ([]byte, error)) (*Manifest,
 			parts += int64(len(e.Parts))
 		}
 		if parts > l.mostPartsOf() {
-			return nil, &Malformed{fmt.Sprintf("its files have more than %d parts", l.mostPartsOf())}
+			return nil, &Malformed{fmt.Sprintf("the files have more than %d parts", l.mostPartsOf())}
 		}
 		if err := m.Tree.addPage(p); err != nil {
 			return nil, err
@@ -217,11 +216,11 @@ func (t *Tree) addPage(p page) error {
 		for _, n := range pe.Parts {
 			part := Part{Off: n[1], Len: n[2]}
 			if n[0] >= int64(len(p.Chunks)) || n[0] < -1 {
-				return malformed(string(pe.Path), "its page has no chunk %d", n[0])
+				return malformed(string(pe.Path), "the page lacks chunk %d", n[0])
 			}
 			if n[0] >= 0 {
 				if part.Chunk = p.Chunks[n[0]]; part.hole() {
-					return malformed(string(pe.Path), "there is no chunk %s", part.Chunk)
+					return malformed(string(pe.Path), "the manifest lacks chunk %s", part.Chunk)
 				}
 			}
 			parts = append(parts, part)
@@ -229,7 +228,7 @@ func (t *Tree) addPage(p page) error {
 		last := len(t.Entries) - 1
 		if pe.Kind == more {
 			if last < 0 || t.Entries[last].Path != string(pe.Path) || t.Entries[last].Kind != File {
-				return malformed(string(pe.Path), "continuation without a beginning")
+				return malformed(string(pe.Path), "the page continues a file without a beginning")
 			}
 			t.Entries[last].Parts = append(t.Entries[last].Parts, parts...)
 			continue

@@ -17,21 +17,22 @@ import (
 	"retake/internal/worktree"
 )
 
-// tellable is the minimum age of a file's last change at the time of reading. File systems record times in coarse
-// steps, so a change soon after another one may not show.
+// tellable is the minimum age of a file's last change when the scanner reads the file. File systems record times in
+// coarse steps, so two changes within one step may have the same time.
 const tellable = time.Second
 
-// deadBytes limits the unused bytes in a tree's chunks, beyond the number of used bytes. Above it, small files are
-// packed into new chunks.
+// deadBytes limits the unused bytes in a tree's chunks, in addition to the number of used bytes. Above this limit, the
+// scanner packs small files into new chunks.
 const deadBytes = 16 << 20
 
 // Scanner reads one directory repeatedly. It is not safe for concurrent use.
 type Scanner struct {
 	Dir    string
 	Limits Limits
-	// Spool selects the reports in the spool whose name begins with it. If empty, the spool is skipped.
+	// Spool selects the reports in the spool whose names begin with this prefix. If Spool is empty, the scanner skips
+	// the spool.
 	Spool string
-	Emit  func(Digest, []byte) error // gets each chunk that may be new, and may keep it; may be nil
+	Emit  func(Digest, []byte) error // receives each chunk that may be new, and may keep it; may be nil
 
 	last  map[string]known  // by path, from the last kept scan
 	sums  map[Digest][]Part // parts of small files in stored chunks
@@ -56,7 +57,8 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino, st.Dev}
 }
 
-// Begin tells the scanner that the directory holds a tree. The next scan reads only files changed since.
+// Begin tells the scanner that the directory contains the tree t. The next scan reads only files that have changed
+// since.
 func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	b := beginning{files: map[string]*Entry{}, last: map[string]known{}, now: time.Now()}
 	for i := range t.Entries {
@@ -72,7 +74,7 @@ func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	return nil
 }
 
-// Know tells the scanner where the content of small files is stored. Such content is not emitted again.
+// Know tells the scanner where the content of small files is stored. The scanner does not emit this content again.
 func (s *Scanner) Know(t *Tree) {
 	if s.sums == nil {
 		s.sums = map[Digest][]Part{}
@@ -84,7 +86,7 @@ func (s *Scanner) Know(t *Tree) {
 	}
 }
 
-// Keep tells the scanner that the last scan is stored. The next scan reads only files changed since.
+// Keep tells the scanner that the last scan is stored. The next scan reads only files that have changed since.
 func (s *Scanner) Keep(t *Tree) {
 	s.remember(s.scanned)
 	s.fresh = wasteful(t)
@@ -108,7 +110,7 @@ func (b *beginning) Visit(e *safefile.Entry) error {
 
 func (*beginning) Leave(*safefile.Entry) error { return nil }
 
-// forgetIfYoung makes the next scan read a file again if a later change might not show in its times.
+// forgetIfYoung makes the next scan read a file again if the times of the file might hide a later change.
 func (k *known) forgetIfYoung(readAt time.Time) {
 	if readAt.UnixNano()-k.stat.changed < tellable.Nanoseconds() {
 		k.stat = stamp{}
@@ -124,8 +126,8 @@ func (s *Scanner) remember(last map[string]known) {
 	}
 }
 
-// Scan reads the directory and passes new chunks to Emit. Files unchanged since the last kept scan are not read, unless
-// whole is set. If a limit is exceeded, the error is *Exceeded.
+// Scan reads the directory and passes new chunks to Emit. Unless whole is set, it skips files that are unchanged since
+// the last kept scan. If the directory exceeds a limit, the error is *Exceeded.
 func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
 	v := scan{
 		Scanner: s, ctx: ctx, whole: whole, next: map[string]known{}, inFolder: []int{0},
@@ -142,7 +144,7 @@ func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
 	for i := range t.Entries {
 		if e := &t.Entries[i]; e.Kind == File {
 			k := v.next[e.Path]
-			k.entry = *e // flush has set its chunk by now
+			k.entry = *e // flush has set the chunk of the entry
 			v.next[e.Path] = k
 		}
 	}
@@ -150,7 +152,7 @@ func (s *Scanner) Scan(ctx context.Context, whole bool) (*Tree, error) {
 	return t, nil
 }
 
-// wasteful reports whether the chunks of a tree hold too many unused bytes.
+// wasteful reports whether the chunks of a tree contain too many unused bytes.
 func wasteful(t *Tree) bool {
 	var named, used int64
 	for _, n := range t.chunkSizes() {
@@ -255,7 +257,7 @@ func (s *scan) count(e *safefile.Entry) error {
 	return nil
 }
 
-// gone drops the error for an entry that was removed during the scan.
+// gone drops the error about an entry that was removed during the scan.
 func gone(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -289,8 +291,8 @@ func (s *scan) add(entry Entry, k known) {
 	s.entries, s.next[entry.Path] = append(s.entries, entry), k
 }
 
-// small reads a file of at most one chunk, which shares its chunk with other files. If the file grows during the read,
-// at most ChunkBytes are read.
+// small reads a file of at most one chunk, which shares its chunk with other files. It reads at most ChunkBytes, even
+// if the file grows.
 func (s *scan) small(f *os.File, entry Entry, k known) error {
 	if s.buf == nil {
 		s.buf = make([]byte, ChunkBytes)
@@ -372,7 +374,7 @@ func (s *scan) large(f *os.File, size int64, entry Entry, k known) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		if n == 0 { // it has become shorter
+		if n == 0 { // the file has become shorter
 			break
 		}
 		part := Part{Len: int64(n)}

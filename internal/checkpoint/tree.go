@@ -15,7 +15,7 @@ const ChunkBytes = 256 << 10
 // Digest is the name of a chunk.
 type Digest [sha256.Size]byte
 
-// digestText allows a single spelling of each name, because names are parts of keys on the bus.
+// digestText allows only one spelling of each name, because the bus uses names as keys.
 var digestText = base64.RawURLEncoding.Strict()
 
 // DigestOf returns the name of a chunk with this content.
@@ -54,7 +54,7 @@ type Entry struct {
 	Mode   uint32 // permission bits; the owner may always read and write
 	Time   int64  // time of a file's last change, in ns since 1970
 	Size   int64  // size of a file
-	Sum    Digest // digest of a file's content, if it is within one chunk; else zero
+	Sum    Digest // digest of a file's content if one chunk holds it; else zero
 	Parts  []Part // parts of a file's content, in order; together Size
 	Target string // target of a link
 }
@@ -65,11 +65,10 @@ type Part struct {
 	Off, Len int64  // in the chunk
 }
 
-// hole reports whether the part is a hole, which is not stored.
+// hole reports whether the part is a hole, which has an empty digest.
 func (p Part) hole() bool { return p.Chunk == Digest{} }
 
-// same reports whether two files have the same content. Large files that were split differently count as
-// different.
+// same reports whether two files have the same content. It returns false for large files that were split differently.
 func (e *Entry) same(o *Entry) bool {
 	if e.Size != o.Size || e.Kind != File || o.Kind != File {
 		return false
@@ -88,7 +87,7 @@ func (e *Entry) same(o *Entry) bool {
 	return true
 }
 
-// Tree holds the entries of a directory, sorted by the bytes of their paths. A directory comes before its content.
+// Tree contains the entries of a directory, sorted by the bytes of their paths. A directory comes before its content.
 type Tree struct{ Entries []Entry }
 
 // Bytes returns the sum of the sizes that the entries state.
@@ -112,12 +111,12 @@ func (t *Tree) chunkSizes() map[Digest]int64 {
 	return sizes
 }
 
-// Manifest is a tree with the chunks that store it.
+// Manifest is a tree and the chunks that store the tree.
 type Manifest struct {
 	Root   Digest
 	Tree   *Tree
 	Pages  []Digest
-	Chunks map[Digest]int64 // all chunks, root and pages included, with their minimum lengths
+	Chunks map[Digest]int64 // all chunks, including the root and pages, with their minimum lengths
 }
 
 // Spool is the directory for a worker's reports, in Retake's own directory.

@@ -79,8 +79,8 @@ c.toml:34:1: recovery.paid_call_budget: got -2, want an integer from -1 to 10000
 c.toml:38:1: stage[0].agent: no agent "claude", want one of claude-code, cline, codex, continue, copilot, crush, gemini, opencode, opencode-go, pi, qwen
 c.toml:39:1: stage[0].alternative_model: got "-x", want a model's name of at most 200 characters without blanks; may be empty
 c.toml:40:1: stage[0].resource: got "github.write", want model.<provider> in letters, digits, -, _ and dots; may be empty
-c.toml:42:28: stage[0].state_paths: element 2: "/x": it is not relative to the work tree, want a glob such as ".mine/", optionally prefixed with !
-c.toml:42:34: stage[0].state_paths: element 3: "**": it matches all paths or none, want a glob such as ".mine/", optionally prefixed with !
+c.toml:42:28: stage[0].state_paths: element 2: "/x": the glob is not relative to the work tree, want a glob such as ".mine/", optionally prefixed with !
+c.toml:42:34: stage[0].state_paths: element 3: "**": the glob matches all paths or none, want a glob such as ".mine/", optionally prefixed with !
 environment RETAKE_CFG_DIRECTOR_MAX_WORKER: director_max_worker: unknown variable, did you mean RETAKE_CFG_DIRECTOR_MAX_WORKERS?
 environment RETAKE_CFG_RETRY_JITTER: retry.jitter: got "some", want one of "full", "equal", "none"
 environment RETAKE_CFG_STAGE_NAME: stage_name: unknown variable, want stages in the file
@@ -338,13 +338,13 @@ func TestScope(t *testing.T) {
 		t.Errorf("%v, %+v", p, c.Scope)
 	}
 	for doc, want := range map[string]string{
-		`scope.deny = ["/etc"]`:           `scope.deny: element 1: "/etc": it is not relative to the work tree`,
-		`scope.deny = ["a", "**"]`:        `element 2: "**": it matches all paths or none`,
-		`scope.allow = { "x" = ["[a"] }`:  `scope.allow: "x": element 1: "[a": a bracket is open`,
+		`scope.deny = ["/etc"]`:           `scope.deny: element 1: "/etc": the glob is not relative to the work tree`,
+		`scope.deny = ["a", "**"]`:        `element 2: "**": the glob matches all paths or none`,
+		`scope.allow = { "x" = ["[a"] }`:  `scope.allow: "x": element 1: "[a": the glob has an open bracket`,
 		`scope.allow = { "x" = "a" }`:     `scope.allow: "x": got a text, want a list of globs`,
 		`scope.allow = { "a,b" = ["a"] }`: `want 1 to 50 characters, no comma`,
 		`scope.allow = ["a"]`:             `want a table { "label" = ["glob"] }`,
-		`scope.allow_secrets = ["../x"]`:  `it contains . or .. or two slashes`,
+		`scope.allow_secrets = ["../x"]`:  `the glob contains . or .. or two slashes`,
 		`scope.max_file_bytes = 0`:        `want an integer from 1 to 104857600`,
 		`scope.max_file_byte = 1`:         `max_file_bytes`,
 	} {

@@ -21,11 +21,11 @@ func (e *deniedError) Error() string { return "egress denied: " + e.host + ": " 
 // Reasons for denying a host.
 const (
 	notListed = "containers.egress does not list it"
-	notPublic = "its name does not have a public address"
+	notPublic = "the name does not have a public address"
 )
 
-// dialAllowed connects to a host for the attempt in ctx. It returns a *deniedError, and remembers the host for Denied,
-// if the attempt may not reach it.
+// dialAllowed connects to a host for the attempt in ctx. If the attempt may not reach the host, it returns a
+// *deniedError and remembers the host for Denied.
 func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := p.dial(ctx, network, address, p.allows)
 	if d, ok := errors.AsType[*deniedError](err); ok {
@@ -35,8 +35,8 @@ func (p *Proxy) dialAllowed(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// dial looks up a host that allows accepts, and connects to one of its addresses that is public or a door. An IP
-// address as the host must be a door.
+// dial looks up a host that allows accepts, and connects to one of its addresses that is public or a door. If the host
+// is an IP address, it must be a door.
 func (p *Proxy) dial(ctx context.Context, network, address string,
 	allows func(host string, port uint16) bool,
 ) (net.Conn, error) {
@@ -80,7 +80,7 @@ func (p *Proxy) dial(ctx context.Context, network, address string,
 	return nil, last
 }
 
-// shown formats a host for people and omits the usual ports.
+// shown formats a host for messages, without the usual ports.
 func shown(host string, port uint16) string {
 	if port == 443 || port == 80 {
 		return host

@@ -22,7 +22,7 @@ import (
 	"golang.org/x/net/netutil"
 )
 
-// Bounds of a proxy.
+// Limits of a proxy.
 const (
 	mostConnections = 1024 // of all workers together
 	// concurrent connections and requests of one attempt; package managers open dozens
@@ -31,14 +31,14 @@ const (
 	mostGuests  = 256              // finished attempts with remembered denied hosts
 	headLimit   = 10 * time.Second // for the head of a request
 	headBytes   = 64 << 10         // of a request's head; providers' keys have a few hundred bytes
-	dialLimit   = 10 * time.Second // to look a name up and to connect
-	idleLimit   = 15 * time.Minute // without a byte in a tunnel, because models think for minutes
+	dialLimit   = 10 * time.Second // for looking up a name and connecting
+	idleLimit   = 15 * time.Minute // without data in a tunnel; models think for minutes
 )
 
 // Options of a proxy.
 type Options struct {
 	Hosts  []string         // allowed "name" or "*.name", with an optional ":port"; defaults to 80 and 443
-	Doors  []netip.AddrPort // allowed although they are not public
+	Doors  []netip.AddrPort // allowed although they may not be public
 	Keys   map[string]Key   // by the name of the variable with the key
 	Secret []byte           // for the tokens; must not change while workers of the fleet run
 	Log    *zap.Logger
@@ -85,7 +85,7 @@ func New(o Options) *Proxy {
 		}
 	}
 	p := &Proxy{o: o, guests: map[string]*guest{}}
-	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // log no client errors
+	errorLog := zap.NewStdLog(o.Log.WithOptions(zap.IncreaseLevel(zap.ErrorLevel))) // without clients' errors
 	transport := &http.Transport{
 		DialContext: p.dialAllowed, DisableKeepAlives: true, DisableCompression: true,
 		TLSClientConfig: o.TLS, ForceAttemptHTTP2: false,
@@ -209,8 +209,8 @@ func (p *Proxy) knows(attempt, token string) bool {
 	return subtle.ConstantTimeCompare([]byte(token), []byte(p.Token(attempt))) == 1 && admitted
 }
 
-// enter registers a connection for Dismiss to close. It returns false if the attempt has too many connections, or has
-// been dismissed.
+// enter registers a connection, so that Dismiss can close it. It returns false if the attempt has too many connections
+// or was dismissed.
 func (p *Proxy) enter(attempt string, c io.Closer) (leave func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,7 +228,7 @@ func (p *Proxy) enter(attempt string, c io.Closer) (leave func(), ok bool) {
 	}, true
 }
 
-// ends makes the cancel function of a context an io.Closer.
+// ends is an io.Closer that cancels a context.
 type ends struct{ end context.CancelFunc }
 
 func (e *ends) Close() error { e.end(); return nil }
@@ -268,7 +268,7 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // attemptKey is the context key of the attempt for which a host is dialled.
 type attemptKey struct{}
 
-// tunnel copies data between a worker and a host until one side closes, or both are idle for too long.
+// tunnel copies data between a worker and a host until one side closes the connection, or both are idle for too long.
 func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, host string) {
 	if _, _, err := net.SplitHostPort(host); err != nil {
 		http.Error(w, "retake: want CONNECT HOST:PORT", http.StatusBadRequest)
@@ -297,7 +297,7 @@ func (p *Proxy) tunnel(ctx context.Context, w http.ResponseWriter, host string) 
 	both.Wait()
 }
 
-// copyUntil copies one direction, starting with data that was already read, and forwards the end of stream.
+// copyUntil copies one direction, starting with data that was already read. It also forwards the end of the stream.
 func copyUntil(to, from net.Conn, ahead io.Reader) {
 	buffer := make([]byte, 16<<10)
 	for {

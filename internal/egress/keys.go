@@ -19,8 +19,8 @@ type Key struct {
 	Value string
 }
 
-// placeholderPrefix starts the placeholder that a worker gets for an API key. Some agents check this prefix of their
-// key.
+// placeholderPrefix starts the placeholder that a worker gets for an API key, because some agents check the prefix of
+// their key.
 const placeholderPrefix = "sk-retake-"
 
 // Placeholder returns the attempt's substitute for every key.
@@ -38,7 +38,7 @@ func (p *Proxy) holder(placeholder string) (attempt string, ok bool) {
 	return rest[:cut], p.knows(rest[:cut], rest[cut+1:])
 }
 
-// keyHeaders lists the headers with API keys, and the prefix of the value.
+// keyHeaders lists the headers that carry API keys, and the prefix of their values.
 var keyHeaders = []struct{ name, before string }{
 	{"X-Api-Key", ""},
 	{"Authorization", "Bearer "},
@@ -64,7 +64,7 @@ func (p *Proxy) serveKeys(w http.ResponseWriter, r *http.Request) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(r.URL.EscapedPath(), "/"), "/")
 	attempt, ok := p.holder(presented(r))
 	if !ok {
-		http.Error(w, "retake: want the key of this attempt, from the variable with its name",
+		http.Error(w, "retake: want this attempt's key, from the variable that the path names",
 			http.StatusUnauthorized)
 		return
 	}
@@ -103,7 +103,7 @@ func (p *Proxy) withKey(r *httputil.ProxyRequest) {
 	}
 }
 
-// dialKeyHost connects to hosts in Keys only.
+// dialKeyHost connects only to hosts in Keys.
 func (p *Proxy) dialKeyHost(ctx context.Context, network, address string) (net.Conn, error) {
 	return p.dial(ctx, network, address, func(host string, port uint16) bool {
 		return slices.ContainsFunc(slices.Collect(maps.Values(p.o.Keys)), func(k Key) bool {

@@ -108,7 +108,7 @@ func copyRows(to io.Writer, path string) error {
 	lines := bufio.NewReaderSize(f, 64<<10)
 	for first := true; ; first = false {
 		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // a crash may have cut the last line
+		if errors.Is(err, io.EOF) { // a crash may have truncated the last line
 			return nil
 		}
 		if err == nil && !first {
@@ -120,7 +120,7 @@ func copyRows(to io.Writer, path string) error {
 	}
 }
 
-// firstNumber returns the number of the oldest stored line, or 0 if there are no lines.
+// firstNumber returns the number of the oldest stored line, or 0 without lines.
 func firstNumber(parts []string) int64 {
 	for _, part := range parts {
 		f, err := os.Open(part)

@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// Line is a line that an attempt printed, redacted. A line that is longer than 8 KiB comes in parts.
+// Line is a redacted line of an attempt's output. A line that is longer than 8 KiB comes in parts.
 type Line struct {
 	At        wire.Time `json:"at"` // when the runtime received it, or else when the director read it
 	AttemptID string    `json:"attempt_id"`
@@ -15,8 +15,8 @@ type Line struct {
 	Stream    string    `json:"stream"`          // stdout or stderr; empty with Skipped
 	Text      string    `json:"text"`            // without its line break; may contain control characters
 
-	// Skipped counts lines missing at this point, and SkippedBytes counts bytes. They were above the storage limits, or
-	// this reader was too slow. Such a Line has no text.
+	// Skipped counts the lines that are missing at this point, and SkippedBytes counts their bytes. They exceeded the
+	// storage limits, or this reader was too slow. A Line with Skipped has no text.
 	Skipped      int64 `json:"skipped_lines,omitempty"`
 	SkippedBytes int64 `json:"skipped_bytes,omitempty"`
 }
@@ -37,13 +37,13 @@ type Attempt struct {
 	ID    string    `json:"attempt_id"`
 	N     int       `json:"attempt"` // from 1; a later claim may use a number again
 	Began wire.Time `json:"began"`
-	Live  bool      `json:"live"` // it may still print
+	Live  bool      `json:"live"` // the attempt may still print
 }
 
-// The requested output does not exist.
+// The store lacks the requested output.
 var (
-	ErrNoTask    = errors.New("output: no output of this issue")
-	ErrNoAttempt = errors.New("output: no output of this attempt")
+	ErrNoTask    = errors.New("output: the output of this issue is not stored")
+	ErrNoAttempt = errors.New("output: the output of this attempt is not stored")
 )
 
 // Stored is the finished output of an attempt.

@@ -58,8 +58,7 @@ func (r *recording) marked(s *stream, line []byte, timeless bool) bool {
 	return true
 }
 
-// push writes a piece. If the rate limit is reached, it queues the piece and drops the oldest pieces above
-// backlogBytes.
+// push writes a piece. Above the rate limit, it queues the piece, and drops the oldest pieces beyond backlogBytes.
 func (r *recording) push(p piece) {
 	if len(r.waiting) == 0 && r.may(p) {
 		r.write(p)
@@ -78,7 +77,7 @@ func (r *recording) may(p piece) bool {
 	return r.limit.AllowN(r.store.o.Now(), min(len(p.text), r.limit.Burst()))
 }
 
-// catchUp writes queued pieces as far as the rate limit allows, or all of them.
+// catchUp writes queued pieces as far as the rate limit allows, or all of them if all is set.
 func (r *recording) catchUp(all bool) {
 	for len(r.waiting) > 0 && (all || r.may(r.waiting[0])) {
 		p := r.waiting[0]
@@ -87,8 +86,8 @@ func (r *recording) catchUp(all bool) {
 	}
 }
 
-// write passes a piece to redaction. After a gap, it discards a pending incomplete line and hides a partial secret at
-// the edge.
+// write passes a piece to redaction. After a gap, it first discards an incomplete line, and hides a partial secret at
+// the edge of the gap.
 func (r *recording) write(p piece) {
 	s := &r.streams[p.stream]
 	if s.gap {

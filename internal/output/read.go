@@ -17,9 +17,9 @@ import (
 	"retake/internal/audit"
 )
 
-// Lines returns the lines of an issue's output, oldest first. A slow reader does not block anything. Line.Skipped
-// counts the lines that it missed. Iteration stops at an error: ErrNoTask, ErrNoAttempt, a context error, or a file
-// error.
+// Lines returns the lines of an issue's output, oldest first. A slow reader does not delay the attempt or other
+// readers. Line.Skipped counts the lines that it missed. Iteration stops at an error: ErrNoTask, ErrNoAttempt, a
+// context error, or a file error.
 func (s *Store) Lines(ctx context.Context, issue string, f Filter) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		folder, err := audit.TaskFolder(issue)
@@ -81,7 +81,7 @@ func (r *reader) read() error {
 	}
 }
 
-// task reports whether attempts may follow, and returns a channel that is closed when this changes.
+// task reports whether attempts may follow, and returns a channel that is closed when the answer changes.
 func (r *reader) task() (open bool, changed <-chan struct{}) {
 	r.store.mu.Lock()
 	defer r.store.mu.Unlock()
@@ -92,7 +92,8 @@ func (r *reader) task() (open bool, changed <-chan struct{}) {
 	return t.open, t.changed
 }
 
-// next returns the attempt to read: first the newest, or the one from the filter, and then its successors.
+// next returns the attempt to read. It begins with the newest attempt, or the one from the filter, and continues with
+// its successors.
 func (r *reader) next() (a Attempt, found bool, err error) {
 	list, err := r.store.Attempts(r.issue)
 	if err != nil {
@@ -220,12 +221,12 @@ func (c *cursor) readOn(rec *recording) (changed <-chan struct{}, err error) {
 		}
 		rec.mu.Unlock()
 	}
-	if c.file != nil { // if there are other files, this one is complete
+	if c.file != nil { // if newer files exist, this file is complete
 		err = errors.Join(err, c.drain())
 	}
 	if err == nil && (rec == nil || c.file == nil && len(files) == 0) {
 		var more []io.ReadCloser
-		more, err = c.open(sealedSuffix, olderSuffix, partSuffix) // the parts exist if the recording was never finished
+		more, err = c.open(sealedSuffix, olderSuffix, partSuffix) // a recording that never finished has only the parts
 		files = append(files, more...)
 	}
 	for _, f := range files {
@@ -275,9 +276,9 @@ func (c *cursor) drain() error {
 
 func (c *cursor) line(text []byte) error {
 	var l row
-	// skip a header, a damaged line, or a line that was read before
+	// skip a header, a damaged line, or a line that was already read
 	if !bytes.HasPrefix(text, []byte(`{"n":`)) || json.Unmarshal(text, &l) != nil || l.N <= c.n {
-		return nil //nolint:nilerr // skip a damaged line; its number is missing
+		return nil //nolint:nilerr // the missing number shows the damaged line
 	}
 	out := Line{At: l.At, AttemptID: c.of.ID, Attempt: c.of.N}
 	if missing := l.N - c.n - 1; missing > 0 {

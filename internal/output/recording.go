@@ -21,14 +21,14 @@ import (
 )
 
 const (
-	// flushEvery bounds the delay before followers see a line, and the rate of their wake-ups.
+	// flushEvery is the maximum delay before followers see a line. It also limits the rate of their wake-ups.
 	flushEvery = 100 * time.Millisecond
-	// againAfter is the pause before a broken source is read again.
+	// againAfter is the pause before reading an interrupted source again.
 	againAfter = time.Second
 	// longLine is the length at which lines are split.
 	longLine = 8 << 10
-	// backlogBytes limits the data kept above the rate limit. The newest data wins, because the end of a log explains a
-	// failure.
+	// backlogBytes is the maximum size of the queue above the rate limit. The newest data wins, because the end of a
+	// log explains a failure.
 	backlogBytes = 64 << 10
 )
 
@@ -65,7 +65,7 @@ type recording struct {
 type stream struct {
 	name  string
 	part  []byte // incomplete last line
-	mid   bool   // the beginning of that line was already taken
+	mid   bool   // the beginning of the line was already written
 	gap   bool   // bytes were dropped since the last piece
 	at    time.Time
 	stage string
@@ -81,7 +81,7 @@ type piece struct {
 	stream int
 	stage  string
 	text   []byte
-	begins bool // it begins a line
+	begins bool // the piece begins a line
 }
 
 // row is a line in a file.
@@ -94,7 +94,7 @@ type row struct {
 	SkippedBytes int64     `json:"skipped_bytes,omitempty"`
 }
 
-// header is the first line of each file.
+// more lines are missing than the numbers show
 type header struct {
 	Schema string `json:"schema_version"`
 	Attempt
@@ -186,7 +186,7 @@ func (r *recording) giveUp() {
 func (r *recording) finish(ended bool) {
 	r.mu.Lock()
 	if _, err := os.Stat(r.path(partSuffix)); !r.started && err != nil {
-		r.begin() // the attempt did not print anything
+		r.begin() // the attempt printed nothing
 	}
 	r.catchUp(true)
 	for i := range r.streams {
@@ -270,7 +270,7 @@ func (r *recording) closeFile() {
 	r.file = nil
 }
 
-// fail records that lines are lost. The attempt continues.
+// fail records and logs that lines are lost. The attempt continues.
 func (r *recording) fail(err error) {
 	r.lost = true
 	r.store.log.Warn("output not written; the attempt continues", zap.String("issue", r.Issue),

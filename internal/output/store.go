@@ -27,13 +27,13 @@ type Options struct {
 	Now  func() time.Time // time.Now
 }
 
-// Keep bounds the stored output.
+// Keep limits the stored output.
 type Keep struct {
 	PartBytes int64         // of one of the two parts of an attempt's file while it runs; 4 MiB
-	Burst     int           // bytes that an attempt may print at once; 4 MiB
-	PerSecond int           // bytes that it may print in the long term, more are dropped; 256 KiB
-	Files     int           // attempts; 500
-	Bytes     int64         // of all together; 1 GiB
+	Burst     int           // bytes that an attempt may print without a pause; 4 MiB
+	PerSecond int           // bytes that it may print in the long term, before the store drops output; 256 KiB
+	Files     int           // number of attempts; 500
+	Bytes     int64         // bytes of all attempts together; 1 GiB
 	Age       time.Duration // 30 days
 }
 
@@ -60,7 +60,7 @@ type task struct {
 	changed chan struct{} // closed and replaced when an attempt starts or the task ends
 }
 
-// Open returns the store of a data directory. It does not access the disk yet.
+// Open returns the store of a data directory. The first access to the disk happens later.
 func Open(dir string, o Options) *Store {
 	o.Log = cmp.Or(o.Log, zap.NewNop())
 	if o.Now == nil {
@@ -79,7 +79,7 @@ func Open(dir string, o Options) *Store {
 
 // Close ends all recordings. The files stay. A later process rewrites the files of running attempts.
 func (s *Store) Close() {
-	s.mu.Lock() // no recording begins after this
+	s.mu.Lock() // later calls of Begin do nothing
 	s.end()
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -94,7 +94,7 @@ func (s *Store) Close() {
 	}
 }
 
-// closeTime bounds the wait for a disk that may never answer.
+// closeTime is the maximum wait for a disk that may never answer.
 const closeTime = 10 * time.Second
 
 // Chunk is a piece of an attempt's output.
@@ -140,7 +140,7 @@ func (s *Store) begin(r Recording) (*recording, error) {
 		return now, nil
 	}
 	if s.ctx.Err() != nil {
-		return nil, errors.New("the director ends")
+		return nil, errors.New("the director is shutting down")
 	}
 	rec := newRecording(s, folder, r)
 	s.live[r.ID] = rec
@@ -149,8 +149,8 @@ func (s *Store) begin(r Recording) (*recording, error) {
 	return rec, nil
 }
 
-// Finish returns the stored output of an ended attempt once it is durable. If there is no recording yet, it records
-// from the source first. When ctx is done, it finishes with the output received so far.
+// Finish returns the stored output of an ended attempt once it is durable. If the attempt was not recorded, Finish
+// first records it from the source. When ctx is done, it finishes with the output received so far.
 func (s *Store) Finish(ctx context.Context, r Recording) (Stored, error) {
 	if stored, err := s.Stored(r.Issue, r.ID); err == nil {
 		return stored, nil
@@ -184,7 +184,7 @@ func (s *Store) Stored(issue, id string) (Stored, error) {
 // Expect declares that a task may have more attempts, so that followers wait for them.
 func (s *Store) Expect(issue string) { s.setOpen(issue, true) }
 
-// Over declares that a task will not have further attempts.
+// Over declares that a task will have no further attempts.
 func (s *Store) Over(issue string) { s.setOpen(issue, false) }
 
 func (s *Store) setOpen(issue string, open bool) {
@@ -266,7 +266,7 @@ type kept struct {
 	at    time.Time
 }
 
-// prune removes the oldest outputs until the rest is within bounds.
+// prune removes the oldest outputs until the rest is within the limits of Keep.
 func (s *Store) prune() {
 	byID := map[string]*kept{}
 	found, _ := filepath.Glob(filepath.Join(s.dir, folderName, "*", "*")) // the pattern is valid
@@ -337,7 +337,7 @@ func (s *Store) Attempts(issue string) ([]Attempt, error) {
 			live = append(live, rec)
 		}
 	}
-	s.mu.Unlock() // the holder of a recording's lock may block on the disk
+	s.mu.Unlock() // do not hold s.mu while the holder of a recording's lock blocks on the disk
 	for _, rec := range live {
 		rec.mu.Lock()
 		byID[rec.ID] = rec.attempt()

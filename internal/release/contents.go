@@ -10,7 +10,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// contents lists the modules in programs and the version of Go, according to the build information in the programs.
+// contents returns a CycloneDX inventory of the modules in programs and the version of Go, from the programs' build
+// information.
 func contents(name, version string, at time.Time, programs []string) ([]byte, error) {
 	found := map[string]cdx.Component{}
 	add := func(path, version, sum string) {

@@ -47,7 +47,7 @@ type release struct {
 	at      time.Time
 }
 
-// besides lists the other files in an archive.
+// besides lists the documents in an archive.
 var besides = []string{
 	"LICENSE", "SECURITY.md", "README.md", "CHANGELOG.md", "config/dev.toml",
 	"deploy/retake-director.service",

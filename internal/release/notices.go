@@ -27,7 +27,7 @@ type dependency struct {
 	}
 }
 
-// notices returns the licences of everything linked into the programs: one per module, and one per directory with
+// notices returns the licences of all packages linked into the programs: one per module, and one per directory with
 // different conditions.
 func (r *release) notices(env []string) ([]byte, error) {
 	args := []string{"list", "-deps", "-json=Dir,Standard,Module"}
@@ -42,7 +42,7 @@ func (r *release) notices(env []string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := map[string]map[string]string{} // module, name of the file: its text
+	found := map[string]map[string]string{} // by module and name of the file
 	if err := collect(found, "Go's standard library", goroot, goroot); err != nil {
 		return nil, err
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// damagedMark is part of the name of every file that was set aside.
+// damagedMark is part of the name of every file that SetAside renamed.
 const damagedMark = ".damaged-"
 
 // Damaged reports a file with unexpected content, because of another version, a failing disk or a person's edit. The
-// file has been set aside, so the error also matches fs.ErrNotExist. The caller should log the error and continue as if
-// the file did not exist.
+// file is set aside, so the error also matches fs.ErrNotExist. The caller should log the error and continue as if the
+// file did not exist.
 type Damaged struct {
 	Path  string // original path
 	Aside string // current path
@@ -20,7 +20,7 @@ type Damaged struct {
 }
 
 func (d *Damaged) Error() string {
-	return fmt.Sprintf("%s is damaged (%v), and was moved to %s", d.Path, d.Why, d.Aside)
+	return fmt.Sprintf("%s is damaged (%v) and was moved to %s", d.Path, d.Why, d.Aside)
 }
 
 // Is matches fs.ErrNotExist.
@@ -41,7 +41,7 @@ func Load(path string, parse func(data []byte) error) error {
 	}
 	aside, err := SetAside(path)
 	if err != nil {
-		return fmt.Errorf("%s is damaged (%w), and cannot be set aside: %w", path, why, err)
+		return fmt.Errorf("%s is damaged (%w) and cannot be set aside: %w", path, why, err)
 	}
 	return &Damaged{Path: path, Aside: aside, Why: why}
 }

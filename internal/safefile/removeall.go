@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// RemoveAll removes a directory with all content created by its owner. That includes directories without write
+// RemoveAll removes a directory with all content that its owner created. This includes directories without write
 // permission, such as Go's module cache, and paths longer or deeper than the system accepts at once. A missing
-// directory is not an error. Links are removed without following them. RemoveAll holds at most openLevels+2 descriptors
-// at any depth, because it first moves deeper directories to the top. An interrupted removal can be started again.
+// directory is not an error. RemoveAll removes links without following them. It holds at most openLevels+2 descriptors
+// at any depth, because it first moves deeper directories to the top. After an interruption, call it again.
 func RemoveAll(dir string) error {
-	for range 2 { // again for files added in the meantime, such as by a process that is still ending
+	for range 2 { // twice, since a process that is still ending may add files
 		err := removeTree(dir)
 		if !errors.Is(err, unix.ENOTEMPTY) {
 			return err
@@ -65,10 +65,10 @@ type remover struct {
 // renameat2 is replaced in tests, by a file system without RENAME_NOREPLACE.
 var renameat2 = unix.Renameat2
 
-// batch is the number of names read at a time.
+// batch is the number of names to read at a time.
 const batch = 512
 
-// empty removes everything it finds in a directory and returns the number of entries. depth is 1 for the top.
+// empty removes all entries of a directory that it finds, and returns their number. depth is 1 for the top.
 func (r *remover) empty(dir *os.File, depth int) (gone int, err error) {
 	if _, err := dir.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -105,7 +105,7 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 	if !errors.Is(err, unix.EISDIR) && !errors.Is(err, unix.EPERM) {
 		return fmt.Errorf("%.80q: %w", name, err)
 	}
-	// most directories are empty, or will be on the second visit
+	// most directories are empty, or become empty by the second visit
 	if err := unix.Unlinkat(parent, name, unix.AT_REMOVEDIR); err == nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (r *remover) remove(dir *os.File, name string, depth int) (err error) {
 			r.moved++
 			to := r.mark + strconv.FormatUint(r.moved, 36)
 			err := renameat2(parent, name, int(r.top.Fd()), to, unix.RENAME_NOREPLACE)
-			// not every file system supports the flag; without it, the unguessable name prevents a collision
+			// Not every file system supports the flag. The unguessable name also prevents a collision.
 			if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
 				err = unix.Renameat(parent, name, int(r.top.Fd()), to)
 			}
@@ -148,13 +148,13 @@ func openFolder(parent int, name string) (*os.File, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err == nil && st.Mode&0o700 != 0o700 {
-		_ = unix.Fchmod(fd, 0o700) // root can do without; for others, the next step fails
+		_ = unix.Fchmod(fd, 0o700) // root does not need it; for other users, the next step fails
 	}
 	return os.NewFile(uintptr(fd), strings.ToValidUTF8(name, "?")), nil
 }
 
-// allow grants the owner access to a directory. It avoids fchmodat(2), which would follow a link swapped in by an
-// agent.
+// allow grants the owner access to a directory. It avoids fchmodat(2), which would follow a link that an agent put in
+// the directory's place.
 func allow(parent int, name string) error {
 	fd, err := unix.Openat(parent, name, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {

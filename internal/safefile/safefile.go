@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TempMark is part of the name of every unfinished file. Such a file may be removed after a crash.
+// TempMark is part of the name of every unfinished file. Anyone may remove such a file after a crash.
 const TempMark = ".tmp-"
 
 // Write replaces the content of the file with data, and sets its mode.
@@ -33,7 +33,7 @@ func Fill(path string, mode fs.FileMode, fill func(*os.File) error) error {
 	return errors.Join(FillIn(root, filepath.Base(path), mode, fill), root.Close())
 }
 
-// WriteIn is like Write, in a directory that others may be changing.
+// WriteIn is like Write, in a directory that others may change at the same time.
 func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	return FillIn(root, name, mode, func(f *os.File) error {
 		_, err := f.Write(data)
@@ -41,7 +41,7 @@ func WriteIn(root *os.Root, name string, mode fs.FileMode, data []byte) error {
 	})
 }
 
-// WriteNew creates the complete file, or returns fs.ErrExist if it exists. If several callers race, exactly one
+// WriteNew creates a complete file, or returns fs.ErrExist if the file exists. If several callers race, exactly one
 // succeeds.
 func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	root, err := os.OpenRoot(filepath.Dir(path))
@@ -61,7 +61,7 @@ func WriteNew(path string, mode fs.FileMode, data []byte) error {
 	return errors.Join(fillIn(root, filepath.Base(path), mode, write, place), root.Close())
 }
 
-// FillIn is like Fill, but for a directory that others may be changing.
+// FillIn is like Fill, in a directory that others may change at the same time.
 func FillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) error) error {
 	return fillIn(root, name, mode, fill, root.Rename)
 }
@@ -85,7 +85,7 @@ func fillIn(root *os.Root, name string, mode fs.FileMode, fill func(*os.File) er
 }
 
 // Create copies from into a new file that can be executed at once. It blocks forks while the file is open for writing.
-// A concurrently forked child would inherit the descriptor until its exec, and running the file would fail with
+// A child forked at that time would inherit the descriptor until its exec, and running the file would fail with
 // ETXTBSY.
 func Create(path string, mode fs.FileMode, from io.Reader) error {
 	syscall.ForkLock.RLock()
@@ -98,9 +98,9 @@ func Create(path string, mode fs.FileMode, from io.Reader) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// Tail returns the end of a regular file in a directory that others may be changing. It returns at most most bytes,
-// starting at or after the offset from. whole reports whether these are all bytes from that offset on. Tail refuses a
-// link in the file's place, and does not block on a pipe.
+// Tail returns the end of a regular file in a directory that others may change at the same time. It returns at most
+// most bytes, starting at or after the offset from. whole reports whether these are all bytes from that offset on. Tail
+// refuses a link in the file's place, and does not block on a pipe.
 func Tail(root *os.Root, name string, from, most int64) (data []byte, whole bool, err error) {
 	notRegular := &fs.PathError{Op: "read", Path: name, Err: syscall.EINVAL}
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
@@ -126,7 +126,7 @@ func syncDir(root *os.Root, dir string) error {
 		return err
 	}
 	if err = d.Sync(); errors.Is(err, errors.ErrUnsupported) || errors.Is(err, syscall.EINVAL) {
-		err = nil // not every file system supports it
+		err = nil // not every file system supports syncing a directory
 	}
 	return errors.Join(err, d.Close())
 }
@@ -174,8 +174,8 @@ func SyncDir(dir string) error {
 	return errors.Join(syncDir(root, "."), root.Close())
 }
 
-// SyncDisk flushes the file system of a directory, including data written by other processes. Use it when
-// others have written many files. Any user may call it, and it blocks for as long as the disk needs.
+// SyncDisk flushes the file system of a directory, including data from other processes. Use it when others have written
+// many files. Any user may call it, and it blocks for as long as the disk needs.
 func SyncDisk(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -30,12 +30,12 @@ type Visitor interface {
 	// Visit is called for every entry below the walked directory, and for a directory before its entries. If it
 	// returns fs.SkipDir, Walk skips the directory.
 	Visit(e *Entry) error
-	// Leave is called after all entries of a directory were visited. Only e.Depth and e.Dir are set.
+	// Leave is called after all entries of a directory. Only e.Depth and e.Dir are set.
 	Leave(e *Entry) error
 }
 
-// openLevels is the number of innermost directories that stay open. An outer one is reopened as ".." and must
-// be the same as before.
+// openLevels is the number of innermost directories that stay open. Walk reopens an outer one as "..", and checks that
+// it is the same directory.
 const openLevels = 16
 
 // listBytes is the size of the buffer for directory entries.
@@ -51,11 +51,11 @@ type level struct {
 	path     int    // length of the directory's path
 }
 
-// Walk visits everything below a directory in the order of the file system. It returns an error of the visitor
-// unchanged. Entries added or removed during the walk may or may not be visited. If a directory is moved while the walk
-// is in it, Walk returns an error. It never leaves the walked directory. It follows no links and holds at most
-// openLevels+2 descriptors. Its memory grows with the depth only. Walk adds read and search permission to a directory
-// whose owner lacks it.
+// Walk visits all entries below a directory in the order of the file system. It returns an error of the visitor
+// unchanged. It may or may not visit entries that appear or disappear during the walk. If someone moves a directory
+// while the walk is in it, Walk returns an error. It never leaves the walked directory, follows no links, and holds at
+// most openLevels+2 descriptors. Its memory grows with the depth only. Walk adds read and search permission to a
+// directory whose owner lacks it.
 func Walk(ctx context.Context, dir string, v Visitor) (err error) {
 	w := walk{ctx: ctx, visitor: v}
 	defer func() {
@@ -104,7 +104,7 @@ func (w *walk) enter(parent int, name string) error {
 		_ = unix.Close(fd)
 		return err
 	}
-	if n := len(w.levels) - openLevels; n > 0 && w.levels[n].fd >= 0 { // the walked directory itself stays open
+	if n := len(w.levels) - openLevels; n > 0 && w.levels[n].fd >= 0 { // the walked directory stays open
 		w.close(&w.levels[n])
 	}
 	if uid := unix.Geteuid(); uid != 0 && int(st.Uid) == uid && st.Mode&0o500 != 0o500 {
@@ -178,7 +178,7 @@ func (w *walk) next() (bool, error) {
 	// struct linux_dirent64: ino u64, off s64, reclen u16, type u8, name
 	head := l.rest
 	size := int(binary.NativeEndian.Uint16(head[16:]))
-	l.at = int64(binary.NativeEndian.Uint64(head[8:])) //nolint:gosec // an offset to come back to, of no other meaning
+	l.at = int64(binary.NativeEndian.Uint64(head[8:])) //nolint:gosec // an opaque offset to seek to
 	name := unix.ByteSliceToString(head[19:size])
 	l.rest = head[size:]
 	if name == "." || name == ".." {

@@ -65,7 +65,7 @@ func read(own, other string) (*files, error) {
 		}
 		return match("LICENSE*", path)
 	})
-	if f.openAPI == "" { // a reference rather than a sample
+	if f.openAPI == "" { // a reference, so other may lack it
 		f.openAPI = filepath.Join(own, "github", "github-openapi-subset.json")
 	}
 	return f, nil
@@ -145,8 +145,8 @@ func (v Vector) shape() []string {
 	return append(shapeOf("input", v.Input), shapeOf("expected", v.Expected)...)
 }
 
-// compare reports the unknown parts of a vector's shape. It is false if a known field has another type, which a test
-// would misread.
+// compare reports the unknown parts of a vector's shape. It returns false if a known field has another type, because a
+// test would misread the vector.
 func (f *files) compare(kind string, shape, met []string) bool {
 	ok, reported := true, []string{}
 	for _, field := range shape {
@@ -176,7 +176,7 @@ func typesOf(met []string, path string) (types []string) {
 	return types
 }
 
-// shapeOf lists the fields of a value with their types: "input.headers object".
+// shapeOf lists the fields of a value with their types, such as "input.headers object".
 func shapeOf(path string, raw json.RawMessage) []string {
 	var v any
 	if json.Unmarshal(raw, &v) != nil {
@@ -213,7 +213,7 @@ func shapeOf(path string, raw json.RawMessage) []string {
 	return slices.Compact(all)
 }
 
-// anyKeys are objects with data as their keys: names of headers, of tasks, of signatures.
+// anyKeys lists objects with data as their keys, such as the names of headers.
 var anyKeys = []string{"headers", "headers[]", "deps", "context", "signatures"}
 
 func (f *files) readCorpus(path string) bool {
@@ -231,7 +231,7 @@ func (f *files) readCorpus(path string) bool {
 	return true
 }
 
-// unknownField names a field of an object that the type of to does not have.
+// unknownField returns the name of a field of an object that the type of to lacks.
 func unknownField(raw json.RawMessage, to any) string {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

@@ -72,7 +72,7 @@ func Webhooks(t testing.TB) map[string][]byte {
 	return data(t).webhooks
 }
 
-// Try runs one check. A panic or a Fatal in it fails only this check, and Try returns false.
+// Try runs one check. A panic or a Fatal fails only this check, and Try returns false.
 func Try(t *testing.T, name string, check func(*testing.T)) bool {
 	t.Helper()
 	return t.Run(name, func(t *testing.T) {

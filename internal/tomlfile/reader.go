@@ -9,18 +9,18 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// reader builds the values of a file from the parser's output, and records the position of every key:
-// "director.max_workers", "stage[0].run". The parser checks only syntax, so the reader detects duplicate keys.
+// reader builds the values of a file from the parser's output. It records the position of every key, such as
+// "director.max_workers" and "stage[0].run". It also detects duplicate keys, because the parser checks only syntax.
 type reader struct {
 	*File
 	parser   unstable.Parser
-	lines    []int // start offsets; the parser would count them again for each position
+	lines    []int // start offsets of the lines; the parser would count lines again for each position
 	kinds    map[string]kind
 	elements map[string]int // number of elements so far, by the path of [[path]]
 	wrong    Fault          // the first error
 }
 
-// kind is the origin of a path. It determines the permitted additions to the path.
+// kind is the syntax that created a path. It determines the permitted additions to the path.
 type kind int
 
 const (
@@ -64,8 +64,8 @@ func (r *reader) fault(at Position, format string, args ...any) {
 	}
 }
 
-// enter returns the table at a path, which is the entry key of table. If it is missing, enter creates it with this
-// kind.
+// enter returns the table at a path, which is the entry key of table. If the table is missing, enter creates it with
+// kind k.
 func (r *reader) enter(table map[string]any, path, key string, k kind) map[string]any {
 	if r.kinds[path] == absent {
 		r.kinds[path] = k
@@ -126,7 +126,7 @@ func (r *reader) keyValue(path string, table map[string]any, e *unstable.Node) {
 	}
 }
 
-// date represents all dates and times, because the configuration does not use any.
+// date is the value of every date and time, because the configuration does not use any.
 type date string
 
 func (r *reader) value(path string, v *unstable.Node) any {

@@ -17,7 +17,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// MaxBytes bounds a file. Our longest file, with all its comments, is a third of that.
+// MaxBytes is the maximum size of a file. Our longest file, including its comments, has a third of that size.
 const MaxBytes = 256 << 10
 
 // Position is a position in a file. Both fields start at 1, and columns count bytes.
@@ -53,7 +53,7 @@ func (fs Faults) Error() string {
 // File is a document and the faults found in it.
 type File struct {
 	Values map[string]any // int64, float64, bool, string, []any, map[string]any, or another type for a date or time
-	// Before holds the values that precede a syntax error. Values is nil in that case.
+	// Before holds the values before a syntax error. In that case, Values is nil.
 	Before map[string]any
 
 	faults Faults
@@ -62,7 +62,7 @@ type File struct {
 	wrongTypes int
 }
 
-// Parse reads a document. After a syntax error, the File does not have any values.
+// Parse reads a document. After a syntax error, the File has no Values.
 func Parse(data []byte) *File {
 	f := &File{at: map[string]Position{}}
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")) // a byte order mark
@@ -167,8 +167,8 @@ var bareKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 // Element returns the path of an element of a list. The first has index 0.
 func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// Tables returns the elements of a list of tables, which must be the only key at the top of the file. An element of
-// another type is recorded as a fault, and is nil in the result.
+// Tables returns the elements of a list of tables, which must be the only key at the top of the file. It records a
+// fault for an element of another type, which is nil in the result.
 func (f *File) Tables(key string) (tables []map[string]any) {
 	for _, other := range slices.Sorted(maps.Keys(f.Values)) {
 		if other != key {
@@ -189,8 +189,8 @@ func (f *File) Tables(key string) (tables []map[string]any) {
 	return tables
 }
 
-// Decode fills a struct with toml tags from the table at the path. It reports whether every value has the right type,
-// so that the struct can be checked.
+// Decode fills a struct with toml tags from the table at the path. It returns true if every value has the right type,
+// so that the caller can check the struct further.
 func (f *File) Decode(path string, table any, into any) bool {
 	before := f.wrongTypes
 	f.set(path, table, reflect.ValueOf(into).Elem())

@@ -56,8 +56,8 @@
 // the tail of stderr (agentlog.go).
 //
 // Memory: a stage failed for lack of memory if the kernel counted a kill in this control group during the stage, and
-// the stage died of SIGKILL, returned 137, or was VALIDATE (whose compilers die in its place). If the kernel does not
-// count, the worker makes no assertion.
+// the stage died of SIGKILL, returned 137, or was VALIDATE (whose compilers die in its place). The assertion always
+// requires the kernel's count.
 //
 // Output: the worker passes the redacted output of the stages to the container's stdout and stderr. Its own few lines
 // go to stderr, begin with "retake-worker: " at the start of a line, and are one JSON object each, with the keys of the

@@ -138,5 +138,5 @@ func TestTrackedSaysWhenItIsCut(t *testing.T) {
 func TestStatePathsAreChecked(t *testing.T) {
 	t.Parallel()
 	_, err := Open(Options{Dir: t.TempDir(), StatePaths: []string{"/etc"}})
-	wantKind(t, err, Permanent, `"/etc": it is not relative to the work tree`)
+	wantKind(t, err, Permanent, `"/etc": the glob is not relative to the work tree`)
 }

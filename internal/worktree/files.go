@@ -10,7 +10,7 @@ import (
 // OwnFolder is Retake's own directory at the top of a work tree.
 const OwnFolder = ".retake"
 
-// ignoreName is git's name for files with ignore rules. maxIgnore bounds the bytes read from such a file.
+// ignoreName is git's name for files with ignore rules. maxIgnore is the maximum number of bytes to read from one.
 const (
 	ignoreName = ".gitignore"
 	maxIgnore  = 1 << 20
@@ -31,10 +31,10 @@ type walk struct {
 	visit   func(name string, d fs.DirEntry) error
 }
 
-// folder walks the directory dir. ignores are the ignore files of its parents. If out is true, the directory is
-// ignored, and only tracked files in it are work.
+// folder walks the directory dir. ignores are the ignore files of its parents. out means that the directory is ignored,
+// so that only its tracked files are work.
 func (w *walk) folder(dir string, ignores []ignoreFile, out bool) error {
-	entries, _ := fs.ReadDir(w.fsys, dir) // unreadable directories are skipped
+	entries, _ := fs.ReadDir(w.fsys, dir) // skip unreadable directories
 	prefix := dir + "/"
 	if dir == "." {
 		prefix = ""
@@ -73,8 +73,8 @@ func (w *walk) tracksIn(prefix string) bool {
 	return i < len(w.tracked) && strings.HasPrefix(w.tracked[i], prefix)
 }
 
-// rules reads the .gitignore file among the entries of a directory, if it is a regular file. Git does not follow a
-// symbolic link here either, so rules ignores one.
+// rules reads the .gitignore file among the entries of a directory. Like git, it skips a .gitignore that is a symbolic
+// link.
 func (w *walk) rules(prefix string, entries []fs.DirEntry) []ignoreRule {
 	i := slices.IndexFunc(entries, func(e fs.DirEntry) bool { return e.Name() == ignoreName && e.Type().IsRegular() })
 	if i < 0 {

@@ -15,11 +15,11 @@ type Globs []glob
 
 type glob struct {
 	pattern string
-	literal string // the prefix of every match
+	literal string // common prefix of all matches
 	except  bool
 }
 
-// Compile reads globs. The error names the first invalid one.
+// Compile parses globs. Its error names the first invalid one.
 func Compile(patterns []string) (Globs, error) {
 	globs := make(Globs, 0, len(patterns))
 	for _, p := range patterns {
@@ -44,18 +44,18 @@ func literal(pattern string) string {
 // errGlob is wrapped by Compile's errors.
 var errGlob = errors.New("worktree: glob")
 
-// Check returns the error of an invalid glob. Its text does not quote the glob.
+// Check returns an error if a glob is invalid. The text of the error does not quote the glob.
 func Check(pattern string) error {
 	p := strings.TrimSuffix(strings.TrimPrefix(pattern, "!"), "/")
 	switch {
 	case strings.Trim(p, "*/.") == "":
-		return errors.New("it matches all paths or none")
+		return errors.New("the glob matches all paths or none")
 	case path.IsAbs(p), strings.HasPrefix(p, "~"):
-		return errors.New("it is not relative to the work tree")
+		return errors.New("the glob is not relative to the work tree")
 	case path.Clean(p) != p, p == "..", strings.HasPrefix(p, "../"):
-		return errors.New("it contains . or .. or two slashes")
+		return errors.New("the glob contains . or .. or two slashes")
 	case strings.ContainsAny(p, "\x00\n"), !doublestar.ValidatePattern(p):
-		return errors.New("a bracket is open, or it has a character that paths cannot contain")
+		return errors.New("the glob has an open bracket, or a character that paths cannot contain")
 	}
 	return nil
 }

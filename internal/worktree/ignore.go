@@ -10,10 +10,10 @@ import (
 // ignoreRule is one line of a .gitignore file.
 type ignoreRule struct {
 	pattern string // for a path relative to the file's directory
-	literal string // the prefix of every match
-	base    bool   // pattern applies to a path's last part
-	except  bool   // it began with "!"
-	folders bool   // it ended with "/"
+	literal string // common prefix of all matches
+	base    bool   // pattern applies to the last part of a path
+	except  bool   // the line began with "!"
+	folders bool   // the line ended with "/"
 }
 
 // parseIgnore reads a .gitignore file as gitignore(5) describes it.
@@ -27,12 +27,12 @@ func parseIgnore(text string) (rules []ignoreRule) {
 		line, r.except = strings.CutPrefix(line, "!")
 		line, r.folders = strings.CutSuffix(line, "/")
 		r.base = !strings.Contains(line, "/")
-		// To git, braces are ordinary characters, and "a/**" matches the content of a, but not a itself.
+		// Git treats braces as ordinary characters, and "a/**" as the content of a without a itself.
 		r.pattern = strings.NewReplacer("{", `\{`, "}", `\}`).Replace(strings.TrimPrefix(line, "/"))
 		if strings.HasSuffix(r.pattern, "/**") {
 			r.pattern += "/*"
 		}
-		// an invalid pattern has no match
+		// git ignores an invalid pattern
 		if r.literal = literal(r.pattern); line != "" && doublestar.ValidatePattern(r.pattern) {
 			rules = append(rules, r)
 		}
@@ -40,7 +40,7 @@ func parseIgnore(text string) (rules []ignoreRule) {
 	return rules
 }
 
-// trimBlanks removes the blanks at the end, except one after a backslash.
+// trimBlanks removes blanks at the end of a line, except one after a backslash.
 func trimBlanks(line string) string {
 	trimmed := strings.TrimRight(line, " ")
 	if strings.HasSuffix(trimmed, `\`) && len(trimmed) < len(line) {

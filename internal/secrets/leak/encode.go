@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// window is the number of hashed symbols, and the minimum length of a pattern.
+	// window is the number of symbols in one hash, and the minimum length of a pattern.
 	window = 8
 	// surely is the minimum length of symbols that do not occur in ordinary text by chance.
 	surely = 12
@@ -19,7 +19,7 @@ const (
 type pattern struct {
 	symbols string
 	name    string // of the value
-	as      string // the encoding; empty for the plain value
+	as      string // encoding; empty for the plain value
 }
 
 // symbols maps a byte to its symbol, or 0 for bytes to skip. Letters lose their case.
@@ -50,7 +50,7 @@ const (
 	base32Digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 )
 
-// patterns returns the encodings of a value that differ from ordinary text.
+// patterns returns the encodings of a value that are long enough to differ from ordinary text.
 func patterns(v Value) (out []pattern) {
 	add := func(as, text string, least int) {
 		if s := reduce(text); len(s) >= least {
@@ -114,7 +114,7 @@ func utf16Of(text string) string {
 	return strings.TrimSuffix(out.String(), "\x00")
 }
 
-// resolve replaces escapes by the characters that they stand for.
+// resolve replaces escapes by the characters that they represent.
 func resolve(text string) string {
 	var out strings.Builder
 	for len(text) > 0 {
@@ -125,8 +125,9 @@ func resolve(text string) string {
 	return out.String()
 }
 
-// unescape returns the byte for an escape at the start of a text, or 0 if it is not ASCII, and the length of the
-// escape. It leaves other characters unchanged. With again, a percent sign may be encoded itself.
+// unescape reads one byte or one escape at the start of a text, and returns its value and length. The value is 0 for an
+// escape with a name, or of a character that is not ASCII. With again, the percent sign of an escape may be encoded
+// itself.
 func unescape(s string, again bool) (c byte, length int) {
 	switch {
 	case s[0] == '%':

@@ -11,8 +11,8 @@ import (
 // Match is an occurrence of a value.
 type Match struct {
 	Name string // of the value
-	// encoding: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty for the plain value with escapes and
-	// gaps
+	// encoding: "base64", "base32", "hexadecimal", "bytes", "backwards"; empty for the plain value, even with escapes
+	// or gaps
 	As      string
 	At, End int // in bytes of the text
 }
@@ -30,7 +30,7 @@ type Finder struct {
 // filterBits is the size of the filter, which fits into the processor's fastest cache.
 const filterBits = 1 << 15
 
-// spelled is a value that is found only in the spellings of redact.
+// spelled is a value that the Finder searches only in the spellings of redact.
 type spelled struct {
 	name string
 	by   *redact.Redactor
@@ -138,7 +138,7 @@ func (f *Finder) all(text string, found func(Match)) {
 	}
 }
 
-// stream is the most recently reduced part of a text.
+// stream is the part of a text that was reduced last.
 type stream struct {
 	symbols []byte
 	at      []int // in the text, of each symbol
@@ -153,7 +153,7 @@ const (
 	resolvedAgain         // resolves repeated percent-encoding
 )
 
-// pieceSymbols is the number of symbols that are searched at a time.
+// pieceSymbols is the number of symbols in one step of a search.
 const pieceSymbols = 16 << 10
 
 // search reads the text with one method.

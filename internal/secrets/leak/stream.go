@@ -27,10 +27,11 @@ func Of(texts ...string) *Finder {
 }
 
 const (
-	// heldMost bounds the bytes that a Stream holds back. It does not hide a value that is spread over more bytes.
+	// heldMost is the maximum number of bytes that a Stream holds back. It cannot hide a value that is spread over more
+	// bytes.
 	heldMost = 64 << 10
-	// contextMost bounds the remembered end of the output. A value may have started there with fewer symbols than a
-	// window, and each letter or separator may be an escape on a separate line.
+	// contextMost is the number of bytes that a Stream remembers of its output. A value may have started there with
+	// fewer symbols than a window, and each letter or separator may be an escape on a separate line.
 	contextMost = 512
 )
 
@@ -38,7 +39,7 @@ const (
 // concurrent use.
 type Stream struct {
 	f      *Finder
-	passed string // the end of the input that was passed on
+	passed string // end of the input that Pass has already returned
 	held   string
 }
 
@@ -68,7 +69,7 @@ func (s *Stream) Flush() string {
 	return s.release(all, len(all))
 }
 
-// release returns the text up to a position.
+// release returns the masked text up to a position.
 func (s *Stream) release(all string, hold int) string {
 	out := ""
 	if hold > len(s.passed) {
@@ -158,7 +159,7 @@ func (f *Finder) lastSymbols(text string, how reading) stream {
 	return s
 }
 
-// begunIn finds the first symbols of a pattern that the remaining symbols match.
+// begunIn returns the position in the text of the first value that the end of the text cuts off, or none.
 func (f *Finder) begunIn(s stream, none int) int {
 	var h uint64
 	for i := range s.symbols {

@@ -43,7 +43,7 @@ func Variable(name, value string) bool {
 	return likely.MatchString(name) && len(value) >= window && random(value)
 }
 
-// place is a path of a file or directory.
+// place matches a path of a file or directory.
 var place = regexp.MustCompile(`^(~|\.{1,2})?(/[A-Za-z0-9._@-]+)+/?$`)
 
 // isNoWord reports whether a value is long, or mixes at least two of letters, digits and other characters.
@@ -84,7 +84,7 @@ func random(text string) bool {
 
 var (
 	token = regexp.MustCompile(`[A-Za-z0-9+/_=-]{20,}`)
-	// A value of this form may be a commit, a tenant or a digest, so only its name can make it a secret.
+	// identifier matches the form of a commit, a tenant or a digest. Only the name can make such a value a secret.
 	identifier = regexp.MustCompile(`^[0-9a-f-]+$|^[0-9A-F-]+$`)
 )
 

@@ -45,7 +45,7 @@ func lookAtName(text, lower string, at int, found func(span)) (next int) {
 
 func isNameByte(c byte) bool { return isWord(c) || c == '-' || c == '.' }
 
-// assigning is a value after a name.
+// assigning is a name with its value, and the form of the assignment.
 type assigning struct {
 	from, to int
 	firm     bool // =, a flag, quoted, or an environment variable, unlike a word after a colon in a sentence
@@ -129,7 +129,7 @@ func skip(text string, at int, bytes string) int {
 	return at
 }
 
-// value returns the bounds of the value that begins here.
+// value returns the bounds of the value that begins at the position at.
 func value(text string, at int, isTag bool) (from, to int, quoted bool) {
 	rest := text[at:restOfLine(text, at, len(text))]
 	escapes := skip(rest, 0, `\`)
@@ -178,7 +178,8 @@ const (
 	token
 )
 
-// about lists words that, after the word for a secret, mean that the value is not secret.
+// about lists words that turn a name off. If one follows the word for a secret, as in "token_count", the value is not
+// secret.
 var about = words(
 	`file files path paths dir url uri urls endpoint host port type types kind name names id ids count counts limit limits length len size sizes ttl expiry expires expire
 	expiration expired timeout age policy policies version ring prefix suffix usage used max min budget total env header headers format algorithm alg store storage manager provider
@@ -316,7 +317,7 @@ var (
 	version = regexp.MustCompile(`^[v^~<>=]*[0-9]+(?:\.[0-9x*]+)+(?:[-+.][\w.+-]*)?$`)
 	path    = regexp.MustCompile(
 		`^(?:(?:~|\.{1,2}|[A-Za-z]:)?(?:[/\\][A-Za-z0-9._@{}$-]+)+[/\\]?|[\w./-]+\.(?:json|ya?ml|toml|pem|key|crt|txt|env|go|js|ts|py|rs|java|rb|php|c|h|cc|cpp|md|html|conf|cfg|ini|sock|creds|log|sh|service))(?::\d+)*:?$`)
-	// or a regular expression
+	// a path of words, or a regular expression
 	place = regexp.MustCompile(
 		`^[a-z][a-z0-9_.-]*(?:/[a-z0-9_.-]+)+$|^[a-z_]+(?:\.[a-z_]+)+$|\[\\?[\w-][^\]]*\][+*{]`)
 	address    = regexp.MustCompile(`^[a-z][a-z0-9+.-]*://[^@]*$`)
@@ -328,7 +329,7 @@ var (
 		file path read write admin public private all never always unknown string,omitempty`)
 )
 
-// isHarmless matches values that stand for a secret or for an absent value.
+// isHarmless reports whether a value only stands for a secret or for an absent value.
 func isHarmless(name, value string) bool {
 	lower := lowerASCII(value)
 	return !isNoPlaceholder(value) || ordinary[strings.Trim(lower, ".,:;!?")] || lower == strings.TrimLeft(name, "-") ||
@@ -336,7 +337,7 @@ func isHarmless(name, value string) bool {
 		path.MatchString(value) || address.MatchString(value)
 }
 
-// isNoPlaceholder rejects names of variables and common placeholders.
+// isNoPlaceholder reports whether a value differs from names of variables and common placeholders.
 func isNoPlaceholder(value string) bool {
 	return !placeholder.MatchString(value) && strings.Trim(value, "*•xX.…-_ ") != "" && !strings.Contains(value, Marker)
 }
@@ -344,10 +345,10 @@ func isNoPlaceholder(value string) bool {
 var placeholder = regexp.MustCompile(
 	`^\\?\$(?:[A-Za-z_]\w*|\{[^}]*\}?|\(.*)$|^\$\{\{.*|^%[\w{(]|^%?%[A-Za-z_]+%?%?$|^<.*|^\x60|^\{\{?[A-Za-z]|(?i:^\W?your[_ -])|^\*{3,}|^\[[A-Za-z ]*\]?$`)
 
-// isCode matches an expression of a program.
+// isCode reports whether a value is an expression of a program.
 func isCode(value string) bool { return code.MatchString(value) }
 
-// isMixed matches values that mix kinds of characters, unlike a word.
+// isMixed reports whether a value mixes kinds of characters, unlike a word.
 func isMixed(value string) bool {
 	letter, digit, other, inner := false, false, false, false
 	for i := range len(value) {
@@ -365,7 +366,7 @@ func isMixed(value string) bool {
 	return letter && (digit || other || inner) || digit && other
 }
 
-// isIdentifier matches the digits of a commit, a digest or a UUID.
+// isIdentifier reports whether a value has only the digits of a commit, a digest or a UUID.
 func isIdentifier(value string) bool { return identifier.MatchString(value) }
 
 // isDrawn reports whether a value looks random. It must have at least 16 characters of a key alphabet. It must also

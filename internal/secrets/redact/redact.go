@@ -17,7 +17,7 @@ const (
 	// shortestValue is the minimum length of known values, in bytes. Shorter values occur in ordinary text, and
 	// replacing them would destroy evidence (a password "test" would blank the name of every test).
 	shortestValue = 6
-	// shortestHalf is the minimum length of a part of a known value to be recognised at the edge of a cut text.
+	// shortestHalf is the minimum length of a part of a known value that Cut recognises at the edge of a text.
 	shortestHalf = 8
 )
 

@@ -159,7 +159,7 @@ var shapes = []rule{
 	},
 }
 
-// guesses use the text in front of a value. Names of variables, fields and flags are in names.go.
+// guesses are the rules that use the text in front of a value. For names of variables, fields and flags, see names.go.
 var guesses = []rule{
 	{
 		name: "query", keys: []string{
@@ -213,5 +213,5 @@ var variable = regexp.MustCompile(
 	`(?i)(^|_)(token|secret|password|passwd|credentials?|apikey|(api|access|secret|private)_?key)(_|$)`)
 
 // IsSecretVariable reports whether the name of a variable or configuration key denotes a secret. It is strict, because
-// the configuration refuses matches. MAX_TOKENS does not match.
+// the configuration refuses every match. MAX_TOKENS does not match.
 func IsSecretVariable(name string) bool { return variable.MatchString(name) }

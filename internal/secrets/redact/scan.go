@@ -9,17 +9,18 @@ import (
 	"sync"
 )
 
-// rule is one kind of secret. A new kind is one row.
+// rule is one kind of secret. Each kind has one row.
 type rule struct {
 	name  string
 	keys  []string // in lower case; every line that the pattern matches contains at least one of them
 	expr  string
-	at    bool   // every match begins with a key, so the pattern is tried only there
+	at    bool   // every match begins with a key, so search tries the pattern only there
 	exact bool   // keys are case-sensitive
 	edge  bool   // preceded by a non-word character
 	then  string // additional requirement for the rest of the line
-	lines bool   // a match that begins with a key may have several lines
-	// group with the secret; 0 means the first group that matched, or without one the whole match, like -1
+	lines bool   // a match that begins with a key may span several lines
+	// group with the secret. 0 means the first group that matched, or the whole match without groups. -1 always means
+	// the whole match.
 	group   int
 	entropy float64 // minimum, in bits per character
 	digit   bool    // required, to exclude words
@@ -34,9 +35,9 @@ const (
 )
 
 const (
-	// aheadBytes bounds the part of a line after a key that is searched for a match, unless the match continues.
+	// aheadBytes is the number of bytes after a key in which a match must begin and, unless it continues, end.
 	aheadBytes = 1 << 10
-	// behindBytes bounds the searched part of a long line before a key.
+	// behindBytes is the number of bytes before a key that are searched in a long line.
 	behindBytes = 512
 )
 
@@ -130,7 +131,8 @@ func (x *index) search(text string, found func(span)) {
 	}
 }
 
-// places store where to continue with rules that found a match or searched a whole line. There are only a few.
+// places remembers, for rules that found a match or searched a whole line, the position to continue from. It has only a
+// few elements.
 type places []struct{ rule, next int }
 
 func (p places) of(rule int) int {
@@ -325,7 +327,7 @@ var lowered = func() (table [256]byte) {
 	return table
 }()
 
-// lowerASCII keeps the length, unlike strings.ToLower.
+// lowerASCII is like strings.ToLower, but keeps the length.
 func lowerASCII(text string) string {
 	lower := []byte(text)
 	for i, c := range lower {

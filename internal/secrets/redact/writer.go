@@ -8,15 +8,16 @@ import (
 )
 
 const (
-	// holdMost is the maximum number of bytes to hold back of an unfinished line.
+	// holdMost is the maximum number of bytes of an unfinished line that a Writer holds back.
 	holdMost = 8 << 10
-	// holdLeast is the minimum number of bytes held back from a very long line, so that no pattern is split.
+	// holdLeast is the minimum number of bytes that a Writer holds back from a very long line, so that it does not
+	// split a match.
 	holdLeast = 512
 )
 
-// Writer redacts a stream before passing it to the next writer. A secret may arrive in pieces, so it works on whole
-// lines. If a line is longer than holdMost, it holds back the length of the longest possible secret. It is not safe for
-// concurrent use.
+// Writer redacts a stream before passing it to the next writer. It works on whole lines, because a secret may arrive in
+// pieces. If a line is longer than holdMost, it holds back the length of the longest possible secret. It is not safe
+// for concurrent use.
 type Writer struct {
 	to    io.Writer
 	by    *Redactor
@@ -26,7 +27,7 @@ type Writer struct {
 	values Stream // nil with spellings only
 }
 
-// NewWriter returns a Writer that passes on to another one. End it with Flush.
+// NewWriter returns a Writer that passes redacted text to another writer. Call Flush at the end.
 func (r *Redactor) NewWriter(to io.Writer) *Writer {
 	w := &Writer{to: to, by: r}
 	if r != nil && r.finder != nil {
@@ -53,7 +54,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// passLines passes whole lines one by one, but searches several at once, which is faster.
+// passLines passes whole lines one by one. It searches several lines at once, because that is faster.
 func (w *Writer) passLines(lines []byte) {
 	if w.inKey || bytes.Contains(lines, []byte("PRIVATE KEY")) {
 		for line := range bytes.Lines(lines) {

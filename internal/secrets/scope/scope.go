@@ -17,7 +17,7 @@ import (
 type Options struct {
 	Deny         []string            // globs of paths that patches must not change
 	Allow        map[string][]string // by label of the issue: globs of paths that a patch may change despite Deny
-	AllowSecrets []string            // globs of files without a search for secrets
+	AllowSecrets []string            // globs of files that are not searched for secrets
 	AllowRaw     []string            // globs of files that may be pushed without their filter
 	AllowLeftOut []string            // globs of files in submodules, and of nested .git, that may be left out
 	MaxFileBytes int64
@@ -93,7 +93,7 @@ func (r *Rules) deniedBy(name string, labels []string) string {
 	return r.deny[i].glob
 }
 
-// has ignores case, like GitHub.
+// has reports whether labels contains label. It ignores case, like GitHub.
 func has(labels []string, label string) bool {
 	return slices.ContainsFunc(labels, func(l string) bool { return strings.EqualFold(l, label) })
 }
@@ -113,18 +113,18 @@ type File struct {
 	Path  string
 	Link  bool  // a symbolic link; its content is the target
 	Gone  bool  // deleted
-	Bytes int64 // of its content
+	Bytes int64 // size of the content
 }
 
 // Look checks one patch. Call LeftOut, Nested and Filtered for the paths that they describe, File for each path,
-// Content if File returns true, and finally Err.
+// Content if File returned true, and finally Err.
 type Look struct {
 	rules   *Rules
 	labels  []string
-	known   *leak.Finder // values that the director knows
+	known   *leak.Finder // values that the director knows; see leak
 	names   []string
 	found   []finding
-	secrets map[string]bool // never shown
+	secrets map[string]bool // to hide in the message
 }
 
 // finding is one reason not to push.
@@ -133,7 +133,7 @@ type finding struct {
 	path   string
 	line   int // 0 for the whole file
 	text   string
-	next   string // advice to a person
+	next   string // advice for a person
 }
 
 // Look starts the check of a patch for an issue with these labels. The patch must not contain the known values.
@@ -164,9 +164,9 @@ func (l *Look) File(f File) (wantContent bool) {
 	return true
 }
 
-// Content checks a file's content. base returns the content on the base branch. Secrets that it contains do not count
-// as new. Content also searches binary files and AllowSecrets for known values of the director, because those are never
-// test data.
+// Content checks a file's content. base returns the content on the base branch. Secrets in that content do not count as
+// new. In binary files and in files of AllowSecrets, Content searches only for known values of the director, because
+// those are never test data.
 func (l *Look) Content(ctx context.Context, f File, text string, base func() (string, error)) error {
 	if f.Link && leaves(f.Path, text) {
 		l.find(finding{recovery.PolicyViolation, f.Path, 0, "a symbolic link that leaves the tree", ""})
@@ -195,7 +195,7 @@ func (l *Look) Content(ctx context.Context, f File, text string, base func() (st
 	return nil
 }
 
-// Nested adds the .git of a nested repository whose files the patch contains.
+// Nested adds the .git of a nested repository that has files in the patch.
 func (l *Look) Nested(name string) {
 	l.names = append(l.names, name)
 	if l.rules.leftOut.Match(name) {
@@ -208,8 +208,8 @@ func (l *Look) Nested(name string) {
 	})
 }
 
-// LeftOut adds a file that the patch cannot contain, because it is in a submodule or because git refuses its name. In
-// the second case submodule is empty.
+// LeftOut adds a file that the patch cannot contain, because it is in a submodule, or because git refuses its name. If
+// git refuses the name, submodule is empty.
 func (l *Look) LeftOut(name, submodule string) {
 	l.names = append(l.names, name)
 	switch {
@@ -248,7 +248,7 @@ func (l *Look) secret(name string, s secret) {
 	})
 }
 
-// mostFindings bounds the findings, because a longer list does not help.
+// mostFindings is the maximum number of findings. A longer list does not help.
 const mostFindings = 50
 
 func (l *Look) find(f finding) {
@@ -268,7 +268,7 @@ func (l *Look) Err(ctx context.Context) error {
 	return l.violation()
 }
 
-// searchNames searches the names of the files in pieces, because there may be many.
+// searchNames searches the names of the files in pieces of about pieceBytes, because a patch may have many files.
 func (l *Look) searchNames(ctx context.Context) error {
 	for names := l.names; len(names) > 0; {
 		n, size := 0, 0
@@ -295,10 +295,10 @@ type Violation struct {
 	Text   string
 }
 
-// Error returns the text for people. It never contains a secret.
+// Error returns Text, which never contains a secret.
 func (v *Violation) Error() string { return v.Text }
 
-// mostShown findings fit into a comment.
+// mostShown is the number of findings that fit into a comment.
 const mostShown = 4
 
 func (l *Look) violation() *Violation {
@@ -327,7 +327,7 @@ func (l *Look) violation() *Violation {
 	return &Violation{Reason: l.found[0].reason, Text: redact.Text(mask(l.known.Mask(text), l.secrets))}
 }
 
-// mask replaces values in a text, longest first, because one may contain another.
+// mask replaces values in a text. It replaces the longest first, because one value may contain another.
 func mask(text string, values map[string]bool) string {
 	var all []string
 	for v := range values {
@@ -347,8 +347,8 @@ func TooLong(after string) *Violation {
 		" (deliver it in smaller parts, or leave generated files out)"}
 }
 
-// leaves reports whether a link may lead out of the tree. If "a" is a link, "a/.." can be anywhere. It also rejects
-// links into git's directory.
+// leaves reports whether a link may lead out of the tree. A target like "a/.." counts, because "a" may be a link. So
+// does a target in git's directory.
 func leaves(name, target string) bool {
 	parts := strings.Split(target, "/")
 	up := 0
@@ -361,5 +361,5 @@ func leaves(name, target string) bool {
 		slices.ContainsFunc(parts, func(p string) bool { return strings.EqualFold(p, ".git") })
 }
 
-// isBinary reports whether git treats a text as binary. It does if there is a NUL among the first bytes.
+// isBinary reports whether git treats a text as binary, because one of the first 8000 bytes is NUL.
 func isBinary(text string) bool { return strings.Contains(text[:min(len(text), 8000)], "\x00") }

@@ -14,14 +14,15 @@ import (
 	"retake/internal/secrets/leak"
 )
 
-// guesses is the rule that guesses from a name in front of a value. The others match the form of a secret.
+// guesses is the rule of gitleaks that guesses from the name in front of a value. The other rules match the form of a
+// secret.
 const guesses = "generic-api-key"
 
-// detector returns the rules of gitleaks. Loading them takes 50 ms and happens once. They are never changed.
+// detector returns the rules of gitleaks. It loads them once, in 50 ms. The rules never change.
 var detector = sync.OnceValue(func() *detect.Detector {
 	d, err := detect.NewDetectorDefaultConfig()
 	if err != nil {
-		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // they are part of the program
+		panic(fmt.Sprint("scope: the rules of gitleaks: ", err)) // the rules are part of the program
 	}
 	d.IgnoreGitleaksAllow = true
 	rule, ok := d.Config.Rules[guesses]
@@ -42,7 +43,7 @@ var detector = sync.OnceValue(func() *detect.Detector {
 type secret struct {
 	rule, value string
 	line        int
-	isOwn       bool // a known value of the director; rule is its name and encoding
+	isOwn       bool // a known value of the director, with rule as its name and encoding
 }
 
 // same ignores the position. Another occurrence of a known value in the same encoding is not new.
@@ -51,14 +52,14 @@ func (s secret) same(other secret) bool {
 }
 
 const (
-	// pieceBytes is the size of a searched piece. The time of a search grows with the square of the findings in a
+	// pieceBytes is the size of one searched piece. The time of a search grows with the square of the findings in a
 	// piece.
 	pieceBytes = 64 << 10
 	// overlapBytes is the overlap of two pieces. It is longer than the longest secret, a private key.
 	overlapBytes = 8 << 10
 )
 
-// search returns the secrets in a text, in order. It fails if the context is done.
+// search returns the secrets in a text, in order, or the error of ctx.
 func (l *Look) search(ctx context.Context, name, text string) ([]secret, error) {
 	found, err := search(ctx, name, text)
 	if err != nil {
@@ -108,8 +109,8 @@ func search(ctx context.Context, name, text string) ([]secret, error) {
 	return slices.Collect(maps.Keys(seen)), nil
 }
 
-// Mask replaces secrets and known values in a text for people, such as a patch. It hides a text that it cannot search
-// in time.
+// Mask replaces secrets and known values in a text that people see, such as a patch. If ctx ends during the search, it
+// returns the error of ctx without a text.
 func Mask(ctx context.Context, text string, known *leak.Finder) (string, error) {
 	text = known.Mask(text)
 	found, err := search(ctx, "", text)

@@ -9,7 +9,7 @@ import (
 	_ "unsafe" // for go:linkname
 )
 
-// clockGettime is the function called by the runtime, or 0 without a vDSO.
+// clockGettime is the function that the runtime calls, or 0 without a vDSO.
 //
 //go:linkname clockGettime runtime.vdsoClockgettimeSym
 var clockGettime uintptr
@@ -43,7 +43,7 @@ func init() {
 	clockGettime = shifted()
 	after := time.Now()
 	if moved := after.Round(0).Sub(before.Round(0)) - after.Sub(before); (moved - shift).Abs() > time.Second {
-		fmt.Fprintf(os.Stderr, "%s=%s: the clock has moved by %s\n", Variable, text, moved)
+		fmt.Fprintf(os.Stderr, "%s=%s: the clock moved by %s\n", Variable, text, moved)
 		os.Exit(2)
 	}
 }

@@ -11,7 +11,7 @@
 // the resulting work.
 package crashpoint
 
-// Variable names the point at which the process ends, in builds with the tag.
+// Variable is the environment variable that names the point at which the process ends, in builds with the tag.
 const Variable = "RETAKE_CRASH_AT"
 
 // Points lists all names that callers pass to Reached.
@@ -27,8 +27,8 @@ var Points = append([]string{
 	"read_issue", "progress", "read_answers", "read_review", "reply", "reclaim", "tidy", "pause", "resume", "forget",
 )...)
 
-// effects returns the points before and after an external action, by kind. After the action, the journal does not have
-// its outcome yet.
+// effects returns the points before and after an external action, by kind. After the action, the journal lacks its
+// outcome.
 func effects(kinds ...string) (points []string) {
 	for _, k := range kinds {
 		points = append(points, "effect/"+k+"/before", "effect/"+k+"/after")

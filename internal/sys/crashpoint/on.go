@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// The process ends when it reaches the point wanted for the nth time.
+// The process ends when it reaches this point for the nth time.
 var (
 	wanted, nth = read(os.Getenv(Variable))
 	passed      atomic.Int64

@@ -16,7 +16,7 @@ import (
 var Process = sync.OnceValue(hide)
 
 func hide() error {
-	// This comes first, because a process that is not dumpable cannot open its memory without root.
+	// Erase the variables first, because without root a process that is not dumpable cannot open its own memory.
 	err := eraseVariables()
 	if e := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); e != nil {
 		err = errors.Join(err, fmt.Errorf("hidden: prctl PR_SET_DUMPABLE: %w", e))
@@ -59,7 +59,7 @@ func variablesAt() (from, to int64, err error) {
 	from, err = strconv.ParseInt(string(fields[statEnvStart]), 10, 64)
 	to, err2 := strconv.ParseInt(string(fields[statEnvEnd]), 10, 64)
 	if err = errors.Join(err, err2); err == nil && from == 0 {
-		err = errors.New("/proc/self/stat does not contain their addresses")
+		err = errors.New("/proc/self/stat lacks the addresses of the variables")
 	}
 	return from, to, err
 }

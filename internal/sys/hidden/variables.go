@@ -13,7 +13,7 @@ var (
 	taken = map[string]string{}
 )
 
-// Variables removes all variables with a name that is(name) accepts from the environment. From then on, only Lookup,
+// Variables removes every variable from the environment if is returns true for its name. From then on, only Lookup,
 // Getenv and Environ find them.
 func Variables(is func(name string) bool) error {
 	mu.Lock()

@@ -10,7 +10,8 @@ import (
 	"syscall"
 )
 
-// ID identifies one process until the machine restarts. The kernel reuses numbers, but not together with a start time.
+// ID identifies one process until the machine restarts. The kernel may reuse a number, but never with the same start
+// time.
 type ID struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start"` // clock ticks since boot
@@ -37,7 +38,7 @@ func Boot() (string, error) {
 	return strings.TrimSpace(string(boot)) + "/" + namespace, err
 }
 
-// Find looks up a process by its number. A zombie counts as ended.
+// Find returns the process with a number. A zombie counts as ended.
 func Find(pid int) (p Process, lives bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -116,7 +117,7 @@ func Descendants(all []Process, isRoot func(Process) bool) []Process {
 	var below []Process
 	for _, p := range all {
 		at, ok := byPID[p.Parent]
-		for range len(all) { // a list that changed while we read it may contain a loop
+		for range len(all) { // the list changed while we read it, so it may contain a loop
 			if !ok || isRoot(at) {
 				break
 			}

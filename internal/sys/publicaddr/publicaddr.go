@@ -4,8 +4,8 @@ package publicaddr
 
 import "net/netip"
 
-// Special4 contains the blocks of IPv4 that are not public. They are IANA's registry of special-purpose addresses,
-// multicast, and the reserved rest.
+// Special4 contains the blocks of IPv4 that are not public: IANA's registry of special-purpose addresses, multicast,
+// and the reserved blocks.
 var Special4 = prefixes(
 	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
 	"192.0.2.0/24",

@@ -23,7 +23,7 @@ import (
 
 func main() {
 	only := flag.String("only", "", "names of sections, separated by commas (default: all)")
-	quick := flag.Bool("quick", false, "only the sections that CI compares, as briefly as is meaningful")
+	quick := flag.Bool("quick", false, "run only the sections that CI compares, each as briefly as possible")
 	out := flag.String("json", "bin/bench.json", "file for the figures")
 	verbose := flag.Bool("v", false, "print the tests' output")
 	flag.Parse()
@@ -101,7 +101,7 @@ func write(file string, all []bench.Figure) error {
 
 func orUnknown(limit string) string {
 	if limit == "" {
-		return "the cause of the limit is unknown"
+		return "the reason for the missed goal is unknown"
 	}
 	return limit
 }
@@ -129,7 +129,7 @@ func measure(s bench.Section, file string, quick, verbose bool) ([]bench.Figure,
 		return nil, nil
 	}
 	if err != nil {
-		return nil, errors.Join(failed, fmt.Errorf("%s measured nothing", s.Test), err)
+		return nil, errors.Join(failed, fmt.Errorf("%s recorded no figure", s.Test), err)
 	}
 	defer func() { _ = f.Close() }()
 	var all []bench.Figure
