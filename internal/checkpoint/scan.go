@@ -29,8 +29,7 @@ const deadBytes = 16 << 20
 type Scanner struct {
 	Dir    string
 	Limits Limits
-	// Spool selects the reports in the spool whose names begin with this prefix. If Spool is empty, the scanner skips
-	// the spool.
+	// Spool is a prefix that selects reports in the spool by their names. If empty, the scanner skips the spool.
 	Spool string
 	Emit  func(Digest, []byte) error // receives each chunk that may be new, and may keep it; may be nil
 
@@ -57,8 +56,7 @@ func stampOf(st *unix.Stat_t) stamp {
 	return stamp{st.Size, st.Mtim.Nano(), st.Ctim.Nano(), st.Ino, st.Dev}
 }
 
-// Begin tells the scanner that the directory contains the tree t. The next scan reads only files that have changed
-// since.
+// Begin tells the scanner that the directory contains a tree. The next scan reads only files that have changed since.
 func (s *Scanner) Begin(ctx context.Context, t *Tree) error {
 	b := beginning{files: map[string]*Entry{}, last: map[string]known{}, now: time.Now()}
 	for i := range t.Entries {

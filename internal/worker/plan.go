@@ -97,7 +97,7 @@ func readInput(ctx context.Context, from io.Reader, patience time.Duration) ([]b
 		}
 		return a.data, a.err
 	case <-time.After(patience):
-		return nil, fmt.Errorf("the input was still open after %s (the director sends the plan; by hand, use --plan FILE)",
+		return nil, fmt.Errorf("input did not end within %s (the director sends the plan; by hand, use --plan FILE)",
 			patience)
 	case <-ctx.Done():
 		return nil, ctx.Err()
