@@ -8,58 +8,59 @@ import (
 	"retake/internal/recovery/circumstances"
 )
 
-// Case describes a failure that needs a person. Every field except Reason is optional.
+// Case describes a failure that needs a person's decision. All fields except Reason are optional.
 type Case struct {
 	Reason   Reason
 	Stage    string // stage of the failure
 	Topic    Topic
-	Stale    bool   // the claim went stale, instead of an attempt failing
-	Cause    string // cause of a finding
+	Stale    bool   // the claim went stale without a failed attempt
+	Cause    string // Cause of the Finding
 	Happened circumstances.Record
-	Image    string // of the workers
+	Image    string // the workers' image
 	Asked    bool   // the agent wrote the question
-	Repeated bool   // the same attempt, repeated unchanged, failed in the same way before
+	Repeated bool   // an unchanged attempt has failed in the same way before
 	Pull     int    // pull request with the work, or 0
 	Alike    int    // number of tasks with this failure, including this one
 	File     string // name of the director's configuration file
 
-	AtOnce func(key string) bool // whether a new value of the key applies without a restart, or nil if unknown
+	AtOnce func(key string) bool // reports whether a key applies without a restart; nil if unknown
 }
 
-// Topic is the subject of a question that is not about the failure itself. It is a budget's guard or a topic below.
+// Topic is the subject of a question that is not about the failure itself: a budget's guard, or one of the topics
+// below.
 type Topic string
 
 // The topics that are not guards.
 const (
-	TopicPolicy Topic = "policy" // the operator's policy words the question
-	TopicReport Topic = "report" // the report itself says that a person must decide
+	TopicPolicy Topic = "policy" // the operator's policy contains the question
+	TopicReport Topic = "report" // the report requires a person's decision
 )
 
-// Words is the text for a person.
+// Words is the text of a question to a person.
 type Words struct {
 	Title   string // at most TitleLimit characters of Markdown, without a full stop
-	Ask     string // instructions in Markdown sentences, in the comment with the output below them
+	Ask     string // instructions in Markdown for the comment, which also shows the output
 	Alone   string // the same instructions in other views
-	Command string // the recommended comment; the person replaces <…>
+	Command string // the recommended comment, in which the person replaces <…>
 }
 
-// TitleLimit bounds a title, in characters, so that it fits on one line of a page.
+// TitleLimit is the maximum length of a title, in characters, so that it fits on one line of a page.
 const TitleLimit = 70
 
-// Places of failures, as in the wordings: the kind of a stage, or a more specific place.
+// Places of failures, which select a wording: the kind of a stage, or a more specific circumstance.
 const (
 	anywhere   = ""
 	inAgent    = "agent"    // CODE
 	inCheck    = "check"    // VALIDATE: a command from the user
 	inSetup    = "setup"    // any other stage's command
-	inCommand  = "command"  // a check or a setup command
+	inCommand  = "command"  // a command of a check or of a setup stage
 	inDirector = "director" // before a stage ran, or between attempts
-	inDelivery = "delivery" // COMMIT, SYNC_MAIN: the work is done
-	inReview   = "review"   // a pull request is watched
+	inDelivery = "delivery" // COMMIT or SYNC_MAIN, after the work is done
+	inReview   = "review"   // while a pull request is in review
 
 	isAsked     = "question" // a question written by the agent
 	isStale     = "stale"
-	inCheckout  = "checkout" // something is missing from the repository
+	inCheckout  = "checkout" // the repository lacks something
 	isSecret    = "secret"   // a secret in a patch
 	isOwnSecret = "own secret"
 	isLarge     = "large file"
@@ -72,12 +73,12 @@ const (
 	isNotPushed = "not pushed" // a patch refused by another rule
 	isTooMuch   = "too much"   // a checkout beyond our limits
 
-	isProvider   = "provider"       // a provider refuses
-	isOfAgent    = "agent provider" // a provider refuses an agent
+	isProvider   = "provider"       // a provider refuses requests
+	isOfAgent    = "agent provider" // a provider refuses an agent's requests
 	isOwn        = "own program"    // the program of CODE itself
 	isProcess    = "process"        // workers are plain processes
 	isDocker     = "docker"         // workers are Docker's containers
-	isWebPage    = "web page"       // a program got HTML
+	isWebPage    = "web page"       // a program received HTML
 	isPushed     = "pushed secret"  // GitHub's push protection refused a secret
 	isWatchdog   = "watchdog"       // the attempt as a whole took too long
 	isOwnLimit   = "own limit"      // a program gave up at a limit that Retake did not set
@@ -85,31 +86,32 @@ const (
 	isRepeated   = "repeated"       // another unchanged attempt would fail in the same way
 	isTurnLimit  = "turns"          // an agent's own limit
 	isCutOff     = "cut off"
-	isUnapproved = "unapproved" // the issue's text
+	isUnapproved = "unapproved" // a person must approve the issue's text
 	isServer     = "mcp server" // an agent's MCP server is not registered
 	isModule     = "module"     // a program lacks a module
-	isForbidden  = "forbidden"  // a program without permission to execute it
+	isForbidden  = "forbidden"  // the program is not executable
 	isScope      = "workflows"  // GitHub's token may not change workflows
 )
 
-// OwnSecret is the prefix for a secret of Retake or its workers. The name of its variable follows.
+// OwnSecret is the prefix of the name of a secret of Retake or its workers. The name of the secret's variable follows.
 const OwnSecret = "Retake's own "
 
-// NotPushed starts the cause of a patch that our own rules keep on the machine. The first path follows.
+// NotPushed begins the cause if our own rules prevented a push. The first path follows.
 const NotPushed = "nothing was pushed: "
 
-// TooMuch starts the cause of a checkout that exceeds a limit. The excess and the key of the limit follow.
+// TooMuch begins the cause if a checkout exceeds a limit. The excess and the limit's key follow.
 const TooMuch = "the checkout is beyond a limit: "
 
-// CutOff starts the cause of an attempt after the bus disconnected its worker. The worker's offence follows.
+// CutOff begins the cause if the bus disconnected the attempt's worker. The offence follows.
 const CutOff = "the worker was cut off from the bus: it "
 
-// Unapproved starts the cause of an issue that agents must not see. The reason follows.
+// Unapproved begins the cause if agents must not see the issue's text. The reason follows.
 const Unapproved = "the text of the issue is not approved: "
 
-// wording is the text for one reason and place. See fill and plainWords for its placeholders.
+// wording is the text for a reason and a location of the failure. plainWords lists its placeholders, and fill replaces
+// them.
 type wording struct {
-	Reason  Reason // "": any
+	Reason  Reason // empty means any reason
 	Where   string
 	Title   string
 	Ask     string
@@ -119,14 +121,15 @@ type wording struct {
 // Comments that questions recommend.
 const (
 	goOn     = "/agent resume"
-	onceDone = "once done: " + goOn // the comment is useless before the requested action
+	onceDone = "once done: " + goOn // the comment has an effect only after the requested action
 	yourWord = "/agent retry <instructions for the agent>"
 )
 
-// inConfig is the location of a setting.
+// inConfig names the location of a setting.
 const inConfig = "the director's configuration[ {file}]"
 
-// Words fills in the most specific row of the wordings. Actions before the comment become a separate step.
+// Words returns the most specific wording with its placeholders filled in. It numbers the steps if the person must act
+// before commenting.
 func (c Case) Words() Words {
 	row := c.wording(c.places()...)
 	w := c.fill(row)
@@ -142,7 +145,7 @@ func (c Case) Words() Words {
 	return w
 }
 
-// ownWords returns the wording of a reason for any place.
+// ownWords returns a reason's general wording, regardless of the stage.
 func ownWords(r Reason) Words {
 	c := Case{Reason: r}
 	return c.fill(c.wording(anywhere))
@@ -165,7 +168,7 @@ func (c *Case) fill(row wording) Words {
 	return w
 }
 
-// holds explains how a new value of a key takes effect.
+// holds explains when a new value of a key takes effect.
 func (c *Case) holds(key string) string {
 	switch {
 	case c.AtOnce == nil:
@@ -176,7 +179,7 @@ func (c *Case) holds(key string) string {
 	return "needs a restart of the director; running workers continue"
 }
 
-// wording returns the row of the first matching place.
+// wording returns the row for the first of places that has a row.
 func (c *Case) wording(places ...string) wording {
 	for _, place := range places {
 		for _, r := range []Reason{c.Reason, ""} { // the reason's row before the row for any reason
@@ -189,7 +192,7 @@ func (c *Case) wording(places ...string) wording {
 	return wordings[len(wordings)-1]
 }
 
-// places returns the places of the failure, most specific first.
+// places returns the places of the failure, the most specific first.
 func (c *Case) places() []string {
 	var places []string
 	switch {
@@ -211,7 +214,7 @@ func (c *Case) places() []string {
 	return append(places, anywhere)
 }
 
-// causePlaces returns the places that the director names in the cause.
+// causePlaces returns the places that follow from the cause's text, as the director writes it.
 func (c *Case) causePlaces() (places []string) {
 	if text, ok := strings.CutPrefix(c.Cause, NotPushed); ok {
 		for _, kind := range []struct{ says, place string }{
@@ -270,7 +273,7 @@ func containsAny(s string, parts ...string) bool {
 	return slices.ContainsFunc(parts, func(part string) bool { return strings.Contains(s, part) })
 }
 
-// happenedPlaces returns the places that the circumstances name. place is the stage's place.
+// happenedPlaces returns the places that follow from the circumstances. place is the stage's place.
 func (c *Case) happenedPlaces(place string) (places []string) {
 	if name := c.missing(); name != "" && name == c.Happened.Program() && place == inAgent {
 		places = append(places, isOwn)
@@ -304,10 +307,10 @@ func (c *Case) happenedPlaces(place string) (places []string) {
 	return places
 }
 
-// onMachine is the runtime that starts workers as plain processes.
+// onMachine is the name of the runtime that starts workers as plain processes.
 const onMachine = "process"
 
-// stagePlaces maps stages to separate places. Other stages are commands, or belong to the director.
+// stagePlaces maps stages to an entry of the wordings. Other stages are commands, or belong to the director.
 var stagePlaces = map[string]string{
 	"CODE": inAgent, "VALIDATE": inCheck, "COMMIT": inDelivery, "PR_CREATE": inDelivery, "SYNC_MAIN": inDelivery,
 	"REVIEW": inReview,
@@ -317,7 +320,7 @@ func (c *Case) stagePlace() string {
 	place := stagePlaces[c.Stage]
 	command := c.Happened.Program() != ""
 	switch {
-	case place == inCheck && !command: // the check is unknown
+	case place == inCheck && !command: // the failed check is unknown
 		return anywhere
 	case place != "":
 		return place

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// values maps placeholders to their values; an empty value counts as missing.
+// values returns the values of the placeholders. An empty value counts as missing.
 func (c *Case) values() map[string]string {
 	name, renewal := provider(c.Happened.Provider())
 	limit := c.Happened.Limit()
@@ -25,10 +25,10 @@ func (c *Case) values() map[string]string {
 	return values
 }
 
-// longestImage bounds the name of an image in a question.
+// longestImage is the maximum length of an image's name in a question.
 const longestImage = 80
 
-// home names the place where workers find their programs.
+// home describes where workers find their programs.
 func (c *Case) home() string {
 	switch {
 	case c.Happened.Runtime() == onMachine:
@@ -39,7 +39,7 @@ func (c *Case) home() string {
 	return "in the worker image"
 }
 
-// agent returns the name of the agent's program, or "" for a stage without an agent.
+// agent returns the name of the agent's program, or "" if the stage has no agent.
 func (c *Case) agent() string {
 	if c.Stage != "CODE" {
 		return ""
@@ -47,12 +47,12 @@ func (c *Case) agent() string {
 	return base(c.Happened.Program())
 }
 
-// mostVariables bounds the variables that a question names. If a program has more credentials, it may use any of them,
-// so naming two would mislead.
+// mostVariables is the maximum number of variables that a question names. If a program has more credentials, any of
+// them may be the cause, so naming two would mislead.
 const mostVariables = 2
 
-// variables names the variables with the credential. It prefers variables that the cause names, then the first ones of
-// an agent's profile.
+// variables names the variables with the credential. It prefers variables in the cause, and then the first variables of
+// the agent's profile.
 func (c *Case) variables() string {
 	names := c.Happened.Credentials()
 	if named := slices.DeleteFunc(slices.Clone(names),
@@ -67,7 +67,7 @@ func (c *Case) variables() string {
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// path returns the first path in the cause, as our own rules or git write it, or "".
+// path returns the first path in a cause that our own rules or git wrote, or "".
 func (c *Case) path() string {
 	text, ok := strings.CutPrefix(c.Cause, NotPushed)
 	if ok {
@@ -77,7 +77,7 @@ func (c *Case) path() string {
 		}
 		return text
 	}
-	// Journals of earlier versions have the third text.
+	// The third text occurs only in journals of earlier versions.
 	for _, before := range []string{"this work conflict in ", "Merge conflict in ", "don't go together in "} {
 		if _, text, ok = strings.Cut(c.Cause, before); ok {
 			text, _, _ = strings.Cut(text, " (")
@@ -87,7 +87,7 @@ func (c *Case) path() string {
 	return ""
 }
 
-// In a cause, labelBefore and labelAfter enclose the label that permits a change.
+// labelBefore and labelAfter enclose the label that would permit the change, in a cause.
 const labelBefore, labelAfter = "(the label \"", "\" lets it through"
 
 // label returns the label that would permit the change, or "".
@@ -100,7 +100,7 @@ func (c *Case) label() string {
 	return label
 }
 
-// pull returns a reference to the pull request that GitHub turns into a link, or "".
+// pull returns a reference to the pull request, which GitHub shows as a link, or "".
 func (c *Case) pull() string {
 	if c.Pull <= 0 {
 		return ""
@@ -112,8 +112,8 @@ const pullRequest = "pull request #"
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
-// missing returns the missing program, server or module of a tool_not_found failure. A stage's program is named as in
-// the configuration.
+// missing returns the missing program, server or module after tool_not_found. A stage's program has its configured
+// name.
 func (c *Case) missing() string {
 	if c.Reason != ToolNotFound {
 		return ""
@@ -131,7 +131,7 @@ func (c *Case) missing() string {
 	return program
 }
 
-// serverIn returns the MCP server that an agent lacks, or "".
+// serverIn returns the MCP server that an agent could not find, or "".
 func serverIn(cause string) string {
 	_, text, ok := strings.Cut(cause, "MCP server ")
 	if text, _, ended := strings.Cut(text, " is not registered"); ok && ended {
@@ -144,7 +144,7 @@ func serverIn(cause string) string {
 	return ""
 }
 
-// moduleIn returns the module that Node.js does not find, or "".
+// moduleIn returns the module that Node.js could not find, or "".
 func moduleIn(cause string) string {
 	_, text, ok := strings.Cut(cause, "Cannot find module '")
 	text, _, ended := strings.Cut(text, "'")
@@ -154,7 +154,7 @@ func moduleIn(cause string) string {
 	return text
 }
 
-// missingIn returns the missing program from an error of a shell, Go or the worker, or "".
+// missingIn returns the missing program in an error of a shell, of Go or of the worker, or "".
 func missingIn(cause string) string {
 	if _, text, ok := strings.Cut(cause, "no such program: "); ok { // the worker's message
 		text, _, _ = strings.Cut(text, ": ")
@@ -176,7 +176,7 @@ func missingIn(cause string) string {
 	return ""
 }
 
-// providers maps providers to their usual names, and to the pages that create keys.
+// providers lists the usual names of providers and the pages where they create keys.
 var providers = []namedProvider{
 	{"anthropic", "Anthropic", "https://console.anthropic.com/settings/keys"},
 	{"openai", "OpenAI", "https://platform.openai.com/api-keys"},

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Backoff describes bounded waits between retries. Initial and Max of the default, 1 s and 30 s, come from the founding
-// harness. Retake does not use a library, because the jitter must be a hash. Otherwise a replay of the journal would
-// lead to different decisions.
+// Backoff describes waits between retries. The default's Initial and Max, 1 s and 30 s, come from the founding harness.
+// No library is used, because the jitter must be a hash. Otherwise a replay of the journal would make different
+// decisions.
 type Backoff struct {
 	Linear  bool
 	Initial time.Duration // a negative value counts as 0
@@ -16,14 +16,14 @@ type Backoff struct {
 	Factor  float64       // ≥ 1, exponential only; 1 means a fixed wait, and smaller values and NaN count as 1
 	Jitter  Jitter
 	Spread  float64       // jitter around and additive: share of the wait, 0 … 1
-	Add     time.Duration // for additive jitter: the maximum addition
+	Add     time.Duration // the maximum addition of additive jitter
 }
 
-// Jitter selects the random part of the delay d.
+// Jitter selects the random part of a delay d.
 type Jitter string
 
-// Full draws from [0, d], Equal from [d/2, d], None is d itself, Around draws from [d - spread×d, d + spread×d],
-// Additive from [d, d + spread×d + add].
+// Full draws from [0, d], and Equal from [d/2, d]. None is d itself. Around draws from [d - spread×d, d + spread×d],
+// and Additive from [d, d + spread×d + add].
 const (
 	FullJitter     Jitter = "full"
 	EqualJitter    Jitter = "equal"
@@ -41,8 +41,8 @@ func (b Backoff) Longest() time.Duration {
 	return hi
 }
 
-// Range returns the shortest and the longest Delay before retry n. The first retry is 1, and lower numbers count as 1.
-// For any field values, 0 ≤ lo ≤ hi ≤ Longest().
+// Range returns the shortest and longest Delay before retry n. The first retry is 1, and lower numbers count as 1. For
+// any fields, 0 ≤ lo ≤ hi ≤ Longest().
 func (b Backoff) Range(n int) (lo, hi time.Duration) {
 	d := min(max(b.Max, 0), LongestWait)
 	if u := b.unbounded(max(n, 1)); u < float64(d) { // false for NaN
@@ -67,7 +67,7 @@ func (b Backoff) jittered(d time.Duration) (lo, hi time.Duration) {
 	return d, d
 }
 
-// share returns the spread's part of d, at most d.
+// share returns d times Spread, at most d.
 func (b Backoff) share(d time.Duration) time.Duration {
 	if !(b.Spread > 0) {
 		return 0
@@ -89,8 +89,8 @@ func (b Backoff) unbounded(n int) float64 {
 	return d
 }
 
-// Delay returns the wait before retry n. The jitter is a hash of seed and n. A replay therefore waits as long as the
-// original, and tasks that failed together retry at different times.
+// Delay returns the wait before retry n. The jitter is a hash of seed and n, so a replay returns the same wait, and
+// tasks that failed together retry at different times.
 func (b Backoff) Delay(n int, seed string) time.Duration { return b.At(n, draw(seed, n)) }
 
 // At returns the wait before retry n at share u (0 … 1) of its range.
@@ -100,7 +100,7 @@ func (b Backoff) At(n int, u float64) time.Duration {
 }
 
 func between(lo, hi time.Duration, u float64) time.Duration {
-	return min(lo+time.Duration(float64(hi-lo)*u), hi) // a float of many nanoseconds may round up
+	return min(lo+time.Duration(float64(hi-lo)*u), hi) // a large float may round up
 }
 
 // draw returns a number from [0, 1): FNV-1a over "seed/n".
@@ -115,7 +115,7 @@ func draw(seed string, n int) float64 {
 	for _, c := range strconv.AppendInt(digits[:0], int64(n), 10) {
 		h = (h ^ uint64(c)) * prime
 	}
-	// FNV's high bits mix poorly on short keys; a final multiply-and-fold spreads them.
+	// The high bits of FNV depend little on the end of a short key. The multiplication and shift spread it.
 	h *= 0x9E3779B97F4A7C15
 	h ^= h >> 32
 	return float64(h>>11) / (1 << 53)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// BreakerState decides which attempts pass.
+// BreakerState determines which attempts may start.
 type BreakerState string
 
 // The states.
@@ -16,21 +16,22 @@ type BreakerState string
 //	ramp ── threshold of failures since the canary ────────┘                              │
 //	   ▲──────────────────────────── canary succeeded ────────────────────────────────────┘
 const (
-	BreakerClosed   BreakerState = "closed"    // everything
+	BreakerClosed   BreakerState = "closed"    // all may start
 	BreakerOpen     BreakerState = "open"      // nothing
 	BreakerHalfOpen BreakerState = "half_open" // one canary at a time
 	BreakerRamp     BreakerState = "ramp"      // a few at once, doubled with every step
 	BreakerTold     BreakerState = "told"      // counts failures without blocking
-	BreakerHeld     BreakerState = "held"      // nothing, until the director sees that the cause is gone
+	BreakerHeld     BreakerState = "held"      // none may start until the director sees that the cause is gone
 )
 
-// The same failure in three tasks within two hours is an incident. The window is longer than the default lifetime of an
-// attempt (an hour), so that slow failures also add up.
+// Three tasks with the same failure within two hours are an incident. The window is longer than an attempt's default
+// time limit of an hour, so that slow failures also count.
 const (
 	breakerThreshold = 3             // distinct tasks whose failures open it
-	breakerWindow    = 2 * time.Hour // failures older than it don't count
-	breakerOpenFor   = time.Minute   // the first time
-	// factor for each consecutive opening; blocks work for about half as long again as the outage lasted
+	breakerWindow    = 2 * time.Hour // older failures do not count
+	breakerOpenFor   = time.Minute   // duration of the first opening
+	// breakerFactor multiplies the duration at each consecutive opening. The breaker therefore blocks work for about
+	// one and a half times as long as the outage lasted.
 	breakerFactor   = 1.5
 	breakerOpenMost = time.Hour
 	rampStep        = time.Minute
@@ -38,20 +39,20 @@ const (
 	maxStrikes      = 32 // failures that a breaker remembers
 )
 
-// CanaryFor is the timeout of a canary without a result.
+// CanaryFor is the time after which a canary without a result no longer counts.
 const CanaryFor = time.Hour
 
-// Breaker stops work that is known to fail. Each resource and each failure signature has a separate breaker. The zero
-// value is closed. Every method is pure and returns the new value. The times passed to the methods need not rise.
+// Breaker stops attempts that would fail. Each resource and each signature of failures has a separate breaker. The zero
+// value is closed. Every method is pure and returns the new value. The times passed to the methods need not increase.
 type Breaker struct {
 	Strikes []Strike `json:"strikes,omitempty"` // oldest first, at most 32
-	// never opens, because neither time nor a canary helps; only counts failures
+	// Told means that the breaker only counts failures. Time and a canary would not help.
 	Told bool `json:"told,omitempty"`
-	// Hold was called, and Release was not
+	// Held means that Hold was called without Release.
 	Held        bool      `json:"held,omitempty"`
-	Opened      int       `json:"opened,omitempty"` // times in a row
-	Until       time.Time `json:"until,omitzero"`   // open until then, half open afterwards; zero if neither
-	Canary      string    `json:"canary,omitempty"` // the canary's task, if any; only half open
+	Opened      int       `json:"opened,omitempty"` // consecutive openings
+	Until       time.Time `json:"until,omitzero"`   // end of the opening, after which the breaker is half open; or zero
+	Canary      string    `json:"canary,omitempty"` // task of the canary while half open, or empty
 	CanaryUntil time.Time `json:"canary_until,omitzero"`
 	RampFrom    time.Time `json:"ramp_from,omitzero"` // zero without a ramp
 	Since       time.Time `json:"since,omitzero"`     // first opening of the incident, or zero
@@ -82,8 +83,8 @@ func (b Breaker) State(now time.Time) BreakerState {
 	return BreakerClosed
 }
 
-// Failed records a task's failure. A recovery clears the strikes, so opening again takes as many failures as the first
-// time.
+// Failed records a task's failure. After a recovery, the breaker has no strikes, so it opens only after
+// breakerThreshold new failures.
 func (b Breaker) Failed(now time.Time, task string) Breaker {
 	state := b.State(now)
 	b = b.settled(now).struck(now, task)
@@ -94,7 +95,7 @@ func (b Breaker) Failed(now time.Time, task string) Breaker {
 	case (state == BreakerClosed || state == BreakerRamp) && len(b.Strikes) >= breakerThreshold:
 		return b.opened(now)
 	}
-	return b // While open, running tasks prove nothing new. While half open, only the canary matters.
+	return b // While open, failures of running tasks prove nothing new. While half open, only the canary counts.
 }
 
 // Hold stops everything until Release.
@@ -105,10 +106,10 @@ func (b Breaker) Hold(now time.Time) Breaker {
 	return Breaker{Held: true, Opened: 1, Since: now}
 }
 
-// Release ends a Hold. Everything passes at once, because the cause is known to be gone.
+// Release ends a Hold. All tasks may start at once, because the cause is known to be gone.
 func (b Breaker) Release() Breaker { return Breaker{Since: b.Since} }
 
-// struck remembers a failure.
+// struck adds a failure.
 func (b Breaker) struck(now time.Time, task string) Breaker {
 	kept := slices.DeleteFunc(b.Recent(now), func(s Strike) bool { return s.Task == task })
 	kept = append(kept, Strike{Task: task, At: now})
@@ -116,7 +117,7 @@ func (b Breaker) struck(now time.Time, task string) Breaker {
 	return b
 }
 
-// opened opens the breaker. Each consecutive opening lasts half as long again, up to breakerOpenMost.
+// opened opens the breaker. Each consecutive opening lasts 1.5 times as long, up to breakerOpenMost.
 func (b Breaker) opened(now time.Time) Breaker {
 	if b.Since.IsZero() {
 		b.Since = now
@@ -128,7 +129,7 @@ func (b Breaker) opened(now time.Time) Breaker {
 	return b
 }
 
-// Dispatched records that a task was started. While half open, that task is the canary.
+// Dispatched records the start of a task. While half open, that task becomes the canary.
 func (b Breaker) Dispatched(now time.Time, task string) Breaker {
 	if b.State(now) == BreakerHalfOpen && !b.out(now) {
 		b.Canary, b.CanaryUntil = task, now.Add(CanaryFor)
@@ -136,10 +137,11 @@ func (b Breaker) Dispatched(now time.Time, task string) Breaker {
 	return b
 }
 
-// out reports whether a canary has started and not timed out.
+// out reports whether a canary is running and has not timed out.
 func (b Breaker) out(now time.Time) bool { return b.Canary != "" && now.Before(b.CanaryUntil) }
 
-// Left records that a task ended without evidence about this resource: it was withdrawn, or failed for another reason.
+// Left records that a task ended without evidence about this resource, because it was withdrawn or failed for another
+// reason.
 func (b Breaker) Left(task string) Breaker {
 	if b.Canary == task {
 		b.Canary, b.CanaryUntil = "", time.Time{}
@@ -147,7 +149,7 @@ func (b Breaker) Left(task string) Breaker {
 	return b
 }
 
-// Succeeded records a task's success. While the breaker is open, only the success of a task that failed before counts.
+// Succeeded records a task's success. While open, only the success of a task that failed before counts.
 func (b Breaker) Succeeded(now time.Time, task string) Breaker {
 	state := b.State(now)
 	b = b.settled(now)
@@ -163,7 +165,7 @@ func (b Breaker) Succeeded(now time.Time, task string) Breaker {
 	if had {
 		b.Strikes = slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return s.Task == task })
 		if len(b.Strikes) == 0 {
-			b.Strikes = nil // as after decoding
+			b.Strikes = nil // nil, as after decoding
 		}
 	}
 	return b
@@ -177,7 +179,7 @@ func (b Breaker) settled(now time.Time) Breaker {
 	return b
 }
 
-// Allow reports whether one more task may be started while so many run.
+// Allow reports whether one more task may start while this many run.
 func (b Breaker) Allow(now time.Time, running int) bool {
 	switch b.State(now) {
 	case BreakerOpen, BreakerHeld:
@@ -190,7 +192,7 @@ func (b Breaker) Allow(now time.Time, running int) bool {
 	return true
 }
 
-// ramp returns how many attempts may run at once: 2 at first, doubled with every step.
+// ramp returns how many attempts may run at once. The number begins at 2 and doubles with every step.
 func (b Breaker) ramp(now time.Time) int {
 	return 2 << min(b.steps(now), 24)
 }
@@ -200,7 +202,7 @@ func (b Breaker) steps(now time.Time) int64 {
 	return int64(max(now.Sub(b.RampFrom)/rampStep, 0))
 }
 
-// NextDeadline returns the next time at which more attempts pass, or zero.
+// NextDeadline returns the next time at which more attempts may start, or zero.
 func (b Breaker) NextDeadline(now time.Time) time.Time {
 	switch b.State(now) {
 	case BreakerOpen:
@@ -215,7 +217,7 @@ func (b Breaker) NextDeadline(now time.Time) time.Time {
 	return time.Time{}
 }
 
-// KeepsBack reports whether the breaker stops everything except a canary.
+// KeepsBack reports whether no attempt except a canary may start.
 func (b Breaker) KeepsBack(now time.Time) bool {
 	s := b.State(now)
 	return s == BreakerOpen || s == BreakerHalfOpen || s == BreakerHeld
@@ -226,7 +228,7 @@ func (b Breaker) Idle(now time.Time) bool {
 	return b.State(now) == BreakerClosed && len(b.Recent(now)) == 0
 }
 
-// Recent returns the failures in the window, one for each task.
+// Recent returns the failures within the window, one for each task.
 func (b Breaker) Recent(now time.Time) []Strike {
 	return slices.DeleteFunc(slices.Clone(b.Strikes), func(s Strike) bool { return now.Sub(s.At) >= breakerWindow })
 }

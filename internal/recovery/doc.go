@@ -1,6 +1,6 @@
-// Package recovery defines the vocabulary of failures and of the decisions about them. It does not decide. Package
-// classify turns Evidence into a Finding (the reason), and policy turns the Finding and the Tally of one claim into a
-// Verdict (action, delay and explanation). Reasons is the table of all reasons. A new reason is one row.
+// Package recovery defines the types that describe failures and decisions about them. Package classify turns Evidence
+// into a Finding with a reason. Package policy turns the Finding and the Tally of a claim into a Verdict with action,
+// delay and explanation. Reasons is the table of all reasons. A new reason needs one row.
 //
 //	Evidence ─▶ classify ─┬─▶ Finding ─▶ policy ─▶ Verdict
 //	                      ├─ retryafter (stated waits)
@@ -8,6 +8,6 @@
 //	             plaintext (bounded reading of foreign text) serves all three
 //
 // All packages here are pure: they do not do I/O, start goroutines, or use randomness. Jitter is a hash of the caller's
-// seed. Evidence.At is the only clock. Values are immutable, so the methods of Tally and Breaker return new values.
-// Imports: the standard library, but not the packages below.
+// seed, and Evidence.At is the only clock. Values are immutable, so the methods of Tally and Breaker return new values.
+// This package imports only the standard library.
 package recovery

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// plainWords are the defaults of placeholders.
+// plainWords are the default values of placeholders.
 var plainWords = map[string]string{
 	"command": "the stage's command", "provider": "the provider", "variable": "the variable that holds it",
 	"image": "the worker image",
@@ -14,19 +14,19 @@ var plainWords = map[string]string{
 	"label":   "that allows it", "pull": "the pull request",
 }
 
-// filler fills placeholders in.
+// filler replaces placeholders in a text.
 type filler struct {
 	values    map[string]string
 	holds     func(key string) string
-	quote     string // around an untrusted value
-	limit     int    // of a value, in characters
-	onlyNames bool   // for a comment to copy: a value that is not a plain name counts as missing
+	quote     string // encloses an untrusted value
+	limit     int    // maximum length of a value, in characters
+	onlyNames bool   // a value that is not a plain name counts as missing
 }
 
 // nameLetters are the characters of a plain name.
 const nameLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-"
 
-// value returns the value as one line that cannot end a code span, or "" if it is missing.
+// value returns the placeholder's value as one line that cannot end a code span, or "" if it is missing.
 func (f filler) value(name string) string {
 	v := strings.Join(strings.Fields(strings.ReplaceAll(f.values[name], "`", "'")), " ")
 	if f.onlyNames && (len(v) > f.limit || strings.Trim(v, nameLetters) != "") {
@@ -35,7 +35,7 @@ func (f filler) value(name string) string {
 	return v
 }
 
-// fill replaces {name} by a value, and drops [a part] with a missing value.
+// fill replaces {name} by its value, and removes [a part] that has a missing value.
 func (f filler) fill(text string) string {
 	var out strings.Builder
 	for text != "" {
@@ -76,7 +76,7 @@ func (f filler) complete(text string) bool {
 	}
 }
 
-// show formats a value for a sentence. It quotes every value that is not in our tables.
+// show formats a value for a sentence. It quotes values from outside our tables.
 func (f filler) show(name string) string {
 	if key, ok := strings.CutPrefix(name, "holds "); ok {
 		return f.holds(key)

@@ -1,6 +1,6 @@
 package recovery
 
-// happenedWordings are about circumstances that change the cause of a failure, or its remedy.
+// happenedWordings are rows about circumstances that change the cause of a failure, or its remedy.
 var happenedWordings = []wording{
 	{
 		NetworkPermanent, isWebPage, "{command} got a web page instead of an answer",

@@ -1,6 +1,6 @@
 package recovery
 
-// Resources that can fail. A model's resource is ModelPrefix with the name of its provider.
+// Resources that can fail. A model's resource is ModelPrefix and the name of its provider.
 const (
 	ModelPrefix  = "model."
 	ModelDefault = "model.default" // for an unknown provider
@@ -10,16 +10,16 @@ const (
 	Cluster      = "cluster"    // a cluster that schedules attempts on its nodes
 )
 
-// RefusesAll begins the reason of a cooldown of GitHubAPI while GitHub refuses the account as a whole. Journals contain
-// it.
+// RefusesAll begins the reason of a cooldown of GitHubAPI while GitHub refuses every request of the account. It never
+// changes, because journals contain it.
 const RefusesAll = "GitHub refuses every request of this account: "
 
 // Origin is the source of a failure: the director itself, or a program in a stage.
 type Origin struct {
 	Director bool   // the director failed, or observed the failure
-	Uses     string // the shared resource in use, or empty
+	Uses     string // the shared resource that it used, or empty
 	Stage    string
-	Provider string // of the agent's model; empty for a command
+	Provider string // provider of the agent's model; empty for a command
 }
 
 // Resource returns the shared resource behind a failure, or "" if the failure concerns only this task.

@@ -2,7 +2,7 @@ package recovery
 
 import "slices"
 
-// Reason is the classification of a failure. The list is closed: see Reasons.
+// Reason is the classification of a failure, one of Reasons.
 type Reason string
 
 // The reasons, in the order in which documents list them.
@@ -41,7 +41,8 @@ const (
 	Unknown           Reason = "unknown"
 )
 
-// Cause is the origin of a failure. Causes never share a meter: an outage must not use up the agent's chances.
+// Cause groups reasons by origin. Each cause is charged separately, so that an outage does not use up the agent's
+// attempts.
 type Cause string
 
 // The causes.
@@ -52,20 +53,20 @@ const (
 	Human          Cause = "human"
 )
 
-// Class is the founding harness's classification of reasons by remedy.
+// Class groups reasons by remedy, as in the founding harness.
 type Class string
 
 // The classes.
 const (
-	Transient Class = "transient" // time heals it: retry, bounded
-	Permanent Class = "permanent" // the same input fails again: fail fast
+	Transient Class = "transient" // time solves it, so a limited number of retries helps
+	Permanent Class = "permanent" // the same input fails again, so retries do not help
 	NeedHuman Class = "human"     // only a person can decide
 )
 
-// Category is the founding document's class of error. Reports group reasons by it.
+// Category is the class of error in the founding document. Reports group reasons by category.
 type Category string
 
-// Categories, in that document's order.
+// Categories, in the founding document's order.
 const (
 	TaskError        Category = "TaskError"
 	AgentError       Category = "AgentError"
@@ -77,41 +78,40 @@ const (
 // Categories lists every category once.
 var Categories = []Category{TaskError, AgentError, ValidationError, SessionError, EnvironmentError}
 
-// Scope is the possible common cause of several tasks that fail for the same reason.
+// Scope is the possible common cause if several tasks fail for the same reason.
 type Scope string
 
 // The scopes.
 const (
-	OneTask  Scope = "task"  // no common cause: each task fails separately, even with equal texts
+	OneTask  Scope = "task"  // each task fails separately, even with equal texts
 	OneModel Scope = "model" // the agent's model, for any text
-	// the called service, for any text; none if the service is unknown
+	// OneRemote is the called service, for any text. An unknown service has no scope.
 	OneRemote  Scope = "remote"
 	OneHost    Scope = "host"    // the director's host, for any text
 	OneCluster Scope = "cluster" // the workers' cluster, for any text
-	// the repository, if the signatures are equal: its base branch or stages are broken
+	// OneRepository is the repository's base branch or stages, if the signatures are equal.
 	OneRepository Scope = "repository"
 )
 
-// About describes a reason, independent of the policy.
+// About describes a reason. It does not depend on the policy.
 type About struct {
 	Reason    Reason
 	Cause     Cause
 	Class     Class
-	Retryable bool // the same attempt may soon succeed without intervention
+	Retryable bool // the same attempt may soon succeed without a change
 	Category  Category
 	Scope     Scope
-	Means     string // one line for people, no trailing dot
+	Means     string // one line, without a full stop
 	words     presetWords
 }
 
 // presetWords are the names of a reason in the founding documents, by preset.
 type presetWords struct{ reviewcat, gdd, cortex, prp, dispatch string }
 
-// Title returns the reason's title without further facts; see Case. It is a method, so that the worker does not link
-// the wordings.
+// Title returns the reason's general title (see Case). It is a method, so that the worker does not link the wordings.
 func (a About) Title() string { return ownWords(a.Reason).Title }
 
-// Ask returns the reason's question to a person.
+// Ask returns the reason's general question to a person.
 func (a About) Ask() string { return ownWords(a.Reason).Alone }
 
 // Reasons lists every reason once. Every property of a reason is a column of this table.
@@ -278,13 +278,13 @@ var Reasons = []About{
 	},
 }
 
-// Deterministic reports whether the same work in the same repository fails again, regardless of waiting.
+// Deterministic reports whether the same work in the same repository fails again, regardless of time.
 func (r Reason) Deterministic() bool {
 	a, _ := Describe(r)
 	return a.Scope == OneRepository && a.Class != Transient
 }
 
-// Describe returns the description of r. For an unlisted r it returns the description of Unknown, and false.
+// Describe returns the row of r in Reasons. For an unlisted r it returns the row of Unknown, and false.
 func Describe(r Reason) (a About, ok bool) {
 	if i := slices.IndexFunc(Reasons, func(a About) bool { return a.Reason == r }); i >= 0 {
 		return Reasons[i], true

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// Counters outside rows.
+// Names of counters outside the rows of a policy.
 const (
 	TaskCounter    = "task"
 	SessionCounter = "session"
 	callCounter    = "call:"
 )
 
-// CallCounter returns the name of the counter for a caller and its callee.
+// CallCounter returns the name of the counter for calls from a caller to a callee.
 func CallCounter(caller, on string) string { return callCounter + short(caller) + "/" + on }
 
 // SignatureCounter names the counter of a signature.
@@ -23,7 +23,7 @@ func SignatureCounter(signature string) string {
 	return "sig:" + short(signature)
 }
 
-// short bounds an untrusted name, and replaces text that JSON cannot represent.
+// short truncates an untrusted name, and replaces text that JSON cannot represent.
 func short(name string) string {
 	const most = 64
 	if len(name) > most {
@@ -34,23 +34,23 @@ func short(name string) string {
 
 func ofCall(counter string) bool { return strings.HasPrefix(counter, callCounter) }
 
-// Limits of a tally's memory. The oldest entries are dropped first. The engine's cap on attempts (see Decide) does not
-// depend on them.
+// Limits of a tally's lists, which drop their oldest entries first. The engine's limit on attempts (see Decide) does
+// not depend on these lists.
 const (
 	maxCounts     = 64
 	maxSignatures = 32
 )
 
-// Tally is the usage of one claim so far. It is a value: every method returns a new one. A person's answer gives new
-// chances (Answered).
+// Tally is the usage of one claim so far. Every method returns a new value. A person's answer restarts the counters
+// (Answered).
 type Tally struct {
 	Counts       []Count `json:"counts,omitempty"`      // failures by the counter that their verdicts named, at most 64
 	Signatures   []Count `json:"signatures,omitempty"`  // failures by signature, at most 32; cleared by success
 	Redispatches int     `json:"redispatches"`          // attempts that verdicts granted and charged to a cause
 	Granted      int     `json:"granted,omitempty"`     // all granted attempts, including free ones
-	Consecutive  int     `json:"consecutive,omitempty"` // errors in a row
-	Iterations   int     `json:"iterations,omitempty"`  // consumed: one per attempt that was granted
-	Refunded     int     `json:"refunded,omitempty"`    // iterations given back for cache hits; never above Iterations
+	Consecutive  int     `json:"consecutive,omitempty"` // consecutive errors
+	Iterations   int     `json:"iterations,omitempty"`  // one for each granted attempt
+	Refunded     int     `json:"refunded,omitempty"`    // iterations refunded for cache hits, at most Iterations
 	PaidCalls    int64   `json:"paid_calls,omitempty"`  // including failed calls
 	CacheHits    int64   `json:"cache_hits,omitempty"`
 	Tokens       int64   `json:"tokens,omitempty"`
@@ -61,7 +61,7 @@ type Tally struct {
 type Count struct {
 	Of   string `json:"of"`
 	N    int    `json:"n"`              // failures
-	Step int    `json:"step,omitempty"` // failures since the last wait for a limit that restarted the backoff
+	Step int    `json:"step,omitempty"` // failures since a wait for a limit restarted the backoff
 	Took []Took `json:"took,omitempty"` // resulting actions; at most one entry per action
 }
 
@@ -89,8 +89,7 @@ type Usage struct {
 	CostUSD   float64 `json:"cost_usd,omitempty"`
 }
 
-// Max merges two usage reports of one attempt. Usage only rises, so the lower report is the older one. Nil means
-// unknown.
+// Max merges two reports about one attempt's usage. Usage only rises, so the lower report is older. Nil means unknown.
 func (u *Usage) Max(v *Usage) *Usage {
 	switch {
 	case u == nil:
@@ -114,8 +113,8 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// After returns the tally with one failure and its verdict. The verdict contains its charges, so replaying old verdicts
-// under a new policy gives the old tally.
+// After returns the tally after one failure and its verdict. The verdict contains its charges, so old verdicts give the
+// old tally even under a new policy.
 func (t Tally) After(f Finding, v Verdict) Tally {
 	signature := ""
 	if f.Signature != "" {
@@ -140,8 +139,8 @@ func (t Tally) After(f Finding, v Verdict) Tally {
 	return t
 }
 
-// Use returns the tally with an attempt's usage. It ignores negative and absurd amounts. Each cache hit refunds an
-// iteration, up to the number of consumed iterations.
+// Use returns the tally with an attempt's usage added. It ignores negative and implausible amounts. Each cache hit
+// refunds an iteration, up to the consumed number.
 func (t Tally) Use(u Usage) Tally {
 	t.Tokens = add(t.Tokens, u.Tokens)
 	t.PaidCalls = add(t.PaidCalls, u.PaidCalls)
@@ -154,7 +153,7 @@ func (t Tally) Use(u Usage) Tally {
 	return t
 }
 
-// MaxCost is the highest plausible cost of one attempt. A higher figure is damaged.
+// MaxCost is the highest plausible cost of one attempt in USD. Higher values are ignored as damaged.
 const MaxCost = 1e9
 
 // Succeeded returns the tally after a success. Consecutive errors, signatures and calls restart at zero.
@@ -164,8 +163,9 @@ func (t Tally) Succeeded() Tally {
 	return t
 }
 
-// Delivered returns the tally after a delivery for review. It also resets the rows, unlike Succeeded. Counters of the
-// task and session, and all budgets, stay, because they bound the number of deliveries that fail review.
+// Delivered returns the tally after a delivery for review. Unlike Succeeded, it also resets the counters of rows. The
+// counters of the task and session, and all budgets, stay, because they limit the number of deliveries that fail
+// review.
 func (t Tally) Delivered() Tally {
 	t.Consecutive, t.Signatures = 0, nil
 	t.Counts = slices.DeleteFunc(slices.Clone(t.Counts),
@@ -176,7 +176,7 @@ func (t Tally) Delivered() Tally {
 	return t
 }
 
-// Answered returns the tally after a person's answer: all counters and meters restart at zero, except for the session's
+// Answered returns the tally after a person's answer. All counters and meters restart at zero, except the session's
 // counters, which do not belong to the task.
 func (t Tally) Answered() Tally {
 	kept := slices.DeleteFunc(slices.Clone(t.Counts), func(c Count) bool { return c.Of != SessionCounter })
@@ -189,7 +189,7 @@ func (t Tally) Answered() Tally {
 // Seen returns how often a signature was seen since the last success.
 func (t Tally) Seen(signature string) int { return find(t.Signatures, SignatureCounter(signature)).N }
 
-// Took reports whether any failure since the last answer led to an action.
+// Took reports whether a failure since the last answer led to an action.
 func (t *Tally) Took(a Action) bool {
 	took := func(c Count) bool { return c.Taken(a) > 0 }
 	return slices.ContainsFunc(t.Counts, took) || slices.ContainsFunc(t.Signatures, took)
@@ -203,7 +203,7 @@ func (t *Tally) Counter(of string) Count {
 	return find(t.Counts, of)
 }
 
-// find returns a counter, or the zero counter. A damaged counter must not grant attempts.
+// find returns a counter, or the zero counter. It corrects a damaged counter, which must not grant attempts.
 func find(cs []Count, of string) Count {
 	for i := range cs {
 		if cs[i].Of == of {
@@ -215,7 +215,7 @@ func find(cs []Count, of string) Count {
 	return Count{}
 }
 
-// counted returns a copy of cs with the verdict added to one counter.
+// counted returns a copy of cs in which one counter includes the verdict.
 func counted(cs []Count, of string, most int, v Verdict) []Count {
 	c := find(cs, of)
 	out := make([]Count, 0, len(cs)+1)

@@ -2,7 +2,7 @@ package recovery
 
 import "time"
 
-// Action is the director's next step after a verdict.
+// Action is the director's reaction to a failure.
 type Action string
 
 // The actions.
@@ -24,14 +24,14 @@ const (
 	Abort            Action = "abort"
 )
 
-// AboutAction describes an action, independent of the policy.
+// AboutAction describes an action. It does not depend on the policy.
 type AboutAction struct {
 	Action Action
-	Again  bool // leads to another attempt
+	Again  bool // the action leads to another attempt
 	Free   bool // the attempt is not charged
 	Same   bool // the attempt uses the same provider, so a stated wait counts
 	Means  string
-	Done   string // the completed action, for people: "tried again"
+	Done   string // the completed action in a history, such as "tried again"
 }
 
 // Actions lists every action once.
@@ -71,7 +71,7 @@ var Actions = []AboutAction{
 	{Abort, false, false, false, "stop everything and report", "stopped the run"},
 }
 
-// About returns the description of a, or the zero value for an unknown action.
+// About returns the row of a in Actions, or the zero value for an unknown action.
 func (a Action) About() AboutAction { return *a.about() }
 
 func (a Action) about() *AboutAction {
@@ -88,14 +88,14 @@ var noAction AboutAction
 // Again reports whether the action leads to another attempt.
 func (a Action) Again() bool { return a.about().Again }
 
-// Unlimited is the count of a rung without a limit in the policy. The engine has a limit.
+// Unlimited is the count of a rung without a limit in the policy. The engine still has a limit.
 const Unlimited = -1
 
 // Verdict is the decision about a failure, with its explanation.
 type Verdict struct {
 	Action   Action        `json:"action"`
-	Delay    time.Duration `json:"delay"`     // before the next attempt, if there is a next attempt
-	DelayMin time.Duration `json:"delay_min"` // the range of Delay with any jitter
+	Delay    time.Duration `json:"delay"`     // wait before the next attempt, if any
+	DelayMin time.Duration `json:"delay_min"` // DelayMin and DelayMax are the range of Delay with jitter
 	DelayMax time.Duration `json:"delay_max"`
 	Charges  Cause         `json:"charges,omitempty"` // meter to charge for the next attempt; empty if free
 	Reason   Reason        `json:"reason"`
@@ -104,12 +104,13 @@ type Verdict struct {
 	Row      string        `json:"row"`            // "<policy>.<row>"
 	Veto     string        `json:"veto,omitempty"` // the guard that overruled the row
 	Fatal    bool          `json:"fatal,omitempty"`
-	// the policy calls it fatal, but continue_on_error kept the run going; missing in old journals
+	// Continued means that the policy calls the failure fatal, but continue_on_error let the run continue. It is absent
+	// in old journals.
 	Continued   bool   `json:"continued,omitempty"`
 	NextIfAgain Action `json:"next_if_again,omitempty"` // action for the same failure next time
 	Cools       string `json:"cools,omitempty"`         // resource to close for everybody for Delay
 	Ask         string `json:"ask,omitempty"`           // the policy's question to a person
-	Counter     string `json:"counter,omitempty"`       // the tally's counter of this failure
-	Error       bool   `json:"error,omitempty"`         // this failure counts as an error in a row
-	Restarts    bool   `json:"restarts,omitempty"`      // backoffs begin at their first step again
+	Counter     string `json:"counter,omitempty"`       // the tally's counter for this failure
+	Error       bool   `json:"error,omitempty"`         // this failure counts as a consecutive error
+	Restarts    bool   `json:"restarts,omitempty"`      // backoffs restart at their first step
 }

@@ -2,7 +2,7 @@ package recovery
 
 import "strings"
 
-// fromPresetWord maps the words of the founding documents to reasons. An ambiguous word means the most usual reason.
+// fromPresetWord maps the terms of the founding documents to reasons. An ambiguous term means its most common reason.
 var fromPresetWord = []struct {
 	preset, word string
 	reason       Reason
@@ -38,7 +38,7 @@ var fromPresetWord = []struct {
 	{"dispatch", "unknown", Unknown},
 }
 
-// As returns the name of a finding in a preset's vocabulary. Ok is false for an unknown preset.
+// As returns the name of a finding in a preset's terms. ok is false for an unknown preset.
 func As(preset string, f Finding) (word string, ok bool) {
 	about, _ := Describe(f.Reason)
 	switch preset {
@@ -58,8 +58,7 @@ func As(preset string, f Finding) (word string, ok bool) {
 	return word, word != ""
 }
 
-// FromWord returns the reason for a word of a preset's vocabulary, ignoring case. It returns Unknown and false for any
-// other word.
+// FromWord returns the reason for a preset's term, ignoring case. It returns Unknown and false for any other text.
 func FromWord(preset, word string) (r Reason, ok bool) {
 	word = strings.ToLower(strings.TrimSpace(word))
 	if preset == "director" {
@@ -74,8 +73,8 @@ func FromWord(preset, word string) (r Reason, ok bool) {
 	return Unknown, false
 }
 
-// ReasonOf returns the reason for a worker's error_type: one of the founding harness's eight words, or a reason. It
-// returns Unknown and false for any other word.
+// ReasonOf returns the reason for a worker's error_type: one of the founding harness's eight terms, or a reason. It
+// returns Unknown and false for any other text.
 func ReasonOf(errorType string) (r Reason, ok bool) {
 	if r, ok := FromWord("reviewcat", errorType); ok {
 		return r, true
@@ -84,21 +83,21 @@ func ReasonOf(errorType string) (r Reason, ok bool) {
 	return about.Reason, ok
 }
 
-// ErrorType returns a worker's error_type for a reason: an equivalent word of the founding harness, or else the reason.
+// ErrorType returns a worker's error_type for a reason: the founding harness's equivalent term, or else the reason.
 // ReasonOf is the inverse.
 func ErrorType(r Reason) string {
 	about, _ := Describe(r)
 	word := about.words.reviewcat
-	narrower := strings.HasPrefix(word, "github_") // the word names a service, but the reason may not
+	narrower := strings.HasPrefix(word, "github_") // the term implies GitHub, but the reason may have another origin
 	if means, _ := FromWord("reviewcat", word); means == about.Reason && !narrower {
 		return word
 	}
 	return string(about.Reason)
 }
 
-// Assert returns a worker's assertion for this reason: the word and the three flags. Failures healed by time or a fresh
-// context are worth another attempt. The worker does not link a policy, so a test in package policy compares this with
-// the default policy.
+// Assert returns a worker's assertion for this reason, with the error_type and the three flags. A failure is worth
+// another attempt if time or a fresh context can solve it. The worker does not link a policy, so a test in package
+// policy compares Assert with the default policy.
 func Assert(r Reason) Assertion {
 	about, _ := Describe(r)
 	again := about.Class == Transient || about.Reason == ContextOverflow || about.Reason == NoProgress

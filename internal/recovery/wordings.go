@@ -2,13 +2,13 @@ package recovery
 
 import "slices"
 
-// wordings is the one table of titles and asks. A row without a place applies to all remaining places, and to callers
-// that have only a reason. The last row is for an unknown reason.
+// wordings is the table of all titles and asks. A row with an empty Where applies to all remaining stages, and to
+// callers that know only the reason. The last row is for an unknown reason.
 var wordings = slices.Concat(accessWordings, happenedWordings, workWordings)
 
 // accessWordings are about budgets, pushes, limits, connections, logins, permissions and settings.
 var accessWordings = []wording{
-	// Any reason.
+	// These rows apply to any reason.
 	{
 		"", isStale, "no activity on this issue for too long",
 		"Check the director's machine: was it asleep, overloaded or stopped? If it is healthy, let Retake continue.",
@@ -41,7 +41,7 @@ var accessWordings = []wording{
 		yourWord,
 	},
 
-	// Refused pushes.
+	// These rows are for refused pushes.
 	{
 		PolicyViolation, isSecret, "a secret in {path} blocked the push",
 		"If the secret is real, revoke it at its provider now. This comment asks the agent to remove it from the " +

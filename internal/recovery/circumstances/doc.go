@@ -2,8 +2,8 @@
 // the provider and whether it refused, the variables with the credential, the runtime, and the limit that was reached.
 //
 // The process that observes the failure writes the record: a worker in its report, or the director for failures that
-// only the director sees. Questions and explanations are worded from the record, so no reader has to infer these things
-// from names.
+// only the director sees. The texts of questions and explanations depend on the record, so that their writers need not
+// infer these circumstances from names.
 //
 // A record cannot be built in Go. Its fields are unexported, no function returns a new one, and the only source is the
 // JSON on the wire. A worker encodes its own struct, and the director does so in internal/director/internal/witness,

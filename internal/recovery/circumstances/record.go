@@ -8,33 +8,33 @@ import (
 // Record holds the circumstances of one failure. The zero value is empty. Only Redact changes a Record.
 type Record struct{ of content }
 
-// content is a record on the wire.
+// content is the JSON form of a record.
 type content struct {
 	Stage       string   `json:"stage,omitempty"`       // name of the stage
-	Number      int      `json:"number,omitempty"`      // place of the stage in the configuration, from 1
-	Command     []string `json:"command,omitempty"`     // as configured, masked and cut; of an agent only its program
+	Number      int      `json:"number,omitempty"`      // position of the stage in the configuration, from 1
+	Command     []string `json:"command,omitempty"`     // as configured, redacted and cut; only the program of an agent
 	Profile     string   `json:"profile,omitempty"`     // name of the agent's profile
-	Provider    string   `json:"provider,omitempty"`    // of the model, or github
+	Provider    string   `json:"provider,omitempty"`    // provider of the model, or github
 	Asked       bool     `json:"asked,omitempty"`       // the run reached the provider
 	Refused     bool     `json:"refused,omitempty"`     // the provider refused or failed a request
 	Status      int      `json:"status,omitempty"`      // HTTP status of the refusal, or 0
 	Credentials []string `json:"credentials,omitempty"` // names of the variables with the credential, never a value
 	Runtime     string   `json:"runtime,omitempty"`     // docker, kubernetes or process
-	Limit       *Limit   `json:"limit,omitempty"`       // that ended the work
+	Limit       *Limit   `json:"limit,omitempty"`       // the limit that ended the work
 }
 
 // Limit is a limit that ended the work.
 type Limit struct {
 	Setting string `json:"setting,omitempty"` // configuration key
-	Value   string `json:"value,omitempty"`   // with its unit
+	Value   string `json:"value,omitempty"`   // value with its unit
 	// SetBy is configuration or default, or empty if it is unknown.
 	SetBy string `json:"set_by,omitempty"`
 }
 
-// Default is Limit.SetBy for a value that the configuration leaves at its default.
+// Default is the value of Limit.SetBy for a default value.
 const Default = "default"
 
-// Configuration is Limit.SetBy for a configured value.
+// Configuration is the value of Limit.SetBy for a configured value.
 const Configuration = "configuration"
 
 // UnmarshalJSON reads a record from the wire.
@@ -65,11 +65,11 @@ func (r *Record) Redact(f func(string) string) {
 // Stage returns the name of the stage, or "".
 func (r Record) Stage() string { return r.of.Stage }
 
-// Number returns the place of the stage in the configuration, from 1, or 0 if it is unknown.
+// Number returns the position of the stage in the configuration, from 1, or 0 if it is unknown.
 func (r Record) Number() int { return r.of.Number }
 
-// Command returns the configured command of the stage, masked and cut. An agent's command is only its program. It is
-// empty if the failure did not come from a command.
+// Command returns the configured command of the stage, redacted and truncated. For an agent it contains only the
+// program. It is empty if the failure did not come from a command.
 func (r Record) Command() []string { return slices.Clone(r.of.Command) }
 
 // Program returns the program as configured, or "".

@@ -8,8 +8,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// Fault is a problem of a policy. Either the policy is refused, or a part of it is unreachable, endless, contradictory
-// or without effect.
+// Fault is a problem of a policy: either the reason to refuse the document, or a part that is unreachable, endless,
+// contradictory or without effect.
 type Fault struct {
 	File string `json:"file,omitempty"` // the document
 	Line int    `json:"line,omitempty"`
@@ -22,16 +22,16 @@ type Fault struct {
 // FaultKind classifies a fault.
 type FaultKind string
 
-// The kinds. Only the last keeps a policy from working.
+// The kinds. Only the last makes a policy invalid.
 const (
 	Unreachable FaultKind = "unreachable"
-	Endless     FaultKind = "endless" // only the engine's cap ends it
+	Endless     FaultKind = "endless" // only the engine's limit ends it
 	Contradicts FaultKind = "contradicts"
 	NoEffect    FaultKind = "no_effect"
 	Refused     FaultKind = "refused"
 )
 
-// String returns the fault as one line for people.
+// String returns the fault in one line.
 func (f Fault) String() string {
 	s := f.Text
 	if f.Kind != Refused {
@@ -49,8 +49,8 @@ func (f Fault) String() string {
 	return s
 }
 
-// Check reports rows and rungs that can never apply, and ladders that never end. The policy still works: unreachable
-// parts have no effect, and the engine bounds every tally (see Decide).
+// Check reports rows and rungs that can never apply, and ladders that never end. Such a policy still works: unreachable
+// parts have no effect, and the engine limits the attempts (see Decide).
 func (p *Policy) Check() []Fault {
 	faults := p.check(false)
 	for i := range faults {
@@ -97,7 +97,7 @@ func (p *Policy) check(refused bool) (faults []Fault) {
 	return faults
 }
 
-// own returns the layer of the document. Overriding its base's rows is intentional.
+// own returns the document's layer. Its rows may override its base's rows, which is intentional and not a fault.
 func (p *Policy) own() (layer int) {
 	for i := range p.rows {
 		layer = max(layer, p.rows[i].layer)
@@ -105,7 +105,7 @@ func (p *Policy) own() (layer int) {
 	return layer
 }
 
-// checkBackoff finds waits above the cap from the first step.
+// checkBackoff reports a cap below the first step.
 func checkBackoff(b recovery.Backoff, where string, say func(FaultKind, string)) {
 	if b.Max < b.Initial {
 		say(Contradicts, where+"cap_seconds, "+Span(b.Max)+", is below base_seconds, "+Span(b.Initial)+
@@ -126,7 +126,7 @@ func (r *Row) checkTimes(say func(FaultKind, string)) {
 	}
 }
 
-// mostNamed bounds how many rows a fault names.
+// mostNamed is the maximum number of rows that a fault names.
 const mostNamed = 3
 
 // shadow returns the reason why row i never applies.
@@ -148,7 +148,7 @@ func (p *Policy) shadow(i int) string {
 	return "all its reasons are decided by " + strings.Join(names, ", ")
 }
 
-// by returns the rows that decide instead of row i. It returns nil if row i decides for at least one reason.
+// by returns the rows that decide all reasons of row i, or nil if row i decides at least one.
 func (p *Policy) by(i int) []*Row {
 	for _, line := range p.index {
 		if slices.Contains(line, int16(i)) {
@@ -166,7 +166,7 @@ func (p *Policy) by(i int) []*Row {
 	return by
 }
 
-// decides returns the row that decides a reason where r would.
+// decides returns the row that decides a reason for which r has a row.
 func (p *Policy) decides(r *Row, reason int) *Row {
 	if at := p.index[max(slices.Index(p.callers, r.Caller), 0)][reason]; at >= 0 {
 		return &p.rows[at]
@@ -174,7 +174,7 @@ func (p *Policy) decides(r *Row, reason int) *Row {
 	return nil
 }
 
-// checkLadder finds rungs beyond the reach of any failure.
+// checkLadder reports rungs that no failure can reach.
 func (r *Row) checkLadder(say func(FaultKind, string)) {
 	for i := range r.Ladder {
 		g := &r.Ladder[i]
@@ -199,12 +199,12 @@ func (r *Row) checkLadder(say func(FaultKind, string)) {
 	}
 }
 
-// implies reports whether a contains every condition of b, so that b holds whenever a holds.
+// implies reports whether a contains every condition of b. Then b is true whenever a is.
 func implies(a, b []Condition) bool {
 	return !slices.ContainsFunc(b, func(c Condition) bool { return !slices.Contains(a, c) })
 }
 
-// checkEnd finds endless ladders and unreachable ends.
+// checkEnd reports endless ladders and unreachable ends.
 func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 	g := &p.guards
 	covered := false
@@ -243,7 +243,8 @@ func (p *Policy) checkEnd(r *Row, say func(FaultKind, string)) {
 	}
 }
 
-// uses reports whether any rung waits for a limit, leads to another attempt, or uses the same provider again.
+// uses reports whether any rung waits for a limit (free), leads to another attempt (again), or uses the same provider
+// again (same).
 func (r *Row) uses() (free, again, same bool) {
 	for _, g := range r.Ladder {
 		about := g.Action.About()
@@ -252,7 +253,7 @@ func (r *Row) uses() (free, again, same bool) {
 	return free, again, same
 }
 
-// checkEffect finds settings without effect.
+// checkEffect reports settings without effect.
 func (r *Row) checkEffect(say func(FaultKind, string)) {
 	free, again, same := r.uses()
 	for _, s := range []struct {

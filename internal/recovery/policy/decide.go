@@ -7,20 +7,20 @@ import (
 	"retake/internal/recovery"
 )
 
-// DecisionInput holds the facts apart from the finding.
+// DecisionInput contains everything except the finding that a decision depends on.
 type DecisionInput struct {
 	HasAlternative   bool   // another model is configured
-	AlreadyCompacted bool   // the context was shortened before
-	Caller           string // failed component, for policies with rows per caller
+	AlreadyCompacted bool   // an earlier attempt had a shortened context
+	Caller           string // the component that failed, for rows with a caller
 	BudgetLeft       *int   // attempts left in another budget; nil if unknown
 }
 
-// maxHops bounds how often used-up rows may change the reason.
+// maxHops limits how often the reason may change through rows with becomes.
 const maxHops = 8
 
 // Decide returns the verdict on a finding. For any policy, it grants at most engineCap attempts to one tally, respects
-// the guards, and keeps the delay within the cap of the row or the backoff. It never waits for less than a stated wait
-// that the row honours. The seed (task and attempt) feeds the jitter.
+// the guards, and keeps the delay within the cap of the row or the backoff. The delay is never shorter than a stated
+// wait that the row honours. The seed (task and attempt) determines the jitter.
 func (p *Policy) Decide(f recovery.Finding, t recovery.Tally, facts DecisionInput, seed string) recovery.Verdict {
 	s := state{t: &t}
 	v, row, n := p.choose(f, &s, facts)
@@ -58,10 +58,10 @@ func (p *Policy) choose(f recovery.Finding, s *state, facts DecisionInput) (v re
 		rung, at, tooLong := row.rung(s, &count, v.Counter, f, facts)
 		if rung != nil {
 			if v.Action, step = rung.Action, count.Step+1; v.Action.About().Free {
-				step = count.N + 1 // a wait restarts the backoff of other actions, but not of waits
+				step = count.N + 1 // a wait restarts the backoff of other actions only
 			}
 			if at.total < 0 && p.guards.MaxRetries >= 0 && !rung.Action.About().Free {
-				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // the only bound
+				at.n, at.total = s.redispatches()+1, p.guards.MaxRetries // the only limit
 			}
 			row.grant(&v, rung, at)
 			break
@@ -94,7 +94,7 @@ func (p *Policy) choose(f recovery.Finding, s *state, facts DecisionInput) (v re
 	return v, row, step
 }
 
-// grant fills in the verdict from a rung.
+// grant sets the verdict's fields from a rung.
 func (r *Row) grant(v *recovery.Verdict, g *Rung, at ladderPosition) {
 	about := g.Action.About()
 	v.Row, v.Fatal, v.Ask = r.id, false, ""
@@ -114,7 +114,7 @@ func (r *Row) grant(v *recovery.Verdict, g *Rung, at ladderPosition) {
 	v.Why = at.describe(v.Reason, r, g)
 }
 
-// bound applies the guards, and lets the run continue after errors if the policy asks for it.
+// bound applies the guards, and lets the run continue after errors if the policy permits it.
 func (p *Policy) bound(v *recovery.Verdict, s *state, facts DecisionInput) {
 	if v.Action.Again() || v.Action == recovery.Skip {
 		if guard, to, why := p.veto(v, s, facts); guard != "" {
@@ -134,7 +134,7 @@ func (p *Policy) bound(v *recovery.Verdict, s *state, facts DecisionInput) {
 	}
 }
 
-// counter names the counter of the tally that a failure adds to.
+// counter returns the name of the tally's counter for a failure.
 func (r *Row) counter(f recovery.Finding, facts DecisionInput) string {
 	switch r.Count {
 	case ByCall:
@@ -154,7 +154,7 @@ func (r *Row) counter(f recovery.Finding, facts DecisionInput) string {
 	return r.On
 }
 
-// delay sets the wait before the next attempt.
+// delay sets the verdict's wait before the next attempt.
 func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int, seed string) {
 	b := p.backoff
 	if r.Backoff != nil {
@@ -174,7 +174,7 @@ func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int
 	switch {
 	case wait == 0:
 		wait = r.Wait.afterSteps(step)
-	case wait == recovery.Now && step > 1: // the first retry at once did not help
+	case wait == recovery.Now && step > 1: // an immediate retry has already failed
 		wait = r.Wait.afterSteps(step - 1)
 	}
 	v.Delay, v.DelayMin, v.DelayMax = wait, wait, wait
@@ -184,14 +184,14 @@ func (p *Policy) delay(v *recovery.Verdict, r *Row, f recovery.Finding, step int
 	}
 }
 
-// afterSteps returns the wait at a step if the error does not state a wait.
+// afterSteps returns the wait at a step of the backoff if the error does not state a wait.
 func (w Wait) afterSteps(step int) time.Duration {
 	first, most := w.Unstated()
 	_, d := recovery.Backoff{Initial: first, Max: most, Factor: 2}.Range(step)
 	return d
 }
 
-// Unstated returns the first wait if the error does not state a wait, and the limit up to which it doubles.
+// Unstated returns the first wait if the error does not state a wait, and the longest wait after doubling.
 func (w Wait) Unstated() (first, most time.Duration) {
 	first, most = w.Default, w.Cap
 	if first <= 0 {
@@ -206,10 +206,10 @@ func (w Wait) Unstated() (first, most time.Duration) {
 	return min(first, most), most
 }
 
-// firstUnstated is the default of the first wait if the error does not state a wait. Providers commonly count requests
-// in windows of a minute or more.
+// firstUnstated is the default first wait if the error does not state a wait. Providers commonly limit requests per
+// minute or longer.
 const firstUnstated = time.Minute
 
-// longestUnstated bounds waits that the error does not state. Providers commonly count requests in windows of an hour
-// or less, such as GitHub for its primary limit.
+// longestUnstated is the default longest wait if the error does not state a wait. Providers commonly limit requests per
+// hour or shorter, such as GitHub's primary limit.
 const longestUnstated = time.Hour

@@ -14,7 +14,7 @@ import (
 //go:embed presets/*.toml
 var presets embed.FS
 
-// Presets lists the names of the built-in policies; the first is the default.
+// Presets lists the names of the built-in policies. The first is the default.
 var Presets = []string{"director", "reviewcat", "gdd", "cortex", "prp", "dispatch"}
 
 // ErrDocument is wrapped by every error about a policy's document.
@@ -38,7 +38,7 @@ func Preset(name string) (*Policy, error) {
 }
 
 // Parse reads a policy from a document in the format of presets/director.toml, which explains it. Missing values come
-// from its base: the preset named by its key base, or else the argument. The policy is named after the file, without
+// from the base: the preset that the key base names, or else the argument. The policy's name is the file's name without
 // directory and extension. The error wraps ErrDocument and reports all faults together. It is a Refusal, or a TOML
 // syntax error.
 func Parse(file string, base *Policy, data []byte) (*Policy, error) {
@@ -52,7 +52,7 @@ func Parse(file string, base *Policy, data []byte) (*Policy, error) {
 	return p, nil
 }
 
-// Refusal lists all reasons for refusing a document.
+// Refusal lists every reason for which a document was refused.
 type Refusal []Fault
 
 // Error returns one line for each fault.
@@ -80,8 +80,8 @@ func (r Refusal) As(target any) bool {
 	return true
 }
 
-// Review reads a document like Parse, and reports every problem with its line. The problems are the reasons for a
-// refusal, with p nil, and the findings of Check under the given limits. The error reports invalid TOML.
+// Review reads a document like Parse, and returns every problem with its line. Problems are the reasons for a refusal,
+// which makes p nil, or the results of Check under the given limits. The error reports invalid TOML.
 func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, faults []Fault, err error) {
 	p, faults, err = parsePolicy(file, base, data)
 	if err != nil {
@@ -104,7 +104,7 @@ func Review(file string, base *Policy, data []byte, limits *Limits) (p *Policy, 
 	return p, faults, nil
 }
 
-// byLine sorts faults by line, and faults of the whole document last.
+// byLine sorts faults by line. Faults of the whole document come last.
 func byLine(faults []Fault) {
 	slices.SortStableFunc(faults, func(a, b Fault) int {
 		if (a.Line == 0) != (b.Line == 0) {
@@ -123,7 +123,7 @@ func calledAfter(file string) string {
 	return name
 }
 
-// parsePolicy returns the readable part of a document, and its faults.
+// parsePolicy returns the valid part of a document, and its faults.
 func parsePolicy(file string, base *Policy, data []byte) (*Policy, []Fault, error) {
 	d := document{file: file, File: tomlfile.Parse(data)}
 	if err := d.Err(); err != nil {
@@ -177,7 +177,7 @@ func parsePolicy(file string, base *Policy, data []byte) (*Policy, []Fault, erro
 	return p, d.refusals(), nil
 }
 
-// rows places the document's rows above its base's rows.
+// rows returns the document's rows followed by its base's rows.
 func (d *document) rows(own []any, base *Policy, rows []Row) []Row {
 	var names []string
 	layer := 0
@@ -204,7 +204,7 @@ func (d *document) rows(own []any, base *Policy, rows []Row) []Row {
 	return rows
 }
 
-// row reads one [[row]], and returns its key. Missing values come from the row of the base for the same failures.
+// row reads one [[row]], and returns it with its key. Missing values come from the base's row for the same failures.
 func (n table) row(base *Policy) (Row, string) {
 	on, _ := n.values["on"].(string)
 	caller, _ := n.values["caller"].(string)
@@ -246,7 +246,7 @@ func (n table) row(base *Policy) (Row, string) {
 	return r, key
 }
 
-// prune removes inherited settings that have no effect with the new ladder or end.
+// prune removes inherited settings that have no effect after a change of the ladder or its end.
 func (n table) prune(r *Row) {
 	if n.has("then") && !n.has("becomes") {
 		r.Becomes = ""
@@ -274,7 +274,8 @@ func (n table) prune(r *Row) {
 	}
 }
 
-// exact returns the starting row: the row with the same key, or the row that decides that reason.
+// exact returns the row that a new row starts from: the base's row with the same key, or else the row that decides the
+// reason.
 func (p *Policy) exact(on, caller string) (Row, bool) {
 	for _, c := range []string{caller, ""} {
 		for _, r := range p.rows {
@@ -303,7 +304,7 @@ var conditionNames = func() (names []string) {
 	return names
 }()
 
-// actionNames lists all actions, and endNames the actions without another attempt.
+// actionNames lists all actions. endNames lists the actions that do not lead to another attempt.
 var actionNames, endNames = func() (all, ends []string) {
 	for _, a := range recovery.Actions {
 		all = append(all, string(a.Action))

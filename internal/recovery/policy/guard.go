@@ -8,17 +8,17 @@ import (
 	"retake/internal/recovery"
 )
 
-// Guards bound all rows of a policy together. Each guard can veto another attempt, and the verdict then names it. A
-// bound of 0 or less means unlimited, except for MaxRetries, where only a negative value does.
+// Guards limit all rows of a policy together. Each guard can veto another attempt, and the verdict then names the
+// guard. A limit of 0 or less means unlimited. For MaxRetries, only a negative value does.
 type Guards struct {
-	// re-dispatches over all causes; waits for rate limits are free
+	// MaxRetries is the number of re-dispatches over all causes. Waits for rate limits do not count.
 	MaxRetries int `toml:"max_retries"`
-	// errors in a row that are allowed; one more is vetoed
+	// MaxConsecutiveErrors is the number of permitted consecutive errors.
 	MaxConsecutiveErrors int             `toml:"max_consecutive_errors"`
-	IterationBudget      int             `toml:"iteration_budget"` // attempts, less refunds
+	IterationBudget      int             `toml:"iteration_budget"` // attempts minus refunds
 	PaidCallBudget       int             `toml:"paid_call_budget"` // paid calls, including failed ones
 	CostBudgetUSD        float64         `toml:"cost_budget_usd"`
-	WaitsAreErrors       bool            `toml:"waits_are_errors"` // waiting for a limit counts as an error in a row
+	WaitsAreErrors       bool            `toml:"waits_are_errors"` // waiting for a limit counts as a consecutive error
 	OnRetries            recovery.Action `toml:"on_max_retries"`
 	OnConsecutive        recovery.Action `toml:"on_max_consecutive_errors"`
 	OnIterations         recovery.Action `toml:"on_iteration_budget"`
@@ -26,7 +26,7 @@ type Guards struct {
 	OnCost               recovery.Action `toml:"on_cost_budget_usd"`
 }
 
-// engineCap bounds the attempts granted within one claim, including free attempts, under any policy.
+// engineCap is the maximum number of attempts within one claim, including free attempts, under any policy.
 const engineCap = 100
 
 // Names of the guards on a task's usage, as in verdicts.
@@ -37,7 +37,7 @@ const (
 	GuardCost       = "cost_budget"
 )
 
-// guardAsks maps a budget's guard to its question to a person.
+// guardAsks contains the question to a person for each budget's guard.
 var guardAsks = map[string]string{
 	GuardBudget: "Decide whether the issue is worth more: if so, answer /agent retry, which resets its meters to " +
 		"zero; or raise the budget in [recovery].",
@@ -49,7 +49,7 @@ var guardAsks = map[string]string{
 		"at zero; or raise recovery.cost_budget_usd.",
 }
 
-// TopicOf returns the topic of the question that a policy's verdict asks. It is empty if the failure is the topic.
+// TopicOf returns the topic of a policy's question, or "" if the question is about the failure.
 func TopicOf(v recovery.Verdict) recovery.Topic {
 	switch {
 	case guardAsks[v.Veto] != "":
@@ -60,7 +60,7 @@ func TopicOf(v recovery.Verdict) recovery.Topic {
 	return ""
 }
 
-// UsedUp returns the exhausted budget that prevents another attempt, or "".
+// UsedUp returns the name of the guard of an exhausted budget, or "".
 func (g Guards) UsedUp(t recovery.Tally) string {
 	return g.usedUp(&t, max(t.Iterations, 0)-max(t.Refunded, 0))
 }
@@ -85,7 +85,8 @@ func (g Guards) PaidCallsLeft(t recovery.Tally) *int64 {
 	return new(max(int64(g.PaidCallBudget)-t.PaidCalls, 0))
 }
 
-// Overspent describes the budget that a running attempt has exceeded. It returns "" if a budget is just used up.
+// Overspent describes the budget that a running attempt has exceeded, or returns "". A budget that is exactly used up
+// does not count.
 func (g Guards) Overspent(t recovery.Tally) string {
 	switch {
 	case g.PaidCallBudget > 0 && t.PaidCalls > int64(g.PaidCallBudget):
@@ -98,7 +99,7 @@ func (g Guards) Overspent(t recovery.Tally) string {
 	return ""
 }
 
-// Refuse returns the verdict on a task without remaining budget, regardless of its row.
+// Refuse returns the verdict on a task with an exhausted budget, regardless of its row.
 func Refuse(reason recovery.Reason, guard, row, why string) recovery.Verdict {
 	return recovery.Verdict{
 		Action: recovery.Escalate, Reason: reason, Row: row, Veto: guard, Why: why,
@@ -106,8 +107,8 @@ func Refuse(reason recovery.Reason, guard, row, why string) recovery.Verdict {
 	}
 }
 
-// veto returns the guard that forbids another attempt, the substitute action, and why. For consecutive errors, it also
-// forbids continuing without this attempt.
+// veto returns the guard that forbids another attempt, the action instead, and why. After too many consecutive errors,
+// it also forbids actions that continue without another attempt.
 func (p *Policy) veto(v *recovery.Verdict, s *state,
 	facts DecisionInput,
 ) (guard string, to recovery.Action, why string) {
@@ -126,13 +127,13 @@ func (p *Policy) veto(v *recovery.Verdict, s *state,
 }
 
 // Forbids explains why the guards would veto another charged attempt after any failure, or returns "". It ignores
-// consecutive errors, because they only count after another error.
+// consecutive errors, because only another error would exceed their limit.
 func (p *Policy) Forbids(t recovery.Tally) string {
 	_, _, why := p.forbids(&state{t: &t}, true)
 	return why
 }
 
-// forbids returns the exhausted guard that forbids another attempt, the substitute action, and why.
+// forbids returns the exhausted guard that forbids another attempt, the action instead, and why.
 func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Action, why string) {
 	g := &p.guards
 	switch guard := g.usedUp(s.t, s.iterations()); {
@@ -152,7 +153,7 @@ func (p *Policy) forbids(s *state, charged bool) (guard string, to recovery.Acti
 	return "", "", ""
 }
 
-// retriesKey returns the key that bounds retries. It is the configuration's key, unless the operator's policy sets it.
+// retriesKey returns the key that limits retries: the configuration's key, unless the operator's policy sets it.
 func (p *Policy) retriesKey() string {
 	if slices.Contains(p.explicitKeys, BoundRetries) {
 		return "guards.max_retries"
@@ -160,11 +161,11 @@ func (p *Policy) retriesKey() string {
 	return "director.max_retries"
 }
 
-// state is a tally. If ahead is set, it counts as if that verdict had been applied.
+// state is a tally. If ahead is set, the tally counts as if that verdict had been applied.
 type state struct {
 	t     *recovery.Tally
 	ahead *recovery.Verdict
-	same  string // signature that the new verdict also counts
+	same  string // signature that the verdict ahead also counts
 }
 
 // count returns the current value of a counter. The caller adds the actions of the new verdict with took.
@@ -193,7 +194,7 @@ func (s *state) plus(n int, more bool) int {
 	return n
 }
 
-// consecutive includes the failure under decision.
+// consecutive returns the consecutive errors including the current failure.
 func (s *state) consecutive() int {
 	return s.plus(s.t.Consecutive, s.ahead != nil && s.ahead.Error) + 1
 }

@@ -9,15 +9,15 @@ import (
 
 // ladderPosition is a failure's position on a ladder.
 type ladderPosition struct {
-	n, total int // attempt n of total; in an endless ladder, of the rung, with the total Unlimited for an endless rung
+	n, total int // attempt n of total, or of the rung if the ladder is endless; Unlimited if the rung is endless
 	rungs    int // number of rungs that apply
-	ends     int // part of total without an attempt
+	ends     int // part of total that does not lead to attempts
 	before   int // attempts of the rungs before this one
 }
 
-// rung returns the rung for one more failure of a counter, or nil if the ladder is used up. A rung with a failed
-// condition keeps the width already used, so the following rungs are not shortened. tooLong means that a rung would
-// apply if the stated wait were shorter.
+// rung returns the rung for one more failure of a counter, or nil if the ladder is exhausted. A rung with a failed
+// condition counts with the width already used, so that it does not shorten the following rungs. tooLong means that a
+// rung would apply to a shorter stated wait.
 func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	facts DecisionInput,
 ) (g *Rung, at ladderPosition, tooLong bool) {
@@ -63,8 +63,8 @@ func (r *Row) rung(s *state, c *recovery.Count, of string, f recovery.Finding,
 	return g, at, tooLong && g == nil
 }
 
-// usedUp returns the remaining width of an absent rung i: the uses of its action beyond the rungs present with the same
-// action.
+// usedUp returns the width that a rung i with a failed condition has used: the uses of its action beyond the other
+// rungs with the same action.
 func (r *Row) usedUp(i, taken int, f recovery.Finding, facts DecisionInput) int {
 	for k := range r.Ladder {
 		other := &r.Ladder[k]
@@ -89,7 +89,8 @@ func (r *Row) endlessAfter(i int, f recovery.Finding, facts DecisionInput) bool 
 	return slices.ContainsFunc(r.Ladder[i+1:], func(g Rung) bool { return g.Times < 0 && met(g.When, f, facts) })
 }
 
-// reaches reports whether the row honours the stated wait, if there is a wait and the action must respect it.
+// reaches reports whether the row honours the stated wait. It is true without a stated wait, and for actions that
+// ignore it.
 func (r *Row) reaches(a recovery.Action, f recovery.Finding) bool {
 	return !a.About().Same || r.Wait.Longest <= 0 || f.RetryAfter <= r.Wait.Longest
 }

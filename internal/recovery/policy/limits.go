@@ -8,10 +8,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// Bound is a limit present in both policy documents and the configuration. Its text is the document's key.
+// Bound is a limit that both policy documents and the configuration can set. Its value is the document's key.
 type Bound string
 
-// The bounds. BoundBackoff stands for the whole table [backoff] rather than a guard.
+// The limits. BoundBackoff stands for the whole table [backoff].
 const (
 	BoundRetries     Bound = "max_retries"
 	BoundConsecutive Bound = "max_consecutive_errors"
@@ -23,8 +23,8 @@ const (
 
 // Limits are the configured limits.
 type Limits struct {
-	MaxRetries           int // re-dispatches per claim, without waits for a limit; Unlimited removes the limit
-	MaxConsecutiveErrors int // 0 uses the policy's limit, here and below; Unlimited removes it
+	MaxRetries           int // re-dispatches per claim, without waits for a limit; or Unlimited
+	MaxConsecutiveErrors int // here and below, 0 uses the policy's limit, and Unlimited removes it
 	IterationBudget      int
 	PaidCallBudget       int
 	CostBudgetUSD        float64
@@ -33,15 +33,15 @@ type Limits struct {
 	Assumed              []Bound // defaults: a document or preset overrides them
 }
 
-// limitRow describes one bound in the configuration, the limits and the guards.
+// limitRow describes one limit in the configuration, in Limits and in Guards.
 type limitRow struct {
 	bound  Bound
-	key    string // of the configuration
-	leave  string // advice on how to make the policy's own limit apply
+	key    string // the configuration's key
+	leave  string // the value with which the policy's own limit applies
 	guard  func(*Guards) float64
 	set    func(*Guards, float64)
 	limit  func(*Limits) float64
-	always bool // 0 is also a limit
+	always bool // 0 is a limit like any other number
 }
 
 func countRow(b Bound, key string, guard func(*Guards) *int, limit func(*Limits) int) limitRow {
@@ -75,7 +75,7 @@ var limitRows = func() []limitRow {
 	}
 }()
 
-// With returns the policy under the configuration's limits. An explicit key in the configuration wins over the
+// With returns the policy under the configuration's limits. A key in the configuration takes precedence over the
 // operator's document, then the preset, then the configuration's defaults.
 func (p *Policy) With(l Limits) *Policy {
 	q := *p
@@ -92,18 +92,18 @@ func (p *Policy) With(l Limits) *Policy {
 	return &q
 }
 
-// states reports whether the policy's document or its preset sets a bound.
+// states reports whether the policy's document or its preset sets a limit.
 func (p *Policy) states(b Bound) bool {
 	return slices.Contains(p.explicitKeys, b) || slices.Contains(p.presetKeys, b)
 }
 
-// says reports whether the limits set this bound.
+// says reports whether the limits set this limit.
 func (r *limitRow) says(l *Limits) bool {
 	n := r.limit(l)
 	return r.always || n != 0 && !math.IsInf(n, 0) && !math.IsNaN(n) && (r.bound != BoundCost || n > 0)
 }
 
-// holds reports whether a limit is set explicitly, and so overrides the document.
+// holds reports whether a limit is explicit, and so overrides the document.
 func (l *Limits) holds(b Bound) bool {
 	if slices.Contains(l.Assumed, b) {
 		return false
@@ -116,7 +116,7 @@ func (l *Limits) holds(b Bound) bool {
 	return l.Backoff != (recovery.Backoff{})
 }
 
-// Overruled lists, for people, the bounds of the policy's own document that the configuration overrules.
+// Overruled describes the limits in the policy's own document that the configuration overrides, one per line.
 func (p *Policy) Overruled(l Limits) []string {
 	var lines []string
 	g := p.guards

@@ -9,16 +9,16 @@ import (
 	"retake/internal/recovery"
 )
 
-// Unit selects the failures that a row counts together.
+// Unit selects which failures a row counts together.
 type Unit string
 
 // The units. A person's answer resets all counts except BySession.
 const (
-	ByRow       Unit = "row"       // of this row
-	ByCall      Unit = "call"      // of this caller, for any reason; reset by a success
-	ByTask      Unit = "task"      // of this task, for any reason
-	BySignature Unit = "signature" // with the same signature; reset by a success
-	BySession   Unit = "session"   // of the session, for any reason
+	ByRow       Unit = "row"       // failures of this row
+	ByCall      Unit = "call"      // failures of this caller, for any reason; reset by a success
+	ByTask      Unit = "task"      // failures of this task, for any reason
+	BySignature Unit = "signature" // failures with the same signature; reset by a success
+	BySession   Unit = "session"   // failures in the session, for any reason
 )
 
 // Condition decides whether a rung counts.
@@ -31,55 +31,55 @@ const (
 	ResetStated      Condition = "reset_stated"
 )
 
-// Rung is one step of a ladder. If a condition fails, the rung has width zero and the failure moves to the next rung.
+// Rung is one step of a ladder. A rung with a failed condition has width zero, so the failure moves to the next rung.
 type Rung struct {
 	Action recovery.Action
 	Times  int // further attempts, or Unlimited
 	When   []Condition
 }
 
-// Wait sets the waits of wait_reset and cooldown, and the treatment of stated waits for other actions.
+// Wait sets the waits of wait_reset and cooldown, and how other actions treat stated waits.
 type Wait struct {
 	Default time.Duration // first wait without a stated wait, doubled each time; 0 means a minute
 	Cap     time.Duration // limit on unstated waits; 0 means an hour
-	// longest stated wait to obey, or 0 for no limit; a longer wait removes the rung
+	// Longest is the longest stated wait to obey, or 0 for no limit. A longer wait removes the rung.
 	Longest time.Duration
 	Backoff bool // the backoff's first step is added to the wait
 }
 
 // Row maps failures to actions.
 type Row struct {
-	// a reason, the name of a group of reasons, or "*" for all others
+	// On is a reason, the name of a group of reasons, or "*" for all others.
 	On      string            `toml:"on" json:"on"`
-	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // that On stands for
-	// restricts the row to one caller; empty for any
+	Reasons []recovery.Reason `toml:"reasons" json:"reasons,omitempty"` // the reasons that On stands for
+	// Caller restricts the row to one caller. Empty means any.
 	Caller string         `toml:"caller" json:"caller,omitempty"`
 	Class  recovery.Class `toml:"class" json:"class,omitempty"` // overrides the class in Reasons
-	// ends the whole run, unless the policy continues on errors
+	// Fatal ends the whole run, unless the policy continues on errors.
 	Fatal   bool     `toml:"fatal" json:"fatal"`
 	Count   Unit     `toml:"count" json:"count"`
 	Ladder  []Rung   `toml:"ladder" json:"ladder"`
 	Backoff *Backoff `toml:"backoff" json:"backoff,omitempty"` // overrides the policy's backoff
 	Wait    Wait     `toml:"wait" json:"wait"`
-	// a wait restarts the task's backoffs
+	// Restarts means that a wait restarts the task's backoffs.
 	Restarts bool `toml:"restarts_backoff" json:"restarts_backoff"`
-	// resource that this closes while it waits
+	// Cools is the resource that the row closes while it waits.
 	Cools string          `toml:"cools" json:"cools,omitempty"`
-	Then  recovery.Action `toml:"then" json:"then"` // when the ladder is used up
-	// new reason of the failure when the ladder is used up; its row then decides
+	Then  recovery.Action `toml:"then" json:"then"` // the action after the ladder is exhausted
+	// Becomes is the failure's reason after the ladder is exhausted. The row of that reason then decides.
 	Becomes recovery.Reason `toml:"becomes" json:"becomes,omitempty"`
-	// question to a person; overrides Reasons
+	// Ask is the question to a person. It overrides Reasons.
 	Ask string `toml:"ask" json:"ask,omitempty"`
-	Why string `toml:"why" json:"why,omitempty"` // the argument for the row
+	Why string `toml:"why" json:"why,omitempty"` // the author's explanation of the row
 
 	id     string // "<policy>.<on>[@caller]"
-	layer  int    // number of bases below the row's document
+	layer  int    // number of bases of the row's document
 	line   int    // in the document; 0 for a row of its base
 	broken bool   // the row has faults
 }
 
-// Policy maps reason and caller to a row, and holds the guards for all rows. It is immutable and safe for concurrent
-// use. Preset and Parse make policies.
+// Policy maps reasons and callers to rows, and contains the guards for all rows. It is immutable and safe for
+// concurrent use. Preset and Parse create policies.
 type Policy struct {
 	name              string
 	about             string
@@ -91,8 +91,8 @@ type Policy struct {
 	index             [][]int16 // row by caller and by index in Reasons; -1 without a row
 	continueOnError   bool      // the run continues after errors
 	outranksNever     bool      // an incident postpones even failures that no row retries
-	explicitKeys      []Bound   // bounds that the operator's document sets, and that are in force
-	presetKeys        []Bound   // bounds set by the preset and not by the configuration
+	explicitKeys      []Bound   // limits that the operator's document sets and that apply
+	presetKeys        []Bound   // limits that the preset sets and the configuration does not
 	empty             bool      // the document is empty
 	backoffLine       int       // line of the document's backoff, or 0
 }
@@ -106,7 +106,7 @@ func (p *Policy) Table() []Row { return slices.Clone(p.rows) }
 // Callers returns the callers that rows name, in the order of the rows.
 func (p *Policy) Callers() []string { return slices.Clone(p.callers[1:]) }
 
-// Guards returns the bounds on all rows together.
+// Guards returns the limits on all rows together.
 func (p *Policy) Guards() Guards { return p.guards }
 
 // ContinuesOnError reports whether the run continues after fatal failures.
@@ -115,8 +115,7 @@ func (p *Policy) ContinuesOnError() bool { return p.continueOnError }
 // Backoff returns the backoff of rows that do not set one.
 func (p *Policy) Backoff() recovery.Backoff { return p.backoff }
 
-// Row returns the row that decides a reason for a caller. It returns false if there is no row for the reason or
-// Unknown.
+// Row returns the row that decides a reason for a caller. ok is false without a row for the reason or for Unknown.
 func (p *Policy) Row(r recovery.Reason, caller string) (Row, bool) {
 	if row := p.row(r, caller); row != nil {
 		return *row, true
@@ -142,7 +141,7 @@ func (p *Policy) Never(r recovery.Reason, caller string) bool {
 	return false
 }
 
-// row returns nil only if the policy lacks rows for both r and Unknown.
+// row returns the row that decides, or nil without a row for r or Unknown.
 func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	if len(p.index) == 0 {
 		return nil
@@ -153,8 +152,8 @@ func (p *Policy) row(r recovery.Reason, caller string) *Row {
 	return nil
 }
 
-// caller returns the index of a caller in callers, or 0 (any) without a specific row. A caller may also give a longer
-// or shorter name: "hooks/budget-enforcer.ts" is "budget-enforcer", and "figma" is "figma-probe".
+// caller returns the index of a caller in callers, or 0 (any) without a specific row. The name may be longer or
+// shorter: "hooks/budget-enforcer.ts" is "budget-enforcer", and "figma" is "figma-probe".
 func (p *Policy) caller(name string) int {
 	if i := slices.Index(p.callers, name); i >= 0 {
 		return i
@@ -194,9 +193,9 @@ func reasonIndex(r recovery.Reason) int {
 	return len(recovery.Reasons) - 1
 }
 
-// newPolicy returns a policy of these rows. The most specific row decides. A row for the reason precedes a row for its
-// group, and that one precedes "*". Among these, a row for the caller precedes a row for any caller, and the document
-// precedes its base. The row for Unknown is the fallback.
+// newPolicy returns a policy of these rows. The most specific row decides: a row for the reason precedes a row for its
+// group, which precedes "*". Among these, a row for the caller precedes a row for any caller, and the document precedes
+// its base. The row for Unknown is the fallback.
 func newPolicy(name string, rows []Row) *Policy {
 	p := &Policy{
 		name: name, rows: slices.Clone(rows), callers: []string{""}, backoff: recovery.DefaultBackoff,
@@ -223,7 +222,7 @@ func newPolicy(name string, rows []Row) *Policy {
 				r.Ladder[k].Action = recovery.Escalate
 			}
 		}
-		if r.id == "" { // otherwise inherited with its id
+		if r.id == "" { // an inherited row has an id
 			r.id = id
 		}
 	}
@@ -263,7 +262,7 @@ func (p *Policy) rowFor(r recovery.Reason, caller string) int16 {
 	return -1
 }
 
-// rank orders rows by specificity: "*" is last. Among the others, later documents win, and then reasons win over
+// rank orders rows by specificity. "*" comes last. Otherwise later documents come first, and then reasons come before
 // groups.
 type rank struct{ named, layer, exact int }
 

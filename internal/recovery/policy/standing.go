@@ -4,13 +4,13 @@ import (
 	"retake/internal/recovery"
 )
 
-// Standing is the origin of a row, and its remaining scope.
+// Standing describes the origin of a row and the failures that it still decides.
 type Standing struct {
 	Row
 	Name  string                     `json:"-"`                      // "<policy>.<on>[@caller]", as in verdicts
-	Own   bool                       `json:"own,omitempty"`          // of the document, not of its base
+	Own   bool                       `json:"own,omitempty"`          // the row belongs to the document, not to its base
 	By    []string                   `json:"overruled_by,omitempty"` // rows that override it completely, or nil
-	Taken map[recovery.Reason]string `json:"-"`                      // its reasons decided by other rows, with those rows
+	Taken map[recovery.Reason]string `json:"-"`                      // its reasons that other rows decide
 }
 
 // Standings returns all rows, the document's own first.

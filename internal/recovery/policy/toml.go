@@ -16,13 +16,13 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// document is a TOML document during parsing. It collects faults.
+// document is a TOML document during parsing, with the faults found so far.
 type document struct {
 	*tomlfile.File
 	file string // as the user names it
 }
 
-// table is one table of a document. Its checks consider explicit values only, not inherited ones.
+// table is one table of a document. Its checks consider only explicit values, not inherited ones.
 type table struct {
 	*tomlfile.File
 	path   string // "row[2].backoff"; "" for the document
@@ -40,10 +40,10 @@ func (d *document) line(path string) int {
 	return at.Line
 }
 
-// rowPath matches the path of a row or a rung, at the start of the path of a key.
+// rowPath matches the path of a row or a rung at the start of a key's path.
 var rowPath = regexp.MustCompile(`^row\[(\d+)\](?:\.ladder\[(\d+)\])?(?:\.|$)`)
 
-// refusals returns the faults for display: rows by key, rungs by number.
+// refusals returns the faults with rows named by key and rungs by number.
 func (d *document) refusals() (faults []Fault) {
 	for _, f := range d.Faults() {
 		where := f.Path
@@ -80,7 +80,7 @@ func (n table) fault(key, format string, args ...any) {
 	n.Fault(tomlfile.Join(n.path, key), format, args...)
 }
 
-// decode fills a struct. It refuses texts of several lines.
+// decode fills a struct from the table. It rejects texts of several lines.
 func (n table) decode(into any) {
 	n.Decode(n.path, n.values, into)
 	for _, key := range slices.Sorted(maps.Keys(n.values)) {
@@ -90,7 +90,7 @@ func (n table) decode(into any) {
 	}
 }
 
-// oneOf checks a word, and reports whether it is present and known.
+// oneOf checks that a text is one of the allowed values. It reports whether it is present and allowed.
 func (n table) oneOf(key string, allowed []string) bool {
 	word, ok := n.values[key].(string)
 	if ok && !slices.Contains(allowed, word) {
@@ -99,7 +99,7 @@ func (n table) oneOf(key string, allowed []string) bool {
 	return ok && slices.Contains(allowed, word)
 }
 
-// allOf checks a list of words.
+// allOf checks that every text of a list is one of the allowed values.
 func (n table) allOf(key string, allowed []string) {
 	list, _ := n.values[key].([]any)
 	for _, v := range list {
@@ -109,7 +109,7 @@ func (n table) allOf(key string, allowed []string) {
 	}
 }
 
-// within checks that a value is a number in a range.
+// within checks that a value is a number from lo to hi.
 func (n table) within(key, want string, lo, hi float64) {
 	if f, ok := tomlfile.Number(n.values[key]); ok && !(f >= lo && f <= hi) {
 		n.fault(key, "want %s from %s to %s, got %s", want, plain(lo), plain(hi), shown(n.values[key]))
