@@ -95,6 +95,9 @@ func (rd *reading) keep(n int) {
 	hits, retry := rd.hits, rd.retry
 	rd.hits, rd.retry = rd.hits[:0], false
 	c, line, level := rd.c, rd.lines[n], rd.levels[n]
+	if level.Advises() && transfers(line) {
+		level = loglines.None
+	}
 	if len(hits) == 0 || frame(line) || loglines.Lists(line) {
 		return
 	}
@@ -105,9 +108,9 @@ func (rd *reading) keep(n int) {
 		to, weak = &rd.retried, &rd.retried
 	case retries:
 		to, weak = &rd.chatter, &rd.chatter
-	case level.Advises() && !transfers(line):
+	case level.Advises():
 		to, weak = &rd.advice, &rd.advice
-	case c.advises(line) && !transfers(line):
+	case c.advises(line):
 		weak = &rd.chatter
 	}
 	help := describesOption(line)
@@ -160,12 +163,16 @@ func frame(line string) bool {
 		!strings.Contains(line, ", characters ")
 }
 
-// advises reports whether a line only warns or advises. Such a line is seldom the reason why the program gave up.
+// advises reports whether a line only warns or advises. Such a line is seldom the reason why the program gave up. A
+// wrapper advises a person after any failure.
 func (c *Classifier) advises(line string) bool {
+	if strings.Contains(line, "anual intervention") {
+		return true
+	}
 	line = strings.TrimPrefix(strings.TrimLeft(line, " \t"), "---> ") // .NET's inner exception
 	return line != "" && slices.ContainsFunc(c.advice[line[0]|0x20], func(p string) bool {
 		return len(line) >= len(p) && strings.EqualFold(line[:len(p)], p)
-	})
+	}) && !transfers(line)
 }
 
 // describesOption reports whether a line is part of a program's help, which can mention any error.

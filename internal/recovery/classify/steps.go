@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -242,10 +243,24 @@ func (q *classification) readTier(b *tierRow) (recovery.Finding, bool) {
 	if ok && b.name == tierProse && strings.HasPrefix(m.rule.ID, "packages.") {
 		m = q.fetched(m)
 	}
+	if ok && m.rule.ID == ruleConfigFile && q.e.Stage == "VALIDATE" && q.text().names(m.line) {
+		m.reason = recovery.LintFailed // the change has the mistake
+	}
 	if ok && b.name == tierCrash {
 		m.quote = q.quote() // a traceback ends with the error
 	}
 	return m.finding(b.confidence), ok
+}
+
+const ruleConfigFile = "config.file"
+
+// settingsPlace matches the name of a configuration file in the checkout, followed by a line.
+var settingsPlace = regexp.MustCompile(`(?:^|[\s"'(:=])[\w-][\w./-]*\.(?:ya?ml|json|toml|tf|hcl|ini|cfg|xml|cue)\b` +
+	`["']?(?:[:(]\d+|,? (?:on )?line \d+|: )`)
+
+// names reports whether settingsPlace matches a line or one of the next two.
+func (rd *reading) names(line int) bool {
+	return slices.ContainsFunc(rd.lines[line:min(line+3, len(rd.lines))], settingsPlace.MatchString)
 }
 
 // transport lists the reasons that rule out an answer from a provider.
