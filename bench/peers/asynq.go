@@ -48,7 +48,7 @@ func (p *asynqPeer) open(ctx context.Context, synced bool) (string, error) {
 
 func (p *asynqPeer) close() { _ = p.redis.Close() }
 
-// A server takes its jobs one after the other, so more than these only wait.
+// A server runs its jobs one after the other, so more jobs would only wait.
 func (p *asynqPeer) concurrencies() []int {
 	if p.servers > 1 {
 		return []int{64} // 16 and 64 were as fast
@@ -77,7 +77,7 @@ func (p *asynqPeer) publish(ctx context.Context, jobs int) error {
 		})
 	}
 	wg.Wait()
-	syscall.Sync() // so that the first job does not wait for the published data
+	syscall.Sync() // the first job must not wait for the published data
 	return errors.Join(append(failed, p.redis.ConfigSet(ctx, "appendfsync", p.sync).Err())...)
 }
 

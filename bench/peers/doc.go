@@ -9,5 +9,5 @@
 // between fetches, and the fastest of several concurrencies. Each asynq server takes jobs one after the other, and a
 // program normally has one server. The results for several servers in one process are also shown.
 //
-// It is a Go module apart from the main one, so that the queues it measures are not among the dependencies of Retake.
+// The command is a separate Go module, so that Retake does not depend on the measured queues.
 package main

@@ -15,9 +15,9 @@ const (
 )
 
 func main() {
-	postgres := flag.String("postgres", "", "the URL of an otherwise unused PostgreSQL server")
-	redis := flag.String("redis", "", "the Unix socket of an otherwise unused Redis server, which is emptied")
-	ours := flag.String("ours", "bin/bench.json", "the output of make bench ONLY=decisions")
+	postgres := flag.String("postgres", "", "URL of an otherwise unused PostgreSQL server")
+	redis := flag.String("redis", "", "Unix socket of an otherwise unused Redis server; all its data is deleted")
+	ours := flag.String("ours", "bin/bench.json", "output file of make bench ONLY=decisions")
 	jobs := flag.Int("jobs", 20_000, "number of jobs to publish, fail and schedule again; our figure uses 20,000")
 	patience := flag.Duration("patience", 150*time.Second, "time limit for each measurement")
 	flag.Parse()
@@ -45,7 +45,7 @@ func run(ctx context.Context, postgres, redis, file string, jobs int) ([]row, er
 	peers := []struct {
 		name string
 		peer
-		goal float64 // required ratio of our figure to theirs; 0 for information only
+		goal float64 // required ratio of our figure to theirs; 0 means for information only
 	}{
 		{"riverqueue/river on PostgreSQL", &riverPeer{url: postgres}, 1.8},
 		{"hibiken/asynq on Redis", &asynqPeer{socket: redis, servers: 1}, 3},

@@ -13,7 +13,7 @@ import (
 
 // peer is a queue that can be measured.
 type peer interface {
-	// open prepares a durability, and returns the server's actual settings.
+	// open prepares the server for a durability, and returns the actual settings.
 	open(ctx context.Context, synced bool) (settings string, err error)
 	// concurrencies lists the values to try. A single value is used without a trial.
 	concurrencies() []int
@@ -34,10 +34,10 @@ type result struct {
 	settings    string
 }
 
-// rounds are counted with the best concurrency; their median is the result.
+// rounds is the number of rounds with the best concurrency. Their median is the result.
 const rounds = 3
 
-// measure finds the best concurrency with a quarter of the jobs, then measures with all.
+// measure finds the best concurrency with a quarter of the jobs. Then it measures with all jobs.
 func measure(ctx context.Context, name string, p peer, synced bool, jobs int) (result, error) {
 	r := result{name: name, synced: synced}
 	var err error
@@ -108,10 +108,10 @@ type workerError struct {
 	LastStdoutTail  string `json:"last_stdout_tail"`
 }
 
-// Kind is river's name for it.
+// Kind returns river's name for the job type.
 func (workerError) Kind() string { return "worker_error.v1" }
 
-// failure is the n-th job: payloadBytes long as JSON.
+// failure returns the n-th job, which has payloadBytes as JSON.
 func failure(n int) workerError {
 	e := workerError{
 		ErrorID: fmt.Sprintf("e-%08d", n), WorkerID: fmt.Sprintf("w%07d-1", n), IssueNumber: n + 1, Stage: "AGENT",

@@ -59,7 +59,7 @@ func (p *riverPeer) open(ctx context.Context, synced bool) (string, error) {
 
 func (p *riverPeer) close() { p.pool.Close() }
 
-// The 10,000 that river allows are slower.
+// The maximum of 10,000 that river allows is slower.
 func (*riverPeer) concurrencies() []int { return []int{200, 1000, 5000} }
 
 func (p *riverPeer) publish(ctx context.Context, jobs int) error {
@@ -80,7 +80,7 @@ func (p *riverPeer) publish(ctx context.Context, jobs int) error {
 			return err
 		}
 	}
-	// so that neither is paid for while the clock runs
+	// The clock must not include these statements.
 	for _, statement := range []string{"VACUUM ANALYZE river_job", "CHECKPOINT"} {
 		if _, err := p.pool.Exec(ctx, statement); err != nil {
 			return err
@@ -114,7 +114,7 @@ func (p *riverPeer) fail(ctx context.Context, jobs, concurrency int) (took time.
 	if err != nil {
 		return 0, err
 	}
-	// An event comes after the batch with the job's new state is committed.
+	// River sends an event after it has committed the batch with the job's new state.
 	durable, cancel := client.SubscribeConfig(&river.SubscribeConfig{
 		Kinds:    []river.EventKind{river.EventKindJobFailed},
 		ChanSize: jobs,

@@ -46,7 +46,7 @@ func (r row) ratio() float64 { return r.ours.Value / r.perSecond }
 
 func (r row) met() bool { return r.ratio() >= r.goal }
 
-// table shows everything, its settings below it.
+// table formats all results, followed by the settings.
 func table(rows []row) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\n  %-32s %-11s %12s %12s %7s  %s\n", "failed jobs durably retried", "", "theirs", "ours", "ratio",
@@ -62,7 +62,7 @@ func table(rows []row) string {
 		fmt.Fprintf(&b, "%s %-32s %-11s %10.0f/s %10.0f/s %5.2f ×  %s\n", mark, r.name, durability(r.synced),
 			r.perSecond, r.ours.Value, r.ratio(), goal)
 	}
-	b.WriteString("\nTheirs is the median of three rounds at the fastest of several concurrencies:\n")
+	b.WriteString("\nTheir figures are medians of three rounds at the fastest of several concurrencies:\n")
 	for _, r := range rows {
 		fmt.Fprintf(&b, "  %s, %s: %d at once; %s\n", r.name, durability(r.synced), r.concurrency, r.settings)
 	}

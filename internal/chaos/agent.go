@@ -15,7 +15,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// The agent's second argument, which selects the work or its check.
+// The agent's second argument, which selects work or the check of the work.
 const (
 	agentWork  = "work"
 	agentCheck = "check"
@@ -23,7 +23,7 @@ const (
 
 // part describes the agent's task. The text of the issue contains it.
 type part struct {
-	Seconds float64 `json:"seconds"` // how long the work takes
+	Seconds float64 `json:"seconds"` // duration of the work
 	// First is the agent's result before a person has answered, fails or asks. By default it succeeds.
 	First string `json:"first,omitempty"`
 }
@@ -40,7 +40,7 @@ const aliveEvery = 100 * time.Millisecond
 
 // RunAgent runs the agent in a checkout, for `chaos agent FOLDER work|check`. It returns the exit code.
 func RunAgent(args []string) int {
-	err := errors.New("want: chaos agent DIRECTORY work|check (workers start it)")
+	err := errors.New("usage: chaos agent DIRECTORY work|check (only workers run this)")
 	if len(args) == 2 {
 		err = runAgent(args[0], args[1])
 	}
@@ -69,11 +69,11 @@ func runAgent(dir, what string) error {
 	}
 	m := partLine.FindStringSubmatch(file.Issue.Body)
 	if m == nil {
-		return errors.New("the issue's text has no part for this agent")
+		return errors.New("the issue's text does not contain this agent's task")
 	}
 	var p part
 	if err := json.Unmarshal([]byte(m[1]), &p); err != nil {
-		return fmt.Errorf("read the part in the issue's text: %w", err)
+		return fmt.Errorf("read the task in the issue's text: %w", err)
 	}
 	unlock, alone, err := lockIssue(dir, r.Issue)
 	if err != nil {
@@ -84,7 +84,7 @@ func runAgent(dir, what string) error {
 		return err
 	}
 	if !alone {
-		_ = r.write(dir, runOverlaps) // the previous line could be written
+		_ = r.write(dir, runOverlaps) // the directory was writable for the previous line
 	}
 	for end := time.Now().Add(time.Duration(p.Seconds * float64(time.Second))); time.Now().Before(end); {
 		time.Sleep(aliveEvery)

@@ -83,14 +83,14 @@ func attempts(runs []*agentRun) (ids []string) {
 	return ids
 }
 
-// branches returns, for each pushed branch, the attempt that is named in the file of the branch's issue.
+// branches maps each pushed branch to the attempt that the file of the branch's issue names.
 func (w auditor) branches() (found map[string]string, err error) {
 	found = map[string]string{}
 	refs, err := testbed.Git(w.github.Bare, "for-each-ref", "--format=%(refname:short)", "refs/heads/retake/")
 	for branch := range strings.FieldsSeq(refs) {
 		text := ""
 		if n := testbed.IssueOfBranch(branch); n != "" {
-			// the file may be missing, because the branch has unfinished work
+			// The file is missing if the branch has unfinished work.
 			text, _ = testbed.Git(w.github.Bare, "show", branch+":work/"+n+".txt")
 		}
 		found[branch] = strings.TrimSpace(text)
@@ -98,7 +98,7 @@ func (w auditor) branches() (found map[string]string, err error) {
 	return found, err
 }
 
-// shown returns the attempts with work that people received, on a branch of the issue or, after a merge, on main.
+// shown returns the attempts with visible work, on a branch of the issue or, after a merge, on main.
 func (w auditor) shown(i *issue, branches map[string]string) (ids []string) {
 	for branch, attempt := range branches {
 		if testbed.IssueOfBranch(branch) == number(i.key) && attempt != "" {
@@ -169,7 +169,7 @@ func (w auditor) auditReports(t *table, i *issue, runs []*agentRun, branches map
 
 var attemptOfQuestion = regexp.MustCompile(`"attempt":"([a-z0-9]+-\d+)`)
 
-// askedAbout counts the questions about each attempt, and the repeated questions with an excuse.
+// askedAbout counts the questions about each attempt. again counts the repeated questions with an excuse.
 func (w auditor) askedAbout(i *issue) (n, again map[string]int) {
 	n = map[string]int{}
 	asked := w.questions(i, w.github.Issue(i.key))
@@ -234,7 +234,7 @@ func (w auditor) auditLabels(t *table, i *issue) {
 	}
 }
 
-// auditBudget checks that tasks stay within their budget of attempts, which each answer renews.
+// auditBudget checks that tasks stay within their budget of attempts. Each answer renews the budget.
 func (w auditor) auditBudget(t *table, i *issue, runs []*agentRun) {
 	if n, most := len(attempts(runs)), maxAttempts*(1+i.answers+i.acts); n > most {
 		t.bad("budget overruns", fmt.Sprintf("%s: %d attempts, budget %d", i.key, n, most))

@@ -9,8 +9,8 @@ import (
 	"retake/internal/testbed"
 )
 
-// auditComments finds comments by the director with the same marker, and comments that it deleted, except for abandoned
-// claims.
+// auditComments finds several comments of the director with the same marker, and comments that the director deleted.
+// Comments of abandoned claims do not count.
 func (w auditor) auditComments(t *table, all []githubtest.Issue, events []githubtest.Event) {
 	for _, i := range all {
 		markers, present, written := map[string]bool{}, 0, 0
@@ -20,7 +20,7 @@ func (w auditor) auditComments(t *table, all []githubtest.Issue, events []github
 				present++
 			}
 		}
-		deleted := 0 // by people
+		deleted := 0 // comments that people deleted
 		for _, e := range events {
 			if e.Issue == i.Key && e.Actor == testbed.Bot && e.Event == "commented" {
 				written++

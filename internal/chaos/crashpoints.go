@@ -17,16 +17,16 @@ import (
 	"retake/internal/testbed"
 )
 
-// Times of one crash point.
+// Time limits for one crash point.
 const (
-	reachedWithin      = 30 * time.Second // maximum time until the point is reached
-	reachedAgainWithin = 5 * time.Second  // maximum time until it is reached in recovery
+	reachedWithin      = 30 * time.Second // until the director reaches the point
+	reachedAgainWithin = 5 * time.Second  // until the director reaches the point in recovery
 )
 
-// stimuli cause the events at points whose names contain a text. Ordinary work reaches all other points.
+// stimuli lists events that lead to crash points whose names contain a text. Ordinary work leads to all other points.
 var stimuli = []struct {
 	in    string
-	first string // the result of the issue's first attempt, as in part.First, or waits
+	first string // result of the issue's first attempt, as in part.First, or waits
 	throw func(context.Context, *world, *rand.Rand) (string, error)
 }{
 	{"/release/", "", onIssue(takeBack)},
@@ -76,7 +76,7 @@ func addUnknownWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	}
 	unknown := fmt.Sprintf("z%07d-1", r.IntN(10_000_000))
 	if err := w.host.Leave(ctx, unknown, v.Attempt); err != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // like a fault that comes too late
+		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
 	}
 	return unknown, testbed.Pause(ctx, 5*time.Second)
 }
@@ -109,7 +109,7 @@ func closeReviewed(ctx context.Context, w *world, _ *rand.Rand) (string, error) 
 		}
 		if now := w.github.Issue(i.key); !i.gone && !i.merges && now.State == "open" &&
 			slices.Equal(now.Labels, []string{testbed.LabelReview}) {
-			if err := testbed.Pause(ctx, 2*time.Second); err != nil { // by then the director has recorded the delivery
+			if err := testbed.Pause(ctx, 2*time.Second); err != nil { // time to record the delivery
 				return "", err
 			}
 			return i.key, closeIssue(ctx, w, i)
@@ -133,7 +133,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	for i, point := range points {
 		if w.runtime == testbed.RuntimeDocker && strings.HasPrefix(point, "process/") ||
 			w.runtime != testbed.RuntimeDocker && strings.HasPrefix(point, "container/") {
-			w.log.add("%s: skipped: it needs the other runtime", point)
+			w.log.add("%s: skipped: the point requires the other runtime", point)
 			continue
 		}
 		t.more("crash points", 1)
@@ -144,7 +144,7 @@ func (w *world) crash(ctx context.Context, seed uint64, only string, t *table) e
 	return nil
 }
 
-// often counts how many times one task passes some points. The director is killed at each pass.
+// often is the number of times that one task passes a point. The test kills the director each time.
 var often = map[string]int{
 	"append/before": 20, "append/after": 20, "github/write/before": 8, "github/write/after": 8,
 	"effect/progress/before": 2, "effect/progress/after": 2,
@@ -161,7 +161,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	var stimulus sync.WaitGroup
 	stimulus.Go(func() {
 		for throw != nil && stimulated.Err() == nil {
-			if len(w.unended()) == 0 { // the issue that was opened for the point is closed
+			if len(w.unended()) == 0 { // a stimulus closed the issue
 				w.openAs(r, "")
 			}
 			if _, err := throw(stimulated, w, r); err != nil {
@@ -177,7 +177,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 		return w.again(ctx, t, "crash points")
 	}
 	t.more("crash points reached", 1)
-	w.director.Kill() // so that the Process counts as stopped
+	w.director.Kill() // the Process then counts as stopped
 	if err := w.director.StartWith(crashpoint.Variable + "=" + point); err != nil {
 		return err
 	}
@@ -189,7 +189,7 @@ func (w *world) crashAt(ctx context.Context, r *rand.Rand, at string, t *table) 
 	return w.again(ctx, t, at)
 }
 
-// stimulate opens an issue that leads to a point. throw, if not nil, is a further action to repeat.
+// stimulate opens an issue that leads to a point. It returns a further action for the caller to repeat, or nil.
 func (w *world) stimulate(r *rand.Rand, point string) func(context.Context, *world, *rand.Rand) (string, error) {
 	first, throw := "", (func(context.Context, *world, *rand.Rand) (string, error))(nil)
 	for _, s := range stimuli {
@@ -212,7 +212,7 @@ func (w *world) again(ctx context.Context, t *table, what string) error {
 	}
 	began := time.Now()
 	if err := w.awaitWell(ctx, recoverTime); err == nil {
-		_, _ = operator.SendCommand(ctx, w.data(), fsm.Resume) // an operator's pause outlives the director
+		_, _ = operator.SendCommand(ctx, w.data(), fsm.Resume) // an operator's pause survives a restart
 	}
 	if why := w.recovered(ctx); why != "" {
 		t.bad("not recovered within 2 minutes", what+": "+why)

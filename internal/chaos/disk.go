@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// diskBytes is the size of the file system for director.data_dir, which is in a sparse file.
+// diskBytes is the size of the file system for director.data_dir. Its image is a sparse file.
 const diskBytes = 1 << 30
 
-// disk holds director.data_dir. It is a separate file system, if this machine allows one.
+// disk holds director.data_dir. It is a separate file system if this machine allows one.
 type disk struct {
-	dir   string // where it is mounted, or an ordinary directory
-	image string // file that holds it, or "" for a directory
-	why   string // why it is not a separate file system
+	dir   string // mount point, or an ordinary directory
+	image string // image file, or "" for a directory
+	why   string // reason for using a directory
 }
 
 func openDisk(dir string) (*disk, error) {

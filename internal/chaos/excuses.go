@@ -11,11 +11,11 @@ import (
 	"retake/internal/testbed"
 )
 
-// excuse is the time that a worker needs to report finished work. A worker that ends within it may not have reported.
+// excuse is the time that a worker needs to report finished work. A worker that ends sooner may not have reported.
 const excuse = time.Second
 
-// excused reports whether the work that a run finished at a time may be unreported, because its worker was ended around
-// then.
+// excused reports whether the work that a run finished at a time may be unreported, because its worker ended around
+// that time.
 func (w auditor) excused(r *agentRun, at time.Time) bool {
 	return slices.ContainsFunc(w.harmed, func(h harm) bool {
 		return (h.attempt == "" || h.attempt == r.attempt) && h.at.After(at.Add(-excuse/2)) &&
@@ -23,14 +23,14 @@ func (w auditor) excused(r *agentRun, at time.Time) bool {
 	})
 }
 
-// underWay is the time after a stated limit in which one concurrent request from the director may arrive, because it
-// was sent before the director read the limit.
+// underWay is the time after a stated limit in which one concurrent request from the director may arrive. The director
+// sent it before it read the limit.
 const underWay = 500 * time.Millisecond
 
 // auditLimits finds requests that the director made during a limit.
 func (w auditor) auditLimits(t *table) {
 	var stated time.Time
-	var known, seen int // requests since stated; requests during all limits
+	var known, seen int // requests after the limit was stated; requests during all limits
 	for _, r := range w.github.Requests() {
 		switch {
 		case !r.DuringLimit && (r.Fault == "status 403" || r.Fault == "status 429"):
@@ -45,12 +45,12 @@ func (w auditor) auditLimits(t *table) {
 				r.At.Sub(stated).Round(time.Millisecond)))
 		}
 	}
-	t.more("calls during a stated limit", max(0, w.github.Violations()-seen)) // violations that the log no longer has
+	t.more("calls during a stated limit", max(0, w.github.Violations()-seen)) // dropped from the log
 }
 
 // askedAgain counts, by attempt, the questions that the director had to repeat because it could not know of the first.
-// A person deleted the comment, and the director was killed before it recorded the question. Then the comment's number
-// is lost, and GitHub's timeline does not identify deleted comments.
+// In these cases, a person deleted the comment, and the director was killed before it recorded the question. The
+// comment's number is then lost, and GitHub's timeline does not identify deleted comments.
 func (w auditor) askedAgain(i *issue, asked []githubtest.Comment) map[string]int {
 	n := map[string]int{}
 	events, kills := w.github.Events(i.key), w.director.KilledAt()

@@ -17,9 +17,10 @@ import (
 type fault struct {
 	name   string
 	weight int // relative frequency
-	// without returns why a world cannot have the fault, or "".
+	// without returns the reason why a world cannot have the fault, or "".
 	without func(w *world) string
-	// throw causes the fault, reverts it, and returns its target. An error means that the test itself cannot continue.
+	// throw causes the fault, reverts it, and returns a note about its target. An error means that the test itself
+	// cannot continue.
 	throw func(ctx context.Context, w *world, r *rand.Rand) (note string, err error)
 }
 
@@ -181,7 +182,7 @@ func (w *world) victim(ctx context.Context, r *rand.Rand) (v testbed.Worker, ok 
 
 const nobody = "nobody worked"
 
-// onWorker returns a throw that does something to a worker that will end it.
+// onWorker returns a throw that harms a random worker so that the worker ends.
 func onWorker(do func(testbed.Host, context.Context, string) error) func(context.Context, *world,
 	*rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
@@ -205,10 +206,10 @@ func freezeWorker(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 500*time.Millisecond, 9*time.Second)
 	w.hurt(v.Attempt)
 	if w.host.Pause(ctx, v.Attempt) != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
 	}
 	err := testbed.Pause(ctx, d)
-	_ = w.host.Unpause(context.WithoutCancel(ctx), v.Attempt) // the director may have removed it
+	_ = w.host.Unpause(context.WithoutCancel(ctx), v.Attempt) // the director may have removed the worker
 	return fmt.Sprintf("%s %s for %v", v.Task, v.Attempt, d.Round(time.Millisecond)), err
 }
 
@@ -219,10 +220,10 @@ func disconnectWorker(ctx context.Context, w *world, r *rand.Rand) (string, erro
 	}
 	d := between(r, time.Second, 12*time.Second)
 	if w.host.Disconnect(ctx, v.Attempt) != nil {
-		return v.Attempt + " had ended", nil //nolint:nilerr // as good as a fault that comes too late
+		return v.Attempt + " had ended", nil //nolint:nilerr // the fault came too late
 	}
 	err := testbed.Pause(ctx, d)
-	_ = w.host.Reconnect(context.WithoutCancel(ctx), v.Attempt) // the director may have removed it
+	_ = w.host.Reconnect(context.WithoutCancel(ctx), v.Attempt) // the director may have removed the worker
 	return fmt.Sprintf("%s %s for %v", v.Task, v.Attempt, d.Round(time.Millisecond)), err
 }
 
@@ -232,7 +233,7 @@ func killEverybody(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	live := w.live(ctx)
 	w.hurt("")
 	for _, v := range live {
-		_ = w.host.Kill(ctx, v.Attempt) // it may have ended already
+		_ = w.host.Kill(ctx, v.Attempt) // the worker may have ended already
 	}
 	err := testbed.Pause(ctx, between(r, 0, 3*time.Second))
 	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
@@ -283,7 +284,7 @@ func startInBadWeather(ctx context.Context, w *world, r *rand.Rand) (string, err
 	}
 	err := testbed.Pause(ctx, between(r, 2*time.Second, 5*time.Second))
 	if state, ended := w.director.EndedItself(); ended {
-		return fmt.Sprintf("it ended with %d", state.ExitCode()), err
+		return fmt.Sprintf("the director ended with code %d", state.ExitCode()), err
 	}
 	return "", err
 }

@@ -20,7 +20,7 @@ import (
 func needsDisk(w *world) string { return w.disk.why }
 
 // fillDisk keeps the disk full for a while. A joined NATS server uses the same disk and writes again only after a
-// restart, so fillDisk restarts it, as an operator would.
+// restart. So fillDisk restarts the server, as an operator would.
 func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 8*time.Second)
 	filler := filepath.Join(w.disk.dir, "filler")
@@ -52,8 +52,8 @@ func fill(f *os.File) {
 	}
 }
 
-// readOnly prevents opening files for writing for a while, but files stay open. Sometimes the director also restarts
-// during that time.
+// readOnly makes opening files for writing fail for a while. Open files stay writable. Sometimes the director also
+// restarts during that time.
 func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	d := between(r, 2*time.Second, 6*time.Second)
 	if err := errors.Join(run("mount", "--bind", w.data(), w.data()),
@@ -72,14 +72,14 @@ func readOnly(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	if back := run("umount", "-l", w.data()); back != nil {
 		return "", back
 	}
-	if starts { // it could not start, so it is restarted
+	if starts { // the director could not start, so start it now
 		w.director.Kill()
 		err = errors.Join(err, w.director.Start())
 	}
 	return fmt.Sprintf("for %v, director started in that time: %v", d.Round(time.Millisecond), starts), err
 }
 
-// From <uapi/linux/fs.h> and ext4. The file system stops at once, without even writing its journal.
+// From <uapi/linux/fs.h> and ext4. The file system stops at once, even without writing its journal.
 const (
 	ioctlShutdown   = 0x8004587d
 	shutdownNoFlush = 2
@@ -95,7 +95,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		programs = append(programs, w.nats.Process)
 	}
 	for _, p := range programs {
-		p.Signal(syscall.SIGSTOP) // so that it does not notice the failing disk
+		p.Signal(syscall.SIGSTOP) // the process must not notice the failing disk
 	}
 	if err := w.disk.shutdown(); err != nil {
 		return "", err
@@ -105,7 +105,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		p.Kill()
 	}
 	for _, v := range live {
-		_ = w.host.Kill(ctx, v.Attempt) // it ended already, which is as good
+		_ = w.host.Kill(ctx, v.Attempt) // the worker may have ended already
 	}
 	killBelow(w.disk.dir)
 	if err := w.disk.copy(ctx); err != nil {
@@ -118,7 +118,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
 }
 
-// shutdown stops the file system as a power cut does, so unwritten data is lost.
+// shutdown stops the file system and loses unwritten data, as in a power cut.
 func (d *disk) shutdown() error {
 	f, err := os.Open(d.dir)
 	if err != nil {

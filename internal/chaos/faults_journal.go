@@ -13,7 +13,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// knows reports whether the director's version accepts a setting, in the form of --set.
+// knows reports whether the director's version accepts a setting. The setting has the form of --set.
 func (w *world) knows(setting string) bool {
 	cmd := exec.Command(w.directorBinary, "config", "show", "-c", w.config(), "--set", setting)
 	cmd.Env = testbed.DirectorEnv(os.Environ(), w.token)
@@ -24,12 +24,12 @@ const rebuilds = "journal.on_damage=rebuild"
 
 func needsRebuild(w *world) string {
 	if !w.rebuilds {
-		return "this director does not know " + rebuilds
+		return "this version of the director does not know " + rebuilds
 	}
 	return ""
 }
 
-// damages are ways to damage the files of the journal's stream. do gets the directory of the stream, and one of its
+// damages lists possible damage to the files of the journal's stream. do gets the stream's directory and one of its
 // blocks.
 var damages = []struct {
 	name string
@@ -63,7 +63,7 @@ var damages = []struct {
 func change(file string, how func([]byte) []byte) error {
 	data, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the server writes an index only now and then
+		return nil // the server writes an index only occasionally
 	}
 	if err != nil || len(data) == 0 {
 		return err
@@ -71,7 +71,7 @@ func change(file string, how func([]byte) []byte) error {
 	return os.WriteFile(file, how(data), 0o600)
 }
 
-// damageJournal damages the journal while its files are closed. The director is configured to rebuild a damaged
+// damageJournal damages the journal while its files are closed. The director's configuration lets it rebuild a damaged
 // journal.
 func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
@@ -85,7 +85,7 @@ func damageJournal(ctx context.Context, w *world, r *rand.Rand) (string, error) 
 	}
 	d := damages[r.IntN(len(damages))]
 	if block == "" {
-		d.name = "there is none" // the server was wiped just before
+		d.name = "there is none" // the server was just wiped
 	} else {
 		err = d.do(stream, block, r)
 	}
@@ -103,14 +103,14 @@ func wipeNATS(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	return "", orNot(err, w.nats.Start)
 }
 
-// journalFiles finds the directory of the journal's stream, and its last block, if any.
+// journalFiles finds the directory of the journal's stream, and the stream's last block, or "".
 func (w *world) journalFiles() (stream, block string, err error) {
 	err = filepath.WalkDir(w.disk.dir, func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".blk") && strings.Contains(path, "JOURNAL") &&
 			!strings.Contains(path, "OBJ_") {
 			block, stream = path, filepath.Dir(filepath.Dir(path))
 		}
-		return nil // files that disappear do not matter
+		return nil // ignore files that disappear
 	})
 	return stream, block, err
 }

@@ -12,7 +12,7 @@ import (
 	"retake/internal/testbed"
 )
 
-// claimed waits until issues are being worked on, and picks one. It returns nil if that takes too long.
+// claimed waits until agents work on some issues, and picks one of these. It returns nil if that takes too long.
 func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 	_ = testbed.Await(ctx, 4*time.Second, "a running issue", func() bool {
 		var at []*issue
@@ -32,7 +32,7 @@ func (w *world) claimed(ctx context.Context, r *rand.Rand) (found *issue) {
 	return found
 }
 
-// onIssue returns a throw in which a person does something to an issue that is being worked on.
+// onIssue returns a throw in which a person acts on an issue that an agent works on.
 func onIssue(do func(ctx context.Context, w *world, i *issue) error,
 ) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (string, error) {
@@ -44,7 +44,7 @@ func onIssue(do func(ctx context.Context, w *world, i *issue) error,
 	}
 }
 
-// acted records that a person has restarted the work, or with gone, has withdrawn it.
+// acted records that a person has restarted the work. gone means that the person has withdrawn the work.
 func (w *world) acted(i *issue, gone bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -65,7 +65,7 @@ func takeBack(_ context.Context, w *world, i *issue) error {
 }
 
 func reopenIssue(ctx context.Context, w *world, i *issue) error {
-	w.acted(i, true) // the work may have been delivered before, and only people can restart it
+	w.acted(i, true) // the director may have delivered before, and only a person can restart the work
 	w.github.SetState(i.key, testbed.Person, "closed")
 	err := testbed.Pause(ctx, 2*time.Second)
 	w.github.SetState(i.key, testbed.Person, "open")
@@ -98,7 +98,7 @@ func takeAndPutBack(_ context.Context, w *world, i *issue) error {
 	return nil
 }
 
-// addStrayLabel adds a label of the director to an issue that should not have it.
+// addStrayLabel adds one of the director's labels to an issue that should not have it.
 func addStrayLabel(_ context.Context, w *world, i *issue) error {
 	w.github.AddLabel(i.key, testbed.Person, testbed.LabelReview)
 	return nil

@@ -24,7 +24,7 @@ func needsLease(w *world) string {
 	case w.bus != busJoined:
 		return "an embedded bus has only one director"
 	case !w.leases:
-		return "this director does not know director.lease_seconds"
+		return "this version of the director does not know director.lease_seconds"
 	}
 	return ""
 }
@@ -43,15 +43,15 @@ func secondDirector(ctx context.Context, w *world, _ *rand.Rand) (string, error)
 	state, ended := second.EndedItself()
 	if !ended {
 		w.found("second directors running", "on the same data directory")
-		return "it runs concurrently with the first", nil
+		return "the second director runs concurrently with the first", nil
 	}
-	return fmt.Sprintf("it exited with code %d", state.ExitCode()), nil
+	return fmt.Sprintf("the second director exited with code %d", state.ExitCode()), nil
 }
 
 // phaseStandby is the phase that a standby reports.
 const phaseStandby = "STANDBY"
 
-// takeOver starts a second director as a standby and ends the first. When the second has led for a while, the first
+// takeOver starts a second director as a standby and ends the first. After the second has led for a while, the first
 // takes over again.
 func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Rand) (string, error) {
 	return func(ctx context.Context, w *world, r *rand.Rand) (note string, err error) {
@@ -70,7 +70,7 @@ func takeOver(end func(*testbed.Process)) func(context.Context, *world, *rand.Ra
 			return h.Phase
 		}
 		if testbed.Await(ctx, 30*time.Second, "", func() bool { return phase() == phaseStandby }) != nil {
-			w.found("takeovers late", "a second director does not stand by: its phase is %q", phase())
+			w.found("takeovers late", "the second director does not stand by: its phase is %q", phase())
 			return "no second director stands by", ctx.Err()
 		}
 		_, _ = w.victim(ctx, r)

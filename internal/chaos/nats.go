@@ -29,7 +29,7 @@ const (
 // nats is a NATS server to join, in a separate process.
 type nats struct {
 	*testbed.Process
-	keys  string // directory that `director bus init` would make
+	keys  string // output directory of `director bus init`
 	store string
 	port  int
 	hosts []string
@@ -65,7 +65,7 @@ func startNATS(ctx context.Context, w *world, self string) (*nats, error) {
 	return n, testbed.Await(ctx, 20*time.Second, "NATS listens", n.listens)
 }
 
-// listens reports whether the server accepts connections. A director exits if it cannot connect at its start.
+// listens reports whether the server accepts connections. A director exits if it cannot connect when it starts.
 func (n *nats) listens() bool {
 	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(n.port)))
 	return err == nil && c.Close() == nil
@@ -78,8 +78,8 @@ func (n *nats) settings() string {
 		filepath.Join(n.keys, keys.DirDirector))
 }
 
-// freePort returns a port that stays free while the server is down. It is below the ports that Linux uses for outgoing
-// connections and that directors choose.
+// freePort returns a port that stays free while the server is down. The port is below the ranges that Linux uses for
+// outgoing connections and that directors choose from.
 func freePort() (int, error) {
 	var failed error
 	for range 20 {
@@ -96,7 +96,7 @@ func freePort() (int, error) {
 // RunNATS runs the server for `chaos nats CONFIG`. It returns the exit code.
 func RunNATS(args []string) int {
 	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "want: chaos nats CONFIG (chaos starts it)")
+		fmt.Fprintln(os.Stderr, "usage: chaos nats CONFIG (only chaos runs this)")
 		return 2
 	}
 	if err := runNATS(args[0]); err != nil {
@@ -121,7 +121,7 @@ func runNATS(file string) error {
 	s.ConfigureLogger()
 	s.Start()
 	if !s.ReadyForConnections(20 * time.Second) {
-		return errors.New("it was not ready for connections within 20 s")
+		return errors.New("the server was not ready for connections within 20 s")
 	}
 	<-ctx.Done()
 	s.Shutdown()

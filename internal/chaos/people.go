@@ -19,11 +19,11 @@ type issue struct {
 	key     string
 	part    part
 	merges  bool // people merge the delivered work
-	waits   bool // its first question stays unanswered until the reminder
+	waits   bool // the first question stays unanswered until the reminder
 	deletes bool // people delete the question before they answer
 	answers int  // number of answers to questions
 	acts    int  // number of restarts by people; each may cost attempts, comments and labels
-	gone    bool // people have closed or withdrawn it
+	gone    bool // people have closed or withdrawn the issue
 }
 
 // open opens an issue with a random task.
@@ -37,7 +37,7 @@ func (w *world) open(r *rand.Rand) *issue {
 	return w.openAs(r, first)
 }
 
-// waits is the result of a first attempt that asks and gets an answer only after the reminder.
+// waits is the result of a first attempt that asks a question. People answer only after the reminder.
 const waits = "asks, and waits"
 
 // openAs opens an issue with this result of its first attempt.
@@ -65,12 +65,12 @@ func (w *world) all() []*issue {
 	return slices.Clone(w.issues)
 }
 
-// ended returns "" if an issue is finished, or else the missing step.
+// ended returns "" if an issue is finished, or the missing step.
 func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	now := w.github.Issue(i.key)
 	for _, l := range []string{testbed.LabelTask, testbed.LabelClaimed, testbed.LabelBlocked} {
 		if slices.Contains(now.Labels, l) && (l != testbed.LabelTask || !i.gone) {
-			return "it has the label " + l
+			return "the issue has the label " + l
 		}
 	}
 	delivered := testbed.Pulls(all, i.key)
@@ -80,9 +80,9 @@ func (w *world) ended(i *issue, all []githubtest.Issue) (why string) {
 	case len(delivered) == 0:
 		return "there is no pull request"
 	case i.merges && !slices.ContainsFunc(delivered, func(p githubtest.Issue) bool { return p.MergedBy != "" }):
-		return "its pull request is not merged"
+		return "the pull request is not merged"
 	case i.merges && slices.Contains(now.Labels, testbed.LabelReview):
-		return "it was merged and has the label " + testbed.LabelReview
+		return "the issue was merged and has the label " + testbed.LabelReview
 	}
 	return ""
 }
@@ -98,10 +98,10 @@ func (w *world) unended() (missing []string) {
 	return missing
 }
 
-// patience is the number of questions about an issue that people answer.
+// patience is the maximum number of questions that people answer on one issue.
 const patience = 6
 
-// attend does what people regularly do until ctx is done. They answer questions and merge pull requests.
+// attend plays the people until ctx is done. They answer questions and merge pull requests.
 func (w *world) attend(ctx context.Context) {
 	for testbed.Pause(ctx, 500*time.Millisecond) == nil {
 		all := w.github.Issues(repository)
@@ -124,7 +124,7 @@ func (w *world) attend(ctx context.Context) {
 	}
 }
 
-// isReminded reports whether the director has repeated that a question waits.
+// isReminded reports whether the director has repeated a waiting question.
 func isReminded(now githubtest.Issue) bool {
 	return slices.ContainsFunc(now.Comments, func(c githubtest.Comment) bool {
 		return c.Author == testbed.Bot && strings.HasPrefix(c.Body, testbed.MarkReminder)
@@ -142,13 +142,13 @@ func (w *world) questions(i *issue, now githubtest.Issue) []githubtest.Comment {
 func (w *world) answer(i *issue, now githubtest.Issue) {
 	asked := w.questions(i, now)
 	latest := asked[len(asked)-1]
-	w.log.add("%s: the question: %s", i.key, titleOf(latest.Body))
+	w.log.add("%s: answering the question: %s", i.key, titleOf(latest.Body))
 	w.mu.Lock()
 	i.answers = len(asked)
 	w.mu.Unlock()
 	if i.deletes {
 		if err := w.deleteComment(latest.ID); err != nil {
-			w.log.add("%s: cannot delete its question: %v", i.key, err)
+			w.log.add("%s: cannot delete the question: %v", i.key, err)
 		}
 	}
 	w.github.AddComment(i.key, testbed.Person, "/agent retry continue")

@@ -26,8 +26,8 @@ type proxy struct {
 	mu     sync.Mutex
 	now    *weather
 	chance *rand.Rand
-	hit    int // all
-	hitNow int // by this weather
+	hit    int // number of all disturbed requests
+	hitNow int // number of requests that this weather has disturbed
 }
 
 func (p *proxy) set(w *weather, seed uint64) {
@@ -76,7 +76,7 @@ func serverError(status int) func(*proxy, http.ResponseWriter, *http.Request) {
 	}
 }
 
-// refuse answers as GitHub does for a missing permission or object.
+// refuse answers as GitHub does when a permission or an object is missing.
 func refuse(status int, message string) func(*proxy, http.ResponseWriter, *http.Request) {
 	return func(_ *proxy, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
@@ -85,7 +85,7 @@ func refuse(status int, message string) func(*proxy, http.ResponseWriter, *http.
 	}
 }
 
-// cut carries out the request and loses the answer.
+// cut carries out the request and drops the answer.
 func cut(p *proxy, _ http.ResponseWriter, r *http.Request) {
 	p.answer(r)
 	panic(http.ErrAbortHandler)

@@ -18,7 +18,7 @@ import (
 // Options of Run.
 type Options struct {
 	Rounds  int
-	Seed    uint64 // a fresh seed if 0
+	Seed    uint64 // 0 means a new seed
 	Runtime string // docker or processes; by default both in turns, if an engine answers
 	Bus     string // embedded or joined; by default both in turns
 	Only    string // selects faults by parts of their names: "disk,power" includes, "!disk,!power" excludes
@@ -44,7 +44,7 @@ const (
 	worldEndTime = 15 * time.Minute // maximum, for the end of a world
 )
 
-// Run runs the rounds and prints the table. ok reports that every bad column is zero. An error means that the test
+// Run runs the rounds and prints the table. ok reports whether every bad column is zero. An error means that the test
 // itself could not continue.
 func Run(ctx context.Context, o Options) (ok bool, err error) {
 	if o.Seed == 0 {
@@ -169,7 +169,7 @@ func (o Options) world(ctx context.Context, k kind, n uint64, rounds int, log *e
 			return t, err
 		}
 	}
-	log.add("end of faults; waiting for the end of %d issues", len(w.unended()))
+	log.add("no more faults; waiting for the end of %d issues", len(w.unended()))
 	stuck, err := w.awaitEnd(ctx)
 	if err != nil {
 		return t, err
@@ -271,8 +271,8 @@ func (w *world) recovered(ctx context.Context) (why string) {
 	before := w.activity()
 	err := testbed.Await(ctx, recoverTime, "", func() bool {
 		if state, ended := w.director.EndedItself(); ended {
-			why = fmt.Sprintf("it exited unexpectedly with code %d", state.ExitCode())
-			w.found("director ended unexpectedly", "with %d", state.ExitCode())
+			why = fmt.Sprintf("the director exited unexpectedly with code %d", state.ExitCode())
+			w.found("director ended unexpectedly", "with code %d", state.ExitCode())
 			_ = w.director.Start()
 			return false
 		}
@@ -280,7 +280,7 @@ func (w *world) recovered(ctx context.Context) (why string) {
 			why = err.Error()
 			return false
 		}
-		if why = "it is healthy, but has had no events"; w.activity() == before && len(w.unended()) > 0 {
+		if why = "the director is healthy, but has had no events"; w.activity() == before && len(w.unended()) > 0 {
 			return false
 		}
 		return true

@@ -19,7 +19,7 @@ const (
 	runOverlaps = "overlaps" // another agent of the same issue is alive
 	runAsked    = "asked"
 	runFailed   = "failed"
-	runFinished = "finished" // the work is done and checked, and only the report is missing
+	runFinished = "finished" // the agent has done and checked the work, and only the report is missing
 )
 
 // runLine is one line of the file.
@@ -32,10 +32,10 @@ type runLine struct {
 	PID     int       `json:"pid"`
 }
 
-// runsFile is the file's name, in a directory that all agents of a world share.
+// runsFile is the name of the file. All agents of a world share its directory.
 const runsFile = "runs.jsonl"
 
-// write appends a line to the file. It uses a single write, so that lines of several agents do not mix.
+// write appends a line to the file in a single write, so that lines of several agents do not mix.
 func (r runLine) write(dir, what string) error {
 	r.At, r.What = time.Now().UTC(), what
 	data, err := json.Marshal(r)
@@ -53,10 +53,10 @@ func (r runLine) write(dir, what string) error {
 // agentRun is one run of an agent, for one CODE stage of one attempt.
 type agentRun struct {
 	issue, attempt, round string
-	began, alive          time.Time // when it began, and when it was last seen alive
+	began, alive          time.Time // start of the run, and the last sign of life
 	finished              time.Time // zero if it did not finish
 	asked, failed         bool
-	overlaps              bool // it found another agent of its issue alive
+	overlaps              bool // the run found another live agent of its issue
 }
 
 // readRuns reads the agents' file. It returns the runs in the order in which they began.
@@ -78,7 +78,7 @@ func readRuns(dir string) (runs []*agentRun, err error) {
 	return runs, nil
 }
 
-// addTo adds a line to the runs. A line runBegan adds a run, and other lines belong to the latest run of their attempt.
+// addTo adds a line to the runs. A line runBegan adds a run. Other lines belong to the latest run of their attempt.
 func (r runLine) addTo(runs []*agentRun) []*agentRun {
 	if r.What == runBegan {
 		return append(runs, &agentRun{issue: r.Issue, attempt: r.Attempt, round: r.Round, began: r.At, alive: r.At})

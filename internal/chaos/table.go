@@ -38,14 +38,14 @@ var columns = []struct {
 	{"containers left", true},
 	{"networks too many", true},
 	{"budget overruns", true},
-	{"calls already in flight (excused)", false}, // requests in progress when a limit was stated
+	{"calls already in flight (excused)", false}, // requests that were in flight when GitHub stated a limit
 	{"calls during a stated limit", true},
 	{"second directors running", true},
 	{"takeovers late", true},
 	{"not recovered within 2 minutes", true},
 	{"director did not end when asked", true},
 	{"director's memory grown", true},
-	{"director ended unexpectedly", false}, // allowed during a start, because a supervisor would restart it
+	{"director ended unexpectedly", false}, // harmless during a start, because a supervisor would restart the director
 	{"questions without need", false},
 	{"crash points", false},
 	{"crash points reached", false},
@@ -71,7 +71,8 @@ func (t *table) bad(column, detail string) {
 	t.detail = append(t.detail, column+": "+detail)
 }
 
-// grown is the acceptable growth of a director's memory during a world, in MiB. Go's runtime returns memory late.
+// grown is the maximum growth of a director's memory during a world, in MiB. It is generous, because Go's runtime
+// returns memory late.
 const grown = 150
 
 func (t *table) took(fault string, d time.Duration) { t.times[fault] = append(t.times[fault], d) }
@@ -110,7 +111,7 @@ func (t *table) print(out io.Writer, took time.Duration) {
 		printTimes(out, "crash points", d)
 	}
 	if len(all) > 0 {
-		printTimes(out, "all: seconds until it works again", all)
+		printTimes(out, "all: seconds until recovery", all)
 	}
 	fmt.Fprintf(out, "\n%-34s %6s\n", "seen from outside", "")
 	for _, c := range columns {

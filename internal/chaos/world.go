@@ -40,13 +40,13 @@ type world struct {
 	programs string // directory of the worker
 
 	directorBinary string
-	rebuilds       bool // it is configured to rebuild a damaged journal
+	rebuilds       bool // the director's configuration lets it rebuild a damaged journal
 	leases         bool // another director may stand by
 
 	mu     sync.Mutex
 	issues []*issue
 	harmed []harm
-	wrong  []finding // findings made by faults
+	wrong  []finding // findings of faults, for the table
 }
 
 // finding is an entry for a column of the table.
@@ -59,13 +59,13 @@ func (w *world) found(column, format string, args ...any) {
 	w.wrong = append(w.wrong, finding{column, fmt.Sprintf(format, args...)})
 }
 
-// harm is an event that ended a worker, for the excuses of the auditor.
+// harm is an event that ended a worker. The auditor needs it for excuses.
 type harm struct {
 	attempt string // "" for all workers
 	at      time.Time
 }
 
-// hurt records that a worker was ended just now. An empty attempt means all workers.
+// hurt records that a fault has just ended a worker. An empty attempt means all workers.
 func (w *world) hurt(attempt string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,7 +83,7 @@ func (w *world) processes(data string) *testbed.Processes {
 	}
 }
 
-// newWorld creates a world with a healthy running director. If it fails, it removes the parts that it has created.
+// newWorld creates a world with a healthy running director. After an error, it removes the parts that it has created.
 func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, err error) {
 	w := &world{
 		kind: k, fleet: "chaos-" + strings.ToLower(rand.Text()[:8]), token: "chaos-" + rand.Text(), log: log,
@@ -168,7 +168,7 @@ func (w *world) newDirector(name, config string) *testbed.Process {
 	}
 }
 
-// openGitHub starts the stand-in and the proxy before it.
+// openGitHub starts the stand-in, and the proxy between it and the director.
 func (w *world) openGitHub(ctx context.Context) (err error) {
 	w.github, err = testbed.OpenGitHub(ctx, testbed.GitHubOptions{
 		Dir: filepath.Join(w.dir, "git"), Repository: repository, Files: map[string]string{"README.md": "# widgets\n"},
@@ -189,7 +189,7 @@ func (w *world) containers() string {
 	return text
 }
 
-// configText returns the director's configuration, with the shortest possible times.
+// configText returns the director's configuration. Its times are as short as possible.
 func (w *world) configText(agent, data string) string {
 	bus := "listen_port = 0\n"
 	if w.nats != nil {

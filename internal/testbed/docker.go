@@ -27,14 +27,14 @@ import (
 type Docker struct {
 	API    *client.Client
 	Image  string // of workers
-	Worker string // the program in workers' containers, or empty if there was never a firewall to remove
+	Worker string // program of the workers' containers, or empty if the test never installed a firewall
 	Fleet  string // value of the label on the fleet's objects
 }
 
 // AgentPath is the path of the agent in an image.
 const AgentPath = "/agent"
 
-// OpenDocker connects to the engine, or returns why it does not answer.
+// OpenDocker connects to the engine. Its error explains why the engine does not answer.
 func OpenDocker(ctx context.Context, fleet string) (*Docker, error) {
 	api, err := client.NewClientWithOpts(client.FromEnv, client.WithAPIVersionNegotiation())
 	if err != nil {
@@ -228,7 +228,7 @@ func (d *Docker) Clear(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Left lists everything with the fleet's label.
+// Left lists all objects with the fleet's label.
 func (d *Docker) Left(ctx context.Context) (out []string, err error) {
 	workers, err1 := d.Workers(ctx)
 	for _, w := range workers {

@@ -43,7 +43,7 @@ type GitHubOptions struct {
 	Dir        string            // holds the bare repositories
 	Repository string            // owner/name
 	Files      map[string]string // initial content
-	Token      string            // Bot's token; Person's is the same followed by the login
+	Token      string            // token of Bot; Person's token is the same, followed by the login
 	RateLimit  int               // requests per hour, or 0 for GitHub's limit
 	Front      func(http.Handler) http.Handler
 	Now        func() time.Time // time.Now if nil
@@ -52,8 +52,8 @@ type GitHubOptions struct {
 // GitHub is a stand-in served on loopback.
 type GitHub struct {
 	*githubtest.Server
-	URL  string // of its pages
-	Bare string // repository
+	URL  string // base URL of the pages
+	Bare string // path of the bare repository
 
 	repository string
 	web        *http.Server
@@ -145,8 +145,7 @@ func Number(key string) string {
 	return n
 }
 
-// runOf matches the director's run in a marker. Tests ignore the run, because they look for the same comment in two
-// runs.
+// runOf matches the director's run in a marker. Tests ignore the run to find the same comment in two runs.
 var runOf = regexp.MustCompile(`"run":"[^"]*",?`)
 
 // Marker returns a comment's first line without the director's run.

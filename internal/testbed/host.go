@@ -12,7 +12,7 @@ const (
 	RuntimeProcess = "process"
 )
 
-// Worker is a worker that runs or has a container.
+// Worker is a worker that is running or still has a container.
 type Worker struct {
 	Attempt, Task string
 	Lives         bool
@@ -34,7 +34,7 @@ type Host interface {
 	Pause(ctx context.Context, attempt string) error
 	Unpause(ctx context.Context, attempt string) error
 	Remove(ctx context.Context, attempt string) error
-	// Leave creates a copy of a worker for another attempt, which is never started.
+	// Leave creates a copy of a worker under another attempt id, without starting the copy.
 	Leave(ctx context.Context, attempt, like string) error
 	// Disconnect takes a worker off the network, and Reconnect reverses it.
 	Disconnect(ctx context.Context, attempt string) error

@@ -22,18 +22,18 @@ type Process struct {
 	Name string
 	Argv []string
 	Env  []string
-	Log  string            // file for its output
-	Line func(text string) // replaces Log; gets each line of standard error, and the partial last one after a kill
+	Log  string            // path of the file for the program's output
+	Line func(text string) // replaces Log; receives each line of standard error, even a cut last one
 
 	mu      sync.Mutex
-	cmd     *exec.Cmd // nil unless it should be running
+	cmd     *exec.Cmd // nil unless the program should be running
 	started time.Time
 	ended   chan struct{}
 	kills   []time.Time // deaths by SIGKILL from any sender
 }
 
-// DirectorEnv returns environ without variables that configure a director, and with the stand-in's token. A
-// real token never reaches the director.
+// DirectorEnv returns environ with the stand-in's token, and without variables that configure a director. So a real
+// token never reaches the director.
 func DirectorEnv(environ []string, token string) []string {
 	out := make([]string, 0, len(environ)+3)
 	for _, kv := range environ {
@@ -56,7 +56,8 @@ func (p *Process) StartWith(more ...string) error {
 	}
 	cmd := exec.Command(p.Argv[0], p.Argv[1:]...)
 	cmd.Env = append(slices.Clone(p.Env), more...)
-	// A separate process group: Ctrl-C in the terminal reaches only this program. The child dies with this program.
+	// With a separate process group, Ctrl-C in the terminal reaches only this program. The child dies with this
+	// program.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var lines io.Reader
 	var err error
@@ -93,7 +94,7 @@ func (p *Process) await(cmd *exec.Cmd, lines io.Reader, ended chan struct{}) {
 			}
 		}
 	}
-	_ = cmd.Wait() // the result is in ProcessState
+	_ = cmd.Wait() // ProcessState has the result
 	if wasKilled(cmd.ProcessState) {
 		p.NoteKill(time.Now())
 	}
@@ -134,7 +135,7 @@ func (p *Process) Signal(sig syscall.Signal) {
 // Kill sends SIGKILL and waits for the process.
 func (p *Process) Kill() { p.end(syscall.SIGKILL) }
 
-// stopWithin is the time in which a program must end after a signal.
+// stopWithin is the maximum time in which a program must end after a signal.
 const stopWithin = 20 * time.Second
 
 // Stop asks the program to end and waits. It returns an error if the program had to be killed.

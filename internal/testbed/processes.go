@@ -18,8 +18,8 @@ import (
 
 // Processes runs workers as plain processes, without an engine.
 type Processes struct {
-	Dir   string // directory of the director's records about them
-	Agent string // file written by Install, because workers cannot read the agent's original directory
+	Dir   string // directory of the director's records about its processes
+	Agent string // copy by Install, because workers cannot read the agent's original directory
 	Fleet string
 
 	mu      sync.Mutex
@@ -76,7 +76,7 @@ func (p *Processes) Workers(ctx context.Context) (all []Worker, err error) {
 // listEvery is the interval at which Record lists processes, because processes do not report their start and end.
 const listEvery = 20 * time.Millisecond
 
-// Record records changes between lists. It may miss a process that lives shorter than listEvery.
+// Record records changes between lists. It may miss a process that lives for less than listEvery.
 func (p *Processes) Record() *Record {
 	return NewRecord(func(ctx context.Context, r *Record) error {
 		tick := time.NewTicker(listEvery)
@@ -123,7 +123,7 @@ func (p *Processes) Unpause(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGCONT, nil)
 }
 
-// Remove kills the supervisor and the worker together, so the end is not recorded.
+// Remove kills the supervisor and the worker together, so that the end is not recorded.
 func (p *Processes) Remove(_ context.Context, attempt string) error {
 	return p.signal(attempt, syscall.SIGKILL, func(s *supervisor.Started) error {
 		_, err := s.Supervisor.Signal(syscall.SIGKILL)

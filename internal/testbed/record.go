@@ -16,7 +16,7 @@ type Event struct {
 	At      time.Time
 }
 
-// Record collects all changes of a fleet's workers. It must be started before the first worker is created.
+// Record collects all changes of a fleet's workers. Start it before the first worker is created.
 type Record struct {
 	end context.CancelFunc
 	wg  sync.WaitGroup
@@ -46,7 +46,7 @@ func (r *Record) Add(x Event) {
 	r.all = append(r.all, x)
 }
 
-// Stop ends the record and returns it. An error means that it has a gap.
+// Stop ends the record and returns its events. An error means that events are missing.
 func (r *Record) Stop() ([]Event, error) {
 	r.end()
 	r.wg.Wait()
@@ -55,8 +55,8 @@ func (r *Record) Stop() ([]Event, error) {
 	return slices.Clone(r.all), r.err
 }
 
-// compare adds the changes since the last list, which maps attempt ids to whether they live. It adds deaths first,
-// because on a busy machine one attempt can end and the next begin between two lists.
+// compare adds the changes since the last list. before maps the attempt ids in the last list to whether they live.
+// compare adds deaths first, because on a busy machine one attempt can end and the next begin between two lists.
 func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool {
 	now, at := map[string]bool{}, time.Now()
 	for _, w := range list {
@@ -79,7 +79,7 @@ func (r *Record) compare(before map[string]bool, list []Worker) map[string]bool 
 	return now
 }
 
-// taskOf returns the task of an attempt seen before.
+// taskOf returns the task of an attempt that an earlier event named.
 func (r *Record) taskOf(attempt string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

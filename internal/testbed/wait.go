@@ -10,8 +10,8 @@ import (
 	"retake/internal/patience"
 )
 
-// Await polls until is returns true. After most, as measured on an idle machine, it returns an error with the text
-// what.
+// Await polls until is returns true. On a busy machine, Await extends most. When the time is over, it returns an error
+// that contains what.
 func Await(ctx context.Context, most time.Duration, what string, is func() bool) error {
 	late := fmt.Errorf("testbed: not reached within %v: %s", most, what)
 	ctx, cancel := patience.WithTimeoutCause(ctx, most, late)

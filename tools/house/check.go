@@ -16,14 +16,14 @@ const (
 	maxFunction = 60  // lines
 	maxFile     = 400 // lines
 	maxMethods  = 40  // of one type
-	maxFiles    = 30  // of one package, tests aside
+	maxFiles    = 30  // number of files of a package, without tests
 )
 
 // debtFile records the current violations. Their numbers may only fall.
 const debtFile = "tools/house/debt.txt"
 
-// check compares the tree with its limits and its recorded debt.
-// Kinds in harder have just got a harder rule: their numbers may rise this once.
+// check compares the tree with its limits and its recorded debt. The kinds in harder have a stricter rule, so their
+// numbers may rise this once.
 func check(root string, update bool, harder []string, out io.Writer) error {
 	t, err := measure(root)
 	if err != nil {
@@ -85,7 +85,7 @@ func total(debt map[string]int) (n int) {
 	return n
 }
 
-// violations are the numbers over their limits, the idioms of each package and document, and the badly formed errors.
+// violations returns the numbers over their limits, the idioms of each package and document, and the malformed errors.
 func (t *tree) violations() map[string]int {
 	v, files, methods := map[string]int{}, map[string]int{}, map[string]int{}
 	words, faults := map[string]int{}, map[string]int{}

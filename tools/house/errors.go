@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// A name keeps its capital at the beginning of an error: an acronym, a product, a header.
+// A name keeps its capital at the beginning of an error, such as an acronym, a product or a header.
 var (
 	properName  = regexp.MustCompile(`^(GitHub|Docker|Kubernetes|Go|Git|Linux|Prometheus|OpenTelemetry|Landlock|Retake|Markdown|Podman)\b`)
 	capitalised = regexp.MustCompile(`^[A-Z][a-z]+\b`)
 	sentinel    = regexp.MustCompile(`^[a-z][a-z0-9]*: .`)
 )
 
-// badErrors are the texts of errors that begin with a capital or end with punctuation, and sentinels without the
-// package in front.
+// badErrors returns the texts of errors that begin with a capital or end with punctuation, and sentinels without the
+// package name in front.
 func badErrors(fset *token.FileSet, f *ast.File) (bad []sentence) {
 	note := func(lit *ast.BasicLit, wrong bool, text string) {
 		if wrong {
@@ -53,7 +53,7 @@ func badErrors(fset *token.FileSet, f *ast.File) (bad []sentence) {
 	return bad
 }
 
-// errorText returns the literal that errors.New or fmt.Errorf is called with.
+// errorText returns the literal in a call of errors.New or fmt.Errorf.
 func errorText(e ast.Expr) (*ast.BasicLit, string) {
 	call, ok := e.(*ast.CallExpr)
 	if !ok || len(call.Args) == 0 {

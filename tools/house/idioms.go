@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// idiomTexts are constructions that grammar allows and native engineers do not write. Each was chosen because it is ten
-// or more times as frequent here as in other Go projects. The list only grows.
+// idiomTexts lists constructions that grammar allows and native engineers do not write. Each is at least ten times as
+// frequent here as in other Go projects. The list only grows.
 var idiomTexts = map[string][]string{
 	"relative clause as a noun": {
 		`^(what|who|whoever|whose|whatever|whom|where) [^?]*[^?]$`,
@@ -82,8 +82,8 @@ var natural = regexp.MustCompile(`\b(there (is|are|was|were) no|no longer|no-op|
 
 var idioms = compile(idiomTexts)
 
-// idiom is a pattern for lower-case sentences. Each match contains at least one of the literals. Looking for them first
-// makes the check five times faster.
+// idiom is a pattern for lower-case sentences. Each match contains at least one of the literals. A search for the
+// literals first makes the check five times faster.
 type idiom struct {
 	pattern  *regexp.Regexp
 	literals []string
@@ -102,7 +102,7 @@ func compile(texts map[string][]string) (all []idiom) {
 	return all
 }
 
-// literalsOf returns strings. Every match contains at least one of them. Nil means that a match can have any text.
+// literalsOf returns strings. Every match contains at least one of them. It returns nil if a match can have any text.
 func literalsOf(re *syntax.Regexp) (best []string) {
 	switch re.Op {
 	case syntax.OpLiteral:

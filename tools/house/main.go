@@ -31,7 +31,7 @@ func main() {
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("house", flag.ContinueOnError)
 	root := flags.String("root", ".", "root of the checkout")
-	update := flags.Bool("update", false, "lower the recorded debt to the current numbers")
+	update := flags.Bool("update", false, "lower the recorded numbers to the current ones")
 	harder := flags.String("harder", "", "kinds of debt that -update may raise, such as idioms,errors")
 	if len(args) == 0 {
 		return fmt.Errorf("want size, check, idioms, errors, subject FILE or subjects RANGE")
@@ -69,8 +69,8 @@ func run(args []string, out io.Writer) error {
 	return fmt.Errorf("unknown command %q: want size, check, idioms, errors, subject or subjects", args[0])
 }
 
-// checkSubjects reports each commit of a range with a malformed subject. A range unknown to git is an error: a shallow
-// clone must fetch more history.
+// checkSubjects reports each commit of a range with a malformed subject. It returns an error if git does not know the
+// range, as in a shallow clone that must fetch more history.
 func checkSubjects(root, commits string, out io.Writer) error {
 	git := exec.Command("git", "-C", root, "log", "--no-merges", "--format=%H %s", commits)
 	git.Stderr = os.Stderr

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Tables that a test generates from the code are skipped. Their strings count in the code.
+// The check skips tables that a test generates from the code, because their strings already count in the code.
 var (
 	generated  = regexp.MustCompile(`^<!-- (?:generated: )?([a-z_-]+)(?:: .*)? -->$`)
 	listItem   = regexp.MustCompile(`^\s*([-*+]|[0-9]+\.)\s+`)
@@ -15,7 +15,7 @@ var (
 	markup     = strings.NewReplacer("**", "", "__", "", "<br>", " ")
 )
 
-// isDocument tells prose for people from the expected outputs of tests.
+// isDocument distinguishes prose from the expected outputs of tests.
 func isDocument(name string) bool {
 	return strings.HasSuffix(name, ".md") && !strings.Contains(name, "testdata/") &&
 		!strings.HasPrefix(name, "docs/examples/")
@@ -48,7 +48,7 @@ func proseOf(src []byte) (s sentences) {
 			}
 		case strings.HasPrefix(line, "<!-- "):
 			flush()
-			if strings.HasPrefix(line, "<!-- Made from") { // all of it
+			if strings.HasPrefix(line, "<!-- Made from") { // the whole file is generated
 				return s
 			}
 			if m := generated.FindStringSubmatch(line); m != nil {

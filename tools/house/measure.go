@@ -17,7 +17,7 @@ import (
 	"text/tabwriter"
 )
 
-// The kinds of code that have different goals.
+// The kinds of code, which have different goals.
 const (
 	production = "production"
 	harness    = "harness"
@@ -37,24 +37,24 @@ var harnessDirs = []string{
 	"internal/trace/tracetest", "internal/worker/testdata", "tools",
 }
 
-// file is one Go file as measured.
+// file is one measured Go file.
 type file struct {
 	name     string
 	pkg      string // its directory
 	kind     string
-	code     int // lines without comments and blank lines
+	code     int // number of lines without comments and blank lines
 	lines    int
 	wide     []int // lines over 120 columns, raw strings aside
 	widest   int
 	funcs    []function
 	exported int
 	text     sentences
-	errors   []sentence // texts of errors with another form
+	errors   []sentence // texts of malformed errors
 }
 
 type function struct {
 	name     string
-	receiver string // its type, without the pointer
+	receiver string // type of the receiver, without the pointer
 	line     int
 	lines    int
 }
@@ -74,7 +74,7 @@ func measure(root string) (*tree, error) {
 	for name := range strings.SplitSeq(strings.TrimRight(string(data), "\x00"), "\x00") {
 		src, err := os.ReadFile(filepath.Join(root, name))
 		if os.IsNotExist(err) {
-			continue // removed but not committed
+			continue // removed from the disk but not from git
 		}
 		if err != nil {
 			return nil, err

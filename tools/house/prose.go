@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// sentences counts the sentences in a file, and keeps the idiomatic ones.
+// sentences counts the sentences in a file, and lists the idiomatic ones.
 type sentences struct {
 	all    int
 	idioms []sentence
@@ -23,7 +23,7 @@ type sentence struct {
 
 var sentenceEnd = regexp.MustCompile(`[.!?]\s+`)
 
-// add takes a paragraph, or a comment.
+// add adds the sentences of a paragraph or a comment.
 func (s *sentences) add(line int, text string) {
 	text = strings.Join(strings.Fields(text), " ")
 	for len(text) > 0 {
@@ -61,7 +61,7 @@ func sentencesOf(fset *token.FileSet, f *ast.File) (s sentences) {
 	return s
 }
 
-// printText writes the idioms or the errors to rewrite in files whose names begin with one of the prefixes.
+// printText prints the idioms or the malformed errors in files whose names begin with one of the prefixes.
 func (t *tree) printText(kind string, prefixes []string, out io.Writer) {
 	all, found := 0, 0
 	for _, f := range t.files {

@@ -18,7 +18,7 @@ ee257d0 33aa6ea 60ba7e4 a8a4a03 821a632 1ab06f3 899454f c575c86`)
 var (
 	subjectForm = regexp.MustCompile(`^[a-z0-9.][A-Za-z0-9_./-]*: (\S+)( .*)?$`)
 
-	// Words that only look like a third person, a past or a participle.
+	// Verbs in the imperative with the ending of another form.
 	imperatives = map[string]bool{
 		"bring": true, "string": true, "embed": true, "feed": true, "seed": true, "need": true, "speed": true,
 		"shed":    true,
@@ -29,7 +29,7 @@ var (
 	}
 )
 
-// subjectError explains why a commit subject does not have the form "package: verb what". Nil means it does.
+// subjectError returns an error if a commit subject does not have the form "package: verb what".
 func subjectError(subject string) error {
 	if strings.HasPrefix(subject, "Merge ") {
 		return nil

@@ -47,8 +47,8 @@ func leases([]string) (string, error) {
 	return fmt.Sprintf("%d kept open, %d answered", len(open), answered), nil
 }
 
-// remotes returns the remote addresses of connections in this network namespace. They include the bus, to which the
-// first process is connected.
+// remotes returns the remote addresses of connections in this network namespace. They include the bus, because the
+// first process is connected to it.
 func remotes() (all []string) {
 	table, _ := os.ReadFile("/proc/net/tcp")
 	for line := range strings.Lines(string(table)) {

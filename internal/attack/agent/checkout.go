@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// onCheckout are attacks on the current directory, which is the checkout.
+// onCheckout lists attacks on the current directory, which is the checkout.
 var onCheckout = map[string]func(args []string) (string, error){
 	"sparse":  sparse,
 	"fill":    fill,
@@ -56,7 +56,7 @@ func sparse(args []string) (string, error) {
 	return "", err
 }
 
-// fill BYTES writes that much, or until the disk is full.
+// fill BYTES writes a file of this size, or until the disk is full.
 func fill(args []string) (string, error) {
 	dir := "."
 	if len(args) > 1 {
@@ -174,7 +174,7 @@ func times([]string) (string, error) {
 			return "", err
 		}
 		ts := [2]syscall.Timespec{{Sec: seconds}, {Sec: seconds}}
-		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the kernel cuts writes that the file system cannot hold
+		if e := syscall.UtimesNano(name, ts[:]); e != nil { // the kernel truncates impossible times
 			_ = os.Chtimes(name, time.Unix(1<<32, 0), time.Unix(1<<32, 0))
 		}
 	}
@@ -248,7 +248,7 @@ func git(args []string) (string, error) {
 	return "", nil
 }
 
-// lfs MARK makes pointers to large files, with a program as their filter.
+// lfs MARK makes pointers to large files, with a filter that runs a program.
 func lfs(args []string) (string, error) {
 	pointer := "version https://git-lfs.github.com/spec/v1\noid sha256:" + strings.Repeat("a", 64) +
 		"\nsize 9223372036854775807\n"
@@ -291,13 +291,13 @@ func swap(args []string) (string, error) {
 	return fmt.Sprintf("%d swaps", n), nil
 }
 
-// grow SECONDS makes files and directories during that time.
+// grow SECONDS creates files and directories for this time.
 func grow(args []string) (string, error) {
 	end, n := time.Now().Add(time.Duration(count(args[0]))*time.Second), 0
 	for time.Now().Before(end) {
 		dir := fmt.Sprintf("grown/%d", n%100)
 		_ = os.MkdirAll(dir, 0o755)
-		_ = os.WriteFile(fmt.Sprintf("%s/%d", dir, n), []byte("x"), 0o644) // it may be removed at the same time
+		_ = os.WriteFile(fmt.Sprintf("%s/%d", dir, n), []byte("x"), 0o644) // another process may remove the directory
 		if n++; n >= 100_000 {
 			_ = os.RemoveAll("grown")
 			n = 0

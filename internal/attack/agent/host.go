@@ -13,11 +13,11 @@ import (
 	"syscall"
 )
 
-// onHost are attacks on programs of the image, and on the director next to a plain process.
+// onHost lists attacks on programs of the image, and on the director that runs next to a plain process.
 var onHost = map[string]func(args []string) (string, error){"root": root, "beside": beside, "files": files}
 
-// root PATH... tries to write to the root file system, to its own program and to the worker's program. The paths are
-// world-writable files in world-writable directories, which only a read-only root protects.
+// root PATH... tries to write to the root file system, to the agent's program and to the worker's program. The paths
+// are world-writable files in world-writable directories, which only a read-only root protects.
 func root(paths []string) (string, error) {
 	var out strings.Builder
 	readonly, others := 0, 0
@@ -60,8 +60,8 @@ func root(paths []string) (string, error) {
 	return out.String(), nil
 }
 
-// beside PID TEXT tries to access a process on this machine by /proc, signals and ptrace. It also searches /proc of
-// all processes for the text, which is given backwards.
+// beside PID TEXT tries to access a process on this machine by /proc, signals and ptrace. It also searches /proc of all
+// processes for the text. The argument is the reversed text.
 func beside(args []string) (string, error) {
 	var out strings.Builder
 	pid := int(count(args[0]))
@@ -73,7 +73,7 @@ func beside(args []string) (string, error) {
 		}
 		_ = f.Close()
 		comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if bytes.Contains(comm, []byte("director")) { // in another namespace, another process may have this number
+		if bytes.Contains(comm, []byte("director")) { // in another namespace, a different process may have this number
 			fmt.Fprintf(&out, "through: opened %s\n", path)
 		}
 	}
@@ -103,7 +103,7 @@ func beside(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// files PATH... tries to read, write and connect to everything at and below the paths, except its own checkout and the
+// files PATH... tries to read, write and connect to all files at and below the paths, except its own checkout and the
 // parents of its home.
 func files(args []string) (string, error) {
 	var out strings.Builder
@@ -135,7 +135,7 @@ func files(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// touch returns the ways in which a file or directory is accessible.
+// touch returns the kinds of access to a file or directory that succeeded.
 func touch(path string, d fs.DirEntry) (ways []string) {
 	if d.IsDir() {
 		if os.WriteFile(filepath.Join(path, "planted"), []byte("x"), 0o644) == nil {

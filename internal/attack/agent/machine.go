@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// onMachine are attacks on the environment: the first process, the kernel, the bus, and the worker's directory and
+// onMachine lists attacks on the environment: the first process, the kernel, the bus, and the worker's directory and
 // socket. In the results, a line that begins with "through:" reports a success.
 var onMachine = map[string]func(args []string) (string, error){
 	"firstprocess": firstProcess,
@@ -174,7 +174,7 @@ func search([]string) (string, error) {
 		n, _ := f.Read(buffer)
 		files++
 		if self, _ := os.Executable(); path == self {
-			return // the agent contains the patterns itself
+			return // the agent's program contains the patterns
 		}
 		for _, p := range patterns {
 			if i := bytes.Index(buffer[:n], p); i >= 0 && path != "/retake/worker" {
@@ -313,9 +313,9 @@ func folder(args []string) (string, error) {
 	return "", err
 }
 
-// logFile KIND damages a log file that the profile names.
+// logFile KIND damages a log file that the agent's profile names.
 func logFile(args []string) (string, error) {
-	_ = os.RemoveAll("logs") // of an earlier attempt
+	_ = os.RemoveAll("logs") // left by an earlier attempt
 	_ = os.MkdirAll("logs", 0o755)
 	switch args[0] {
 	case "fifo":
@@ -336,7 +336,7 @@ func logFile(args []string) (string, error) {
 	return "", err
 }
 
-// detach starts a process in a new session and leaves it running.
+// detach starts a process in a new session and does not stop it.
 func detach([]string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -366,9 +366,9 @@ func ticks([]string) (string, error) {
 	time.Sleep(500 * time.Millisecond)
 	after, err := os.ReadFile("/tmp/ticks")
 	if err == nil && !bytes.Equal(before, after) {
-		return "through: it lives on in the next stage", nil
+		return "through: the process survived into the next stage", nil
 	}
-	return "it is gone", nil
+	return "the process is gone", nil
 }
 
 // fillTmp fills /tmp.

@@ -38,7 +38,7 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	if actions[flag.Arg(0)] != nil { // any other argument is a prompt, which it ignores
+	if actions[flag.Arg(0)] != nil { // any other argument is a prompt, which the agent ignores
 		said, err := act(flag.Args())
 		fmt.Println(said)
 		if err != nil {

@@ -30,7 +30,7 @@ var onNetwork = map[string]func(args []string) (string, error){
 	"hunt":       hunt,
 }
 
-// answer PORT DURATION serves a word at a port for that time.
+// answer PORT DURATION sends a word to each client of a port, for this time.
 func answer(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -64,7 +64,7 @@ func word(address string, patience time.Duration) error {
 	return err
 }
 
-// neighbours DURATION searches its own network for open ports during that time.
+// neighbours DURATION searches its own network for open ports, for this time.
 func neighbours(args []string) (string, error) {
 	most, err := time.ParseDuration(args[1])
 	if err != nil {
@@ -120,7 +120,7 @@ func reach(args []string) (string, error) {
 	return out.String(), nil
 }
 
-// resolve NAME... looks up names, because a resolver that answers could carry data out.
+// resolve NAME... looks up names. A resolver that answers could carry data out.
 func resolve(args []string) (string, error) {
 	var out strings.Builder
 	for _, name := range args {
@@ -169,7 +169,7 @@ func proxy(args []string) (string, error) {
 	switch args[3] {
 	case "me":
 		r.SetBasicAuth(at.User.Username(), password)
-	case "another": // the name of another attempt, which it can guess, with its own token
+	case "another": // the guessed name of another attempt, with this attempt's token
 		r.SetBasicAuth(at.User.Username()+"x", password)
 	case "nobody":
 	}
@@ -214,7 +214,7 @@ func model([]string) (string, error) {
 	return out.String(), nil
 }
 
-// hunt TEXT searches all readable files, environments and arguments for a text, which is given backwards.
+// hunt TEXT searches all readable files, environments and arguments for a text. The argument is the reversed text.
 func hunt(args []string) (string, error) {
 	text := []byte(args[0])
 	slices.Reverse(text)
@@ -248,6 +248,6 @@ func hunt(args []string) (string, error) {
 			look(filepath.Join("/proc", p.Name(), name))
 		}
 	}
-	fmt.Fprintf(&out, "looked into %d\n", looked)
+	fmt.Fprintf(&out, "searched %d files\n", looked)
 	return out.String(), nil
 }

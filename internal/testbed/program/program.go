@@ -11,8 +11,8 @@ import (
 	"slices"
 )
 
-// Build builds package what as a static binary. to is the file, or the directory for it. It runs in dir, or in the
-// working directory if dir is empty.
+// Build builds a package as a static binary. to is the path of the file, or of a directory for it. Build runs in dir,
+// or in the working directory if dir is empty.
 func Build(ctx context.Context, dir, what, to string) error {
 	if build(ctx, dir, what, to, "-linkmode external -extldflags -static", os.Environ()) == nil {
 		return nil

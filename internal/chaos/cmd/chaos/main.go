@@ -30,16 +30,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 	o := chaos.Options{Out: stdout}
 	f := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	f.SetOutput(stderr)
-	f.IntVar(&o.Rounds, "rounds", 15, "faults to throw")
-	f.Uint64Var(&o.Seed, "seed", 0, "of all faults; a fresh seed if 0")
-	f.StringVar(&o.Runtime, "runtime", "", "of workers: docker or processes; by default both in turn, if an engine "+
+	f.IntVar(&o.Rounds, "rounds", 15, "number of faults to inject")
+	f.Uint64Var(&o.Seed, "seed", 0, "seed of all random choices; 0 means a new seed")
+	f.StringVar(&o.Runtime, "runtime", "", "runtime of workers: docker or processes; by default both, if an engine "+
 		"answers")
-	f.StringVar(&o.Bus, "bus", "", "embedded or joined; by default both in turn")
-	f.StringVar(&o.Only, "only", "", "names of the faults to throw: \"disk,power\" with one of these in it, "+
-		"\"!disk,!power\" with none")
+	f.StringVar(&o.Bus, "bus", "", "kind of bus: embedded or joined; by default both in turn")
+	f.StringVar(&o.Only, "only", "", "faults to inject: \"disk,power\" selects names with one of these words, "+
+		"\"!disk,!power\" names without them")
 	f.BoolVar(&o.Crash, "crashpoints", false, "instead of rounds, kill the director at every crash point; --director "+
 		"must be built with the tag crashpoints")
-	f.StringVar(&o.Director, "director", "", "program; by default the director next to this program")
+	f.StringVar(&o.Director, "director", "", "path of the director; by default the one next to this program")
 	f.StringVar(&o.Keep, "keep", "", "directory for the logs of every world")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
