@@ -1,15 +1,17 @@
-# Every target says what it does: make help.
+# `make help` lists the targets.
 GO      ?= go
 BIN     := bin
 TOOLS   := tools/go.mod
-# Everything but the race detector compiles as releases do, so that lint, tests and programs share the build cache.
+# All builds except those with the race detector use the settings of releases, so that lint, tests and programs share
+# the build cache.
 export CGO_ENABLED := 0
 export GOFLAGS     := $(GOFLAGS) -trimpath
 STATIC  := $(GO) build -ldflags '-s -w'
 PKGS    := ./...
 
-# With RERUN=1 a test that fails runs up to twice more, by itself, unless there was a data race: where many tests share few processors, some wait for too long. One that fails
-# every time fails the run. Lint has vetted the tests.
+# With RERUN=1 a failed test runs alone up to two more times, unless there was a data race. On a machine with few
+# processors, some tests time out when many run together. A test that fails every time fails the run. Lint has vetted the
+# tests.
 ifdef RERUN
 run = $(GO) tool -modfile=$(TOOLS) gotestsum --format standard-quiet --rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race --packages "$(2)" -- -vet=off $(1)
 else
@@ -30,23 +32,25 @@ build: ## Build director, worker, the stand-ins, the demo and its agent into bin
 	$(STATIC) -o $(BIN)/demo-agent ./internal/demo/agent
 	@echo "built: $(BIN)/director $(BIN)/worker $(BIN)/githubsim $(BIN)/providersim $(BIN)/demo $(BIN)/demo-agent"
 
-test: ## Run all tests; those that need Docker only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
+test: ## Run all tests. Tests with Docker run only if an engine answers (RETAKE_REQUIRE_DOCKER=1: fail if none does)
 	@$(MAKE) --no-print-directory docker-hint
 	$(call run,-timeout 20m,$(PKGS))
 	@echo "tests passed"
 
-# Nothing runs beside anything else in the pure packages, whose list a test keeps, nor in their simulator. What others do with them at the same time is run there.
+# The pure packages and their simulator do not start goroutines, so the race detector has nothing to find there. A test checks
+# the list. The tests of other packages use them concurrently.
 PURE  = $(shell sed -n 's|^\t"\(retake/internal/[^"]*\)":.*|\1|p' internal/fsm/purity_test.go) retake/internal/fsm/fsmtest
-# Their tests start programs that are built without the detector, or use one goroutine. Linking them with the detector takes longer than running them, so they wait for the night.
+# The tests of these packages start programs without the detector, or use one goroutine. Linking them with the detector
+# takes longer than running them, so only the nightly run does.
 BUILT = $(addprefix retake/,cmd/demo cmd/director cmd/githubsim cmd/providersim cmd/worker deploy/kubernetes internal/advise internal/agenttest internal/agenttest/loop internal/agenttest/trial \
 	internal/attack internal/bench internal/bench/cmd/bench internal/chaos internal/config internal/demo internal/demo/agent internal/director/internal/witness internal/director/offline \
 	internal/director/telemetry internal/doctor internal/fsm/fsmtest/deep internal/github/command internal/github/githubtest internal/github/pages internal/github/prose internal/github/shown \
 	internal/release internal/secrets/scope internal/sys/publicaddr internal/testbed internal/testfiles)
 RACED = $(filter-out $(PURE) $(BUILT),$(shell $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(PKGS)))
-race: ## Run the tests with the race detector; says what is left out, and why
+race: ## Run the tests with the race detector, and print the skipped packages with the reason
 	@$(MAKE) --no-print-directory docker-hint
-	@echo "left out, since nothing runs beside anything else there:$(patsubst retake/internal/%, %,$(PURE))"
-	@echo "left out by day, since they test programs built without the detector, or use one goroutine (make nightly):$(patsubst retake/%, %,$(BUILT))"
+	@echo "skipped, because these packages do not start goroutines:$(patsubst retake/internal/%, %,$(PURE))"
+	@echo "skipped except in make nightly, because the tests start programs without the detector, or use one goroutine:$(patsubst retake/%, %,$(BUILT))"
 	@grep -rno --include='*_test.go' 'Skip("[^"]*race detector[^"]*")' cmd internal | sed 's|^\(.*\):Skip("\(.*\)")$$|left out: \1: \2|'
 	CGO_ENABLED=1 $(call run,-race -timeout 20m,$(RACED))
 	@echo "tests passed with the race detector"
@@ -60,19 +64,19 @@ docker-hint:
 .PHONY: setup house
 setup: ## Install the hook that checks commit subjects
 	git config core.hooksPath tools/hooks
-	@echo "commit subjects are checked from now on: package: verb what"
+	@echo "git now checks commit subjects: package: verb what"
 
 HOUSE    = $(GO) run -C tools ./house
 SUBJECTS = $(shell git log --diff-filter=A --format=%h -- tools/house/subject.go | tail -1)..HEAD
-house: ## Lower the recorded debt (tools/house/debt.txt) to what is there, and print sizes by package
+house: ## Lower the recorded debt (tools/house/debt.txt) to the current numbers, and print sizes by package
 	@$(HOUSE) check -root .. -update
 	@$(HOUSE) size -root ..
 
 lint: ## Check formatting, style, imports, purity, sizes, idioms and commit subjects
 	@mkdir -p $(BIN)
 	@out=$$($(GO) tool -modfile=$(TOOLS) gofumpt -l bench cmd internal docs tools); [ -z "$$out" ] || { echo "gofumpt would change:"; echo "$$out"; exit 1; }
-	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS) # vets, too
-	cd bench/peers && $(GO) vet . && $(GO) test . # another module, which $(PKGS) leaves out
+	$(GO) tool -modfile=$(TOOLS) golangci-lint run $(PKGS) # includes go vet
+	cd bench/peers && $(GO) vet . && $(GO) test . # a separate module, so not in $(PKGS)
 	@$(GO) test -count=1 -run 'TestPure' -v ./internal/fsm > $(BIN)/purity.txt || { cat $(BIN)/purity.txt; exit 1; }
 	@grep imports $(BIN)/purity.txt
 	@$(GO) test -C tools ./house
@@ -83,12 +87,12 @@ lint: ## Check formatting, style, imports, purity, sizes, idioms and commit subj
 fmt: ## Format the code
 	$(GO) tool -modfile=$(TOOLS) gofumpt -w bench cmd internal docs tools
 
-generate: ## Write the generated documents and golden files anew
+generate: ## Regenerate documents and golden files
 	$(GO) test -p 1 ./internal/fsm ./internal/recovery ./internal/recovery/classify ./internal/recovery/policy ./internal/bus/journal ./internal/bus/wire ./internal/config ./internal/doctor ./internal/agent ./internal/audit ./internal/agenttest ./internal/testfiles -update
 	$(GO) test ./cmd/director -run Handbook -update
 
 .PHONY: nightly
-nightly: ## Run the long searches that tests leave out by day: all worlds, all mutants, more of every property
+nightly: ## Run the long searches that `make test` skips: all worlds, all mutants, more cases of every property
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m ./internal/fsm/...
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestInventoryNeverDecides ./internal/recovery/classify
 	RETAKE_NIGHTLY=1 $(GO) test -count=1 -timeout 60m -run TestLargeRepositories ./internal/workspace
@@ -98,38 +102,38 @@ nightly: ## Run the long searches that tests leave out by day: all worlds, all m
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
 
-bench: ## Measure what a running director costs, beside the raw bus, with goals: ONLY=decisions,boot; QUICK=1 as CI does; the figures are in bin/bench.json
+bench: ## Measure a running director, compare it with the raw bus and the goals, and write bin/bench.json (ONLY=decisions,boot; QUICK=1: as in CI)
 	@$(GO) run ./internal/bench/cmd/bench $(if $(ONLY),-only $(ONLY)) $(if $(QUICK),-quick)
 
 .PHONY: bench-core
-bench-core: ## Measure the functions of the pure core alone
+bench-core: ## Measure only the functions of the pure core
 	$(GO) test ./internal/recovery/... ./internal/fsm -run '^$$' -bench . -benchmem
 
 .PHONY: bench-peers
-bench-peers: ## Measure our decisions beside two job queues: river on PostgreSQL and asynq on Redis, which it starts; says what is missing (exit 2)
+bench-peers: ## Compare our decisions with two job queues, river on PostgreSQL and asynq on Redis. Starts both servers; exit 2 if one is missing
 	@GO="$(GO)" bench/peers/run.sh
 
 FUZZTIME ?= 60s
 FUZZERS  := recovery/classify:FuzzClassify recovery/loglines:FuzzRead recovery/retryafter:FuzzRetryAfter recovery/signature:FuzzSignature recovery/policy:FuzzPolicy advise:FuzzClassifyLine advise:FuzzDecideLine \
 	agent:FuzzReader plainjson:FuzzReader audit:FuzzParseStats bus/wire:FuzzDecode config:FuzzLoad
-fuzz: ## Fuzz what reads foreign bytes, each for FUZZTIME (default 60s)
+fuzz: ## Fuzz the readers of untrusted bytes, each for FUZZTIME (default 60s)
 	@for f in $(FUZZERS); do echo "== $$f"; $(GO) test ./internal/$${f%%:*} -run '^$$' -fuzz "^$${f##*:}$$" -fuzztime $(FUZZTIME) || exit 1; done
 
-images: ## Build the images for docker-compose.yml (BASE_IMAGE: one with git and CA certificates; default: made from Debian packages)
+images: ## Build the images for docker-compose.yml (BASE_IMAGE: an image with git and CA certificates; default: built from Debian packages)
 	GO="$(GO)" deploy/images.sh
 
-demo: build ## Show it: thirteen real failures and recoveries in containers, on a stand-in GitHub
+demo: build ## Run the demo: thirteen failures and recoveries in containers, with a stand-in for GitHub
 	$(BIN)/demo
 
 .PHONY: attacks
-attacks: ## Attack a running director for real, row by row: held, or what succeeded (exit 1); from containers, too, if an engine answers (ONLY=hellos)
+attacks: ## Attack a running director, and print for each attack whether the defence held (exit 1 if one failed). Needs Docker for attacks from containers (ONLY=hellos)
 	@mkdir -p $(BIN)
 	@{ $(GO) test -count=1 -timeout 90m -v ./internal/attack -args -attacks -only '$(ONLY)' 2>&1; echo "exit $$?"; } | \
 	  tee $(BIN)/attacks.log | grep --line-buffered '^|'; grep -qx 'exit 0' $(BIN)/attacks.log || { echo "see $(BIN)/attacks.log" >&2; exit 1; }
 
 .PHONY: chaos
 ROUNDS ?= 15
-chaos: ## Throw faults at a running director, and judge from outside what became of the work: ROUNDS=200 SEED=7 RUNTIME=processes BUS=joined ONLY=killed; CRASHPOINTS=1 kills it at every named point instead
+chaos: ## Inject faults into a running director, and check the result from outside (ROUNDS=200 SEED=7 RUNTIME=processes BUS=joined ONLY=killed). CRASHPOINTS=1 kills it at every crash point instead
 	$(STATIC) -o $(BIN)/director ./cmd/director
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/chaos ./internal/chaos/cmd/chaos
@@ -138,19 +142,19 @@ chaos: ## Throw faults at a running director, and judge from outside what became
 
 .PHONY: agents agents-install
 AGENTS_DIR := $(or $(RETAKE_AGENTS_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/retake/agents)
-agents: ## Run every installed and known agent CLI through all cases of the provider stand-in; writes docs/specs/agents-matrix.md (ONLY=crush)
+agents: ## Run every installed and known agent CLI through all cases of the provider stand-in, and write docs/specs/agents-matrix.md (ONLY=crush)
 	$(STATIC) -o $(BIN)/worker ./cmd/worker
 	$(STATIC) -o $(BIN)/agentloop ./internal/agenttest/cmd/agentloop
 	$(GO) run ./internal/agenttest/cmd/matrix -bin $(BIN) -agents $(AGENTS_DIR) $(if $(ONLY),-only $(ONLY) -o -)
 
-agents-install: ## Fetch and build agent CLIs that come as source, pinned, into RETAKE_AGENTS_DIR (default ~/.cache/retake/agents)
+agents-install: ## Build pinned agent CLIs from source into RETAKE_AGENTS_DIR (default ~/.cache/retake/agents)
 	RETAKE_AGENTS_DIR=$(AGENTS_DIR) internal/agenttest/cmd/matrix/install.sh
 
 .PHONY: release release-check
-release: ## Build what is published into dist/: static programs for linux/amd64 and arm64, what is in them (CycloneDX), licences, checksums
+release: ## Build the release into dist/: static programs for linux/amd64 and arm64, an inventory of their contents (CycloneDX), licences, checksums
 	@$(GO) run ./internal/release -out dist
 
-release-check: ## Build the last commit's release twice, in two folders and without a common cache, and compare
+release-check: ## Build the release of the last commit twice, in two directories and without a common cache, and compare the results
 	@work=$$(mktemp -d); trap 'chmod -R u+w "$$work"; rm -rf "$$work"' EXIT; set -e; \
 	for n in one two/deeper; do \
 	  git clone --quiet . "$$work/$$n"; \
@@ -159,30 +163,30 @@ release-check: ## Build the last commit's release twice, in two folders and with
 	diff -r "$$work/out-one" "$$work/out-two" && cat "$$work/out-one/SHA256SUMS" && echo "both builds are the same"
 
 .PHONY: kube-build kube-test
-kube-build: ## Build the Kubernetes that kube-test runs, and helm, into ~/.cache/retake/kube, once: 600 MB of modules, 12 minutes on two processors
+kube-build: ## Build Kubernetes for kube-test, and helm, into ~/.cache/retake/kube, once (600 MB of modules, 12 minutes on two processors)
 	tools/kube/build.sh
 	tools/kube/helm.sh version
 
-kube-test: ## Run what needs a real Kubernetes on a throw-away cluster of one node, as root; says so if its binary was not built (ONLY=LostNode)
+kube-test: ## Run the Kubernetes tests on a disposable cluster of one node, as root. Needs kube-build (ONLY=LostNode)
 	@tools/kube/test.sh -count=1 -timeout 20m $(if $(ONLY),-run '$(ONLY)',-run 'OnANode|NotAdmitted') ./internal/container/kubernetes
 	$(if $(ONLY),,@$(MAKE) --no-print-directory kube-chart)
 	$(if $(ONLY),,@$(MAKE) --no-print-directory kube-demo ARGS="--kill-director 3")
 
 .PHONY: kube-demo
-kube-demo: build ## The demo's failures and recoveries as Jobs of a throw-away cluster, as root; says so if its binary was not built (ARGS="--only 7 --json")
+kube-demo: build ## Run the demo with Jobs of a disposable cluster, as root. Needs kube-build (ARGS="--only 7 --json")
 	@tools/kube/demo.sh $(ARGS)
 
 .PHONY: kube-fleet
-kube-fleet: ## Measure 2,000 attempts on nodes that only say that pods run, as root; says so if no Kubernetes was built (FLEET=100)
+kube-fleet: ## Measure 2,000 attempts on fake nodes, which only report that pods run, as root. Needs kube-build (FLEET=100)
 	@FLEET=$(or $(FLEET),2000) tools/kube/fleet.sh
 
 .PHONY: kube-chart kube-manifests
-kube-chart: ## Have a real API server take the chart, with several values, and prove its Role; says so if its binary was not built
+kube-chart: ## Test the chart with several values, and its Role, on a real API server. Needs kube-build
 	@tools/kube/chart-test.sh
 
-kube-manifests: ## Write deploy/kubernetes anew: what the chart gives with its own values (builds helm once)
+kube-manifests: ## Regenerate deploy/kubernetes from the chart with its default values (builds helm once)
 	tools/kube/manifests.sh
 
 .PHONY: escalations
-escalations: ## Write one page for each reason why a person is asked, as GitHub shows it, into RETAKE_ESCALATIONS (default bin/escalations)
+escalations: ## Write every kind of question as a page, as GitHub shows it, into RETAKE_ESCALATIONS (default bin/escalations)
 	RETAKE_ESCALATIONS=$(abspath $(or $(RETAKE_ESCALATIONS),$(BIN)/escalations)) $(GO) test -count=1 -run 'TestEscalations$$' -v ./internal/director | grep pages

@@ -1,7 +1,12 @@
 #!/bin/sh
-# Measures river on PostgreSQL and asynq on Redis beside us: make bench-peers. Both servers run in a temporary folder, on Unix sockets alone, and end with it.
-# GO: the go command; OURS: figures of make bench that are there already (default: measured now). Exit 0: every goal is reached; 1: one is missed;
-# 2: something is missing, or could not be measured.
+# Compares our decisions with river on PostgreSQL and asynq on Redis: make bench-peers. The script starts both servers in
+# a temporary directory, on Unix sockets only, and stops them at the end.
+#
+# Environment:
+#   GO    the go command (default: go)
+#   OURS  existing figures of make bench (default: measured by this script)
+#
+# Exit code: 0 if every goal is met, 1 if one is missed, 2 if a server is missing or a measurement failed.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
 : "${GO:=go}" "${OURS:=}"
@@ -23,7 +28,7 @@ pids=
 finish() {
   code=$?
   trap - EXIT
-  for pid in $pids; do kill -INT "$pid" 2>/dev/null || true; done # INT: PostgreSQL does not wait for its clients then
+  for pid in $pids; do kill -INT "$pid" 2>/dev/null || true; done # on INT, PostgreSQL does not wait for its clients
   for pid in $pids; do wait "$pid" 2>/dev/null || true; done
   rm -rf "$work"
   exit "$code"
@@ -32,7 +37,7 @@ trap finish EXIT
 trap 'exit 2' INT TERM HUP
 fail() { echo "bench-peers: $1" >&2; tail -n 20 "$work"/*.log >&2; exit 2; }
 
-# await WHAT CMD...: until CMD succeeds, for at most 20 s.
+# await WHAT CMD...: waits up to 20 s until CMD succeeds.
 await() {
   what=$1; shift
   for _ in $(seq 100); do "$@" >/dev/null 2>&1 && return; sleep 0.2; done
@@ -40,20 +45,21 @@ await() {
 }
 
 echo "on $(df -T "$work" | awk 'NR==2 {print $2}') at $work, $(nproc) processors"
-case $(df -T "$work" | awk 'NR==2 {print $2}') in tmpfs|ramfs) fail "that is memory, where nothing is synced: set TMPDIR to a folder on a disk";; esac
-(cd "$root/bench/peers" && "$GO" build -o "$work/peers" .) || { echo "bench-peers: it does not build" >&2; exit 2; }
+case $(df -T "$work" | awk 'NR==2 {print $2}') in tmpfs|ramfs) fail "this file system is in memory, where fsync is free: set TMPDIR to a directory on a disk";; esac
+(cd "$root/bench/peers" && "$GO" build -o "$work/peers" .) || { echo "bench-peers: cannot build bench/peers" >&2; exit 2; }
 
 if [ -z "$OURS" ]; then
   OURS=$work/ours.json
-  # A missed goal of that table is no matter here.
-  (cd "$root" && "$GO" run ./internal/bench/cmd/bench -quick -only decisions -json "$OURS") || [ -s "$OURS" ] || fail "our own decisions could not be measured"
+  # Ignore a missed goal in that table.
+  (cd "$root" && "$GO" run ./internal/bench/cmd/bench -quick -only decisions -json "$OURS") || [ -s "$OURS" ] || fail "cannot measure our own decisions"
 fi
 
 chmod 711 "$work"
 mkdir "$work/pg" "$work/redis"
 [ -z "$as" ] || chown postgres: "$work/pg"
 $as "$pg/initdb" -D "$work/pg/data" -U peers -A trust -E UTF8 --locale=C >"$work/initdb.log" 2>&1 || fail "initdb failed"
-# Nothing but the durability and room is set: fsync and full_page_writes stay on, and synchronous_commit is set by the program for each measure.
+# These settings concern only durability and space. fsync and full_page_writes stay on, and the program sets
+# synchronous_commit for each measurement.
 $as "$pg/postgres" -D "$work/pg/data" -k "$work/pg" -c listen_addresses= -c shared_buffers=512MB -c max_wal_size=4GB -c checkpoint_timeout=30min >"$work/postgres.log" 2>&1 &
 pids="$pids $!"
 redis-server --port 0 --unixsocket "$work/redis/socket" --dir "$work/redis" --save '' --appendonly yes --auto-aof-rewrite-percentage 0 >"$work/redis.log" 2>&1 &
