@@ -14,32 +14,33 @@ import (
 	"retake/internal/github/gate"
 )
 
-// accountWords match GitHub's messages about an invalid credential, which fails every request.
+// accountWords matches GitHub's messages about a credential that is invalid for every request.
 var accountWords = regexp.MustCompile(`(?i)bad credentials|\bsuspended\b|` +
 	`\b(?:token|credentials?|session)\b.{0,20}\b(?:has |have |is |are |was )?(?:been )?(?:expired|revoked)\b`)
 
-// ownerWords match GitHub's messages about the policies of an owner, such as single sign-on. They concern all
-// repositories of that owner.
+// ownerWords matches GitHub's messages about an owner's policies, such as single sign-on. Such a policy affects all
+// repositories of the owner.
 var ownerWords = regexp.MustCompile(`(?i)\bSAML\b|single sign-on|IP allow ?list|` +
 	`you appear to have the correct authorization credentials|forbids access via`)
 
 // ssoHeader is in GitHub's answers to tokens that lack an authorization for single sign-on.
 const ssoHeader = "X-Github-Sso"
 
-// verdict is the scope of a refusal.
+// verdict states how much a refusal affects.
 type verdict int
 
 const (
 	ofResource verdict = iota // one resource or permission
 	ofAccount                 // every request from this director
-	undecided                 // the canary did not get a usable answer
+	undecided                 // the canary received no usable answer
 )
 
-// canaryTimeout bounds the requests that determine the scope of a refusal.
+// canaryTimeout limits the requests that find the scope of a refusal.
 const canaryTimeout = 10 * time.Second
 
-// reach classifies a status 401 or 403. Without a known message it sends canaries to /rate_limit, which every valid
-// credential may read, to the repository, and to another repository. The caller holds a turn of the gate.
+// reach finds the scope of a refusal with status 401 or 403. Without a known message it sends canaries: to /rate_limit,
+// which every valid credential may read, to the repository, and to another repository. The caller must hold a turn of
+// the gate.
 func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) verdict {
 	refused := ans.status == http.StatusUnauthorized && t.worked() || ans.status == http.StatusForbidden
 	if !refused {
@@ -61,14 +62,14 @@ func (t laneTransport) reach(ctx context.Context, target *url.URL, ans answer) v
 	switch v := t.canary(ctx, "repos/"+repo); {
 	case v != ofAccount:
 		return v
-	case !t.served.has(repo): // the configuration may name a repository that the credential never could use
+	case !t.served.has(repo): // perhaps the credential could never use this repository
 		return ofResource
 	}
 	return t.unlessServed(ctx, t.another(repo, false))
 }
 
-// unlessServed returns the reach of a refusal that covers a whole repository or owner. another is a repository outside
-// of it, or empty if this director uses no other.
+// unlessServed returns the scope of a refusal that covers a whole repository or owner. another is a repository outside
+// that scope, or empty if this director uses no other.
 func (t laneTransport) unlessServed(ctx context.Context, another string) verdict {
 	if another == "" {
 		return ofAccount
@@ -76,7 +77,7 @@ func (t laneTransport) unlessServed(ctx context.Context, another string) verdict
 	return t.canary(ctx, "repos/"+another)
 }
 
-// canary sends a GET, and returns the reach of the refusal according to its answer.
+// canary sends a GET, and returns the scope of the refusal that its answer implies.
 func (t laneTransport) canary(ctx context.Context, path string) verdict {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, t.base.JoinPath(path).String(), http.NoBody)
 	if err != nil {
@@ -101,7 +102,7 @@ func (t laneTransport) canary(ctx context.Context, path string) verdict {
 	return ofResource
 }
 
-// repoOf returns the "owner/name" in a request's path, or "".
+// repoOf returns the repository "owner/name" in a request's path, or "".
 func (t *transport) repoOf(target *url.URL) string {
 	rest, ok := strings.CutPrefix(target.Path, t.base.Path+"repos/")
 	owner, rest, split := strings.Cut(rest, "/")
@@ -112,8 +113,8 @@ func (t *transport) repoOf(target *url.URL) string {
 	return owner + "/" + name
 }
 
-// another returns a repository other than repo that GitHub has served to this process, or "". If otherOwner is set, the
-// repository also has another owner.
+// another returns another repository that GitHub has served to this process, or "". If otherOwner is set, the
+// repository must also have another owner.
 func (t *transport) another(repo string, otherOwner bool) string {
 	owner, _, _ := strings.Cut(repo, "/")
 	return t.served.find(func(r string) bool {
@@ -121,7 +122,7 @@ func (t *transport) another(repo string, otherOwner bool) string {
 	})
 }
 
-// served holds repositories that GitHub has served, at most servedMost.
+// served remembers at most servedMost repositories that GitHub has served.
 type served struct{ Memory[struct{}] }
 
 const servedMost = 256
@@ -142,15 +143,15 @@ func (s *served) find(fits func(repo string) bool) string {
 	return ""
 }
 
-// worked reports whether GitHub has accepted the credential in this process. A credential that never worked is a
-// configuration error, so the start fails with GitHub's own answer.
+// worked reports whether GitHub has accepted the credential in this process. If it never has, the configuration is
+// wrong, so the director's start fails with GitHub's answer.
 func (t *transport) worked() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.works
 }
 
-// accountRefused returns the text of a refusal of the account, with the next step.
+// accountRefused returns the message and next step after a refusal of the account.
 func accountRefused(op string, ans answer) string {
 	said := complaintText(readComplaint(ans.body), 200)
 	return op + ": " + cmp.Or(said, http.StatusText(ans.status)) + ": " + nextAccount
@@ -159,8 +160,7 @@ func accountRefused(op string, ans answer) string {
 const nextAccount = "check that the token or the App's installation is valid, not suspended, and authorized for the " +
 	"organization (single sign-on, IP allow list); Retake keeps all work and then resumes"
 
-// closedByRefusal closes the gate because GitHub refuses the account. It returns the error for the request that was
-// refused.
+// closedByRefusal closes the gate because GitHub refuses the account, and returns the refused request's error.
 func (t *transport) closedByRefusal(w *gate.Request, sent time.Time, why string) *Error {
 	until := t.gate.Leave(w, sent, gate.Result{Failure: why, Refused: true})
 	return &Error{Kind: KindRateLimited, Resource: gate.API, Until: until, Message: gate.RefusesAll + why}

@@ -20,7 +20,7 @@ type Answered struct {
 	Budget Budget
 }
 
-// Budget is one of GitHub's rate limits, as an answer states it.
+// Budget is the state of one of GitHub's rate limits according to an answer.
 type Budget struct {
 	Resource    string // "core" or "graphql", or empty for an answer without a limit
 	Left, Limit int
@@ -37,7 +37,7 @@ func budgetOf(h http.Header) Budget {
 	return Budget{cmp.Or(h.Get("X-Ratelimit-Resource"), coreResource), left, limit, time.Unix(reset, 0)}
 }
 
-// tell reports the outcome of a request to onAnswer.
+// tell calls onAnswer with the outcome of a request.
 func (t *transport) tell(method string, sent time.Time, a answer, l *gate.Limit) {
 	if t.onAnswer == nil {
 		return

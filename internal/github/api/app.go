@@ -18,16 +18,15 @@ import (
 
 // AppOptions identify a GitHub App and its installation.
 type AppOptions struct {
-	BaseURL        string // as in Options
+	BaseURL        string // see Options.BaseURL
 	ID             int64  // the App's ID
 	InstallationID int64
 	PrivateKey     []byte // PEM, RSA
 	Transport      http.RoundTripper
 }
 
-// App is the credential of a GitHub App's installation. Each token lives for an hour. App replaces it in its last
-// minute. Requests for tokens do not pass the gate, because GitHub counts them separately and one per hour
-// suffices.
+// App is the credential of a GitHub App's installation. A token is valid for an hour, and App replaces it in its last
+// minute. Requests for tokens bypass the gate, because GitHub counts them separately and one per hour suffices.
 type App struct {
 	api   string // root, without the last slash
 	app   *ghinstallation.AppsTransport
@@ -35,7 +34,7 @@ type App struct {
 	login atomic.Pointer[string]
 }
 
-// NewApp parses the key and fails if it is invalid. It does not send requests.
+// NewApp parses the private key. It does not send requests.
 func NewApp(o AppOptions) (*App, error) {
 	next := cmp.Or(o.Transport, http.DefaultTransport)
 	app, err := ghinstallation.NewAppsTransport(next, o.ID, o.PrivateKey)
@@ -45,15 +44,14 @@ func NewApp(o AppOptions) (*App, error) {
 	}
 	in := ghinstallation.NewFromAppsTransport(app, o.InstallationID)
 	in.BaseURL = strings.TrimRight(o.BaseURL, "/")
-	// an empty object selects all repositories and rights; nil would be sent as null
+	// An empty object selects all repositories and permissions. nil would be sent as null.
 	in.InstallationTokenOptions = &tokens.InstallationTokenOptions{}
 	in.Client = &http.Client{Transport: next, Timeout: exchangeTimeout}
 	return &App{api: in.BaseURL, app: app, in: in}, nil
 }
 
-// Token returns the installation's token, for Options.Token. The kind of its *Error is unauthorized for a wrong key, an
-// unknown App or a removed installation. It is transient while the App is suspended or limited, or GitHub is
-// unreachable.
+// Token returns the installation's token, for Options.Token. Its *Error is unauthorized after a wrong key, an unknown
+// App or a removed installation. It is transient while the App is suspended or limited, or GitHub is unreachable.
 func (a *App) Token(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, exchangeTimeout)
 	defer cancel()
@@ -68,14 +66,14 @@ func (a *App) Token(ctx context.Context) (string, error) {
 		body, _ := io.ReadAll(io.LimitReader(refused.Response.Body, bodyPrefix))
 		e = appRefusal(e.Op, refused.Response, body)
 		if e.Kind == KindNotFound {
-			e.Kind, e.Message = KindUnauthorized, e.Message+": is the App still installed, and are github.app_id and "+
-				"github.installation_id right?"
+			e.Kind, e.Message = KindUnauthorized, e.Message+": check that the App is installed, and that "+
+				"github.app_id and github.installation_id are right"
 		}
 	}
 	return "", e
 }
 
-// appRefusal turns a refused request of the App into an *Error. A suspension or a limit is transient.
+// appRefusal returns the *Error for a refused request of the App. It is transient after a suspension or a limit.
 func appRefusal(op string, answer *http.Response, body []byte) *Error {
 	e := &Error{
 		Kind: kindOfStatus(answer.StatusCode), Status: answer.StatusCode, Op: op,
@@ -90,7 +88,7 @@ func appRefusal(op string, answer *http.Response, body []byte) *Error {
 	return e
 }
 
-// Login returns the account that the App writes as, "<slug>[bot]", and caches it.
+// Login returns the account that the App writes as, "<slug>[bot]". It caches the name.
 func (a *App) Login(ctx context.Context) (string, error) {
 	if login := a.login.Load(); login != nil {
 		return *login, nil
@@ -122,8 +120,8 @@ func (a *App) Login(ctx context.Context) (string, error) {
 	return login, nil
 }
 
-// Rights returns the installation's permissions by GitHub's names, each read, write or admin. It mints a token if
-// necessary.
+// Rights returns the installation's permissions by GitHub's names, each with the value read, write or admin. It
+// requests a token if necessary.
 func (a *App) Rights(ctx context.Context) (map[string]string, error) {
 	if _, err := a.Token(ctx); err != nil {
 		return nil, err

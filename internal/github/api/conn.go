@@ -16,25 +16,25 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Options configure a Conn. Login, Transport, OnAnswer and Log may be left out.
+// Options configure a Conn. Login, Transport, OnAnswer and Log are optional.
 type Options struct {
 	BaseURL string                                // API root
-	Token   func(context.Context) (string, error) // called before every request; may cache
-	// Login returns the account of the token. Without it GitHub is queried, which does not work for an App.
+	Token   func(context.Context) (string, error) // called before every request; may return a cached token
+	// Login returns the login of the token's account. Without it, Conn queries GitHub, which does not work for an App.
 	Login func(context.Context) (string, error)
 
 	MinBetweenWrites time.Duration // at least one second
-	// LeastBetween lowers the bound on MinBetweenWrites, for a stand-in without that limit.
+	// LeastBetween lowers the minimum of MinBetweenWrites, for a stand-in without GitHub's limit.
 	LeastBetween    time.Duration
 	FirstProbe      time.Duration // first pause after an outage; default 4 seconds
-	MaxConcurrent   int           // requests under way
+	MaxConcurrent   int           // maximum number of concurrent requests
 	CooldownDefault time.Duration // first wait after a limit without a stated wait
 	Writes          bool          // allows requests that change data
 
 	Transport http.RoundTripper
-	// OnCooldown is called after the gate has closed, on the request's goroutine. It must not block.
+	// OnCooldown is called after the gate has closed, in the request's goroutine. It must not block.
 	OnCooldown func(gate.Cooldown)
-	// Owed is the number of comments and pull requests that the claimed issues still need. Nil means none.
+	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0.
 	Owed     func() int
 	OnAnswer func(Answered) // called with each answer, on the request's goroutine; must not block
 	Log      *zap.Logger
@@ -73,7 +73,7 @@ func Open(o Options) (*Conn, error) {
 			FirstProbe: o.FirstProbe, OnCooldown: o.OnCooldown, Owed: o.Owed,
 		}),
 		Log: cmp.Or(o.Log, zap.NewNop()), opts: o,
-		// api.github.com serves it next to its REST calls, a GitHub Enterprise Server next to /api/v3/.
+		// api.github.com serves GraphQL next to its REST calls, a GitHub Enterprise Server next to /api/v3/.
 		graphql: base.ResolveReference(&url.URL{Path: strings.TrimSuffix(base.Path, "v3/") + "graphql"}).String(),
 	}
 	c.transport = &transport{
@@ -92,10 +92,10 @@ func Open(o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Lane returns a client whose requests wait in a lane of the gate.
+// Lane returns a client for requests in a lane of the gate.
 func (c *Conn) Lane(l gate.Lane) *gh.Client { return c.lanes[l] }
 
-// Do sends a request for which go-github has no method, or the wrong one.
+// Do sends a request that go-github does not support, or supports incorrectly.
 func (c *Conn) Do(ctx context.Context, l gate.Lane, method, path string, in, out any) (*gh.Response, error) {
 	req, err := c.lanes[l].NewRequest(method, path, in)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Conn) Do(ctx context.Context, l gate.Lane, method, path string, in, out
 	return resp, Normalize(err)
 }
 
-// Check reads a repository's own entry and returns the error. It shows whether GitHub refuses the account.
+// Check requests a repository and returns the error, which shows whether GitHub refuses the account.
 func (c *Conn) Check(ctx context.Context, repo string) error {
 	_, err := c.Do(ctx, gate.Reads, http.MethodGet, "repos/"+repo, nil, nil)
 	return err
@@ -134,7 +134,7 @@ func (c *Conn) Scarce() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// Self returns the login of the token's account. One request reads it, and later calls use the cached value.
+// Self returns the login of the token's account, from a cache after the first request.
 func (c *Conn) Self(ctx context.Context, l gate.Lane) (string, error) {
 	if login := c.login.Load(); login != nil {
 		return *login, nil
@@ -157,7 +157,7 @@ func (c *Conn) Self(ctx context.Context, l gate.Lane) (string, error) {
 	return u.GetLogin(), nil
 }
 
-// CheckWrites returns ErrWritesDisabled while writes are off, and logs what would have been done.
+// CheckWrites returns ErrWritesDisabled while writes are disabled, and logs the change that was not made.
 func (c *Conn) CheckWrites(effect, key string, fields ...zap.Field) error {
 	if c.opts.Writes {
 		return nil

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Limits for believing a bad answer. One wrong answer from a proxy or a lagging server must not end a claim. A missing
-// issue or a refused credential counts only after GitHub has repeated it at least doubtTimes, for doubtFor.
+// Limits for believing an answer. One wrong answer of a proxy or of a server that lags behind must not end a claim. A
+// missing issue or a refused credential counts only after GitHub has repeated the answer doubtTimes, for doubtFor.
 const (
 	doubtFor   = time.Minute
 	doubtTimes = 3
 )
 
-// Doubt counts how long and how often GitHub has given the same answer.
+// Doubt records how often, and since when, GitHub has given the same answer.
 type Doubt struct {
 	since time.Time
 	times int
 }
 
-// Again counts one more answer, and reports whether it can be believed.
+// Again records one more answer, and reports whether it counts now.
 func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 	if d.times++; d.times == 1 {
 		d.since = now
@@ -26,7 +26,7 @@ func (d Doubt) Again(now time.Time) (_ Doubt, sure bool) {
 	return d, d.times >= doubtTimes && now.Sub(d.since) >= doubtFor
 }
 
-// Doubted returns a transient copy of err, for an answer that cannot be believed yet.
+// Doubted returns a transient copy of err, for an answer that does not count so far.
 func Doubted(err *Error, d Doubt) *Error {
 	e := *err
 	e.Kind, e.Doubtful = KindTransient, true
@@ -35,7 +35,8 @@ func Doubted(err *Error, d Doubt) *Error {
 	return &e
 }
 
-// refusal records a failure. A credential that never worked is refused at once, so that a start fails with it.
+// refusal records a failure. It returns the refusal of a credential that never worked at once, so that the director's
+// start fails with it.
 func (t *transport) refusal(e *Error) *Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

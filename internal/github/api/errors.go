@@ -18,14 +18,13 @@ import (
 // ErrWritesDisabled is the error of every change to GitHub while writes are off.
 var ErrWritesDisabled = errors.New("github: writes are disabled: set github.writes = true to let Retake change issues")
 
-// ErrNotSent is wrapped by the errors of an Options.Transport that did not send the request. Such an error does not
-// mean that GitHub is failing.
+// ErrNotSent is wrapped by errors of an Options.Transport that did not send the request. GitHub is not the cause.
 var ErrNotSent = errors.New("github: not sent")
 
-// Kind determines how a caller reacts to an error.
+// Kind determines how a caller reacts to an Error.
 type Kind string
 
-// The closed list of kinds.
+// All kinds.
 const (
 	KindRateLimited  Kind = "rate_limited" // wait until Error.Until
 	KindTransient    Kind = "transient"    // the same call may succeed later: network, 5xx, an unreadable answer
@@ -37,7 +36,7 @@ const (
 // Error is the error of a request that GitHub, the network or the gate refused.
 type Error struct {
 	Kind    Kind
-	Status  int       // HTTP status; 0 when there was no answer
+	Status  int       // HTTP status; 0 without an answer
 	Until   time.Time // rate_limited only: no call for Resource before this time
 	MovedTo string    // not_found only: "owner/repo#n" if the issue was transferred there
 	// Resource is the closed resource of the gate. It is set only for rate_limited.
@@ -45,19 +44,19 @@ type Error struct {
 	Message  string // GitHub's own message, or ours, one line
 	Op       string // such as "GET /repos/acme/widgets/issues"; empty if no single request failed
 	Err      error  // cause, if any
-	Doubtful bool   // transient, and about this request alone, not a sign that GitHub is failing
+	Doubtful bool   // transient, and concerns only this request, not GitHub as a whole
 	account  bool   // GitHub refuses the account as a whole
 }
 
 func (e *Error) Error() string { return "github: " + string(e.Kind) + e.text() }
 
-// Reserved reports whether the resource is closed only to keep a reserve for escalations.
+// Reserved reports whether the resource is closed only to reserve requests for escalations.
 func (e *Error) Reserved() bool {
 	_, reserved := gate.CutReserved(e.Resource)
 	return reserved
 }
 
-// Detail returns the text without the kind.
+// Detail returns the error's text without its kind.
 func (e *Error) Detail() string { return strings.TrimPrefix(e.text(), ": ") }
 
 func (e *Error) text() string {
@@ -98,11 +97,10 @@ func KindOf(err error) Kind { return Detail(err).Kind }
 // StatusOf returns the HTTP status of the *Error in err, or 0.
 func StatusOf(err error) int { return Detail(err).Status }
 
-// IsGone reports whether err means that something does not exist.
+// IsGone reports whether err means that the object does not exist.
 func IsGone(err error) bool { return KindOf(err) == KindNotFound }
 
-// UnlessGone is Normalize for changes to objects that may have been deleted. It returns nil if the object no longer
-// exists.
+// UnlessGone is Normalize for changes of an object that may be deleted. It returns nil if the object does not exist.
 func UnlessGone(err error) error {
 	if err = Normalize(err); IsGone(err) {
 		return nil
@@ -110,8 +108,8 @@ func UnlessGone(err error) error {
 	return err
 }
 
-// Normalize turns an error of go-github into an *Error or ErrWritesDisabled. Errors of decoders and of the network
-// become transient. It returns nil for nil.
+// Normalize turns an error of go-github into an *Error or ErrWritesDisabled. Errors of decoding and of the network
+// become transient. Normalize(nil) is nil.
 func Normalize(err error) error {
 	if err == nil {
 		return nil
@@ -125,7 +123,7 @@ func Normalize(err error) error {
 	return &Error{Kind: KindTransient, Message: "no usable answer", Err: err}
 }
 
-// Transient returns an error that may pass without human help.
+// Transient returns an error that a later retry may resolve.
 func Transient(message string, err error) *Error {
 	return &Error{Kind: KindTransient, Message: message, Err: err}
 }
@@ -142,10 +140,10 @@ func notAdmitted(err error) *Error {
 			Kind: KindRateLimited, Resource: refused.Resource, Until: refused.Until, Message: refused.Why,
 		}
 	}
-	return &Error{Kind: KindTransient, Message: "gave up waiting", Err: err}
+	return &Error{Kind: KindTransient, Message: "the caller stopped waiting", Err: err}
 }
 
-// kindOfStatus classifies a status >= 300 other than a redirect or a limit.
+// kindOfStatus returns the kind for a status >= 300 other than a redirect or a limit.
 func kindOfStatus(status int) Kind {
 	switch status {
 	case http.StatusUnauthorized:
@@ -161,10 +159,10 @@ func kindOfStatus(status int) Kind {
 	return KindPermanent
 }
 
-// MessageLimit bounds the text of an answer that goes into errors and logs, in characters.
+// MessageLimit is the maximum length of an answer's text in errors and logs, in characters.
 const MessageLimit = 500
 
-// readComplaint parses an error's body. A body that is not JSON, such as a proxy's page, yields an empty one.
+// readComplaint parses an error's body. It returns an empty response if the body is not JSON, such as a proxy's page.
 func readComplaint(body []byte) (c gh.ErrorResponse) {
 	if json.Unmarshal(body, &c) != nil {
 		return gh.ErrorResponse{}
@@ -181,8 +179,8 @@ func complaintText(c gh.ErrorResponse, limit int) string {
 	return prose.Clip(strings.Join(strings.Fields(prose.Printable(strings.Join(parts, "; "))), " "), limit)
 }
 
-// Accepted returns the error of a write. An answer that claims success but contains no number is transient, because a
-// proxy may have swallowed the request. A retry then settles it.
+// Accepted returns the error of a write. If the answer claims success but lacks a number, the error is transient,
+// because a proxy may have dropped the request. A retry finds out.
 func Accepted[N int | int64](number N, what string, err error) error {
 	if err == nil && number == 0 {
 		return Transient(what+" was accepted, but the answer does not show it", nil)

@@ -13,20 +13,20 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Bounds on the wait that an answer can cause.
+// Limits on the wait that an answer can cause.
 const (
-	shortestWait = time.Second // a reset that has just passed
-	// GitHub documents at most an hour. A wrong value must not close the gate indefinitely.
+	shortestWait = time.Second // used for a reset that has just passed
+	// longestWait prevents a wrong value from closing the gate indefinitely. GitHub documents waits of at most an hour.
 	longestWait  = 24 * time.Hour
 	bodyPrefix   = 64 * 1024         // bytes read of an error's body
 	coreResource = "core"            // x-ratelimit-resource of REST
 	secondaryDoc = "secondary-rate-" // in documentation_url; the anchor has had several endings
 )
 
-// graphQLLimit matches a rate limit error of GraphQL. No REST answer begins like it.
+// graphQLLimit matches a GraphQL rate limit error. No REST answer begins like this.
 var graphQLLimit = regexp.MustCompile(`^\s*\{\s*"errors"\s*:\s*\[\s*\{[^{}]*"type"\s*:\s*"RATE_LIMIT(?:ED)?"`)
 
-// requestReserve is the part of an hour's requests kept for escalations, at most one in reserveShare.
+// requestReserve is the part of an hour's requests that is reserved for escalations, at most one in reserveShare.
 const (
 	requestReserve = 100
 	reserveShare   = 20
@@ -34,7 +34,7 @@ const (
 
 var resourceName = regexp.MustCompile(`^[a-z_]{1,40}$`)
 
-// resourceOf returns the budget that an answer counts against, or "" for the core budget of REST.
+// resourceOf returns the budget of an answer, or "" for REST's core budget.
 func resourceOf(h http.Header) string {
 	if r := h.Get("X-Ratelimit-Resource"); r != coreResource && resourceName.MatchString(r) {
 		return "github." + r
@@ -42,9 +42,9 @@ func resourceOf(h http.Header) string {
 	return ""
 }
 
-// readLimit reports whether an answer is a rate limit. It treats 403 and 429 equally. A plain 403 without any sign of a
-// limit means a missing permission. GraphQL can report a limit with status 200. The order of sources is GitHub's order:
-// Retry-After, then the reset if nothing remains, then an unstated time.
+// readLimit reports whether an answer is a rate limit. It treats 403 and 429 equally. A 403 without any sign of a limit
+// means a missing permission. GraphQL can report a limit with status 200. The wait comes from Retry-After, or else from
+// the reset if nothing remains, as GitHub documents. Otherwise the wait is not stated.
 func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limit, bool) {
 	if status == http.StatusOK && graphQLLimit.Match(body[:min(len(body), bodyPrefix)]) {
 		wait, stated := untilReset(h, now)
@@ -71,7 +71,7 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limi
 		l.Wait, l.Stated = untilReset(h, now)
 	}
 	l.Why, l.Resource = "primary limit", resourceOf(h)
-	if l.Secondary { // it belongs to the credential, so it closes all of REST
+	if l.Secondary { // a secondary limit applies to the credential, so it closes all of REST
 		l.Why, l.Resource = "secondary limit", ""
 	}
 	if m := complaintText(c, 160); m != "" {
@@ -80,8 +80,8 @@ func readLimit(status int, h http.Header, body []byte, now time.Time) (gate.Limi
 	return l, true
 }
 
-// spentAfter returns the limit that a success has reached. It used the hour's last request, or the last request before
-// the reserve for escalations.
+// spentAfter returns the limit that a successful request has reached, because it used the hour's last request, or the
+// last one before the reserve for escalations.
 func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
@@ -96,8 +96,8 @@ func spentAfter(h http.Header, now time.Time) (gate.Limit, bool) {
 	return l, ok && err == nil && (left == 0 || left <= min(requestReserve, all/reserveShare))
 }
 
-// halfUsed returns the reset time if at most half of the hour's requests are left, else zero. says reports whether
-// the answer states a budget.
+// halfUsed returns the reset time if at most half of the hour's requests remain, or zero. says is true if the answer
+// states a budget.
 func halfUsed(h http.Header, now time.Time) (until time.Time, says bool) {
 	left, err := strconv.Atoi(h.Get("X-Ratelimit-Remaining"))
 	all, _ := strconv.Atoi(h.Get("X-Ratelimit-Limit"))
@@ -139,7 +139,7 @@ func untilReset(h http.Header, now time.Time) (time.Duration, bool) {
 	return bounded(time.Unix(n, 0).Sub(ServerTime(h, now)).Seconds()), true
 }
 
-// bounded converts seconds to a wait. NaN and overflows become one of the bounds.
+// bounded converts seconds to a wait. NaN and overflows become one of the limits.
 func bounded(seconds float64) time.Duration {
 	switch {
 	case seconds >= longestWait.Seconds():
@@ -150,8 +150,8 @@ func bounded(seconds float64) time.Duration {
 	return shortestWait
 }
 
-// ServerTime returns the time to which absolute times in the same answer refer. Date has whole seconds, rounded down,
-// so a wait computed from it is at most a second too long, never too short.
+// ServerTime returns the time that absolute times in the same answer refer to. The Date header is rounded down to whole
+// seconds, so a computed wait is at most a second too long and never too short.
 func ServerTime(h http.Header, now time.Time) time.Time {
 	if t, err := http.ParseTime(h.Get("Date")); err == nil {
 		return t

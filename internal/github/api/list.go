@@ -4,10 +4,10 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// PageSize is GitHub's maximum.
+// PageSize is GitHub's maximum number of entries in a page.
 const PageSize = 100
 
-// listPages bounds how much eachPage reads.
+// listPages is the maximum number of pages that EachPage reads.
 const listPages = 10
 
 // EachPage requests the pages of a list in order, at most listPages.

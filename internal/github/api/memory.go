@@ -4,17 +4,17 @@ import (
 	"sync"
 )
 
-// Memory is a bounded cache. When full it drops arbitrary values, and reading a dropped value again costs a request.
+// Memory is a cache with a maximum size. When full, it drops arbitrary values. A dropped value costs another request.
 type Memory[V any] struct {
 	entries, bytes int         // limits; without bytes, sizes do not count
-	size           func(V) int // in bytes, if they are bounded
+	size           func(V) int // size of a value, if bytes are limited
 
 	mu    sync.Mutex
 	byKey map[string]V
 	used  int
 }
 
-// Remembered is a number of entries that suffices for people's rights and the comments of claims.
+// Remembered is a sufficient number of entries for people's permissions and the comments of claims.
 const Remembered = 1024
 
 // NewMemory returns a cache of at most that many entries.

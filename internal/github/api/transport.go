@@ -19,34 +19,34 @@ import (
 	"retake/internal/sys/crashpoint"
 )
 
-// Bounds of one exchange.
+// Limits of one exchange.
 const (
 	exchangeTimeout = 30 * time.Second // GitHub itself gives up after 10
 	answerBytes     = 32 << 20         // a page of 100 issues with the longest bodies
 	maxRedirects    = 5
 )
 
-// Bounds of the cache for conditional requests. An idle repository needs about seven answers. Each missing one costs
-// a request of the hourly limit.
+// Limits of the cache for conditional requests. An idle repository needs about seven answers. Each answer that is not
+// in the cache costs a request of the hourly limit.
 const (
 	keptAnswers = 8192
 	keptBytes   = 32 << 20
 	headerBytes = 2 << 10 // approximate size of a header
 )
 
-// answer is a whole response.
+// answer is a complete response.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 	etag   string
-	same   bool // answered with 304
+	same   bool // GitHub answered with 304
 }
 
 // SameHeader marks an answer that came from the cache after a 304. GitHub does not send it.
 const SameHeader = "X-Retake-Same"
 
-// hidden are headers that go-github must not see, because it would start to refuse requests on its own.
+// hidden lists headers that go-github must not see, because they make it refuse requests without sending them.
 var hidden = []string{
 	"X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Used", "X-Ratelimit-Reset",
 	"X-Ratelimit-Resource", "Retry-After", SameHeader,
@@ -65,15 +65,15 @@ type transport struct {
 	onAnswer func(Answered)
 	last     atomic.Pointer[string] // newest token, for the redactor
 
-	scarce atomic.Pointer[time.Time] // until when half of the hour's requests are used up
+	scarce atomic.Pointer[time.Time] // the time until which at least half of the requests are used
 
 	mu      sync.Mutex
-	works   bool  // the credential was accepted once
-	refused Doubt // refusals since then
+	works   bool  // GitHub has accepted the credential once
+	refused Doubt // refusals since the last success
 }
 
-// laneTransport sends requests of one lane through the gate. It is the RoundTripper below go-github. An answer is
-// either 2xx or an *Error, so go-github never sees redirects, 304 responses or limits.
+// laneTransport sends requests of one lane through the gate, as go-github's RoundTripper. It returns either a 2xx
+// answer or an *Error, so go-github never sees redirects, 304 responses or limits.
 type laneTransport struct {
 	*transport
 	lane gate.Lane
@@ -83,7 +83,7 @@ var _ http.RoundTripper = laneTransport{}
 
 func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Body != nil {
-		_ = req.Body.Close() // each turn takes a copy
+		_ = req.Body.Close() // each attempt reads a copy
 	}
 	if changes(req) && !t.writes {
 		return nil, ErrWritesDisabled
@@ -109,8 +109,8 @@ func (t laneTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, Permanent("more than %d redirects from %s", maxRedirects, req.URL.Path)
 }
 
-// isRedirect covers all kinds of redirects. We keep method and body, because net/http would turn a redirected POST into
-// a GET, and a GET's 200 would look like a successful write.
+// isRedirect reports whether an answer is a redirect of any kind. exchange repeats the method and body. net/http would
+// turn a redirected POST into a GET, and that GET's status 200 would look like a successful write.
 func isRedirect(a answer) bool {
 	switch a.status {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
@@ -176,7 +176,7 @@ func changes(req *http.Request) bool {
 	return req.Method != http.MethodGet && req.Method != http.MethodHead && !isQuery(req)
 }
 
-// asksGraphQL reports whether a request goes to the GraphQL API, where every request is a POST.
+// asksGraphQL reports whether a request is for the GraphQL API, in which every request is a POST.
 func asksGraphQL(req *http.Request) bool {
 	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/graphql")
 }
@@ -197,14 +197,14 @@ func isQuery(req *http.Request) bool {
 	return err == nil && string(start) == queryStart
 }
 
-// turnOf returns the cost of a request at the gate. Each GraphQL mutation in it counts separately.
+// turnOf returns the request for the gate with its cost. Each GraphQL mutation counts separately.
 func (t laneTransport) turnOf(req *http.Request) *gate.Request {
 	w := &gate.Request{Lane: t.lane, Write: changes(req), GraphQL: asksGraphQL(req)}
 	switch {
 	case w.GraphQL && w.Write && req.GetBody != nil:
 		if body, err := req.GetBody(); err == nil {
 			text, _ := io.ReadAll(body)
-			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // variables contain text from people and agents
+			text, _, _ = bytes.Cut(text, []byte(`"variables":`)) // variables contain untrusted text
 			w.Changes, w.Content = gate.Mutations(text)
 		}
 	case w.Write:
@@ -228,7 +228,7 @@ func unanswered(ctx context.Context, err error) gate.Result {
 	}
 }
 
-// answered returns the result of a request with an answer. An answer from a failing server counts as silence.
+// answered returns the gate's result for an answer. A failing server's answer counts as silence.
 func answered(a answer, op string) gate.Result {
 	if a.status >= 300 && kindOfStatus(a.status) == KindTransient {
 		return gate.Result{Failure: fmt.Sprintf("%s: status %d", op, a.status)}
@@ -236,13 +236,13 @@ func answered(a answer, op string) gate.Result {
 	return gate.Result{OK: a.status < 400}
 }
 
-// send sends a request. Its failures are transient, because the request may or may not have taken effect.
+// send sends a request. Its failures are transient, because GitHub may have carried the request out.
 func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) {
 	ctx, cancel := context.WithTimeout(req.Context(), exchangeTimeout)
 	defer cancel()
 	out := req.Clone(ctx)
 	out.URL, out.Host = target, ""
-	if req.GetBody != nil { // go-github's requests have it
+	if req.GetBody != nil { // set on go-github's requests
 		body, err := req.GetBody()
 		if err != nil {
 			return answer{}, Transient("cannot read the request's own body", err)
@@ -282,7 +282,7 @@ func (t laneTransport) send(req *http.Request, target *url.URL) (answer, error) 
 			Message: "unusable answer: not JSON",
 		}
 	case ans.status == http.StatusNotModified && known:
-		// Rate and date headers come from the new answer. Headers about the content belong to the cached body.
+		// The rate limits and the date come from the new answer. Headers about the content belong to the cached body.
 		ans = answer{
 			status: http.StatusOK, header: merged(old.header, resp.Header), body: old.body, etag: old.etag,
 			same: true,
@@ -325,7 +325,7 @@ func (t laneTransport) finish(req *http.Request, target *url.URL, ans answer, mo
 	if ans.status >= 300 {
 		status := ans.status
 		if moved && status == http.StatusNotFound {
-			status = http.StatusMovedPermanently // transferred to a repository that we may not read
+			status = http.StatusMovedPermanently // the issue was transferred to a repository that we may not read
 		}
 		return nil, t.refusal(&Error{
 			Kind: kindOfStatus(ans.status), Status: status,

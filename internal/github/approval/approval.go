@@ -29,18 +29,18 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 	return &Approvals{conn, read, write, text}
 }
 
-// Approval is the approved text of an issue. A person approves it by adding the task label, which requires triage
-// rights in the repository.
+// Approval is the approved text of an issue. A person approves it by adding the task label, for which GitHub requires
+// triage rights in the repository.
 type Approval struct {
 	Title, Body string
 	By          string    // login
 	At          time.Time // whole seconds, UTC, GitHub's clock
-	// Without lists, sorted, the people without write access who have edited title or body since. Their edits are not
-	// in the text.
+	// Without lists the people without write access who have edited the title or body since the approval, sorted. The
+	// text does not include their edits.
 	Without []string
 }
 
-// NotApproved explains why agents must not read the text of an issue until a person approves it.
+// NotApproved explains why agents must not read the text of an issue.
 type NotApproved struct{ Why string }
 
 func (e *NotApproved) Error() string { return "github: not approved: " + e.Why }
@@ -49,12 +49,12 @@ func notApproved(format string, args ...any) error {
 	return &NotApproved{Why: fmt.Sprintf(format, args...)}
 }
 
-// Approved returns the text of an issue that agents may read. It is the title and body from the time of the last task
-// label, or from a later edit by a person with write access. One request reads GitHub's history of the issue, so the
-// director need not store the text. It returns a *NotApproved if the history does not show an approved text.
+// Approved returns the text of an issue that agents may read: the title and body when the task label was last added, or
+// after a later edit by a person with write access. One request reads GitHub's history of the issue, so the director
+// need not store the text. It returns a *NotApproved if the history does not show an approved text.
 //
-// If GraphQL fails, the history is missing. The current text then counts if the author may write to the repository,
-// because apart from the author only people with write access can edit it.
+// If GraphQL fails, the history is missing. The current text is then approved if its author has write access, because
+// only the author and people with write access can edit it.
 func (c *Approvals) Approved(ctx context.Context, i tracker.Issue) (Approval, error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {
@@ -115,9 +115,9 @@ func (c *Approvals) approvedUnedited(ctx context.Context, p api.Place, i tracker
 	}, nil
 }
 
-// approval returns the event that approved an issue, namely the latest labelling by a person with triage rights. Only
-// people with triage rights can label an issue by another author. An author can set labels through a template or form,
-// so approval looks up the author's rights.
+// approval returns the event that approved an issue: the latest labelling by a person with triage rights. GitHub checks
+// these rights, except that a template or form lets any author open an issue with labels. So approval looks up the
+// author's rights.
 func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, h tracker.LabelHistory) (at int,
 	err error,
 ) {
@@ -153,7 +153,7 @@ func (c *Approvals) approval(ctx context.Context, p api.Place, i tracker.Issue, 
 	return -1, notApproved("GitHub does not show who added the label %s", h.Labels.Task)
 }
 
-// orGhost returns a login, or "ghost" for a deleted account, as GitHub shows it.
+// orGhost returns a login, or "ghost" for a deleted account, like GitHub.
 func orGhost(login string) string {
 	if login == "" {
 		return "ghost"
@@ -161,20 +161,20 @@ func orGhost(login string) string {
 	return login
 }
 
-// revision is one version of a title or a body, and its editor. text is nil if GitHub does not show it.
+// revision is one version of a title or body, with its editor. text is nil if GitHub does not show the version.
 type revision struct {
 	at   time.Time
 	by   string
 	text *string
 }
 
-// editorsAsked bounds the lookups of rights for the editors of one text. Only its author and people with write access
-// can edit it.
+// editorsAsked limits the lookups of permissions for the editors of one text. More than 20 editors are unlikely,
+// because only the author and people with write access can edit.
 const editorsAsked = 20
 
-// standing picks the approved revision of a text from a nonempty list, oldest first. It is the latest one since the
-// approval by a person with write access, or else the last one before the approval. An edit in the same second as the
-// approval counts as later.
+// standing returns the approved revision from a nonempty list, oldest first. This is the latest one since the approval
+// by a person with write access, or else the last one before the approval. An edit in the same second as the approval
+// counts as later.
 func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, approved time.Time,
 	self string,
 ) (text string, without []string, err error) {
@@ -205,9 +205,9 @@ func (c *Approvals) standing(ctx context.Context, p api.Place, all []revision, a
 	return *all[base].text, without, nil
 }
 
-// OfferedByUntrusted explains why agents must not work on an issue if only people without triage rights added its task
-// label. An untrusted author can open an issue with the label through a template. why is empty if the offer counts. It
-// costs a request only for an untrusted author. For other authors Approved checks the offer before work begins.
+// OfferedByUntrusted explains why an issue does not count as offered: only people without triage rights have added its
+// task label, for example through a template. why is empty if the offer counts. Only an untrusted author costs a
+// request. For other authors, Approved checks the offer before work begins.
 func (c *Approvals) OfferedByUntrusted(ctx context.Context, i tracker.Issue) (why string, err error) {
 	if i.Trusted {
 		return "", nil

@@ -14,7 +14,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// historyPages bounds the requests for one issue's history: 1,000 edits, and as many labellings and titles.
+// historyPages limits the requests for one issue's history to 1,000 edits, and as many labellings and titles.
 const historyPages = 10
 
 // issueQuery asks for the history of an issue: the latest labellings and titles, and the latest texts of its body.
@@ -30,7 +30,7 @@ const issueQuery = `query($id: ID!, $edits: String, $changes: String) { node(id:
   } }
 } } }`
 
-// historyAnswer is the answer to that query.
+// historyAnswer is the answer to issueQuery.
 type historyAnswer struct {
 	Data struct {
 		Node *struct {
@@ -75,7 +75,7 @@ type graphQLActor struct {
 	Login string
 }
 
-// login returns the name in REST's form, in which only names of Apps have a reserved suffix.
+// login returns the login in REST's form, which marks only Apps with a suffix.
 func (a graphQLActor) login() string {
 	if a.Type == "Bot" {
 		return a.Login + "[bot]"
@@ -89,7 +89,7 @@ var timelineEvents = map[string]string{
 	"RenamedTitleEvent": "renamed",
 }
 
-// event converts the item to REST's form.
+// event converts a timeline item to REST's form.
 func (t timelineItem) event() *gh.IssueEvent {
 	e := &gh.IssueEvent{
 		Event: gh.String(timelineEvents[t.Type]), CreatedAt: &gh.Timestamp{Time: t.CreatedAt},
@@ -103,8 +103,8 @@ func (t timelineItem) event() *gh.IssueEvent {
 	return e
 }
 
-// issueHistory reads the history of an issue back to its approval, usually with one request. It returns errNoHistory if
-// GraphQL does not show the history.
+// issueHistory reads an issue's history back to its approval, usually in one request. It returns errNoHistory if
+// GraphQL does not provide the history.
 func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueTexts, err error) {
 	if x.labels, err = c.read.NoHistory(ctx, gate.Completion); err != nil {
 		return x, err
@@ -156,7 +156,7 @@ func (c *Approvals) issueHistory(ctx context.Context, i tracker.Issue) (x issueT
 	return x, notApproved("its history has more than %d changes", historyPages*api.PageSize)
 }
 
-// latestOffer returns the latest labelling with the task label by a person's account, or -1.
+// latestOffer returns the index of the latest task label that a person's account added, or -1.
 func latestOffer(h tracker.LabelHistory) int {
 	for at, e := range slices.Backward(h.Events) {
 		if h.IsTask(e, "labeled") && !h.PutBack(at) {
@@ -166,7 +166,7 @@ func latestOffer(h tracker.LabelHistory) int {
 	return -1
 }
 
-// errNoHistory is wrapped by errors that keep GraphQL from showing a history.
+// errNoHistory is wrapped by errors that prevent GraphQL from returning a history.
 var errNoHistory = errors.New("approval: no history")
 
 // askHistory makes one request.

@@ -11,7 +11,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Disapprove comments once on an issue to explain why it is ignored despite its task label. why comes from
+// Disapprove explains once on an issue why agents do not work on it despite its task label. why comes from
 // OfferedByUntrusted.
 func (c *Approvals) Disapprove(ctx context.Context, key, why string) error {
 	return c.sayOnce(ctx, key, key, "unapproved", why)
@@ -23,7 +23,7 @@ type editedPage struct {
 	People string
 }
 
-// SayEdited comments once per approval that the text was edited afterwards, and that agents do not see the edit.
+// SayEdited comments once per approval that the text was edited later, and that agents do not see this edit.
 func (c *Approvals) SayEdited(ctx context.Context, key string, a Approval) error {
 	return c.sayOnce(ctx, key, key+" "+api.Format(a.At), "edited", editedPage{a, strings.Join(a.Without, ", ")})
 }

@@ -1,2 +1,3 @@
-// Package ask writes to people: questions, replies to their commands, reactions, reminders, and issues about outages.
+// Package ask writes texts for people on GitHub: questions, replies to commands, reactions, reminders, and issues about
+// outages.
 package ask

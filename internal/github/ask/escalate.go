@@ -31,16 +31,16 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 	return &Asker{conn, read, write, text}
 }
 
-// Escalation describes a blocked task to a human. Each pair of Nonce and AttemptID gets at most one comment.
+// Escalation is a question about a blocked task. Each pair of Nonce and Block gets at most one comment.
 type Escalation struct {
 	Key       string
 	Nonce     string
 	AttemptID string // the attempt after which Retake stopped
-	Block     string // identifies the block and its single comment; defaults to AttemptID, which then blocks only once
+	Block     string // identifies the question; the default AttemptID permits one question per attempt
 
 	Title    string // the problem as text; defaults to the reason
 	Ask      string // instructions, in sentences
-	Alone    string // the same instructions for other views than this comment
+	Alone    string // the same instructions for views other than this comment
 	Reply    string // the recommended comment; a person replaces <…> in it
 	Stage    string
 	Reason   string   // one of the fixed list of reasons
@@ -50,32 +50,32 @@ type Escalation struct {
 	Command  []string // argument vector of the failed stage, if any
 	ExitCode *int     // exit code of Command, if known
 	Facts    []string // further observations, one line each: "signal: SIGKILL"
-	// Alike lists the keys of all issues that the same failure blocks, including this issue. It counts only with two or
-	// more keys.
+	// Alike lists the keys of all issues that the same failure blocks, including this issue. One key alone has no
+	// effect.
 	Alike       []string
 	Tail        string              // the end of the output
 	PullRequest int                 // existing pull request with the work, or 0
 	Branch      string              // branch with the work so far, if any
-	BranchURL   string              // its page
+	BranchURL   string              // address of the branch's page
 	Unsafe      string              // why the work was not pushed, one line
 	Attempts    []pages.AttemptLine // earlier attempts, oldest first
 	Answers     []pages.AnswerLine  // answers from people, oldest first
 	Tried       []string            // other remedies tried, one line each
 	WhyStopped  string
 
-	// TakesReply means that a comment without a command answers the question. Reply is then only an alternative.
+	// TakesReply means that a comment without a command answers the question. Reply is then the alternative.
 	TakesReply bool
 }
 
 // Escalate asks a human for help. It writes a comment, adds the blocked label, removes the claimed and task labels, and
-// reads the issue back. A repeated call completes the missing steps. It does not restore a blocked label that a human
+// reads the issue back. A repeated call completes missing steps, but does not restore a blocked label that a human
 // removed.
 func (c *Asker) Escalate(ctx context.Context, e Escalation) error {
 	_, err := c.Ask(ctx, e)
 	return err
 }
 
-// Ask is like Escalate, and returns the id of the comment with the question. It is 0 if the comment was not written.
+// Ask is Escalate, and returns the id of the comment with the question, or 0 if it was not written.
 func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error) {
 	if err := c.conn.CheckWrites("escalate", e.Key, zap.String("attempt", e.AttemptID),
 		zap.String("reason", e.Reason)); err != nil {
@@ -95,7 +95,7 @@ func (c *Asker) Ask(ctx context.Context, e Escalation) (comment int64, err error
 	}
 	comment = created
 	if created == 0 {
-		// the login of the remover does not matter: we remove the label only after an answer
+		// The remover does not matter, because we remove the label only after an answer.
 		question := t.OwnComments(m)[0]
 		comment = question.ID
 		unfinished, err := c.write.ReviewedBefore(ctx, gate.Escalation, t, question)
@@ -133,22 +133,22 @@ func (c *Asker) escalationText(e Escalation) string {
 	if strings.HasPrefix(e.Cause, "nothing was pushed") {
 		p.Unsafe = ""
 	}
-	clean := c.text.Cleaner().Clean // before any cut, because the redactor cannot recognize half a secret
+	clean := c.text.Cleaner().Clean // before truncating, because the redactor cannot recognize half a secret
 	output, cause := clean(e.Tail), clean(e.Cause)
 	p.Excerpt = plaintext.Excerpt(output, cause, excerptLines)
 	p.Folded = len(strings.Fields(p.Excerpt)) < len(strings.Fields(output))
 	if strings.Contains(clean(p.Question)+cause, strings.TrimSpace(p.Excerpt)) {
-		p.Excerpt = "" // it is shown already
+		p.Excerpt = "" // the comment already shows the text
 	}
 	text := c.text.Page("escalation", p)
-	if e.PullRequest > 0 { // it is ours, and named in this comment anyway
+	if e.PullRequest > 0 { // the comment already names our pull request
 		own := fmt.Sprintf("pull request #%d", e.PullRequest)
 		text = strings.ReplaceAll(text, strings.Replace(own, "#", "#"+prose.Gap, 1), own)
 	}
 	return text
 }
 
-// needsHuman is the reason of a question.
+// needsHuman is the reason of a question that an agent asks.
 const needsHuman = "needs_human"
 
 // escalationPage is the data for pages/escalation.md.
@@ -163,7 +163,7 @@ func (p escalationPage) Invite() string {
 	switch {
 	case strings.Contains(p.Reply, "<"):
 		return "Replace `<…>` with your words, and comment:"
-	case strings.HasPrefix(p.Ask, "Step 1: "): // its last step is this comment
+	case strings.HasPrefix(p.Ask, "Step 1: "): // the last step is the recommended comment
 		return "Copy:"
 	case p.Reply == resumeComment:
 		return "Then comment:"
@@ -173,8 +173,8 @@ func (p escalationPage) Invite() string {
 
 const resumeComment = command.Start + " " + string(command.Resume)
 
-// Others returns the alternatives to the recommended command. It omits resume if the question asks for words, because
-// resuming would only repeat the question.
+// Others returns alternatives to the recommended command. If the question needs an answer in words, it omits resume,
+// which would only repeat the question.
 func (p escalationPage) Others() []command.Row {
 	return slices.DeleteFunc(command.For(command.OnIdle, command.OnWaiting, command.OnTask), func(c command.Row) bool {
 		return c.Name == command.Resume && (p.TakesReply || strings.Contains(p.Reply, "<")) ||
@@ -202,7 +202,7 @@ func (p escalationPage) SameFailure() string {
 	return fmt.Sprintf("The same failure blocks %d issues: %s", len(p.Alike), strings.Join(names, ", "))
 }
 
-// Link returns the address of the branch's page, or "" if it is not safe to link.
+// Link returns the address of the branch's page, or "" if a link would not be safe.
 func (p escalationPage) Link() string { return pages.PageLink(p.BranchURL) }
 
 // triedLine is one row of the history: an attempt or an answer.
@@ -211,10 +211,10 @@ type triedLine struct {
 	Said *pages.AnswerLine
 }
 
-// shownAnswers bounds the answers in a table. The oldest answers are dropped.
+// shownAnswers is the maximum number of answers in a table, which omits the oldest ones.
 const shownAnswers = 10
 
-// History returns attempts and answers by time.
+// History returns the attempts and answers in order of time.
 func (p escalationPage) History() (rows []triedLine) {
 	answers := p.Answers[max(0, len(p.Answers)-shownAnswers):]
 	for _, a := range p.Attempts[max(0, len(p.Attempts)-pages.AttemptLimit):] {
@@ -229,7 +229,7 @@ func (p escalationPage) History() (rows []triedLine) {
 	return rows
 }
 
-// Earlier returns the number of attempts that the page omits.
+// Earlier returns the number of attempts that the page leaves out.
 func (p escalationPage) Earlier() int {
 	if len(p.Attempts) == 0 {
 		return 0

@@ -14,10 +14,10 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// IncidentIssue is the issue that shows one outage to people. Each pair of Repo and Key has one issue, which later
-// outages of the same kind reopen.
+// IncidentIssue is the issue about one outage. Each pair of Repo and Key has one issue, which later outages of the same
+// kind reopen.
 type IncidentIssue struct {
-	Repo  string // owner/name of where it is shown
+	Repo  string // repository of the issue, owner/name
 	Issue string // key from an earlier call, tried first; may be empty
 	Key   string // the failing service, such as "model:gpt"; any text
 	Title string
@@ -25,13 +25,13 @@ type IncidentIssue struct {
 	Open  bool   // the outage continues
 
 	Since, Until time.Time // Until is when it ended
-	Waiting      []string  // keys of the issues that wait for it
+	Waiting      []string  // keys of the issues that wait for the outage's end
 	Check        []string  // checks for a person, one line each
 	Does         string    // Retake's reaction; defaults to the text for any outage
 }
 
-// incidentPages limits the search for the issue of an earlier outage to our latest 1,000 issues. If it is not among
-// these, a new issue is created.
+// incidentPages limits the search for the issue of an earlier outage to our latest 1,000 issues. If the search fails, a
+// new issue is created.
 const incidentPages = 10
 
 // EnsureIncident creates or updates the issue about an outage, and opens or closes it. It finds the issue by marker and
@@ -100,8 +100,8 @@ func (c *Asker) updateIncident(ctx context.Context, p api.Place, now *gh.Issue, 
 	return api.Accepted(edited.GetNumber(), "the change of "+p.Key(), err)
 }
 
-// knownIncident returns the issue that a caller remembers, or nil if that no longer shows the outage. It avoids a
-// search among all our issues for each change.
+// knownIncident returns the issue that the caller remembers, or nil if it no longer shows the outage. This avoids a
+// search of all our issues for each change.
 func (c *Asker) knownIncident(ctx context.Context, repo api.Place, want tracker.Marker, key string) (*gh.Issue, error) {
 	if !strings.HasPrefix(key, repo.FullName()+"#") {
 		return nil, nil
@@ -124,7 +124,7 @@ func (c *Asker) knownIncident(ctx context.Context, repo api.Place, want tracker.
 	return i, nil
 }
 
-// isIncident reports whether our account created an issue with the given marker.
+// isIncident reports whether our account created an issue with the marker.
 func isIncident(i *gh.Issue, want tracker.Marker, self string) bool {
 	m, ok := tracker.ReadMarker(i.GetBody())
 	m.Since = want.Since

@@ -10,9 +10,9 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// React adds our reaction to a comment and removes the opposite one, because an edit can make a valid command invalid,
-// or the reverse. It replaces a reaction that is older than the comment's last edit, so the time of a reaction shows
-// which text it acknowledges. React ignores a deleted comment.
+// React adds our reaction to a comment and removes the opposite one. An edit can make a valid command invalid, or the
+// reverse. React replaces a reaction that is older than the comment's last edit, so that its time shows which text it
+// acknowledges. It ignores a deleted comment.
 func (c *Asker) React(ctx context.Context, key string, commentID int64, content string) error {
 	if err := c.conn.CheckWrites("react", key, zap.Int64("comment", commentID), zap.String("to", content)); err != nil {
 		return err

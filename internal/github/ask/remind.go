@@ -12,8 +12,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// RemindRequest asks for a second comment about an open question. Each pair of Nonce and Block gets at most one
-// comment.
+// RemindRequest describes a second comment about an open question. Each pair of Nonce and Block gets at most one.
 type RemindRequest struct {
 	Key, Nonce string
 	Block      string // names the question, as in Escalation
@@ -26,7 +25,7 @@ type ReminderPage struct {
 	RemindRequest
 	Asked    time.Time
 	Page     string // address of the question
-	Question string // the agent's question, as in the page, or empty
+	Question string // the agent's question as the page shows it, or empty
 }
 
 // Remind writes one short comment with a link to a question. It skips the comment if the issue is closed or no longer

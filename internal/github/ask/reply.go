@@ -17,7 +17,7 @@ import (
 // ReplyKind selects the text of a reply.
 type ReplyKind string
 
-// The closed list of replies.
+// All kinds of replies.
 const (
 	ReplyWhy      ReplyKind = "why"      // explains the task's state and the person's options
 	ReplyHelp     ReplyKind = "help"     // all commands
@@ -32,7 +32,7 @@ type ReplyRequest struct {
 	Edit    time.Time // Answer.At
 	Kind    ReplyKind
 
-	Task  pages.ProgressView // for why: the view of the progress comment; its note names the cause of the wait
+	Task  pages.ProgressView // for why: the content of the progress comment, with the cause of the wait as its note
 	Until time.Time          // for why: the end of the wait, or zero if it has no limit
 	Can   []command.Name     // for why: commands that help now
 
@@ -43,7 +43,7 @@ type ReplyRequest struct {
 	Meant command.Name // misspelt: Answer.Meant
 }
 
-// repliedAttempts bounds the attempts in a reply, so that it stays short. The others are counted.
+// repliedAttempts is the maximum number of attempts in a reply. Earlier ones are only counted.
 const repliedAttempts = 3
 
 // replyPage is the data for pages/reply.md.
@@ -51,8 +51,8 @@ type replyPage struct {
 	ReplyRequest
 	pages.ProgressView
 	By      string      // Until as text for people
-	Earlier int         // attempts that are not listed
-	Ways    string      // commands, as a list in a sentence
+	Earlier int         // number of attempts that are not listed
+	Ways    string      // list of commands, as part of a sentence
 	Typed   string      // the misspelt command as code
 	Asked   pages.Asked // for why in state Blocked: the open question
 	Author  string      // author of the answered comment; empty if it was deleted
@@ -95,7 +95,7 @@ func (c *Asker) ReplyText(req ReplyRequest, t tracker.Thread) string {
 	return c.text.Page("reply", p)
 }
 
-// ways lists commands for the end of a sentence.
+// ways joins commands for the end of a sentence.
 func ways(can []command.Name) string {
 	var all []string
 	for _, name := range append(can[:len(can):len(can)], command.Help) {

@@ -35,24 +35,24 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 // Outcome of a claim.
 type Outcome string
 
-// The closed list of outcomes.
+// All outcomes of a claim.
 const (
 	Won         Outcome = "won"          // the issue is ours: labels, comment and read-back agree
 	Lost        Outcome = "lost"         // another claim holds the issue; see Result.Winner
 	NotEligible Outcome = "not_eligible" // closed, a pull request, not labelled as work, blocked or in review
 )
 
-// Request asks for an issue. A repeated request, after a crash or an error, continues where the last one stopped. For a
-// claim that was already won it restores the claimed label, so a task can continue after a human unblocked it.
+// Request asks for the claim of an issue. A repeated request, after a crash or an error, continues the last one. If the
+// claim was already won, the request restores the claimed label, so that a task can continue after a human unblocked
+// it.
 type Request struct {
 	Key   string
 	Nonce string // 8 characters of [a-z0-9], unique per claim
 	RunID string // the director's run; for people who read the marker
-	// Unblock removes the blocked or review label if this very claim holds the issue. It is set after a human has
-	// answered, or if the work in review needs another attempt.
+	// Unblock removes the blocked or review label if this claim holds the issue. The caller sets it after a human's
+	// answer, or if the work in review needs another attempt.
 	Unblock bool
-	// Answers, with Unblock, is the number of answers before the claim. A question that follows at least as many
-	// answers stays.
+	// Answers, with Unblock, is the number of answers before the claim. A newer question stays.
 	Answers int
 }
 
@@ -64,14 +64,15 @@ type Holder struct {
 // Result is the outcome of a claim.
 type Result struct {
 	Outcome Outcome
-	Offered bool   // the issue still asks for work, so it would be offered again
+	Offered bool   // the issue still has the task label, so a poll returns it again
 	Winner  Holder // lost only
 	Why     string // not_eligible only
 }
 
-// Claim runs the claim protocol: add the claimed label, post the claim comment, read back, remove the task label. The
-// order matters because a claim may stop forever at any point. The issue then always has a label, and an issue without
-// the task label has a comment that names its owner. The loser deletes its comment and does not change the labels.
+// Claim runs the claim protocol: add the claimed label, post the claim comment, read the issue back, remove the task
+// label. The order matters because a claim may stop at any step. At every step, the issue has a label, and an issue
+// without the task label has a comment that names its owner. The loser deletes its comment and does not change the
+// labels.
 func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	if err := c.conn.CheckWrites("claim", req.Key, zap.String("task", req.Nonce)); err != nil {
 		return Result{}, err
@@ -91,7 +92,7 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	if holder, ok := t.Holder(); ok && !t.IsOwnClaim(c.read.Fleet, holder, req.Nonce) {
 		return c.withdraw(ctx, t, m, Result{Outcome: Lost, Winner: holderOf(holder)})
 	}
-	if req.Unblock && c.asksNewer(t, req) { // do not undo it, because it belongs to our successor now
+	if req.Unblock && c.asksNewer(t, req) { // keep the labels, because they belong to our successor
 		return Result{Outcome: NotEligible, Why: "a newer question waits for a person"}, nil
 	}
 	why, err := c.ineligible(ctx, t, req)
@@ -124,19 +125,19 @@ func (c *Claims) Claim(ctx context.Context, req Request) (Result, error) {
 	return c.verify(ctx, t.Place, req, m)
 }
 
-// asksNewer reports whether the claim's latest question was asked after at least req.Answers answers. The request is
-// then older than the question. A question's block is named "<attempt>" or, after n answers, "<attempt>.<n>".
+// asksNewer reports whether the claim's latest question followed at least req.Answers answers. Then the request is
+// older than the question. A question's block is named "<attempt>" or, after n answers, "<attempt>.<n>".
 func (c *Claims) asksNewer(t tracker.Thread, req Request) bool {
 	questions := t.OwnComments(tracker.Marker{Kind: tracker.MarkBlocked, Fleet: c.read.Fleet, Nonce: req.Nonce})
 	if len(questions) == 0 {
 		return false
 	}
 	_, after, _ := strings.Cut(questions[len(questions)-1].Mark.Attempt, ".")
-	known, _ := strconv.Atoi(after) // no suffix: asked before any answer
+	known, _ := strconv.Atoi(after) // without a suffix, the question precedes all answers
 	return known >= req.Answers
 }
 
-// verify reads back the comments of the claim and of all competitors.
+// verify reads back the claim comments of this claim and of all competitors.
 func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker.Marker) (Result, error) {
 	t, err := c.read.Thread(ctx, gate.Claim, p.Key())
 	if err != nil {
@@ -170,7 +171,7 @@ func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker
 		}
 		return c.undo(ctx, t, m, c.claimRemoved())
 	}
-	for _, again := range t.OwnComments(m)[1:] { // a lost answer, and a list that lagged behind
+	for _, again := range t.OwnComments(m)[1:] { // a duplicate, after a lost answer and an outdated list
 		if err := c.write.Remove(ctx, gate.Claim, t, again); err != nil {
 			return Result{}, err
 		}
@@ -178,8 +179,8 @@ func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker
 	return c.takeTask(ctx, t, m)
 }
 
-// takeTask removes the task label, which wins the claim. If the claimed label has been removed in the meantime, the
-// issue was still on offer, so takeTask offers it again.
+// takeTask removes the task label, which wins the claim. If the claimed label was removed in the meantime, the issue
+// was still on offer, so takeTask restores the offer.
 func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
 	for _, name := range t.Issue.Named(c.read.Labels.Task) {
 		left, err := c.write.RemoveLabel(ctx, gate.Claim, t, name)
@@ -200,13 +201,13 @@ func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marke
 	return Result{Outcome: Won}, nil
 }
 
-// States from which a claim can resume its issue on request.
+// States in which a claim can take its issue back on request.
 const (
 	waitsForHuman = "blocked: waits for a person"
 	inReview      = "in review"
 )
 
-// unclaimable returns why an issue cannot be claimed, or "".
+// unclaimable returns the state that prevents any claim of an issue, or "".
 func (c *Claims) unclaimable(i tracker.Issue) string {
 	switch {
 	case i.IsPullRequest:
@@ -232,7 +233,7 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	ok = ok && t.IsOwnClaim(c.read.Fleet, holder, req.Nonce)
 	over := t.WasReleased(req.Nonce) || !ok &&
 		len(t.OwnComments(tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce})) > 0
-	takesBack := req.Unblock && !over // even if its comment was deleted; it is written again
+	takesBack := req.Unblock && !over // even without its comment, which is then written again
 	if why := c.unclaimable(t.Issue); why != "" && (!takesBack || why != waitsForHuman && why != inReview) {
 		return why, nil
 	}
@@ -252,8 +253,8 @@ func (c *Claims) ineligible(ctx context.Context, t tracker.Thread, req Request) 
 	return "the label " + c.read.Labels.Task + " is not there", nil
 }
 
-// takenBack returns a reason if the claimed label was removed after an earlier try of this claim. Otherwise it returns
-// "". If the issue has any label of the director, it was not taken back, and the claim continues. Later changes to the
+// takenBack returns a reason if the claimed label was removed after an earlier attempt at this claim, or "". If the
+// issue has any label of the director, a person has not taken it back, and the claim continues. Later changes of the
 // other labels were answers.
 func (c *Claims) takenBack(ctx context.Context, t tracker.Thread, req Request) (string, error) {
 	if slices.ContainsFunc(c.read.Labels.Others(""), t.Issue.Has) {
@@ -275,7 +276,7 @@ func (c *Claims) claimRemoved() string {
 	return "the label " + c.read.Labels.Claimed + " was removed during the claim"
 }
 
-// tookTaskLabel reports whether the last change to the issue's task label was our removal, and came after every claim
+// tookTaskLabel reports whether our removal was the last change of the issue's task label, and came after every claim
 // that has ended.
 func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	at := h.Last(h.Labels.Task)
@@ -289,9 +290,9 @@ func tookTaskLabel(t tracker.Thread, h tracker.LabelHistory) bool {
 	})
 }
 
-// claimTakenOff reports whether a person has removed the claimed label since the issue was offered. A removal by our
-// account counts only after the claim comment. Before the comment, another director with the same account may have
-// mistaken the claim for an abandoned claim (see Free).
+// claimTakenOff reports whether a person has removed the claimed label since the issue was offered. Our account's
+// removal counts only after the claim comment. Before that, another director with our account may have mistaken the
+// claim for an abandoned one (see Free).
 func (c *Claims) claimTakenOff(ctx context.Context, t tracker.Thread, m tracker.Marker) (bool, error) {
 	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
 	at := h.TakenOff(c.read.Labels.Claimed)
@@ -302,8 +303,7 @@ func (c *Claims) claimTakenOff(ctx context.Context, t tracker.Thread, m tracker.
 	return !h.ByUs(h.Events[at]) || len(own) > 0 && !h.Events[at].GetCreatedAt().Before(own[0].At), nil
 }
 
-// withdraw deletes our comments of this claim, if any, and keeps the labels. A comment that has reported on work is
-// more than a claim and stays.
+// withdraw deletes this claim's comments and keeps the labels. A comment that has reported progress stays.
 func (c *Claims) withdraw(ctx context.Context, t tracker.Thread, m tracker.Marker, result Result) (Result, error) {
 	result.Offered = t.Issue.IsOffered(c.read.Labels)
 	for _, r := range t.OwnComments(m) {
@@ -323,8 +323,8 @@ func (c *Claims) isFreshClaim(r tracker.Comment) bool {
 	return err == nil && tracker.SameText(fresh, r.Body)
 }
 
-// undo ends a claim if agents must not work on the issue. If we hold the issue only with a fresh claim, the claimed
-// label is ours as well. It is removed first, so a repetition still finds the comment and returns here.
+// undo ends a claim of an issue that agents must not work on. If the claim is fresh, the claimed label is ours as well.
+// undo removes it first, so a repetition still finds the comment and undoes the rest.
 func (c *Claims) undo(ctx context.Context, t tracker.Thread, m tracker.Marker, why string) (Result, error) {
 	if holder, ok := t.Holder(); ok && t.IsOwnClaim(c.read.Fleet, holder, m.Nonce) && c.isFreshClaim(holder) {
 		if err := c.write.DropLabel(ctx, gate.Claim, t, c.read.Labels.Claimed); err != nil {

@@ -15,7 +15,7 @@ import (
 type ProgressPage struct {
 	pages.ProgressView
 	Nonce string
-	Asked pages.Asked // for Blocked; zero without a question
+	Asked pages.Asked // the question, for Blocked; or zero
 }
 
 // claimComment is a claim comment by our account, cached after the last read or write.
@@ -51,7 +51,7 @@ func (c *Claims) Progress(ctx context.Context, key, nonce string, v pages.Progre
 			c.text.Page("progress", ProgressPage{v, nonce, open}))
 		if api.IsGone(err) {
 			c.Forget(key, nonce)
-			continue // deleted, or replaced by a claim that ran again
+			continue // the comment was deleted, or a repeated claim replaced it
 		}
 		if err == nil {
 			c.claims.Put(key+" "+nonce, own)
@@ -79,5 +79,5 @@ func (c *Claims) claimComment(ctx context.Context, key, nonce string) (claimComm
 	return claimComment{t.Place, found[0]}, nil
 }
 
-// Forget drops the cached comment of a claim after an edit by other code.
+// Forget drops a claim's comment from the cache after other code edited it.
 func (c *Claims) Forget(key, nonce string) { c.claims.Drop(key + " " + nonce) }

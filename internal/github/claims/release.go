@@ -12,19 +12,19 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// ErrAlive is returned by a reclaim if the claim has shown progress since it was reported stale, or no longer holds the
-// issue.
+// ErrAlive is returned for a reclaim if the claim has made progress since Stale, or no longer holds the issue.
 var ErrAlive = errors.New("github: the claim is not stale")
 
 // ReleaseRequest ends a claim.
 type ReleaseRequest struct {
 	Key, Nonce  string
 	Why         string // one line
-	RestoreTask bool   // offers the issue again; otherwise it was closed or taken, and all labels go
-	// Reclaim ends a stale claim, possibly by another fleet or credential. Nonce is then the nonce of Stale's holder.
+	RestoreTask bool   // offers the issue again; otherwise Release removes all our labels
+	// Reclaim ends a stale claim, possibly of another fleet or credential. Nonce must then be the nonce of Stale's
+	// holder.
 	Reclaim bool
-	// LastSeen, for a reclaim, is the time from Stale. Release returns ErrAlive if the claim comment was edited since.
-	// Zero skips the check.
+	// LastSeen, for a reclaim, is the time that Stale returned. Release returns ErrAlive if the claim comment was
+	// edited later. Zero disables the check.
 	LastSeen time.Time
 	// Ended is "" or "merged". Merged means that the work was merged as PullRequest. The claim comment then names the
 	// merger, and Release does not write a second comment.
@@ -32,7 +32,7 @@ type ReleaseRequest struct {
 	Won         bool   // the claim was won, so its comment counts even with an edited marker
 	PullRequest int    // existing pull request with the work, or 0
 	By          string // login, or "" if unknown
-	Taken       string // login of the person who takes over; Why is not shown then
+	Taken       string // login of the person who takes over, which the comment shows instead of Why
 	Branch      string // branch with the work so far, if any
 	Kept        string // why newer work was not pushed, one line; empty if Branch has all work
 	Attempt     string // attempt that made the patch in Kept
@@ -74,7 +74,7 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 	if err != nil {
 		return err
 	}
-	if created != 0 && req.Reclaim { // another director may have been faster, and a third may have claimed since
+	if created != 0 && req.Reclaim { // another director may have been faster
 		if t, err = c.read.Thread(ctx, gate.Completion, req.Key); err != nil {
 			return err
 		}
@@ -84,8 +84,7 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 		return nil
 	}
 	goal := ""
-	// A person added the label in the meantime, which is a new request, or the claim was given up before it removed the
-	// label.
+	// The label is a person's new request, or the claim ended before it removed the label.
 	if req.RestoreTask || t.Issue.IsOffered(c.read.Labels) || !req.Won && t.Issue.Has(c.read.Labels.Task) {
 		goal = c.read.Labels.Task
 	}
@@ -104,9 +103,9 @@ func (c *Claims) Release(ctx context.Context, req ReleaseRequest) error {
 	return nil
 }
 
-// endMerged removes our labels and reports the merge in the claim comment. The comment comes last, because its marker
-// ends the claim and a repeated call then has no effect. The task label stays, because a human added it for another
-// task.
+// endMerged removes our labels and reports the merge in the claim comment. The edit of the comment comes last, because
+// its marker ends the claim, and a repeated call then does nothing. The task label stays, because a human added it for
+// a new task.
 func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseRequest) error {
 	m := tracker.Marker{Kind: tracker.MarkClaim, Fleet: c.read.Fleet, Nonce: req.Nonce, Ended: tracker.EndedMerged}
 	claims := t.OwnComments(m)
@@ -132,7 +131,7 @@ func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseReq
 // reclaimed reports whether another director already ended the claim. It returns ErrAlive if the claim must continue.
 func (c *Claims) reclaimed(t tracker.Thread, m tracker.Marker, lastSeen time.Time) (done bool, err error) {
 	if len(t.OwnComments(m)) > 0 {
-		return false, nil // ours: the labels may be missing
+		return false, nil // the release is ours, but its label changes may be missing
 	}
 	if t.WasReleased(m.Nonce) {
 		return true, nil
@@ -144,9 +143,9 @@ func (c *Claims) reclaimed(t tracker.Thread, m tracker.Marker, lastSeen time.Tim
 	return false, nil
 }
 
-// Stale returns the holder of an issue, and the last edit of its claim comment by GitHub's clock in whole seconds. ok
-// is false for an issue without a holder. A director edits the comment whenever the task changes its state or stage. A
-// comment older than issue_claim_stale_seconds therefore suggests an abandoned claim, but the caller decides.
+// Stale returns the holder of an issue, and the last edit of its claim comment, in whole seconds of GitHub's clock. ok
+// is false without a holder. A director edits the comment at every change of the task's state or stage. So a comment
+// that is older than issue_claim_stale_seconds suggests an abandoned claim. The caller decides.
 func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Time, ok bool, err error) {
 	t, err := c.read.Thread(ctx, gate.Reads, key)
 	if err != nil {
@@ -159,8 +158,8 @@ func (c *Claims) Stale(ctx context.Context, key string) (h Holder, last time.Tim
 	return holderOf(holder), holder.Edited, true, nil
 }
 
-// halfClaimed is the age at which an incomplete claim counts as ended. An incomplete claim added the claimed label but
-// then stopped before its comment and before it removed the task label.
+// halfClaimed is the age from which an incomplete claim counts as ended. Such a claim has added the claimed label, but
+// has written no comment and not removed the task label.
 const halfClaimed = time.Minute
 
 // Free offers an open issue again if it has the claimed label without a claim, and our account added the label at least
@@ -204,7 +203,7 @@ func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (fre
 	if _, held := now.Holder(); err != nil || !held {
 		return err == nil, due, err
 	}
-	// Another director with our account has claimed the issue in the meantime. It would mistake the missing label for a
+	// Another director with our account has claimed the issue in the meantime. It would take the missing label for a
 	// person's decision.
 	return false, time.Time{}, c.write.AddLabel(ctx, gate.Completion, now, c.read.Labels.Claimed)
 }

@@ -11,14 +11,14 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// unsettledTries bounds the claims of an issue whose labels keep changing. After that the director leaves the issue to
-// people, because the conflicting automation would never stop.
+// unsettledTries is the number of claims after which the director leaves an issue with changing labels to people. Two
+// automations in conflict would never stop.
 const unsettledTries = 3
 
 // unsettled counts the label changes of an issue during our claims.
 type unsettled struct {
 	times   int
-	offered int64 // last event that added the task label before we gave up
+	offered int64 // id of the last event that added the task label before we gave up
 }
 
 // labelsChanged returns the outcome of a claim that lost its claimed label while the issue was still offered.
@@ -29,7 +29,7 @@ func (c *Claims) labelsChanged(ctx context.Context, t tracker.Thread, m tracker.
 		return Result{}, labelsChanging(t)
 	}
 	h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
-	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // the label never arrived, despite GitHub's answer
+	if err == nil && h.TakenOff(c.read.Labels.Claimed) < 0 { // GitHub accepted the label, but did not add it
 		err = labelsChanging(t)
 	}
 	if err != nil {

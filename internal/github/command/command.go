@@ -15,9 +15,9 @@ import (
 // Name is the name of a command.
 type Name string
 
-// The closed list of commands.
+// All commands.
 const (
-	None    Name = "" // a comment like any other
+	None    Name = "" // a comment without a command
 	Retry   Name = "retry"
 	Resume  Name = "resume"
 	Fresh   Name = "fresh"
@@ -28,10 +28,10 @@ const (
 	Fix     Name = "fix"
 	Why     Name = "why"
 	Help    Name = "help"
-	Unknown Name = "unknown" // begins like a command, but is unknown; see Answer.Word and Answer.Meant
+	Unknown Name = "unknown" // an unknown command; see Answer.Word and Answer.Meant
 )
 
-// The forms of arguments.
+// Forms of arguments.
 const (
 	snoozeLeast = time.Minute
 	snoozeMost  = 30 * 24 * time.Hour
@@ -39,7 +39,7 @@ const (
 	Start       = "/agent" // the first word of every command, compared without case, like the command after it
 )
 
-// The states in which commands work.
+// States in which commands work, for the list of commands.
 const (
 	OnIdle    = "on an issue that is blocked, waiting or in review"
 	OnWaiting = "on an issue that is blocked or waiting"
@@ -48,20 +48,21 @@ const (
 	anywhere  = "on any of Retake's issues and pull requests"
 )
 
-// Row is a command as people read about it.
+// Row describes a command for the list of commands.
 type Row struct {
 	Name
 	Usage   string
 	Meaning string
 	Where   string
-	// argument parses an argument from the command's line and returns the rest of the line, or a sentence about the
+	// argument parses the argument from the command's line. It returns the rest of the line, or a sentence about the
 	// problem.
 	argument func(a *Answer, line string) (rest, problem string)
-	// alone means that a mention must end the line, because "@retake take a look" is not a command.
+	// alone means that a mention with this command must end the line, because "@retake take care of this" is not a
+	// command.
 	alone bool
 }
 
-// All lists the commands in the order in which people see them.
+// All lists the commands in the order of the list for people.
 var All = []Row{
 	{Retry, "/agent retry <text>", "Retake starts another attempt with fresh budgets and passes your text " +
 		"to the agent.", OnIdle, nil, false},
@@ -117,14 +118,14 @@ func nearest(name string) Name {
 }
 
 var (
-	// Up to three spaces. More would make it code.
+	// A quotation is indented by at most three spaces, because four make a code block.
 	quoteLine = regexp.MustCompile(`^ {0,3}>`)
 	fenceLine = regexp.MustCompile("^ {0,3}(`{3,}|~{3,})(.*)$")
 	textLine  = regexp.MustCompile(`^ {0,3}\S`)
 )
 
-// readCommand reads the command in a comment, if its first line outside quotations and code blocks is a command. self
-// is our login, which people may mention instead of or before /agent.
+// readCommand sets the command of a comment. The command must be on the first line outside quotations and code blocks.
+// self is our login, which people may mention instead of or before /agent.
 func (a *Answer) readCommand(text, self string) {
 	lines := strings.Split(text, "\n")
 	at := FirstOwnLine(lines)
@@ -146,8 +147,8 @@ func (a *Answer) readCommand(text, self string) {
 	a.obey(strings.TrimRight(name, ",.:;!?"), line, below, mentioned)
 }
 
-// Read reads a comment, and the command in it. self is our login, which people may mention instead of or before /agent.
-// body may also be a command from elsewhere.
+// Read parses a comment and its command. self is our login, which people may mention instead of or before /agent. body
+// may also be text from elsewhere than GitHub.
 func Read(body, self string) (a Answer) {
 	text := prose.Clip(prose.Printable(newlines.Replace(body)), answerLimit)
 	a.readCommand(text, self) // with the first line's indentation
@@ -155,19 +156,18 @@ func Read(body, self string) (a Answer) {
 	return a
 }
 
-// newlines normalizes all line breaks that GitHub renders. With a carriage return, we could otherwise read other lines
-// than people see.
+// newlines normalizes all line breaks that GitHub renders, so that the parser sees the same lines as people do.
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-// answerLimit bounds the text that is read from one comment, in characters.
+// answerLimit is the maximum length of a comment's stored text, in characters.
 const answerLimit = 16_000
 
-// obey reads the command with the given name from the rest of its line and the lines below.
+// obey sets the command with the given name from the rest of its line and the lines below.
 func (a *Answer) obey(name, line, below string, mentioned bool) {
 	row, known := RowOf(name)
 	switch {
 	case mentioned && (!known && !nearlyExact(name) || known && row.alone && strings.TrimSpace(line+below) != ""):
-		return // people also talk about us
+		return // people also mention us in sentences
 	case !known:
 		a.Command, a.Word, a.Meant = Unknown, prose.Clip(name, WordLimit), nearest(name)
 		return
@@ -186,10 +186,10 @@ func (a *Answer) obey(name, line, below string, mentioned bool) {
 	}
 }
 
-// WordLimit bounds the stored part of an unknown name, in characters.
+// WordLimit is the maximum length of the stored part of an unknown name, in characters.
 const WordLimit = 40
 
-// isMention reports whether a word is our own login after an @. An app is called name[bot], but people write @name.
+// isMention reports whether a word mentions our login. An App's login is name[bot], but people write @name.
 func isMention(word, self string) bool {
 	login, at := strings.CutPrefix(strings.TrimRight(word, ",:"), "@")
 	name := strings.TrimSuffix(strings.ToLower(self), "[bot]")
@@ -197,7 +197,7 @@ func isMention(word, self string) bool {
 }
 
 // nearlyExact reports whether a word after a mention is a misspelt command. Commands with short names do not count,
-// because they resemble too many other words, as "take" resembles "make".
+// because other words resemble them, such as "make" and "take".
 func nearlyExact(word string) bool { return len(nearest(word)) >= len(Retry) }
 
 var (
@@ -232,8 +232,8 @@ func budgetArgument(a *Answer, line string) (rest, problem string) {
 		budgetMost)
 }
 
-// FirstOwnLine returns the index of the first line outside quotations and code. A quotation ends only at an empty line,
-// because Markdown counts an unmarked line below it as part of it.
+// FirstOwnLine returns the index of the first line outside quotations and code. Only an empty line ends a quotation. An
+// unmarked line below a quotation belongs to it, as in Markdown.
 func FirstOwnLine(lines []string) int {
 	quoted, fence := false, ""
 	for i, l := range lines {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/gate"
 )
 
-// DeleteUnshown deletes a branch like DeleteBranch, unless a pull request has used it, in any state.
+// DeleteUnshown deletes a branch like DeleteBranch, but keeps a branch that any pull request has used.
 func (c *Deliveries) DeleteUnshown(ctx context.Context, repo, branch, sha string) error {
 	p, err := api.ParseRepo(repo)
 	if err != nil {

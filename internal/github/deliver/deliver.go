@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Deliveries hands work over for review, and reads the state of the review.
+// Deliveries publishes work for review, and reads the state of the review.
 type Deliveries struct {
 	conn   *api.Conn
 	read   *tracker.Reader
@@ -28,21 +28,21 @@ func New(conn *api.Conn, read *tracker.Reader, write *tracker.Writer, text *page
 	return &Deliveries{conn, read, write, text, claims}
 }
 
-// Request hands a task's work over for review. The branch is on the remote already.
+// Request describes a delivery. The branch must be on the remote.
 type Request struct {
 	Key, Nonce   string
 	Branch, Base string
 	Title        string // title of a new pull request; later edits by people stay
 	PullRequest  bool
-	Draft        bool // not validated, so it becomes a draft pull request, and Note explains why
-	Watch        bool // the claim continues while the pull request is watched, so its marker does not end
+	Draft        bool // opens a draft, because the work is not validated; Note explains why
+	Watch        bool // the director watches the pull request, so the claim does not end
 	Number       int  // pull request of an earlier delivery of this claim, or 0
 
 	// The text of the pull request. All fields are optional.
 	Note     string              // one line above the rest, e.g. why it is a draft
 	Summary  string              // the agent's description of the changes
 	Checks   []pages.CheckLine   // our checks that passed
-	Clean    bool                // they ran on the delivered work, in a container without an agent
+	Clean    bool                // Checks ran on the delivered work, in a container without an agent
 	Attempts []pages.AttemptLine // earlier failures
 	Answers  []pages.AnswerLine  // answers from people, oldest first
 	Usage    pages.UsageLine
@@ -52,7 +52,7 @@ type Request struct {
 type Delivered struct {
 	PullRequest int    // or 0
 	URL         string // address of the pull request, or else of the branch
-	Withdrawn   string // why the work is no longer wanted, or empty; if set, GitHub is unchanged
+	Withdrawn   string // why the work is not wanted, or empty; if set, GitHub is unchanged
 }
 
 // DeliveredPage is the data of pages/delivered.md.
@@ -63,9 +63,9 @@ type DeliveredPage struct {
 }
 
 // Deliver opens the pull request, if one is wanted, or finds it by its head branch. It updates the pull request's text,
-// moves the labels from claimed to review, and turns the claim comment into the report. It writes that comment last,
-// together with removing the claimed label. Unless the pull request is watched, the comment's marker then ends the
-// claim, and a repetition changes only that label.
+// replaces the claimed label by the review label, and turns the claim comment into the report. The comment comes last,
+// together with the removal of the claimed label. Unless the pull request is watched, its marker then ends the claim,
+// and a repetition can only remove that label.
 func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error) {
 	if err := c.conn.CheckWrites("deliver", req.Key, zap.String("task", req.Nonce),
 		zap.String("to", req.Branch)); err != nil {
@@ -118,8 +118,8 @@ func (c *Deliveries) Deliver(ctx context.Context, req Request) (Delivered, error
 	return done, err
 }
 
-// Withdrawn returns the same reason as Deliver for which a delivery is no longer wanted. It returns an empty string if
-// the delivery is wanted or was shown already. It costs no request as long as the issue has the expected labels.
+// Withdrawn returns why a delivery is no longer wanted, as Deliver would, or "" if it is wanted or was already shown.
+// If the issue has the expected labels, it does not send a request.
 func (c *Deliveries) Withdrawn(ctx context.Context, i tracker.Issue) (why string, err error) {
 	p, err := api.ParseKey(i.Key)
 	if err != nil {
@@ -129,8 +129,8 @@ func (c *Deliveries) Withdrawn(ctx context.Context, i tracker.Issue) (why string
 	return why, err
 }
 
-// withdrawn interprets an issue without the claimed or the review label. Either a person removed the claimed label
-// because the work is no longer wanted, or a person removed the review label after the delivery (shown).
+// withdrawn interprets an issue without the claimed and the review label. A person has removed either the claimed
+// label, because the work is not wanted, or the review label after the delivery (shown).
 func (c *Deliveries) withdrawn(ctx context.Context, l gate.Lane, p api.Place, i tracker.Issue) (why string, shown bool,
 	err error,
 ) {

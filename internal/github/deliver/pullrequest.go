@@ -15,7 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// pullRequest finds and updates the task's pull request, or creates it. After the end of the claim it only finds it.
+// pullRequest finds and updates the task's pull request, or creates it. After the end of the claim, it only finds the
+// pull request.
 func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Request, ended bool) (Delivered, error) {
 	pr, err := c.ownPullRequest(ctx, t, req)
 	if err == nil && pr == nil && ended {
@@ -32,9 +33,8 @@ func (c *Deliveries) pullRequest(ctx context.Context, t tracker.Thread, req Requ
 	return Delivered{PullRequest: pr.GetNumber(), URL: pr.GetHTMLURL()}, nil
 }
 
-// ownPullRequest returns the pull request of an earlier delivery or the pull request with our head, or nil. An open
-// pull request with the same head is accepted. A closed pull request is accepted only if its body has our marker for
-// this claim, because then a human closed it and it stays closed.
+// ownPullRequest returns the pull request of an earlier delivery, or the pull request with our head, or nil. A closed
+// pull request counts only if its body has this claim's marker. A human has then closed it, and it stays closed.
 func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
 	if req.Number > 0 {
 		pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Get(ctx, t.Owner, t.Repo, req.Number)
@@ -55,8 +55,8 @@ func (c *Deliveries) ownPullRequest(ctx context.Context, t tracker.Thread, req R
 	return nil, nil
 }
 
-// wroteBody reports whether this claim wrote the text of a pull request. A person deletes the marker to take the text
-// over.
+// wroteBody reports whether this claim wrote the text of a pull request. To take the text over, a person deletes the
+// marker.
 func (c *Deliveries) wroteBody(t tracker.Thread, req Request, pr *gh.PullRequest) bool {
 	mark, marked := tracker.ReadMarker(pr.GetBody())
 	return marked && mark == c.deliveryMark(req) && strings.EqualFold(pr.GetUser().GetLogin(), t.Self)
@@ -86,14 +86,14 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 	}
 	if req.Draft && strings.Contains(strings.ToLower(api.Detail(err).Message),
 		"draft pull requests are not supported") {
-		fresh.Draft = nil // the repository's plan has no drafts; the text still explains the state
+		fresh.Draft = nil // the repository's plan does not support drafts; the text explains the state
 		pr, _, err = c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
 	}
 	return pr, api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
 }
 
-// updatePullRequest rewrites our text in an open pull request and makes a draft ready. It keeps the title, and a text
-// by another author.
+// updatePullRequest rewrites our text in an open pull request, and makes a draft ready. It keeps the title, and a text
+// that others wrote.
 func (c *Deliveries) updatePullRequest(ctx context.Context, t tracker.Thread, req Request, pr *gh.PullRequest) error {
 	if pr.GetState() != "open" || !c.wroteBody(t, req, pr) {
 		return nil
@@ -129,7 +129,7 @@ func (c *Deliveries) PullRequestBody(t tracker.Thread, req Request) (string, err
 
 const readyMutation = `mutation($id: ID!) { markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } } }`
 
-// markReady ends the draft state, for which REST has no call.
+// markReady ends the draft state. REST has no call for this.
 func (c *Deliveries) markReady(ctx context.Context, pr *gh.PullRequest) error {
 	var answer struct {
 		Data struct {

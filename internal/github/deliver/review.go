@@ -25,7 +25,7 @@ const (
 	PullClosed = "closed" // without being merged
 )
 
-// PullRequest is the state of a delivery. The fields after Draft are read only while it is open.
+// PullRequest is the state of a delivery in review. The fields after Draft are set only while it is open.
 type PullRequest struct {
 	Number int
 	URL    string
@@ -47,7 +47,7 @@ type PullRequest struct {
 // FailedCheck is a check run or a commit status that failed.
 type FailedCheck struct{ Name, URL, Text string }
 
-// ChangeRequest is the latest review by a person with write access who requests changes.
+// ChangeRequest is the latest review of a person with write access, if it requests changes.
 type ChangeRequest struct {
 	ID   int64 // the review's ID
 	By   string
@@ -87,7 +87,7 @@ func (c *Deliveries) PullRequest(ctx context.Context, key string, number int) (P
 		return pr, nil
 	case raw.GetState() != "open":
 		pr.State = PullClosed
-		// a pull request does not name the person who closed it
+		// A pull request does not name the person who closed it, but its issue does.
 		about, _, err := c.conn.Lane(gate.Reads).Issues.Get(ctx, p.Owner, p.Repo, number)
 		pr.By = about.GetClosedBy().GetLogin()
 		return pr, api.Normalize(err)
@@ -186,8 +186,8 @@ func (pr *PullRequest) fails(name, address, text string) {
 	})
 }
 
-// unlessForbidden ignores an error about a resource that the token may not read. People still see the resource on the
-// page of the pull request.
+// unlessForbidden ignores an error about a resource that the token may not read. People can still see the resource on
+// GitHub.
 func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error {
 	if api.StatusOf(err) != http.StatusForbidden || api.KindOf(err) != api.KindPermanent {
 		return err
@@ -197,11 +197,11 @@ func (c *Deliveries) unlessForbidden(err error, p api.Place, what string) error 
 	return nil
 }
 
-// opinions are the states of a review that stay valid until the same person's next review. A mere comment does not
-// revoke a review.
+// opinions are the states of a review that hold until the same person's next such review. A mere comment does not end
+// them.
 var opinions = []string{"APPROVED", "CHANGES_REQUESTED", "DISMISSED"}
 
-// changeRequests returns the reviews by people with write access who request changes and have not reviewed again since.
+// changeRequests returns the reviews that request changes, by people with write access who have not reviewed again.
 func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeRequest, error) {
 	latest := map[string]*gh.PullRequestReview{}
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
@@ -239,7 +239,7 @@ func (c *Deliveries) changeRequests(ctx context.Context, p api.Place) ([]ChangeR
 	return all, c.addInline(ctx, p, all)
 }
 
-// addInline adds to each review its inline comments.
+// addInline adds the inline comments to each review's text.
 func (c *Deliveries) addInline(ctx context.Context, p api.Place, all []ChangeRequest) error {
 	err := api.EachPage(func(page gh.ListOptions) (*gh.Response, error) {
 		list, resp, err := c.conn.Lane(gate.Reads).PullRequests.ListComments(ctx, p.Owner, p.Repo, p.Number,

@@ -15,10 +15,10 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// toReview moves a delivered issue from claimed to review, and returns the updated issue. With GraphQL the same request
-// writes the claim comment.
+// toReview moves a delivered issue from claimed to review, and returns the updated issue. With GraphQL, the same
+// request edits the claim comment.
 func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracker.Bundle) (tracker.Thread, error) {
-	// An earlier try may have set all labels at once.
+	// An earlier attempt may have set all labels at once.
 	if t.Issue.Has(c.read.Labels.Review) && !t.Issue.Has(c.read.Labels.Claimed) {
 		if err := c.repairLabels(ctx, t, nil); err != nil {
 			return t, err
@@ -38,8 +38,8 @@ func (c *Deliveries) toReview(ctx context.Context, t tracker.Thread, todo tracke
 	return t, c.write.DropOthers(ctx, gate.Completion, t, c.read.Labels.Review)
 }
 
-// finishReview removes the claimed label from a delivered issue if the request for the claim comment did not. With the
-// task label on the issue, the claimed label may belong to the next claim.
+// finishReview removes the claimed label from a delivered issue, unless the request that edited the claim comment has
+// removed it. If the issue has the task label, the claimed label may belong to the next claim.
 func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	if _, held := t.Holder(); held || !t.Issue.Has(c.read.Labels.Review) || t.Issue.Has(c.read.Labels.Task) {
 		return nil
@@ -47,8 +47,8 @@ func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	return c.write.DropLabel(ctx, gate.Completion, t, c.read.Labels.Claimed)
 }
 
-// replaceLabels moves an issue from claimed to review in one REST write, which sets all labels. That write undoes
-// concurrent changes, and repairLabels restores them. It runs only while GraphQL fails, and only on an issue without
+// replaceLabels moves an issue from claimed to review in one REST request that sets all labels. The request undoes
+// concurrent changes, which repairLabels restores. It is used only while GraphQL fails, and only on an issue without
 // any other label of the director.
 func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done bool, err error) {
 	if !c.write.RestAlone() || !t.Issue.Has(c.read.Labels.Claimed) {
@@ -81,7 +81,7 @@ func (c *Deliveries) replaceLabels(ctx context.Context, t tracker.Thread) (done 
 	return true, c.repairLabels(ctx, t, want)
 }
 
-// repairLabels uses GitHub's events to restore concurrent changes that the write of all labels undid. After a restart
+// repairLabels restores concurrent changes of labels that replaceLabels undid, from GitHub's events. After a restart
 // the written labels are unknown, and to is nil.
 func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []string) error {
 	h, err := c.read.LabelHistory(ctx, gate.Completion, t.Place)
@@ -108,8 +108,8 @@ func (c *Deliveries) repairLabels(ctx context.Context, t tracker.Thread, to []st
 	return nil
 }
 
-// sameMoment bounds the age of a concurrent change that the write of all labels can undo. It equals the longest wait of
-// the write.
+// sameMoment is the maximum age of a concurrent change that replaceLabels can undo. It equals the longest wait of the
+// request.
 const sameMoment = 10 * time.Minute
 
 // setAtOnce returns the labels that the write of all labels removed (on) or added (off) by accident. The changes to the

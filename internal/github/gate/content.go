@@ -13,15 +13,15 @@ const (
 	contentPerHour   = 500
 )
 
-// Limits that reserve content. Progress edits leave part of the hour to everything else, and everything else leaves a
-// reserve for escalations.
+// Limits that reserve content for escalations: progress edits leave part of the hour to all other content, and all
+// other content leaves the reserve.
 const (
 	progressPerHour = 400
 	contentReserve  = 20
 )
 
-// strictFor is the time for which every change counts as content after GitHub has limited a write that our count
-// allowed.
+// strictFor is the time for which every change counts as content, after GitHub limited a write although our count
+// allowed it.
 const strictFor = time.Hour
 
 // creating lists the requests that create content. The list for REST comes from GitHub's description
@@ -74,7 +74,7 @@ func Mutations(text []byte) (changes, content int) {
 	return len(mutation.FindAll(text, -1)), len(creatingMutation.FindAll(text, -1))
 }
 
-// contentBudget counts content within an hour and within a minute.
+// contentBudget counts content in the last hour and the last minute.
 type contentBudget struct{ hour, minute window }
 
 func newContentBudget() contentBudget {
@@ -86,7 +86,7 @@ func (b *contentBudget) take(now time.Time, n int) {
 	b.minute.take(now, n)
 }
 
-// counted returns the budget in force, and the request's cost in it.
+// counted returns the budget that applies to a request, and the request's cost.
 func (g *Gate) counted(r *Request, now time.Time) (*contentBudget, int) {
 	if now.Before(g.strict) {
 		return &g.all, r.Changes
@@ -94,8 +94,8 @@ func (g *Gate) counted(r *Request, now time.Time) (*contentBudget, int) {
 	return &g.created, r.Content
 }
 
-// contentWait returns how long the limits on content creation delay r. A claim leaves room for the content that claimed
-// issues still have to write.
+// contentWait returns how long the limits on content delay r. A claim leaves room for the content that claimed issues
+// still need.
 func (g *Gate) contentWait(r *Request, now time.Time) time.Duration {
 	budget, n := g.counted(r, now)
 	if n == 0 {

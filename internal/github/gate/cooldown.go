@@ -12,8 +12,8 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("gate: %s: closed until %s: %s", e.Resource, e.Until.UTC().Format(time.RFC3339), e.Why)
 }
 
-// close closes the resources of a limit. Answers to requests that were under way when a limit without a stated wait
-// was met do not count as further strikes.
+// close closes the resources of a limit. Consecutive limits without a stated wait increase the wait. Answers to
+// requests that left before the last such limit do not count again.
 func (g *Gate) close(r *Request, l Limit, sent time.Time) time.Time {
 	now := time.Now()
 	wait := l.Wait
@@ -51,14 +51,14 @@ func (g *Gate) extend(c Cooldown) (extended bool) {
 	return extended
 }
 
-// shutUntil extends a cooldown and queues its report.
+// shutUntil extends a cooldown and queues the call of OnCooldown.
 func (g *Gate) shutUntil(c Cooldown) {
 	if g.extend(c) {
 		g.unreported = append(g.unreported, c)
 	}
 }
 
-// Prime restores a cooldown without reporting it. Names of other resources have no effect.
+// Prime restores a cooldown without a call of OnCooldown. It ignores unknown resources.
 func (g *Gate) Prime(c Cooldown) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -67,8 +67,8 @@ func (g *Gate) Prime(c Cooldown) {
 	}
 }
 
-// Lift opens a resource on an operator's behalf and wakes waiting requests. The next limit without a stated wait counts
-// as the first one. Names of other resources have no effect.
+// Lift opens a resource for an operator and wakes waiting requests. The next limit without a stated wait counts as the
+// first one. It ignores unknown resources.
 func (g *Gate) Lift(resource string) {
 	g.locked(func() {
 		if _, shut := g.shut[resource]; shut {
@@ -79,7 +79,8 @@ func (g *Gate) Lift(resource string) {
 	})
 }
 
-// Refused returns since when and why GitHub has refused the account as a whole, or zero while it accepts the account.
+// Refused returns the time and the reason of GitHub's refusal of the whole account, or zero while GitHub accepts the
+// account.
 func (g *Gate) Refused() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -89,7 +90,7 @@ func (g *Gate) Refused() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Away returns since when GitHub has not answered and how the last request failed, or zero while it answers.
+// Away returns the time since which GitHub has not answered, and the last failure, or zero while GitHub answers.
 func (g *Gate) Away() (since time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,8 +100,8 @@ func (g *Gate) Away() (since time.Time, why string) {
 	return g.silence.since, g.silence.why
 }
 
-// Closed returns until when and why the whole API is closed for a reason other than silence or a refused account. It
-// returns zero if it is open.
+// Closed returns the end and the reason of a cooldown of the whole API, other than silence or a refused account. It
+// returns zero if the API is open.
 func (g *Gate) Closed() (until time.Time, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -112,7 +113,7 @@ func (g *Gate) Closed() (until time.Time, why string) {
 
 // Pace is the state of the gate.
 type Pace struct {
-	ChangesLeft int // within the hourly limit on new content
+	ChangesLeft int // remaining in the hourly limit on new content
 	Waiting     int // requests waiting for their turn
 }
 

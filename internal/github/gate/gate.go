@@ -14,9 +14,9 @@ type Options struct {
 	Concurrent int            // requests under way; at least 1
 	Fallback   time.Duration  // first wait after a limit without a stated wait; at least one second
 	FirstProbe time.Duration  // first pause before GitHub is probed after an outage; default 4 seconds
-	OnCooldown func(Cooldown) // called without locks, on the goroutine of a request or timer; must not block
-	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. It is
-	// called under the gate's lock and must not block.
+	OnCooldown func(Cooldown) // called without locks, in the goroutine of a request or timer; must not block
+	// Owed returns the number of comments and pull requests that the claimed issues still need. Nil means 0. The gate
+	// calls it with its lock, so it must not block.
 	Owed func() int
 }
 
@@ -28,21 +28,21 @@ type Gate struct {
 	mu         sync.Mutex // guards everything below
 	shut       map[string]Cooldown
 	lines      lines
-	tickets    int         // issued so far
-	entered    int         // requests so far
-	timer      *time.Timer // of the next pause that ends, if a request waits for it
+	tickets    int         // number of tickets so far
+	entered    int         // number of requests so far
+	timer      *time.Timer // fires at the end of the next pause that a request waits for
 	inflight   int
 	writing    bool
 	wroteAt    time.Time // end of the last write
-	limited    time.Time // when a limit without a stated wait was last met
-	strikes    int       // number of such limits in a row
+	limited    time.Time // time of the last limit without a stated wait
+	strikes    int       // number of consecutive limits without a stated wait
 	points     window
 	graphQL    window
 	created    contentBudget // new content
 	all        contentBudget // every change
-	strict     time.Time     // until then every change counts as content
+	strict     time.Time     // until this time, every change counts as content
 	silence    silence
-	unreported []Cooldown // reported once mu is released
+	unreported []Cooldown // passed to OnCooldown after mu is released
 }
 
 // New returns an open gate whose first write waits for Options.Between.
@@ -67,8 +67,8 @@ func New(o Options) *Gate {
 // ticketKey is the key of the ticket in a context. go-github passes only the context on to its transport.
 type ticketKey struct{}
 
-// InOneGo gives all requests with this context the age of a request made now. An operation of several requests then
-// finishes before the next one in its lane begins, instead of all finishing at the end.
+// InOneGo gives all requests with this context the same age. An operation of several requests then ends before the next
+// operation of its lane begins. Otherwise all operations would end at the same time.
 func (g *Gate) InOneGo(ctx context.Context) context.Context {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +96,7 @@ func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
 	}
 	g.locked(func() {
 		if !g.lines.remove(r) {
-			err = <-r.decided // its turn came at the same moment
+			err = <-r.decided // the gate has decided at the same time
 			return
 		}
 		err = context.Cause(ctx)
@@ -110,7 +110,7 @@ func (g *Gate) issue() ticket {
 	return ticket{time.Now(), g.tickets}
 }
 
-// settle refuses and admits requests as long as it can. If the next one only has to pause, a timer calls settle again.
+// settle admits and refuses waiting requests. If the next request only needs a pause, a timer calls settle again.
 func (g *Gate) settle() {
 	for {
 		now, heads := time.Now(), g.lines.heads()
@@ -121,7 +121,7 @@ func (g *Gate) settle() {
 	}
 }
 
-// refuse refuses all waiting requests of r's kind if one of their resources is closed, or their budget is used up.
+// refuse refuses all waiting requests of r's kind if one of their resources is closed, or their budget is exhausted.
 func (g *Gate) refuse(r *Request, now time.Time) bool {
 	err := g.refusal(r, now)
 	if err == nil {
@@ -136,8 +136,7 @@ func (g *Gate) refuse(r *Request, now time.Time) bool {
 	return true
 }
 
-// admitFirst admits the first of the requests that may leave now. Otherwise it sets the timer for the end of the
-// shortest pause.
+// admitFirst admits the first request that may leave now. Otherwise it sets the timer to the end of the shortest pause.
 func (g *Gate) admitFirst(heads []*Request, now time.Time) bool {
 	pause := time.Duration(0)
 	for _, r := range heads {
@@ -152,7 +151,7 @@ func (g *Gate) admitFirst(heads []*Request, now time.Time) bool {
 			pause = wait
 		}
 		if hold {
-			break // less urgent requests must not pass it
+			break // less urgent requests must not overtake this one
 		}
 	}
 	if g.timer != nil {
@@ -165,7 +164,7 @@ func (g *Gate) admitFirst(heads []*Request, now time.Time) bool {
 }
 
 // Leave ends the turn of a request that was sent at the given time. A limit or a refused account closes the gate before
-// any other request gets a turn. It returns the deadline, or zero if neither closes the gate.
+// another request gets a turn. Leave returns the deadline, or zero if the gate stays open.
 func (g *Gate) Leave(r *Request, sent time.Time, res Result) (until time.Time) {
 	g.locked(func() {
 		g.noteResult(r, sent, res)
@@ -187,7 +186,7 @@ func (g *Gate) Leave(r *Request, sent time.Time, res Result) (until time.Time) {
 	return until
 }
 
-// locked runs f under the lock, then reports the cooldowns that it caused.
+// locked runs f with the lock, and then calls OnCooldown for the cooldowns that f caused.
 func (g *Gate) locked(f func()) {
 	g.mu.Lock()
 	f()
@@ -213,8 +212,8 @@ func (g *Gate) refusal(r *Request, now time.Time) error {
 	return &Refused{last}
 }
 
-// overBudget refuses a request that would exceed the hour's budget of content for longer than a pause. A refused
-// escalation shows that the budget is used up, so it closes all writes. A refused claim closes only new claims, and
+// overBudget refuses a request that the hour's content budget would delay for longer than longestPacing. A refused
+// escalation means that the budget is exhausted, so it closes all writes. A refused claim closes only claims, and
 // leaves the rest of the budget to claimed issues.
 func (g *Gate) overBudget(r *Request, now time.Time) error {
 	over := g.contentWait(r, now)
@@ -248,11 +247,11 @@ func (g *Gate) admit(r *Request, now time.Time) {
 	g.all.take(now, r.Changes)
 }
 
-// blocked is the wait of a request that can only leave after another one has ended.
+// blocked is the wait of a request that can leave only after another one has ended.
 const blocked = -1
 
-// waitFor returns how long r has to wait, or blocked until another request ends. If hold is set, r must wait even if
-// wait is 0, and a less urgent request must not pass it.
+// waitFor returns how long r must wait, or blocked. If hold is set, r must wait even if wait is 0, and less urgent
+// requests must not overtake r.
 func (g *Gate) waitFor(r *Request, now time.Time) (wait time.Duration, hold bool) {
 	if g.inflight >= g.Concurrent || g.silence.probe != nil {
 		return 0, true

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// kind contains the properties that decide whether a request may leave. Requests of a kind always get the same answer,
-// so the gate asks for the oldest of each.
+// kind contains the properties on which admission depends. The gate treats all requests of a kind equally, so it
+// considers only the oldest.
 type kind struct {
 	lane             Lane
 	write, graphQL   bool

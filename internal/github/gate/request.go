@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Resources that a cooldown can close. The name of any other budget of GitHub is "github." followed by its name in the
-// answers.
+// Resources that a cooldown can close. Any other budget of GitHub is a resource named "github." plus the budget's name
+// in answers.
 const (
 	Read    = "github.read"
 	Write   = "github.write"
@@ -17,11 +17,12 @@ const (
 	Claims = "github.claims"
 )
 
-// reserved ends the name of a resource that is closed to everything except escalations. The gate does not report it,
-// because the next answer states it again.
+// reserved ends the name of a resource that is closed except for escalations. OnCooldown is not called for it, because
+// the next answer states the limit again.
 const reserved = ".reserve"
 
-// CutReserved returns the name of a resource, and whether it is closed only to keep a reserve for escalations.
+// CutReserved returns the resource's name without the suffix, and whether it is closed only to reserve requests for
+// escalations.
 func CutReserved(resource string) (name string, isReserve bool) {
 	return strings.CutSuffix(resource, reserved)
 }
@@ -42,14 +43,14 @@ const (
 )
 
 const (
-	// longestPacing is the longest wait inside the gate. A longer one is a cooldown.
+	// longestPacing is the longest wait inside the gate. For a longer wait, the gate refuses the request.
 	longestPacing = time.Minute
-	// backoffLimit bounds waits that GitHub did not state.
+	// backoffLimit is the longest wait after limits without a stated wait.
 	backoffLimit = 30 * time.Minute
 )
 
-// Lane is the class of a request. Requests leave in the order of their age, and each lane has a head start or a delay.
-// Finished work therefore leaves before new claims, and every lane has its turn eventually.
+// Lane is the class of a request. Requests leave by age, and each lane has a head start or a delay. So finished work
+// leaves before new claims, but every lane eventually has its turn.
 type Lane int
 
 // The lanes, most urgent first.
@@ -74,17 +75,17 @@ type Request struct {
 	Lane    Lane
 	Write   bool
 	GraphQL bool
-	Changes int // things visible to people that it creates or edits
-	Content int // new content among these changes; Creates has the rules
+	Changes int // number of visible objects that it creates or edits
+	Content int // number of these changes that create content (see Creates)
 
 	ticket  ticket
-	due     time.Time  // orders the queue, with the ticket
+	due     time.Time  // determines the order, with the ticket
 	entered int        // breaks ties between requests of one operation
 	at      int        // index in its line
-	decided chan error // gets the gate's answer, once
+	decided chan error // receives the gate's decision once
 }
 
-// ticket is the age of an operation of one or more requests.
+// ticket is the age of an operation that has one or more requests.
 type ticket struct {
 	at time.Time
 	n  int
@@ -128,22 +129,22 @@ func (r *Request) cost() int {
 	return pointsOfRead
 }
 
-// Limit is a rate limit stated by an answer.
+// Limit is a rate limit from an answer.
 type Limit struct {
 	Stated bool          // GitHub stated the duration; otherwise the gate backs off
 	Wait   time.Duration // from now; only if stated
 	Why    string
-	// Resource is empty for a limit on all of REST, reads and writes.
+	// Resource is the limited resource, or empty for all of REST.
 	Resource string
 	Reserve  bool // escalations may use the rest of the budget
-	// Secondary means one of GitHub's secondary limits. Answers do not show how much of these is used.
+	// Secondary means one of GitHub's secondary limits. Answers do not show their usage.
 	Secondary bool
 }
 
-// Result tells the gate how a request ended.
+// Result is the outcome of a request.
 type Result struct {
 	Limit   *Limit
-	OK      bool   // the answer was not a refusal
+	OK      bool   // GitHub accepted the request
 	Failure string // the reason for a missing answer or for a refusal of the account, or empty
 	Refused bool   // GitHub refuses the account; Failure gives the reason
 	GivenUp bool   // the caller stopped waiting for the answer

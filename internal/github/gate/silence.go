@@ -5,25 +5,26 @@ import (
 	"time"
 )
 
-// Limits for an outage. After DownAfter requests in a row without an answer, GitHub counts as away. After a pause one
-// request probes it. Each failed probe doubles the pause, up to probeLimit times the first one.
+// Limits for an outage. After DownAfter consecutive requests without an answer, the API is closed. After a pause one
+// request probes it. Each failed probe doubles the pause, up to probeLimit times the first pause.
 const (
 	DownAfter  = 3
 	firstProbe = 4 * time.Second
 	probeLimit = 15 // a minute
 )
 
-// silent begins the reason of a cooldown of API while GitHub does not answer. Journals contain it.
+// silent begins the reason of a cooldown of API while GitHub does not answer. It never changes, because journals
+// contain it.
 const silent = "GitHub does not answer: "
 
-// RefusesAll begins the reason of a cooldown of API while GitHub refuses the account as a whole. Journals contain it.
-// Package recovery has the same text for the machine.
+// RefusesAll begins the reason of a cooldown of API while GitHub refuses the whole account. It never changes, because
+// journals contain it. Package recovery has the same text for the machine.
 const RefusesAll = "GitHub refuses every request of this account: "
 
 // silence counts requests that GitHub leaves unanswered. A refused account closes the API at once.
 type silence struct {
 	first    time.Duration // pause
-	failures int           // in a row
+	failures int           // consecutive failures
 	since    time.Time     // time of the first failure
 	why      string
 	refused  bool // since the last success, GitHub has refused the account
@@ -41,8 +42,8 @@ func (o *silence) reason() string {
 	return silent + o.why
 }
 
-// failed counts a failed request and returns the length of the pause. It returns 0 below DownAfter, and for a request
-// sent before the last pause began.
+// failed counts a failed request and returns the length of the pause, or 0 below DownAfter. It ignores a request that
+// was sent before the last pause began.
 func (o *silence) failed(now, sent time.Time, res Result) time.Duration {
 	if !o.shutAt.IsZero() && !sent.After(o.shutAt) {
 		return 0
@@ -64,7 +65,7 @@ func (o *silence) pause(now time.Time) time.Duration {
 	return min(o.first<<min(o.failures-DownAfter, 10), probeLimit*o.first)
 }
 
-// prime makes the next request a probe, because GitHub was down, or refused the account, according to the journal.
+// prime makes the next request a probe, because according to the journal GitHub did not answer or refused the account.
 func (o *silence) prime(now time.Time, reason string) {
 	why, away := strings.CutPrefix(reason, silent)
 	why, refused := strings.CutPrefix(why, RefusesAll)

@@ -2,7 +2,7 @@ package gate
 
 import "time"
 
-// window counts units within the last span.
+// window counts units within the last span of time.
 type window struct {
 	span    time.Duration
 	used    int
@@ -14,7 +14,7 @@ type passed struct {
 	n  int
 }
 
-// wait returns how long n more units have to wait to stay within limit.
+// wait returns how long n more units must wait so that the window stays within limit.
 func (w *window) wait(now time.Time, n, limit int) time.Duration {
 	w.forget(now)
 	over := w.used + n - limit

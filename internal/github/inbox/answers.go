@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// rightsPerCall bounds the permission lookups for untrusted authors in one call of Answers or Comments, so a flood
-	// of comments cannot use up the hourly requests.
+	// rightsPerCall limits the permission lookups for unknown authors in one call of Answers or Comments, so that many
+	// comments cannot use up the hour's requests.
 	rightsPerCall = 20
 )
 
@@ -73,7 +73,7 @@ func (c *Inbox) afterEscalation(t tracker.Thread) []tracker.Comment {
 	return nil
 }
 
-// Vet fills in MayWrite and, for a command, Acknowledged. key is any issue of the comment's repository.
+// Vet sets MayWrite and, for a command, Acknowledged. key is any issue of the comment's repository.
 func (c *Inbox) Vet(ctx context.Context, key string, a *command.Answer) error {
 	p, err := api.ParseKey(key)
 	if err != nil {
@@ -108,7 +108,7 @@ type Unblock struct {
 	// more remove a label, so no permission lookup is necessary. Bots do not count, because their rules ignore the
 	// question.
 	//
-	// Our login counts as a person if the director has not removed the label since the question, because then the owner
+	// Our login counts as a person if the director has not removed the label since the question. In that case the owner
 	// of the token removed it. Only a claim with Unblock, a release and a delivery remove the label, and a blocked task
 	// runs none of these.
 	Person bool

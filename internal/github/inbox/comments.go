@@ -92,7 +92,8 @@ func (c *Inbox) repoComments(ctx context.Context, p api.Place, since time.Time,
 	return raw, resp, api.Normalize(err)
 }
 
-// hear selects people's comments and looks up command permissions by time, until too many lookups are pending.
+// hear selects people's comments and looks up the permissions for commands, in order of time, until too many lookups
+// are pending.
 func (c *Inbox) hear(ctx context.Context, p api.Place, self string, next heard, upTo time.Time,
 	all []*gh.IssueComment,
 ) (Comments, error) {
@@ -137,15 +138,15 @@ func placeOfComment(p api.Place, raw *gh.IssueComment) (api.Place, bool) {
 	return p, err == nil && n > 0
 }
 
-// heard is a cursor. It covers all texts before a second, and lists the reported texts of that second, because more may
-// still arrive in it. Its form is the time, then a key for each text.
+// heard is a cursor. It covers all texts before a second, and lists the reported texts of that second, because others
+// may follow. Its form is the time, then a key for each text.
 type heard struct {
 	at   time.Time
 	keys []string
 }
 
-// heardKeys bounds the texts of one second in a cursor. If a second has more, the cursor omits all of them, and they
-// are returned again with the same ids and times.
+// heardKeys is the maximum number of texts of one second in a cursor. If a second has more, the cursor omits all of
+// them, and they are returned again with the same ids and times.
 const heardKeys = 500
 
 func parseHeard(cursor string) (heard, error) {
@@ -167,7 +168,8 @@ func (h heard) String() string {
 	return strings.Join(append([]string{api.Format(h.at)}, keys...), " ")
 }
 
-// heardKey identifies one text of a comment, which can be edited twice in the same second.
+// heardKey returns a key for one text of a comment. The id and time are not enough, because a comment can be edited
+// twice in one second.
 func heardKey(r tracker.Comment) string {
 	sum := fnv.New64a()
 	_, _ = fmt.Fprint(sum, r.ID, " ", r.Body) // a hash never fails
@@ -178,13 +180,13 @@ func (h heard) has(r tracker.Comment) bool {
 	return r.Edited.Equal(h.at) && slices.Contains(h.keys, heardKey(r))
 }
 
-// add records a text that is reported now. Call it in the order of times.
+// add records a reported text. The caller must add texts in order of time.
 func (h *heard) add(r tracker.Comment) {
 	h.reach(r.Edited)
 	h.keys = append(slices.Clip(h.keys), heardKey(r))
 }
 
-// reach advances the cursor. All texts before that second have been reported.
+// reach advances the cursor to a second, after all texts before it were reported.
 func (h *heard) reach(at time.Time) {
 	if at.After(h.at) {
 		h.at, h.keys = at, nil

@@ -16,16 +16,17 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// mostReferences bounds the references that are read from one text.
+// mostReferences is the maximum number of references that are read from one text.
 const mostReferences = 20
 
 var (
-	// A separate line or a sentence: "Blocked by #1, acme/gadgets#2 and https://github.com/acme/gadgets/issues/3".
+	// dependsLine matches a separate line or a sentence, such as "Blocked by #1, acme/gadgets#2 and
+	// https://github.com/acme/gadgets/issues/3".
 	dependsLine = regexp.MustCompile(`(?i)\b(?:blocked by|depends on)\b:?\s+((?:` + referenceForm +
 		`)(?:(?:\s*,\s*|\s+and\s+|\s*,\s*and\s+|\s+)(?:` + referenceForm + `))*)`)
-	// An item of a task list that begins with an issue and is not ticked.
+	// taskItem matches an unticked item of a task list that begins with an issue.
 	taskItem = regexp.MustCompile(`^\s*[-*+] \[ \] +(` + referenceForm + `)(?:[\s,.:;)]|$)`)
-	// Comments of templates, and code within a line.
+	// codeOrComment matches comments of templates, and code within a line.
 	codeOrComment = regexp.MustCompile("(?s)<!--.*?-->|`[^`\n]+`")
 	anyReference  = regexp.MustCompile(referenceForm)
 )
@@ -61,7 +62,7 @@ func references(in api.Place, host, text string) (keys []string) {
 	return keys[:min(len(keys), mostReferences)]
 }
 
-// keyOf reads "#1", "owner/name#1" and the URL of a page on GitHub. It returns "" for other texts.
+// keyOf parses "#1", "owner/name#1" and the URL of a page on GitHub. It returns "" for other texts.
 func keyOf(in api.Place, host, ref string) string {
 	if _, path, ok := strings.Cut(ref, "://"); ok {
 		parts := strings.Split(path, "/") // host, owner, name, issues or pull, number
@@ -80,24 +81,24 @@ func keyOf(in api.Place, host, ref string) string {
 	return p.Key()
 }
 
-// The lifetime of a cached lookup, unless a poll shows a change, and the size of the cache.
+// Limits of the cache of lookups: the lifetime, unless a poll shows a change, and the size.
 const (
 	lookedFor  = 30 * time.Minute
 	mostLooked = 20_000
 )
 
-// looked holds the open issues or pull requests that a lookup found, for a single key or a list.
+// looked contains the open issues or pull requests that a lookup found, for a single key or a list.
 type looked struct {
 	open []string
 	at   time.Time
 }
 
-// ErrLater means that an issue needs more lookups than are allowed now. The results so far are cached.
+// ErrLater means that an issue needs more lookups than are permitted now. The results so far are cached.
 var ErrLater error = api.Transient("its dependencies will be looked up later", nil)
 
-// openAt returns the open issues that a lookup of an issue, a pull request or a list finds. On a cache miss it sends a
-// request and decrements left. When half of the hourly requests are used, it stops sending requests and uses older
-// results. The other half is reserved for the work.
+// openAt returns the open issues that a lookup finds. Without a cached result it sends a request and decrements left.
+// If half of the hour's requests are used, it uses older results instead of requests, because the director's work needs
+// the other half.
 func (c *Inbox) openAt(name string, left *int, ask func() ([]string, error)) ([]string, error) {
 	name = strings.ToLower(name)
 	scarce := c.conn.Scarce()

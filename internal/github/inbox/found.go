@@ -17,14 +17,14 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Found is the state of our task according to GitHub, for a director that lost its journal.
+// Found is the state of a task according to GitHub, for a director that lost its journal.
 type Found struct {
 	tracker.Issue
-	// Nonce identifies our fleet's claim by our account if it holds the issue. It is empty without a claim or, with
-	// Others, if another claim holds the issue.
+	// Nonce identifies our fleet's claim if it holds the issue. It is empty without a claim or, with Others, if another
+	// claim holds the issue.
 	Nonce  string
 	Others bool
-	// Ended lists the claims of our fleet that a marker declares delivered, merged or released.
+	// Ended lists the claims of our fleet that were delivered, merged or released according to a marker.
 	Ended []string
 	// Attempt is the highest attempt number in the claim comment or the branch of its pull request, or 0.
 	Attempt int
@@ -48,7 +48,7 @@ type FoundPull struct {
 	Change int64
 }
 
-// findPages bounds each list that FindTasks reads: 1,000 entries, the latest first.
+// findPages limits each list that FindTasks reads to its latest 1,000 entries.
 const findPages = pollPages
 
 // FindTasks finds our claims in a repository. It reads the issues with our labels, including closed issues, the issues
@@ -74,7 +74,8 @@ func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	issues := issuesByNumber{}
 	for _, label := range []string{c.read.Labels.Claimed, c.read.Labels.Blocked, c.read.Labels.Review} {
 		for _, name := range append([]string{label}, c.read.FormerNames(label)...) {
-			// A delivery without a watch keeps its label permanently. A closed issue with the review label is skipped.
+			// A delivery without a watch keeps its label permanently, so closed issues with the review label are
+			// skipped.
 			if err := c.labelled(ctx, p, name, label == c.read.Labels.Review, issues); err != nil {
 				return nil, nil, err
 			}
@@ -107,7 +108,7 @@ func (c *Inbox) FindTasks(ctx context.Context, repo string,
 	return found, unread, nil
 }
 
-// concernsAll reports whether the error of a request about one issue would recur for every issue.
+// concernsAll reports whether the error of a request about one issue would occur for every issue.
 func concernsAll(ctx context.Context, err error) bool {
 	kind := api.KindOf(err)
 	return ctx.Err() != nil || kind == api.KindRateLimited || kind == api.KindUnauthorized
@@ -283,8 +284,8 @@ func (c *Inbox) followed(ctx context.Context, p api.Place, pull *FoundPull) (id 
 	return id, err
 }
 
-// attemptInState matches the attempt number in the first line of our claim comment. Texts by agents and people come
-// below.
+// attemptInState matches the attempt number in the first line of our claim comment. The lines below may quote agents
+// and people.
 var attemptInState = regexp.MustCompile(`\battempt ([1-9][0-9]{0,4})\b`)
 
 func shownAttempt(body string) (n int) {

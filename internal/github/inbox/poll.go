@@ -31,9 +31,9 @@ func New(conn *api.Conn, read *tracker.Reader) *Inbox {
 	return &Inbox{conn: conn, read: read, looked: api.NewMemory[looked](mostLooked)}
 }
 
-// Bounds of one Poll.
+// Limits of one Poll.
 const (
-	pollPages = 10 // the rest comes with the next poll
+	pollPages = 10 // the next poll reads the rest
 	// cursorOverlap is subtracted from the first cursor, because GitHub's lists may lag behind its clock.
 	cursorOverlap = 10 * time.Second
 	sameSecond    = 100 // pages of entries with the same update time, read at least twice, before we give up
@@ -41,15 +41,15 @@ const (
 
 // Page is the result of one Poll.
 type Page struct {
-	// Issues in the order of their last change, without pull requests. The same issue may come again, because a cursor
-	// has a resolution of one second and includes that second.
+	// Issues lists the changed issues without pull requests, in the order of their last change. An issue may be listed
+	// again by the next Poll, because the cursor has a resolution of one second and includes that second.
 	Issues []tracker.Issue
-	// PullRequests maps the numbers of changed pull requests to the times of the changes. Like an issue, one may come
-	// twice.
+	// PullRequests maps the numbers of changed pull requests to the times of the changes. The next Poll may list one
+	// again, as with Issues.
 	PullRequests map[int]time.Time
 	Closed       []string // keys of the closed issues
 	Cursor       string   // for the next Poll; store it together with the decisions about Issues
-	Same         bool     // GitHub reports no change since the same request before
+	Same         bool     // GitHub reports no change since the last identical request
 }
 
 // Poll lists the changes since the cursor of an earlier Poll. Without changes it sends one conditional request, which

@@ -12,7 +12,7 @@ import (
 	gh "github.com/google/go-github/v60/github"
 )
 
-// ErrSignature means that a webhook has no signature, or that it does not match the body and our secret.
+// ErrSignature means that a webhook has no signature, or that the signature does not match the body and our secret.
 var ErrSignature = errors.New("github: webhook: the signature does not match the body: " +
 	"set the same secret here and on GitHub")
 
@@ -33,8 +33,8 @@ func OpenWebhook(h http.Header, body []byte, secret string) (Notice, error) {
 	return ReadWebhook(h.Get(gh.EventTypeHeader), payload)
 }
 
-// Notice tells where something has changed on GitHub, but not how. The reader queries GitHub, so a lost, late, repeated
-// or forged notice causes at most a request.
+// Notice states which issue, pull request or commit has changed on GitHub, but not how. The reader then queries GitHub.
+// So a lost, late, repeated or forged notice costs at most a request.
 type Notice struct {
 	Repo    string // owner/repo, or empty
 	Issue   int    // number of the issue or pull request, or 0
@@ -42,7 +42,7 @@ type Notice struct {
 	Matters bool   // the change must be read now
 }
 
-// hook is the part of a webhook's body that we read.
+// hook is the part of a webhook's body that this package reads.
 type hook struct {
 	Repository struct {
 		FullName string `json:"full_name"`
@@ -75,8 +75,8 @@ var hooks = map[string]func(hook) (issue int, sha string){
 	"status":                      func(h hook) (int, string) { return 0, h.SHA },
 }
 
-// ReadWebhook reads the body of a webhook. event is its X-GitHub-Event header. Unknown events are ignored, without an
-// error. It fails if the body is not a JSON object, or if a known event does not name the location.
+// ReadWebhook reads the body of a webhook with the X-GitHub-Event header event. It ignores unknown events. It fails if
+// the body is not a JSON object, or if a known event lacks the location of the change.
 func ReadWebhook(event string, body []byte) (Notice, error) {
 	var h hook
 	if err := json.Unmarshal(body, &h); err != nil {

@@ -1,4 +1,4 @@
-// Package pages fills in the comments and pull request texts that people read on GitHub. All text from agents and
-// people passes through a redactor. The result contains no secrets, has no effect on the page, and cannot forge a
+// Package pages renders the comments and pull request texts that people read on GitHub. All text from agents and people
+// passes through a redactor. The result contains no secrets, cannot affect the rest of the page, and cannot forge a
 // marker.
 package pages

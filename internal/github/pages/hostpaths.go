@@ -11,7 +11,7 @@ import (
 // HostPath is a directory of the director's machine. Public text shows Name instead of Path.
 type HostPath struct{ Path, Name string }
 
-// hostPaths replaces directories of the director's machine. If it is nil, text stays as it is.
+// hostPaths replaces directories of the director's machine in texts.
 type hostPaths []hostPath
 
 type hostPath struct {
@@ -31,7 +31,7 @@ const (
 
 var separators = regexp.MustCompile(`^` + sep)
 
-// newHostPaths also covers the targets of symbolic links, because programs print either name.
+// newHostPaths adds the targets of symbolic links to the directories, because programs print either name.
 func newHostPaths(dirs []HostPath) (all hostPaths) {
 	seen := map[string]bool{}
 	var clean []HostPath
@@ -42,7 +42,7 @@ func newHostPaths(dirs []HostPath) (all hostPaths) {
 		}
 		resolved, err := filepath.EvalSymlinks(abs)
 		if err != nil {
-			resolved = abs // it may not exist yet
+			resolved = abs // the directory may not exist
 		}
 		for _, p := range []string{abs, resolved} {
 			if p != "/" && !seen[p] {
@@ -51,7 +51,7 @@ func newHostPaths(dirs []HostPath) (all hostPaths) {
 			}
 		}
 	}
-	// Sort the longest first, because a data directory is often in a home directory.
+	// The longest comes first, because a data directory is often inside a home directory.
 	slices.SortStableFunc(clean, func(a, b HostPath) int { return cmp.Compare(len(b.Path), len(a.Path)) })
 	for _, d := range clean {
 		all = append(all, hostPath{d.Path, d.Name, formOf(d.Path)})
@@ -59,8 +59,8 @@ func newHostPaths(dirs []HostPath) (all hostPaths) {
 	return all
 }
 
-// formOf returns the pattern of a directory. A short path such as /data may be part of a URL or of another path, so
-// it has to begin a path.
+// formOf returns the pattern of a directory. A short path such as /data may be part of a URL or of another path, so the
+// match must begin a path.
 func formOf(dir string) *regexp.Regexp {
 	names := strings.Split(strings.TrimPrefix(dir, "/"), "/")
 	before := `()`
@@ -101,7 +101,7 @@ func (p hostPath) replace(match string) string {
 	return before + p.name + under + rest
 }
 
-// hideCut removes the beginning of the directory from the end of a text that was cut inside it.
+// hideCut removes the beginning of the directory's path from the end of a text that was truncated inside it.
 func (p hostPath) hideCut(text string) string {
 	for _, mark := range []string{"…", "..."} {
 		kept, isCut := strings.CutSuffix(text, mark)

@@ -11,16 +11,16 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Cleaner makes text safe to post.
+// Cleaner makes untrusted text safe to post.
 type Cleaner struct {
 	*redact.Redactor
 	known   *leak.Finder
 	host    hostPaths
-	message bool // output may become a commit message
+	message bool // the result may become a commit message
 }
 
-// Clean removes escape sequences, secrets, invisible characters and directories of this machine. Call it before any
-// cut, because half a secret matches no pattern.
+// Clean removes escape sequences, secrets, invisible characters and directories of this machine. It must be called
+// before truncation, because half a secret matches no pattern.
 func (r Cleaner) Clean(text string) string {
 	return r.mask(prose.Visible(prose.Printable(r.known.Mask(text))))
 }
@@ -35,7 +35,7 @@ func (r Cleaner) line(text string, limit int) string {
 	return prose.Line(r.Clean(text), limit, r.style())
 }
 
-// sentence returns a line for our own text about a person's command. It starts with a capital letter.
+// sentence renders untrusted text as the subject-less start of a sentence, with a capital letter.
 func (r Cleaner) sentence(text string, limit int) string {
 	text = r.line(text, limit)
 	if text == "" {
@@ -45,13 +45,13 @@ func (r Cleaner) sentence(text string, limit int) string {
 	return strings.ToUpper(string(first)) + text[size:]
 }
 
-// prose renders untrusted text as paragraphs of Markdown. Paragraphs, lists and code survive. The result has no side
+// prose renders untrusted text as paragraphs of Markdown. It keeps paragraphs, lists and code. The result has no side
 // effects and cannot change the text after it.
 func (r Cleaner) prose(text string, limit int) string {
 	return prose.Blocks(r.Clean(text), limit, r.style())
 }
 
-// beginning returns prose of the visible part of a long text.
+// beginning renders the part of a long text that a page shows unfolded.
 func (r Cleaner) beginning(text string) string {
 	const runes, lines = 600, 6
 	rows := strings.Split(strings.TrimSpace(r.Clean(text)), "\n")
@@ -69,7 +69,7 @@ func (r Cleaner) cell(text string, limit int) string {
 // Code renders untrusted text as one inline code span.
 func (r Cleaner) Code(text string, limit int) string { return r.span(text, limit, r.style()) }
 
-// cellCode is like Code, for a cell of a table. There a bar ends the cell even inside code.
+// cellCode is Code for a cell of a table, in which a bar ends the cell even inside code.
 func (r Cleaner) cellCode(text string, limit int) string {
 	s := r.style()
 	s.Cell = true
@@ -81,7 +81,7 @@ func (r Cleaner) span(text string, limit int, s prose.Style) string {
 }
 
 // fence renders untrusted output as a code block that its content cannot close. It keeps the last limit characters,
-// because errors come at the end.
+// because errors are usually at the end.
 func (r Cleaner) fence(text string, limit int) string {
 	text = strings.TrimLeft(strings.TrimRight(r.Clean(text), " \t\n"), "\n")
 	if n := utf8.RuneCountInString(text); n > limit {
@@ -96,7 +96,7 @@ func quote(text string) string { return prose.Indent(text, "> ", "> ") }
 // Cleaner returns a Cleaner that masks the configured secrets and the current token.
 func (c *Text) Cleaner() Cleaner { return c.current().Cleaner }
 
-// current returns the redactor and the templates for the token in use. A new token replaces them.
+// current returns the redactor and templates for the current token, and replaces both after a change of the token.
 func (c *Text) current() *redactorOf {
 	token := c.conn.Token()
 	if made := c.redacts.Load(); made != nil && made.token == token {
@@ -118,7 +118,7 @@ func (c *Text) current() *redactorOf {
 	return made
 }
 
-// redactorOf is the cleaner for the token in use, with the templates that use it.
+// redactorOf contains the cleaner and the templates for one token.
 type redactorOf struct {
 	token string
 	Cleaner

@@ -32,7 +32,7 @@ func brief(text string) bool {
 	return len(text) <= runes && strings.Count(text, "\n") < lines
 }
 
-// date formats a time as a date for people, or returns "" for the zero time.
+// date formats a time as a date, or returns "" for the zero time.
 func date(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -47,7 +47,7 @@ func took(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// used describes the cost of the work and omits unknown values.
+// used describes the cost of the work. It leaves out unknown values.
 func used(u UsageLine) string {
 	var parts []string
 	count := func(n int64, what string) {
@@ -76,7 +76,7 @@ func thousands(n int64) string {
 	return string(digits)
 }
 
-// IssueRef formats an issue's key so that GitHub links it. Any other text stays inert text.
+// IssueRef formats an issue's key so that GitHub turns it into a link. Other texts do not become links.
 func IssueRef(key string) string {
 	if _, err := api.ParseKey(key); err != nil {
 		return Cleaner{}.Code(key, 140)

@@ -19,10 +19,10 @@ var files embed.FS
 var commentPages = template.Must(template.New("").Funcs(plainFuncs).Funcs((&Text{}).pageFuncs(Cleaner{})).
 	ParseFS(files, "*.md"))
 
-// RowLimit bounds the lists and tables of a page. The oldest rows are dropped.
+// RowLimit is the maximum number of rows in the lists and tables of a page, which omits the oldest rows.
 const RowLimit = 20
 
-// AttemptLimit bounds a table of attempts. Earlier attempts are only counted.
+// AttemptLimit is the maximum number of attempts in a table. Earlier attempts are only counted.
 const AttemptLimit = 5
 
 // Options configure a Text.
@@ -33,7 +33,7 @@ type Options struct {
 	HostPaths                      []HostPath
 }
 
-// Text writes what people read on GitHub.
+// Text renders the texts that people read on GitHub.
 type Text struct {
 	conn                           *api.Conn // its token is always masked
 	fleet, taskLabel, blockedLabel string
@@ -74,7 +74,7 @@ func (c *Text) pageFuncs(r Cleaner) template.FuncMap {
 	}
 }
 
-// Page fills a page in. If the template fails for some data, the error appears at the page's end.
+// Page renders a page. If the template fails for the data, the error is at the end of the page.
 func (c *Text) Page(name string, data any) string { return filled(c.current().comments, name, data) }
 
 // MessagePage is like Page, for text that may become a commit message.

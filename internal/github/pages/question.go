@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// questionTitle begins a question's title line, as pages/escalation.md writes it.
+// questionTitle begins the title line of a question, as in pages/escalation.md.
 const questionTitle = "### Retake needs a human: "
 
 // Asked is a reference to one of our questions for use in other comments.
@@ -20,7 +20,7 @@ func AskedIn(body, url string) Asked {
 	return Asked{cmp.Or(TitleOf(body), "its question"), PageLink(url)}
 }
 
-// TitleOf returns a question's title as written, or "" if the line was edited away.
+// TitleOf returns a question's title from its comment, or "" if the title line was edited away.
 func TitleOf(body string) string {
 	for line := range strings.Lines(body) {
 		if title, ok := strings.CutPrefix(line, questionTitle); ok {
@@ -33,8 +33,7 @@ func TitleOf(body string) string {
 // agentAsks is the line above an agent's question, as in the page of a question.
 const agentAsks = "**The agent asks:**"
 
-// QuestionOf returns an agent's question as written in a comment, without quote marks. It returns "" if Retake itself
-// asks.
+// QuestionOf returns the agent's question from our comment, without quote marks, or "" if Retake itself asks.
 func QuestionOf(body string) string {
 	_, text, found := strings.Cut(body, "\n"+agentAsks+"\n")
 	if !found {
@@ -51,7 +50,7 @@ func QuestionOf(body string) string {
 	return strings.Join(lines, "\n")
 }
 
-// PageLink returns an address if it is safe to link, or "".
+// PageLink returns an address if a link to it is safe, or "".
 func PageLink(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || strings.ContainsAny(address, " \t\n<>()\"") {
@@ -60,7 +59,7 @@ func PageLink(address string) string {
 	return address
 }
 
-// BranchURL returns the address of a branch's page. It derives it from the page of an issue in the same repository.
+// BranchURL returns the address of a branch's page, derived from the page of an issue in the same repository.
 func BranchURL(issueURL, branch string) string {
 	repo, _, _ := strings.Cut(issueURL, "/issues/")
 	parts := strings.Split(branch, "/")

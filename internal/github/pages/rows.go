@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// AttemptLine is one attempt in a table that people read.
+// AttemptLine is one attempt in a table of a page.
 type AttemptLine struct {
 	Number int
 	Stage  string // stage at the end of the attempt
@@ -18,17 +18,17 @@ type AttemptLine struct {
 func (a AttemptLine) Earlier() int { return max(0, a.Number-1) }
 
 // ProgressView is the content of the progress comment. Equal views render equal texts, and an unchanged text is not
-// sent again. Fields must therefore not change merely because time passes.
+// sent. So a field must not change merely because time passes.
 type ProgressView struct {
 	State     string    // state of the task
 	Attempt   int       // 0 before the first attempt
-	Validates bool      // the attempt under way, or the next one, only validates the work
+	Validates bool      // the current or next attempt only validates the work
 	Review    int       // pull request in review, or 0
 	PutOff    time.Time // for Parked: the end of the pause, or zero if unknown
 	Note      string
 	Incident  string        // key of the outage issue that blocks the task, if any
 	Commanded string        // the operator's last command and name, if any
-	Attempts  []AttemptLine // finished ones
+	Attempts  []AttemptLine // finished attempts
 }
 
 // CheckLine is one of our passed checks.
@@ -38,7 +38,7 @@ type CheckLine struct {
 	Took    time.Duration
 }
 
-// AnswerLine is a person's answer to a question, or an unrequested comment.
+// AnswerLine is a person's answer to a question, or another comment.
 type AnswerLine struct {
 	By   string // login
 	At   time.Time

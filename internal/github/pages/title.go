@@ -8,10 +8,10 @@ import (
 	"retake/internal/github/prose"
 )
 
-// titleLimit bounds our titles, in characters. GitHub refuses more than 256.
+// titleLimit is the maximum length of our titles, in characters. GitHub accepts at most 256.
 const titleLimit = 200
 
-// subjectLimit bounds the first line of a commit message, in characters.
+// subjectLimit is the maximum length of a commit message's first line, in characters.
 const subjectLimit = 100
 
 // Title renders untrusted text as the title of a pull request or an issue, which GitHub does not parse as Markdown. The
