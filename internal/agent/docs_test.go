@@ -20,7 +20,7 @@ func TestAgentsDoc(t *testing.T) {
 	page := string(data)
 	for mark, table := range map[string]string{
 		"profiles": profileTable(), "rows": rowTable(), "formats": formatTable(),
-		"exits": exitTable(), "state": stateTable(),
+		"state": stateTable(),
 	} {
 		begin, end := "<!-- begin "+mark+" -->\n", "<!-- end "+mark+" -->"
 		head, rest, ok1 := strings.Cut(page, begin)
@@ -86,17 +86,6 @@ func formatTable() string {
 	b.WriteString("| format | input |\n|---|---|\n")
 	for _, f := range formats {
 		fmt.Fprintf(&b, "| %s | %s |\n", code(f.name), f.about)
-	}
-	return b.String()
-}
-
-func exitTable() string {
-	var b strings.Builder
-	b.WriteString("| agent | exit code | means |\n|---|---|---|\n")
-	for _, p := range Builtin().rows {
-		for _, x := range p.Exits {
-			fmt.Fprintf(&b, "| %s | %d | %s |\n", code(p.Name), x.Code, x.Means)
-		}
 	}
 	return b.String()
 }

@@ -17,7 +17,7 @@ import (
 	"retake/internal/bus/chain"
 )
 
-var update = flag.Bool("update", false, "rewrite the table of damages in docs/specs/journal.md")
+var update = flag.Bool("update", false, "rewrite testdata/damages.md")
 
 // The damaged journal has two block files on the server, and a snapshot in the second.
 const (
@@ -232,10 +232,10 @@ func noticed(t *testing.T, base, name string, do func(t *testing.T, stream strin
 	return "intact"
 }
 
-// documented compares the text between two marks in docs/specs/journal.md with the test's result.
+// documented compares the text between two marks in testdata/damages.md with the test's result.
 func documented(t *testing.T, name, is string) {
 	t.Helper()
-	const file = "../../../docs/specs/journal.md"
+	const file = "testdata/damages.md"
 	data, err := os.ReadFile(file)
 	mustDo(t, err)
 	begin, end := "<!-- "+name+" -->\n", "<!-- end of "+name+" -->"

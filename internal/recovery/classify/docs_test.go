@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -47,13 +48,14 @@ func statusRows(c *Classifier) []string {
 
 func exitRows(c *Classifier) []string {
 	rows := []string{"| exit code | of | means | because |", "|---|---|---|---|"}
+	wrappers := map[string]bool{}
 	for _, x := range c.exit {
-		tool := x.Tool
-		switch {
-		case tool == "":
-			tool = "any"
-		case x.Wrapper:
-			tool += "*"
+		wrappers[x.Tool] = wrappers[x.Tool] || x.Wrapper || x.Tool == "wait_parallel_tasks"
+	}
+	for _, x := range c.exit {
+		tool := cmp.Or(x.Tool, "any")
+		if wrappers[x.Tool] {
+			continue
 		}
 		rows = append(rows, fmt.Sprintf("| %d | %s | `%s` | %s |", x.Code, tool, x.Reason, x.Why))
 	}

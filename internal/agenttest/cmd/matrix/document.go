@@ -36,9 +36,9 @@ func retryRight(r trial.Result) bool {
 const head = `# Agents on the stand-in for providers
 
 Written by ` + "`make agents`" + `, which runs every known agent that is installed against every case of the stand-in
-([decision](../decisions/0024-provider-stand-in.md)). Agents run as under a worker, and their output is read as by the
-director. ` + "`make agents-install`" + ` builds some agents from source. A cell shows the reason of the run, and the
-number of requests with tools. Further requests without a success are retries of the agent. An agent that retries
+([decision](../decisions/0024-provider-stand-in.md)). ` + "`bin/providersim --list`" + ` describes the cases. Agents
+run as under a worker, and Retake reads their output as in production. ` + "`make agents-install`" + ` builds some agents
+from source. A cell shows the reason of the run, and the number of requests with tools. Further requests without a success are retries of the agent. An agent that retries
 silently is stopped at its time limit. For some cases several reasons are correct. A run that survives a failure counts
 as right. The cases are a regression test of the rules, so these figures measure the agents.
 
@@ -83,14 +83,14 @@ func table(b *strings.Builder, agents []installed) {
 	if len(agents) == 0 {
 		return
 	}
-	b.WriteString("\n| case | event | expected |")
+	b.WriteString("\n| case | expected |")
 	for _, a := range agents {
 		fmt.Fprintf(b, " %s |", a.name)
 	}
-	b.WriteString("\n|---|---|---|" + strings.Repeat("---|", len(agents)) + "\n")
+	b.WriteString("\n|---|---|" + strings.Repeat("---|", len(agents)) + "\n")
 	wrong := ""
 	for i, r := range agents[0].results {
-		fmt.Fprintf(b, "| `%s` | %s | %s |", r.Case.Name, r.Case.About, cmp.Or(string(r.Case.Reason), "succeeds"))
+		fmt.Fprintf(b, "| `%s` | %s |", r.Case.Name, cmp.Or(string(r.Case.Reason), "succeeds"))
 		for _, a := range agents {
 			r := a.results[i]
 			fmt.Fprintf(b, " %s, %d |", readingOf(r), r.Requests)
