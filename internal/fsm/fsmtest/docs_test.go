@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// update makes TestSpecification rewrite the specification, and TestMutants and TestExplore their measured results.
-var update = flag.Bool("update", false, "rewrite the generated parts of the specification and testdata/searched.md")
+// update makes TestSpecification rewrite the invariants, and TestMutants and TestExplore their measured results.
+var update = flag.Bool("update", false, "rewrite testdata/invariants.md and testdata/searched.md")
 
 const (
-	specification = "../../../docs/specs/simulator.md"
+	specification = "testdata/invariants.md"
 	searched      = "testdata/searched.md" // results of TestMutants and TestExplore
 )
 

@@ -111,21 +111,12 @@ func actionRows() []string {
 }
 
 func policyRows(t *testing.T) []string {
-	rows := []string{"| on | ladder | longest stated wait | charges | why |", "|---|---|---|---|---|"}
+	rows := []string{"| on | ladder | longest stated wait | why |", "|---|---|---|---|"}
 	for _, r := range preset(t, "director").Table() {
 		if r.Caller != "" { // listed with the callers' rows
 			continue
 		}
-		about, _ := recovery.Describe(recovery.Reason(r.On))
-		charges := ""
-		if _, again, _ := r.uses(); again {
-			charges = string(about.Cause)
-		}
-		if r.On == string(recovery.RateLimited) {
-			charges = ""
-		}
-		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s | %s |", r.On, ladderText(r), shortly(r.Wait.Longest),
-			charges, r.Why))
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s | %s |", r.On, ladderText(r), shortly(r.Wait.Longest), r.Why))
 	}
 	return rows
 }
