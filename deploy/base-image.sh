@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes a base image with git and CA certificates from Debian packages, for machines that cannot pull images. Does
-# nothing if the image exists. Needs root, debootstrap and a Debian mirror.
+# Builds a base image with git and CA certificates from Debian packages, for machines that cannot pull images. It does
+# nothing if the image exists. It needs root, debootstrap and a Debian mirror.
 #
 #   deploy/base-image.sh [IMAGE]      default: retake-base:local
 #
@@ -17,7 +17,7 @@ if docker image inspect "$image" >/dev/null 2>&1; then
 fi
 fail() {
 	echo "base-image: $1" >&2
-	echo "base-image: or name an image that has git and CA certificates: BASE_IMAGE=buildpack-deps:bookworm-scm make images" >&2
+	echo "base-image: or use an existing image with git and CA certificates: BASE_IMAGE=buildpack-deps:bookworm-scm make images" >&2
 	exit 2
 }
 [ "$(id -u)" = 0 ] || fail "debootstrap needs root: run this with sudo"
@@ -26,7 +26,7 @@ command -v debootstrap >/dev/null || fail "no debootstrap: apt-get install deboo
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-echo "making $image: Debian $suite with git and CA certificates, from $mirror (about a minute)"
+echo "building $image: Debian $suite with git and CA certificates, from $mirror (about a minute)"
 if ! debootstrap --variant=minbase --include=git,ca-certificates "$suite" "$work/root" "$mirror" >"$work/log" 2>&1; then
 	tail -n 20 "$work/log" >&2
 	fail "debootstrap failed: is $mirror reachable?"
@@ -36,4 +36,4 @@ rm -rf "$work"/root/var/cache/apt/* "$work"/root/var/lib/apt/lists/* "$work"/roo
 	"$work"/root/usr/share/locale/* "$work"/root/var/log/*
 tar -C "$work/root" --numeric-owner --exclude='./dev/*' -c . |
 	docker import --change 'ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' --message "Debian $suite with git" - "$image" >/dev/null
-echo "made $image"
+echo "built $image"

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Creates the keys of compose's agent bus once, and names them in .env. Does nothing if .env already names existing keys.
+# Creates the keys of compose's agent bus once, and writes their path to .env. It does nothing if .env has the path of
+# existing keys.
 #
 #   deploy/bus-keys.sh [FOLDER]      default: bus-keys, next to docker-compose.yml
 #
@@ -7,7 +8,8 @@
 #
 #   docker run --rm -v /path/to/bus-keys:/keys retake-director:local bus init /keys --host nats --store /data --server-dir /etc/nats/retake
 #
-# The files belong to root, the user of nats and director in their containers. operator.json is a person's credential.
+# The files belong to root, the user of nats and director in their containers. operator.json is the operator's
+# credential.
 set -eu
 cd "$(dirname "$0")/.."
 

@@ -1,4 +1,5 @@
-# The director, and the worker binary that it copies into containers. The base needs only git and CA certificates.
+# The director, and the worker binary that the director copies into containers. The base image needs only git and CA
+# certificates.
 ARG BASE_IMAGE
 FROM ${BASE_IMAGE}
 COPY director worker /usr/local/bin/

@@ -2,7 +2,7 @@
 # Builds the images that docker-compose.yml uses from static binaries: make images.
 #
 # Environment:
-#   BASE_IMAGE  image with git and CA certificates for director and githubsim. Unset: retake-base:local, made from Debian
+#   BASE_IMAGE  image with git and CA certificates for director and githubsim. Unset: retake-base:local, built from Debian
 #               packages if it does not exist. With access to a registry: BASE_IMAGE=buildpack-deps:bookworm-scm
 #   IMAGE_TAG   tag of the images (default: local)
 #   GO          the go program (default: go)
@@ -16,7 +16,8 @@ if [ -z "${BASE_IMAGE:-}" ]; then
 	deploy/base-image.sh "$BASE_IMAGE"
 fi
 
-# The engine gets only the files that an image needs, with fixed times, so that unchanged files keep their cached layers.
+# Send the engine only the files that an image needs, with fixed times, so that unchanged files keep their cached
+# layers.
 context=$(mktemp -d)
 log=$(mktemp)
 trap 'rm -rf "$context" "$log"' EXIT
@@ -58,4 +59,4 @@ image demo-worker retake-demo-worker
 image nats retake-nats
 
 docker image inspect "${NATS_IMAGE:-nats:2}" >/dev/null 2>&1 ||
-	echo "there is no ${NATS_IMAGE:-nats:2} here: compose pulls it, or set NATS_IMAGE=retake-nats:$tag"
+	echo "this engine lacks ${NATS_IMAGE:-nats:2}: compose will pull it, or set NATS_IMAGE=retake-nats:$tag"

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Tests docker-compose.yml with its demo. Retake works on issues from the stand-in's page and delivers them, also across
-# restarts of director and nats. An attacking agent fails, an agent that floods the bus does not disturb others, and
-# "down -v" removes everything. The script prints its checks, and exits 0 if all hold, 1 if one fails, and 2 if it cannot
-# run. It needs the images (make images), curl and a Go toolchain. It uses separate keys, names and a separate port, so it
-# does not touch another stack.
+# Tests docker-compose.yml with its demo. Retake works on issues from the stand-in's page and delivers them, even if
+# director and nats restart. An attacking agent fails, an agent that floods the bus does not disturb others, and
+# "down -v" removes everything. The script prints its checks, and exits with 0 if all pass, 1 if one fails, and 2 if it
+# cannot run. It needs the images (make images), curl and a Go toolchain. It uses separate keys, names and a separate port,
+# so it does not change another stack.
 #
 # Environment: COMPOSE (default: docker-compose, or else "docker compose"), NATS_IMAGE, KEEP=1 leaves the stack up.
 set -u
@@ -25,7 +25,7 @@ done
 if [ -z "${NATS_IMAGE:-}" ] && ! docker image inspect nats:2 >/dev/null 2>&1; then NATS_IMAGE=retake-nats:local; fi
 export NATS_IMAGE="${NATS_IMAGE:-nats:2}"
 
-# A separate stack, whatever .env contains.
+# Use a separate stack, even if .env names another.
 export RETAKE_STACK="try-$$" COMPOSE_PROJECT_NAME="retake-try-$$"
 export GITHUB_TOKEN=sim-token GITHUBSIM_PORT=0
 export RETAKE_DATA_SOURCE=data RETAKE_IMAGE=retake-director:local GITHUBSIM_IMAGE=retake-githubsim:local
@@ -48,7 +48,7 @@ clean() {
 	else
 		deploy/compose-down.sh -v >"$work/down" 2>&1 || cat "$work/down"
 	fi
-	if [ -d "$work/keys" ]; then # root's
+	if [ -d "$work/keys" ]; then # files of root
 		docker run --rm --network none -v "$work:/work" --entrypoint /bin/rm retake-director:local -rf /work/keys
 	fi
 	docker image rm -f retake-try-worker:local >/dev/null 2>&1
@@ -134,7 +134,7 @@ middle() {
 # published N: the output of issue N's intruder, from the pushed branch.
 published() { docker exec "$(container githubsim)" git --git-dir /data/demo/widgets.git show "retake/$1-a1:intruder.txt"; }
 
-echo "== before there are keys"
+echo "== without keys"
 : >"$work/no.env"
 refused() { ! env -u RETAKE_BUS_KEYS $COMPOSE --env-file "$work/no.env" --profile demo config >"$work/refused" 2>&1 && grep -q deploy/bus-keys.sh "$work/refused"; }
 check "compose refuses to start, and says what makes them" refused
@@ -142,7 +142,7 @@ mkdir -m 700 "$work/keys"
 docker run --rm --network none --read-only --cap-drop ALL --cap-add DAC_OVERRIDE -v "$work/keys:/keys" retake-director:local \
 	bus init /keys --host nats --store /data --server-dir /etc/nats/retake >"$work/init" 2>&1 || { cat "$work/init"; stop "no keys"; }
 
-# The demo's worker, wrapped in an agent that attacks if the issue tells it to.
+# The image of the demo's workers, with an agent that attacks if the text of the issue asks for it.
 mkdir "$work/image"
 CGO_ENABLED=0 "$go" build -trimpath -o "$work/image/intruder" ./internal/demo/intruder || stop "the intruder does not build"
 printf 'FROM retake-demo-worker:local\nCOPY intruder /intruder\n' >"$work/image/Dockerfile"
@@ -211,5 +211,5 @@ if [ "${KEEP:-}" != 1 ]; then
 	check "no volume is left" same "$(docker volume ls -q --filter "name=$RETAKE_STACK")" ""
 	check "no folder is left" [ ! -e "$RETAKE_DATA_DIR" ]
 fi
-[ "$wrong" = 0 ] && echo "everything holds"
+[ "$wrong" = 0 ] && echo "all checks passed"
 exit "$wrong"
