@@ -21,9 +21,11 @@ func (b *beats) startChild(srv *server.Server) {
 	b.t.Helper()
 	user, err := srv.Keys().Gatekeeper()
 	must(b.t, err)
+	var file string
+	b.sentAt, file = newSentTimes(b.t, b.workers)
 	order, err := json.Marshal(beatsOrder{
 		URL: srv.URL("127.0.0.1"), JWT: user.JWT, Seed: user.Seed,
-		Workers: b.workers,
+		Workers: b.workers, Sent: file,
 	})
 	must(b.t, err)
 	child := exec.Command(os.Args[0], "-test.run=^TestBenchHeartbeats$")
@@ -88,6 +90,7 @@ func playWorkers(t *testing.T, order string) {
 		must(t, err)
 		return data
 	}
+	sent := openSentTimes(t, o.Sent, o.Workers)
 	burst := make([][]byte, o.Workers) // created now, because the workers would be silent while they wait
 	for n := range burst {
 		burst[n] = encode(n, burstRound)
@@ -111,6 +114,7 @@ func playWorkers(t *testing.T, order string) {
 			if round != burstRound {
 				data = encode(n, round)
 			}
+			sent.set(n)
 			must(t, conns[n%len(conns)].Publish(subjects.Worker(beatWorker(n), wire.ChannelHeartbeat), data))
 		}
 		for _, nc := range conns {

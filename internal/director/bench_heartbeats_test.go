@@ -34,9 +34,10 @@ const (
 	beatEvery   = 15 * time.Second
 	beatTTL     = 20 * time.Second
 	beatSilent  = 100
-	beatReports = 1000 // decisions per second during the heartbeats
-	burstRound  = 3    // in which all send within a second
-	idleWorkers = 1000 // of a fleet without other events
+	beatReports = 1000                   // decisions per second during the heartbeats
+	beatPrompt  = 100 * time.Millisecond // a heartbeat takes no longer
+	burstRound  = 3                      // in which all send within a second
+	idleWorkers = 1000                   // of a fleet without other events
 )
 
 // beatsEnv configures the child that plays the workers. The child separates their processor time from the director's
@@ -46,6 +47,7 @@ const beatsEnv = "RETAKE_BENCH_BEATS"
 type beatsOrder struct {
 	URL, JWT, Seed string
 	Workers        int
+	Sent           string // file of sentTimes
 }
 
 // TestBenchHeartbeats lets a child play the workers over few connections. The server, the intake, the owner, the
@@ -95,6 +97,7 @@ func TestBenchHeartbeats(t *testing.T) {
 	figure("heartbeats lost, of those at a steady rate and of all within a second", float64(lost), "",
 		bench.Goal{AtMost: 0.5})
 	figure("workers suspected that were not silent", float64(b.wrong.Load()), "", bench.Goal{AtMost: 0.5})
+	figure("the same, because this program sent their heartbeats late", float64(b.unsent.Load()), "", bench.Goal{})
 	figure(fmt.Sprintf("a heartbeat of all within %.1f s: handed over after the last was sent", sent.Seconds()),
 		float64(caughtUp.Microseconds())/1000, "ms", bench.Goal{})
 	figure("a silent worker is suspected after its deadline, p99", float64(late[len(late)*99/100].Microseconds())/1000,
@@ -112,6 +115,8 @@ type beats struct {
 	perWorker float64
 	decided   atomic.Int64
 	wrong     atomic.Int64
+	unsent    atomic.Int64 // suspected, because the child was late
+	sentAt    sentTimes
 	slow      atomic.Int64
 	began     time.Time // of the first round
 
@@ -269,6 +274,10 @@ func (b *beats) effect(e fsm.Effect) {
 	n, _ := strconv.Atoi(e.Worker[1 : len(e.Worker)-2])
 	_, heard := t.Activity()
 	late := b.owner.Clock.Now().Sub(heard.Add(beatTTL + time.Millisecond))
+	if n%beatSilent != 0 && !b.sentAt.inTime(n, heard, heard.Add(beatTTL)) {
+		b.unsent.Add(1)
+		return
+	}
 	if n%beatSilent != 0 {
 		if b.wrong.Add(1) <= 3 {
 			b.t.Logf("%s is suspected at %s, heard %s ago", e.Worker, time.Since(b.began).Round(time.Millisecond),

@@ -78,6 +78,7 @@ type Options struct {
 	programsEvery time.Duration // zero for preflight.SearchEvery
 	findPatience  time.Duration // zero for restore.FindPatience
 	diskUse       func(dir string) (disk.Use, error)
+	beforeAppend  func()            // may be nil
 	journalBytes  int64             // size of the live journal; zero for the bus's default
 	badDiskFor    time.Duration     // zero for leadsOnBadDisk
 	filesEvery    time.Duration     // zero for reload.FilesEvery
@@ -100,6 +101,7 @@ type daemon struct {
 	searches      bool // search for the programs of the stages; false with a runtime from the options
 	decides       func(*fsm.Config)
 	diskUse       func(dir string) (disk.Use, error)
+	beforeAppend  func()
 	journalBytes  int64
 	gateway       string         // address at which containers reach the bus
 	environ       engine.Environ // environment of every container

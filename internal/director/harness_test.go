@@ -47,7 +47,8 @@ type harness struct {
 	firstProbe time.Duration     // 0 means the default
 
 	patience     time.Duration // of a rebuild with an unreadable issue; default if 0
-	journalBytes int64         // of the live journal; default if 0
+	beforeAppend func()
+	journalBytes int64 // of the live journal; default if 0
 	badDiskFor   time.Duration
 	noWebhooks   bool // there is no secret for them
 
@@ -157,6 +158,7 @@ func (s *harness) options() Options {
 		programsEvery: 300 * time.Millisecond,
 		findPatience:  s.patience,
 		decides:       s.decides,
+		beforeAppend:  s.beforeAppend,
 		journalBytes:  s.journalBytes,
 		badDiskFor:    s.badDiskFor,
 		filesEvery:    s.filesEvery,

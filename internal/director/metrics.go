@@ -30,6 +30,9 @@ func (d *daemon) readings() metrics.Readings {
 		Webhooks: d.webhooks.Outcomes(), DeadLetters: map[string]uint64{},
 		AuditDropped: written.Dropped, AuditWriteErrors: written.WriteErrors,
 	}
+	if seat := d.current.Load(); seat != nil {
+		r.Late = seat.Status.Owner.Late().By
+	}
 	if b := d.hub.Bus(); b != nil {
 		r.BusConnected = b.Connected()
 		for _, l := range b.DeadLetters() {
@@ -51,6 +54,7 @@ func (d *daemon) requested(a api.Answered) {
 type measuredJournal struct {
 	*bus.Journal
 	metrics *metrics.Metrics
+	before  func() // called before each append; may be nil
 }
 
 var _ loop.Journal = measuredJournal{}
@@ -58,6 +62,9 @@ var _ loop.Journal = measuredJournal{}
 // Append appends to the journal and measures the time.
 func (j measuredJournal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	j.metrics.AppendBegan()
+	if j.before != nil {
+		j.before()
+	}
 	seq, err := j.Journal.Append(ctx, batchID, expectLast, data)
 	j.metrics.AppendEnded(err)
 	return seq, err

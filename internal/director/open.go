@@ -123,7 +123,8 @@ func newDaemon(o Options) *daemon {
 		commentsEvery: cmp.Or(o.commentsEvery, intake.CommentsEvery),
 		programsEvery: cmp.Or(o.programsEvery, preflight.SearchEvery), searches: o.Runtime == nil,
 		decides: o.decides,
-		diskUse: o.diskUse, journalBytes: o.journalBytes, writer: "director-" + loop.NewNonce(),
+		diskUse: o.diskUse, journalBytes: o.journalBytes, beforeAppend: o.beforeAppend,
+		writer:    "director-" + loop.NewNonce(),
 		cooldowns: make(chan gate.Cooldown, 64),
 		offences:  loop.NewWake(), reread: loop.NewWake(), webhooks: intake.NewWebhooks(o.WebhookSecret, o.Log),
 	}

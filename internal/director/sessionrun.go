@@ -28,6 +28,7 @@ import (
 	"retake/internal/github/inbox"
 	"retake/internal/github/tracker"
 	"retake/internal/projection"
+	"retake/internal/sys/cgroup"
 )
 
 // run runs the session. It returns nil when ctx is done.
@@ -95,8 +96,8 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 func (s *session) assemble(ctx context.Context, driver *fsm.Driver, t *lead.Term) (
 	edits []fsm.BudgetEdited, err error,
 ) {
-	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics}, s.log)
-	s.readAgain = s.owner.Reload
+	s.owner = loop.New(driver, measuredJournal{s.bus.Journal(), s.metrics, s.beforeAppend}, s.log)
+	s.readAgain, s.owner.Throttled = s.owner.Reload, cgroup.Throttled
 	s.upkeep.Owner, s.upkeep.Publish = s.owner, s.publish
 	s.owner.Clock = t.Clock()
 	s.hostDisk.Clock = s.owner.Clock

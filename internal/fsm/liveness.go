@@ -44,16 +44,25 @@ func (m *agenda) deadline(t *Task) (at time.Time) {
 func (m *agenda) silenceDeadline(t *Task) time.Time {
 	switch t.State {
 	case Running:
-		return m.afterGrace(t.soft.seenAt.Add(m.cfg.HeartbeatTTL + heartbeatResolution))
+		return m.patiently(t.soft.seenAt.Add(m.cfg.HeartbeatTTL + heartbeatResolution))
 	case Suspect:
-		return m.afterGrace(later(t.Until, t.soft.awaitsUntil))
+		return m.patiently(later(t.Until, t.soft.awaitsUntil))
 	}
-	return m.afterGrace(t.Until)
+	return m.patiently(t.Until)
 }
 
 func (t *Task) watchdogDeadline() time.Time { return t.WatchdogAt.Add(t.soft.slack) }
 
 func (m *agenda) afterGrace(d time.Time) time.Time { return later(d, m.grace) }
+
+// patiently moves a deadline for a sign of life by the director's own lateness.
+func (m *agenda) patiently(d time.Time) time.Time { return m.afterGrace(d.Add(m.late)) }
+
+// Late returns the lateness of the last DirectorLate.
+func (m *agenda) Late() time.Duration { return m.late }
+
+// HeartbeatTTL returns the silence after which a worker is suspect.
+func (m *agenda) HeartbeatTTL() time.Duration { return m.cfg.HeartbeatTTL }
 
 // Due reports whether a step at this time decides about a task's deadline. A shell that coalesces signs of life must
 // first offer them.
@@ -109,7 +118,8 @@ func (m *Machine) deadlinePassed(t *Task) {
 		}, 0)
 	case t.State == Running:
 		// In every valid configuration, the second wait is at least one heartbeat interval.
-		m.move(t, OnSilent, fmt.Sprintf("no heartbeat for %s", m.cfg.HeartbeatTTL), m.now.Add(m.cfg.HeartbeatTTL/3))
+		m.move(t, OnSilent, "no heartbeat for "+m.cfg.HeartbeatTTL.String()+m.lateness(),
+			m.now.Add(m.cfg.HeartbeatTTL/3))
 		m.emit(t, Effect{Kind: DoProbe})
 	case t.soft.listedAt.Before(t.Since), t.soft.unansweredAt.Before(t.Since):
 		// A director that was late may have missed the worker's signs of life. So a worker is killed only with two
@@ -232,6 +242,31 @@ func (l ContainersListed) step(m *Machine) {
 			m.stop(t, OnContainerEnded, EndingSet{}, 0)
 		}
 	}
+}
+
+// DirectorLate reports the lateness of the director, which is zero for a director on time. A late director receives
+// signs of life late, and sends answers and probes late, so it extends its workers' deadlines. This event never
+// leads to decisions, so the shell can offer pending signs of life after it.
+type DirectorLate struct {
+	By time.Duration `json:"by"`
+}
+
+func (DirectorLate) eventKind() string { return "director_late" }
+
+// The queue corrects a later deadline when it comes first, but an earlier deadline may already be due.
+func (l DirectorLate) step(m *Machine) {
+	shorter := l.By < m.late
+	if m.late = l.By; shorter {
+		m.revisitAll()
+	}
+}
+
+// lateness explains an extended deadline, or returns "".
+func (m *agenda) lateness() string {
+	if m.late == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", and %s longer because the director was late", m.late.Round(time.Millisecond))
 }
 
 // Silence does not count against workers while the director could not receive messages.

@@ -78,16 +78,17 @@ type attempts struct{ recorder }
 type agenda struct {
 	memory
 
-	timers            queue     // by deadline
-	ready             waiters   // may begin an attempt
-	finished          int       // tasks waiting for their first delivery (see mayClaim)
-	owes              int       // tasks that still need a comment or a pull request (see Owed)
-	dirty             []*Task   // tasks that may have an effect to emit
-	began             time.Time // when Booted was decided
-	grace             time.Time // silence before this time does not count
-	githubClosed      bool      // effects may be held back by GitHub's cooldown
-	dispatchableSince time.Time // end of the last pause, drain, cooldown, incident or restart
-	searched          string    // Config.Programs at the last search
+	timers            queue         // by deadline
+	ready             waiters       // may begin an attempt
+	finished          int           // tasks waiting for their first delivery (see mayClaim)
+	owes              int           // tasks that still need a comment or a pull request (see Owed)
+	dirty             []*Task       // tasks that may have an effect to emit
+	began             time.Time     // when Booted was decided
+	grace             time.Time     // silence before this time does not count
+	late              time.Duration // extends the deadlines for signs of life
+	githubClosed      bool          // effects may be held back by GitHub's cooldown
+	dispatchableSince time.Time     // end of the last pause, drain, cooldown, incident or restart
+	searched          string        // Config.Programs at the last search
 }
 
 // New returns an empty machine.
@@ -111,7 +112,7 @@ func (m *Machine) Step(e Event) ([]Fact, []Effect) {
 	m.advance(e.At)
 	m.facts, m.effects = nil, nil
 	e.Body.step(m)
-	if !m.began.IsZero() { // before Booted, the state is being rebuilt
+	if _, late := e.Body.(DirectorLate); !late && !m.began.IsZero() { // before Booted, the state is being rebuilt
 		if signs, ok := e.Body.(WorkersSeen); !ok || !signs.More {
 			m.passDeadlines()
 		}

@@ -198,6 +198,10 @@ var board = []struct {
 			{"sum(increase(retake_journal_append_errors_total{J}[$__rate_interval]))", "errors"},
 			{"max(retake_journal_append_age_seconds{J})", "age of the append under way (s)"},
 		}, ""},
+		{
+			"Lateness", "timeseries", "s", 8, single("max(retake_late_seconds{J})", "late by"),
+			"Silent workers get that much longer.",
+		},
 		{"Heartbeat", "timeseries", "s", 8, single("max(retake_heartbeat_age_seconds{J})", "oldest"), ""},
 		{
 			"Outbox", "timeseries", "short", 8, single("sum by (kind) (retake_outbox_effects{J})", "{{kind}}"),

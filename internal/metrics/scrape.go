@@ -12,8 +12,9 @@ import (
 // Readings holds the values that a scrape reads from the rest of the director. Their source must not block.
 type Readings struct {
 	BusConnected, DiskUsable bool
-	ChangesLeft              int // of the director's own limit on changes to GitHub
-	WaitingRequests          int // at the gate
+	Late                     time.Duration // by which the director lags behind
+	ChangesLeft              int           // of the director's own limit on changes to GitHub
+	WaitingRequests          int           // at the gate
 	Webhooks                 map[string]int
 	DeadLetters              map[string]uint64
 	AuditDropped             uint64
@@ -32,7 +33,8 @@ var scrapedNames = []string{
 	"retake_heartbeat_age_seconds", "retake_tasks",
 	"retake_queue_tasks", "retake_queue_oldest_age_seconds", "retake_questions_oldest_age_seconds",
 	"retake_outbox_effects",
-	"retake_outbox_oldest_age_seconds", "retake_journal_append_age_seconds", "retake_cooldowns_open",
+	"retake_outbox_oldest_age_seconds", "retake_journal_append_age_seconds", "retake_late_seconds",
+	"retake_cooldowns_open",
 	"retake_cooldown_remaining_seconds",
 	"retake_incidents", "retake_bus_connected", "retake_disk_usable", "retake_github_changes_left",
 	"retake_github_waiting_requests",
@@ -91,6 +93,7 @@ type putter func(name string, value float64, labels ...string)
 func (r Readings) put(put putter) {
 	put("retake_bus_connected", one(r.BusConnected))
 	put("retake_disk_usable", one(r.DiskUsable))
+	put("retake_late_seconds", r.Late.Seconds())
 	put("retake_github_changes_left", float64(r.ChangesLeft))
 	put("retake_github_waiting_requests", float64(r.WaitingRequests))
 	put("retake_audit_dropped_total", float64(r.AuditDropped))

@@ -56,6 +56,12 @@ var Table = []Row{
 		Means: "Without the bus the director cannot decide.",
 	},
 	{
+		Name: "retake_late_seconds", Kind: Gauge, Always: true, Help: "Seconds by which the director lags behind",
+		Means: "The longest of: the age of the running append, the delay of the director's own timer, the age of the " +
+			"oldest waiting heartbeat, and the time without a processor because of a quota, each within the last " +
+			"heartbeat TTL. Silent workers get that much longer. 0 below a quarter of a second.",
+	},
+	{
 		Name: "retake_disk_usable", Kind: Gauge, Always: true, Help: "1 while the data directory can be written to",
 		Means: "As of the last check, about once a second.",
 	},

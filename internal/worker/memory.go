@@ -3,11 +3,10 @@ package worker
 import (
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/docker/go-units"
+
+	"retake/internal/sys/cgroup"
 )
 
 // memory is the kernel's account of this container's memory.
@@ -17,30 +16,26 @@ type memory struct {
 	peak  uint64 // bytes, or 0 if unknown
 }
 
-// counter locates a number of a control group. Without a key, the number is the file's only content.
-type counter struct{ file, key string }
-
 // layout locates the numbers in one version of control groups.
 type layout struct {
-	mount      string // below the root of the file system
-	controller string // name in /proc/self/cgroup; empty for version 2
+	cgroup.Hierarchy
 
-	kills, limit, peak counter
+	kills, limit, peak cgroup.Counter
 }
 
 // layouts begins with version 2. On a host with both versions, only one has the memory controller.
 var layouts = []layout{
 	{
-		"sys/fs/cgroup", "",
-		counter{"memory.events", "oom_kill"},
-		counter{"memory.max", ""},
-		counter{"memory.peak", ""},
+		cgroup.Hierarchy{Mount: "sys/fs/cgroup"},
+		cgroup.Counter{File: "memory.events", Key: "oom_kill"},
+		cgroup.Counter{File: "memory.max"},
+		cgroup.Counter{File: "memory.peak"},
 	},
 	{
-		"sys/fs/cgroup/memory", "memory",
-		counter{"memory.oom_control", "oom_kill"},
-		counter{"memory.limit_in_bytes", ""},
-		counter{"memory.max_usage_in_bytes", ""},
+		cgroup.Hierarchy{Mount: "sys/fs/cgroup/memory", Controller: "memory"},
+		cgroup.Counter{File: "memory.oom_control", Key: "oom_kill"},
+		cgroup.Counter{File: "memory.limit_in_bytes"},
+		cgroup.Counter{File: "memory.max_usage_in_bytes"},
 	},
 }
 
@@ -60,58 +55,20 @@ func containerMemory() (memory, bool) {
 // counted.
 func readMemory(root string) (memory, bool) {
 	for _, l := range layouts {
-		// In a container, our group is the mount itself. Elsewhere it is a directory below the mount.
-		for _, folder := range []string{
-			filepath.Join(root, l.mount, ownGroup(root, l.controller)),
-			filepath.Join(root, l.mount),
-		} {
-			kills, ok := l.kills.read(folder)
+		for _, folder := range l.Folders(root) {
+			kills, ok := l.kills.Read(folder)
 			if !ok {
 				continue
 			}
 			m := memory{kills: kills}
-			m.peak, _ = l.peak.read(folder)
-			if m.limit, _ = l.limit.read(folder); m.limit > noLimit {
+			m.peak, _ = l.peak.Read(folder)
+			if m.limit, _ = l.limit.Read(folder); m.limit > noLimit {
 				m.limit = 0
 			}
 			return m, true
 		}
 	}
 	return memory{}, false
-}
-
-// ownGroup returns our path in a hierarchy from /proc/self/cgroup, such as "4:cpu,memory:/path", or "0::/path" in
-// version 2.
-func ownGroup(root, controller string) string {
-	data, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
-	if err != nil {
-		return ""
-	}
-	for _, line := range strings.Split(string(data), "\n") {
-		if part := strings.SplitN(line, ":", 3); len(part) == 3 && strings.Contains(","+part[1]+",", ","+controller+
-			",") {
-			return part[2]
-		}
-	}
-	return ""
-}
-
-func (c counter) read(folder string) (uint64, bool) {
-	data, err := os.ReadFile(filepath.Join(folder, c.file))
-	if err != nil {
-		return 0, false
-	}
-	if c.key == "" {
-		n, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64) // "max" means no limit
-		return n, err == nil
-	}
-	for _, line := range strings.Split(string(data), "\n") {
-		if key, value, _ := strings.Cut(line, " "); key == c.key {
-			n, err := strconv.ParseUint(strings.TrimSpace(value), 10, 64)
-			return n, err == nil
-		}
-	}
-	return 0, false
 }
 
 // shortage is the kernel's evidence that memory ran out between two readings.

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// lateAfter is the pause between two turns of the owner that counts as a gap. The owner takes a turn at least once
-// a second.
-const lateAfter = 5 * time.Second
+// lateAfter returns the pause between two turns of the owner that counts as a gap. It is shorter than the silence
+// that makes a worker suspect, because the signs of life in the gap were not read.
+func lateAfter(heartbeatTTL time.Duration) time.Duration { return min(5*time.Second, heartbeatTTL/2) }
 
 // Clock stamps events. It starts at a given time, usually wall time, and never goes back. When the wall clock steps
 // backwards, Clock ignores it. When the wall clock steps forwards, Clock follows and reports a gap. Usually the
@@ -42,8 +42,9 @@ func (c *Clock) AtLeast(t time.Time) {
 // Restart discards the time that has passed since the last tick, so that a slow start does not count as a gap.
 func (c *Clock) Restart() { c.last = c.Now() }
 
-// tick returns the time and the length of the gap since the last tick, which is usually 0. Only the owner calls it.
-func (c *Clock) tick() (at time.Time, gap time.Duration) {
+// tick returns the time, the time since the last tick, and the length of the gap in it, which is usually 0. Only the
+// owner calls it.
+func (c *Clock) tick(lateAfter time.Duration) (at time.Time, away, gap time.Duration) {
 	at = c.Now()
 	if ahead := time.Now().Round(0).Sub(c.start.Round(0)) - at.Sub(c.base) +
 		time.Duration(c.later.Load()); ahead > 2*time.Second {
@@ -51,9 +52,9 @@ func (c *Clock) tick() (at time.Time, gap time.Duration) {
 		at = at.Add(ahead)
 		gap = ahead
 	}
-	if away := at.Sub(c.last); away > lateAfter {
+	if away = at.Sub(c.last); away > lateAfter {
 		gap = max(gap, away)
 	}
 	c.last = at
-	return at, gap
+	return at, away, gap
 }

@@ -9,17 +9,33 @@ import (
 func TestClockTellsWhenTheOwnerWasAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClock(time.Now())
-		before, _ := c.tick()
+		before, _, _ := c.tick(5 * time.Second)
 		time.Sleep(time.Second)
-		at, gap := c.tick()
+		at, _, gap := c.tick(5 * time.Second)
 		if gap != 0 || at.Sub(before) != time.Second {
 			t.Errorf("a second later: %s on, gap %s; want 1s and no gap", at.Sub(before), gap)
 		}
 		time.Sleep(time.Minute)
-		if _, gap := c.tick(); gap != time.Minute {
+		if _, _, gap := c.tick(5 * time.Second); gap != time.Minute {
 			t.Errorf("a minute away: gap %s, want 1m", gap)
 		}
 	})
+}
+
+// A pause that hides a worker's whole silence is a gap, with every heartbeat TTL that the configuration allows.
+func TestAGapIsShorterThanTheSilenceOfAWorker(t *testing.T) {
+	for _, ttl := range []time.Duration{300 * time.Millisecond, 3 * time.Second, 90 * time.Second, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			c := NewClock(time.Now())
+			time.Sleep(ttl)
+			if _, _, gap := c.tick(lateAfter(ttl)); gap != ttl {
+				t.Errorf("a TTL of %s: away for as long, gap %s", ttl, gap)
+			}
+			if turn := turnEvery(ttl); 2*turn > lateAfter(ttl) {
+				t.Errorf("a TTL of %s: the owner takes a turn every %s, but %s are a gap", ttl, turn, lateAfter(ttl))
+			}
+		})
+	}
 }
 
 // The machine's time continues at any wall clock of this process. It does not stop or jump.
@@ -30,7 +46,7 @@ func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 				before := time.Now().Add(-skew)
 				c := NewClock(before)
 				time.Sleep(time.Second)
-				if at, gap := c.tick(); gap != 0 || at.Sub(before) != time.Second {
+				if at, _, gap := c.tick(5 * time.Second); gap != 0 || at.Sub(before) != time.Second {
 					t.Errorf("a second later: %s on, gap %s", at.Sub(before), gap)
 				}
 			})
@@ -41,7 +57,7 @@ func TestClockGoesOnFromTheTimeBefore(t *testing.T) {
 		decided := time.Now().Add(5 * time.Minute) // by a director with a clock ahead of this one
 		c.AtLeast(decided)
 		time.Sleep(time.Second)
-		if at, gap := c.tick(); gap != 0 || at.Sub(decided) != time.Second {
+		if at, _, gap := c.tick(5 * time.Second); gap != 0 || at.Sub(decided) != time.Second {
 			t.Errorf("a second later: %s on, gap %s: it does not advance", at.Sub(decided), gap)
 		}
 	})

@@ -50,12 +50,16 @@ type Owner struct {
 	Effects   func(fsm.Effect)                       // carries out an effect once its facts are durable
 	OnDurable func(fsm.Record)                       // called for each durable record
 	OnBatch   func(seq uint64, records []fsm.Record) // called for each durable batch
+	// Throttled returns the total time for which this process got no processor because of a quota. Nil means no quota.
+	Throttled func() (total time.Duration, ok bool)
 
 	driver    *fsm.Driver
 	journal   Journal
 	log       *zap.Logger
 	inputs    chan input
 	signs     *signs
+	late      *lates
+	planned   time.Duration // how long the owner meant to wait before its current turn
 	appended  chan appendResult
 	acks      map[fsm.Token]func()
 	token     fsm.Token
@@ -75,7 +79,9 @@ type appendResult struct {
 
 // New returns an owner of the driver's machine. Its clock starts at wall time.
 func New(d *fsm.Driver, j Journal, log *zap.Logger) *Owner {
+	late := &lates{ttl: d.Machine().HeartbeatTTL()}
 	return &Owner{
+		late: late, planned: turnEvery(late.ttl),
 		Clock: NewClock(time.Now()), Effects: func(fsm.Effect) {}, OnDurable: func(fsm.Record) {},
 		OnBatch: func(uint64, []fsm.Record) {},
 		driver:  d, journal: j, log: log, acks: map[fsm.Token]func(){}, signs: newSigns(),
@@ -166,12 +172,13 @@ func (o *Owner) ended() error { return cmp.Or(o.err, ErrReload) }
 func (o *Owner) run(ctx context.Context) error {
 	appends, giveUp := context.WithCancel(context.WithoutCancel(ctx))
 	defer giveUp()
-	o.ctx = appends
+	o.ctx, o.late.throttled = appends, o.Throttled
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
 	for ctx.Err() == nil {
 		o.flush()
-		timer.Reset(o.wait())
+		o.planned = o.wait()
+		timer.Reset(o.planned)
 		select {
 		case in := <-o.inputs:
 			if err := o.handleWaiting(in); err != nil {
@@ -186,6 +193,9 @@ func (o *Owner) run(ctx context.Context) error {
 			return fmt.Errorf("%w: %w", ErrReload, err)
 		case <-timer.C:
 			if err := o.handle(input{body: fsm.Tick{}}); err != nil {
+				return err
+			}
+			if err := o.sayLate(o.Clock.Now()); err != nil {
 				return err
 			}
 		case <-ctx.Done():
@@ -221,14 +231,13 @@ func (o *Owner) finish(ctx context.Context) error {
 	return nil
 }
 
-// wait returns the time until the next deadline, capped at a second so that the owner can detect that it was
-// suspended.
+// wait returns the time until the next deadline, at most turnEvery.
 func (o *Owner) wait() time.Duration {
-	next := o.driver.Machine().NextDeadline()
+	next, most := o.driver.Machine().NextDeadline(), turnEvery(o.late.ttl)
 	if next.IsZero() {
-		return time.Second
+		return most
 	}
-	return min(max(next.Sub(o.Clock.Now()), 0), time.Second)
+	return min(max(next.Sub(o.Clock.Now()), 0), most)
 }
 
 // inputsPerTurn bounds how many inputs the owner decides before it turns to appends and timers. A full turn takes a few
@@ -256,7 +265,10 @@ func (o *Owner) handleWaiting(in input) error {
 // handle offers one input to the driver. Pending heartbeats go first when a deadline has passed or the machine is
 // read. Otherwise both would treat a worker with a queued heartbeat as silent.
 func (o *Owner) handle(in input) error {
-	at, gap := o.Clock.tick()
+	at, away, gap := o.Clock.tick(lateAfter(o.late.ttl))
+	if late := max(away, gap); late > o.planned+o.late.least() {
+		o.late.add(DelaySuspended, late, at)
+	}
 	if gap > 0 {
 		o.log.Warn("the director was suspended; giving workers time to report",
 			zap.Duration("gap", gap))
@@ -265,6 +277,9 @@ func (o *Owner) handle(in input) error {
 		}
 	}
 	if in.body == nil || o.driver.Machine().Due(at) { // before a deadline is decided or the machine is read
+		if err := o.sayLate(at); err != nil {
+			return err
+		}
 		if err := o.takeSigns(at); err != nil {
 			return err
 		}
@@ -297,6 +312,7 @@ func (o *Owner) flush() {
 	}
 	if b := r.Batch; b != nil {
 		o.appending = time.Now()
+		o.late.appends(o.Clock.Now())
 		o.appends.Go(func() {
 			ctx, cancel := context.WithTimeout(o.ctx, appendTimeout)
 			defer cancel()
@@ -310,6 +326,7 @@ func (o *Owner) flush() {
 
 func (o *Owner) appendEnded(r appendResult) error {
 	o.appending = time.Time{}
+	o.late.appended(o.Clock.Now())
 	switch {
 	case r.err == nil:
 		o.driver.Appended(r.seq)

@@ -27,6 +27,7 @@ type signPart struct {
 	mu    sync.Mutex
 	all   []fsm.Sign
 	index map[string]int // position in all, by worker
+	since time.Time      // arrival of the first heartbeat in all
 }
 
 // signsTogether is the time for which heartbeats accumulate before the owner takes them.
@@ -54,6 +55,9 @@ func (p *signPart) put(n fsm.Sign) {
 	if p.index == nil {
 		p.index = map[string]int{}
 	}
+	if len(p.all) == 0 {
+		p.since = n.At
+	}
 	p.index[n.Worker] = len(p.all)
 	p.all = append(p.all, n)
 }
@@ -70,6 +74,19 @@ func (s *signs) take() (all []fsm.Sign) {
 		p.mu.Unlock()
 	}
 	return all
+}
+
+// oldest returns the arrival of the heartbeat that has waited longest, or zero.
+func (s *signs) oldest() (at time.Time) {
+	for i := range s.parts {
+		p := &s.parts[i]
+		p.mu.Lock()
+		if len(p.all) > 0 && (at.IsZero() || p.since.Before(at)) {
+			at = p.since
+		}
+		p.mu.Unlock()
+	}
+	return at
 }
 
 // Seen stores a worker's heartbeat. It never blocks. HandOver passes it to the machine.
@@ -101,6 +118,9 @@ func (o *Owner) HandOver(ctx context.Context) error {
 
 // takeSigns offers the pending heartbeats to the machine.
 func (o *Owner) takeSigns(at time.Time) error {
+	if oldest := o.signs.oldest(); !oldest.IsZero() {
+		o.late.add(DelayHeartbeat, at.Sub(oldest), at)
+	}
 	for _, part := range fsm.InParts(o.signs.take()) {
 		if err := o.driver.Offer(fsm.Event{At: at, Body: part}, 0); err != nil {
 			return err

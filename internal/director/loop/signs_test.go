@@ -45,10 +45,12 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 		o := loop.New(fsm.NewDriver(m, 0, "test"), looptest.NewJournal(), zaptest.NewLogger(t))
 		task, _ := m.Worker(worker)
 		pass := func(d time.Duration) {
-			for range d / time.Second {
-				time.Sleep(time.Second)
+			for end := o.Clock.Now().Add(d); ; time.Sleep(time.Second) {
 				if err := o.Offer(fsm.Tick{}); err != nil {
 					t.Fatal(err)
+				}
+				if !o.Clock.Now().Before(end) {
+					return
 				}
 			}
 		}
@@ -56,6 +58,7 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 		grace := 2 * ttl
 		pass(grace - time.Second)
 		time.Sleep(500 * time.Millisecond)
+		pass(0)
 		o.Seen(fsm.Sign{
 			WorkerSeen: fsm.WorkerSeen{Worker: worker, Activity: fsm.Activity{Stage: "CODE"}},
 			At:         o.Clock.Now(),
@@ -66,7 +69,7 @@ func TestSignsThatWaitAreNoSilence(t *testing.T) {
 			t.Errorf("%s, %+v at %s: a queued sign of life did not count from its arrival", task.State, a,
 				at)
 		}
-		pass(2 * time.Second)
+		pass(3 * time.Second) // the owner was late to take it
 		if task.State != fsm.Suspect {
 			t.Errorf("%s: silence is not seen", task.State)
 		}

@@ -50,9 +50,29 @@ func (s *Status) Health(ctx context.Context) operator.Health {
 	h.RunID, h.Leader = s.RunID, leadership(s.Leader())
 	h.Problem = s.unwell(err, h.Problem)
 	if h.OK = h.Problem == ""; h.OK {
-		h.Problem = s.Degraded()
+		h.Problem = s.degraded()
 	}
 	return h
+}
+
+// degraded describes a late director and all unusable parts, or returns "".
+func (s *Status) degraded() string {
+	parts := s.Degraded()
+	if late := lateText(s.Owner.Late()); late != "" && parts != "" {
+		return late + "; " + parts
+	} else if late != "" {
+		return late
+	}
+	return parts
+}
+
+// lateText describes a director that lags behind, or returns "".
+func lateText(l loop.Lateness) string {
+	if l.By == 0 {
+		return ""
+	}
+	by := l.By.Round(100 * time.Millisecond)
+	return fmt.Sprintf("late by %s, because %s: no worker is judged until %s later than usual", by, l.Cause, by)
 }
 
 // busAway is the message to people while the bus is unreachable.
@@ -133,11 +153,12 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 	out.Director.Only = s.Only
 	out.Director.Config = s.Config()
 	out.Director.Leadership = leadership(s.Leader())
-	out.Director.Problem = cmp.Or(s.unwell(err, out.Director.Problem), s.Degraded())
+	out.Director.Problem = cmp.Or(s.unwell(err, out.Director.Problem), s.degraded())
 	out.Meters = map[string]float64{}
 	for _, d := range s.Bus.DeadLetters() {
 		out.Meters["dead_letters."+string(d.Cause)] = float64(d.Total)
 	}
+	out.Meters["late_seconds"] = s.Owner.Late().By.Seconds()
 	s.Meters(out.Meters)
 	return out
 }

@@ -23,7 +23,14 @@ type Hellos struct {
 	Log               *zap.Logger
 
 	last    atomic.Uint64
-	waiting sync.Map // token → chan wire.Payload
+	mu      sync.Mutex
+	waiting map[uint64]waitingHello // by token
+}
+
+// waitingHello is a request without an answer.
+type waitingHello struct {
+	worker string
+	answer chan wire.Payload // with room for one
 }
 
 // Serve answers hellos until ctx is done.
@@ -41,8 +48,8 @@ func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire
 	defer cancel()
 	answer := make(chan wire.Payload, 1)
 	token := h.last.Add(1)
-	h.waiting.Store(token, answer)
-	defer h.waiting.Delete(token)
+	h.wait(token, waitingHello{worker, answer})
+	defer h.forget(token)
 	body := fsm.Hello{Worker: worker, Token: token}
 	if wire.CheckVersion(m.ProtocolVersion) != nil {
 		body.Incompatible = m.ProtocolVersion
@@ -56,16 +63,43 @@ func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire
 	}
 }
 
-// answer answers the request with the given token if it still waits. A nil payload fences the worker. It never blocks.
-func (h *Hellos) answer(token uint64, p wire.Payload) {
-	if c, ok := h.waiting.LoadAndDelete(token); ok {
-		c.(chan wire.Payload) <- p
+func (h *Hellos) wait(token uint64, w waitingHello) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.waiting == nil {
+		h.waiting = map[uint64]waitingHello{}
+	}
+	h.waiting[token] = w
+}
+
+func (h *Hellos) forget(token uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.waiting, token)
+}
+
+// answer answers the request with the given token. If that request has timed out, it answers the worker's later
+// requests, because on a slow disk every decision may come after its request's time. A nil payload fences the worker.
+// It never blocks.
+func (h *Hellos) answer(token uint64, worker string, p wire.Payload) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if w, ok := h.waiting[token]; ok {
+		delete(h.waiting, token)
+		w.answer <- p
+		return
+	}
+	for later, w := range h.waiting {
+		if w.worker == worker && later > token {
+			delete(h.waiting, later)
+			w.answer <- p
+		}
 	}
 }
 
 // Welcome accepts a worker.
 func (h *Hellos) Welcome(_ context.Context, e fsm.Effect) fsm.EffectEnded {
-	h.answer(e.Token, wire.Welcome{
+	h.answer(e.Token, e.Worker, wire.Welcome{
 		ProtocolVersion: wire.ProtocolVersion, Director: wire.WelcomeDirector{RunID: h.RunID},
 		AttemptID: e.Worker, HeartbeatIntervalSeconds: h.HeartbeatInterval.Seconds(),
 	})
@@ -75,7 +109,7 @@ func (h *Hellos) Welcome(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 // Refuse refuses a worker that speaks another version of the protocol.
 func (h *Hellos) Refuse(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 	if no := wire.CheckVersion(e.Why); no != nil {
-		h.answer(e.Token, *no)
+		h.answer(e.Token, e.Worker, *no)
 	}
 	return fsm.EffectEnded{}
 }
@@ -84,7 +118,7 @@ func (h *Hellos) Refuse(_ context.Context, e fsm.Effect) fsm.EffectEnded {
 func (h *Hellos) Fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	h.Log.Info("fenced a worker without an attempt", zap.String("worker", e.Worker))
 	h.Control.Send(ctx, e.Worker, wire.Stop{Reason: wire.StopFenced})
-	h.answer(e.Token, nil)
+	h.answer(e.Token, e.Worker, nil)
 	if e.Unheard != 0 {
 		if err := h.Bus.Reports().Unheard(ctx, e.Worker, e.Unheard); err != nil {
 			h.Log.Warn("answer to the sender of a report not sent", zap.String("worker", e.Worker), zap.Error(err))

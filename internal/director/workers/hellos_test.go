@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"retake/internal/bus/wire"
 	"retake/internal/fsm"
@@ -27,6 +28,35 @@ func TestHelloIsAnsweredByTheMachine(t *testing.T) {
 		if got := h.exchange(t.Context(), "w", wire.Hello{ProtocolVersion: "9.0"}); got != nil {
 			t.Errorf("got %v without an answer", got)
 		}
-		h.waiting.Range(func(token, _ any) bool { t.Errorf("request %d remains", token); return true })
+		if len(h.waiting) > 0 {
+			t.Errorf("requests remain: %v", h.waiting)
+		}
+	})
+}
+
+// On a slow disk each decision takes longer than its request waits. The worker's next request gets its answer.
+func TestALateDecisionAnswersTheNextHello(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Hellos{RunID: "run_1"}
+		h.Send = func(ctx context.Context, b fsm.EventBody, _ func()) {
+			time.AfterFunc(helloTimeout+time.Second, func() {
+				h.Welcome(t.Context(), fsm.Effect{Worker: b.(fsm.Hello).Worker, Token: b.(fsm.Hello).Token})
+			})
+		}
+		ask := func(worker string) wire.Payload {
+			return h.exchange(t.Context(), worker, wire.Hello{ProtocolVersion: wire.ProtocolVersion})
+		}
+		if got := ask("k3v9qx2m-1"); got != nil {
+			t.Errorf("got %v before the decision", got)
+		}
+		other := make(chan wire.Payload, 1)
+		go func() { other <- ask("p7kwj6vg-1") }()
+		if got, ok := ask("k3v9qx2m-1").(wire.Welcome); !ok || got.AttemptID != "k3v9qx2m-1" {
+			t.Errorf("got %v after the decision", got)
+		}
+		if got := <-other; got != nil {
+			t.Errorf("another worker got %v", got)
+		}
+		time.Sleep(2 * helloTimeout)
 	})
 }

@@ -45,10 +45,11 @@ func (s *Signs) seen(w fsm.WorkerSeen) {
 const probeMost = 5 * time.Second
 
 // Probe asks a silent worker for a heartbeat, and the runtime for its list. A missing answer counts against the worker,
-// except after a lost connection, or if this process was too slow to read an answer in time.
+// except after a lost connection, or if this process was too slow to read an answer in time. A director that is late
+// waits that much longer.
 func (s *Signs) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.List.Hint()
-	sent, began, wait := s.Owner.Clock.Now(), time.Now(), min(probeMost, s.TTL/4)
+	sent, began, wait := s.Owner.Clock.Now(), time.Now(), min(probeMost, s.TTL/4)+min(probeMost, s.Owner.Late().By)
 	try, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	h, err := s.Bus.Probe(try, e.Worker)

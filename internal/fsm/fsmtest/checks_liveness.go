@@ -55,8 +55,9 @@ func silenceForgiven(d decision) string {
 			return fmt.Sprintf("%s: %s within the grace", m.Task, m.On)
 		}
 		if c := d.claim(m.Task); c != nil && m.On == fsm.OnSilent {
-			if heard := s.heard[fsm.AttemptID(c.nonce, m.Attempt)]; now.Sub(heard) <= heartbeatTTL {
-				return fmt.Sprintf("%s: %s, although it was last heard %s ago", m.Task, m.On, now.Sub(heard))
+			if heard := s.heard[fsm.AttemptID(c.nonce, m.Attempt)]; now.Sub(heard) <= heartbeatTTL+s.late {
+				return fmt.Sprintf("%s: %s, although it was last heard %s ago, and the director is late by %s", m.Task,
+					m.On, now.Sub(heard), s.late)
 			}
 		}
 		return ""
@@ -71,7 +72,7 @@ func silenceSeen(d decision) string {
 			return ""
 		}
 		soft := d.p.soft
-		due := latest(soft.heard[t.AttemptID()].Add(heartbeatTTL+time.Millisecond), soft.grace)
+		due := latest(soft.heard[t.AttemptID()].Add(heartbeatTTL+soft.late+time.Millisecond), soft.grace)
 		if !soft.last.Before(due) {
 			return fmt.Sprintf("%s: %s, which was due %s before the previous step", m.Task, m.On, soft.last.Sub(due))
 		}

@@ -110,6 +110,12 @@ var attemptMutants = []mutant{
 		false,
 	},
 	{
+		"a late director blames its workers", "fsm/liveness.go",
+		"m.afterGrace(d.Add(m.late))", "m.afterGrace(d)",
+		[]string{"DeadlinesAreTheAttemptsOwn"},
+		false,
+	},
+	{
 		"killed by one witness", "fsm/liveness.go",
 		"case t.soft.listedAt.Before(t.Since), ",
 		"case t.soft.listedAt.Before(t.Since) && t.soft.listedAt.IsZero(), ",

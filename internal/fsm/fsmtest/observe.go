@@ -11,6 +11,7 @@ import (
 // softView is the knowledge of one process outside its journal.
 type softView struct {
 	grace  time.Time            // silence before it does not count
+	late   time.Duration        // lateness of the director, as last reported
 	heard  map[string]time.Time // by worker: time of its last message, which may wait for its offer
 	last   time.Time            // time of the last step
 	listed map[string]time.Time // by attempt: the time of the last list with it
@@ -161,6 +162,11 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 	switch b := body.(type) {
 	case fsm.Booted, fsm.DirectorResumed:
 		s.grace = now.Add(2 * heartbeatTTL)
+	case fsm.DirectorLate:
+		if b.By < s.late { // deadlines that were extended are due only now
+			s.grace = latest(s.grace, now)
+		}
+		s.late = b.By
 	case fsm.Hello:
 		if b.Incompatible == "" {
 			s.heard[b.Worker] = now
@@ -186,6 +192,9 @@ func (h *history) stepping(p *process, at time.Time, body fsm.EventBody) {
 // stepped is called after a step.
 func (h *history) stepped(p *process, at time.Time, body fsm.EventBody, facts []fsm.Fact, effects []fsm.Effect) {
 	d := decision{h, p, at, body, facts, effects}
+	if _, late := body.(fsm.DirectorLate); late && len(facts)+len(effects) == 0 {
+		return // due decisions follow with the next event
+	}
 	for _, row := range h.rows {
 		if row.step != nil {
 			h.judge(row, row.step(d))

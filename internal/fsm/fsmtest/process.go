@@ -12,17 +12,18 @@ import (
 
 // process is one director, with a driver and its shell's knowledge.
 type process struct {
-	id     int
-	cfg    fsm.Config
-	began  settings // settings at its start
-	d      *fsm.Driver
-	m      *fsm.Machine
-	dead   bool
-	skew   int64       // the difference of its clock from the world's clock
-	wake   int64       // time of its next deadline; the constant never if there is none
-	asleep int64       // end of its sleep
-	slept  int64       // start of its sleep
-	lease  *lease.Term // by its clock; nil while it renews its lease, or if it does not know about leases
+	id      int
+	cfg     fsm.Config
+	began   settings // settings at its start
+	d       *fsm.Driver
+	m       *fsm.Machine
+	dead    bool
+	skew    int64       // the difference of its clock from the world's clock
+	wake    int64       // time of its next deadline; the constant never if there is none
+	asleep  int64       // end of its sleep
+	slept   int64       // start of its sleep
+	appends int64       // start of the running append, or 0
+	lease   *lease.Term // by its clock; nil while it renews its lease, or if it does not know about leases
 	// when it last failed to claim an issue, which must then wait, or 0
 	refused int64
 	flight  []*flight // effects under way
@@ -154,7 +155,9 @@ func (w *directors) offer(p *process, body fsm.EventBody, acked func()) {
 			return
 		}
 	}
-	if _, sign := body.(fsm.WorkerSeen); sign || p.m.Due(w.wall(p)) {
+	_, sign := body.(fsm.WorkerSeen)
+	if _, late := body.(fsm.DirectorLate); !late && (sign || p.m.Due(w.wall(p))) {
+		w.sayLate(p)
 		w.handOver(p)
 		if p.dead || w.bad != nil {
 			return
@@ -169,6 +172,17 @@ func (w *directors) offer(p *process, body fsm.EventBody, acked func()) {
 	if w.step(p, body, tok, acked) {
 		w.flush(p)
 		p.wake = w.wakes(p)
+	}
+}
+
+// sayLate offers the age of the running append if it has changed.
+func (w *directors) sayLate(p *process) {
+	late := time.Duration(0)
+	if p.appends > 0 {
+		late = time.Duration(w.now - p.appends)
+	}
+	if late != p.m.Late() && !p.dead && w.bad == nil {
+		w.offer(p, fsm.DirectorLate{By: late}, nil)
 	}
 }
 
@@ -310,11 +324,12 @@ func (w *directors) write(p *process, b *fsm.Batch) {
 		w.landed(p, b)
 		return
 	}
+	p.appends = w.now
 	w.after(w.delay(2), func() { w.landed(p, b) })
 }
 
 func (w *directors) landed(p *process, b *fsm.Batch) {
-	if p.dead || w.bad != nil {
+	if p.appends = 0; p.dead || w.bad != nil {
 		return
 	}
 	if w.fault(journalFails) {

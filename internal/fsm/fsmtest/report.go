@@ -211,6 +211,8 @@ func eventLine(b fsm.EventBody) string {
 		return fmt.Sprintf("issues requested at %s: %s", clock(b.AskedAt), strings.Join(out, ", "))
 	case fsm.ContainersListed:
 		return fmt.Sprintf("list taken at %s: %v", clock(b.TakenAt), b.Containers)
+	case fsm.DirectorLate:
+		return fmt.Sprintf("late by %s", b.By)
 	case fsm.ProbeUnanswered:
 		return fmt.Sprintf("%s did not answer the probe of %s", b.Worker, clock(b.SentAt))
 	case fsm.WorkerSeen:

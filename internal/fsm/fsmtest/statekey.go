@@ -112,7 +112,8 @@ var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 // other fields are hard, including new ones.
 var notHard = []string{
 	"memory.cfg", "memory.tasks", "memory.nonces", "memory.slots", "agenda.timers", "agenda.ready",
-	"memory.now", "agenda.began", "agenda.grace", "agenda.githubClosed", "agenda.dispatchableSince", "agenda.searched",
+	"memory.now", "agenda.began", "agenda.grace", "agenda.late", "agenda.githubClosed", "agenda.dispatchableSince",
+	"agenda.searched",
 	"recorder.facts", "recorder.effects", "agenda.dirty", "recorder.unknownWorkers", "Machine.answers", "Task.soft",
 	"Task.timer", "Task.ready", "Task.slot",
 }

@@ -1,0 +1,154 @@
+package loop
+
+import (
+	"sync"
+	"time"
+
+	"go.uber.org/zap"
+
+	"retake/internal/fsm"
+)
+
+// Delay is a way in which the director falls behind.
+type Delay int
+
+// The delays, in the order of their importance to people.
+const (
+	DelayJournal   Delay = iota // an append takes long
+	DelaySuspended              // the process or the machine did not run
+	DelayHeartbeat              // heartbeats wait for the owner
+	DelayThrottled              // the control group's quota of processor time is used up
+	delays
+)
+
+func (d Delay) String() string {
+	return [...]string{
+		"the journal is slow", "this process did not run", "heartbeats wait", "its processor time is limited",
+	}[d]
+}
+
+// Lateness tells by how much the director lags behind. A detector of silence that knows its own delays does not blame
+// them on others (Dadgar and others, "Lifeguard: Local Health Awareness for More Accurate Failure Detection").
+type Lateness struct {
+	By    time.Duration // zero if the director is on time
+	Cause Delay         // the longest delay
+}
+
+// lates measures the lateness. A delay counts for one heartbeat TTL, because every living worker sends a heartbeat in
+// that time. It is safe for concurrent use.
+type lates struct {
+	ttl       time.Duration
+	throttled func() (total time.Duration, ok bool) // see Owner.Throttled
+
+	mu      sync.Mutex
+	append  time.Time // when the current append began, or zero
+	peaks   [delays]peak
+	samples []throttle // of the last ttl, oldest first
+}
+
+type peak struct {
+	by time.Duration
+	at time.Time
+}
+
+type throttle struct {
+	at    time.Time
+	total time.Duration
+}
+
+// least is the lateness below which the director is on time.
+func (l *lates) least() time.Duration { return min(250*time.Millisecond, l.ttl/4) }
+
+// add records a delay.
+func (l *lates) add(d Delay, by time.Duration, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(d, by, at)
+}
+
+func (l *lates) note(d Delay, by time.Duration, at time.Time) {
+	if p := &l.peaks[d]; by > l.least() && (by >= p.by || at.Sub(p.at) > l.ttl) {
+		*p = peak{by, at}
+	}
+}
+
+// appends records the begin of an append.
+func (l *lates) appends(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.append = at
+}
+
+// appended records the end of an append.
+func (l *lates) appended(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(DelayJournal, at.Sub(l.append), at)
+	l.append = time.Time{}
+}
+
+// now returns the lateness. oldest is the arrival of the oldest heartbeat that the owner has not taken, or zero.
+func (l *lates) now(at, oldest time.Time) (is Lateness) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.append.IsZero() {
+		l.note(DelayJournal, at.Sub(l.append), at)
+	}
+	if !oldest.IsZero() {
+		l.note(DelayHeartbeat, at.Sub(oldest), at)
+	}
+	l.note(DelayThrottled, l.lost(at), at)
+	for d, p := range l.peaks {
+		if at.Sub(p.at) <= l.ttl && p.by > is.By {
+			is = Lateness{p.by, Delay(d)}
+		}
+	}
+	return is
+}
+
+// sampleEvery is the pause between two reads of the control group's figures.
+const sampleEvery = 250 * time.Millisecond
+
+// lost returns the time for which the control group was throttled within the last ttl.
+func (l *lates) lost(at time.Time) time.Duration {
+	if l.throttled == nil {
+		return 0
+	}
+	if n := len(l.samples); n == 0 || at.Sub(l.samples[n-1].at) >= sampleEvery {
+		if total, ok := l.throttled(); ok {
+			l.samples = append(l.samples, throttle{at, total})
+		}
+	}
+	for len(l.samples) > 2 && at.Sub(l.samples[1].at) >= l.ttl {
+		l.samples = l.samples[1:]
+	}
+	if len(l.samples) < 2 {
+		return 0
+	}
+	first, last := l.samples[0], l.samples[len(l.samples)-1]
+	return min(last.total-first.total, last.at.Sub(first.at)) // several processors are throttled at the same time
+}
+
+// Late returns the director's lateness. It does not wait for the owner, and is safe for concurrent use.
+func (o *Owner) Late() Lateness { return o.late.now(o.Clock.Now(), o.signs.oldest()) }
+
+// turnEvery is the longest pause between two turns of the owner, so that it detects that it was suspended.
+func turnEvery(heartbeatTTL time.Duration) time.Duration {
+	return min(time.Second, lateAfter(heartbeatTTL)/2)
+}
+
+// sayLate tells the machine by how much the director lags behind, if that has changed.
+func (o *Owner) sayLate(at time.Time) error {
+	late, before := o.late.now(at, o.signs.oldest()), o.driver.Machine().Late()
+	if late.By == before {
+		return nil
+	}
+	switch {
+	case before == 0:
+		o.log.Warn("the director is late; giving workers more time", zap.Duration("late", late.By),
+			zap.Stringer("cause", late.Cause))
+	case late.By == 0:
+		o.log.Info("the director is on time again", zap.Duration("was_late", before))
+	}
+	return o.driver.Offer(fsm.Event{At: at, Body: fsm.DirectorLate{By: late.By}}, 0)
+}
