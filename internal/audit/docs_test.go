@@ -66,10 +66,6 @@ func documented(t *testing.T) map[string]string {
 	}
 	parts["categories"] = table.String()
 
-	_, advice, _ := strings.Cut(text(t, "testdata/ERROR_REPORT.md"), "## Recommendations\n")
-	advice, _, _ = strings.Cut(advice, "\n## ")
-	parts["recommendations"] = block("markdown", "## Recommendations\n"+advice)
-
 	var shell bytes.Buffer
 	budget := func(rows func(*Store) []BudgetRow, asJSON bool) {
 		s, err := Load(dir)
