@@ -16,22 +16,22 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// Rules apply to checkouts that are transferred over the bus.
+// Rules are the limits and owners of checkouts that travel over the bus.
 type Rules struct {
 	Limits checkpoint.Limits
 	Quota  int64                      // limit of a checkout's disk usage in bytes, or 0 for no limit
 	Task   func(worker string) string // returns the task of a worker's checkout
 }
 
-// Rates at which one worker may read and write its checkout, in bytes. Requests beyond them wait without
-// delaying others. Every request costs a minimum.
+// Rates at which one worker may read and write its checkout, in bytes per second. Requests beyond a rate wait, and do
+// not delay other workers. Every request counts as a minimum size.
 const (
 	perSecond  = 64 << 20
 	atOnce     = 512 << 20
 	perRequest = 4 << 10
-	// spareChunks limits the stored data of a task beyond twice the limit of its checkout.
+	// spareChunks is the data that a task may store beyond twice the limit of its checkout.
 	spareChunks = 256 << 20
-	// mostMissing bounds an answer.
+	// mostMissing is the maximum number of chunks in an answer.
 	mostMissing = 500
 )
 
@@ -41,24 +41,24 @@ type Service struct {
 	Rules    Rules
 	Subjects wire.Subjects
 	Writer   *link.Writer
-	Key      func(worker string) []byte // of its signatures
+	Key      func(worker string) []byte // key of a worker's signatures
 	// Unreadable is called for a checkpoint that cannot be read.
 	Unreadable func(worker string, err error, m *nats.Msg)
 }
 
-// Desk answers one worker's requests about its checkout. It belongs to one goroutine.
+// Desk answers one worker's requests about its checkout. It is not safe for concurrent use.
 type Desk struct {
 	Service
 	worker string
 	pass   *Pass
-	shut   func() bool // returns true if the worker's messages must not count
+	shut   func() bool // reports whether the worker's messages no longer count
 	task   string
 	pace   *rate.Limiter
 
 	store  *Store // nil until read
 	opened uint64 // value of the gate's counter when store was read
 	open   Opened
-	names  map[checkpoint.Digest]int64 // chunks that may be read
+	names  map[checkpoint.Digest]int64 // chunks that the worker may read
 }
 
 // NewDesk returns a desk for a worker. Its requests are refused once shut returns true.
@@ -69,7 +69,7 @@ func NewDesk(s Service, worker string, p *Pass, shut func() bool) *Desk {
 	}
 }
 
-// refusal is the reason for rejecting a request.
+// refusal explains why a request was rejected.
 type refusal struct{ why, text string }
 
 func (r *refusal) Error() string { return "checkouts: " + r.why + ": " + r.text }
@@ -78,7 +78,7 @@ func refuse(why, format string, args ...any) error {
 	return &refusal{why, fmt.Sprintf(format, args...)}
 }
 
-// refusalOf converts an error into the refusal shown to the worker.
+// refusalOf converts an error into a refusal for the worker.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	over, isOver := errors.AsType[*checkpoint.Exceeded](err)
@@ -101,7 +101,7 @@ func refusalOf(err error) *refusal {
 func (d *Desk) Answer(ctx context.Context, m *nats.Msg) {
 	cost := min(max(len(m.Data), perRequest), atOnce)
 	if d.pace.WaitN(ctx, cost) != nil {
-		return // the worker will repeat the request
+		return // the worker repeats the request
 	}
 	switch m.Subject {
 	case d.Subjects.Checkout(wire.CheckoutOpSave, d.worker):
@@ -128,7 +128,7 @@ func (d *Desk) respond(m *nats.Msg, data []byte, err error) {
 	}
 }
 
-// said converts an error into a refusal, and logs errors that the worker did not cause.
+// said returns the refusal for an error, and logs an error that the worker did not cause.
 func (d *Desk) said(err error) *refusal {
 	r := refusalOf(err)
 	if r.why == wire.RefusedBusy {
@@ -159,13 +159,13 @@ func (d *Desk) begin(ctx context.Context) error {
 		return ErrClosed
 	}
 	m, err := store.Load(ctx, s.Open.Start, checkpoint.Unlimited)
-	if errors.Is(err, ErrNoChunk) { // removed after two newer checkpoints of this worker
+	if errors.Is(err, ErrNoChunk) { // two newer checkpoints of this worker have replaced it
 		m, err = &checkpoint.Manifest{}, nil
 	}
 	if err != nil {
 		return err
 	}
-	// stored under an earlier director; lost chunks will be requested
+	// An earlier director stored the manifest. Chunks that are lost will be requested again.
 	if s.Manifest != s.Open.Start && s.Manifest != (checkpoint.Digest{}) {
 		if _, err := store.Load(ctx, s.Manifest, checkpoint.Unlimited); err != nil && !errors.Is(err, ErrNoChunk) {
 			return err
@@ -197,7 +197,7 @@ func (d *Desk) get(ctx context.Context, name []byte) ([]byte, error) {
 	return data, err
 }
 
-// put stores a chunk under the digest of its content, so it does not depend on the sender's honesty.
+// put stores a chunk under the digest of its content, so that a dishonest sender cannot replace other chunks.
 func (d *Desk) put(ctx context.Context, data []byte) error {
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -227,7 +227,7 @@ func (d *Desk) put(ctx context.Context, data []byte) error {
 	return err
 }
 
-// save makes a checkpoint the checkout if it is complete and valid.
+// save makes a complete and valid checkpoint the new checkout.
 func (d *Desk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 	_, e, err := d.readCheckpoint(m)
 	if err != nil {
@@ -248,7 +248,7 @@ func (d *Desk) save(ctx context.Context, m *nats.Msg) wire.Payload {
 	return wire.CheckpointAnswer{Refused: r.why, Detail: r.text}
 }
 
-// note records why a checkpoint was refused, for the decision about the attempt.
+// note records why a checkpoint was refused, for the verdict on the attempt.
 func (d *Desk) note(ctx context.Context, r *refusal) {
 	_, err := d.store.change(ctx, func(s *State, _ bool) error {
 		if s.Open == nil || s.Open.Worker != d.worker {
@@ -275,10 +275,10 @@ func (d *Desk) readCheckpoint(m *nats.Msg) (wire.Envelope, *wire.Checkpoint, err
 	if err != nil {
 		return e, nil, err
 	}
-	return e, e.Payload.(*wire.Checkpoint), nil // it has the type of its subject
+	return e, e.Payload.(*wire.Checkpoint), nil // readWorker has checked the type
 }
 
-// take returns the missing chunks. The checkpoint is accepted if that list is empty and the error is nil.
+// take returns the missing chunks. If the list is empty and err is nil, the checkpoint is accepted.
 func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, err error) {
 	if err := d.begin(ctx); err != nil {
 		return nil, err
@@ -319,13 +319,13 @@ func (d *Desk) take(ctx context.Context, c *wire.Checkpoint) (missing []string, 
 			zap.Int64("bytes", m.Tree.Bytes()), zap.Bool("changed", changed))
 	}
 	if err == nil && changed {
-		s.Open = &Opened{Start: root} // still the initial checkout
+		s.Open = &Opened{Start: root} // the attempt still begins with this checkout
 		d.store.forget(ctx, s)
 	}
 	return nil, err
 }
 
-// load reads a manifest whose chunks must all be stored, or returns the missing ones.
+// load reads a manifest and checks that all its chunks are stored. Otherwise it returns the missing ones.
 func (d *Desk) load(ctx context.Context, root checkpoint.Digest) (*checkpoint.Manifest, []string, error) {
 	var missing []string
 	fetch := func(name checkpoint.Digest) ([]byte, error) {

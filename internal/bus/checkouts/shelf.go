@@ -23,11 +23,11 @@ type Options struct {
 	Bucket   string
 	Replicas int
 	Leads    link.Leads                // reports whether this process alone may change the checkouts
-	Pass     func(worker string) *Pass // of an admitted worker, or nil
+	Pass     func(worker string) *Pass // returns the pass of an admitted worker, or nil
 	Log      *zap.Logger
 }
 
-// Shelf holds the checkouts of all tasks. Its methods are safe for concurrent use.
+// Shelf stores the checkouts of all tasks. Its methods are safe for concurrent use.
 type Shelf struct {
 	o  Options
 	kv jetstream.KeyValue
@@ -46,7 +46,7 @@ func New(ctx context.Context, o Options) (*Shelf, error) {
 	return &Shelf{o, kv}, nil
 }
 
-// task returns the store of a task without reading it.
+// task returns the store of a task. It does not read the state.
 func (s *Shelf) task(task string) *Store { return &Store{shelf: s, kv: s.kv, task: task} }
 
 // Open opens the store of a task, which may be empty.
@@ -73,13 +73,13 @@ func (s *Shelf) Open(ctx context.Context, task string) (*Store, error) {
 	return c, nil
 }
 
-// State returns the state of a task's checkout, or false if nothing is stored for it.
+// State returns the state of a task's checkout. ok is false if nothing is stored.
 func (s *Shelf) State(ctx context.Context, task string) (State, bool, error) {
 	return s.task(task).State(ctx)
 }
 
-// KeepRecord replaces the record of a task's stored checkout if over accepts the present one. Otherwise it
-// returns ErrOlder.
+// KeepRecord replaces the record of a task's stored checkout if over accepts the stored record. Otherwise it returns
+// ErrOlder.
 func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMessage,
 	over func(json.RawMessage) bool,
 ) error {
@@ -107,9 +107,9 @@ func (s *Shelf) KeepRecord(ctx context.Context, task string, record json.RawMess
 	return err
 }
 
-// Close permanently ends an attempt's access to its task's checkout. Every director rejects its later writes, even if
-// it does not know yet that it lost the lease. Close returns the final state. After an error, more checkpoints may
-// still arrive. A task without stored data is not an error.
+// Close permanently ends an attempt's access to its task's checkout, and returns the final state. Every director then
+// rejects later writes, even a director that does not know that it lost the lease. After an error, more checkpoints may
+// arrive. A task without stored data is not an error.
 func (s *Shelf) Close(ctx context.Context, task, worker string) (State, error) {
 	s.o.Pass(worker).close()
 	c := s.task(task)

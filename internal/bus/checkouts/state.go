@@ -8,10 +8,10 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// ErrClosed rejects writes to the checkout of an attempt that is over, or that was never allowed to write.
+// ErrClosed means that an attempt wrote to a checkout after its end, or without permission to write.
 var ErrClosed = errors.New("checkouts: the attempt may no longer write")
 
-// State is the known state of a task's checkout.
+// State is the state of a task's checkout.
 type State struct {
 	Version  int               `json:"version"`
 	N        int               `json:"n"`                 // number of checkpoints so far, by all attempts
@@ -20,15 +20,15 @@ type State struct {
 	Attempt  string            `json:"attempt,omitempty"` // author of the checkpoint, or empty if the director made it
 	At       time.Time         `json:"at"`                // time of the checkpoint as far as known, in UTC
 	Open     *Opened           `json:"open,omitempty"`    // the attempt that uses it, or nil
-	Refused  *Refusal          `json:"refused,omitempty"` // the last checkpoint, if it was refused
-	// data with which the director can restore the checkout elsewhere
+	Refused  *Refusal          `json:"refused,omitempty"` // why the last checkpoint was refused, or nil
+	// Record is the data with which the director can restore the checkout on another machine.
 	Record json.RawMessage `json:"record,omitempty"`
 }
 
-// Opened is an attempt that may read a manifest. If it may write, its checkpoints count.
+// Opened is an attempt that may read a manifest. If it may also write, its checkpoints become the checkout.
 type Opened struct {
 	Worker string            `json:"worker"`
-	Start  checkpoint.Digest `json:"start"` // the manifest that it begins with
+	Start  checkpoint.Digest `json:"start"` // the manifest that the attempt begins with
 	Writes bool              `json:"writes"`
 }
 
@@ -36,13 +36,13 @@ type Opened struct {
 type Refusal struct {
 	Worker string    `json:"worker"`
 	Why    string    `json:"why"`  // one of the constants in package wire
-	Text   string    `json:"text"` // for people
+	Text   string    `json:"text"` // an explanation
 	At     time.Time `json:"at"`   // UTC
 }
 
 const stateVersion = 1
 
-// ErrOlder reports that another director has stored a newer record of the checkout.
+// ErrOlder means that another director has stored a newer record of the checkout.
 var ErrOlder = errors.New("checkouts: another director has replaced the record of the checkout")
 
 var errUnchanged = errors.New("checkouts: nothing to change")

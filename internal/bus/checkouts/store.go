@@ -17,7 +17,7 @@ import (
 	"retake/internal/checkpoint"
 )
 
-// changeTries bounds a compare-and-set that other processes win.
+// changeTries is the number of attempts of a compare-and-set while other processes change the state.
 const changeTries = 16
 
 // Names of a task's stored data: its state, and each chunk.
@@ -26,14 +26,14 @@ const (
 	chunkInfix = ".c."
 )
 
-// Store is the stored checkout of one task. A value belongs to one goroutine. The state is shared with
-// other processes, and changes only by compare-and-set.
+// Store is the stored checkout of one task. A value is not safe for concurrent use. The state is shared with other
+// processes, and changes only by compare-and-set.
 type Store struct {
 	shelf  *Shelf
 	kv     jetstream.KeyValue
 	task   string
 	stored map[checkpoint.Digest]bool
-	// minimal sizes of chunks that this value stored or read, or that the current manifests name
+	// sizes has the minimum sizes of chunks that this value stored or read, or that the current manifests name.
 	sizes map[checkpoint.Digest]int64
 }
 
@@ -58,7 +58,7 @@ func (c *Store) stream(ctx context.Context) (jetstream.Stream, error) {
 // Has reports whether a chunk is stored.
 func (c *Store) Has(d checkpoint.Digest) bool { return c.stored[d] }
 
-// Bytes returns the number of stored bytes. Chunks of unknown size count as the largest size.
+// Bytes returns the number of stored bytes. A chunk of unknown size counts as the maximum size.
 func (c *Store) Bytes() (n int64) {
 	for d := range c.stored {
 		n += cmp.Or(c.sizes[d], checkpoint.ChunkBytes)
@@ -66,7 +66,7 @@ func (c *Store) Bytes() (n int64) {
 	return n
 }
 
-// holds checks that each chunk is as long as a manifest needs. It returns the chunks that are not stored, and a
+// holds checks that each chunk has the length that a manifest needs. It returns the chunks that are not stored, and a
 // *checkpoint.Malformed if one is too short.
 func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (missing []string, err error) {
 	for name, want := range chunks {
@@ -78,7 +78,7 @@ func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (
 			continue
 		}
 		data, err := c.Chunk(ctx, name)
-		if errors.Is(err, ErrNoChunk) { // the server has lost it
+		if errors.Is(err, ErrNoChunk) { // the server has lost the chunk
 			delete(c.stored, name)
 			missing = append(missing, name.String())
 			continue
@@ -94,7 +94,7 @@ func (c *Store) holds(ctx context.Context, chunks map[checkpoint.Digest]int64) (
 	return missing, nil
 }
 
-// Put stores a chunk unless it is stored already. When it returns, the chunk is on the server's disk.
+// Put stores a chunk unless it is already stored. When Put returns, the chunk is on the server's disk.
 func (c *Store) Put(ctx context.Context, d checkpoint.Digest, data []byte) error {
 	if c.stored[d] {
 		return nil
@@ -106,7 +106,7 @@ func (c *Store) Put(ctx context.Context, d checkpoint.Digest, data []byte) error
 	return nil
 }
 
-// ErrNoChunk reports that a chunk is not stored, or was removed.
+// ErrNoChunk means that a chunk was never stored, or was removed.
 var ErrNoChunk = errors.New("checkouts: no such chunk")
 
 // Chunk reads a chunk. It is safe for concurrent use.
@@ -123,7 +123,7 @@ func (c *Store) Chunk(ctx context.Context, d checkpoint.Digest) ([]byte, error) 
 	return e.Value(), nil
 }
 
-// Load reads a manifest of the task that counts.
+// Load reads a manifest that belongs to the task's current state.
 func (c *Store) Load(ctx context.Context, d checkpoint.Digest,
 	l checkpoint.Limits,
 ) (*checkpoint.Manifest, error) {
@@ -136,7 +136,7 @@ func (c *Store) Load(ctx context.Context, d checkpoint.Digest,
 	return m, err
 }
 
-// State returns the state of the checkout, or false if nothing is stored for this task.
+// State returns the state of the checkout. ok is false if nothing is stored for this task.
 func (c *Store) State(ctx context.Context) (s State, there bool, err error) {
 	s, revision, err := c.state(ctx)
 	return s, revision > 0, err
@@ -159,7 +159,7 @@ func (c *Store) state(ctx context.Context) (s State, revision uint64, err error)
 	return s, e.Revision(), nil
 }
 
-// change updates the state by compare-and-set. It calls change again after a conflict, and an error of change
+// change updates the state by compare-and-set. After a conflict, it calls the function again. An error of the function
 // ends it.
 func (c *Store) change(ctx context.Context,
 	change func(s *State, there bool) error,
@@ -186,7 +186,7 @@ func (c *Store) change(ctx context.Context,
 			return s, c.failed("write its state", err)
 		}
 	}
-	return State{}, fmt.Errorf("checkouts: checkout of %s: %d writes in a row lost a race", c.task, changeTries)
+	return State{}, fmt.Errorf("checkouts: checkout of %s: %d writes lost to other processes", c.task, changeTries)
 }
 
 // Open gives a checkout to an attempt. The attempt may read all chunks of the manifest, which must already be stored.
@@ -244,7 +244,7 @@ func (c *Store) Replace(ctx context.Context, root checkpoint.Digest, record json
 }
 
 // forget removes chunks that are in neither the current nor the previous checkout, and not in an attempt's initial
-// checkout. It keeps the previous checkout because a director may pause in this function and continue late. Leftover
+// checkout. It keeps the previous checkout, because a suspended director may continue this function late. Leftover
 // chunks are not an error, because the next call comes soon.
 func (c *Store) forget(ctx context.Context, s State) {
 	named := map[checkpoint.Digest]int64{}
@@ -258,7 +258,7 @@ func (c *Store) forget(ctx context.Context, s State) {
 		}
 		m, err := c.Load(ctx, root, checkpoint.Unlimited)
 		if err != nil {
-			c.shelf.o.Log.Debug("did not remove chunks of a checkout that may be unused", zap.String("task", c.task),
+			c.shelf.o.Log.Debug("possibly unused chunks of a checkout not removed", zap.String("task", c.task),
 				zap.Error(err))
 			return
 		}

@@ -11,25 +11,25 @@ import (
 	"retake/internal/bus/link"
 )
 
-// Bounds of reading ahead. The data in transit on one connection must stay far below the server's limit for
-// pending data, beyond which it disconnects the client. Appends use the same connection.
+// Limits of prefetching. The data in transit on one connection must stay far below the server's limit for pending data,
+// because beyond it the server disconnects the client. Appends use the same connection.
 const (
-	aheadFrom    = 16          // batches; fewer are requested one by one
+	aheadFrom    = 16          // minimum number of batches; fewer are requested one by one
 	aheadBatches = 1000        // most batches per request
 	aheadBytes   = 2 << 20     // most bytes per request
 	aheadAtOnce  = 2           // requests in progress by all readers of the journal
 	aheadWait    = time.Second // longest wait for the next batch of a request
-	aheadTries   = 3           // consecutive starts without a batch before it gives up
+	aheadTries   = 3           // consecutive starts without a batch after which ahead gives up
 )
 
-// ahead prefetches live batches with an ephemeral consumer. The result is only a hint. A batch that it does not
-// deliver in turn is requested individually, and only the answer to that request is authoritative. At most
-// three requests' batches are in memory.
+// ahead prefetches live batches with an ephemeral consumer. Its batches are only a hint. A batch that it does not
+// deliver in order is requested individually, and only the answer to that request is authoritative. At most three
+// requests' batches are in memory.
 type ahead struct {
 	live *live
 	last uint64 // last sequence to read
 
-	windows chan []chain.Record // in order, closed at the end; nil while not reading
+	windows chan []chain.Record // batches in order, closed at the end, or nil
 	window  []chain.Record      // rest of the first window
 	cancel  context.CancelFunc
 	reading sync.WaitGroup
@@ -37,13 +37,13 @@ type ahead struct {
 	barren  int  // consecutive starts without a window
 }
 
-// batch returns the batch at seq. If ok is false, the caller has to request it individually.
+// batch returns the batch at seq. If ok is false, the caller must request the batch individually.
 func (a *ahead) batch(ctx context.Context, seq uint64) (r chain.Record, ok bool) {
 	if a.windows == nil && a.last-seq+1 >= aheadFrom && a.barren < aheadTries {
 		a.begin(ctx, seq)
 	}
 	for a.windows != nil {
-		for len(a.window) > 0 && a.window[0].Seq < seq { // already requested individually
+		for len(a.window) > 0 && a.window[0].Seq < seq { // the caller has requested it individually
 			a.window = a.window[1:]
 		}
 		if len(a.window) > 0 {
@@ -95,7 +95,7 @@ func (l *live) readWindows(ctx context.Context, next, last uint64, windows chan<
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), aheadWait)
 		defer cancel()
-		_ = l.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) // otherwise the server removes it when idle
+		_ = l.stream.DeleteConsumer(ctx, consumer.CachedInfo().Name) // the server also removes idle consumers
 	}()
 	for next <= last {
 		select {

@@ -15,14 +15,14 @@ import (
 	"retake/internal/safefile"
 )
 
-// Archive configures the segments of batches that leave the live journal.
+// Archive configures the archive of batches that leave the live journal.
 type Archive struct {
 	Dir  string        // directory of the segments; if empty, batches stay in the live journal
 	Keep time.Duration // lifetime of a segment after archiving; 0 keeps it permanently
 }
 
-// A segment is written when segmentMin batches are ready for it, or when its first batch is segmentAfter old. It has at
-// most segmentMax batches.
+// A segment is written when segmentMin batches are ready, or when its first batch is segmentAfter old. It has at most
+// segmentMax batches.
 const (
 	segmentMin   = 1000
 	segmentAfter = 24 * time.Hour
@@ -75,8 +75,8 @@ func (a *archiver) run(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// retired returns the last sequence that a restart does not need, which is the sequence of the older of two snapshots.
-// It returns 0 if there are fewer than two, or if one is older than the chain. It returns ErrSnapshot if one cannot be
+// retired returns the last sequence that a restart does not need: the sequence of the older of two snapshots. It
+// returns 0 with fewer than two snapshots, or if one is older than the chain. It returns ErrSnapshot if one cannot be
 // read.
 func (a *archiver) retired(ctx context.Context) (uint64, error) {
 	all, err := a.snapshots.list(ctx)
@@ -101,7 +101,7 @@ func (a *archiver) retired(ctx context.Context) (uint64, error) {
 	return all[keptSnapshots-1], nil
 }
 
-// retire archives the batches that are not archived yet, makes the archive durable, and then purges.
+// retire archives the batches that are not in the archive, syncs the archive, and then purges the batches.
 func (a *archiver) retire(ctx context.Context, dir string, first, to uint64) error {
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("journal: archive: %w", err)
@@ -117,9 +117,9 @@ func (a *archiver) retire(ctx context.Context, dir string, first, to uint64) err
 		}
 		next = max(next, s.Last+1)
 	}
-	err = safefile.SyncDir(dir) // a segment that was found may not have been synced
+	err = safefile.SyncDir(dir) // an existing segment may not be synced
 	if err == nil {
-		_, _, err = a.live.bounds(ctx) // fails if the journal was replaced
+		_, _, err = a.live.bounds(ctx) // fails after a replacement of the journal
 	}
 	if err == nil {
 		err = a.leads.MayChange()
@@ -133,12 +133,11 @@ func (a *archiver) retire(ctx context.Context, dir string, first, to uint64) err
 	return nil
 }
 
-// errNotOurs reports an intact segment that the live batches do not follow.
+// errNotOurs means that an intact segment does not precede the live batches.
 var errNotOurs = errors.New("journal: archive: a segment does not join the live journal")
 
-// archivedAlready returns the segments of batches that are still live, because an earlier try was interrupted
-// before the purge. A segment that does not join the live journal is an error, even if it ends just before the
-// live batches.
+// archivedAlready returns the segments of batches that are still live, because an earlier call was interrupted before
+// the purge. A segment that does not join the live journal is an error, even if it ends just before the live batches.
 func (a *archiver) archivedAlready(ctx context.Context, dir string, first uint64) (live []chain.Segment, err error) {
 	all, err := chain.Segments(dir)
 	if err != nil {
@@ -169,9 +168,8 @@ func (a *archiver) archivedAlready(ctx context.Context, dir string, first uint64
 	return live, nil
 }
 
-// joins checks that a segment belongs to this journal, by comparing its final digest, which covers all batches
-// before it. A segment older than the chain cannot be checked, and is accepted only if none of its batches is
-// live.
+// joins checks that a segment belongs to this journal by its final digest, which covers all earlier batches. A segment
+// that is older than the chain cannot be checked. It is accepted only if none of its batches is live.
 func (a *archiver) joins(ctx context.Context, s chain.Segment, first uint64) error {
 	file, err := chain.Read(s.Path, nil, nil)
 	if err != nil {
@@ -191,7 +189,7 @@ func (a *archiver) joins(ctx context.Context, s chain.Segment, first uint64) err
 		file.Trailer.Head, s.Last+1, follows)
 }
 
-// writeSegments archives live batches. A damaged batch ends its segment and is logged. The state no longer
+// writeSegments archives live batches. A damaged batch ends its segment and is logged, because the state no longer
 // depends on it.
 func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint64) error {
 	for next <= to {
@@ -206,7 +204,7 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 		} else if err != nil {
 			return err
 		}
-		if end.Seq < next { // the batch cannot be read
+		if end.Seq < next { // the next batch cannot be read
 			next++
 			continue
 		}
@@ -218,8 +216,7 @@ func (a *archiver) writeSegments(ctx context.Context, dir string, next, to uint6
 	return nil
 }
 
-// sound returns the head up to which the batches form a chain. If the error is a *chain.Damage, it concerns the batch
-// after that head.
+// sound returns the head up to which the batches form a chain. A *chain.Damage concerns the batch after that head.
 func (a *archiver) sound(ctx context.Context, after chain.Head, to uint64) (chain.Head, error) {
 	c := chain.Follow(after)
 	err := a.live.read(ctx, after.Seq+1, to, c.Add)

@@ -24,8 +24,8 @@ func (j *Journal) Export(ctx context.Context, file string) (end chain.Trailer, e
 	return end, err
 }
 
-// exportTries bounds these restarts. A director archives at least a thousand batches at a time, or the batches of a
-// day.
+// exportTries is the number of starts of an export. A director archives at least a thousand batches at a time, or the
+// batches of a day, so restarts are rare.
 const exportTries = 3
 
 func (j *Journal) export(ctx context.Context, file string) (chain.Trailer, error) {
@@ -79,9 +79,9 @@ func (j *Journal) Import(ctx context.Context, file string) (chain.Trailer, error
 	switch {
 	case err != nil:
 	case read.Header.Fleet != j.site.Fleet:
-		err = fmt.Errorf("it is the journal of the fleet %s, and director.fleet is %s", read.Header.Fleet, j.site.Fleet)
+		err = fmt.Errorf("the file belongs to fleet %s, but director.fleet is %s", read.Header.Fleet, j.site.Fleet)
 	case read.Header.First > 1 && state == nil:
-		err = fmt.Errorf("it begins at %d without a snapshot, so the earlier state is unknown", read.Header.First)
+		err = fmt.Errorf("the file begins at %d without a snapshot, so the earlier state is unknown", read.Header.First)
 	default:
 		err = j.fill(ctx, file, read)
 	}
@@ -96,15 +96,14 @@ func (j *Journal) Import(ctx context.Context, file string) (chain.Trailer, error
 	return read.Trailer, nil
 }
 
-// fill copies the batches of a file. Until all are stored, the stream and the mirror mark the import as incomplete,
-// for other directors and for this one.
+// fill copies the batches of a file. Until all are stored, the stream and the mirror mark the import as incomplete.
 func (j *Journal) fill(ctx context.Context, file string, read chain.File) error {
 	begun := j.position.current()
 	begun.until = read.Trailer.Head.Seq
 	if err := j.startAt(ctx, begun, read.Trailer.Head); err != nil {
 		return err
 	}
-	if first := read.Header.First; first > 1 { // sets the next sequence of the empty stream
+	if first := read.Header.First; first > 1 { // set the next sequence of the empty stream
 		if err := j.live.stream.Purge(ctx, jetstream.WithPurgeSequence(first)); err != nil {
 			return err
 		}
@@ -132,7 +131,7 @@ func (j *Journal) restore(ctx context.Context, r chain.Record) error {
 	}
 	ack, err := j.site.JS.PublishMsg(ctx, m, jetstream.WithMsgID(r.ID), jetstream.WithExpectLastSequence(r.Seq-1))
 	if err == nil && ack.Sequence != r.Seq {
-		err = fmt.Errorf("it was stored as %d", ack.Sequence)
+		err = fmt.Errorf("the server stored it as %d", ack.Sequence)
 	}
 	if err != nil {
 		return fmt.Errorf("batch %d: %w", r.Seq, err)

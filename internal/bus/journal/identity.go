@@ -9,9 +9,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// identity names a journal, in the metadata of its stream. A deliberate replacement has a new id and names its
-// predecessors. A journal that was lost and created again does not name them, so that data about the old one
-// reveals the loss as damage.
+// identity identifies a journal, in the metadata of its stream. A deliberate replacement has a new id and names its
+// predecessors. A new journal after a loss does not name them. So data about the lost journal shows that the loss is
+// damage.
 type identity struct {
 	id       string
 	replaces []string // ids of the predecessors, latest first

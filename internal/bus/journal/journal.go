@@ -15,45 +15,44 @@ import (
 )
 
 var (
-	// ErrRefused means that another process appended to the journal first. It is permanent, and this writer must
-	// discard its decisions.
+	// ErrRefused means that another process appended to the journal first. It is permanent. The writer must discard its
+	// decisions.
 	ErrRefused = errors.New("journal: append refused: another director writes this journal")
-	// ErrUnsure means that an append was not acknowledged and that reading it back also failed. The batch may or may
-	// not be stored.
+	// ErrUnsure means that an append was not acknowledged, and that reading it back failed. The batch may be stored.
 	ErrUnsure = errors.New("journal: append neither acknowledged nor readable")
-	// ErrSnapshot means that one of the kept snapshots cannot be read. Batches stay in the live journal until
+	// ErrSnapshot means that one of the stored snapshots cannot be read. Batches stay in the live journal until
 	// SaveSnapshot has replaced that snapshot.
 	ErrSnapshot = errors.New("journal: a snapshot cannot be read")
-	// ErrReplaced means that the journal that was being read has been replaced by another, which can be read from its
+	// ErrReplaced means that another journal has replaced the one being read. The new one can be read from its
 	// beginning.
 	ErrReplaced = errors.New("journal: replaced by another journal")
 	// ErrNotEmpty means that Import needs an empty journal.
 	ErrNotEmpty = errors.New("journal: it has batches, which must be set aside first")
 )
 
-// Bounds of one try to append. The caller's context bounds all tries together.
+// Limits of one attempt to append. The caller's context limits all attempts together.
 const (
-	publishTimeout = 3 * time.Second // of one publish, and of one read-back
+	publishTimeout = 3 * time.Second // limit of one publish, and of one read-back
 	appendAttempts = 3
 )
 
-// Options configure the location of a journal and the permitted changes.
+// Options configure where a journal is stored, and which changes are permitted.
 type Options struct {
 	JS      jetstream.JetStream
-	Suffix  string // of the names of the stream and the stores
+	Suffix  string // suffix of the names of the stream and the stores
 	Subject string
 	Fleet   string
 
 	Archive  Archive
 	Mirror   string     // file outside the server's directory with the journal's end; empty to disable
 	Bytes    int64      // capacity of the stream
-	Replicas int        // of stream and stores
+	Replicas int        // replicas of the stream and the stores
 	Shared   bool       // other directors may have archived parts of the journal
 	Leads    link.Leads // reports whether this process alone may change the journal
 	Log      *zap.Logger
 }
 
-// Journal is the director's journal. Its methods are safe for concurrent use, except where they say otherwise.
+// Journal is the director's journal. Its methods are safe for concurrent use unless they state otherwise.
 type Journal struct {
 	site      site
 	position  *position
@@ -101,8 +100,8 @@ func open(ctx context.Context, o Options, known chain.Mark) (*Journal, error) {
 	return newJournal(o, p, stream, store), nil
 }
 
-// Find opens an existing journal for reading. It leaves all files on this machine unchanged, because another process
-// may be writing them.
+// Find opens an existing journal for reading. It does not change files on this machine, because another process may be
+// writing them.
 func Find(ctx context.Context, o Options) (*Journal, error) {
 	p := newPosition(o)
 	p.readOnly = true
@@ -140,10 +139,10 @@ func (j *Journal) Close() error {
 	return j.position.close()
 }
 
-// Head returns the position up to which this process has read or written the journal.
+// Head returns how far this process has read or written the journal.
 func (j *Journal) Head() chain.Head { return j.position.at() }
 
-// ID returns the id of the journal seen last. A replacement has another id.
+// ID returns the id of the last known journal. A replacement has another id.
 func (j *Journal) ID() string { return j.position.source().Journal }
 
 // Append writes one batch after the sequence expectLast (0 for an empty journal) and returns the batch's
@@ -184,8 +183,8 @@ func (j *Journal) append(ctx context.Context, batchID string, prev chain.Head, d
 		if definite(err) && !link.Refused(err) {
 			return 0, fmt.Errorf("journal: append: %w", err)
 		}
-		// A refusal may be caused by our earlier try, if that was stored. After a timeout, anything is
-		// possible. The next message in the stream decides.
+		// A refusal may mean that our earlier attempt was stored. After a timeout, anything is possible. The next
+		// message in the stream decides.
 		switch found, err := j.BatchID(ctx, expectLast+1); {
 		case err == nil && found == batchID:
 			return expectLast + 1, nil
@@ -193,11 +192,11 @@ func (j *Journal) append(ctx context.Context, batchID string, prev chain.Head, d
 			return 0, fmt.Errorf("%w: expected last sequence %d", ErrRefused, expectLast)
 		case !errors.Is(err, jetstream.ErrMsgNotFound):
 			last = errors.Join(last, err)
-		case link.Refused(last): // the journal is shorter than expected, so it is not the one we wrote
+		case link.Refused(last): // the journal is shorter than expected, so this process did not write it
 			return 0, fmt.Errorf("%w: the journal ends before sequence %d", ErrRefused, expectLast)
 		}
-		// Nothing is stored yet, but our message may be in transit. Publishing again with the same id and the
-		// same expectation stores the batch once.
+		// The batch is not stored, but our message may be in transit. Publishing again with the same id and the same
+		// expectation stores the batch once.
 	}
 	return 0, fmt.Errorf("%w: batch %s: %w", ErrUnsure, batchID, errors.Join(last, ctx.Err()))
 }
@@ -218,7 +217,7 @@ func (j *Journal) publish(ctx context.Context, batchID string, prev chain.Head, 
 	return ack.Sequence, nil
 }
 
-// definite reports whether the server itself answered.
+// definite reports whether an error is an answer of the server.
 func definite(err error) bool {
 	_, answered := errors.AsType[*jetstream.APIError](err)
 	return answered || !link.Temporary(err)
@@ -258,13 +257,13 @@ func (j *Journal) Crowded(ctx context.Context) (bool, error) {
 	return crowded(info), nil
 }
 
-// Retire moves the batches covered by both kept snapshots into the archive, and removes expired segments. It
-// writes and syncs a segment before it purges the stream. It does nothing while there is little to move. One
-// goroutine may call it at a time, concurrently with Append.
+// Retire moves the batches covered by both kept snapshots into the archive, and removes expired segments. It writes and
+// syncs a segment before it purges the stream. It does nothing while only few batches can move. One goroutine may call
+// it at a time, concurrently with Append.
 func (j *Journal) Retire(ctx context.Context, now time.Time) error { return j.archiver.run(ctx, now) }
 
-// SaveSnapshot stores the state at a head, and then removes all but the two newest readable snapshots. The
-// caller may ignore an error, because the journal is still complete.
+// SaveSnapshot stores the state at a head, and then removes all but the two newest readable snapshots. The caller may
+// ignore an error, because the journal stays complete.
 func (j *Journal) SaveSnapshot(ctx context.Context, at chain.Head, state []byte) error {
 	if err := j.snapshots.put(ctx, at, state); err != nil {
 		return fmt.Errorf("journal: save snapshot %d: %w", at.Seq, err)
