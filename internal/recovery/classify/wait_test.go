@@ -92,6 +92,23 @@ var retryAfterCases = []struct {
 		recovery.Evidence{At: tenOClock, Stderr: "Claude AI usage limit reached|" + threeHoursLater},
 		3 * time.Hour,
 	},
+	{"the used-up window of two", recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{
+		"X-Codex-Primary-Used-Percent": "100", "X-Codex-Primary-Reset-After-Seconds": "13872",
+		"X-Codex-Secondary-Used-Percent": "41", "X-Codex-Secondary-Reset-After-Seconds": "316705",
+	}}, 13872 * time.Second},
+	{"a window with room left", recovery.Evidence{HTTPStatus: 429, Headers: map[string]string{
+		"x-codex-primary-used-percent": "63", "x-codex-primary-reset-after-seconds": "13872",
+	}}, 0},
+	{"the used-up window of two in a dump", recovery.Evidence{Stderr: "ERROR: usage limit reached\n" +
+		"x-codex-primary-reset-after-seconds: 13872\nx-codex-primary-used-percent: 100\n" +
+		"x-codex-secondary-reset-after-seconds: 316705\nx-codex-secondary-used-percent: 41"}, 13872 * time.Second},
+	{"windows of a dump with room left", recovery.Evidence{Stderr: "ERROR: 429 Too Many Requests\n" +
+		"x-codex-primary-used-percent: 63\nx-codex-primary-reset-after-seconds: 13872"}, 0},
+	{"the used-up window of two objects", recovery.Evidence{Stderr: "usage limit reached: {\"primary\":" +
+		"{\"used_percent\":100.0,\"resets_in_seconds\":13872},\"secondary\":{\"used_percent\":41.0," +
+		"\"resets_in_seconds\":316705}}"}, 13872 * time.Second},
+	{"the used-up window of two in words", recovery.Evidence{Stderr: "5-hour limit: 100% used, resets in 3h 51m\n" +
+		"Weekly limit: 59% left, resets in 3d 15h\nError: usage limit reached"}, 231 * time.Minute},
 	{"no reason to wait", recovery.Evidence{Stderr: "./a.go:1:2: undefined: x; try again in 6s"}, 0},
 }
 

@@ -44,7 +44,7 @@ func ReadLimit(headers map[string]string, at time.Time) (l Limit, ok bool) {
 			windows = readWindow(windows, name, value)
 		}
 	}
-	for _, w := range windows {
+	for _, w := range append(windows, readShares(headers)...) {
 		if w.remaining != nil && (l.Remaining == nil || *w.remaining < *l.Remaining) {
 			l.Remaining = w.remaining
 		}

@@ -118,7 +118,7 @@ func readStated(s string, limits bool) (st stated) {
 			st.addHeader(line, end-begin)
 		default:
 			if a := &announcements[owner]; limits || !a.limits {
-				if w, ok := a.read(line, end-begin); ok {
+				if w, ok := a.read(line, end-begin); ok && (a.literals[0] != "reset" || usedUp(s, end-len("reset"))) {
 					last = w
 				}
 			}
