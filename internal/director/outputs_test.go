@@ -114,7 +114,7 @@ func (s *harness) checkDigest(key string) {
 }
 
 // TestOutputIsFollowedOverRestartsAndAttempts checks that people can follow a running worker's output across restarts
-// of the director. The audit has the digest of the stored output, which contains no secret of the worker.
+// of the director. The audit has the digest of the stored output, without the worker's secret.
 func TestOutputIsFollowedOverRestartsAndAttempts(t *testing.T) {
 	t.Parallel()
 	goOn := make(chan struct{})

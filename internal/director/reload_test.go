@@ -136,8 +136,8 @@ func (s *harness) settingsChanged() (out []fsm.SettingsChanged) {
 	return out
 }
 
-// TestABrokenConfigurationIsRefused checks that no part of a broken configuration takes effect, that answers include
-// the reason, and that a repaired file is accepted.
+// TestABrokenConfigurationIsRefused checks that the director refuses a broken configuration as a whole with the reason,
+// and accepts the repaired file.
 func TestABrokenConfigurationIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newHarness(t, working)
