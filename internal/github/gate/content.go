@@ -18,6 +18,8 @@ const (
 const (
 	progressPerHour = 400
 	contentReserve  = 20
+	minuteReserve   = 10
+	claimsPerMinute = 50
 )
 
 // strictFor is the time for which every change counts as content, after GitHub limited a write although our count
@@ -101,14 +103,15 @@ func (g *Gate) contentWait(r *Request, now time.Time) time.Duration {
 	if n == 0 {
 		return 0
 	}
-	hourly := contentPerHour - contentReserve
+	hourly, minutely := contentPerHour-contentReserve, contentPerMinute-minuteReserve
 	switch r.Lane {
 	case Progress:
 		hourly = progressPerHour
 	case Escalation:
-		hourly = contentPerHour
+		hourly, minutely = contentPerHour, contentPerMinute
 	case Claim:
 		hourly -= min(g.Owed(), hourly/2)
+		minutely = claimsPerMinute
 	}
-	return max(budget.hour.wait(now, n, hourly), budget.minute.wait(now, n, contentPerMinute))
+	return max(budget.hour.wait(now, n, hourly), budget.minute.wait(now, n, minutely))
 }

@@ -76,7 +76,8 @@ func (g *Gate) InOneGo(ctx context.Context) context.Context {
 }
 
 // Enter waits for the turn of a request. It returns *Refused if a needed resource is closed, or the cause of the
-// context's end. After nil the caller must call Leave exactly once.
+// context's end. After nil the caller must call Leave exactly once. A part without Parts leaves in the turn of another
+// part, and its caller must not call Leave.
 func (g *Gate) Enter(ctx context.Context, r *Request) (err error) {
 	r.decided = make(chan error, 1)
 	g.locked(func() {
@@ -243,8 +244,10 @@ func (g *Gate) admit(r *Request, now time.Time) {
 	g.writing = g.writing || r.Write
 	budget, _ := g.budgetOf(r)
 	budget.take(now, r.cost())
-	g.created.take(now, r.Content)
-	g.all.take(now, r.Changes)
+	g.takeContent(r, now)
+	if r.Part != nil {
+		g.gather(r, now)
+	}
 }
 
 // blocked is the wait of a request that can leave only after another one has ended.

@@ -10,10 +10,13 @@ import (
 type kind struct {
 	lane             Lane
 	write, graphQL   bool
+	part             bool
 	changes, content int
 }
 
-func (r *Request) kind() kind { return kind{r.Lane, r.Write, r.GraphQL, r.Changes, r.Content} }
+func (r *Request) kind() kind {
+	return kind{r.Lane, r.Write, r.GraphQL, r.Part != nil, r.Changes, r.Content}
+}
 
 // lines are the waiting requests, by kind. There are no empty lines.
 type lines map[kind]*line

@@ -77,6 +77,10 @@ type Request struct {
 	GraphQL bool
 	Changes int // number of visible objects that it creates or edits
 	Content int // number of these changes that create content (see Creates)
+	// Part, if not nil, lets this change by GraphQL leave in one request with other parts. Enter sets Parts for the
+	// first part, and its caller sends them all. It stays nil for the other parts.
+	Part  any
+	Parts []any
 
 	ticket  ticket
 	due     time.Time  // determines the order, with the ticket
