@@ -106,6 +106,10 @@ func TestRefusedResourceIsAlone(t *testing.T) {
 		Method: "POST", Path: "/pulls$", Status: 403, Times: 2,
 		Body: `{"message":"Resource not accessible by personal access token"}`,
 	}))
+	must(t, s.github.Inject(githubtest.Fault{
+		Method: githubtest.Mutation, Path: "^/createPullRequest$", Status: 403, Times: 2,
+		Body: "Resource not accessible by personal access token",
+	}))
 	s.start()
 	s.until("review", s.labelled(key, "agent-review"))
 	if h := s.health(); strings.HasPrefix(h, "unhealthy") {

@@ -67,6 +67,7 @@ func TestTakenBackAfterItWasPushed(t *testing.T) {
 			fault := githubtest.ServerError(http.StatusBadGateway).On("POST", "/pulls$")
 			fault.Times = 100_000
 			must(t, s.github.Inject(fault))
+			must(t, s.github.Inject(fault.On(githubtest.Mutation, "^/createPullRequest$")))
 			key := s.github.CreateIssue(repo, "octocat", "Write a report", "", "agent-task")
 			s.start()
 			s.until("it is pushed", func() bool { return len(s.branches()) > 1 })

@@ -20,6 +20,7 @@ import (
 
 func TestClaimAddsCommentsReadsBackAndRemoves(t *testing.T) {
 	inWorld(t, func(w *world) {
+		w.withoutGraphQL()
 		t, c := w.T, w.client("retake-bot")
 		w.claimed(c)
 		w.wantLabels("agent-claimed")
@@ -364,6 +365,7 @@ func TestMarkersOfReaders(t *testing.T) {
 // offer, so the issue is not lost.
 func TestAClaimGivenUpLeavesTheOffer(t *testing.T) {
 	inWorld(t, func(w *world) {
+		w.withoutGraphQL()
 		c := w.client("retake-bot")
 		w.inject(githubtest.Fault{Status: http.StatusForbidden, Body: `{"message":"Resource not accessible"}`}.On(
 			"DELETE", "/labels/"))

@@ -24,7 +24,8 @@ type Options struct {
 	HostPaths      []pages.HostPath
 }
 
-// Client gives one credential access to GitHub. Its parts are safe for concurrent use and do not start goroutines.
+// Client gives one credential access to GitHub. Its parts are safe for concurrent use. Goroutines end with the request
+// for which they were started.
 type Client struct {
 	API        *api.Conn
 	Text       *pages.Text

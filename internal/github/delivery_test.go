@@ -13,6 +13,7 @@ import (
 	"retake/internal/github/claims"
 	"retake/internal/github/deliver"
 	"retake/internal/github/gate"
+	"retake/internal/github/githubtest"
 	"retake/internal/github/pages"
 	"retake/internal/github/tracker"
 )
@@ -285,6 +286,9 @@ func (w *world) patch(body string) {
 // TestDraftsThatARepositoryDoesNotHave checks that drafts become ordinary pull requests.
 func TestDraftsThatARepositoryDoesNotHave(t *testing.T) {
 	inWorld(t, func(w *world) {
+		w.inject(githubtest.Fault{
+			Status: http.StatusUnprocessableEntity, Body: "Draft pull requests are not supported in this repository.",
+		}.On(githubtest.Mutation, "^/createPullRequest$"))
 		c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {
 			return roundTrip(func(r *http.Request) (*http.Response, error) {
 				if r.Method != http.MethodPost || !strings.HasSuffix(r.URL.Path, "/pulls") {

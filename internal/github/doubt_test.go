@@ -131,7 +131,7 @@ func TestLabelThatIsOnlySaidToBeOff(t *testing.T) {
 	inWorld(t, func(w *world) {
 		bot := w.client("retake-bot")
 		w.claimed(bot)
-		w.inject(githubtest.ServerError(404).On("POST", "^/graphql$"))
+		w.inject(githubtest.ServerError(403).On(githubtest.Mutation, "^/removeLabelsFromLabelable$"))
 		w.inject(githubtest.Fault{
 			Status: 200,
 			Body:   `[{"id":1,"name":"agent-review"},{"id":2,"name":"agent-claimed"}]`,

@@ -121,7 +121,7 @@ func fitsType(v any, t *ast.Type, want ast.SelectionSet, at string) error {
 			return fits(x, want, at)
 		}
 	case string:
-		ok = t.NamedType == "String" || t.NamedType == "ID"
+		ok = t.NamedType == "String" || t.NamedType == "ID" || t.NamedType == "URI"
 		if t.NamedType == "DateTime" {
 			_, err := time.Parse(time.RFC3339, x)
 			ok = err == nil

@@ -137,16 +137,19 @@ func TestACommentThatIsSaidToBeThere(t *testing.T) {
 	}
 }
 
-// The same holds for each write of a delivery and of an outage, except for labels.
+// The same holds for each write by REST of a delivery and of an outage, except for labels.
 func TestWhatIsSaidToBeDone(t *testing.T) {
 	for name, writes := range map[string]int{
-		"deliver": 2, "deliver, watched": 2, "deliver again, ready": 2,
+		"deliver": 2, "deliver, watched": 2, "deliver again, ready": 1,
 		"incident": 1,
 	} {
 		for lie := 1; lie <= writes; lie++ {
 			t.Run(fmt.Sprintf("%s, write %d", name, lie), func(t *testing.T) {
 				op := operations[name]
 				inWorld(t, func(w *world) {
+					if name != "deliver again, ready" { // REST cannot end a draft
+						w.withoutGraphQL()
+					}
 					w.must(op.before(w.Context(), w, w.client("retake-bot")))
 					seen := 0
 					c := w.client("retake-bot", via(func(next http.RoundTripper) http.RoundTripper {

@@ -43,7 +43,8 @@ type Options struct {
 // leastBetween is the shortest pause between two writes to GitHub.
 const leastBetween = time.Second
 
-// Conn sends requests with one credential. It is safe for concurrent use and does not start goroutines.
+// Conn sends requests with one credential. It is safe for concurrent use. Only Change starts goroutines, which end with
+// their request.
 type Conn struct {
 	Gate      *gate.Gate
 	Log       *zap.Logger

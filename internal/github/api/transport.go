@@ -121,9 +121,13 @@ func isRedirect(a answer) bool {
 
 // exchange sends one request through the gate and reports its answer to the gate.
 func (t laneTransport) exchange(req *http.Request, target *url.URL) (answer, error) {
-	w := t.turnOf(req)
-	if err := t.gate.Enter(req.Context(), w); err != nil {
-		return answer{}, notAdmitted(err)
+	admitted, _ := req.Context().Value(turnKey{}).(*turn)
+	w := admitted.take()
+	if w == nil {
+		w = t.turnOf(req)
+		if err := t.gate.Enter(req.Context(), w); err != nil {
+			return answer{}, notAdmitted(err)
+		}
 	}
 	sent, op := time.Now(), req.Method+" "+target.Path
 	if w.Write {

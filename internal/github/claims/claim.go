@@ -182,23 +182,43 @@ func (c *Claims) verify(ctx context.Context, p api.Place, req Request, m tracker
 // takeTask removes the task label, which wins the claim. If the claimed label was removed in the meantime, the issue
 // was still on offer, so takeTask restores the offer.
 func (c *Claims) takeTask(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
-	for _, name := range t.Issue.Named(c.read.Labels.Task) {
-		left, err := c.write.RemoveLabel(ctx, gate.Claim, t, name)
+	now, err := c.write.Mutate(ctx, gate.Claim, t, tracker.Bundle{Off: []string{c.read.Labels.Task}})
+	if err != nil {
+		return Result{}, err
+	}
+	if !now.Issue.Has(c.read.Labels.Task) && !now.Issue.Has(c.read.Labels.Claimed) {
+		// After a removal by another account, the issue was still offered. The owner of our account may have removed
+		// both labels by hand, so that the next poll ends the claim.
+		h, err := c.read.LabelHistory(ctx, gate.Claim, t.Place)
 		if err != nil {
 			return Result{}, err
 		}
-		if left == nil || left.Has(c.read.Labels.Claimed) {
-			continue
+		at := h.Last(c.read.Labels.Claimed)
+		if tookTaskLabel(now, h) && h.At(at, "unlabeled") && !h.ByUs(h.Events[at]) {
+			return c.offerAgain(ctx, now, m)
 		}
-		t.Issue = *left
-		if err := c.write.AddLabel(ctx, gate.Claim, t, c.read.Labels.Task); err != nil {
+	}
+	for _, name := range now.Issue.Named(c.read.Labels.Task) {
+		left, err := c.write.RemoveLabel(ctx, gate.Claim, now, name)
+		if err != nil {
 			return Result{}, err
 		}
-		t.Issue.Labels = append(t.Issue.Labels, c.read.Labels.Task)
-		return c.labelsChanged(ctx, t, m)
+		if left != nil && !left.Has(c.read.Labels.Claimed) {
+			now.Issue = *left
+			return c.offerAgain(ctx, now, m)
+		}
 	}
 	c.unsettled.Drop(t.Key())
 	return Result{Outcome: Won}, nil
+}
+
+// offerAgain adds the task label that takeTask has removed.
+func (c *Claims) offerAgain(ctx context.Context, t tracker.Thread, m tracker.Marker) (Result, error) {
+	if err := c.write.AddLabel(ctx, gate.Claim, t, c.read.Labels.Task); err != nil {
+		return Result{}, err
+	}
+	t.Issue.Labels = append(t.Issue.Labels, c.read.Labels.Task)
+	return c.labelsChanged(ctx, t, m)
 }
 
 // States in which a claim can take its issue back on request.
@@ -327,7 +347,7 @@ func (c *Claims) isFreshClaim(r tracker.Comment) bool {
 // undo removes it first, so a repetition still finds the comment and undoes the rest.
 func (c *Claims) undo(ctx context.Context, t tracker.Thread, m tracker.Marker, why string) (Result, error) {
 	if holder, ok := t.Holder(); ok && t.IsOwnClaim(c.read.Fleet, holder, m.Nonce) && c.isFreshClaim(holder) {
-		if err := c.write.DropLabel(ctx, gate.Claim, t, c.read.Labels.Claimed); err != nil {
+		if err := c.write.ChangeLabels(ctx, gate.Claim, t, "", c.read.Labels.Claimed); err != nil {
 			return Result{}, err
 		}
 	}

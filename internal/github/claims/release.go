@@ -113,10 +113,9 @@ func (c *Claims) endMerged(ctx context.Context, t tracker.Thread, req ReleaseReq
 		return nil
 	}
 	if holder, ok := t.Holder(); !ok || t.IsOwnClaim(c.read.Fleet, holder, req.Nonce) {
-		for _, label := range []string{c.read.Labels.Claimed, c.read.Labels.Blocked, c.read.Labels.Review} {
-			if err := c.write.DropLabel(ctx, gate.Completion, t, label); err != nil {
-				return err
-			}
+		ours := c.read.Labels.Others(c.read.Labels.Task)
+		if err := c.write.ChangeLabels(ctx, gate.Completion, t, "", ours...); err != nil {
+			return err
 		}
 	}
 	if len(claims) == 0 {
@@ -191,12 +190,11 @@ func (c *Claims) Free(ctx context.Context, key string, stale time.Duration) (fre
 	if err := c.conn.CheckWrites("free", key, zap.String("reason", "nobody's claim")); err != nil {
 		return false, due, err
 	}
+	offer := ""
 	if tookTaskLabel(t, h) {
-		if err := c.write.AddLabel(ctx, gate.Completion, t, c.read.Labels.Task); err != nil {
-			return false, due, err
-		}
+		offer = c.read.Labels.Task
 	}
-	if err := c.write.DropLabel(ctx, gate.Completion, t, c.read.Labels.Claimed); err != nil {
+	if err := c.write.ChangeLabels(ctx, gate.Completion, t, offer, c.read.Labels.Claimed); err != nil {
 		return false, due, err
 	}
 	now, err := c.read.Thread(ctx, gate.Completion, key)

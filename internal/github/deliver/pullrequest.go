@@ -3,6 +3,7 @@ package deliver
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strings"
@@ -66,6 +67,7 @@ func (c *Deliveries) deliveryMark(req Request) tracker.Marker {
 	return tracker.Marker{Kind: tracker.MarkDelivery, Fleet: c.read.Fleet, Nonce: req.Nonce}
 }
 
+// createPullRequest creates the task's pull request by GraphQL, or by REST if that does not succeed.
 func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, req Request) (*gh.PullRequest, error) {
 	body, err := c.PullRequestBody(t, req)
 	if err != nil {
@@ -75,6 +77,9 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 	fresh := &gh.NewPullRequest{Title: &title, Head: &req.Branch, Base: &req.Base, Body: &body}
 	if req.Draft {
 		fresh.Draft = &req.Draft
+	}
+	if pr, err := c.sendPullRequest(ctx, t, fresh); err != nil || pr != nil {
+		return pr, err
 	}
 	pr, _, err := c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
 	err = api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
@@ -90,6 +95,37 @@ func (c *Deliveries) createPullRequest(ctx context.Context, t tracker.Thread, re
 		pr, _, err = c.conn.Lane(gate.Completion).PullRequests.Create(ctx, t.Owner, t.Repo, fresh)
 	}
 	return pr, api.Accepted(pr.GetNumber(), "the pull request of "+req.Branch, err)
+}
+
+// sendPullRequest creates a pull request by GraphQL, possibly together with other changes. It returns nil if REST must
+// do it.
+func (c *Deliveries) sendPullRequest(ctx context.Context, t tracker.Thread, fresh *gh.NewPullRequest) (
+	*gh.PullRequest, error,
+) {
+	if c.write.RestAlone() {
+		return nil, nil
+	}
+	repo, _, err := c.conn.Lane(gate.Completion).Repositories.Get(ctx, t.Owner, t.Repo)
+	if err = api.Normalize(err); err != nil || repo.GetNodeID() == "" {
+		return nil, err
+	}
+	done, err := c.write.Send(ctx, gate.Completion, t, []api.Mutation{{
+		Name: "pull", Call: "createPullRequest", Want: "{ pullRequest { number url } }",
+		Input: map[string]any{
+			"repositoryId": repo.GetNodeID(), "baseRefName": fresh.GetBase(), "headRefName": fresh.GetHead(),
+			"title": fresh.GetTitle(), "body": fresh.GetBody(), "draft": fresh.GetDraft(),
+		},
+	}})
+	var made struct {
+		PullRequest *struct {
+			Number int
+			URL    string
+		}
+	}
+	if err != nil || json.Unmarshal(done["pull"], &made) != nil || made.PullRequest == nil {
+		return nil, err
+	}
+	return &gh.PullRequest{Number: &made.PullRequest.Number, HTMLURL: &made.PullRequest.URL}, nil
 }
 
 // updatePullRequest rewrites our text in an open pull request, and makes a draft ready. It keeps the title, and a text

@@ -44,7 +44,7 @@ func (c *Deliveries) finishReview(ctx context.Context, t tracker.Thread) error {
 	if _, held := t.Holder(); held || !t.Issue.Has(c.read.Labels.Review) || t.Issue.Has(c.read.Labels.Task) {
 		return nil
 	}
-	return c.write.DropLabel(ctx, gate.Completion, t, c.read.Labels.Claimed)
+	return c.write.ChangeLabels(ctx, gate.Completion, t, "", c.read.Labels.Claimed)
 }
 
 // replaceLabels moves an issue from claimed to review in one REST request that sets all labels. The request undoes

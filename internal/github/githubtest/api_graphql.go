@@ -47,6 +47,7 @@ var mutations = map[string]func(c *call, input map[string]any) (object, error){
 	"removeLabelsFromLabelable": func(c *call, in map[string]any) (object, error) {
 		return c.mutateLabels(in, false)
 	},
+	"createPullRequest":             (*call).mutatePull,
 	"markPullRequestReadyForReview": (*call).mutateReady,
 	"updateIssueComment":            (*call).mutateText,
 }
@@ -169,6 +170,30 @@ func (c *call) mutateReady(in map[string]any) (object, error) {
 	}
 	c.ready(r, i, c.user)
 	return object{"pullRequest": object{"id": id, "isDraft": i.Pull.Draft}}, nil
+}
+
+func (c *call) mutatePull(in map[string]any) (object, error) {
+	text := func(name string) string { v, _ := in[name].(string); return v }
+	var r *repo
+	for _, known := range c.repos {
+		if known.MovedTo == "" && nodeID("Repository", known.ID) == text("repositoryId") {
+			r = known
+		}
+	}
+	if r == nil {
+		return nil, noNode(text("repositoryId"))
+	}
+	if !r.mayWrite(c.user) {
+		return nil, c.forbidden("CreatePullRequest")
+	}
+	draft, _ := in["draft"].(bool)
+	i, refused := c.openPull(r, text("title"), text("body"), text("headRefName"), text("baseRefName"), draft)
+	if i == nil {
+		return nil, &fieldError{"UNPROCESSABLE", refused.complaint()}
+	}
+	return object{"pullRequest": object{
+		"id": nodeID("PullRequest", i.ID), "number": i.Number, "url": c.to.page(r, i), "isDraft": i.Pull.Draft,
+	}}, nil
 }
 
 func (c *call) mutateLabels(in map[string]any, on bool) (object, error) {

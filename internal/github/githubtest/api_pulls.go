@@ -52,31 +52,40 @@ func complain(message string) reply {
 }
 
 func createPull(c *call) reply {
-	owner, title, base := c.repo.Owner.login, c.field("title"), c.field("base")
-	head := strings.TrimPrefix(c.field("head"), owner+":")
-	if title == "" || head == "" || base == "" {
-		return invalid("PullRequest", "title", "missing_field")
+	var draft bool
+	_ = json.Unmarshal(c.body["draft"], &draft)
+	i, refused := c.openPull(c.repo, c.field("title"), c.field("body"), c.field("head"), c.field("base"), draft)
+	if i == nil {
+		return refused
 	}
-	for _, i := range c.repo.Issues {
+	return created(c.pull(i, true))
+}
+
+// openPull opens a pull request, or returns the refusal.
+func (c *call) openPull(r *repo, title, body, head, base string, draft bool) (*issue, reply) {
+	owner := r.Owner.login
+	head = strings.TrimPrefix(head, owner+":")
+	if title == "" || head == "" || base == "" {
+		return nil, invalid("PullRequest", "title", "missing_field")
+	}
+	for _, i := range r.Issues {
 		if i.Head == head && i.Base == base && !i.Closed {
-			return complain("A pull request already exists for " + owner + ":" + head + ".")
+			return nil, complain("A pull request already exists for " + owner + ":" + head + ".")
 		}
 	}
 	if c.opts.DataDir != "" {
-		headSHA, headOK := c.commitOf(c.repo.fullName(), head)
-		baseSHA, baseOK := c.commitOf(c.repo.fullName(), base)
+		headSHA, headOK := c.commitOf(r.fullName(), head)
+		baseSHA, baseOK := c.commitOf(r.fullName(), base)
 		switch {
 		case !headOK:
-			return invalid("PullRequest", "head", "invalid")
+			return nil, invalid("PullRequest", "head", "invalid")
 		case !baseOK:
-			return invalid("PullRequest", "base", "invalid")
+			return nil, invalid("PullRequest", "base", "invalid")
 		case headSHA == baseSHA:
-			return complain("No commits between " + base + " and " + head)
+			return nil, complain("No commits between " + base + " and " + head)
 		}
 	}
-	var draft bool
-	_ = json.Unmarshal(c.body["draft"], &draft)
-	return created(c.pull(c.newPull(c.repo, c.user, title, c.field("body"), head, base, draft), true))
+	return c.newPull(r, c.user, title, body, head, base, draft), reply{}
 }
 
 // editPull changes title, body, state and base.

@@ -3,7 +3,7 @@
 // in-process RoundTripper that works without sockets inside testing/synctest. cmd/githubsim is the same as a program.
 //
 //	/api/v3/…            the API; tokens of known users only
-//	/api/graphql         mutations of labels, comments and drafts, held to schema.graphql
+//	/api/graphql         mutations of labels, comments and pull requests, held to schema.graphql
 //	/owner/repo.git/…    git over HTTP (only with Options.DataDir)
 //	/owner/repo, …/issues/1, …/pull/2    pages for a person, who acts as Options.Person
 //

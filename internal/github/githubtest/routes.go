@@ -72,6 +72,19 @@ func invalid(resource, field, code string) reply {
 		object{"resource": resource, "field": field, "code": code})
 }
 
+// complaint returns the text of a refusal.
+func (a reply) complaint() string {
+	body, _ := a.body.(object)
+	all, _ := body["errors"].([]any)
+	for _, e := range all {
+		if text, ok := e.(object)["message"].(string); ok {
+			return text
+		}
+	}
+	text, _ := body["message"].(string)
+	return text
+}
+
 func (a reply) send(w http.ResponseWriter) {
 	if a.body == nil {
 		w.WriteHeader(a.status)

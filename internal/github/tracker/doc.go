@@ -2,6 +2,6 @@
 // which authors' markers count. The packages above it define claims, questions and deliveries.
 //
 // A marker is the first line of a comment by a director, invisible on the page. Labels are read before they are
-// changed, and only the four labels of the configuration are ever changed. Several changes go into one GraphQL mutation
-// where possible. REST calls then make the remaining changes.
+// changed, and only the four labels of the configuration are ever changed. Changes that wait at the same time go
+// into a GraphQL request where possible. REST calls then make the remaining changes.
 package tracker

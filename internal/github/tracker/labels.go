@@ -89,7 +89,24 @@ func Names(specs []LabelSpec) []string {
 	return out
 }
 
-// AddLabel adds a label to an issue that lacks it. go-github would send a bare array where GitHub specifies an object.
+// ChangeLabels adds a label, or "" for none, and then removes others, each under all its names. REST makes the changes
+// that GraphQL did not make.
+func (c *Writer) ChangeLabels(ctx context.Context, l gate.Lane, t Thread, on string, off ...string) error {
+	t, err := c.Mutate(ctx, l, t, Bundle{On: on, Off: off})
+	if err == nil && on != "" {
+		err = c.AddLabel(ctx, l, t, on)
+	}
+	for _, label := range off {
+		if err != nil {
+			break
+		}
+		err = c.DropLabel(ctx, l, t, label)
+	}
+	return err
+}
+
+// AddLabel adds a label to an issue that lacks it, by REST. go-github would send a bare array where GitHub specifies an
+// object.
 func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	if t.Issue.Has(label) {
 		return nil
@@ -106,7 +123,7 @@ func (c *Writer) AddLabel(ctx context.Context, l gate.Lane, t Thread, label stri
 	return err
 }
 
-// DropLabel removes a label from an issue that carries it, under each of its names.
+// DropLabel removes a label from an issue that carries it, under each of its names, by REST.
 func (c *Writer) DropLabel(ctx context.Context, l gate.Lane, t Thread, label string) error {
 	for _, name := range t.Issue.Named(label) {
 		if _, err := c.RemoveLabel(ctx, l, t, name); err != nil {
@@ -143,7 +160,7 @@ func (l Labels) Others(kept string) []string {
 		func(label string) bool { return strings.EqualFold(label, kept) })
 }
 
-// DropOthers removes all our labels except kept, or all of them if kept is "".
+// DropOthers removes all our labels except kept, or all of them if kept is "", by REST.
 func (c *Writer) DropOthers(ctx context.Context, l gate.Lane, t Thread, kept string) error {
 	for _, label := range c.read.Labels.Others(kept) {
 		if err := c.DropLabel(ctx, l, t, label); err != nil {
@@ -175,7 +192,7 @@ func (c *Writer) MoveLabels(ctx context.Context, l gate.Lane, t Thread, goal str
 	if err := c.ShowLabel(ctx, l, t, goal); err != nil {
 		return err
 	}
-	return c.DropOthers(ctx, l, t, goal)
+	return c.ChangeLabels(ctx, l, t, "", c.read.Labels.Others(goal)...)
 }
 
 // ShowLabel adds a label and reads it back. It does nothing for "".
@@ -183,7 +200,7 @@ func (c *Writer) ShowLabel(ctx context.Context, l gate.Lane, t Thread, goal stri
 	if goal == "" || t.Issue.Has(goal) {
 		return nil
 	}
-	if err := c.AddLabel(ctx, l, t, goal); err != nil {
+	if err := c.ChangeLabels(ctx, l, t, goal); err != nil {
 		return err
 	}
 	now, err := c.read.IssueAt(ctx, l, t.Place)
@@ -216,7 +233,7 @@ func (c *Writer) Offer(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	return c.AddLabel(ctx, gate.Claim, Thread{Place: p, Issue: issue}, c.read.Labels.Task)
+	return c.ChangeLabels(ctx, gate.Claim, Thread{Place: p, Issue: issue}, c.read.Labels.Task)
 }
 
 // KeepLabel restores one label and removes our other labels after people or bots changed them. If the label itself was
@@ -234,9 +251,5 @@ func (c *Writer) KeepLabel(ctx context.Context, key, label string, again bool) e
 	if err != nil || issue.State != "open" || !again && !issue.Has(label) {
 		return err
 	}
-	t := Thread{Place: p, Issue: issue}
-	if err := c.AddLabel(ctx, gate.Completion, t, label); err != nil {
-		return err
-	}
-	return c.DropOthers(ctx, gate.Completion, t, label)
+	return c.ChangeLabels(ctx, gate.Completion, Thread{Place: p, Issue: issue}, label, c.read.Labels.Others(label)...)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -32,18 +31,12 @@ const graphQLRest = 10 * time.Minute
 // labelsWanted selects the labels of an issue to read back. GitHub allows 100.
 const labelsWanted = `labelable { labels(first: 100) { nodes { name } } }`
 
-// mutationFields are the fields of a request, by the name of their variable and of their result.
-var mutationFields = map[string]struct{ input, field string }{
-	"on":   {"AddLabelsToLabelableInput", "addLabelsToLabelable(input: $on) { " + labelsWanted + " }"},
-	"off":  {"RemoveLabelsFromLabelableInput", "removeLabelsFromLabelable(input: $off) { " + labelsWanted + " }"},
-	"post": {"AddCommentInput", "addComment(input: $post) { commentEdge { node { id body } } }"},
-	"edit": {"UpdateIssueCommentInput", "updateIssueComment(input: $edit) { issueComment { id body } }"},
-}
-
-// mutationAnswer is the answer to a mutation.
-type mutationAnswer struct {
-	Data   map[string]json.RawMessage `json:"data"`
-	Errors []struct{ Type, Message string }
+// issueMutations are the mutations of a Bundle, in the order of execution.
+var issueMutations = []api.Mutation{
+	{Name: "on", Call: "addLabelsToLabelable", Want: "{ " + labelsWanted + " }"},
+	{Name: "off", Call: "removeLabelsFromLabelable", Want: "{ " + labelsWanted + " }"},
+	{Name: "post", Call: "addComment", Want: "{ commentEdge { node { id body } } }"},
+	{Name: "edit", Call: "updateIssueComment", Want: "{ issueComment { id body } }"},
 }
 
 // labelableAnswer is the result of a change to labels.
@@ -53,35 +46,44 @@ type labelableAnswer struct {
 	}
 }
 
-// Mutate makes several changes in one request, and returns the changed issue. Later REST calls make the changes that
-// are still missing and skip the others, so a refused or partial request costs only time. Mutate does not send a
-// request for a single change, or for some time after GraphQL has failed. An error means that the result is unknown.
+// Mutate makes changes by GraphQL, and returns the changed issue. One request may carry the changes of several issues.
+// Later REST calls make the changes that are still missing and skip the others, so a refused or partial request costs
+// only time. Mutate does not send a request for some time after GraphQL has failed. An error means that the result is
+// unknown.
 func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle) (Thread, error) {
 	if c.RestAlone() {
 		return t, nil
 	}
-	input, body, err := c.mutationInput(ctx, l, t, todo)
-	if err != nil || len(input) < 2 {
+	mutations, body, err := c.mutations(ctx, l, t, todo)
+	if err != nil || len(mutations) == 0 {
 		return t, err
 	}
-	var answer mutationAnswer
-	if err := c.conn.Query(ctx, l, mutationText(input), input, &answer); err != nil {
+	done, err := c.Send(ctx, l, t, mutations)
+	return t.changed(todo, body, done), err
+}
+
+// Send sends mutations and returns the results of the successful ones by name. REST must make the other changes.
+func (c *Writer) Send(ctx context.Context, l gate.Lane, t Thread, mutations []api.Mutation) (
+	done map[string]json.RawMessage, err error,
+) {
+	answer, err := c.conn.Change(ctx, l, mutations)
+	if err != nil {
 		k := api.KindOf(err)
 		resource, _ := gate.CutReserved(api.Detail(err).Resource)
 		if k == api.KindRateLimited && resource == gate.GraphQL {
-			return t, nil // the issue is unchanged, and REST has a separate budget
+			return nil, nil // nothing is changed, and REST has a separate budget
 		}
 		if k != api.KindRateLimited && ctx.Err() == nil && !errors.Is(err, api.ErrNotSent) {
 			c.AvoidGraphQL(t, api.Detail(err).Detail())
 			if k != api.KindTransient {
-				return t, nil // refused as a whole
+				return nil, nil // refused as a whole
 			}
 		}
-		return t, err
+		return nil, err
 	}
 	for _, e := range answer.Errors {
 		if strings.Contains(strings.ToLower(e.Message), "submitted too quickly") {
-			return t, api.Transient("a comment on "+t.Key()+": "+prose.Clip(prose.Printable(e.Message),
+			return nil, api.Transient("a change of "+t.Key()+": "+prose.Clip(prose.Printable(e.Message),
 				api.MessageLimit), nil)
 		}
 		c.conn.Log.Info("GraphQL change refused; using REST", zap.String("issue", t.Key()),
@@ -90,7 +92,7 @@ func (c *Writer) Mutate(ctx context.Context, l gate.Lane, t Thread, todo Bundle)
 	if len(answer.Data) == 0 {
 		c.AvoidGraphQL(t, "it changes nothing")
 	}
-	return t.changed(todo, body, answer.Data), nil
+	return answer.Data, nil
 }
 
 // RestAlone reports whether GraphQL has failed recently, so that only REST is used.
@@ -101,14 +103,30 @@ func (c *Writer) RestAlone() bool {
 
 // AvoidGraphQL restricts the Writer to REST for a while.
 func (c *Writer) AvoidGraphQL(t Thread, why string) {
-	until := time.Now().Add(graphQLRest)
-	c.restUntil.Store(&until)
+	until, known := time.Now().Add(graphQLRest), c.RestAlone()
+	if c.restUntil.Store(&until); known {
+		return // another part of the same request failed with it
+	}
 	c.conn.Log.Warn("GraphQL failed; using REST for a while", zap.String("issue", t.Key()),
 		zap.Duration("for", graphQLRest), zap.String("reason", prose.Clip(prose.Printable(why), api.MessageLimit)))
 }
 
-// mutationInput returns the input of each field with a change, and the whole text of the comment. It is empty if an id
+// mutations returns the mutations that todo needs, and the whole text of the comment. It returns an empty list if an id
 // is unknown.
+func (c *Writer) mutations(ctx context.Context, l gate.Lane, t Thread, todo Bundle) (all []api.Mutation, body string,
+	err error,
+) {
+	input, body, err := c.mutationInput(ctx, l, t, todo)
+	for _, m := range issueMutations {
+		if m.Input = input[m.Name]; m.Input != nil {
+			all = append(all, m)
+		}
+	}
+	return all, body, err
+}
+
+// mutationInput returns the input of each mutation with a change, and the whole text of the comment. It is empty if an
+// id is unknown.
 func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 	todo Bundle,
 ) (input map[string]map[string]any, body string, err error) {
@@ -147,23 +165,11 @@ func (c *Writer) mutationInput(ctx context.Context, l gate.Lane, t Thread,
 	default:
 		input["post"] = map[string]any{"subjectId": t.Issue.Node, "body": body}
 	}
-	if t.Issue.Node == "" || slices.Contains(off, "") || todo.Edit != nil && todo.Edit.node == "" {
+	onIssue := input["on"] != nil || input["off"] != nil || input["post"] != nil
+	if onIssue && t.Issue.Node == "" || slices.Contains(off, "") || todo.Edit != nil && todo.Edit.node == "" {
 		return nil, "", nil
 	}
 	return input, body, nil
-}
-
-// mutationText returns the text of a request with these fields, in the order of execution.
-func mutationText(input map[string]map[string]any) string {
-	var declared, fields []string
-	for _, name := range []string{"on", "off", "post", "edit"} {
-		if input[name] != nil {
-			f := mutationFields[name]
-			declared = append(declared, fmt.Sprintf("$%s: %s!", name, f.input))
-			fields = append(fields, name+": "+f.field)
-		}
-	}
-	return "mutation(" + strings.Join(declared, ", ") + ") { " + strings.Join(fields, " ") + " }"
 }
 
 // changed returns the issue after the changes that were carried out. Labels that others have added since are missing

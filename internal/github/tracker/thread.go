@@ -279,6 +279,10 @@ func (c *Writer) Edit(ctx context.Context, l gate.Lane, p api.Place, r Comment, 
 	if err != nil || SameText(body, r.Body) {
 		return body, err
 	}
+	if _, err := c.Mutate(ctx, l, Thread{Place: p}, Bundle{Mark: m, Text: text, Edit: &r}); err != nil ||
+		r.Body == body {
+		return body, err
+	}
 	edited, _, err := c.conn.Lane(l).Issues.EditComment(ctx, p.Owner, p.Repo, r.ID, &gh.IssueComment{Body: &body})
 	return body, api.Accepted(edited.GetID(), "the comment's new text for "+p.Key(), err)
 }
