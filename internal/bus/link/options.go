@@ -57,7 +57,7 @@ func Options(log *zap.Logger) []nats.Option {
 				log.Warn("bus connection lost", zap.Error(err))
 			}
 		}),
-		nats.ReconnectHandler(func(*nats.Conn) { log.Info("bus connection back") }),
+		nats.ReconnectHandler(func(*nats.Conn) { log.Info("bus connection restored") }),
 		nats.ErrorHandler(func(_ *nats.Conn, s *nats.Subscription, err error) {
 			subject := ""
 			if s != nil {
