@@ -137,6 +137,19 @@ func TestCooldownCommands(t *testing.T) {
 	}
 }
 
+func TestStatusShowsThePace(t *testing.T) {
+	s := wire.Snapshot{Meters: map[string]float64{operator.MeterDelivered: 31, operator.MeterContentLeft: 212}}
+	s.Director.Leader = true
+	var out strings.Builder
+	if err := showStatus(&out, s, nil); err != nil {
+		t.Fatal(err)
+	}
+	want := "31 delivered in the last hour; GitHub allows 212 more comments and pull requests"
+	if !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nwant %q", out.String(), want)
+	}
+}
+
 func TestStatusNamesTheTasksOfAnIncident(t *testing.T) {
 	at := wire.At(time.Date(2026, 11, 21, 10, 1, 0, 0, time.UTC))
 	for want, c := range map[string]wire.SnapshotCooldown{

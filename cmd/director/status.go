@@ -103,6 +103,7 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 		fmt.Fprintf(w, "%s\t%s: %s\n", []string{"needs you", ""}[min(i, 1)], t.Issue, why)
 		fmt.Fprintf(w, "\t  director explain %s%s\n", t.Issue, orAt(t.URL))
 	}
+	fmt.Fprintln(w, paceLine(s.Meters))
 	for _, c := range s.Cooldowns {
 		fmt.Fprintln(w, cooldownLine(c))
 	}
@@ -115,6 +116,13 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%.1f s ago\n", x.WorkerID, x.Issue, x.State, dash(x.Stage), x.Attempt,
 			x.HeartbeatAgeSeconds)
 	}
+}
+
+// paceLine describes the rate of deliveries, and the rest of GitHub's hourly limit on new content. This limit decides
+// how much a large fleet can deliver.
+func paceLine(meters map[string]float64) string {
+	return fmt.Sprintf("pace\t%.0f delivered in the last hour; GitHub allows %.0f more comments and pull requests",
+		meters[operator.MeterDelivered], meters[operator.MeterContentLeft])
 }
 
 // orAt returns the end of a sentence that also offers an issue's address, or "".

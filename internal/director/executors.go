@@ -65,6 +65,9 @@ func (s *session) onDurable(r fsm.Record) {
 	for _, f := range r.Facts {
 		record.Log(s.log, f)
 		s.react(f)
+		if m, ok := f.(fsm.Moved); ok && (m.On == fsm.OnDelivered || m.On == fsm.OnInReview) {
+			s.delivered.Note(r.At)
+		}
 		s.only.Note(f)
 	}
 }

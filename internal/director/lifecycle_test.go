@@ -38,6 +38,11 @@ func TestSuccessIsDelivered(t *testing.T) {
 	if err != nil || !h.OK {
 		t.Errorf("health %+v, %v; want well", h, err)
 	}
+	s.until("the snapshot shows the delivery", func() bool {
+		v, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir)
+		left := v.Meters[operator.MeterContentLeft]
+		return err == nil && v.Meters[operator.MeterDelivered] == 1 && left > 0 && left < 500
+	})
 }
 
 // TestBareReportOfAnOutsider checks that a bare report of the founding document counts like the worker's report, and

@@ -75,6 +75,8 @@ func (s *session) newAnswers() {
 func (s *session) meters(m map[string]float64) {
 	looks, idle := s.reviews.Counts()
 	m["reviews.looks"], m["reviews.idle"] = float64(looks), float64(idle)
+	m[operator.MeterDelivered] = float64(s.delivered.LastHour(s.owner.Clock.Now()))
+	m[operator.MeterContentLeft] = float64(s.github.API.Gate.Pace().ChangesLeft)
 	s.webhooks.Meters(m)
 	written := s.audit.Counts()
 	m["audit.dropped"], m["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)

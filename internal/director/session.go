@@ -73,6 +73,7 @@ type session struct {
 	workSecrets *effects.Secrets
 	leftovers   *restore.Leftovers
 	upkeep      *upkeep.Upkeep
+	delivered   serve.Rate
 	begun       *inforce.Setup // the setup at the start of the session
 	started     bool           // the session has started, so later failures are not configuration errors
 }

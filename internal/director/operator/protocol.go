@@ -36,6 +36,12 @@ const (
 // Decides reports whether a director in this phase answers with the state of its tasks, or stands by.
 func Decides(phase string) bool { return phase != PhaseStarting && phase != PhaseUnresponsive }
 
+// Keys of the snapshot's meters that views explain.
+const (
+	MeterDelivered   = "deliveries.last_hour" // since this director took the lead
+	MeterContentLeft = "github.content_left"  // comments and pull requests that GitHub still allows within the hour
+)
+
 // Refusal is the answer to a refused request.
 type Refusal struct {
 	Problem string `json:"problem"`
