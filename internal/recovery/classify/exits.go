@@ -67,7 +67,10 @@ func (q *classification) byExit(wrapper bool) (recovery.Finding, bool) {
 		if quote := q.quote(); quote != "" {
 			cause = quote + " (" + cause + ")"
 		}
-		return recovery.Finding{Reason: row.Reason, Cause: cause, Rule: fmt.Sprintf("exit.%d", code), Confidence: 0.7},
+		return recovery.Finding{
+				Reason: row.Reason, Cause: cause, Rule: fmt.Sprintf("exit.%d", code),
+				Confidence: confidenceOfExit,
+			},
 			true
 	}
 	return recovery.Finding{}, false
@@ -122,7 +125,7 @@ func (q *classification) check() (recovery.Finding, bool) {
 		quote = fmt.Sprintf("exit code %d and no output", *q.e.ExitCode)
 	}
 	likeTests := silent && *q.e.ExitCode == 1
-	f := recovery.Finding{Reason: recovery.Validation, Cause: quote, Rule: "check", Confidence: 0.5}
+	f := recovery.Finding{Reason: recovery.Validation, Cause: quote, Rule: "check", Confidence: confidenceOfCheck}
 	switch code := q.code(); {
 	case code == codeKilled && (quote == "" || silent || shellKilled.MatchString(quote)):
 		f.Reason = recovery.OOMKilled
@@ -137,6 +140,12 @@ func (q *classification) check() (recovery.Finding, bool) {
 	}
 	return f, q.commandFailed() && !likeTests
 }
+
+// Confidence of an exit code alone, and of the last line of a command that failed. TestCalibration checks them.
+const (
+	confidenceOfExit  = 0.7
+	confidenceOfCheck = 0.3
+)
 
 // Exit codes of a command that a signal ended.
 const (

@@ -50,8 +50,8 @@ func (t *tierRow) isVague() bool { return t.name == tierProse || t.name == tierG
 // tiers lists the weights of tiers, strongest first. Confidence: our estimate of how often such a rule names the root
 // cause.
 var tiers = [...]tierRow{
-	{tierCheck, true, 0.95},
-	{tierRunner, true, 0.95},
+	{tierCheck, true, 0.9},
+	{tierRunner, true, 0.9},
 	{tierFailure, false, 0.9},
 	{tierStatus, false, 0.8},
 	{tierCrash, false, 0.6},
