@@ -30,6 +30,7 @@ var faults = []fault{
 	{"director killed while it starts", 3, always, killStarting},
 	{"director stopped", 2, always, stopDirector},
 	{"director frozen", 2, always, freezeDirector},
+	{"director short of processor", 2, always, slowProcessor},
 	{"second director, same data", 1, always, secondDirector},
 
 	{"director killed, another leads", 3, needsLease, takeOver((*testbed.Process).Kill)},
@@ -46,11 +47,15 @@ var faults = []fault{
 	{"NATS restarted", 2, needsJoined, restartNATS},
 	{"NATS killed", 2, needsJoined, killNATS},
 	{"NATS frozen", 1, needsJoined, freezeNATS},
+	{"cluster: one server", 4, needsCluster, oneServer},
+	{"cluster: rolling restart", 2, needsCluster, rollingRestart},
+	{"cluster: minority", 2, needsCluster, minority},
 
 	{"GitHub: server errors", 2, always, withWeather(weather{share: 0.5, does: serverError(http.StatusBadGateway)})},
 	{"GitHub: answers are lost", 2, always, withWeather(weather{share: 0.5, does: cut, also: isWrite})},
 	{"GitHub: half answers", 2, always, withWeather(weather{share: 0.4, does: half})},
 	{"GitHub: late answers", 1, always, withWeather(weather{share: 0.4, does: late})},
+	{"GitHub: answers stall", 1, always, withWeather(weather{share: 0.4, does: stall})},
 	{"GitHub: false success", 1, always, withWeather(weather{share: 0.4, does: lie, also: isWrite})},
 	{"GitHub: a stated limit", 2, always, stateLimit},
 	{
@@ -61,6 +66,13 @@ var faults = []fault{
 		"GitHub: one 401", 1, always,
 		withWeather(weather{
 			share: 1, most: 1, does: refuse(http.StatusUnauthorized, "Bad credentials"),
+			also: isIssue,
+		}),
+	},
+	{
+		"GitHub: one 403", 1, always,
+		withWeather(weather{
+			share: 1, most: 1, does: refuse(http.StatusForbidden, "Resource not accessible by personal access token"),
 			also: isIssue,
 		}),
 	},
@@ -76,8 +88,11 @@ var faults = []fault{
 		"git: server errors", 1, always,
 		withWeather(weather{share: 0.7, does: serverError(http.StatusServiceUnavailable), also: isGit}),
 	},
+	{"git: web pages", 1, always, withWeather(weather{share: 1, most: 2, does: page, also: isGit})},
+	{"git: pushes fail", 1, always, failPushes},
 	{"git: answers are lost", 1, always, withWeather(weather{share: 0.5, does: cut, also: isGit})},
 
+	{"disk slow", 2, needsDisk, slowDisk},
 	{"disk full", 2, needsDisk, fillDisk},
 	{"disk read-only", 1, needsDisk, readOnly},
 	{"power cut", 3, needsDisk, cutPower},

@@ -37,7 +37,9 @@ func fillDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	}
 	err = room()
 	if w.nats != nil {
-		err = errors.Join(err, w.nats.Stop(), w.nats.Start())
+		for _, s := range w.nats.all() {
+			err = errors.Join(err, s.Stop(), s.Start())
+		}
 	}
 	return fmt.Sprintf("for %v", d.Round(time.Millisecond)), err
 }
@@ -92,7 +94,7 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	live := w.live(ctx)
 	programs := []*testbed.Process{w.director}
 	if w.nats != nil {
-		programs = append(programs, w.nats.Process)
+		programs = append(programs, w.nats.all()...)
 	}
 	for _, p := range programs {
 		p.Signal(syscall.SIGSTOP) // the process must not notice the failing disk
@@ -112,8 +114,10 @@ func cutPower(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 		return "", err
 	}
 	err := testbed.Pause(ctx, between(r, 0, 2*time.Second))
-	if w.nats != nil && err == nil {
-		err = w.nats.Start()
+	if w.nats != nil {
+		for _, s := range w.nats.all() {
+			err = orNot(err, s.Start)
+		}
 	}
 	return fmt.Sprintf("%d workers", len(live)), orNot(err, w.director.Start)
 }

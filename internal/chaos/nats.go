@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -33,6 +34,16 @@ type nats struct {
 	store string
 	port  int
 	hosts []string
+	// servers of a cluster; nil for a single server
+	servers []*testbed.Process
+}
+
+// all returns all servers.
+func (n *nats) all() []*testbed.Process {
+	if n.servers != nil {
+		return n.servers
+	}
+	return []*testbed.Process{n.Process}
 }
 
 // startNATS starts a server with keys and a configuration from `director bus init`.
@@ -73,6 +84,14 @@ func (n *nats) listens() bool {
 
 // settings returns the section [agent_bus]. Containers reach the server at their gateway.
 func (n *nats) settings() string {
+	if n.servers != nil {
+		var urls []string
+		for _, host := range n.hosts {
+			urls = append(urls, "tls://"+net.JoinHostPort(host, strconv.Itoa(n.port)))
+		}
+		return fmt.Sprintf("url = %q\nreplicas = %d\ncredentials = %q\n", strings.Join(urls, ","), len(urls),
+			filepath.Join(n.keys, keys.DirDirector))
+	}
 	host := n.hosts[len(n.hosts)-1]
 	return fmt.Sprintf("url = \"tls://%s\"\ncredentials = %q\n", net.JoinHostPort(host, fmt.Sprint(n.port)),
 		filepath.Join(n.keys, keys.DirDirector))
@@ -120,8 +139,8 @@ func runNATS(file string) error {
 	}
 	s.ConfigureLogger()
 	s.Start()
-	if !s.ReadyForConnections(20 * time.Second) {
-		return errors.New("the server was not ready for connections within 20 s")
+	if !s.ReadyForConnections(time.Minute) {
+		return errors.New("the server was not ready for connections within a minute")
 	}
 	<-ctx.Done()
 	s.Shutdown()

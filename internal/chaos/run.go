@@ -20,7 +20,7 @@ type Options struct {
 	Rounds  int
 	Seed    uint64 // 0 means a new seed
 	Runtime string // docker or processes; by default both in turns, if an engine answers
-	Bus     string // embedded or joined; by default both in turns
+	Bus     string // embedded, joined or cluster; by default the first two in turns
 	Only    string // selects faults by parts of their names: "disk,power" includes, "!disk,!power" excludes
 	// Crash kills the director at every crash point instead of running rounds. Director must be built with the tag
 	// crashpoints.
@@ -112,11 +112,11 @@ func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	}[o.Runtime]
 	buses := map[string][]string{
 		"": {busEmbedded, busJoined}, busEmbedded: {busEmbedded},
-		busJoined: {busJoined},
+		busJoined: {busJoined}, busCluster: {busCluster},
 	}[o.Bus]
 	if runtimes == nil || buses == nil {
-		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded or joined", o.Runtime,
-			o.Bus)
+		return nil, fmt.Errorf("chaos: runtime %q, bus %q: want docker or processes, embedded, joined or cluster",
+			o.Runtime, o.Bus)
 	}
 	if e, err := testbed.OpenDocker(ctx, "chaos"); err == nil {
 		_ = e.Close()
@@ -125,6 +125,9 @@ func (o Options) kinds(ctx context.Context) (kinds []kind, err error) {
 	} else {
 		runtimes = []string{testbed.RuntimeProcess}
 		fmt.Fprintf(o.Out, "skipped workers in containers, because no Docker engine answers: %v\n", err)
+	}
+	if o.Bus == busCluster { // its servers listen on addresses that containers cannot reach
+		runtimes = []string{testbed.RuntimeProcess}
 	}
 	for _, b := range buses {
 		for _, r := range runtimes {
@@ -330,7 +333,8 @@ func (w *world) keep(to string) {
 		return
 	}
 	for _, name := range []string{
-		"director.log", "second.log", "standby.log", "nats.log", "config.toml",
+		"director.log", "second.log", "standby.log", "nats.log", "nats0.log", "nats1.log", "nats2.log",
+		"config.toml",
 		filepath.Join("runs", runsFile),
 	} {
 		if data, err := os.ReadFile(filepath.Join(w.dir, name)); err == nil {

@@ -35,6 +35,7 @@ var columns = []struct {
 	{"attempts overlapping", true},
 	{"attempts run twice", true},
 	{"finished work repeated", true},
+	{"living workers stopped", true},
 	{"containers left", true},
 	{"networks too many", true},
 	{"budget overruns", true},

@@ -46,6 +46,7 @@ type world struct {
 	mu     sync.Mutex
 	issues []*issue
 	harmed []harm
+	slow   []slow
 	wrong  []finding // findings of faults, for the table
 }
 
@@ -123,10 +124,14 @@ func newWorld(ctx context.Context, k kind, o Options, log *eventLog) (_ *world, 
 	if err != nil {
 		return nil, fmt.Errorf("chaos: agent: %w", err)
 	}
-	if k.bus == busJoined {
-		if w.nats, err = startNATS(ctx, w, self); err != nil {
-			return nil, err
-		}
+	switch k.bus {
+	case busJoined:
+		w.nats, err = startNATS(ctx, w, self)
+	case busCluster:
+		w.nats, err = startCluster(ctx, w, self)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := w.openGitHub(ctx); err != nil {
 		return nil, err
@@ -148,7 +153,7 @@ func (w *world) configure(agent string) error {
 		return err
 	}
 	w.rebuilds = w.knows(rebuilds)
-	w.leases = w.nats != nil && w.knows(fmt.Sprintf("director.lease_seconds=%v", lease.Seconds()))
+	w.leases = w.bus == busJoined && w.knows(fmt.Sprintf("director.lease_seconds=%v", lease.Seconds()))
 	if w.leases && w.runtime == testbed.RuntimeProcess {
 		w.host = w.processes(w.shared())
 	}
@@ -294,7 +299,9 @@ func (w *world) clear() error {
 		errs = append(errs, w.host.Clear(ctx), w.host.Close())
 	}
 	if w.nats != nil {
-		w.nats.Kill()
+		for _, s := range w.nats.all() {
+			s.Kill()
+		}
 	}
 	if w.disk != nil {
 		errs = append(errs, w.disk.close())

@@ -34,7 +34,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	f.Uint64Var(&o.Seed, "seed", 0, "seed of all random choices; 0 means a new seed")
 	f.StringVar(&o.Runtime, "runtime", "", "runtime of workers: docker or processes; by default both, if an engine "+
 		"answers")
-	f.StringVar(&o.Bus, "bus", "", "kind of bus: embedded or joined; by default both in turn")
+	f.StringVar(&o.Bus, "bus", "", "kind of bus: embedded, joined or cluster; by default embedded and joined in turn")
 	f.StringVar(&o.Only, "only", "", "faults to inject: \"disk,power\" selects names with one of these words, "+
 		"\"!disk,!power\" names without them")
 	f.BoolVar(&o.Crash, "crashpoints", false, "instead of rounds, kill the director at every crash point; --director "+
