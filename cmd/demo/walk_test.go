@@ -169,7 +169,7 @@ func (w *walk) fits(name string) {
 }
 
 // inDocs are the pictures that the documentation shows.
-var inDocs = map[string]bool{"page-board": true, "page-task": true, "desk-machine": true, "desk-numbers": true}
+var inDocs = map[string]bool{"page-board": true, "page-task": true}
 
 // maxPicture bounds the size of a picture in the repository, in bytes.
 const maxPicture = 250_000
@@ -188,8 +188,7 @@ func (w *walk) picture(name string) {
 	}
 	files := []string{filepath.Join(w.ArtifactDir(), name+".png")}
 	if *update && inDocs[name] {
-		files = append(files, filepath.Join("..", "..", "docs", "images", strings.Replace(name, "desk-", "page-", 1)+
-			".png"))
+		files = append(files, filepath.Join("..", "..", "docs", "images", name+".png"))
 	}
 	for _, file := range files {
 		if err := os.WriteFile(file, png, 0o644); err != nil {
