@@ -52,7 +52,8 @@ type finding struct {
 	Rule       string                `json:"rule"`
 	Cause      string                `json:"cause"`
 	Confidence float64               `json:"confidence"`
-	As         map[string]string     `json:"as,omitempty"` // by preset: its word for the reason
+	Also       *classify.Also        `json:"also,omitempty"` // a close second reading
+	As         map[string]string     `json:"as,omitempty"`   // by preset: its word for the reason
 	Considered []classify.Considered `json:"considered,omitempty"`
 }
 
@@ -66,17 +67,16 @@ func (o *Classifying) answer(data []byte) (any, error) {
 
 // find answers one question.
 func (o *Classifying) find(q question) finding {
-	var f recovery.Finding
 	var considered []classify.Considered
 	if o.Explain {
-		f, considered = o.Classifier.Explain(q.evidence())
-	} else {
-		f = o.Classifier.Classify(q.evidence())
+		_, considered = o.Classifier.Explain(q.evidence())
 	}
+	f, also := o.Classifier.ClassifyAlso(q.evidence())
 	about, _ := recovery.Describe(f.Reason)
 	a := finding{
 		ID: q.id, Reason: f.Reason, Class: about.Cause, Retryable: about.Retryable, Signature: f.Signature,
-		Rule: f.Rule, Cause: f.Cause, Confidence: math.Round(f.Confidence*100) / 100, Considered: considered,
+		Rule: f.Rule, Cause: f.Cause, Confidence: math.Round(f.Confidence*100) / 100, Also: also,
+		Considered: considered,
 	}
 	if s := inSeconds(f.RetryAfter); s > 0 {
 		a.RetryAfter = &s

@@ -309,8 +309,8 @@ func TestMemoryDoesNotGrowWithTheStream(t *testing.T) {
 	}
 	t.Logf("%.0f lines/s on %d cores, at most %d MiB in use", lines/time.Since(began).Seconds(), runtime.GOMAXPROCS(0),
 		out.most>>20)
-	if out.most > 24<<20 { // 13 MiB are usual; the stream and its answers have another 12
-		t.Errorf("%d MiB in use, want at most 24", out.most>>20)
+	if out.most > 28<<20 { // 24 MiB are usual, mostly the rules; the stream and its answers have another 12
+		t.Errorf("%d MiB in use, want at most 28", out.most>>20)
 	}
 }
 

@@ -2,6 +2,7 @@ package classify
 
 import (
 	"fmt"
+	"slices"
 
 	"retake/internal/recovery"
 	"retake/internal/recovery/plaintext"
@@ -13,6 +14,43 @@ type Considered struct {
 	Reason recovery.Reason `json:"reason"`
 	Line   string          `json:"line"` // the quote that the rule would give
 	Lost   string          `json:"lost"` // why it lost; empty if it decides
+}
+
+// Also is a second reading with another reason, which is nearly as good as the first.
+type Also struct {
+	Reason recovery.Reason `json:"reason"`
+	Rule   string          `json:"rule"`
+}
+
+// closeBy bounds the difference in confidence of two close readings.
+const closeBy = 0.1
+
+// ClassifyAlso is like Classify. If a rule for text decides, it also returns the best reading with another reason, or
+// nil unless the two are close.
+func (c *Classifier) ClassifyAlso(e recovery.Evidence) (recovery.Finding, *Also) {
+	q := &classification{c: c, e: clean(e)}
+	f, won := q.decide()
+	f = q.finish(f)
+	if won == nil || won.tier == nil {
+		return f, nil
+	}
+	readable := q.readable()
+	order := c.stepsOf(e.Stage)
+	for i := range order {
+		t := order[i].tier
+		if t == nil || t.confidence < f.Confidence-closeBy {
+			continue
+		}
+		if _, ok := order[i].judge(q); !ok {
+			continue
+		}
+		for _, m := range q.text().all(t) {
+			if m.reason != f.Reason && (readable == nil || slices.Contains(readable, m.reason)) {
+				return f, &Also{Reason: m.reason, Rule: m.rule.ID}
+			}
+		}
+	}
+	return f, nil
 }
 
 // Explain is like Classify. It also returns the rules that matched, in their order, and why each lost.
