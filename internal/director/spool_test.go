@@ -84,6 +84,40 @@ func TestSpooledSuccessIsDelivered(t *testing.T) {
 	}
 }
 
+// A worker finishes after it was given up, while its stop cannot be confirmed. Its success counts once the stop is
+// confirmed.
+func TestSuccessAfterTheWorkerWasGivenUp(t *testing.T) {
+	t.Parallel()
+	tried := make(chan struct{})
+	s := newHarness(t, func(ctx context.Context, a *fakeWorker) int {
+		a.lost.Store(true)
+		a.client.Close()
+		<-tried
+		if a.change() != nil || a.spool(a.plan.WorkerID+".0001.json", a.plan.SignKey) != nil {
+			return 1
+		}
+		a.lost.Store(false)
+		<-ctx.Done()
+		return 1
+	})
+	s.config.Timeouts.WorkerHeartbeatTTL = time.Second
+	key := s.github.CreateIssue(repo, "octocat", "Late success", "", "agent-task")
+	s.start()
+	s.until("a stop failed", func() bool {
+		s.runtime.mu.Lock()
+		defer s.runtime.mu.Unlock()
+		for _, n := range s.runtime.stops {
+			return n > 0
+		}
+		return false
+	})
+	close(tried)
+	s.until("review", s.labelled(key, "agent-review"))
+	if v := s.verdicts(key); len(v) > 0 || s.runtime.begun() != 1 {
+		t.Errorf("verdicts %q, attempts %q; want only one attempt", v, s.runtime.attempts())
+	}
+}
+
 // TestLongSpooledSuccessIsDelivered checks a success that exceeds agent_bus.max_message_bytes, which was lowered since
 // the worker started.
 func TestLongSpooledSuccessIsDelivered(t *testing.T) {
