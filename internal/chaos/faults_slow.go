@@ -46,7 +46,7 @@ func whileSlow(ctx context.Context, w *world, do func() error) (err error) {
 // slowDisk lets each sync of the disk wait for a while. A joined NATS server uses the same disk.
 func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
-	d := between(r, 200*time.Millisecond, 3*time.Second)
+	d := between(r, 200*time.Millisecond, 5*time.Second)
 	f, err := os.Open(w.disk.dir)
 	if err != nil {
 		return "", err
@@ -65,7 +65,7 @@ func slowDisk(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 // slowProcessor gives the director a few per cent of a processor, as a quota of its control group would.
 func slowProcessor(ctx context.Context, w *world, r *rand.Rand) (string, error) {
 	_, _ = w.victim(ctx, r)
-	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, 2*time.Second)
+	share, period := 1+r.IntN(5), between(r, 100*time.Millisecond, 5*time.Second)
 	runs := max(time.Millisecond, period*time.Duration(share)/100)
 	err := whileSlow(ctx, w, func() error {
 		w.director.Signal(syscall.SIGSTOP)
