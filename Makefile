@@ -102,8 +102,8 @@ nightly: ## Run the long searches that `make test` skips: all worlds, all mutant
 sim: ## Let the simulator try to break the core: SEED=7 STEPS=20000000; WORLD=n replays one world, EXPLORE=100000 searches small ones
 	$(GO) run ./internal/fsm/fsmtest/cmd/sim $(if $(SEED),-seed $(SEED)) $(if $(STEPS),-steps $(STEPS)) $(if $(WORLD),-world $(WORLD)) $(if $(EXPLORE),-explore $(EXPLORE))
 
-bench: ## Measure a running director, compare it with the raw bus and the goals, and write bin/bench.json (ONLY=decisions,boot; QUICK=1: as in CI)
-	@$(GO) run ./internal/bench/cmd/bench $(if $(ONLY),-only $(ONLY)) $(if $(QUICK),-quick)
+bench: ## Measure a running director, compare it with the raw bus and the goals, and write bin/bench.json (ONLY=decisions,boot; QUICK=1: as in CI; BASELINE=DIR: compare a build)
+	@$(if $(BASELINE),RETAKE_BENCH_BASELINE=$(abspath $(BASELINE)) )$(GO) run ./internal/bench/cmd/bench $(if $(ONLY),-only $(ONLY)) $(if $(QUICK),-quick)
 
 .PHONY: bench-core
 bench-core: ## Measure only the functions of the pure core

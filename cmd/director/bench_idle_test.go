@@ -13,16 +13,14 @@ import (
 	"time"
 
 	"retake/internal/bench"
-	"retake/internal/director/operator"
 	"retake/internal/github/githubtest"
-	"retake/internal/sys/pdeathsig"
 )
 
 // idleFor is the observation time of an idle director. It covers more than one poll of an unchanged GitHub.
 const idleFor = 40 * time.Second
 
-// measurePrograms builds the director and the worker into dir, and records their sizes.
-func measurePrograms(t *testing.T, dir string) {
+// buildPrograms builds the director and the worker into dir.
+func buildPrograms(t *testing.T, dir string) {
 	t.Helper()
 	for _, name := range []string{"director", "worker"} {
 		build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name),
@@ -31,6 +29,14 @@ func measurePrograms(t *testing.T, dir string) {
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
+	}
+}
+
+// measurePrograms builds the programs and records their sizes.
+func measurePrograms(t *testing.T, dir string) {
+	t.Helper()
+	buildPrograms(t, dir)
+	for _, name := range []string{"director", "worker"} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil {
 			t.Fatal(err)
@@ -70,29 +76,12 @@ func TestBenchIdle(t *testing.T) {
 	check(t, os.WriteFile(file, fmt.Appendf(nil, idleConfig, filepath.Join(dir, "data"), api), 0o600))
 
 	began := time.Now()
-	cmd := exec.Command(filepath.Join(dir, "director"), "run", "-c", file, "--worker-binary",
-		filepath.Join(dir, "worker"))
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GITHUB_TOKEN=token"}
-	if os.Geteuid() != 0 {
-		cmd.Env = append(cmd.Env, "RETAKE_CFG_CONTAINERS_PROCESS_SAME_USER=true")
-	}
-	log, err := os.Create(filepath.Join(dir, "log"))
-	check(t, err)
-	defer log.Close()
-	cmd.Stderr, cmd.SysProcAttr = log, &syscall.SysProcAttr{Setpgid: true}
-	check(t, pdeathsig.Start(cmd))
+	cmd, log := startProgram(t, dir, dir, file)
 	defer func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 	}()
-	for ready := false; !ready; time.Sleep(5 * time.Millisecond) {
-		_, err := operator.AskSnapshot(t.Context(), filepath.Join(dir, "data"))
-		ready = err == nil
-		if time.Since(began) > time.Minute {
-			text, _ := os.ReadFile(log.Name())
-			t.Fatalf("it is not ready: %v\n%s", err, text)
-		}
-	}
+	awaitReady(t, filepath.Join(dir, "data"), log)
 	bench.Record(t, bench.Figure{
 		Section: "idle", What: "start of the program → it answers, nothing to take up",
 		Value: float64(time.Since(began).Microseconds()) / 1000, Unit: "ms", Goal: bench.Goal{AtMost: 2000},

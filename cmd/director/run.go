@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"retake/internal/fsm"
 	"retake/internal/recovery/plaintext"
 	"retake/internal/secrets/redact"
+	"retake/internal/sys/garbage"
 	"retake/internal/sys/hidden"
 )
 
@@ -91,7 +91,7 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 		log.Warn("using a path in the working directory", zap.String("path", moved))
 	}
 	if hidden.Getenv("GOGC") == "" { // otherwise the user has decided
-		debug.SetGCPercent(director.GCPercent)
+		garbage.Collect(cmd.Context(), director.GCPercent)
 	}
 	limitMemory(log, memlimit.FromCgroup)
 	with := director.Options{

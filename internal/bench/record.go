@@ -12,6 +12,9 @@ import (
 const (
 	FileEnv  = "RETAKE_BENCH_FILE"
 	QuickEnv = "RETAKE_BENCH_QUICK"
+	// BaselineEnv names a directory with another build's programs, director and worker. A section that supports it
+	// measures them as well.
+	BaselineEnv = "RETAKE_BENCH_BASELINE"
 )
 
 // Begin skips a measuring test unless `make bench` runs it.

@@ -33,6 +33,10 @@ var Sections = []Section{
 		Test: "TestBenchIdle",
 	},
 	{
+		Name: "labels", Title: "Labels: 20 issues labelled at once, four workers, an agent that ends immediately",
+		Package: "./cmd/director", Test: "TestBenchLabels",
+	},
+	{
 		Name: "classification", Title: "Classification: reading the end of an output",
 		Package: "./internal/recovery/classify", Test: "TestBenchClassification",
 	},

@@ -164,7 +164,7 @@ func onlyOver(undone []string) error {
 	return fmt.Errorf("%w: %s", ErrNotDone, strings.Join(undone, "; "))
 }
 
-// GCPercent is the garbage collector's target for a director process (see debug.SetGCPercent). Go's default is 100.
+// GCPercent is the garbage collector's target for a busy director (see debug.SetGCPercent). Go's default is 100.
 // With 200 the heap may grow to three times the live data instead of two, and a busy director decides 36,000 times
 // a second instead of 31,000 (make bench ONLY=decisions).
 const GCPercent = 200

@@ -1,0 +1,37 @@
+package garbage
+
+import (
+	"runtime"
+	"testing"
+)
+
+// TestTargetFollowsTheLoad checks that a process becomes busy at many collections, and quiet without one.
+func TestTargetFollowsTheLoad(t *testing.T) {
+	const busy = 200
+	g, cycles := load{percent: busy}, uint64(0)
+	for i, c := range []struct {
+		more uint64
+		want int
+	}{
+		{10 * busyCycles, quietPercent}, // the start
+		{0, quietPercent},
+		{busyCycles - 1, quietPercent},
+		{busyCycles, busy},
+		{1, busy}, // the same load needs fewer collections now
+		{0, quietPercent},
+		{1, quietPercent},
+	} {
+		cycles += c.more
+		if got := g.look(cycles); got != c.want {
+			t.Errorf("period %d: %d, want %d", i, got, c.want)
+		}
+	}
+}
+
+func TestCollectionsAreCounted(t *testing.T) {
+	before := collections()
+	runtime.GC()
+	if after := collections(); after <= before {
+		t.Errorf("%d collections, and %d before one more", after, before)
+	}
+}
