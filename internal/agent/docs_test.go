@@ -59,7 +59,7 @@ func profileTable() string {
 	var b strings.Builder
 	b.WriteString("| agent | measured | command | model | key in one of | resource |\n|---|---|---|---|---|---|\n")
 	for _, p := range Builtin().rows {
-		resource := "of the model's name"
+		resource := "from the model's name"
 		if p.Provider != "" {
 			resource = code("model." + p.Provider)
 		}

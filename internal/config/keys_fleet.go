@@ -57,9 +57,12 @@ var fleetKeys = []row{
 			"time without a renewal, another director takes over. Unused on the embedded bus.",
 		at: func(c *Config) any { return &c.Director.Lease },
 	},
-	{key: "director.shared_dir", def: `""`, path: true, doc: "Directory of mirrors, checkouts and processes that all " +
-		"directors of a fleet see under the same path, so that a successor continues running work. If empty, " +
-		"data_dir, which directors do not share.", at: func(c *Config) any { return &c.Director.SharedDir }},
+	{
+		key: "director.shared_dir", def: `""`, path: true, doc: "Directory of mirrors, checkouts and processes that all " +
+			"directors of a fleet see under the same path, so that a successor continues running work. If empty, " +
+			"the director uses data_dir, which directors do not share.",
+		at: func(c *Config) any { return &c.Director.SharedDir },
+	},
 	{
 		key: "director.http_listen", def: `""`, check: validHTTPListen,
 		want: `host:port such as "127.0.0.1:8730"; may be empty`,
@@ -281,8 +284,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "kubernetes.kubeconfig", def: `""`, path: true, want: fileWant,
-		doc: "Kubeconfig file. If empty, the service account in a pod, " +
-			"elsewhere KUBECONFIG, or ~/.kube/config.",
+		doc: "Kubeconfig file. If empty, a director in a pod uses its service account, and any other uses " +
+			"KUBECONFIG, or ~/.kube/config.",
 		at: func(c *Config) any { return &c.Kubernetes.Kubeconfig },
 	},
 	{
@@ -313,7 +316,7 @@ var fleetKeys = []row{
 	{
 		key: "kubernetes.pending_timeout_seconds", def: "1800", unit: "seconds", min: 1, max: week,
 		doc: "Longest wait for the cluster to start an attempt, for example for room or a volume. For a missing " +
-			"image it is at most five minutes.",
+			"image, the wait is at most five minutes.",
 		at: func(c *Config) any { return &c.Kubernetes.PendingTimeout },
 	},
 
@@ -367,8 +370,8 @@ var fleetKeys = []row{
 
 	{
 		key: "journal.on_damage", def: `"stop"`, allowed: []string{"stop", "rebuild"},
-		doc: "Reaction to a damaged journal. stop exits with the exact position, without changes. rebuild sets it " +
-			"aside and rebuilds it from GitHub, containers and reports.",
+		doc: "Reaction to a damaged journal. stop exits, reports the exact position and changes nothing. rebuild " +
+			"sets the journal aside and rebuilds it from GitHub, containers and reports.",
 		at: func(c *Config) any { return &c.Journal.OnDamage },
 	},
 	{

@@ -228,8 +228,8 @@ var workKeys = []row{
 
 	{
 		key: "checkout.max_files", def: "500000", unit: "entries", min: 100, max: 50_000_000,
-		doc: "Entries of a checkout, including ignored files, counted before the checkout is read. Beyond this " +
-			"limit, and the following ones, the task becomes a question.",
+		doc: "Entries of a checkout, including ignored files, counted before the checkout is read. If a checkout " +
+			"exceeds this limit, or one of the following limits, Retake asks a person.",
 		at: func(c *Config) any { return &c.Checkout.MaxFiles },
 	},
 	{
@@ -269,7 +269,7 @@ var workKeys = []row{
 		key: "checkout.quota", def: `""`, check: validQuota,
 		want: `a size such as "10GiB", from 16MiB to 16TiB, or "" to disable it`,
 		doc: "Disk quota of a new checkout: a separate file system in a file, mounted by a director that runs as " +
-			"root on the host (not in a container). If empty, director.disk_watermark bounds checkouts.",
+			"root on the host (not in a container). If empty, only director.disk_watermark limits checkouts.",
 		at: func(c *Config) any { return &c.Checkout.Quota },
 	},
 
@@ -282,8 +282,8 @@ var workKeys = []row{
 	},
 	{
 		key: "workspace.checkpoint_seconds", def: "60", unit: "seconds", min: 1, max: day,
-		doc: "Time between two checkpoints with transport sync, in addition to the end of each stage. A worker " +
-			"that vanishes loses its later work, and the issue states the time.",
+		doc: "Time between two checkpoints with transport sync, in addition to the end of each stage. If a worker " +
+			"vanishes, its work since the last checkpoint is lost, and the issue states the time.",
 		at: func(c *Config) any { return &c.Workspace.Checkpoint },
 	},
 
@@ -295,8 +295,8 @@ var workKeys = []row{
 	{
 		key: "worker.validate", def: `"inside"`, allowed: []string{"inside", "fresh"},
 		doc: "Container of VALIDATE. inside uses the agent's container, in rounds with CODE. fresh uses a new " +
-			"container afterwards, with a copy of the delivery, without agent, variables of env_passthrough and " +
-			"mounts that agents can write to. fix_attempts then bounds the repairs.",
+			"container afterwards, with a copy of the delivery, without the agent, the variables of env_passthrough, and " +
+			"mounts that agents can write to. fix_attempts then limits the repairs.",
 		at: func(c *Config) any { return &c.Worker.Validate },
 	},
 

@@ -41,15 +41,15 @@ const referenceIntro = `# Configuration
 precedes the file, and the file precedes these defaults. ~director config show --origin~ shows the source of each value.
 
 The variable of ~director.max_workers~ is ~RETAKE_CFG_DIRECTOR_MAX_WORKERS~, and so on. In variables and flags, write
-strings without quotes, lists as ~a,b~ or TOML, and tables as ~A=1,B=2~ or TOML. Set stages only in the file. Secrets
-are not allowed in it. A relative path in the file is relative to the file's directory, except in ~config/dev.toml~. In
-that file, in variables and in flags, it is relative to the working directory.
+strings without quotes, lists as ~a,b~ or TOML, and tables as ~A=1,B=2~ or TOML. Set stages only in the file. The file
+must not contain secrets. A relative path in the file is relative to the file's directory. In ~config/dev.toml~, in
+variables and in flags, a path is relative to the working directory.
 
 ~director config check~ prints all problems, including missing prerequisites of ~director run~. ~director doctor~ also
 tests GitHub and the container engine ([commands](commands-configuration.md)). A running director reads its
-configuration again ([reload](deployment.md#a-configuration-that-changes)). A new value takes effect now, for later
-decisions and attempts, or at the next restart. Ranges contain whole numbers, except of seconds and where the default
-has a decimal point.
+configuration again ([reload](deployment.md#a-configuration-that-changes)). A new value takes effect ~now~, for later
+decisions and attempts, or at the next ~restart~. Ranges are whole numbers, except for seconds and for keys whose
+default has a decimal point.
 `
 
 // span matches a range, which the page writes as "0 to 3600 seconds".

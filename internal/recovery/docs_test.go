@@ -46,6 +46,9 @@ func vocabularies() []string {
 func wordRows() []string {
 	rows := []string{"| preset | word | is read as |", "|---|---|---|"}
 	for _, h := range fromPresetWord {
+		if h.word == string(h.reason) {
+			continue
+		}
 		rows = append(rows, fmt.Sprintf("| %s | `%s` | `%s` |", h.preset, h.word, h.reason))
 	}
 	return rows
