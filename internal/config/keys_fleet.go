@@ -370,7 +370,7 @@ var fleetKeys = []row{
 
 	{
 		key: "journal.on_damage", def: `"stop"`, allowed: []string{"stop", "rebuild"},
-		doc: "Reaction to a damaged journal. stop exits, reports the exact position and changes nothing. rebuild " +
+		doc: "Reaction to a damaged journal. stop exits without changes, and reports the exact position. rebuild " +
 			"sets the journal aside and rebuilds it from GitHub, containers and reports.",
 		at: func(c *Config) any { return &c.Journal.OnDamage },
 	},

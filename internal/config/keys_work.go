@@ -295,8 +295,8 @@ var workKeys = []row{
 	{
 		key: "worker.validate", def: `"inside"`, allowed: []string{"inside", "fresh"},
 		doc: "Container of VALIDATE. inside uses the agent's container, in rounds with CODE. fresh uses a new " +
-			"container afterwards, with a copy of the delivery, without the agent, the variables of env_passthrough, and " +
-			"mounts that agents can write to. fix_attempts then limits the repairs.",
+			"container afterwards, with a copy of the delivery, without the agent, the variables of env_passthrough, " +
+			"and mounts that agents can write to. fix_attempts then limits the repairs.",
 		at: func(c *Config) any { return &c.Worker.Validate },
 	},
 
