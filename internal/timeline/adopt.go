@@ -9,15 +9,15 @@ import (
 	"retake/internal/projection"
 )
 
-// KindMissing is the kind of the only event that does not come from a fact. It marks a gap: earlier events are not in
-// the book, and possibly not in the journal.
+// KindMissing is the kind of the only event that does not come from a fact. It marks a gap: earlier events are
+// missing from the book, and possibly from the journal.
 const KindMissing = "missing"
 
 const missingText = "Earlier events are missing, because the journal was not readable"
 
-// Restore implements projection.Restorer. The facts that the book has read should lead to the same state. They may not
-// if a part of the journal is unreadable, or if it starts after the task. The snapshot then wins, and an event marks
-// the gap.
+// Restore implements projection.Restorer. Normally the facts in the book lead to the same state. If a part of the
+// journal is unreadable, or the journal starts after the task, the states may differ. The snapshot then wins, and an
+// event marks the gap.
 func (b *Book) Restore(seq uint64, state []byte) error {
 	m := fsm.New(b.config)
 	if err := m.Restore(state); err != nil {
@@ -39,7 +39,7 @@ func (b *Book) Restore(seq uint64, state []byte) error {
 			mark := mark
 			mark.Issue, mark.Over = s.Issue, true
 			s.enter(fsm.Forgotten, mark.At)
-			s.Means = "it has ended, but the journal with its outcome was not readable"
+			s.Means = "the task has ended, but the journal with its outcome was not readable"
 			s.endAttempts("")
 			b.tellOf(s, mark)
 			b.keep(s, false)
@@ -97,7 +97,7 @@ func (s *Task) adopt(t *fsm.Task) {
 	}
 }
 
-// endAttempts ends all running attempts except the attempt but. Their outcome is unknown.
+// endAttempts ends all running attempts except the attempt but, with an unknown outcome.
 func (s *Task) endAttempts(but string) {
 	for i := range s.Attempts {
 		if a := &s.Attempts[i]; a.Outcome == OutcomeRunning && a.ID != but {

@@ -9,7 +9,7 @@ import (
 	"retake/internal/projection"
 )
 
-// Limits bound the size of a book.
+// Limits limits the size of a book.
 type Limits struct {
 	Over     int // timelines of issues that are over
 	Events   int // events per timeline
@@ -30,7 +30,7 @@ type Book struct {
 	news    []Event                // newest last
 	dropped bool                   // older news was dropped
 	last    Place
-	phased  time.Time // when the phase began; zero if the book does not have that fact
+	phased  time.Time // when the phase began; zero if the book lacks that fact
 	numbers numbers
 }
 
@@ -56,7 +56,7 @@ func (b *Book) Apply(seq uint64, records []fsm.Record) {
 
 func (b *Book) add(place Place, at time.Time, f fsm.Fact) {
 	key := fsm.About(f)
-	held := b.m.Task(key) // a finished task leaves the machine with this fact, but still has its outcome
+	held := b.m.Task(key) // with this fact, the machine drops a finished task, which still has its outcome
 	var was known
 	if held != nil {
 		was = known{held.State, held.Tally, held.Ending}
@@ -113,7 +113,8 @@ func (b *Book) tellOf(s *Task, e Event) {
 	s.Dropped += dropped
 }
 
-// bounded drops the oldest tenth of an overlong list, so that the rest is not moved for every new element.
+// bounded drops the oldest tenth of a list that exceeds most, because dropping one element at a time would move the
+// list each time.
 func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	if most <= 0 || len(all) <= most {
 		return all, 0
@@ -122,7 +123,7 @@ func bounded[T any](all []T, most int) (kept []T, dropped int) {
 	return slices.Clone(all[dropped:]), dropped
 }
 
-// taskOf returns the timeline that a fact belongs to. It returns nil if there is no timeline and the fact does not
+// taskOf returns the timeline that a fact belongs to. It returns nil if no timeline exists and the fact does not
 // start one.
 func (b *Book) taskOf(k fsm.IssueKey, f fsm.Fact) *Task {
 	switch f.(type) {
@@ -141,7 +142,7 @@ func (b *Book) task(k fsm.IssueKey) *Task {
 	return s
 }
 
-// keep records that a timeline has ended or resumed, and removes the oldest timelines that are over.
+// keep records that a timeline has ended or resumed, and drops the oldest timelines that are over.
 func (b *Book) keep(s *Task, before bool) {
 	key := projection.Fold(s.Issue)
 	switch {
@@ -165,7 +166,7 @@ func (b *Book) Configure(c fsm.Config) {
 // Last returns the place of the last fact.
 func (b *Book) Last() Place { return b.last }
 
-// Machine returns the book's machine as of the last record. Callers must not modify or keep it.
+// Machine returns the book's machine as of the last record. Callers must not modify or store it.
 func (b *Book) Machine() *fsm.Machine { return b.m }
 
 // PhaseSince returns when the director's phase began, or zero if the book does not know.
@@ -185,10 +186,10 @@ func (b *Book) Task(k fsm.IssueKey, now time.Time) (Task, bool) {
 	return out, true
 }
 
-// present adds the machine's current knowledge to a timeline, and leaves out attempts and events.
+// present adds the machine's current knowledge to a timeline, without attempts and events.
 func (b *Book) present(s *Task, now time.Time) Task {
 	out := *s
-	out.Attempts, out.Events = []Attempt{}, []Event{} // empty lists in JSON, not null
+	out.Attempts, out.Events = []Attempt{}, []Event{} // in JSON, empty lists instead of null
 	if b.config.Policy == nil {                       // a reader of a journal file does not have a policy
 		return b.placed(out, s, now)
 	}
@@ -200,7 +201,7 @@ func (b *Book) present(s *Task, now time.Time) Task {
 	return b.placed(out, s, now)
 }
 
-// placed adds the task's current state in the machine.
+// placed adds the task's current state, according to the machine.
 func (b *Book) placed(out Task, s *Task, now time.Time) Task {
 	out.Why, out.Cause = s.why()
 	t := b.m.Task(s.Issue)
@@ -261,8 +262,8 @@ func (b *Book) Board(now time.Time, most int) (rows []Task, count map[string]int
 	return rows, count
 }
 
-// Events returns the events after a place, from the oldest. It covers one issue, or all issues for an empty key. A true
-// gap means that some events are only in the journal.
+// Events returns the events after a place, from the oldest. It covers one issue, or all issues if the key is empty.
+// If gap is true, the book lacks some of the events, and only the journal has them.
 func (b *Book) Events(after Place, issue fsm.IssueKey) (all []Event, gap bool) {
 	from, _ := slices.BinarySearchFunc(b.news, after, func(e Event, p Place) int {
 		if e.ID.After(p) {

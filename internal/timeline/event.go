@@ -9,8 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Place locates an event in the journal: the sequence of its batch, and its index among the batch's facts, from
-// 0.
+// Place locates an event in the journal by the sequence of its batch, and the index of its fact in the batch, from 0.
 type Place struct {
 	Seq uint64
 	N   int
@@ -45,18 +44,17 @@ func (p *Place) UnmarshalText(b []byte) error {
 type Event struct {
 	ID      Place        `json:"id"`
 	At      time.Time    `json:"at"`
-	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty if the event is about the fleet
-	Attempt int          `json:"attempt,omitempty"` // from 1, or 0 if the event is not about an attempt
+	Issue   fsm.IssueKey `json:"issue,omitempty"`   // empty for an event of the fleet
+	Attempt int          `json:"attempt,omitempty"` // from 1; 0 if no attempt is concerned
 	Kind    string       `json:"kind"`              // kind of the fact, such as "moved" or "verdict_made"
-	Text    string       `json:"text"`              // a sentence for people, without its full stop
+	Text    string       `json:"text"`              // a sentence for people, without a full stop
 
-	Over bool `json:"over,omitempty"` // the issue is over with this event
+	Over bool `json:"over,omitempty"` // set if the issue is over after this event
 
-	Decision *Decision `json:"decision,omitempty"` // of a verdict
+	Decision *Decision `json:"decision,omitempty"` // the decision of a verdict
 }
 
-// line describes a fact for people. The text is empty if the fact is not of interest. t is the task after the fact, or
-// nil.
+// line describes a fact for people, or returns "" if they need not know. t is the task after the fact, or nil.
 func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	if t != nil {
 		attempt = t.Attempt
@@ -96,7 +94,7 @@ func line(at time.Time, f fsm.Fact, t *fsm.Task) (attempt int, text string) {
 	return lineOfAttempt(at, f, t, attempt)
 }
 
-// lineOfAttempt is line for facts about an attempt, or about a person's answer to it.
+// lineOfAttempt is like line, for facts about an attempt or about a person's answer to it.
 func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, string) {
 	switch f := f.(type) {
 	case fsm.Moved:
@@ -109,7 +107,7 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return f.Attempt, "Nothing confirms that its container is gone (" + f.Words +
 			"), so it is fenced: it may still run, but its results are ignored"
 	case fsm.ContainerStarted:
-		if t != nil && t.State != fsm.Starting { // its worker has already sent a message
+		if t != nil && t.State != fsm.Starting { // the worker has already sent a message
 			return attempt, ""
 		}
 		return attempt, "The worker was started"
@@ -154,10 +152,10 @@ func lineOfAttempt(at time.Time, f fsm.Fact, t *fsm.Task, attempt int) (int, str
 		return attempt, fmt.Sprintf("%s failed (%s), next try at %s", effectName(f.Effect), f.Why,
 			clock(f.Until))
 	}
-	return attempt, "" // bookkeeping
+	return attempt, "" // internal facts that people need not know
 }
 
-// countsAsUsed describes the meters that a person did not reset.
+// countsAsUsed names the meters that a person did not reset.
 func countsAsUsed(redispatches int) string {
 	if redispatches == 1 {
 		return "1 re-dispatch counts as used"

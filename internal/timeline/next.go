@@ -11,8 +11,8 @@ import (
 	"retake/internal/recovery"
 )
 
-// why explains in a sentence, without its full stop, why the timeline is in its state. cause is the line behind that
-// explanation. Both are empty if the state alone explains it.
+// why explains in a sentence, without a full stop, why the task is in its state. cause is the evidence for that
+// reason. Both are empty if the state alone explains it.
 func (s *Task) why() (why, cause string) {
 	if q := s.Asked; q != nil {
 		if why = because(q.Reason, q.Why); q.Title != "" {
@@ -54,7 +54,7 @@ func (s *Task) whyDone() string {
 	return text + s.before()
 }
 
-// before summarizes how the earlier attempts of this claim ended. It groups attempts with the same end.
+// before summarises how the earlier attempts of this claim ended, grouped by the same end.
 func (s *Task) before() string {
 	type ending struct{ verb, means string }
 	ended, order := map[ending][]string{}, []ending(nil)
@@ -63,7 +63,7 @@ func (s *Task) before() string {
 			continue
 		}
 		d := a.Decided[len(a.Decided)-1]
-		if d.Reason == recovery.NeedsHuman { // the answer is shown instead
+		if d.Reason == recovery.NeedsHuman { // the answer appears instead
 			continue
 		}
 		how := ending{"failed", d.Means}
@@ -96,10 +96,10 @@ func (s *Task) withAnswer(f fsm.Fact, text string) string {
 	return text
 }
 
-// nothing begins the advice when a person need not act.
+// nothing begins the advice if a person need not act.
 const nothing = "Nothing."
 
-// nexts maps each state to the default advice to people.
+// nexts maps each state to its default advice.
 var nexts = map[string]string{
 	fsm.Queued.String():     "Nothing. It starts automatically.",
 	fsm.Claiming.String():   "Nothing. The first attempt starts automatically.",
@@ -114,7 +114,7 @@ var nexts = map[string]string{
 	fsm.Blocked.String():    "Answer on the issue.",
 }
 
-// next returns the current advice to a person, in sentences.
+// next returns the advice to a person now, in sentences.
 func (s *Task) next(w fsm.Waiting) string {
 	switch {
 	case s.Asked != nil:
@@ -132,10 +132,10 @@ func (s *Task) next(w fsm.Waiting) string {
 	return cmp.Or(nexts[s.State], nothing)
 }
 
-// came records how a timeline reached its state.
+// came records how a task reached its state.
 type came struct {
 	text   string // the reason, if the move gives one
-	judged bool   // the preceding verdict gives the reason
+	judged bool   // the verdict before the move gives the reason
 	again  bool   // the issue was offered again
 }
 

@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Numbers summarizes failures, decisions and their results, as far as the book remembers them.
+// Numbers summarises failures, decisions and their results, as far as the book has them.
 type Numbers struct {
 	Failures []Failed   `json:"failures"`  // oldest first
 	Retries  []Retried  `json:"retries"`   // by action
@@ -33,7 +33,7 @@ type Retried struct {
 	Action recovery.Action `json:"action"`
 	OK     int             `json:"ok"`
 	Failed int             `json:"failed"`
-	Open   int             `json:"open"` // not ended, not started, or withdrawn
+	Open   int             `json:"open"` // not started, not ended, or withdrawn
 }
 
 // Spent is the usage of one attempt.
@@ -53,7 +53,7 @@ type Merged struct {
 type Asked struct {
 	At       time.Time    `json:"at"`
 	Issue    fsm.IssueKey `json:"issue"`
-	Answered time.Time    `json:"answered_at,omitzero"` // zero if it has not been answered
+	Answered time.Time    `json:"answered_at,omitzero"` // zero until a person has answered
 	Again    bool         `json:"again,omitempty"`      // an earlier question about the issue was answered
 	Alone    bool         `json:"alone,omitempty"`      // the question did not need a person; see projection.Outcome
 }
@@ -64,7 +64,7 @@ type ByReason struct {
 	N      int             `json:"n"`
 }
 
-// maxNumbers bounds each list.
+// maxNumbers limits the length of each list.
 const maxNumbers = 20_000
 
 // numbers collects the data of Numbers.
@@ -119,7 +119,7 @@ func (n *numbers) follow(at time.Time, k fsm.IssueKey, f fsm.Fact) {
 	}
 }
 
-// settle counts the retries and questions that a fact settles.
+// settle counts the results of retries and questions that a fact makes known.
 func (n *numbers) settle(key fsm.IssueKey, f fsm.Fact) {
 	switch f.(type) {
 	case fsm.TaskQueued, fsm.TaskRebuilt:
@@ -192,7 +192,7 @@ func (b *Book) Numbers(since time.Time) Numbers {
 	return out
 }
 
-// notBefore returns the elements of a sorted list that are not older than since.
+// notBefore returns the elements of a sorted list from since on.
 func notBefore[T any](all []T, since time.Time, at func(T) time.Time) []T {
 	from := slices.IndexFunc(all, func(x T) bool { return !at(x).Before(since) })
 	if from < 0 {

@@ -12,22 +12,23 @@ import (
 // Remedy is an action that a person can take for a task now.
 type Remedy struct {
 	Do    string `json:"do"`    // a comment or command to copy, or an action on GitHub
-	Means string `json:"means"` // its result
+	Means string `json:"means"` // the effect
 
-	Advised bool        `json:"advised,omitempty"` // the question recommends it; such remedies come first
-	Command fsm.Command `json:"command,omitempty"` // the command in Do if it is complete, or empty
+	Advised bool        `json:"advised,omitempty"` // the question recommends this remedy, so it comes first
+	Command fsm.Command `json:"command,omitempty"` // the command in Do if that is complete, or ""
 }
 
-// remedies lists the operator's commands for a task, and their effects. The machine decides which of them work
-// in a state.
+// remedies lists the operator's commands for a task, and their effects. The machine decides which of them are
+// possible in a state.
 var remedies = []struct {
 	command fsm.Command
-	use     string               // command line, with %s for the issue; if empty, the command's name and the issue
+	use     string               // command line, with %s for the issue; "" means the command's name and the issue
 	means   map[fsm.State]string // by state; the zero state stands for all others
 }{
 	{fsm.CommandRetry, "", map[fsm.State]string{
-		0:           "starts the next attempt now, in the existing checkout, with all meters at zero",
-		fsm.Blocked: "answers it: another attempt in the existing checkout; --text \"…\" tells the agent what you know",
+		0: "starts the next attempt now, in the existing checkout, with all meters at zero",
+		fsm.Blocked: "answers the question with another attempt in the existing checkout; --text \"…\" tells the " +
+			"agent what you know",
 	}},
 	{fsm.CommandFresh, "", map[fsm.State]string{0: "starts the next attempt on a fresh checkout of the base branch: " +
 		"unpushed work is lost"}},
@@ -38,25 +39,25 @@ var remedies = []struct {
 	},
 	{
 		fsm.CommandSnooze, "director snooze %s 2h",
-		map[fsm.State]string{0: "postpones it for this time, and then starts the next attempt"},
+		map[fsm.State]string{0: "postpones the issue for this time, and then starts the next attempt"},
 	},
 	{fsm.CommandBudget, "director grant %s +2", map[fsm.State]string{
 		0:           "allows 2 more attempts",
-		fsm.Blocked: "answers it: grants exactly 2 more attempts",
+		fsm.Blocked: "answers the question, and grants exactly 2 more attempts",
 	}},
 	{
 		fsm.CommandTake, "director take %s",
-		map[fsm.State]string{0: "hands it to you: Retake stops working on this issue, and names the branch with " +
-			"the work so far"},
+		map[fsm.State]string{0: "hands the issue to you: Retake stops working on it, and names the branch with the " +
+			"work so far"},
 	},
 	{fsm.CommandStop, "", map[fsm.State]string{0: "gives up the issue; pushed work stays, and a pull request stays " +
-		"open", fsm.Queued: "removes it from the queue"}},
+		"open", fsm.Queued: "removes the issue from the queue"}},
 }
 
 // anyComment ends the instructions of a question if a comment without a command answers it.
 const anyComment = " Any comment will do. Retake passes the first one from a person with write access to the agent."
 
-// can lists a person's options for a task in a state, with the requested action first. takesReply means that a comment
+// can lists a person's options for a task in a state, requested actions first. takesReply means that a comment
 // without a command answers the question.
 func (s *Task) can(in fsm.State, takesReply bool) (all []Remedy) {
 	k := string(s.Issue)
@@ -76,7 +77,7 @@ func (s *Task) can(in fsm.State, takesReply bool) (all []Remedy) {
 			slices.ContainsFunc(all, func(a Remedy) bool { return a.Command == r.command }) {
 			continue
 		}
-		if r.use != "" { // needs an argument or is irreversible
+		if r.use != "" { // the command needs an argument or is irreversible
 			all = append(all, Remedy{Do: fmt.Sprintf(r.use, k), Means: means})
 		} else {
 			all = append(all, Remedy{Do: "director " + string(r.command) + " " + k, Means: means, Command: r.command})
@@ -112,7 +113,7 @@ func (s Task) OfStopped() Task {
 	return s
 }
 
-// answers returns the two ways to give the recommended answer: the comment, and the equivalent command.
+// answers returns the two forms of the recommended answer: the comment, and the equivalent command.
 func (s *Task) answers(takesReply bool) []Remedy {
 	reply := "/agent retry <advice to the agent>"
 	if s.Asked != nil && s.Asked.Reply != "" {
@@ -132,7 +133,7 @@ func (s *Task) answers(takesReply bool) []Remedy {
 	all := []Remedy{{Do: comment, Means: where, Advised: true}}
 	if line, command := typed(s.Issue, reply); line != "" {
 		same := "or use this equivalent command"
-		if strings.Contains(line, "'<") { // in a shell, the apostrophe would end the quoted text here
+		if strings.Contains(line, "'<") { // in a shell, an apostrophe would end the quoted text
 			same += " (an apostrophe in your words is '\\'' here)"
 		}
 		all = append(all, Remedy{Do: line, Means: same, Advised: true, Command: command})
@@ -140,8 +141,7 @@ func (s *Task) answers(takesReply bool) []Remedy {
 	return all
 }
 
-// CommandLine returns the command line equivalent to a comment ("/agent retry use B"), or "" if there is no
-// equivalent.
+// CommandLine returns the command line equivalent to a comment such as "/agent retry use B", or "".
 func CommandLine(k fsm.IssueKey, comment string) string {
 	line, _ := typed(k, comment)
 	return line

@@ -19,24 +19,24 @@ type Task struct {
 	URL   string       `json:"url"`
 
 	State  string    `json:"state"`
-	Means  string    `json:"means"` // of the state, for people
+	Means  string    `json:"means"` // the meaning of the state, for people
 	Since  time.Time `json:"since"` // when the state was entered
 	Over   bool      `json:"over"`  // the claim has ended or never existed
 	Queued time.Time `json:"queued_at"`
-	Claims int       `json:"claims"` // number of times it was queued; an issue can be offered again
+	Claims int       `json:"claims"` // number of times the issue was queued; it can be offered again
 
 	Attempt  int       `json:"attempt"` // of the last claim, or 0 before its first attempt
 	Priority int       `json:"priority,omitempty"`
-	Why      string    `json:"why,omitempty"`       // reason for the state, a sentence without its full stop
-	Cause    string    `json:"cause,omitempty"`     // the line behind Why
-	Next     string    `json:"next,omitempty"`      // required action of a person, in sentences
-	Waits    string    `json:"waits_for,omitempty"` // the awaited event or resource, in words
-	Heard    string    `json:"heard,omitempty"`     // a sentence about the effect of the last comment without a command
+	Why      string    `json:"why,omitempty"`       // reason for the state, a sentence without a full stop
+	Cause    string    `json:"cause,omitempty"`     // the line of evidence behind Why
+	Next     string    `json:"next,omitempty"`      // the advice to a person, in sentences
+	Waits    string    `json:"waits_for,omitempty"` // the pending event or closed resource, in words
+	Heard    string    `json:"heard,omitempty"`     // the effect of the last comment without a command, in a sentence
 	Until    time.Time `json:"until,omitzero"`      // zero if there is no time limit
-	Asked    *Question `json:"asked,omitempty"`     // question to a person, without an answer yet
+	Asked    *Question `json:"asked,omitempty"`     // the open question to a person
 	Can      []Remedy  `json:"can,omitempty"`       // a person's options
 
-	Stopped bool `json:"director_stopped,omitempty"` // it comes from the journal of a stopped director
+	Stopped bool `json:"director_stopped,omitempty"` // the journal of a stopped director is the source
 
 	Work   Work           `json:"work,omitzero"`
 	Meters Meters         `json:"meters"` // current values
@@ -44,13 +44,13 @@ type Task struct {
 	Spent  recovery.Usage `json:"spent,omitzero"`
 
 	Attempts []Attempt `json:"attempts"`                   // of all claims, oldest first
-	Earlier  int       `json:"earlier_attempts,omitempty"` // number of attempts that are only in the journal
+	Earlier  int       `json:"earlier_attempts,omitempty"` // number of attempts that only the journal has
 	Events   []Event   `json:"events"`                     // oldest first
-	Dropped  int       `json:"dropped,omitempty"`          // number of events that are only in the journal
+	Dropped  int       `json:"dropped,omitempty"`          // number of events that only the journal has
 	came     came
 	said     fsm.Hint       // a person's last comment since the last question
-	answered time.Time      // when a person last reset all meters; earlier failures no longer count
-	topic    recovery.Topic // of the question that the last verdict asks
+	answered time.Time      // when a person last reset all meters; earlier failures do not count
+	topic    recovery.Topic // topic of the last verdict's question
 }
 
 // Question is a question to a person.
@@ -58,12 +58,12 @@ type Question struct {
 	At     time.Time       `json:"at"`
 	Reason recovery.Reason `json:"reason"`
 	Cause  string          `json:"cause"`
-	Ask    string          `json:"ask"` // as worded in the comment, once it is written
+	Ask    string          `json:"ask"` // as in the comment, as soon as that exists
 	Why    string          `json:"why"`
-	Title  string          `json:"title,omitempty"` // of the comment
-	Reply  string          `json:"reply,omitempty"` // the recommended comment; the person replaces <…>
+	Title  string          `json:"title,omitempty"` // title of the comment
+	Reply  string          `json:"reply,omitempty"` // the recommended comment, in which the person replaces <…>
 
-	Question string `json:"question,omitempty"` // of the agent, or empty if Retake itself asks
+	Question string `json:"question,omitempty"` // the agent's question, or "" if Retake itself asks
 }
 
 // Lines returns the lines of the agent's question, without empty ones.
@@ -71,7 +71,7 @@ func (q *Question) Lines() []string {
 	return slices.DeleteFunc(strings.Split(q.Question, "\n"), func(l string) bool { return strings.TrimSpace(l) == "" })
 }
 
-// Text returns the question in a line: the agent's question, or else the instructions.
+// Text returns the question on one line, from the agent or else from the instructions.
 func (q *Question) Text() string { return Plain(cmp.Or(q.Question, q.Ask)) }
 
 // Work is the pushed work.
@@ -82,7 +82,7 @@ type Work struct {
 	PullRequest int    `json:"pull_request,omitempty"`
 }
 
-// Meters count a task's use of every limited resource.
+// Meters count how much a task has used of every limited resource.
 type Meters struct {
 	Redispatches int     `json:"redispatches"` // attempts granted and charged by verdicts
 	Iterations   int     `json:"iterations"`   // attempts granted by verdicts, minus refunds for cache hits
@@ -96,40 +96,40 @@ type Meters struct {
 type Attempt struct {
 	ID      string    `json:"id"`
 	N       int       `json:"attempt"`       // from 1, or 0 for decisions before the first attempt
-	How     string    `json:"how,omitempty"` // kind and reason of the attempt; empty for the first
+	How     string    `json:"how,omitempty"` // why the attempt began; empty for the first
 	Began   time.Time `json:"began_at,omitzero"`
 	Up      time.Time `json:"up_at,omitzero"`    // when its container started
 	Hello   time.Time `json:"hello_at,omitzero"` // when its worker said hello
 	Ended   time.Time `json:"ended_at,omitzero"`
 	Outcome string    `json:"outcome"` // running, ok, failed, withdrawn
-	// why its end cannot be confirmed; empty if its container is gone or still expected to end
+	// why the end cannot be confirmed; empty if the container is gone or expected to end
 	Fenced  string         `json:"fenced,omitempty"`
-	Stage   string         `json:"stage,omitempty"` // of its last report
+	Stage   string         `json:"stage,omitempty"` // the stage of its last report
 	Usage   recovery.Usage `json:"usage,omitzero"`
 	Decided []Decision     `json:"decided,omitempty"`
-	// number of earlier decisions that are only in the journal
+	// number of earlier decisions that only the journal has
 	Dropped  int `json:"decided_dropped,omitempty"`
 	asserted string
-	word     *recovery.Assertion // explicit flags of the reporter, or nil
+	word     *recovery.Assertion // explicit flags in the report, or nil
 	note     string              // a warning about a report
 }
 
-// Decision is one failure: the observation, its interpretation, the decision, and its cost.
+// Decision is a failure with its observation, interpretation, decision and cost.
 type Decision struct {
 	At       time.Time       `json:"at"`
 	Attempt  int             `json:"attempt"`
 	Stage    string          `json:"stage,omitempty"`
-	Observed string          `json:"observed"` // the observer
+	Observed string          `json:"observed"` // the observer of the failure
 	Asserted string          `json:"asserted,omitempty"`
-	Says     string          `json:"says,omitempty"` // the reporter's explicit flags, in words for people
+	Says     string          `json:"says,omitempty"` // the report's explicit flags, in words
 	Note     string          `json:"note,omitempty"` // a warning about the report
 	Reason   recovery.Reason `json:"reason"`
 	Means    string          `json:"means"`
-	Cause    string          `json:"cause"` // the line behind Reason
+	Cause    string          `json:"cause"` // the line of evidence behind Reason
 	Rule     string          `json:"rule"`
 	Certain  float64         `json:"confidence"` // from 0 to 1
 	Action   recovery.Action `json:"action"`
-	Done     string          `json:"done"` // the completed action, for people
+	Done     string          `json:"done"` // the action in the past tense
 	Row      string          `json:"row"`  // of the policy
 	Why      string          `json:"why"`
 	Veto     string          `json:"veto,omitempty"` // the guard that overruled the row
@@ -146,7 +146,7 @@ const (
 	OutcomeOK        = "ok"
 	OutcomeFailed    = "failed"
 	OutcomeWithdrawn = "withdrawn"
-	OutcomeUnknown   = "unknown" // it has ended, but the journal with its outcome was not readable
+	OutcomeUnknown   = "unknown" // the attempt ended, but the journal with its outcome was not readable
 )
 
 func metersOf(t recovery.Tally) Meters {
@@ -219,9 +219,10 @@ func (s *Task) follow(at time.Time, f fsm.Fact, t *fsm.Task, was known) {
 	}
 }
 
-// asked returns a question before its comment exists. Its text comes from this version, or from the operator's policy.
+// asked returns a question before its comment exists. The text comes from this version of Retake, or from the
+// operator's policy.
 func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
-	topic := cmp.Or(e.Topic, s.topic) // old journals only have the verdict
+	topic := cmp.Or(e.Topic, s.topic) // old journals have only the verdict
 	q := &Question{At: at, Reason: e.Reason, Cause: e.Cause, Ask: e.Ask, Why: e.Why}
 	if topic != recovery.TopicPolicy {
 		q.Ask = recovery.Case{Reason: e.Reason, Topic: topic}.Words().Alone
@@ -229,8 +230,8 @@ func (s *Task) asked(at time.Time, e *fsm.Escalation) *Question {
 	return q
 }
 
-// askedAlone returns the instructions of a published question. Journals of earlier releases store only the comment's
-// instructions, which may point to the output below them. All questions of agents have the same instructions.
+// askedAlone returns the instructions of a published question. Journals of earlier releases have only the comment's
+// instructions, which may refer to the output below them. All questions of agents have the same instructions.
 func askedAlone(r recovery.Reason, a *fsm.Asked) string {
 	if r == recovery.NeedsHuman && a.Question != "" {
 		return recovery.Case{Reason: r, Asked: true}.Words().Alone
@@ -322,7 +323,7 @@ func (s *Task) judged(at time.Time, f fsm.VerdictMade, t *fsm.Task, was known) {
 	a.Decided = append(a.Decided, d)
 }
 
-// observed names the observer of the failure.
+// observed names the observer of a failure.
 func observed(f fsm.VerdictMade, was known) string {
 	e := was.ending
 	switch {
@@ -330,7 +331,7 @@ func observed(f fsm.VerdictMade, was known) string {
 		return "Retake's own action"
 	case e.Known != "" && (e.Known == f.Finding.Reason || e.KnownCause == f.Finding.Cause):
 		return "Retake's observation of the attempt"
-	case e.Report != nil && strings.HasSuffix(e.Report.ID, "/exit"): // written by the director
+	case e.Report != nil && strings.HasSuffix(e.Report.ID, "/exit"): // the director wrote this report
 		return "the end of the container"
 	case e.Report != nil:
 		return "the worker's report " + e.Report.ID
@@ -348,8 +349,8 @@ func (s *Task) attempt(n int) *Attempt {
 	return nil
 }
 
-// shorten drops the oldest attempts, and the oldest verdicts of the last attempt, beyond most. If most is 0, there is
-// no limit.
+// shorten drops the oldest attempts beyond most, and likewise the oldest verdicts of the last attempt. If most is 0,
+// the number is unlimited.
 func (s *Task) shorten(most int) {
 	var dropped int
 	s.Attempts, dropped = bounded(s.Attempts, most)

@@ -21,14 +21,14 @@ var (
 	askedMove    = fsm.OnEscalate.Info().Means
 )
 
-// incidentRow is the row of verdicts made by an incident instead of the policy.
+// incidentRow is the row of verdicts that an incident made instead of the policy.
 const incidentRow = "director.incident"
 
 // indent precedes lines that belong to the line above.
 const indent = "          "
 
-// Explain writes the timeline for a person: first the state and the options, then the history. now is the time for
-// which the timeline was made.
+// Explain writes the timeline for a person: the state and the options, then the history. now is the time of the
+// timeline.
 func (s Task) Explain(to io.Writer, now time.Time) error {
 	w := &lines{}
 	w.add("%s  %s", s.Issue, Plain(s.Title))
@@ -49,7 +49,7 @@ func (s Task) Explain(to io.Writer, now time.Time) error {
 // StoppedText is the heading of tasks and timelines from the journal of a stopped director.
 const StoppedText = "The director is stopped, and this is its journal. Start it with: director run"
 
-// standing writes the state, the awaited event, and a person's options.
+// standing writes the state, the pending event, and a person's options.
 func (s Task) standing(w *lines, now time.Time) {
 	w.field("NOW", "%s for %s (since %s): %s", s.State, Span(max(now.Sub(s.Since), 0)), clock(s.Since), s.Means)
 	if s.Why != "" {
@@ -73,7 +73,7 @@ func (s Task) standing(w *lines, now time.Time) {
 	advised := s.advised(w)
 	switch {
 	case s.Waits == "" || s.Over || s.Asked != nil, s.State == fsm.InReview.String() && s.Until.IsZero():
-		// shown already
+		// already written
 	case s.Until.IsZero():
 		w.field("WAITS", "for %s", Plain(s.Waits))
 	default:
@@ -94,8 +94,8 @@ func (s Task) standing(w *lines, now time.Time) {
 		w.field("WORK", "%s", Plain(text))
 	}
 	if s.Work.Branch == "" && strings.HasPrefix(s.Cause, recovery.NotPushed) {
-		w.field("WORK", "not pushed: it is kept in the issue's checkout, below director.data_dir on the "+
-			"director's machine")
+		w.field("WORK", "not pushed: it stays in the issue's checkout, on the director's machine, below "+
+			"director.data_dir")
 	}
 	w.field("METERS", "counted against the budget: %s", s.meters())
 	if s.Spent != (recovery.Usage{}) {
@@ -123,13 +123,13 @@ func (s Task) others(w *lines, from int) {
 	}
 }
 
-// plainly rewords the reasons of journaled verdicts for readers who do not know the policies.
+// plainly rewords the reasons in journaled verdicts for readers who do not know the policies.
 var plainly = strings.NewReplacer(
 	policy.NotRepeated, "; trying again unchanged would fail in the same way", "the one retry is used up",
 	"the one retry for this reason is used up",
 )
 
-// because returns the explanation of a decision, preceded by the reason unless the words contain it.
+// because returns the explanation of a decision, with the reason in front unless the text contains it.
 func because(r recovery.Reason, why string) string {
 	if r == recovery.NeedsHuman { // an answer helps
 		why = strings.TrimSuffix(why, policy.NotRepeated)
@@ -149,7 +149,7 @@ func (s Task) meters() string {
 		of(m.Errors, l.Errors) + " errors in a row",
 		of(m.PaidCalls, l.PaidCalls) + " paid calls",
 	}
-	if m.Tokens > 0 { // otherwise they were not counted
+	if m.Tokens > 0 { // otherwise tokens were not counted
 		parts = append(parts, fmt.Sprintf("%d tokens", m.Tokens))
 	}
 	if m.CostUSD > 0 || l.CostUSD > 0 {
@@ -219,7 +219,7 @@ func (s Task) course(w *lines) {
 	}
 }
 
-// causes is the set of errors already printed. The text shows each error once.
+// causes is the set of errors already printed, so that the text shows each error once.
 type causes map[string]bool
 
 // once removes an error from the end of a line if it was printed before, and records the errors that the line
@@ -277,7 +277,7 @@ func stageText(stage string) string {
 	return ", in stage " + stage
 }
 
-// saysText describes a reporter's explicit flags, or returns "".
+// saysText describes a report's explicit flags, or returns "".
 func saysText(w *recovery.Assertion, disagrees bool) string {
 	if w == nil {
 		return ""
@@ -337,14 +337,14 @@ func (e Event) Line() string {
 	return clock(e.At) + "  " + about + "  " + Plain(text)
 }
 
-// Plain returns the part of a text that is safe on one line of a terminal or page. It cannot hide or reverse the text
-// around it.
+// Plain returns the part of a text that is safe on one line of a terminal or page. The result cannot hide or reverse
+// the text around it.
 func Plain(s string) string { return plaintext.OneLine(plaintext.Shown(s)) }
 
-// whole is Plain for our own advice, which is not shortened because a part of it would be wrong.
+// whole is like Plain, for our own advice. It does not shorten, because a part of the advice would be wrong.
 func whole(s string) string { return plaintext.Shown(s) }
 
-// ShortTitle returns the title in at most most characters.
+// ShortTitle returns the title, cut to most characters.
 func (s Task) ShortTitle(most int) string {
 	r := []rune(Plain(s.Title))
 	if len(r) <= most {

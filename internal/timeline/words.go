@@ -29,9 +29,9 @@ func incidentText(f fsm.IncidentChanged) string {
 	case f.Over:
 		return "The incident is over: " + i.Key
 	case i.Breaker.Held:
-		return fmt.Sprintf("Incident %s: %s. No attempt begins until it is installed", i.Key, i.Cause)
+		return fmt.Sprintf("Incident %s: %s. No attempt begins until the program is installed", i.Key, i.Cause)
 	case i.Breaker.Opened == 0:
-		return "" // not an incident yet
+		return "" // not an incident so far
 	}
 	return fmt.Sprintf("Incident %s (%s): %s, seen in %s", i.Key, i.Reason, i.Cause,
 		plural(len(i.Breaker.Strikes), "failure"))
@@ -48,11 +48,11 @@ func standingText(s fsm.Standing) string {
 	return ", behind " + strings.Join(names, ", ")
 }
 
-// saidBefore lists the moves that another fact of their batch already describes, such as the start, the report or the
-// delivery.
+// saidBefore lists the moves that another fact of the same batch already describes, such as the start, the report or
+// the delivery.
 var saidBefore = []fsm.Trigger{fsm.OnWon, fsm.OnStillOurs, fsm.OnReport, fsm.OnDelivered, fsm.OnInReview}
 
-// toldAlone returns the move's reason if it is complete without other text, and otherwise "".
+// toldAlone returns the move's reason if that is a complete text, or else "".
 func toldAlone(f fsm.Moved) string {
 	switch f.On {
 	case fsm.OnMerged, fsm.OnRejected:
@@ -80,7 +80,7 @@ func movedText(at time.Time, f fsm.Moved) string {
 	case toldAlone(f) != "":
 		return toldAlone(f)
 	case f.Why == "" || f.On == fsm.OnDispatch:
-	case f.On == fsm.OnRetry || f.On == fsm.OnEscalate || f.On == fsm.OnReclaim: // the verdict gave the reason
+	case f.On == fsm.OnRetry || f.On == fsm.OnEscalate || f.On == fsm.OnReclaim: // the verdict already gave the reason
 	default:
 		text += ": " + typedBy(f.Why)
 	}
@@ -128,8 +128,8 @@ func reportText(f fsm.ReportAccepted, t *fsm.Task) string {
 	}
 	switch {
 	case f.Exit && t != nil && t.Ending.Fenced != "":
-		return "The worker left no report"
-	case f.Exit && t != nil && t.Ending.KnownCause != "": // Retake ended it
+		return "The worker ended without a report"
+	case f.Exit && t != nil && t.Ending.KnownCause != "": // Retake ended the attempt
 		return "The container stopped, and the worker left no report: " + f.Finding.Cause
 	case f.Exit:
 		return "The worker ended without a report: " + f.Finding.Cause
@@ -230,7 +230,7 @@ func beganText(f fsm.AttemptBegan, t *fsm.Task) string {
 
 func plannedText(e fsm.Effect) string {
 	if e.Escalation != nil {
-		return "Retake asked a person" // the question gives the details
+		return "Retake asked a person" // the question has the details
 	}
 	return "" // the move gives the reason of a release
 }
