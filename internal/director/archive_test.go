@@ -58,7 +58,7 @@ func TestTheArchiveIsTriedAgain(t *testing.T) {
 	s.until("the log says it", func() bool {
 		return s.logs.FilterMessage("live journal not shortened; retrying").Len() > 0
 	})
-	problem := "the live journal is not shortened: journal: archive: "
+	problem := "the live journal cannot be shortened: journal: archive: "
 	if h, err := operator.AskHealth(t.Context(), s.config.Director.DataDir); err != nil || !h.OK ||
 		!strings.HasPrefix(h.Problem, problem) {
 		t.Errorf("health: %+v, %v", h, err)
@@ -93,7 +93,7 @@ func TestAFullJournalIsGoneOnWith(t *testing.T) {
 			[]fsm.OperatorCommand{fsm.Pause, fsm.Resume}[n%2])
 		must(t, err)
 	}
-	if problems := s.logs.FilterMessage("session ended; rereading the journal").Len(); problems > 0 {
+	if problems := s.logs.FilterMessage("session ended, reading the journal again").Len(); problems > 0 {
 		t.Errorf("%d sessions have ended", problems)
 	}
 }

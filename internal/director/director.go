@@ -44,34 +44,35 @@ import (
 // Options configure Run.
 type Options struct {
 	Config config.Config
-	Token  func(context.Context) (string, error) // GitHub's token; called before every request
+	Token  func(context.Context) (string, error) // returns GitHub's token; called before every request
 	Login  func(context.Context) (string, error) // login of the token's account; nil asks GitHub
-	// Rights returns a GitHub App's permissions, for Preflight only. It is nil without an App.
+	// Rights returns a GitHub App's permissions, for Preflight. It is nil without an App.
 	Rights func(context.Context) (map[string]string, error)
-	// WebhookSecret returns the secret of GitHub's webhooks, and is called for each webhook. Nil disables webhooks.
+	// WebhookSecret returns the secret of GitHub's webhooks. The director calls it for each webhook. Nil disables
+	// webhooks.
 	WebhookSecret func() (string, error)
-	Version       string // version of this program, for people
-	// Read reads the configuration again, including the command line's settings. Nil disables reloading. ConfigFile is
-	// the file that it reads, which the director watches. Each value from Hangups triggers a reload.
+	Version       string // version of this program, as shown to people
+	// Read reads the configuration again, including the command line's settings. Nil disables reloading. The director
+	// watches ConfigFile, and also reloads on each value from Hangups.
 	Read         func() (config.Config, config.Problems)
 	ConfigFile   string
 	Hangups      <-chan struct{}
-	WorkerBinary string // defaults to the file "worker" in this program's directory
-	// Only limits the run to these issues. The run ends when they are over, with ErrNotDone if one is not done. If
-	// it is empty, the run takes all issues and does not end.
+	WorkerBinary string // default: the file "worker" in this program's directory
+	// Only limits the run to these issues. The run then ends when all are over, with ErrNotDone if one of them is not
+	// done. If Only is empty, the run takes all issues and does not end.
 	Only []fsm.IssueKey
 	Log  *zap.Logger
-	// HideInLog receives a function that returns the values to hide in the log. It may be nil.
+	// HideInLog receives a function that returns the values to redact in the log. HideInLog may be nil.
 	HideInLog func(values func() *redact.Redactor)
 
-	// Fields for tests. Zero values mean the configured runtime, the network, workers.DriftEvery, GitHub's second
-	// between two writes, and the system's own answers.
+	// The other fields are for tests. Their zero values mean the configured runtime and network, workers.DriftEvery,
+	// one second between two writes to GitHub, and the kernel's figures for the disk.
 	Runtime      container.Runtime
 	Transport    http.RoundTripper
 	DriftEvery   time.Duration
 	LeastBetween time.Duration
 	Outside      func(*egress.Options) // changes the options of the workers' proxy
-	firstProbe   time.Duration         // first probe of an unreachable GitHub; zero for the gate's default
+	firstProbe   time.Duration         // delay of the first probe of an unreachable GitHub; zero for the gate's default
 	wholeEvery   time.Duration         // zero for intake.WholeEvery
 	// zero for intake.CommentsEvery
 	commentsEvery time.Duration
@@ -79,15 +80,15 @@ type Options struct {
 	findPatience  time.Duration // zero for restore.FindPatience
 	diskUse       func(dir string) (disk.Use, error)
 	beforeAppend  func()            // may be nil
-	journalBytes  int64             // size of the live journal; zero for the bus's default
+	journalBytes  int64             // limit of the live journal; zero for the bus's default
 	badDiskFor    time.Duration     // zero for leadsOnBadDisk
 	filesEvery    time.Duration     // zero for reload.FilesEvery
-	decides       func(*fsm.Config) // may change the machine's configuration last; may be nil
+	decides       func(*fsm.Config) // may change the machine's configuration last, or nil
 }
 
-// daemon holds the adapters and everything else that outlives a session.
+// daemon holds the adapters, and everything else that outlives a session.
 type daemon struct {
-	config        config.Config // the configuration at startup; for keys that can change at run time, use setup
+	config        config.Config // the configuration at startup; setup has the values that can change at run time
 	watchdog      time.Duration // maximum life of an attempt, as configured at startup; workers' keys outlive it
 	log           *zap.Logger
 	runID         string
@@ -98,15 +99,15 @@ type daemon struct {
 	wholeEvery    time.Duration
 	commentsEvery time.Duration
 	programsEvery time.Duration
-	searches      bool // search for the programs of the stages; false with a runtime from the options
+	searches      bool // set unless the options give a runtime: search for the stages' programs
 	decides       func(*fsm.Config)
 	diskUse       func(dir string) (disk.Use, error)
 	beforeAppend  func()
 	journalBytes  int64
 	gateway       string         // address at which containers reach the bus
-	environ       engine.Environ // environment of every container
+	environ       engine.Environ // environment variables of every container
 	engine        *engine.Engine
-	// values that no patch may contain, from environ, with GitHub's token
+	// values that patches must not contain, from environ, and GitHub's token
 	known []leak.Value
 	token func(context.Context) (string, error) // returns GitHub's current token
 
@@ -121,42 +122,42 @@ type daemon struct {
 	audit        *audit.Writer
 	outputs      *output.Store
 	telemetry    *telemetry.Exporter // nil if tracing is off
-	cooldowns    chan gate.Cooldown  // cooldowns reported by the gate, which must not block
+	cooldowns    chan gate.Cooldown  // cooldowns that the gate reports, which must not block
 	owed         atomic.Int64        // claimed tasks that still need a comment or a pull request, for the gate
-	offences     loop.Wake           // signalled for each offence of a worker
-	reread       loop.Wake           // signalled after the machine has another configuration
+	offences     loop.Wake           // signalled when a worker has committed an offence
+	reread       loop.Wake           // signalled when the machine has a new configuration
 	repositories *intake.Repositories
-	// the settings of an earlier run and its attempts; written before a session's goroutines start
+	// settings of an earlier run and its attempts; written before a session's goroutines start
 	meeting *inforce.Meeting
-	// unusable parts with the reason: repositories, the archive, issues that wait for lookups
+	// reason by unusable part: a repository, the archive, or an issue that waits for a lookup
 	unusable  sync.Map
 	lock      lead.Lock
-	candidate *lead.Candidate // leads, or stands by
+	candidate *lead.Candidate // leads or stands by
 	restorer  *restore.Restorer
-	operator  *serve.Socket              // nil before the socket is opened
-	current   atomic.Pointer[serve.Seat] // the session that the page shows, or nil
-	page      *page.Page                 // nil if no page is served
+	operator  *serve.Socket              // nil until the socket is open
+	current   atomic.Pointer[serve.Seat] // the session that the page shows; nil without a session
+	page      *page.Page                 // nil if the director serves no page
 	webhooks  *intake.Webhooks           // receives GitHub's webhooks
-	metrics   *metrics.Metrics           // counts over all sessions
+	metrics   *metrics.Metrics           // counters over all sessions
 	scrapes   http.Handler               // serves metrics
-	web       *serve.Web                 // at director.http_listen; may be nil
+	web       *serve.Web                 // serves director.http_listen, or nil
 	disk      *disk.Guard                // watches the disk of the data directory
-	only      *intake.Only               // nil if the run takes all issues
+	only      *intake.Only               // the issues of Options.Only; nil if the run takes all issues
 	network   *network.Access            // the workers' access to the network
-	aborted   string                     // why the policy stopped the run; only the owner uses it during a session
+	aborted   string                     // why the policy stopped the run; during a session, only the owner uses it
 }
 
-// ErrTasksFailed means that the run ended normally after its policy had aborted it, or after tasks failed under
-// recovery.continue_on_error. ERROR_REPORT.md in the data directory lists them.
+// ErrTasksFailed means that the run ended normally, but either its policy had aborted it, or tasks failed under
+// recovery.continue_on_error. ERROR_REPORT.md in the data directory lists the failures.
 var ErrTasksFailed = errors.New("director: tasks of this run failed: see director report")
 
 // errOnlyOver ends a run for selected issues when all of them are over.
 var errOnlyOver = errors.New("director: all issues of this run are finished")
 
-// ErrNotDone means that a run for selected issues has ended because all of them are over, but not all are done.
+// ErrNotDone means that a run for selected issues ended because all of them are over, but at least one is not done.
 var ErrNotDone = errors.New("director: some issues of this run are not done")
 
-// onlyOver returns the cause that ends a run for selected issues.
+// onlyOver returns the cause that ends a run for selected issues. undone lists the issues that are not done.
 func onlyOver(undone []string) error {
 	if len(undone) == 0 {
 		return errOnlyOver
@@ -169,8 +170,8 @@ func onlyOver(undone []string) error {
 // a second instead of 31,000 (make bench ONLY=decisions).
 const GCPercent = 200
 
-// Run runs the director. It returns nil when ctx is done, and an error when it cannot start or another director writes
-// its journal. It does not stop running workers: the next run adopts them.
+// Run runs the director. It returns nil when ctx is done, and an error when the director cannot start or another
+// director writes its journal. Run leaves workers running: the next run adopts them.
 func Run(ctx context.Context, o Options) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -204,14 +205,14 @@ func unlessEnded(ctx context.Context, err error) error {
 	return err
 }
 
-// sessions runs the sessions of all terms.
+// sessions returns the runner of a session for each term of leadership.
 func (d *daemon) sessions() *lead.Sessions {
 	return &lead.Sessions{
 		Run: d.runSession, Wrote: d.wroteLast, Reopen: d.hub.Reopen, Say: d.operator.Say, Log: d.log,
 	}
 }
 
-// runSession runs one session.
+// runSession runs one session, until the term ends.
 func (d *daemon) runSession(ctx context.Context, t *lead.Term) (end lead.Ended) {
 	s := d.newSession()
 	end.Err = s.run(ctx, t)
@@ -229,7 +230,7 @@ func (d *daemon) wroteLast(ctx context.Context, seq uint64) bool {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// report writes ERROR_REPORT.md if there is anything to report. It returns whether a task failed.
+// report writes ERROR_REPORT.md if a failure has to be reported. It returns whether a task failed.
 func (d *daemon) report() (failed bool) {
 	dir := d.config.Director.DataDir
 	store, err := audit.Load(dir)
@@ -244,12 +245,12 @@ func (d *daemon) report() (failed bool) {
 		}
 	}
 	if err != nil {
-		d.log.Warn("no error report", zap.Error(err))
+		d.log.Warn("error report not written", zap.Error(err))
 	}
 	return failed
 }
 
-// Rebuild implements `director journal rebuild`. No director may be running on the data directory.
+// Rebuild implements `director journal rebuild`. No director may run on the data directory at the same time.
 func Rebuild(ctx context.Context, o Options) (tasks []restore.Rebuilt, aside string, err error) {
 	d, err := open(ctx, o, false)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package director is the shell around fsm.Driver. It feeds events to the machine, makes the machine's decisions
-// durable, and carries out the effects.
+// Package director runs the state machine of package fsm. It feeds events to the machine, makes the machine's
+// decisions durable, and carries out the effects.
 //
 //	poll ─────┐                        ┌─▶ github
 //	bus ──────┤  inputs   ┌────────┐   ├─▶ container
@@ -12,20 +12,21 @@
 //
 //   - One goroutine, the owner, touches the machine. See package loop, which also holds effects back until their
 //     facts are durable.
-//   - On a bus that others may join, decisions are made and effects begin only while this process holds the lease.
+//   - On a shared bus, this process decides and starts effects only while it holds the lease.
 //     See lead.Term.
-//   - A refused or lost append ends the session. The machine is then discarded and rebuilt from the journal.
+//   - A refused or lost append ends the session. The next session rebuilds the machine from the journal.
 //
 // # Failure policy
 //
-// A missing prerequisite at boot ends Run. The error has one line for each, with advice. If a prerequisite fails
-// later, Run continues. The bus reconnects or reopens, effects are retried, and GitHub cools down.
+// Run returns an error if a prerequisite is missing at boot. The error has one line for each missing prerequisite,
+// with advice. If a prerequisite fails later, Run continues: it reconnects to the bus or reopens it, retries effects,
+// and pauses its requests to GitHub.
 //
 // # Files
 //
-// director holds Options and Run. open creates the adapters, and leading wires the candidate for the leadership.
-// session and sessionrun create and run the parts of a session. executors lists the executor of each effect. serving
-// answers people, and metrics counts. Each part is a package in this directory:
+// director.go holds Options and Run. open.go creates the adapters, and leading.go connects the parts that lead or
+// stand by. session.go and sessionrun.go create and run the parts of a session. executors.go lists the executor of
+// each effect. serving.go answers people, and metrics.go counts. Each part is a package in this directory:
 //
 //   - loop, inforce, reload: the owner of the machine, and the configuration in force
 //   - lead, restore, upkeep, disk: the lease, the state from the journal, snapshots, and the disk
@@ -35,6 +36,6 @@
 //
 // # Imports
 //
-// The package imports all others: fsm, recovery and agent, the adapters (bus, container, github, workspace), config,
-// audit and budget. Only cmd/director and the tests of package attack import it.
+// The package imports most other packages: fsm, recovery and agent, the adapters (bus, container, github, workspace),
+// config, audit and budget. Only cmd/director and the tests of package attack import it.
 package director

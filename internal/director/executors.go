@@ -53,14 +53,14 @@ func (s *session) executors() map[fsm.EffectKind]loop.Executor {
 	return all
 }
 
-// onBatch applies a durable batch to the projections. The owner calls it before onDurable.
+// onBatch updates the projections with a durable batch. The owner calls it before onDurable.
 func (s *session) onBatch(seq uint64, records []fsm.Record) {
 	for _, p := range s.projections {
 		p.Apply(seq, records)
 	}
 }
 
-// onDurable logs each durable record and reacts to it.
+// onDurable logs a durable record and reacts to it.
 func (s *session) onDurable(r fsm.Record) {
 	for _, f := range r.Facts {
 		record.Log(s.log, f)
@@ -72,7 +72,7 @@ func (s *session) onDurable(r fsm.Record) {
 	}
 }
 
-// react carries out the consequences of a fact for the process.
+// react carries out the consequences of a durable fact for this process.
 func (s *session) react(f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.VerdictMade:
@@ -101,7 +101,7 @@ func (s *session) react(f fsm.Fact) {
 	}
 }
 
-// newWorkers creates the parts that talk to workers. It requires the owner.
+// newWorkers creates the parts that talk to workers. Create the owner first.
 func (s *session) newWorkers(ctx context.Context) {
 	s.control = &workers.Control{Bus: s.bus, Log: s.log}
 	s.hellos = &workers.Hellos{
@@ -147,7 +147,7 @@ func (d *daemon) recordOptions() record.Options {
 
 func (s *session) warm(ctx context.Context) { s.runtime.Warm(ctx) }
 
-// newAttempts creates the parts that begin and end attempts. It requires the owner.
+// newAttempts creates the parts that begin and end attempts. Create the owner first.
 func (s *session) newAttempts() {
 	s.reader = &reports.Reader{
 		Setup: s.setup, Secrets: s.github.Text.Secrets, Cache: s.reports, Send: s.owner.Send,

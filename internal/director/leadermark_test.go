@@ -47,7 +47,7 @@ func TestTheClusterShowsWhoLeads(t *testing.T) {
 	leader := leadInstead(t, s.config)
 	s.start()
 	s.until("it stands by", func() bool {
-		return s.logs.FilterMessage("another director leads; this one stands by").
+		return s.logs.FilterMessage("another director leads, so this one stands by").
 			Len() > 0
 	})
 	if said := r.said(); !slices.Equal(said, []bool{false}) {

@@ -18,12 +18,12 @@ import (
 	"retake/internal/github/inbox"
 )
 
-// connect opens the bus. It starts the embedded server unless the configuration names a bus to join.
+// connect opens the bus. It starts the embedded server, unless the configuration names a shared bus.
 func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 	b := d.config.AgentBus
 	hosts := []string{b.ListenAddr}
 	switch {
-	// pods connect from anywhere, and the address may belong to a Service
+	// pods connect from anywhere, and a Service may own the address
 	case b.ListenAddr == "auto" && d.config.OnCluster():
 		hosts = []string{"0.0.0.0"}
 	case b.ListenAddr == "auto":
@@ -50,7 +50,7 @@ func (d *daemon) connect(ctx context.Context) (_ *bus.Bus, err error) {
 	return bus.Open(ctx, o)
 }
 
-// newCandidate returns this process as a candidate to lead its fleet.
+// newCandidate returns the candidate that makes this process lead or stand by.
 func (d *daemon) newCandidate() *lead.Candidate {
 	return &lead.Candidate{
 		Joined: d.config.AgentBus.URL != "", Period: d.config.Director.Lease, Bus: d.hub.Bus, Able: d.disk.Able,

@@ -47,7 +47,7 @@ func TestTakeoverIsTriedAgain(t *testing.T) {
 	first.start()
 	first.until("the first one leads", first.logged("director started"))
 	second.start()
-	second.until("the second one stands by", second.logged("another director leads; this one stands by"))
+	second.until("the second one stands by", second.logged("another director leads, so this one stands by"))
 	away := &container.Error{
 		Kind: container.ErrDaemon, Transient: true, Doing: "list",
 		Cause: errors.New("the engine is unreachable"),
@@ -78,7 +78,8 @@ func TestACloneOfTheDataDirectoryStandsBy(t *testing.T) {
 	first.until("it leads again", func() bool { return strings.HasPrefix(first.health(), "healthy: ") })
 	second.start()
 	second.until("the clone has looked", func() bool {
-		return second.logged("another director leads; this one stands by")() || second.logged("this director leads")()
+		return second.logged("another director leads, so this one stands by")() ||
+			second.logged("this director leads")()
 	})
 	if second.logged("this director leads")() {
 		t.Error("the clone has taken the lease of another that leads")
@@ -92,7 +93,7 @@ func TestTakeoverThatCannotHealEnds(t *testing.T) {
 	first.start()
 	first.until("the first one leads", first.logged("director started"))
 	second.start()
-	second.until("the second one stands by", second.logged("another director leads; this one stands by"))
+	second.until("the second one stands by", second.logged("another director leads, so this one stands by"))
 	second.runtime.fail(&container.Error{Kind: container.ErrSpec, Doing: "list", Cause: errors.New("forbidden")})
 	first.stop()
 	select {
@@ -123,7 +124,7 @@ func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	first.start()
 	first.until("the first one leads", first.logged("director started"))
 	second.start()
-	second.until("the second one stands by", second.logged("another director leads; this one stands by"))
+	second.until("the second one stands by", second.logged("another director leads, so this one stands by"))
 	move := func(from, to string) {
 		for _, file := range []string{"lock", "installation"} { // of all the files of a disk
 			file = filepath.Join(first.config.Director.DataDir, file)
@@ -134,7 +135,7 @@ func TestTakeoverFromWhoHasNoDisk(t *testing.T) {
 	second.until("the second one leads", second.logged("director started"))
 	first.until("the first one's health says why it stands by", func() bool {
 		return strings.HasPrefix(first.health(), "unhealthy: director.data_dir is no longer the same directory") &&
-			first.logged("another director leads; this one stands by")()
+			first.logged("another director leads, so this one stands by")()
 	})
 	second.stop()
 	time.Sleep(time.Second)

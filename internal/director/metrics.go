@@ -12,17 +12,17 @@ import (
 	"retake/internal/metrics"
 )
 
-// openMetrics starts counting. The values that a scrape reads are available from Web.Serve on.
+// openMetrics starts the counters. The values that a scrape reads are available from Web.Serve on.
 func (d *daemon) openMetrics(version string) {
 	registry := prometheus.NewRegistry()
 	d.metrics = metrics.New(registry, version)
 	d.scrapes = d.metrics.Handler(registry)
 }
 
-// serveMetrics answers a scrape, even without a session or as a standby.
+// serveMetrics answers a scrape, even without a session or on a standby.
 func (d *daemon) serveMetrics(w http.ResponseWriter, r *http.Request) { d.scrapes.ServeHTTP(w, r) }
 
-// readings returns the values of a scrape that do not come from decisions. It does not ask the owner.
+// readings returns the values for a scrape that no decision counts. It does not query the owner, which may be busy.
 func (d *daemon) readings() metrics.Readings {
 	written, pace := d.audit.Counts(), d.github.API.Gate.Pace()
 	r := metrics.Readings{
@@ -59,7 +59,7 @@ type measuredJournal struct {
 
 var _ loop.Journal = measuredJournal{}
 
-// Append appends to the journal and measures the time.
+// Append appends to the journal and measures the duration.
 func (j measuredJournal) Append(ctx context.Context, batchID string, expectLast uint64, data []byte) (uint64, error) {
 	j.metrics.AppendBegan()
 	if j.before != nil {

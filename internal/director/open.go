@@ -112,7 +112,7 @@ func open(ctx context.Context, o Options, serves bool) (_ *daemon, err error) {
 	return d, nil
 }
 
-// newDaemon returns a daemon without adapters. Intervals that the options leave out have their defaults.
+// newDaemon returns a daemon without adapters. It sets intervals that the options leave out to their defaults.
 func newDaemon(o Options) *daemon {
 	now := time.Now().UTC()
 	d := &daemon{
@@ -158,7 +158,7 @@ func (d *daemon) openLocal(o Options) error {
 	d.workerBinary, binary = engine.FindWorker(o.WorkerBinary)
 	d.environ, environ = engine.NewEnviron(first.Containers)
 	d.known = d.environ.Known
-	// Docker mounts a checkout without traversing its parents. A plain process of another user must be able to traverse
+	// Docker mounts a checkout without traversing its parents, but a plain process of another user must traverse
 	// them.
 	plain := d.plainProcesses()
 	if plain {
@@ -174,7 +174,7 @@ func (d *daemon) openLocal(o Options) error {
 	return errors.Join(tables, access, binary, environ, checkouts)
 }
 
-// limits returns the bounds on the contents of a checkout.
+// limits returns the limits on a checkout's contents.
 func limits(c config.Checkout) workspace.Limits {
 	return workspace.Limits{
 		Files: c.MaxFiles, Entries: c.MaxEntries, Depth: c.MaxDepth, PathBytes: c.MaxPathBytes,
@@ -183,7 +183,7 @@ func limits(c config.Checkout) workspace.Limits {
 	}
 }
 
-// leadsOnBadDisk bounds how long a director with an unwritable disk keeps leading, if another director may lead.
+// leadsOnBadDisk limits how long a director with an unwritable disk keeps leading, if another director may take over.
 const leadsOnBadDisk = time.Minute
 
 func (d *daemon) newDiskGuard(badFor time.Duration) *disk.Guard {
@@ -209,7 +209,7 @@ func (d *daemon) image() string {
 	return d.config.Containers.Image
 }
 
-// gitAuth returns a function that passes GitHub's token to git. GitHub accepts any user name with a token.
+// gitAuth returns a function that gives git GitHub's token. GitHub ignores the user name.
 func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, err error) {
 	return func(ctx context.Context) (string, string, error) {
 		token, err := o.Token(ctx)
@@ -217,12 +217,12 @@ func (d *daemon) gitAuth(o Options) func(context.Context) (user, token string, e
 	}
 }
 
-// workerLifeAfter is the time by which a worker's credential outlasts the maximum life of its attempt. The watchdog
-// does not count pauses.
+// workerLifeAfter is the time by which a worker's credential outlasts the maximum life of its attempt, because the
+// watchdog does not count pauses.
 const workerLifeAfter = 24 * time.Hour
 
-// ownerOfAttempts returns the permanent owner name of our attempts. Normally it is the name of the data directory. On a
-// cluster with a joined bus it is the name of the bus, because the directors share only the bus.
+// ownerOfAttempts returns the permanent id that marks our attempts: that of the data directory. On a cluster with a
+// shared bus it is the id of the bus, because directors share only the bus.
 func (d *daemon) ownerOfAttempts() (string, error) {
 	if !d.config.OnCluster() || d.config.AgentBus.URL == "" {
 		return lead.Installation(d.config.SharedDir(), d.log)
@@ -269,7 +269,7 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	c := d.setup().GitHub
 	token, err := o.Token(ctx)
 	if answer, ok := errors.AsType[*api.Error](err); ok && answer.Kind == api.KindTransient {
-		err = nil // GitHub, which mints an App's tokens, is unreachable: the session waits for it
+		err = nil // GitHub, which mints an App's tokens, is unreachable; the session waits for it
 	}
 	if err != nil {
 		return err
@@ -305,8 +305,8 @@ func (d *daemon) openGitHub(ctx context.Context, o Options) error {
 	return err
 }
 
-// coolDown passes on a cooldown of the gate without blocking. The gate has already closed. If the channel is full,
-// the owner learns of the cooldown from the next refusal.
+// coolDown forwards a cooldown of the gate without blocking. If the channel is full, the cooldown may be lost: the
+// gate is closed anyway, and the owner learns of it from the next refusal.
 func (d *daemon) coolDown(c gate.Cooldown) {
 	select {
 	case d.cooldowns <- c:
@@ -317,7 +317,7 @@ func (d *daemon) coolDown(c gate.Cooldown) {
 func (d *daemon) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if d.outputs != nil { // first, to release readers that follow output
+	if d.outputs != nil { // first, to release the readers that follow output
 		d.outputs.Close()
 	}
 	errs := []error{d.operator.Close(), d.web.Close(), d.network.Close()}
@@ -333,7 +333,7 @@ func (d *daemon) close() {
 	errs = append(errs, d.telemetry.Close(ctx))
 	errs = append(errs, d.lock.Close())
 	if err := errors.Join(errs...); err != nil {
-		d.log.Warn("shutdown was incomplete", zap.Error(err))
+		d.log.Warn("shutdown incomplete", zap.Error(err))
 	}
 }
 

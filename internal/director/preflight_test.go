@@ -147,7 +147,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 	s := newHarness(t, func(context.Context, *fakeWorker) int { return 0 })
 	s.config.Containers.Runtime = "process"
 	if _, of := s.looked(s.options(), doctor.OnMachine); !strings.Contains(of("director"),
-		"ok: no director is running") || !strings.Contains(of("journal"), "ok: none yet") {
+		"ok: no director is running") || !strings.Contains(of("journal"), "ok: no journal exists") {
 		t.Error(of("director"), of("journal"))
 	}
 	s.start()
@@ -171,7 +171,7 @@ func TestPreflightBesideADirector(t *testing.T) {
 	must(t, silent.Close())
 	before := filesIn(t, s.config.Director.DataDir)
 	report, of := s.looked(s.options(), doctor.OnMachine)
-	if !strings.Contains(of("journal"), "ok: whole: ") || !strings.Contains(of("disk"), "free") {
+	if !strings.Contains(of("journal"), "ok: undamaged: ") || !strings.Contains(of("disk"), "free") {
 		t.Error(report.Findings)
 	}
 	if after := filesIn(t, s.config.Director.DataDir); !slices.Equal(before, after) {
@@ -218,7 +218,7 @@ func TestPreflightLooksFromInside(t *testing.T) {
 	_, of := s.looked(s.options(), doctor.NeedsEngine)
 	port := strconv.Itoa(s.config.AgentBus.ListenPort)
 	for check, want := range map[string]string{
-		"engine": "ok: Docker at ", "image": "ok: " + image + " is available locally", "network": "does not exist yet",
+		"engine": "ok: Docker at ", "image": "ok: " + image + " is available locally", "network": "does not exist",
 		"container": "ok: a container on a temporary network reaches the bus at this machine, port " + port +
 			"\nok: the image has /cheat\n",
 	} {

@@ -220,7 +220,7 @@ func TestTheCommandsLead(t *testing.T) {
 
 	second.at("set the old journal aside", func() {
 		first.start()
-		first.until("another one leads", first.logged("another director leads; this one stands by"))
+		first.until("another one leads", first.logged("another director leads, so this one stands by"))
 	})
 	if tasks, _, err := Rebuild(t.Context(), second.options()); err != nil || len(tasks) != 1 {
 		t.Fatal(tasks, err)

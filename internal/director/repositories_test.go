@@ -128,7 +128,8 @@ func TestHealthAndStatusSayThatGitHubIsAway(t *testing.T) {
 	s.until("healthy", func() bool { return strings.HasPrefix(s.health(), "healthy: ") })
 	must(t, s.github.Inject(githubtest.Fault{Status: http.StatusBadGateway, Times: 1000}.On("GET", "/issues")))
 	s.until("health says so", func() bool {
-		return strings.HasPrefix(s.health(), "healthy, but cannot read "+repo+", retrying every 300ms: github: ")
+		return strings.HasPrefix(s.health(),
+			"healthy, but cannot read "+repo+", so Retake retries every 300ms: github: ")
 	})
 	if now, err := operator.AskSnapshot(t.Context(), s.config.Director.DataDir); err != nil ||
 		!strings.HasPrefix(now.Director.Problem, "cannot read "+repo) {

@@ -19,8 +19,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// listenOperator opens the socket once for all sessions, because the socket could not be created on a disk that has
-// failed.
+// listenOperator opens the socket once for all sessions, because a failed disk could prevent that later.
 func (d *daemon) listenOperator(ctx context.Context) error {
 	if d.operator != nil {
 		return nil
@@ -82,7 +81,7 @@ func (s *session) meters(m map[string]float64) {
 	m["audit.dropped"], m["audit.write_errors"] = float64(written.Dropped), float64(written.WriteErrors)
 }
 
-// standBy starts to answer people while another director leads, and returns a function that stops this.
+// standBy starts to answer people while another director leads, and returns a function that ends this service.
 func (d *daemon) standBy(ctx context.Context) (end func()) {
 	ctx, stop := context.WithCancel(ctx)
 	var running sync.WaitGroup
@@ -124,7 +123,7 @@ func (d *daemon) openPage() (*page.Page, error) {
 	open := serve.Loopback(d.config.Director.HTTPListen)
 	token := func() (string, error) { return d.config.PageToken(hidden.Lookup) }
 	if value, err := token(); !open && (err != nil || value == "") {
-		d.log.Warn("the page is not shown: director.http_listen is not an address of this machine only, and "+
+		d.log.Warn("the page is not served, because director.http_listen is reachable from other machines, and "+
 			"director.page_token_env and page_token_file give no token", zap.Error(err))
 		return nil, nil
 	}

@@ -26,13 +26,13 @@ import (
 	"retake/internal/projection"
 )
 
-// session is one life of a machine, from reading the journal until the context is done or the journal fails.
+// session is the life of one machine, from reading the journal until the context is done or the journal fails.
 type session struct {
 	*daemon
-	bus         *bus.Bus // copied, like meeting, because a request may outlast the session
+	bus         *bus.Bus // copied from the daemon, because a request may outlast the session
 	meeting     *inforce.Meeting
 	owner       *loop.Owner
-	readAgain   func(error) // ends the session, so that the journal is read again
+	readAgain   func(error) // ends the session, so that the next one reads the journal again
 	runner      *loop.Runner
 	control     *workers.Control
 	hellos      *workers.Hellos
@@ -130,7 +130,7 @@ func (s *session) load(ctx context.Context) (*fsm.Driver, error) {
 func (s *session) sayWhoWeAre(ctx context.Context) {
 	switch login, bot, err := s.github.Account(ctx); {
 	case err != nil:
-		s.log.Warn("account of the token not found", zap.Error(err))
+		s.log.Warn("GitHub account of the token unknown", zap.Error(err))
 	case bot:
 		s.log.Info("GitHub account: "+login+", a bot: its comments never count as a person's answer",
 			zap.String("account", login))
@@ -141,7 +141,7 @@ func (s *session) sayWhoWeAre(ctx context.Context) {
 	}
 }
 
-// watchGate reports GitHub's cooldowns to the machine.
+// watchGate reports the gate's cooldowns to the machine.
 func (s *session) watchGate(ctx context.Context) error {
 	var refused time.Time // start of the refusal that was logged last
 	for {
@@ -170,7 +170,7 @@ func (s *session) watched(m *fsm.Machine) []string {
 	return all
 }
 
-// publish sends the state to the bus, and writes it to files of the checkouts.
+// publish sends the state to the bus, and writes it to a file in each checkout.
 func (s *session) publish(ctx context.Context) {
 	now := s.status.Snapshot(ctx)
 	if err := s.bus.PublishSnapshot(now); err != nil {
@@ -179,7 +179,7 @@ func (s *session) publish(ctx context.Context) {
 	s.running.WriteStates(ctx, now.Director.Phase)
 }
 
-// setup returns the setup in force. Keys that need a restart are also in d.config, which never changes.
+// setup returns the setup in force. For keys that need a restart, d.config has the same values.
 func (d *daemon) setup() *inforce.Setup {
 	if c := d.inForce.Load(); c != nil {
 		return c
@@ -187,7 +187,7 @@ func (d *daemon) setup() *inforce.Setup {
 	return &inforce.Setup{Config: d.config} // before the adapters are open
 }
 
-// machineConfig returns the part of a setup that the machine uses for decisions.
+// machineConfig returns the machine's part of a setup.
 func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	cfg := c.Machine(d.only.Issues())
 	if d.searches {
@@ -199,8 +199,8 @@ func (d *daemon) machineConfig(c *inforce.Setup) fsm.Config {
 	return cfg
 }
 
-// decideSettings makes the machine decide by a setup. It returns false if the session ended first. In that case the
-// next session starts with the setup and reports it.
+// decideSettings tells the machine about a setup. It returns false if the session ended first. The next session then
+// starts with the setup and reports it.
 func (s *session) decideSettings(ctx context.Context, now *inforce.Setup) bool {
 	if s.server != nil {
 		s.server.Admit(now.Director.MaxWorkers)

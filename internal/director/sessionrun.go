@@ -82,13 +82,13 @@ func (s *session) recall(ctx context.Context) (driver *fsm.Driver, err error) {
 	for _, c := range driver.Machine().Cooldowns() {
 		s.github.API.Gate.Prime(gate.Cooldown{Resource: c.Resource, Until: c.Until, Why: c.Why})
 	}
-	if err := s.repositories.OpenAny(ctx); err != nil { // only now does the gate know the limits from the journal
+	if err := s.repositories.OpenAny(ctx); err != nil { // only now does the gate know the journal's cooldowns
 		return nil, err
 	}
 	s.sayWhoWeAre(ctx)
 	restore.RecogniseLabels(s.github, driver.Machine())
 	s.meeting, err = s.meeting.Meet(driver.Machine(), s.settings(), s.log)
-	s.daemon.meeting = s.meeting // later sessions need it
+	s.daemon.meeting = s.meeting // later sessions need the meeting
 	return driver, err
 }
 
@@ -153,7 +153,7 @@ func (s *session) adopt(ctx context.Context, m *fsm.Machine, edits []fsm.BudgetE
 	s.printed.Resume(m, list)
 	for _, c := range list {
 		if t, current := m.Worker(c.AttemptID); current && c.State.MayRun() {
-			err := s.runtime.Adopt(ctx, c.AttemptID) // captures new output; earlier output is in the runtime's log
+			err := s.runtime.Adopt(ctx, c.AttemptID) // this captures new output; the runtime's log has the rest
 			s.printed.Begin(t.Key, c.AttemptID, t.Attempt)
 			s.log.Info("adopted a running container", zap.String("issue", c.Task), zap.String("worker", c.AttemptID),
 				zap.Error(err))
@@ -224,7 +224,7 @@ func (s *session) sayHowWeBegin() {
 	}
 }
 
-// sessionPart is one goroutine of a session. It returns when ctx is done. An error ends the whole session.
+// sessionPart is one goroutine of a session. It returns when ctx is done. Its error ends the whole session.
 type sessionPart func(context.Context) error
 
 // parts lists the goroutines of a session other than the polls.
@@ -276,8 +276,8 @@ func (s *session) searchPrograms(ctx context.Context) error {
 	}).Run(ctx)
 }
 
-// pollsOf returns the polls of the repositories, followed by the operator's socket and the webhooks. These two ring the
-// polls' wakes, so all wakes must exist before they start.
+// pollsOf returns the polls of the repositories, then the operator's socket and the webhooks. These two wake the
+// polls, so all wakes must exist before they start.
 func (s *session) pollsOf(repositories []string) (all []sessionPart) {
 	for _, repo := range repositories {
 		all = append(all, s.polls.Add(repo))
@@ -293,7 +293,7 @@ func endless(run func(context.Context)) sessionPart {
 	}
 }
 
-// finish waits for running effects and saves the state for the next session. The owner has stopped by then.
+// finish waits for running effects, and saves the state for the next session. Stop the owner first.
 func (s *session) finish(t *lead.Term) {
 	s.traces.Finish()
 	s.runner.Wait()

@@ -118,7 +118,7 @@ func TestAStandbyRefusesAJournalThatWasCut(t *testing.T) {
 	loseJournal(t, server, dir)
 	s.until("the leader has a journal again", func() bool { return leader.Ensure(t.Context()) == nil })
 	s.until("the standby sees that it is another one", func() bool {
-		return slices.ContainsFunc(s.logs.FilterMessage("journal not followed yet; retrying").All(),
+		return slices.ContainsFunc(s.logs.FilterMessage("journal not followed; retrying").All(),
 			func(e observer.LoggedEntry) bool {
 				return strings.Contains(fmt.Sprint(e.ContextMap()["error"]), "(cut) at batch")
 			})

@@ -235,7 +235,7 @@ func TestCollectorThatIsAway(t *testing.T) {
 			if n := s.logs.FilterMessageSnippet("traces not exported").Len(); n > 1 {
 				t.Errorf("the log reports the unreachable collector %d times", n)
 			}
-			lost := s.logs.FilterMessageSnippet("lost traces that the collector did not accept").All()
+			lost := s.logs.FilterMessageSnippet("traces lost, because the collector did not accept them").All()
 			if len(lost) != 1 || lost[0].ContextMap()["spans"].(int64) < 5 {
 				t.Errorf("the log reports the loss as %v", lost)
 			}

@@ -20,49 +20,50 @@ import (
 const (
 	// ProbeEvery is the interval between test writes to a healthy disk.
 	ProbeEvery = 5 * time.Second
-	probeBytes = 64 << 10 // a few batches of the journal
+	probeBytes = 64 << 10 // the size of a few batches of the journal
 	// Slow is the time limit for one check of a disk.
 	Slow = 5 * time.Second
-	// reservePart is the divisor of a small disk's size that limits the reserve there.
+	// reservePart limits the reserve on a small disk to 1/reservePart of the disk.
 	reservePart = 20
 )
 
-// Files in the data directory: the reserve, which is deleted when the disk is full, and the file for test writes.
+// Files in the data directory: the reserve, which the guard deletes when the disk is full, and the file for test
+// writes.
 const (
 	reserveFile = "reserve"
 	probeFile   = "probe"
 )
 
-// Guard checks the disk of a data directory, and keeps a reserve on it for the journal. Set its exported fields
-// before the first check. Only one goroutine may call Ask. Now and Able are safe for concurrent use.
+// Guard checks the disk of a data directory, and reserves space on it for the journal. Set the exported fields before
+// the first check. Only one goroutine may call Ask. Now and Able are safe for concurrent use.
 type Guard struct {
 	Dir       string         // the data directory
-	Shared    string         // the directory of the checkouts, which may be the same one
-	SharedKey string         // the configuration key of Shared
+	Shared    string         // the directory of the checkouts, which may equal Dir
+	SharedKey string         // the configuration key that names Shared
 	Reserve   int64          // bytes reserved for the journal
-	Watermark func() float64 // in percent; 0 disables the check of how full the disk is
-	Renew     func() error   // locks the directory again if it was replaced
-	BadFor    time.Duration  // how long a process may keep leading with an unwritable disk
+	Watermark func() float64 // maximum use in percent before new work stops; 0 disables this limit
+	Renew     func() error   // takes the directory's lock again after someone replaced the directory
+	BadFor    time.Duration  // how long a leader may keep leading with an unwritable disk
 	Log       *zap.Logger
-	Probe     func(dir string) error // the function Probe, except in tests
+	Probe     func(dir string) error // makes a test write; the function Probe, except in tests
 
-	state     atomic.Pointer[State] // result of the last check; nil before the first
-	noReserve bool                  // set when the disk cannot reserve space; used only by look
-	looking   chan State            // receives the result of the check under way; nil while idle
-	lookedAt  time.Time             // when that check began
+	state     atomic.Pointer[State] // result of the last check; nil before the first one
+	noReserve bool                  // set when the disk cannot reserve space; only look uses it
+	looking   chan State            // receives the result of the running check; nil if no check runs
+	lookedAt  time.Time             // when the running check began
 }
 
 // State is the result of a check of the data directory's disk.
 type State struct {
-	Failed error  // the disk cannot be written
-	Note   string // the disk can be written, but is full beyond the watermark
-	Wrote  bool   // a test write was made or attempted
-	Late   error  // the disk has not answered, so it is unknown whether it can be written
+	Failed error  // set if the disk cannot be written
+	Note   string // set if the disk is writable, but fuller than the watermark
+	Wrote  bool   // the check made a test write, successful or not
+	Late   error  // set if the disk has not answered, so whether it is writable is unknown
 
-	since time.Time // when writing became impossible, or zero
+	since time.Time // when the disk became unwritable, or zero
 }
 
-// Problem describes the problem for people. It returns "" for a healthy disk.
+// Problem describes the problem for an operator, or returns "" for a healthy disk.
 func (l State) Problem() string {
 	if err := l.Unusable(); err != nil {
 		return err.Error()
@@ -70,11 +71,11 @@ func (l State) Problem() string {
 	return l.Note
 }
 
-// Unusable returns why the disk must not be written now, or nil.
+// Unusable returns the reason not to write to the disk now, or nil.
 func (l State) Unusable() error { return cmp.Or(l.Late, l.Failed) }
 
-// After returns the state after a check that follows last. A failure persists until a test write succeeds, because a
-// check without a write is not conclusive.
+// After returns the state after this check, given the previous state. A failure persists until a test write succeeds,
+// because a check without a write is inconclusive.
 func (l State) After(last State) State {
 	if !l.Wrote {
 		l.Failed = cmp.Or(l.Failed, last.Failed)
@@ -82,9 +83,9 @@ func (l State) After(last State) State {
 	return l
 }
 
-// look checks the disk of the data directory, with a test write if write is set or the disk is full. It also
-// maintains the reserve. It blocks as long as the disk hangs. If the checkouts are on another disk, it also checks
-// the free space there.
+// look checks the disk of the data directory, and the free space of the checkouts' disk if that is another one. It
+// makes a test write if write is set or the disk is full. It also maintains the reserve. It blocks while the disk
+// hangs.
 func (g *Guard) look(write bool) (l State) {
 	dir, watermark := g.Dir, g.Watermark()
 	if err := g.Renew(); err != nil {
@@ -106,7 +107,7 @@ func (g *Guard) look(write bool) (l State) {
 	}
 	if shared := g.Shared; shared != dir && l.Note == "" { // the journal is elsewhere, but new work needs this disk
 		if use, err := UseOf(shared); err != nil {
-			l.Note = fmt.Sprintf("director.shared_dir is missing, so no new work starts (%v)", err)
+			l.Note = fmt.Sprintf("the directory director.shared_dir is missing, so no new work starts (%v)", err)
 		} else {
 			l.Note = use.past(watermark, g.SharedKey)
 		}
@@ -114,7 +115,7 @@ func (g *Guard) look(write bool) (l State) {
 	return l
 }
 
-// Probe writes a file and syncs it.
+// Probe writes a file in dir, syncs it, and removes it.
 func Probe(dir string) error {
 	name := filepath.Join(dir, probeFile)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
@@ -122,27 +123,27 @@ func Probe(dir string) error {
 		return err
 	}
 	_, err = f.Write(make([]byte, probeBytes))
-	// remove it: its space belongs to the journal
+	// remove the file: its space belongs to the journal
 	return errors.Join(cmp.Or(err, f.Sync()), f.Close(), os.Remove(name))
 }
 
-// failure explains a failed write.
+// failure explains the error of a write to the data directory.
 func failure(err error) error {
 	const disk = "the disk of director.data_dir "
 	switch {
 	case err == nil:
 		return nil
 	case diskfault.Of(err) == diskfault.Full:
-		return fmt.Errorf(disk+"is full: make room (%w)", err)
+		return fmt.Errorf(disk+"is full: free some space (%w)", err)
 	case errors.Is(err, syscall.EROFS):
-		return fmt.Errorf(disk+"is read-only: mount it read-write again, after reading the kernel's log "+
-			"for the reason (%w)", err)
+		return fmt.Errorf(disk+"is read-only: find the reason in the kernel's log, then mount it read-write again "+
+			"(%w)", err)
 	}
 	return fmt.Errorf(disk+"cannot be written: %w", err)
 }
 
-// keepReserve creates the reserve while there is room, and deletes it when the rest of the disk is nearly full. It
-// reports whether the reserve exists.
+// keepReserve creates the reserve while the disk has room, and deletes it when the disk is nearly full. It reports
+// whether the reserve exists.
 func (g *Guard) keepReserve(use Use, room bool) bool {
 	size := min(g.Reserve, (use[Bytes].Used+use[Bytes].Free)/reservePart)
 	name := filepath.Join(g.Dir, reserveFile)
@@ -166,7 +167,7 @@ func (g *Guard) keepReserve(use Use, room bool) bool {
 	return err == nil
 }
 
-// giveUpReserve deletes the reserve to make room for the journal.
+// giveUpReserve deletes the reserve, so that the journal can use its space.
 func (g *Guard) giveUpReserve() {
 	if err := os.Remove(filepath.Join(g.Dir, reserveFile)); err == nil {
 		g.Log.Warn("disk of director.data_dir full: released the space that was reserved for the journal " +
@@ -174,8 +175,8 @@ func (g *Guard) giveUpReserve() {
 	}
 }
 
-// Ask checks the disk, with a test write if write is set. After patience it returns with Late set. The check then
-// continues in the background, and the next call waits for it.
+// Ask checks the disk, with a test write if write is set. If the check takes longer than patience, Ask returns with
+// Late set. The check then continues in the background, and the next call waits for it.
 func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) State {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -188,7 +189,7 @@ func (g *Guard) Ask(ctx context.Context, write bool, patience time.Duration) Sta
 		select {
 		case l := <-g.looking:
 			g.looking = nil
-			if l.Wrote || !write || l.Failed != nil { // otherwise an earlier call requested this check, without a write
+			if l.Wrote || !write || l.Failed != nil { // an earlier call may have started it without a write
 				return l
 			}
 		case <-late.C:
@@ -210,7 +211,7 @@ func (g *Guard) Keep(l State) {
 	g.state.Store(&l)
 }
 
-// Able reports whether this process can lead: its disk is writable, or was within the last BadFor.
+// Able reports whether this process can lead: its disk is writable, or was writable within the last BadFor.
 func (g *Guard) Able() bool {
 	since := g.Now().since
 	return since.IsZero() || time.Since(since) < g.BadFor

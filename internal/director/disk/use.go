@@ -13,14 +13,14 @@ const (
 	kinds
 )
 
-// Use is the use of a file system by kind, as df shows it to a user other than root.
+// Use is the used and free amount of each kind on a file system, as df shows it to users other than root.
 type Use [kinds]struct{ Used, Free int64 }
 
-// limits has two bounds each for bytes and for files. A disk with more than room left is not full at any percentage.
-// growth is the smallest increase that matters. On a smaller disk, an increase of a hundredth matters.
+// limits has thresholds for bytes and for inodes. A disk with more than room left is not full, at any percentage.
+// growth is the smallest increase that matters, and on a smaller disk a hundredth of its size.
 var limits = [kinds]struct{ room, growth int64 }{{8 << 30, 1 << 30}, {500_000, 50_000}}
 
-// UseOf returns the use of the file system that holds a directory.
+// UseOf returns the use of the file system that holds dir.
 func UseOf(dir string) (u Use, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -29,12 +29,12 @@ func UseOf(dir string) (u Use, err error) {
 	u[Bytes].Used, u[Bytes].Free = int64(st.Blocks-st.Bfree)*st.Bsize,
 		int64(st.Bavail)*st.Bsize //nolint:gosec // no disk is that large
 	u[Files].Used, u[Files].Free = int64(st.Files-st.Ffree),
-		int64(st.Ffree) //nolint:gosec // 0 and 0: some do not count
+		int64(st.Ffree) // nolint:gosec // both are 0 on file systems without inodes
 	return u, nil
 }
 
-// Room returns how much of a kind may still be used before the disk counts as full. A disk is full when it is past
-// the watermark and also has less than limits.room left. Zero or less means full.
+// Room returns how much of a kind may still be used before the disk is full, at most 0 for a full disk. A disk is
+// full if it is past the watermark and has less than limits.room left.
 func (u Use) Room(kind int, watermark float64) int64 {
 	k := u[kind]
 	return max(int64(float64(k.Used+k.Free)*watermark/100)-k.Used, k.Free-limits[kind].room)
@@ -45,12 +45,12 @@ func (u Use) growth(kind int) int64 {
 	return max(1, min(limits[kind].growth, (u[kind].Used+u[kind].Free)/100))
 }
 
-// Percent returns the used percentage of a kind.
+// Percent returns the used part of a kind, from 0 to 100.
 func (u Use) Percent(kind int) float64 {
 	return 100 * float64(u[kind].Used) / max(1, float64(u[kind].Used+u[kind].Free))
 }
 
-// past returns a message if a disk is fuller than the watermark, and "" otherwise.
+// past returns a message for an operator if the disk is fuller than the watermark, or "".
 func (u Use) past(watermark float64, of string) string {
 	for kind, what := range [...]string{
 		"%.1f %% of the disk of %s is used",

@@ -6,38 +6,38 @@ import (
 	"github.com/docker/go-units"
 )
 
-// Watch decides which attempt must be stopped. It does not blame an attempt for files that already existed, so it
-// compares with its first measurement of the disk and of the attempt. It measures both again whenever the room on the
-// disk has halved or doubled.
+// Watch decides which attempt to stop when the disk fills up. It must not blame an attempt for files that already
+// existed, so it compares with its first measurement of the disk and of the attempt. It measures both again whenever
+// the free space has halved or doubled.
 type Watch struct {
-	Watermark float64 // in percent
-	Of        string  // the configuration key of the directory on the disk
+	Watermark float64 // maximum use in percent
+	Of        string  // the configuration key that names the directory on the disk
 	seen      bool
-	disk      Use // when the comparison began
+	disk      Use // use of the disk at the start of the comparison
 	attempts  map[string]mark
 }
 
-// mark records the use of an attempt's checkout, and of the disk at the same time.
+// mark records the size of an attempt's checkout, and the use of the disk at the same time.
 type mark struct {
 	disk Use
 	own  [kinds]int64
 }
 
-// Blame names the attempt that fills the disk.
+// Blame explains that the disk fills up, and names the attempt that fills it.
 type Blame struct {
-	Worker    string // empty if no attempt is known to fill it
+	Worker    string // empty if no attempt is to blame
 	Kind      int
-	of        string // the configuration key of the directory on the disk
+	of        string // the configuration key that names the directory on the disk
 	own, grew int64
-	disk      int64 // the disk's growth in the same time
+	disk      int64 // growth of the disk's use in the same time
 }
 
-// Measure returns the size of a checkout. If whole is false, the size is a lower bound.
+// Measure returns the size of a worker's checkout. If whole is false, the size is a lower bound.
 type Measure func(worker string) (own [kinds]int64, whole bool)
 
-// Look compares the use of the disk and of the running attempts with earlier measurements. full reports that the
-// disk is full and has grown. b names the attempt that grew most, if it accounts for at least half of the growth
-// and stopping it would help.
+// Look compares the use of the disk and of the running attempts with earlier measurements. full reports that the disk
+// is full and has grown. b names the attempt that grew most, provided that it caused at least half of the growth, and
+// that stopping it would help.
 func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full bool) {
 	kind := -1
 	again := !w.seen
@@ -68,7 +68,7 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 		}
 		own, whole := measure(worker)
 		if !known {
-			if whole { // otherwise its starting point is unknown
+			if whole { // an incomplete measurement cannot be compared
 				w.attempts[worker] = mark{disk: now, own: own}
 			}
 			continue
@@ -83,10 +83,10 @@ func (w *Watch) Look(now Use, running []string, measure Measure) (b Blame, full 
 	return b, kind >= 0
 }
 
-// Settled makes the next call of Look start a new comparison. Growth until then does not count against any attempt.
+// Settled makes the next call of Look start a new comparison. Earlier growth does not count against any attempt.
 func (w *Watch) Settled() { w.seen = false }
 
-// String explains why an attempt is stopped.
+// String returns why an attempt was stopped, for people.
 func (b Blame) String() string {
 	if b.Kind == Files {
 		return fmt.Sprintf("its checkout has %d files and directories, %d more than before, while the disk of %s "+

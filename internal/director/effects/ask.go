@@ -17,7 +17,7 @@ import (
 	"retake/internal/recovery/circumstances"
 )
 
-// Escalation returns the comment that asks a person the question of an effect. report is the failure behind the
+// Escalation returns the comment that asks a person the question of an effect. report is the failure that led to the
 // question, or nil.
 func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escalation {
 	asked, c := e.Escalation, wording{q.Setup()}
@@ -50,8 +50,8 @@ func (q *Questions) Escalation(e fsm.Effect, report *wire.WorkerError) ask.Escal
 	return text
 }
 
-// whyStopped returns one sentence with the reason for the question. It gives the policy's reason if waiting or an
-// answer is likely to help, because the failure then need not recur. Otherwise it repeats the title.
+// whyStopped returns one sentence with the reason to ask instead of trying again. That is the policy's reason if
+// waiting or an answer is likely to help. Otherwise the failure would recur, and the sentence repeats the title.
 func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) string {
 	about, _ := recovery.Describe(q.Reason)
 	switch {
@@ -62,7 +62,7 @@ func whyStopped(q *fsm.Escalation, report *wire.WorkerError, title string) strin
 	case q.Reason == recovery.NeedsHuman && report != nil && report.Question != "":
 		return "The agent cannot decide this."
 	}
-	return "Retake did not repeat it unchanged: " + title + "."
+	return "Retake did not repeat the attempt unchanged: " + title + "."
 }
 
 // retried reports whether the policy granted another attempt after an earlier failure for the same reason.
@@ -72,7 +72,7 @@ func retried(q *fsm.Escalation) bool {
 	})
 }
 
-// withoutPackage removes the package name that our errors begin with.
+// withoutPackage removes the package name at the beginning of our errors.
 func withoutPackage(cause string) string {
 	for _, name := range []string{"workspace: ", "container: ", "github: ", "director: "} {
 		cause = strings.TrimPrefix(cause, name)
@@ -87,11 +87,11 @@ func answerLines(said []fsm.Hint) (lines []pages.AnswerLine) {
 	return lines
 }
 
-// wording composes questions from the setup in force.
+// wording composes questions with the setup in force.
 type wording struct{ *inforce.Setup }
 
-// happened returns the circumstances of the failure behind a question. Workers record the failures of their stages, and
-// the director adds its own. The record is empty for a report from anyone else.
+// happened returns the circumstances of the failure that led to a question, as recorded by the worker for its stages
+// and by the director for its effects. The record is empty for a report from anyone else.
 func (in wording) happened(q *fsm.Escalation, report *wire.WorkerError) circumstances.Record {
 	if q.Stale || report == nil {
 		return witness.Own(in.Config)
@@ -99,13 +99,13 @@ func (in wording) happened(q *fsm.Escalation, report *wire.WorkerError) circumst
 	if report.Circumstances == nil {
 		return circumstances.Record{}
 	}
-	if stage := report.Circumstances.Stage(); stage != "" && stage != q.Stage { // the director failed later
+	if stage := report.Circumstances.Stage(); stage != "" && stage != q.Stage { // the director failed after the worker
 		return witness.Own(in.Config)
 	}
 	return *report.Circumstances
 }
 
-// words returns the text of a question. A question from the operator's policy replaces the default one.
+// words returns the text of a question. A text from the operator's policy replaces the default.
 func (in wording) words(e fsm.Effect, report *wire.WorkerError, happened circumstances.Record,
 	file string,
 ) recovery.Words {
@@ -129,7 +129,7 @@ func (in wording) words(e fsm.Effect, report *wire.WorkerError, happened circums
 	return words
 }
 
-// repeated reports whether the last attempt repeated the one before it unchanged, and failed in the same way.
+// repeated reports whether the last attempt was an unchanged retry, and failed like the one before.
 func repeated(tried []fsm.Failure) bool {
 	if len(tried) < 2 {
 		return false

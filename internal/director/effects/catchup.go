@@ -13,9 +13,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// catchUp updates a checkout before its next attempt. It merges what people pushed to the branch of the work, and
-// the base branch if that is further ahead than the policy allows. A conflict in an attempt that only validates is
-// an error, which leads to an attempt with an agent. That agent finds the conflict in the files listed in left.
+// catchUp updates a checkout before its next attempt. It merges what people pushed to the work's branch, and also the
+// base branch if that is further ahead than the policy allows. In an attempt that only validates, a conflict is an
+// error, and the next attempt gets an agent. left lists the files with conflicts for that agent.
 func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) (left []string, err error) {
 	if e.Attempt == 1 {
 		return nil, nil
@@ -25,7 +25,7 @@ func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) 
 		switch {
 		case err != nil && !errors.Is(err, workspace.ErrNotThere):
 			return nil, err
-		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent would see the conflict
+		case e.Start.Validate && joined.Merged && len(joined.Left) > 0: // no agent could resolve it
 			return nil, &workspace.Error{
 				Kind: workspace.Conflict, Op: "join " + e.Nonce, Err: workspace.ErrMergeConflict,
 				Detail: "the commits on the branch conflict with this work: " +
@@ -55,8 +55,8 @@ func (s *Starter) catchUp(ctx context.Context, e *attempt, r workspace.Request) 
 	return synced.Left, err
 }
 
-// keepsConflicts reports whether the files may hold a conflict that this attempt or an earlier one had to resolve.
-// It also counts a conflict that a person has answered.
+// keepsConflicts reports whether the files may still hold a conflict from a merge before this or an earlier attempt,
+// even if a person has answered since.
 func keepsConflicts(o *fsm.StartOrder) bool {
 	return slices.ContainsFunc(o.Failures, func(f fsm.Failure) bool { return f.Reason == recovery.GitConflict })
 }

@@ -23,9 +23,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// Checkouts moves checkouts that travel (workspace.transport) between the workspace and the bus. A checkout is
-// published before an attempt and received after it. In between it belongs to the worker, and the bus holds the
-// parts that the worker sent.
+// Checkouts moves travelling checkouts (workspace.transport) between the workspace and the bus. The director
+// publishes a checkout before an attempt and receives it afterwards. In between, the worker owns the checkout, and
+// the bus stores the chunks that the worker sent.
 type Checkouts struct {
 	Bus       *bus.Bus
 	Workspace *workspace.Workspaces
@@ -59,10 +59,10 @@ func nonceOf(worker string) string {
 	return nonce
 }
 
-// Publish stores the checkout that an attempt starts from, and opens it for the attempt. Chunks already stored are
-// skipped.
+// Publish stores the checkout that an attempt starts from, and opens it for the attempt. It skips chunks that are
+// already stored.
 func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect) (*wire.PlanCheckout, error) {
-	if e.Start.Validate { // a delivery must find the validated state, even under another director
+	if e.Start.Validate { // after a takeover, the delivery must find the validated state
 		if err := c.keep(ctx, e.Nonce, true); err != nil {
 			return nil, err
 		}
@@ -94,16 +94,16 @@ func (c *Checkouts) Publish(ctx context.Context, in *inforce.Setup, e fsm.Effect
 	return plan, c.Workspace.Published(ctx, e.Nonce, m.Root)
 }
 
-// putInto returns a function that stores chunks.
+// putInto returns a function that puts chunks into store.
 func putInto(ctx context.Context, store *bus.CheckoutStore) func(checkpoint.Digest, []byte) error {
 	return func(d checkpoint.Digest, data []byte) error {
 		return failure.OnBus(store.Put(ctx, d, data))
 	}
 }
 
-// keep stores a checkout on the bus for a director that takes over. It stores the record, and also the files if
-// they changed here or were never stored. It does nothing for a checkout that is not on the bus, unless travels is
-// set. No worker may hold the checkout.
+// keep stores a checkout on the bus, so that another director can take over. It stores the record, and also the files
+// if they changed here or were never stored. It skips a checkout that is not on the bus, unless travels is set. No
+// worker may hold the checkout at that time.
 func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error {
 	record, changed := c.Workspace.Record(nonce)
 	if record == nil {
@@ -134,8 +134,8 @@ func (c *Checkouts) keep(ctx context.Context, nonce string, travels bool) error 
 	return c.Workspace.Published(ctx, nonce, m.Root)
 }
 
-// Mounted removes the stored copy of a checkout that used to travel and is now mounted. The copy is obsolete, because a
-// mounted checkout changes locally.
+// Mounted removes the stored copy of a checkout that used to travel and is now mounted. The copy is obsolete, because
+// a mounted checkout changes locally.
 func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
 	_, there, err := c.Bus.Checkouts().State(ctx, nonce)
 	if err == nil && there {
@@ -144,7 +144,7 @@ func (c *Checkouts) Mounted(ctx context.Context, nonce string) error {
 	return failure.OnBus(err)
 }
 
-// sentBefore returns the stored tree of a checkout, or nil if no readable tree is stored.
+// sentBefore returns the stored tree of a checkout, or nil if the store has no readable tree.
 func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *checkpoint.Tree {
 	state, there, err := store.State(ctx)
 	if err != nil || !there || state.Manifest == (checkpoint.Digest{}) {
@@ -155,16 +155,16 @@ func (c *Checkouts) sentBefore(ctx context.Context, store *bus.CheckoutStore) *c
 		return nil
 	}
 	for d := range m.Chunks {
-		if !store.Has(d) { // the server has lost chunks: store all of them again
+		if !store.Has(d) { // the server has lost a chunk: store all of them again
 			return nil
 		}
 	}
 	return m.Tree
 }
 
-// Receive updates the director's copy of a checkout to the state that the last attempt sent. It does nothing for a
-// checkout that does not travel. If files is false, it receives only the record, because the files are about to be
-// discarded. No worker may hold the checkout.
+// Receive updates the director's copy of a checkout to the last state that a worker sent. It does nothing for a
+// mounted checkout. If files is false, it receives only the record, because the caller is about to discard the files.
+// No worker may hold the checkout at that time.
 func (c *Checkouts) Receive(ctx context.Context, nonce string, files bool) error {
 	state, there, err := c.Bus.Checkouts().State(ctx, nonce)
 	if err != nil {
@@ -213,11 +213,11 @@ func isOfTheManifest(err error) bool {
 	return exceeded || malformed
 }
 
-// Received returns an executor that first receives the checkout, then runs, and then keeps the result for a
-// director that takes over. If the checkout can never be received, only a delivery fails.
+// Received returns an executor that receives the checkout, then runs run, and then stores the result for a director
+// that takes over. If the checkout can never be received, only a delivery fails.
 func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
-		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // no person takes over the work
+		if e.Kind == fsm.DoRelease && e.Release.Taken == "" { // the files are about to be discarded
 			return run(ctx, e)
 		}
 		err := c.Receive(ctx, e.Nonce, true)
@@ -225,7 +225,7 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 			return failure.Ended(err)
 		}
 		out := run(ctx, e)
-		if err != nil || ctx.Err() != nil { // the local copy is out of date
+		if err != nil || ctx.Err() != nil { // without a receive, the local copy is out of date
 			return out
 		}
 		if err := c.keep(ctx, e.Nonce, false); err != nil {
@@ -236,8 +236,8 @@ func (c *Checkouts) Received(run loop.Executor) loop.Executor {
 	}
 }
 
-// TakeBack revokes an attempt's right to send, and receives the data sent so far. Call it when the attempt's
-// container is gone, or when further data from it must not count.
+// TakeBack closes the checkout to an attempt, and receives the data sent so far. Call it when the attempt's container
+// is gone, or when its further data must not count.
 func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	if _, err := c.Bus.Checkouts().Close(ctx, e.Nonce, e.Worker); err != nil {
 		return failure.OnBus(err)
@@ -251,8 +251,8 @@ func (c *Checkouts) TakeBack(ctx context.Context, e fsm.Effect) error {
 	return err
 }
 
-// HeldBack returns a message for people about why a worker's checkout was refused. It returns "" if the checkout was
-// accepted or does not travel.
+// HeldBack returns why the bus refused a worker's checkout, for people. It returns "" if the bus accepted the
+// checkout, or if the checkout does not travel.
 func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)
 	defer cancel()
@@ -266,8 +266,8 @@ func (c *Checkouts) HeldBack(ctx context.Context, worker string) (cause string) 
 	return recovery.TooMuch + c.Redact(state.Refused.Text)
 }
 
-// LostWork states the amount of work lost with a worker that ended without a report. It returns "" if the checkout
-// does not travel, or if its last checkpoint is unknown.
+// LostWork describes the work lost with a worker that ended without a report. It returns "" if the checkout does not
+// travel, or if its last checkpoint is unknown.
 func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	state, there, err := c.Bus.Checkouts().State(ctx, nonceOf(worker))
 	if err != nil || !there || state.At.IsZero() || state.Attempt != "" && state.Attempt != worker {
@@ -276,7 +276,7 @@ func (c *Checkouts) LostWork(ctx context.Context, worker string) string {
 	return lostSince(state.At, state.Attempt == "", time.Now())
 }
 
-// lostSince describes the loss for people. none means that this attempt has not sent a checkpoint.
+// lostSince formats the loss for people. none means that this attempt has not sent a checkpoint.
 func lostSince(at time.Time, none bool, now time.Time) string {
 	minutes := max(1, int(math.Ceil(now.Sub(at).Minutes())))
 	unit := "minutes"

@@ -20,7 +20,7 @@ type Claims struct {
 	GitHub  *github.Client
 	Labels  config.Labels
 	RunID   string
-	Refused func(key string) // holds back an issue that cannot be claimed now
+	Refused func(key string) // postpones an issue that cannot be claimed now
 }
 
 // Claim claims an issue, or restores the labels of an earlier claim.
@@ -37,7 +37,7 @@ func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	}
 	if err != nil {
 		out := failure.Ended(err)
-		if !out.Failure.Transient { // waiting does not fix it
+		if !out.Failure.Transient { // waiting does not help
 			c.Refused(string(e.Task))
 		}
 		return out
@@ -52,7 +52,7 @@ func (c *Claims) Claim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Claim: end}
 }
 
-// Recheck reads the issue again. The claim is lost if the issue is closed or has lost the claimed label.
+// Recheck reads the issue again. The claim is lost if the issue is closed, or without the claimed label.
 func (c *Claims) Recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	i, err := c.GitHub.Issues.Issue(ctx, string(e.Task))
 	if why, gone := failure.IssueGone(err); gone {
@@ -69,11 +69,11 @@ func (c *Claims) Recheck(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Claim: &fsm.ClaimResult{Ours: true}}
 }
 
-// notOurs returns the outcome for a claim that is lost or withdrawn.
+// notOurs returns the outcome for a claim that we have lost or given up.
 func notOurs(why string) fsm.EffectEnded { return fsm.EffectEnded{Claim: &fsm.ClaimResult{Why: why}} }
 
-// Warmed returns an executor that warms up the runtime while the first effect of an attempt runs. It returns after
-// both have ended.
+// Warmed returns an executor that warms up the runtime while it runs run, the first effect of an attempt. The
+// executor returns after both have ended.
 func Warmed(warm func(context.Context), run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		var beside sync.WaitGroup

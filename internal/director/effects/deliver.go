@@ -23,13 +23,13 @@ import (
 	"retake/internal/workspace"
 )
 
-// Values of github.delivery.
+// Values of the configuration key github.delivery.
 const (
 	DeliverNone        = "none"
 	DeliverPullRequest = "pull_request"
 )
 
-// Delivery delivers the work of an attempt, publishes unfinished work, and ends claims.
+// Delivery delivers the work of an attempt, publishes unfinished work, and releases claims.
 type Delivery struct {
 	Setup       func() *inforce.Setup
 	GitHub      *github.Client
@@ -41,7 +41,7 @@ type Delivery struct {
 	Log         *zap.Logger
 }
 
-// Deliver commits, pushes and presents the work, provided that it still fits the base branch.
+// Deliver commits, pushes and presents the work, unless the base branch has moved too far.
 func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	if d.Setup().GitHub.Delivery == DeliverNone {
 		return d.keep(ctx, e)
@@ -62,7 +62,7 @@ func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		return notOurs(why)
 	}
 	order := e.Deliver
-	if order == nil { // planned by an earlier version
+	if order == nil { // an earlier version of Retake planned this delivery
 		order = &fsm.DeliverOrder{}
 	}
 	git, done := d.Withdrawals.During(ctx, e.Task)
@@ -79,7 +79,7 @@ func (d *Delivery) Deliver(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return out
 }
 
-// keep leaves the work in the checkout and comments on the issue.
+// keep leaves the work in the checkout, and comments on the issue.
 func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	git, done := d.Withdrawals.During(ctx, e.Task)
 	defer done()
@@ -97,9 +97,10 @@ func (d *Delivery) keep(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{Delivery: &fsm.DeliverResult{}}, err)
 }
 
-// handIn delivers the work of an open issue. Git stops when the git context ends. If the issue is already in review, an
-// earlier try put it there and its outcome was lost. handIn then completes that delivery, however far the base branch
-// has moved. Another attempt would mistake the missing claimed label for a person's decision.
+// handIn delivers the work of an open issue. Git stops when the context git ends. If the issue is already in review,
+// an earlier run of this effect put it there and its outcome was lost. handIn then completes that delivery, however
+// far the base branch has moved. Otherwise another attempt would mistake the missing claimed label for a person's
+// decision.
 func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.DeliverOrder,
 	issue tracker.Issue,
 ) fsm.EffectEnded {
@@ -107,7 +108,7 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	shown := issue.Has(gh.Labels.Review) && !issue.Has(gh.Labels.Claimed)
 	mayValidate := order.Validate && len(d.Setup().ValidateStages()) > 0 && !shown
 	behind := ""
-	if !shown || !order.Validate { // a pull request that is already a draft remains one
+	if !shown || !order.Validate { // a draft remains a draft
 		var err error
 		if behind, err = d.behind(git, e); err != nil {
 			return failure.Ended(err)
@@ -156,8 +157,8 @@ func (d *Delivery) handIn(ctx, git context.Context, e fsm.Effect, order *fsm.Del
 	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// unpush removes the branch of a delivery that was withdrawn during the push. A branch that people could already
-// see stays.
+// unpush removes the branch of a delivery that was withdrawn during the push. It leaves a branch that people could
+// already see.
 func (d *Delivery) unpush(ctx context.Context, e fsm.Effect, work workspace.Delivery) {
 	if e.Work != nil {
 		return
@@ -168,7 +169,7 @@ func (d *Delivery) unpush(ctx context.Context, e fsm.Effect, work workspace.Deli
 	}
 }
 
-// unpushTried removes the branches that earlier tries pushed and that no pull request shows.
+// unpushTried removes the branches that earlier runs of this effect pushed, unless a pull request shows them.
 func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	if e.Work != nil {
 		return
@@ -182,8 +183,9 @@ func (d *Delivery) unpushTried(ctx context.Context, e fsm.Effect) {
 	}
 }
 
-// closedMeanwhile decides a delivery for a closed issue. The delivery is withdrawn, unless an earlier try presented the
-// work. A person may then have closed the issue by merging, so the outcome of the earlier try decides.
+// closedMeanwhile decides a delivery for a closed issue. It withdraws the delivery, unless an earlier run of this
+// effect already presented the work. A person may then have merged the work, which closed the issue, so the outcome
+// of the earlier run counts.
 func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.Request) fsm.EffectEnded {
 	there, head, err := d.GitHub.Deliveries.Settled(ctx, r)
 	switch {
@@ -201,9 +203,9 @@ func (d *Delivery) closedMeanwhile(ctx context.Context, e fsm.Effect, r deliver.
 	return failure.Or(fsm.EffectEnded{Delivery: &result}, err)
 }
 
-// behind describes how far the work is behind its base branch, or returns "" if it can be delivered unchanged. A
-// conflict error means that work and base cannot be merged. behind does not merge anything, because the next attempt
-// merges and validates the result.
+// behind describes how far the work is behind its base branch, or returns "" if the work can be delivered unchanged.
+// A conflict error means that work and base cannot be merged. behind does not merge: the next attempt merges, and
+// validates the result.
 func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 	r := d.Origin.Checkout(e.Task, e.Nonce)
 	drift, err := d.Workspace.Drift(ctx, r)
@@ -228,17 +230,18 @@ func (d *Delivery) behind(ctx context.Context, e fsm.Effect) (string, error) {
 func (d *Delivery) draftNote(behind string, moved bool) string {
 	switch {
 	case len(d.Setup().ValidateStages()) == 0:
-		return "Not validated: no VALIDATE stage is configured."
+		return "Not validated, because no VALIDATE stage is configured."
 	case behind != "":
-		return "Not validated on today's base branch: it is " + behind + ", and the budget for attempts is used up."
+		return "Not validated on today's base branch: the work is " +
+			"" + behind + ", and the budget for attempts is used up."
 	case moved:
-		return "Not validated after a merge: it now includes commits that people pushed to this branch, and the " +
-			"budget for attempts is used up."
+		return "Not validated after a merge: the work now includes commits that people pushed to this branch, and " +
+			"the budget for attempts is used up."
 	}
 	return ""
 }
 
-// BranchOf returns the branch for a task's work: the one pushed before, or a new one.
+// BranchOf returns the branch for a task's work: the branch that was pushed before, or a new one.
 func BranchOf(e fsm.Effect) string {
 	if e.Work != nil && e.Work.Branch != "" {
 		return e.Work.Branch
@@ -246,8 +249,8 @@ func BranchOf(e fsm.Effect) string {
 	return fsm.BranchName(e.Task, e.Attempt)
 }
 
-// pushRequest asks the workspace to commit the work onto a branch, unless it contains something unsafe.
-// workspace.ErrBranchMoved then means that people have pushed to that branch since the attempt began.
+// pushRequest asks the workspace to commit the work onto a branch, after inspecting it for secrets and the like. The
+// workspace then returns workspace.ErrBranchMoved if people have pushed to that branch since the attempt began.
 func (d *Delivery) pushRequest(e fsm.Effect, issue tracker.Issue, branch, message string) workspace.DeliverRequest {
 	request := workspace.DeliverRequest{
 		Nonce: e.Nonce, RemoteURL: d.Origin.Remote(e.Task.Repo()), Branch: branch, BaseBranch: d.Origin.BaseBranch,
@@ -276,7 +279,7 @@ func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.
 	gh := d.Setup().GitHub
 	summary, checks := d.whatWorkersSaid(ctx, e)
 	if note != "" {
-		checks = nil // they passed for another version of the work
+		checks = nil // the checks passed for another version of the work
 	}
 	r := deliver.Request{
 		Key: string(e.Task), Nonce: e.Nonce, Branch: work.Branch, Base: gh.BaseBranch, Title: issue.Title,
@@ -298,8 +301,8 @@ func (d *Delivery) deliverRequest(ctx context.Context, e fsm.Effect, order *fsm.
 	return r
 }
 
-// whatWorkersSaid returns the latest summary that an agent of this claim gave, and the checks that passed in the
-// last attempt. Reports that cannot be read are skipped.
+// whatWorkersSaid returns the latest summary by an agent of this claim, and the checks that passed in the last
+// attempt. It skips unreadable reports.
 func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary string, checks []pages.CheckLine) {
 	for n := e.Attempt; n >= 1 && summary == ""; n-- {
 		reports, err := d.Reports(ctx, fsm.AttemptID(e.Nonce, n))
@@ -322,7 +325,7 @@ func (d *Delivery) whatWorkersSaid(ctx context.Context, e fsm.Effect) (summary s
 	return summary, checks
 }
 
-// passedChecks returns the checks of an attempt's last round.
+// passedChecks returns the checks of an attempt's last fix round.
 func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 	for _, g := range stages {
 		switch {
@@ -338,10 +341,10 @@ func passedChecks(stages []wire.StageResult) (checks []pages.CheckLine) {
 	return checks
 }
 
-// notValidated returns the failure for unvalidated work when there is no attempt left to validate it.
+// notValidated returns the failure for unvalidated work, after the last attempt that could have validated it.
 func notValidated(err error) *fsm.EffectError {
 	f := failure.Of(err)
 	f.Reason, f.Transient, f.Resource = recovery.Validation, false, ""
-	f.Text = "it differs from the validated work, and the budget for another validation is used up: " + f.Text
+	f.Text = "the work differs from the validated version, and the budget for another validation is used up: " + f.Text
 	return f
 }

@@ -17,18 +17,18 @@ import (
 // Disk distinguishes failures of the host's disk from failures of a task.
 type Disk struct {
 	State     func() disk.State                     // state of the data directory's disk
-	Use       func(folder string) (disk.Use, error) // use of the disk that holds a directory
+	Use       func(folder string) (disk.Use, error) // returns the use of the disk that holds a directory
 	Workspace *workspace.Workspaces
 	Clock     *loop.Clock
 	Log       *zap.Logger
 }
 
-// diskWait is the pause before retrying an effect that failed because of the host's disk.
+// diskWait is the pause before the director retries an effect that failed because of the host's disk.
 const diskWait = 10 * time.Second
 
-// Await returns an executor that retries failures of the host until its disk recovers. While the disk of the data
-// directory cannot be written, it may cause any failure, so the effect is retried without charge. If another disk is
-// full, such as the disk of the container engine, a start is retried for some time before it counts as a failed
+// Await returns an executor that retries failures of the host until its disk recovers. While the data directory is
+// not writable, any failure may come from the disk, so Await retries without charge. If another disk is full, such as
+// that of the container engine, Await retries a start for some time. After that, the start counts as a failed
 // attempt. A damaged file counts against the task.
 func (d *Disk) Await(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
@@ -50,12 +50,12 @@ func (d *Disk) Await(run loop.Executor) loop.Executor {
 	}
 }
 
-// nearlyNothing is the remaining percentage at or below which a quota counts as used up. The file that did not fit may
-// have been larger than the remainder.
+// nearlyNothing is the free part of a quota, in percent, at or below which the quota counts as used up. It is not 0,
+// because the file that did not fit may have been larger than the rest.
 const nearlyNothing = 5
 
-// QuotaUsedUp returns a message for people if a task has used up the quota of its checkout. It returns "" if it has
-// not, or if there is no quota. A task that is out of quota fails alone, however much room the host has.
+// QuotaUsedUp returns a message for people if a task has used up its checkout's quota, or else "". Such a task fails
+// alone, however much room the host has.
 func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	dir := d.Workspace.Quota(nonce)
 	if dir == "" {
@@ -75,8 +75,7 @@ func (d *Disk) QuotaUsedUp(nonce string) (cause string) {
 	return ""
 }
 
-// WithinQuota returns an executor that reports a task's exhausted quota as such, rather than as a full disk of the
-// host.
+// WithinQuota returns an executor that blames an exhausted quota on the task, rather than on a full disk of the host.
 func (d *Disk) WithinQuota(run loop.Executor) loop.Executor {
 	return func(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		out := run(ctx, e)

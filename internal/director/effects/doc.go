@@ -3,7 +3,7 @@
 //
 // # Invariants
 //
-//   - An executor may run again after a restart, so each one detects the work of an earlier try.
+//   - An executor may run again after a restart, so it first detects the results of an earlier run.
 //   - An executor changes the machine only through its result, which becomes an event.
 //   - A checkout has one owner at a time, the director or an attempt. See Checkouts.
 //

@@ -19,17 +19,17 @@ import (
 	"retake/internal/recovery"
 )
 
-// incidentRest is the minimum pause between two updates of an incident's issue, so that each additional canary or
-// waiting task does not cost a request.
+// incidentRest is the minimum pause between two updates of an incident's issue. Without it, each canary and each
+// waiting task would cost a request.
 const incidentRest = time.Minute
 
-// shownIncident is an outage as shown on its issue.
+// shownIncident is an outage as its issue shows it.
 type shownIncident struct {
-	issue fsm.IssueKey // empty before the issue exists
+	issue fsm.IssueKey // empty until the issue exists
 	text  ask.IncidentIssue
 }
 
-// same reports whether both texts look the same to people.
+// same reports whether people would see no difference between the two.
 func (i shownIncident) same(j shownIncident) bool {
 	return i.text.Open == j.text.Open && i.text.Title == j.text.Title && slices.Equal(i.text.Waiting, j.text.Waiting)
 }
@@ -43,10 +43,10 @@ type Incidents struct {
 	Log        *zap.Logger
 }
 
-// Run updates the issues until ctx is done. Each round compares with the machine's current state, so the next round
-// repeats a failed request.
+// Run updates the issues until ctx is done. Each round compares them with the machine's current state, which also
+// retries failed requests.
 func (s *Incidents) Run(ctx context.Context) error {
-	shown := map[string]shownIncident{} // the issues by key, as last written by this process
+	shown := map[string]shownIncident{} // by key: the text that this process wrote last
 	for {
 		select {
 		case <-time.After(min(incidentRest, max(s.Setup().GitHub.Poll, time.Second))):
@@ -71,7 +71,7 @@ func (s *Incidents) Run(ctx context.Context) error {
 				if ctx.Err() == nil {
 					s.Log.Warn("incident not shown", zap.String("incident", key), zap.Error(err))
 				}
-				continue // the next round tries again
+				continue // the next round retries
 			}
 			shown[key] = now[key]
 			if !now[key].text.Open {
@@ -82,7 +82,7 @@ func (s *Incidents) Run(ctx context.Context) error {
 	}
 }
 
-// incidentsToShow returns the outages that hold tasks back, and past outages with an open issue.
+// incidentsToShow returns the outages that hold tasks back, and past outages that still have an open issue.
 func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 	out := map[string]shownIncident{}
 	for _, i := range m.AllIncidents() {
@@ -107,7 +107,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 		}
 		if i.Breaker.Held {
 			if len(text.Waiting) == 0 && i.Issue == "" {
-				continue // health shows the outage, and it does not hold a task back
+				continue // an outage that does not delay a task appears only in the health
 			}
 			text.Title = "Retake waits: a program that its stages run is missing"
 			text.Check = []string{fsm.SupplyPrograms}
@@ -118,7 +118,7 @@ func (s *Incidents) incidentsToShow(m *fsm.Machine) map[string]shownIncident {
 	return out
 }
 
-// resourceOf returns the resource in an incident's key.
+// resourceOf returns the resource that an incident's key names.
 func resourceOf(key string) string {
 	resource, _, _ := strings.Cut(key, "/")
 	return resource

@@ -14,7 +14,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Secrets knows which values must not leave the machine in a worker's output.
+// Secrets knows the values that must not leave the machine in a worker's output.
 type Secrets struct {
 	Setup  func() *inforce.Setup
 	Token  func(context.Context) (string, error) // returns GitHub's current token
@@ -25,17 +25,17 @@ type Secrets struct {
 // TokenName is the name of GitHub's token in messages to people.
 const TokenName = "GitHub token"
 
-// searchTime bounds the search of one patch for secrets. 50 MB of code take 25 s of processor time. The director's
-// memory use does not depend on the size.
+// searchTime limits the search of one patch for secrets. A patch of 50 MB takes 25 s of processor time. The
+// director's memory use does not depend on the patch's size.
 const searchTime = 5 * time.Minute
 
-// Inspect returns a function that checks a worker's patch before it is pushed. labels are the labels of the issue.
+// Inspect returns a function that checks a worker's patch before the push. labels are the issue's labels.
 func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, *workspace.Patch) error {
 	return func(ctx context.Context, p *workspace.Patch) error {
 		limited, cancel := context.WithTimeout(ctx, searchTime)
 		defer cancel()
 		known, err := v.Known(ctx, worker)
-		if err != nil { // an unknown value cannot be searched for
+		if err != nil { // without all values, the search could miss a secret
 			return &workspace.Error{Kind: workspace.Transient, Op: "examine the work", Detail: err.Error(), Err: err}
 		}
 		err = lookThrough(limited, v.Setup().Pushable.Look(labels, known), p)
@@ -47,17 +47,17 @@ func (v *Secrets) Inspect(worker string, labels []string) func(context.Context, 
 }
 
 // Known returns a finder for the values that must not leave the machine in a worker's output. These are the values
-// passed to containers, GitHub's token, and the secrets that PID 1 of the worker's container knows. It fails if it
-// cannot read one of them, because it could then not declare any output clean.
+// passed to containers, GitHub's token, and the secrets that PID 1 of the worker's container knows. Known fails if it
+// cannot read one of them, because a finder without it would pass unsafe output.
 func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error) {
-	token, err := v.Token(ctx) // it may have changed since the start
+	token, err := v.Token(ctx) // the token may have changed since startup
 	if err != nil {
 		return nil, fmt.Errorf("search the work for GitHub's token: %w", err)
 	}
 	known := append(slices.Clone(v.Values), leak.Value{Name: TokenName, Text: token})
 	if worker != "" {
 		known = append(known, leak.Value{Name: "key of the attempt", Text: string(v.Bus.AttemptKey(worker))})
-		seed, err := v.Bus.Seed(worker) // the public half of the credential is useless without the seed
+		seed, err := v.Bus.Seed(worker) // the credential's public half is useless without the seed
 		if err != nil {
 			return nil, fmt.Errorf("search the work for the worker's credential: %w", err)
 		}
@@ -66,7 +66,7 @@ func (v *Secrets) Known(ctx context.Context, worker string) (*leak.Finder, error
 	return leak.New(known...), nil
 }
 
-// lookThrough passes all files of a patch to a scope.Look.
+// lookThrough passes all files of a patch to look.
 func lookThrough(ctx context.Context, look *scope.Look, p *workspace.Patch) error {
 	for _, l := range p.LeftOut {
 		if l.Kind == workspace.NestedHistory {

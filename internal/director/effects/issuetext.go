@@ -17,13 +17,13 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// IssueTexts reads the texts that agents may get. Create it with NewIssueTexts.
+// IssueTexts reads the issue texts that agents may see. Create it with NewIssueTexts.
 type IssueTexts struct {
 	github *github.Client
 	log    *zap.Logger
 
 	mu     sync.Mutex
-	edited map[string]time.Time // by issue: the approval after which an edit was reported
+	edited map[string]time.Time // by issue: the approval with a later edit that was already reported
 }
 
 // NewIssueTexts returns an IssueTexts that has not reported any edit.
@@ -31,7 +31,7 @@ func NewIssueTexts(gh *github.Client, log *zap.Logger) *IssueTexts {
 	return &IssueTexts{github: gh, log: log, edited: map[string]time.Time{}}
 }
 
-// Approved returns an issue with the text that a person with write access has approved, without hidden passages.
+// Approved returns an issue with the text that a person with write access approved, without hidden passages.
 func (t *IssueTexts) Approved(ctx context.Context, k fsm.IssueKey) (tracker.Issue, error) {
 	issue, err := t.github.Issues.Issue(ctx, string(k))
 	if err != nil {
@@ -46,20 +46,20 @@ func (t *IssueTexts) Approved(ctx context.Context, k fsm.IssueKey) (tracker.Issu
 	}
 	var hidden int
 	if issue.Title, issue.Body, hidden = shownText(a.Title, a.Body); hidden > 0 {
-		t.log.Info("withheld hidden passages of an issue from agents", zap.String("issue", issue.Key),
+		t.log.Info("withheld an issue's hidden passages from agents", zap.String("issue", issue.Key),
 			zap.Int("passages", hidden))
 	}
 	return issue, nil
 }
 
-// Forget forgets an issue after its claim.
+// Forget forgets an issue when its claim has ended.
 func (t *IssueTexts) Forget(k fsm.IssueKey) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.edited, string(k))
 }
 
-// isNews reports whether the edits after this approval are still unreported, and marks them as reported.
+// isNews reports whether edits after this approval are still unreported, and marks them as reported.
 func (t *IssueTexts) isNews(key string, approved time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -68,19 +68,19 @@ func (t *IssueTexts) isNews(key string, approved time.Time) bool {
 	return !reported || !last.Equal(approved)
 }
 
-// sayEdited reports, in the log and on the issue, that the issue was edited after its approval.
+// sayEdited reports, in the log and on the issue, that people edited the issue after its approval.
 func (t *IssueTexts) sayEdited(ctx context.Context, key string, a approval.Approval) {
 	t.log.Warn("issue edited after its approval by people without write access; agents get the approved text until a "+
 		"person adds the label again",
 		zap.String("issue", key), zap.Strings("by", a.Without), zap.String("approved_by", a.By),
 		zap.Time("approved_at", a.At))
 	if err := t.github.Approvals.SayEdited(ctx, key, a); err != nil {
-		t.log.Warn("edit not reported on the issue", zap.String("issue", key), zap.Error(err))
+		t.log.Warn("edit of an approved issue not reported on the issue", zap.String("issue", key), zap.Error(err))
 	}
 }
 
-// shownText returns an issue's text as people see it on GitHub. A note at the end tells agents and people the number
-// of hidden passages.
+// shownText returns an issue's title and body as GitHub shows them, and the number of hidden passages. A note at the
+// end of the body states that number.
 func shownText(title, body string) (string, string, int) {
 	title, n := shown.Markdown(title)
 	body, more := shown.Markdown(body)
@@ -97,7 +97,7 @@ func leftOut(passages int) string {
 	return fmt.Sprintf("(Retake removed %d hidden passages, which GitHub does not show.)", passages)
 }
 
-// withShownHints returns the order with hints as people see them on GitHub.
+// withShownHints returns the order with its hints as GitHub shows them.
 func withShownHints(order fsm.StartOrder) *fsm.StartOrder {
 	order.Hints = slices.Clone(order.Hints)
 	for i, h := range order.Hints {

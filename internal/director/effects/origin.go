@@ -7,7 +7,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Origin locates the repositories for git.
+// Origin knows the git URLs of repositories.
 type Origin struct {
 	APIURL     string
 	BaseBranch string
@@ -22,7 +22,7 @@ func (o Origin) Remote(repo string) string {
 	return u.Scheme + "://" + u.Host + "/" + repo + ".git"
 }
 
-// Checkout returns the request that names the checkout of a task's claim.
+// Checkout returns the request that identifies the checkout of a task's claim.
 func (o Origin) Checkout(k fsm.IssueKey, nonce string) workspace.Request {
 	return workspace.Request{
 		Nonce: nonce, Repo: k.Repo(), RemoteURL: o.Remote(k.Repo()), BaseBranch: o.BaseBranch,

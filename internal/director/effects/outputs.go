@@ -20,8 +20,8 @@ type Outputs struct {
 	Store   *output.Store
 	Bus     *bus.Bus
 	Runtime container.Runtime
-	Secrets func() []string // values that the director gives to workers
-	Known   []leak.Value    // further values that must never be written
+	Secrets func() []string // returns the values that the director gives to workers
+	Known   []leak.Value    // other values that must never be written
 	Redact  func(string) string
 	Log     *zap.Logger
 }
@@ -31,8 +31,8 @@ func (o *Outputs) Begin(task fsm.IssueKey, worker string, attempt int) {
 	o.Store.Begin(o.recording(task, worker, attempt))
 }
 
-// Resume prepares to receive the output of unfinished tasks. It finishes the stored output of containers that are not
-// in the list.
+// Resume continues to receive the output of unfinished tasks. It closes the stored output of attempts without a
+// container in list.
 func (o *Outputs) Resume(m *fsm.Machine, list []container.Status) {
 	for _, t := range m.Tasks() {
 		if !t.State.Info().Final {
@@ -46,7 +46,7 @@ func (o *Outputs) Resume(m *fsm.Machine, list []container.Status) {
 	o.Store.SealOthers(there)
 }
 
-// recording describes the stored output of an attempt, and the values to hide in it.
+// recording describes the stored output of an attempt, and the values to redact in it.
 func (o *Outputs) recording(task fsm.IssueKey, worker string, attempt int) output.Recording {
 	key := o.Bus.AttemptKey(worker)
 	values := append(o.Secrets(), string(key), base64.StdEncoding.EncodeToString(key))
@@ -65,14 +65,14 @@ func (o *Outputs) recording(task fsm.IssueKey, worker string, attempt int) outpu
 	}
 }
 
-// outputTime bounds how long the end of an attempt waits for its last output. The director cannot reach a fenced
-// attempt, which may keep printing, so it waits only lostOutput for that attempt.
+// outputTime limits how long the end of an attempt waits for its last output. A fenced attempt is out of reach and
+// may keep printing, so the director waits only lostOutput for it.
 const (
 	outputTime = 20 * time.Second
 	lostOutput = time.Second
 )
 
-// finish returns the file with an ended attempt's output, or nil if there is no output.
+// finish closes an ended attempt's output, and returns its file, or nil without output.
 func (o *Outputs) finish(ctx context.Context, e fsm.Effect, within time.Duration) *audit.StoredOutput {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

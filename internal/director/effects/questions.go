@@ -21,23 +21,23 @@ import (
 // Questions posts questions to people, and keeps the comments of claims up to date.
 type Questions struct {
 	Setup      func() *inforce.Setup
-	ConfigFile string // its base name appears in the advice; may be empty
+	ConfigFile string // its base name appears in the advice; may be ""
 	GitHub     *github.Client
 	Delivery   *Delivery
-	// Failure returns the report of a failure, and whether a person wrote it.
+	// Failure returns the report of a failure, and whether a person wrote the report.
 	Failure func(ctx context.Context, worker string, of *fsm.ReportRef) (report *wire.WorkerError, persons bool,
 		err error)
 	Denied func(worker string) []string              // requests of a worker that the proxy denied
-	Gone   func(ctx context.Context, k fsm.IssueKey) // records that an issue no longer exists
+	Gone   func(ctx context.Context, k fsm.IssueKey) // is called when an issue no longer exists
 }
 
-// Escalate posts the effect's question to a person.
+// Escalate posts the effect's question on the issue.
 func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	report, persons, err := q.Failure(ctx, e.Worker, e.Escalation.Report)
 	if err != nil {
 		return failure.Ended(err)
 	}
-	if persons { // a person cannot have observed the circumstances
+	if persons { // the person cannot have observed the circumstances
 		report = new(*report)
 		report.Circumstances = nil
 	}
@@ -49,12 +49,12 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	if work != nil {
 		question.Branch, question.BranchURL = cmp.Or(work.Unfinished, work.Branch), work.URL
 	}
-	if e.Escalation.Stage != "COMMIT" { // at COMMIT the question itself is about the unsafe work
+	if e.Escalation.Stage != "COMMIT" { // at COMMIT, the question is about unsafe work, which must not be pushed
 		question.Unsafe = kept
 	}
 	comment, err := q.GitHub.People.Ask(ctx, question)
 	if _, gone := failure.IssueGone(err); gone {
-		q.Gone(ctx, e.Task) // the issue is gone and the claim ends
+		q.Gone(ctx, e.Task) // without the issue, the claim ends
 	}
 	asked := &fsm.Asked{
 		Title: question.Title, Ask: question.Ask, Reply: question.Reply, Question: shownQuestion(question),
@@ -75,11 +75,11 @@ func (q *Questions) Escalate(ctx context.Context, e fsm.Effect) fsm.EffectEnded 
 	return failure.Or(fsm.EffectEnded{Asked: asked}, err)
 }
 
-// mostOfQuestion bounds a question in the journal. The comment contains the full text.
+// mostOfQuestion limits a question in the journal, in bytes. The comment has the full text.
 const mostOfQuestion = 2000
 
-// shownQuestion returns the agent's question for views other than the comment. It returns "" if the comment does not
-// show the question.
+// shownQuestion returns the agent's question for other views than the comment, or "" if the comment does not show the
+// question.
 func shownQuestion(q ask.Escalation) string {
 	if q.Reason != string(recovery.NeedsHuman) {
 		return ""
@@ -91,8 +91,8 @@ func shownQuestion(q ask.Escalation) string {
 	return text
 }
 
-// AsPersonsWord marks a question that is based on a person's report. It removes the command and the exit code,
-// which only the worker can have seen.
+// AsPersonsWord marks a question as based on a person's report. It removes the command and the exit code, which only
+// a worker can observe.
 func AsPersonsWord(q *ask.Escalation) {
 	q.Command, q.ExitCode, q.TakesReply = nil, nil, false
 	q.Facts = append(q.Facts, reports.PersonsWord)
@@ -101,7 +101,7 @@ func AsPersonsWord(q *ask.Escalation) {
 // Progress edits the comment of a claim.
 func (q *Questions) Progress(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	view := ProgressView(e.Progress)
-	// Retry through rate limits, or the comment would stay wrong. A newer state or the final comment ends the
+	// Without retries through rate limits, the comment would stay wrong. A newer state or the final comment ends the
 	// retries.
 	return failure.RetryTransient(ctx, pollPause(q.Setup), func() error {
 		return q.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view)
@@ -118,13 +118,13 @@ func ProgressView(p *fsm.ProgressView) pages.ProgressView {
 	if p.State == fsm.Parked {
 		view.PutOff = p.Until
 	}
-	if view.Commanded = p.Commanded; view.Note == p.Commanded { // do not say it twice
+	if view.Commanded = p.Commanded; view.Note == p.Commanded { // the view already shows this text as Commanded
 		view.Note = ""
 	}
 	return view
 }
 
-// failedLines returns the failed attempts. It omits attempts with work in review, because they fulfilled the task.
+// failedLines returns the failed attempts. It omits attempts with work in review, because these fulfilled the task.
 func failedLines(history []fsm.Failure, inReview bool) []pages.AttemptLine {
 	return attemptLines(slices.DeleteFunc(slices.Clone(history), func(f fsm.Failure) bool {
 		return f.Stage == "REVIEW" || inReview && f.Stage == "SYNC_MAIN"
@@ -142,7 +142,7 @@ func attemptLines(history []fsm.Failure) []pages.AttemptLine {
 	return lines
 }
 
-// pollPause returns a function for the minimum pause between two tries of a request that GitHub refuses.
+// pollPause returns a function for the minimum pause between two requests, after GitHub refused one.
 func pollPause(setup func() *inforce.Setup) func() time.Duration {
 	return func() time.Duration { return setup().GitHub.Poll }
 }

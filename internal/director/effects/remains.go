@@ -14,7 +14,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Remains removes the leftovers of finished claims, and unknown containers.
+// Remains removes the leftovers of finished claims, and containers without a task.
 type Remains struct {
 	Runtime     container.Runtime
 	Workspace   *workspace.Workspaces
@@ -25,7 +25,7 @@ type Remains struct {
 	Log         *zap.Logger
 }
 
-// Remove stops and removes a container of this fleet that does not belong to a task.
+// Remove stops and removes a container of this fleet that belongs to no task.
 func (r *Remains) Remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	_, err := r.Runtime.Stop(ctx, e.Worker, 0, nil)
 	if err == nil {
@@ -35,8 +35,8 @@ func (r *Remains) Remove(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// forgetFor bounds the retries when a checkout is removed, for example while a leftover process still writes to it. The
-// issue's next claim waits for the removal. Leftovers are removed at the next start.
+// forgetFor limits the retries to remove a checkout, for example while a leftover process still writes to it. The
+// issue's next claim waits for the removal. The next start of the director removes leftovers.
 const forgetFor = 30 * time.Second
 
 // Forget removes the leftovers of a finished claim.
@@ -47,7 +47,7 @@ func (r *Remains) Forget(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, failure.Retry(ctx, failure.Pauses(time.Second, 8*time.Second), forgetFor,
 		func() error { return errors.Join(r.Travel.Mounted(ctx, e.Nonce), r.Workspace.Remove(ctx, e.Nonce)) },
 		func(err error, wait time.Duration) {
-			r.Log.Info("checkout not removed; retrying", zap.String("issue", string(e.Task)),
+			r.Log.Info("checkout not removed, retrying", zap.String("issue", string(e.Task)),
 				zap.Duration("in", wait), zap.Error(err))
 		}))
 }

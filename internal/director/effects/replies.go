@@ -25,7 +25,7 @@ func reactionTo(r *fsm.Reply) string {
 	return tracker.ReactionUnderstood
 }
 
-// helps lists the commands that help in a state, best first.
+// helps lists the commands that help in each state, best first.
 var helps = map[fsm.State][]command.Name{
 	fsm.Blocked:  {command.Retry, command.Snooze, command.Take, command.Stop},
 	fsm.Backoff:  {command.Retry, command.Snooze, command.Take},
@@ -40,11 +40,11 @@ type Replies struct {
 	Setup  func() *inforce.Setup
 }
 
-// Reply acknowledges a comment that the machine has decided, and posts an answer if necessary.
+// Reply acknowledges a comment after the machine has decided it, and posts an answer if necessary.
 func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, pollPause(s.Setup), func() error {
 		on := cmp.Or(string(e.Reply.On), string(e.Task))
-		begins := "To start one, add the label `" + s.Setup().GitHub.Labels.Task + "`."
+		begins := "To start a task, add the label `" + s.Setup().GitHub.Labels.Task + "`."
 		if !e.Reply.Known {
 			if others, err := s.isOthers(ctx, on); others || err != nil {
 				return err
@@ -63,13 +63,13 @@ func (s *Replies) Reply(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 				return err
 			}
 		}
-		// for an accepted command the reaction is the whole answer
+		// the reaction alone acknowledges an accepted command
 		return s.GitHub.People.React(ctx, on, e.Reply.Comment, reactionTo(e.Reply))
 	})
 }
 
-// answerTo returns the reply to a comment. The reply has no kind if the reaction suffices. begins explains to people
-// how a task begins.
+// answerTo returns the reply to a comment. A reply without a kind means that the reaction suffices. begins tells
+// people how to start a task.
 func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
 	answer := ask.ReplyRequest{Key: on, Comment: r.Comment, Edit: r.At}
 	switch {
@@ -85,7 +85,7 @@ func answerTo(r *fsm.Reply, on, begins string) ask.ReplyRequest {
 		view.Note = r.Waits.Words()
 		answer.Kind, answer.Task, answer.Until, answer.Can = ask.ReplyWhy, view, r.Waits.Until, helps[r.View.State]
 	case r.Command == fsm.CommandWhy:
-		answer.Kind, answer.Why, answer.Instead = ask.ReplyRefused, "Retake has no task on this issue.", begins
+		answer.Kind, answer.Why, answer.Instead = ask.ReplyRefused, "Retake has no task for this issue.", begins
 	}
 	return answer
 }
@@ -98,14 +98,14 @@ func isOutage(m *fsm.Machine, issue string) bool {
 	})
 }
 
-// isOthers reports whether a director of another fleet works on an issue and is therefore responsible for the
+// isOthers reports whether the issue belongs to a director of another fleet, which is then responsible for the
 // answer.
 func (s *Replies) isOthers(ctx context.Context, issue string) (bool, error) {
 	holder, _, ok, err := s.GitHub.Claims.Stale(ctx, issue)
 	return ok && holder.Fleet != s.Setup().Director.Fleet, err
 }
 
-// Remind repeats that a question is waiting.
+// Remind posts a reminder of an unanswered question.
 func (s *Replies) Remind(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	takes, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) bool {
 		return d.Machine().TakesReply(d.Machine().Task(e.Task))

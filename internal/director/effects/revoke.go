@@ -10,7 +10,7 @@ import (
 	"retake/internal/director/failure"
 )
 
-// revokeTimeout bounds the wait for the bus. If the bus cannot be reached, it learns of the revocation later.
+// revokeTimeout limits the wait for the bus. An unreachable bus learns of the revocation later.
 const revokeTimeout = 5 * time.Second
 
 // Credentials revokes workers' access to the bus.
@@ -19,7 +19,7 @@ type Credentials struct {
 	Log *zap.Logger
 }
 
-// ShutOut returns once the bus rejects further messages from a worker. The credential stays revoked after a restart.
+// ShutOut returns when the bus rejects further messages from a worker. The credential stays revoked after a restart.
 // Messages that the bus has already accepted remain valid.
 func (c *Credentials) ShutOut(ctx context.Context, worker string) error {
 	ctx, cancel := context.WithTimeout(ctx, revokeTimeout)

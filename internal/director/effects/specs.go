@@ -16,12 +16,12 @@ import (
 // Specs describes the containers of attempts.
 type Specs struct {
 	Workspace    *workspace.Workspaces
-	Environ      []string // environment of workers: "NAME=value"
+	Environ      []string // environment variables of workers: "NAME=value"
 	WorkerBinary string
-	LifeAfter    time.Duration // how long a container may outlast the maximum life of its attempt
+	LifeAfter    time.Duration // how much longer than its attempt a container may live
 }
 
-// Of returns the container of an attempt. checkout is the path of the mounted checkout.
+// Of returns the specification of an attempt's container. checkout is the path of the mounted checkout.
 func (s *Specs) Of(in *inforce.Setup, e fsm.Effect, checkout string) container.Spec {
 	c := in.Containers
 	spec := container.Spec{
@@ -39,9 +39,9 @@ func (s *Specs) Of(in *inforce.Setup, e fsm.Effect, checkout string) container.S
 	return spec
 }
 
-// Clean returns the container of an attempt that only validates. It contains a copy of the work to deliver, without
-// any other file that an agent may have written. The checkout is absent, and an empty directory replaces each mount
-// that workers can write to. Variables of the director's environment are not passed.
+// Clean returns the specification for an attempt that only validates. Its container gets a copy of the work to
+// deliver, without any other file that an agent may have written. The checkout is not mounted, and an empty directory
+// replaces each mount that workers can write to. Variables of the director's environment are also withheld.
 func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (container.Spec, error) {
 	copied, _, err := s.Workspace.Validation(ctx, e.Nonce, e.Worker)
 	if err != nil {
@@ -65,7 +65,8 @@ func (s *Specs) Clean(ctx context.Context, in *inforce.Setup, e fsm.Effect) (con
 	return spec, nil
 }
 
-// watchdogOf returns the attempt's maximum life, as decided when it began. Old journals do not record that time.
+// watchdogOf returns the attempt's maximum life, as decided when it began. Old journals do not record that time, so
+// the configured one applies.
 func watchdogOf(e fsm.Effect, in *inforce.Setup) time.Duration {
 	if life := e.Start.WatchdogAt.Sub(e.At); !e.At.IsZero() && life > 0 {
 		return life

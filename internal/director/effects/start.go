@@ -18,8 +18,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// Starter starts attempts. It restores the checkout to the state after the last attempt, and creates a bus credential,
-// a plan and a container.
+// Starter starts attempts. It prepares the checkout, and creates a bus credential, a plan and a container.
 type Starter struct {
 	Setup       func() *inforce.Setup
 	Texts       *IssueTexts
@@ -36,11 +35,11 @@ type Starter struct {
 	Record      interface {
 		Starts(e fsm.Effect, p wire.Plan, in *inforce.Setup)
 	}
-	Trace     func(worker string) string // returns the parent of a worker's spans
+	Trace     func(worker string) string // returns the parent span of a worker's spans
 	RunID     string
-	Image     string   // the workers' image, for people; empty for plain processes
-	WorkerURL string   // URL of the bus for workers
-	Secrets   []string // values in the workers' environment that workers mask
+	Image     string   // the workers' image, as shown to people; "" for plain processes
+	WorkerURL string   // URL at which workers reach the bus
+	Secrets   []string // values in the workers' environment that workers must mask
 	Log       *zap.Logger
 }
 
@@ -50,29 +49,29 @@ type Proxy interface {
 	Dismiss(attempt string)
 	// Secrets returns the attempt's secrets that are valid until it ends.
 	Secrets(attempt string) []string
-	// Environ adds the variables with which an attempt's programs find the proxy.
+	// Environ adds the variables that lead an attempt's programs to the proxy.
 	Environ(attempt string, before []string, agent bool) []string
 }
 
-// attempt is an attempt that is being started.
+// attempt is an attempt in preparation.
 type attempt struct {
 	fsm.Effect
-	in        *inforce.Setup // the whole plan comes from one setup
+	in        *inforce.Setup // the setup for the whole plan
 	issue     wire.IssueRef
 	rejected  *wire.Rejection
 	checkout  workspace.Checkout
-	conflicts []string // files in which a merge left conflicts
+	conflicts []string // files with conflicts that a merge left
 	tracked   []string
-	unchanged bool // the checkout equals its commit, and tracked lists all files
+	unchanged bool // the checkout equals its commit, and tracked lists all its files
 	spec      container.Spec
 	travels   *wire.PlanCheckout // nil for a mounted checkout
 	access    bus.Credential
 }
 
-// Start starts an attempt, unless an earlier process has started it.
+// Start starts an attempt, unless an earlier process already did.
 func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	runs, err := s.runsAlready(ctx, e.Worker)
-	if err == nil && !runs { // otherwise the checkout must not be touched
+	if err == nil && !runs { // a running worker owns the checkout
 		err = s.begin(ctx, e)
 	}
 	if err != nil {
@@ -82,8 +81,8 @@ func (s *Starter) Start(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{}
 }
 
-// runsAlready reports whether an earlier process started the container, and admits its worker again. A container that
-// was created and never ran is removed, because it may be incomplete.
+// runsAlready reports whether an earlier process started the container. If so, it admits the worker again. It removes
+// a container that was created but never ran, because that may be incomplete.
 func (s *Starter) runsAlready(ctx context.Context, worker string) (bool, error) {
 	pending := func(c container.State) bool { return c == container.StatePending }
 	if lists(ctx, s.Runtime, worker, pending) {
@@ -99,14 +98,14 @@ func (s *Starter) runsAlready(ctx context.Context, worker string) (bool, error) 
 	return runs, nil
 }
 
-// lists reports whether the runtime has a worker in a state that state accepts. It returns false if the runtime does
-// not answer.
+// lists reports whether the runtime lists a worker in a state that state accepts. It returns false if the runtime
+// does not answer.
 func lists(ctx context.Context, r container.Runtime, worker string, state func(container.State) bool) bool {
 	c, found, err := r.Find(ctx, worker)
 	return err == nil && found && state(c.State)
 }
 
-// begin starts an attempt that never ran.
+// begin prepares and starts an attempt that never ran.
 func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	a := &attempt{Effect: e}
 	a.Start = withShownHints(*e.Start)
@@ -116,7 +115,7 @@ func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	if err := s.read(ctx, a); err != nil {
 		return err
 	}
-	a.in = s.Setup() // only now, because receiving a checkout and reading the issue can outlast a reload
+	a.in = s.Setup() // read late, because a reload may happen while the checkout or the issue is read
 	git, done := s.Withdrawals.During(ctx, e.Task)
 	defer done()
 	if err := s.prepare(git, a); err != nil {
@@ -131,7 +130,7 @@ func (s *Starter) begin(ctx context.Context, e fsm.Effect) error {
 	return s.run(ctx, a, s.plan(a))
 }
 
-// receive takes over the reports and the checkout that the last attempt sent.
+// receive takes the reports and the checkout that the last attempt sent.
 func (s *Starter) receive(ctx context.Context, a *attempt) (err error) {
 	if a.rejected, err = s.rejection(ctx, a.Effect); err != nil {
 		return err
@@ -153,7 +152,7 @@ func (s *Starter) read(ctx context.Context, a *attempt) error {
 	return err
 }
 
-// prepare brings the checkout to the state in which the attempt finds it.
+// prepare brings the checkout to the state from which the attempt starts.
 func (s *Starter) prepare(git context.Context, a *attempt) (err error) {
 	request := s.Origin.Checkout(a.Task, a.Nonce)
 	request.Task, request.Attempt = string(a.Task), a.Attempt
@@ -190,7 +189,7 @@ func (s *Starter) specify(ctx context.Context, a *attempt) (err error) {
 	return err
 }
 
-// authorize gives the worker access to the bus, to its checkout if that travels, and to the proxy.
+// authorize gives the worker access to the bus, to a travelling checkout, and to the proxy.
 func (s *Starter) authorize(ctx, git context.Context, a *attempt) (err error) {
 	authorize := s.Bus.Authorize
 	if a.Start.Travels {
@@ -207,7 +206,7 @@ func (s *Starter) authorize(ctx, git context.Context, a *attempt) (err error) {
 	return err
 }
 
-// plan returns the worker's orders.
+// plan returns the worker's instructions.
 func (s *Starter) plan(a *attempt) wire.Plan {
 	c := a.in
 	return wire.Plan{
@@ -250,8 +249,8 @@ func (s *Starter) run(ctx context.Context, a *attempt, plan wire.Plan) (err erro
 	return s.Runtime.Ensure(ctx, a.spec)
 }
 
-// rejection returns the failure of the last clean validation for the agent that must fix the work. It returns nil if
-// no validation has failed since the work was last good, or if the report is gone.
+// rejection returns the failure of the last clean validation, for the agent that must fix the work. It returns nil if
+// no validation has failed since the work last passed, or if the report is gone.
 func (s *Starter) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection, error) {
 	if e.Start.Validate || e.Start.Fresh || !s.Setup().ValidatesFresh() {
 		return nil, nil
@@ -269,7 +268,7 @@ func (s *Starter) rejection(ctx context.Context, e fsm.Effect) (*wire.Rejection,
 	return nil, nil
 }
 
-// rejectionIn returns the last failure of a validation among reports, or nil.
+// rejectionIn returns the last failed validation among the reports, or nil.
 func rejectionIn(stored []bus.Report) *wire.Rejection {
 	for _, r := range slices.Backward(stored) {
 		if b, ok := r.Body.(*wire.WorkerError); ok && b.IsFinal() && b.Stage == wire.StageValidate {

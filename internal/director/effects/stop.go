@@ -20,7 +20,6 @@ import (
 	"retake/internal/workspace"
 )
 
-// Stopper ends attempts.
 type Stopper struct {
 	Setup       func() *inforce.Setup
 	Now         func() time.Time // the machine's clock
@@ -45,9 +44,8 @@ type Stopper struct {
 	Log    *zap.Logger
 }
 
-// Stop ends the attempt's container. It returns once the container is confirmed gone or the attempt is fenced, and all
-// reports of its worker are read. If no report ends the attempt, the director stores one in the same way as a worker
-// would.
+// Stop ends the attempt's container. It returns when the container is confirmed gone or the attempt is fenced, and
+// all reports of its worker are read. If no report ends the attempt, the director stores one on the worker's behalf.
 func (s *Stopper) Stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	s.ask(ctx, e)
 	exit, fenced, err := s.end(ctx, e)
@@ -73,8 +71,8 @@ func (s *Stopper) Stop(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return fsm.EffectEnded{Stop: s.result(ctx, e, exit, stored, fenced)}
 }
 
-// stopReasons maps the machine's reasons to those sent to a worker. Workers that have reported, are silent, or are
-// gone get no message.
+// stopReasons maps the machine's reasons to those sent to a worker. A worker that has reported, is silent, or is gone
+// does not get a message.
 var stopReasons = map[fsm.StopReason]string{
 	fsm.StopWithdrawn: wire.StopWithdrawn,
 	fsm.StopWatchdog:  wire.StopWatchdog,
@@ -101,8 +99,8 @@ func (s *Stopper) ask(ctx context.Context, e fsm.Effect) {
 // end ends the container, and fences the attempt if the runtime cannot confirm the end.
 func (s *Stopper) end(ctx context.Context, e fsm.Effect) (exit container.Exit, fenced bool, err error) {
 	exit, err = s.Runtime.Stop(ctx, e.Worker, e.Stop.Grace, func(x container.Exit) error {
-		// Do this before the container is removed, so that a crash in between cannot change the verdict. The checkout
-		// comes first, because it may hold unsent reports.
+		// Take the checkout back first, because it may hold unsent reports, and before the container is removed, so
+		// that a crash in between cannot change the verdict.
 		if err := s.Travel.TakeBack(ctx, e); err != nil {
 			return err
 		}
@@ -159,10 +157,10 @@ func (s *Stopper) result(ctx context.Context, e fsm.Effect, exit container.Exit,
 	return gone
 }
 
-// patchTime bounds how long a verdict waits for a patch that is only informational.
+// patchTime limits how long a verdict waits for a patch, which only informs people.
 const patchTime = 20 * time.Second
 
-// maskedPatch returns the patch of an attempt with secrets masked. It returns "" if the patch cannot be made within
+// maskedPatch returns the patch of an attempt with secrets masked. It returns "" if the patch is not ready within
 // patchTime, or if the secrets to mask are unknown.
 func (s *Stopper) maskedPatch(ctx context.Context, e fsm.Effect) string {
 	git, done := s.Withdrawals.During(ctx, e.Task)
@@ -179,7 +177,7 @@ func (s *Stopper) maskedPatch(ctx context.Context, e fsm.Effect) string {
 		}
 	}
 	if err != nil {
-		s.Log.Info("patch of an attempt not audited",
+		s.Log.Info("patch of an attempt not stored in the audit",
 			zap.String("issue", string(e.Task)), zap.String("worker", e.Worker),
 			zap.Error(err))
 	}

@@ -18,10 +18,9 @@ import (
 	"retake/internal/workspace"
 )
 
-// pushUnfinished pushes unfinished work for people who answer a question or continue the work. kept is the reason for
-// work that stays on this machine. Without any work, both results are empty. The branch of a pull request holds
-// finished work, so pushUnfinished returns that work unchanged. If the checkout has more, the rest goes to a second
-// branch.
+// pushUnfinished pushes unfinished work for people who answer a question or take over. kept is the reason if the work
+// stays on this machine. Without any work, both results are empty. If a pull request shows finished work,
+// pushUnfinished returns that work, and pushes newer changes to a second branch.
 func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.DeliverResult, kept string) {
 	if e.Attempt == 0 || d.Setup().GitHub.Delivery == DeliverNone || !d.Setup().GitHub.Writes {
 		return nil, ""
@@ -37,7 +36,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		shown.URL, shown.Unfinished, shown.UnfinishedSHA = pages.BranchURL(issue.URL, shown.Branch), "", ""
 		work = &shown
 	}
-	if err != nil { // the labels decide about the push
+	if err != nil { // the issue's labels decide about the push
 		return work, failure.Of(err).Text
 	}
 	request := d.pushRequest(e, issue, branch, fmt.Sprintf("Unfinished work on #%d, as attempt %d left it",
@@ -46,7 +45,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 	git, done := d.Withdrawals.During(ctx, e.Task)
 	defer done()
 	if e.Work != nil && e.Work.Branch != branch {
-		request.Shown = e.Work.SHA // the work is in review: push only if something changed since
+		request.Shown = e.Work.SHA // the work is in review: push only newer changes
 	}
 	pushed, err := d.Workspace.Deliver(git, request)
 	if errors.Is(err, workspace.ErrBranchMoved) {
@@ -73,7 +72,7 @@ func (d *Delivery) pushUnfinished(ctx context.Context, e fsm.Effect) (work *fsm.
 		""
 }
 
-// Release ends a claim. A person who takes over gets the work so far.
+// Release ends a claim. A person who takes the issue over gets the work so far.
 func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	note := e.Release
 	request := claims.ReleaseRequest{
@@ -103,11 +102,11 @@ func (d *Delivery) Release(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	case err != nil:
 	case note.Merged:
 		d.removeBranch(ctx, e)
-	default: // the claim's comment must not keep saying that an attempt is running
+	default: // otherwise the claim's comment would still show a running attempt
 		// the release comment gives the reason
 		view := pages.ProgressView{State: fsm.Released.String(), Attempt: e.Attempt}
 		if err := d.GitHub.Claims.Progress(ctx, string(e.Task), e.Nonce, view); err != nil {
-			d.Log.Debug("comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
+			d.Log.Debug("claim's comment not edited", zap.String("issue", string(e.Task)), zap.Error(err))
 		}
 	}
 	return failure.Or(fsm.EffectEnded{}, err)
@@ -122,7 +121,7 @@ func (d *Delivery) removeBranch(ctx context.Context, e fsm.Effect) {
 	d.removeUnfinished(ctx, e)
 }
 
-// removeUnfinished deletes the branch of unfinished work after newer work has replaced it.
+// removeUnfinished deletes the branch of unfinished work that newer work has replaced.
 func (d *Delivery) removeUnfinished(ctx context.Context, e fsm.Effect) {
 	if e.Work != nil {
 		d.dropBranch(ctx, e, e.Work.Unfinished, e.Work.UnfinishedSHA)

@@ -9,19 +9,19 @@ import (
 	"retake/internal/fsm"
 )
 
-// errWithdrawn is the cause that ends work on the checkout of a withdrawn task.
+// errWithdrawn is the cause that cancels work on the checkout of a withdrawn task.
 var errWithdrawn = errors.New("director: the task was withdrawn")
 
-// Withdrawals cancels running work on the checkouts of withdrawn tasks, because git can be busy for minutes with work
-// that has become useless. Work that begins after End is not cancelled, because the machine already knew of the
-// withdrawal when it asked for that work.
+// Withdrawals cancels git's work on the checkouts of withdrawn tasks, which could take minutes and has become
+// useless. It does not cancel work that begins after End, because the machine knew of the withdrawal when it ordered
+// that work.
 type Withdrawals struct {
 	mu sync.Mutex
-	// by the task's key in lower case, because GitHub's spelling of a name can change
+	// by the task's key in lower case, because GitHub may change the spelling of a name
 	ends map[string]map[*context.CancelCauseFunc]bool
 }
 
-// NewWithdrawals returns Withdrawals with no work under way.
+// NewWithdrawals returns a Withdrawals that tracks no work.
 func NewWithdrawals() *Withdrawals {
 	return &Withdrawals{ends: map[string]map[*context.CancelCauseFunc]bool{}}
 }
@@ -47,7 +47,7 @@ func (w *Withdrawals) During(ctx context.Context, task fsm.IssueKey) (_ context.
 	}
 }
 
-// End cancels the work under way on a task's checkout. It does not wait for that work to return.
+// End cancels the running work on a task's checkout. It does not wait for that work to return.
 func (w *Withdrawals) End(task fsm.IssueKey) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

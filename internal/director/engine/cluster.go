@@ -17,8 +17,8 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// ClusterOptions returns the options for the cluster. They include a sample attempt, so that the cluster's objections
-// are known at startup.
+// ClusterOptions returns the options for the cluster. They include a sample attempt, so that a start already shows
+// the cluster's objections.
 func ClusterOptions(c config.Config, owner string) kubernetes.Options {
 	sample := container.Spec{
 		AttemptID: "sample-0", Task: "sample", Image: c.Containers.Image, Workdir: c.Containers.Workdir, Checkout: "/",
@@ -34,16 +34,15 @@ func ClusterOptions(c config.Config, owner string) kubernetes.Options {
 	}
 }
 
-// podVariable names the director's pod. The chart sets it.
+// podVariable has the name of the director's pod. The Helm chart sets it.
 const podVariable = "POD_NAME"
 
-// wholeSeconds rounds up to at least one whole second, as clusters require of a grace period.
+// wholeSeconds rounds d up to whole seconds, at least one, as clusters require of a grace period.
 func wholeSeconds(d time.Duration) time.Duration {
 	return max(time.Second, (d + time.Second - 1).Truncate(time.Second))
 }
 
-// cluster identifies a cluster in which our attempts may be running. Its file exists while attempts may be running
-// there.
+// cluster identifies a cluster in which our attempts may be running. Its file exists during that time.
 type cluster struct {
 	Namespace   string `json:"namespace"`
 	Kubeconfig  string `json:"kubeconfig"`
@@ -61,8 +60,8 @@ func (e *Engine) rememberCluster(o kubernetes.Options) error {
 	return safefile.Write(e.clusterFile(), 0o600, append(data, '\n'))
 }
 
-// leaveCluster refuses to start while attempts of an earlier configuration may run in a cluster. Otherwise attempts
-// could run twice.
+// leaveCluster returns an error while attempts of an earlier configuration may run in a cluster, because the same
+// attempt could then run twice.
 func (e *Engine) leaveCluster(ctx context.Context) error {
 	data, err := os.ReadFile(e.clusterFile())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,8 +72,8 @@ func (e *Engine) leaveCluster(ctx context.Context) error {
 		err = json.Unmarshal(data, &c)
 	}
 	if err != nil {
-		return fmt.Errorf("director: cannot read %s, which names the cluster where workers ran; remove it if no "+
-			"worker runs there: %w", e.clusterFile(), err)
+		return fmt.Errorf("director: cannot read %s, which names the cluster where workers ran: if no worker runs "+
+			"there, remove the file: %w", e.clusterFile(), err)
 	}
 	left, err := leftInCluster(ctx, kubernetes.Options{
 		Fleet: e.Config.Director.Fleet, Owner: c.Owner, Namespace: c.Namespace, Kubeconfig: c.Kubeconfig,
@@ -82,7 +81,7 @@ func (e *Engine) leaveCluster(ctx context.Context) error {
 	})
 	switch {
 	case err != nil:
-		return fmt.Errorf("director: cannot check whether workers still run in a cluster; if the cluster is gone, "+
+		return fmt.Errorf("director: cannot check whether workers still run in a cluster: if the cluster is gone, "+
 			"remove %s: %w", e.clusterFile(), err)
 	case len(left) > 0:
 		return &container.Error{

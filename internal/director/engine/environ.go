@@ -15,11 +15,11 @@ import (
 // Environ holds the environment of workers.
 type Environ struct {
 	Variables []string // "NAME=value"
-	// values that workers mask: all from the director's environment, and those declared secret
+	// values that workers mask: all from the director's environment, and the declared secrets
 	Secrets []string
 	// values that no patch may contain; other values, such as a proxy's address, may appear in any file
 	Known []leak.Value
-	Keys  map[string]egress.Key // by variable: keys that workers use without holding them
+	Keys  map[string]egress.Key // by variable: keys that the proxy adds to workers' requests
 }
 
 // NewEnviron collects the environment of workers.
@@ -33,7 +33,7 @@ func NewEnviron(c config.Containers) (Environ, error) {
 	return e, errors.Join(missing, proxied)
 }
 
-// AllSecrets returns the secret values of workers, including the keys that workers do not hold.
+// AllSecrets returns the secret values of workers, including the keys that only the proxy knows.
 func (e Environ) AllSecrets() []string {
 	all := slices.Clone(e.Secrets)
 	for _, name := range slices.Sorted(maps.Keys(e.Keys)) {
@@ -42,8 +42,8 @@ func (e Environ) AllSecrets() []string {
 	return all
 }
 
-// passedOn collects the variables for workers. declared lists secret names, and public names with a
-// leading !. For the rest, leak.Variable decides.
+// passedOn collects the variables for workers. declared lists names of secrets, and names of public values with a
+// leading "!". For other names, leak.Variable decides.
 func passedOn(env map[string]string, names, declared []string) (p Environ, err error) {
 	add := func(name, value string, ofDirector bool) {
 		is, isNot := slices.Contains(declared, name), slices.Contains(declared, config.NoSecret+name)
@@ -69,7 +69,7 @@ func passedOn(env map[string]string, names, declared []string) (p Environ, err e
 	return p, nil
 }
 
-// proxiedKeys reads the keys that workers use without holding them.
+// proxiedKeys reads the keys that the proxy adds to workers' requests.
 func proxiedKeys(hosts map[string]string) (map[string]egress.Key, error) {
 	all := map[string]egress.Key{}
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {

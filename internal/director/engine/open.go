@@ -17,9 +17,9 @@ import (
 	"retake/internal/director/failure"
 )
 
-// Limits on how long a start waits for the container engine. When the machine boots, the director may start before the
-// engine, so it waits longer for an engine that it has used before. On the very first start, a short wait reveals a
-// configuration mistake sooner.
+// Limits on how long a start waits for the container engine. After a boot, the director may start before the engine,
+// so it waits longer for an engine that it has used before. At the very first start, a short wait reveals a wrong
+// configuration sooner.
 const (
 	enginePatience      = 2 * time.Minute
 	firstEnginePatience = 10 * time.Second
@@ -33,7 +33,7 @@ type Engine struct {
 	Log    *zap.Logger
 }
 
-// Open opens the runtime, and ensures that it has the workers' image. owner is the permanent name that marks our
+// Open opens the runtime, and ensures that it has the workers' image. owner is the permanent id that marks our
 // attempts.
 func (e *Engine) Open(ctx context.Context, owner string) (r container.Runtime, err error) {
 	if err := e.Await(ctx, func() (err error) { r, err = e.open(ctx, owner); return err }); err != nil {
@@ -42,7 +42,7 @@ func (e *Engine) Open(ctx context.Context, owner string) (r container.Runtime, e
 	return r, e.Await(ctx, func() error { return r.EnsureImage(ctx, e.Config.Containers.Image) })
 }
 
-// Await calls do until it succeeds, fails permanently, or the engine has been away for too long.
+// Await calls do until it succeeds, fails permanently, or the engine has been unreachable for too long.
 func (e *Engine) Await(ctx context.Context, do func() error) error {
 	patience := firstEnginePatience
 	if _, err := os.Stat(filepath.Join(e.Config.Director.DataDir, "bus")); err == nil {
@@ -60,8 +60,8 @@ func (e *Engine) Await(ctx context.Context, do func() error) error {
 	})
 }
 
-// open opens the runtime that containers.runtime names. A change of the runtime must not orphan attempts, so attempts
-// in the previous runtime are ended or block the start.
+// open opens the runtime that containers.runtime names. If attempts may still run in the previous runtime, it ends
+// them or returns an error, so that a changed runtime does not orphan them.
 func (e *Engine) open(ctx context.Context, owner string) (container.Runtime, error) {
 	o := container.Options{
 		Owner: owner, Runtime: e.Config.Containers.Runtime, Fleet: e.Config.Director.Fleet,

@@ -23,7 +23,7 @@ import (
 // ErrBus marks failures of the agent bus.
 var ErrBus = errors.New("director: agent bus")
 
-// ErrForGood marks failures that keep this process, as started, from ever leading.
+// ErrForGood marks failures that will not end while this process runs, so it can never lead.
 var ErrForGood = errors.New("director: cannot lead")
 
 // OnBus marks an error with ErrBus. Nil stays nil.
@@ -45,8 +45,8 @@ func Or(ok fsm.EffectEnded, err error) fsm.EffectEnded {
 	return ok
 }
 
-// Of translates an adapter's error for the machine. An unknown error counts as transient, because the machine
-// bounds the number of tries.
+// Of translates an adapter's error for the machine. An unknown error counts as transient, because the machine limits
+// the number of retries.
 func Of(err error) *fsm.EffectError {
 	f := fsm.EffectError{Reason: recovery.Unknown, Text: err.Error()}
 	var gh *api.Error
@@ -54,7 +54,7 @@ func Of(err error) *fsm.EffectError {
 	var unsafe *scope.Violation
 	var unapproved *approval.NotApproved
 	switch {
-	case errors.As(err, &unsafe): // drop the wrapping, because the inner text gives the advice
+	case errors.As(err, &unsafe): // the inner text gives the advice, without the wrapping
 		f.Reason, f.Text = unsafe.Reason, unsafe.Text
 	case errors.As(err, &unapproved):
 		f.Reason, f.Text = recovery.NeedsHuman, recovery.Unapproved+unapproved.Why
@@ -63,11 +63,11 @@ func Of(err error) *fsm.EffectError {
 	case errors.As(err, &gh):
 		f = ofGitHub(gh, f)
 	case errors.Is(err, ErrBus) && !errors.Is(err, workspace.ErrLost):
-		// also when the bus fails while a checkout is moved
+		// also an error of the bus while a checkout moves
 		f.Reason, f.Transient = recovery.BusDisconnect, !bus.Permanent(err)
 	case errors.As(err, &ws):
 		f = ofWorkspace(ws, err, f)
-	case errors.Is(err, container.ErrUnconfirmed): // concerns only the attempt's node
+	case errors.Is(err, container.ErrUnconfirmed): // only this attempt's node fails
 		f.Reason, f.Text, f.Transient = recovery.WorkerLost, Unconfirmed(err).Words, true
 	case errors.Is(err, container.ErrNoRoom):
 		f.Reason, f.Transient, f.Resource = recovery.NoCapacity, true, recovery.Cluster
@@ -102,9 +102,9 @@ func ofGitHub(gh *api.Error, f fsm.EffectError) fsm.EffectError {
 	row := githubFailures[gh.Kind]
 	f.Reason, f.Transient, f.Until, f.Resource = row.reason, row.transient, gh.Until, recovery.GitHubAPI
 	f.Text, f.Closed = cmp.Or(gh.Detail(), f.Text), gh.Resource
-	// A server that lags behind also answers 403, as it answers 401 and 404.
+	// a lagging server may answer 403, like 401 and 404, by mistake
 	f.Doubtful = gh.Kind == api.KindPermanent && gh.Status == http.StatusForbidden
-	if gh.Doubtful || gh.Reserved() { // only spare requests are refused, which must not close the API for all
+	if gh.Doubtful || gh.Reserved() { // GitHub serves other requests, so this must not close the API for all
 		f.Resource = ""
 	}
 	return f
@@ -117,7 +117,7 @@ func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectEr
 	if ws.Words != "" {
 		f.Reason = recovery.Reason(gitwords.ReasonOf(ws.Words))
 	}
-	// a lagging server may give the same answer once
+	// a lagging server may give this answer once by mistake
 	f.Doubtful = ws.Kind == workspace.Auth ||
 		errors.Is(err, workspace.ErrNotThere) && !errors.Is(err, workspace.ErrNoBranch)
 	for _, known := range workspaceCauses {
@@ -130,18 +130,18 @@ func ofWorkspace(ws *workspace.Error, err error, f fsm.EffectError) fsm.EffectEr
 	}
 	if errors.Is(err, workspace.ErrLimitTooLow) || errors.Is(err, workspace.ErrSlow) ||
 		f.Reason == recovery.WorkLost {
-		f.Resource = "" // not GitHub's fault
+		f.Resource = "" // GitHub did not cause this
 	}
 	if errors.Is(err, workspace.ErrTooMuch) {
-		f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // concerns only this task
+		f.Text, f.Resource = recovery.TooMuch+ws.Detail, "" // only this task is affected
 	} else if f.Text = ws.Detail; ws.Next != "" && !slices.Contains(saidWhatToDo, f.Reason) {
 		f.Text += " (" + ws.Next + ")"
 	}
 	return f
 }
 
-// saidWhatToDo lists the reasons with a question that already explains how to fix a workspace error. More advice
-// would only confuse.
+// saidWhatToDo lists the reasons whose question already explains how to fix a workspace error. More advice would
+// confuse.
 var saidWhatToDo = []recovery.Reason{
 	recovery.GitConflict, recovery.AuthError, recovery.DiskFull,
 	recovery.PolicyViolation,
@@ -160,7 +160,7 @@ var githubFailures = map[api.Kind]meaning{
 	api.KindUnauthorized: {recovery.AuthError, false},
 }
 
-// workspaceCauses maps causes of workspace errors that are more specific than the error's kind.
+// workspaceCauses maps specific causes of workspace errors, before their kind is considered.
 var workspaceCauses = []struct {
 	err    error
 	reason recovery.Reason
@@ -176,7 +176,7 @@ var workspaceCauses = []struct {
 	{workspace.ErrFormat, recovery.InvalidConfig},
 	{workspace.ErrNotValidated, recovery.Validation},
 	{workspace.ErrLost, recovery.WorkLost},
-	{workspace.ErrNoCheckout, recovery.WorkLost}, // on another machine, or on a disk that is gone
+	{workspace.ErrNoCheckout, recovery.WorkLost}, // the checkout is on another machine, or on a lost disk
 }
 
 var workspaceFailures = map[workspace.Kind]meaning{
@@ -187,7 +187,7 @@ var workspaceFailures = map[workspace.Kind]meaning{
 	workspace.Limited:   {recovery.RateLimited, true},
 }
 
-// Unconfirmed returns the exit of an attempt with the runtime's explanation, if the runtime cannot confirm its end.
+// Unconfirmed returns the exit of an attempt whose end the runtime cannot confirm, with the runtime's explanation.
 func Unconfirmed(err error) container.Exit {
 	x := container.Exit{Cause: container.EndNodeLost, Words: err.Error()}
 	if e, ok := errors.AsType[*container.Error](err); ok && e.Cause != nil {
@@ -196,15 +196,15 @@ func Unconfirmed(err error) container.Exit {
 	return x
 }
 
-// NeverReceived reports whether a checkout can never be received, however often it is retried. Only an effect that
-// needs the work then fails. Stopping an attempt and asking a question do not need the work.
+// NeverReceived reports whether no retry can receive the checkout. In that case only an effect that needs the work
+// fails. Stopping an attempt and asking a question do not need it.
 func NeverReceived(err error) bool {
 	ws, ok := errors.AsType[*workspace.Error](err)
 	return ok && !workspaceFailures[ws.Kind].transient && !Of(err).Transient
 }
 
-// IssueGone reports whether an error means that the issue was deleted, or transferred to a repository that we do
-// not serve.
+// IssueGone reports whether an error means that the issue was deleted, or transferred to a repository without our
+// director.
 func IssueGone(err error) (why string, gone bool) {
 	e, ok := errors.AsType[*api.Error](err)
 	if !ok || e.Kind != api.KindNotFound {

@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Pauses returns pauses that double from first up to most.
+// Pauses returns pauses that double from first to most.
 func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 	p := backoff.NewExponentialBackOff()
 	p.InitialInterval, p.MaxInterval, p.Multiplier, p.RandomizationFactor = first, most, 2, 0
@@ -17,7 +17,7 @@ func Pauses(first, most time.Duration) *backoff.ExponentialBackOff {
 }
 
 // Retry calls do until do succeeds or returns a backoff.Permanent error, ctx is done, or the next pause would exceed
-// patience. A patience of 0 means no bound. waits is called before each pause.
+// patience. A patience of 0 means no limit. Retry calls waits before each pause.
 func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, do func() error,
 	waits backoff.Notify,
 ) error {
@@ -26,9 +26,9 @@ func Retry(ctx context.Context, pauses backoff.BackOff, patience time.Duration, 
 	return err
 }
 
-// RetryTransient calls try until it succeeds or fails permanently. It is for effects that do not block other effects of
-// their lane and are not submitted again. It waits at least pause() between two tries. When ctx is done it returns the
-// failure of the last try.
+// RetryTransient calls try until it succeeds or fails permanently, and waits at least pause() between two calls. It
+// is for effects that do not block their lane and are not submitted again. When ctx is done, it returns the last
+// failure.
 func RetryTransient(ctx context.Context, pause func() time.Duration, try func() error) fsm.EffectEnded {
 	for {
 		err := try()

@@ -15,11 +15,11 @@ type Current struct{ setup atomic.Pointer[Setup] }
 // Load returns the setup in force, or nil before the first Store.
 func (c *Current) Load() *Setup { return c.setup.Load() }
 
-// Store puts the first setup in force. The journal's fact about the director's start covers it.
+// Store puts the first setup in force. The journal already records it, in the fact about the director's start.
 func (c *Current) Store(first *Setup) { c.setup.Store(first) }
 
-// Replace puts a changed setup in force. The journal will record change. If the journal has not recorded the previous
-// change yet, its keys are added to change, because both become one fact.
+// Replace puts a changed setup in force. The journal will record change. If the journal does not have the previous
+// change by then, Replace adds its keys to change, because both become one fact.
 func (c *Current) Replace(next *Setup, change *fsm.SettingsChanged) {
 	if was := c.Load(); was.Change != nil && !was.IsDecided() {
 		for _, key := range was.Change.Keys {
@@ -49,5 +49,5 @@ func (s *Setup) IsDecided() bool {
 // MarkDecided records that the journal has the change.
 func (s *Setup) MarkDecided() { s.decide() }
 
-// PollPause returns the minimum pause between two tries of a request that GitHub refuses.
+// PollPause returns the minimum pause between two requests after GitHub refused one.
 func (c *Current) PollPause() time.Duration { return c.Load().GitHub.Poll }

@@ -27,9 +27,9 @@ type Meeting struct {
 	attempts map[fsm.IssueKey]string
 }
 
-// Meet checks the configuration against the tasks of the last run, before the machine decides anything. It refuses a
-// change that the tasks cannot follow, and logs once how a change affects each task. had is the meeting of an
-// earlier session of this process, or nil.
+// Meet checks the configuration against the tasks of the last run, before the machine decides anything. It returns an
+// error for a change that the tasks cannot follow, and logs once how the change affects each task. had is the meeting
+// of an earlier session of this process, or nil.
 func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*Meeting, error) {
 	before := m.LastSettings()
 	if before != nil && before.Prefix != now.Prefix {
@@ -39,7 +39,7 @@ func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*M
 				failure.ErrForGood, now.Prefix, before.Prefix, strings.Join(workers, ", "))
 		}
 	}
-	if had == nil || !reflect.DeepEqual(before, now) { // otherwise this process has checked them already
+	if had == nil || !reflect.DeepEqual(before, now) { // otherwise this process has checked the tasks already
 		had = &Meeting{before: before, attempts: map[fsm.IssueKey]string{}}
 		for _, t := range m.Tasks() {
 			had.attempts[t.Key] = t.AttemptID()
@@ -55,8 +55,8 @@ func (had *Meeting) Meet(m *fsm.Machine, now *fsm.Settings, log *zap.Logger) (*M
 	return had, nil
 }
 
-// Fate describes the effect of the configuration change on a task. For an attempt that began after the change, it
-// describes only effects on the whole repository.
+// Fate describes how a configuration change affects a task. For an attempt that began after the change, it describes
+// only effects on the whole repository.
 func (x *Meeting) Fate(m *fsm.Machine, t *fsm.Task, now *fsm.Settings) string {
 	before := x.before
 	if x.attempts[t.Key] != t.AttemptID() {
@@ -74,8 +74,8 @@ func liveWorkers(m *fsm.Machine) (workers []string) {
 	return workers
 }
 
-// fateOf describes the effect of the current configuration on a task, or returns "" if it has no effect. before is nil
-// if the last run did not record its settings.
+// fateOf describes the effect of the current configuration on a task, or returns "" if it has no effect. before is
+// nil if the last run did not record its settings.
 func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 	var fate []string
 	say := func(format string, args ...any) { fate = append(fate, fmt.Sprintf(format, args...)) }
@@ -103,10 +103,10 @@ func fateOf(m *fsm.Machine, t *fsm.Task, before, now *fsm.Settings) string {
 			now.Labels.Task)
 	}
 	if live && before.Image != now.Image {
-		say("its attempt continues in %s, the next attempt uses %s", before.Image, now.Image)
+		say("its attempt continues in %s, and the next attempt uses %s", before.Image, now.Image)
 	}
 	if live && now.MaxWorkers < before.MaxWorkers && now.MaxWorkers < len(liveWorkers(m)) {
-		say("more workers are running than director.max_workers = %d: all continue, and new attempts wait",
+		say("more workers are running than director.max_workers = %d: all of them continue, and new attempts wait",
 			now.MaxWorkers)
 	}
 	return strings.Join(fate, "; ")

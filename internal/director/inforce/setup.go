@@ -22,17 +22,17 @@ import (
 // Setup is a configuration and the values derived from it. It must not change once it is in force.
 type Setup struct {
 	config.Config
-	Read       config.Config // as read, without keys that wait for a restart; compared with the next configuration
+	Read       config.Config // as read, without changes that wait for a restart; compared with the next configuration
 	Digest     string
 	Classifier *classify.Classifier
-	Policy     *policy.Policy // policy without the limits of the configuration
+	Policy     *policy.Policy // the policy before the configuration's limits
 	StagePlans []wire.StagePlan
 	StateGlobs worktree.Globs
 	Pushable   *scope.Rules
 	FileSums   map[string]string // checksums of the configuration's files, by key
 
-	// Change is the journal's record of this setup, now or later. It is nil for the first setup, which
-	// the fact about the director's start covers.
+	// Change is the fact that will record this setup in the journal. It is nil for the first setup, which the fact
+	// about the director's start records.
 	Change  *fsm.SettingsChanged
 	decided chan struct{}
 	decide  func()
@@ -76,11 +76,11 @@ func stagePlans(c config.Config) ([]wire.StagePlan, error) {
 	return out, errors.Join(faults...)
 }
 
-// FenceAfter bounds the wait for the end of an attempt that its runtime cannot confirm. A node that restarted or was
-// briefly unreachable confirms the end in that time. Until then the attempt holds a slot.
+// FenceAfter limits the wait for the end of an attempt that its runtime cannot confirm. It suffices for a node that
+// restarts or is briefly unreachable. Until then, the attempt occupies a slot.
 const FenceAfter = time.Minute
 
-// outboxRetry paces failed effects. An outage of hours must not cost thousands of calls.
+// outboxRetry sets the pauses between retries of failed effects. An outage of hours must not cost thousands of calls.
 var outboxRetry = recovery.Backoff{
 	Initial: time.Second, Max: 5 * time.Minute, Factor: 2, Jitter: recovery.EqualJitter,
 }
@@ -101,7 +101,7 @@ func (s *Setup) Machine(only []fsm.IssueKey) fsm.Config {
 		MaxStatedWait: s.RateLimits.Model.MaxWait, Classify: s.Classifier.Classify, Classifier: s.Classifier,
 		Retry: outboxRetry, FenceAfter: FenceAfter, CheckoutTravels: s.Workspace.Travels(),
 	}
-	if s.Containers.Runtime == config.OnKubernetes { // the cluster decides where and when an attempt runs
+	if s.Containers.Runtime == config.OnKubernetes { // the cluster's scheduler decides where and when an attempt runs
 		cfg.PendingTimeout = s.Kubernetes.PendingTimeout
 	}
 	return cfg
@@ -130,8 +130,8 @@ func (s *Setup) ValidateStages() []wire.StagePlan {
 	return s.StagePlans[from:]
 }
 
-// StagesOf returns the stages of an attempt. The order holds the settings from when the attempt began, because the
-// machine relies on them when the attempt ends.
+// StagesOf returns the stages of an attempt. The order has the settings from when the attempt began, on which the
+// machine relies when the attempt ends.
 func (s *Setup) StagesOf(o *fsm.StartOrder) []wire.StagePlan {
 	validate := s.ValidateStages()
 	switch {
@@ -154,7 +154,7 @@ func (s *Setup) AlternativeModel() string {
 	return ""
 }
 
-// models returns the resources that the stages use. Nil means that the program of a stage may use any resource.
+// models returns the resources that the stages use. Nil means that a stage's program may use any resource.
 func (s *Setup) models() (out []string) {
 	for _, g := range s.StagePlans {
 		if g.Name == wire.StageCode && g.Agent == nil && g.Resource == "" {

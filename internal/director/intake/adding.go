@@ -27,12 +27,12 @@ type Adder struct {
 	Offers   *Offers
 	Config   *inforce.Current
 	Unusable *sync.Map // repositories where no new work begins, with the reason
-	// Request offers a command until its decision is in the journal.
+	// Request sends a command to the machine, and returns when its decision is in the journal.
 	Request func(ctx context.Context, v fsm.CommentView) (refused string, decided bool)
 	// Task returns the timeline of an issue, if the read model knows it.
 	Task func(ctx context.Context, k fsm.IssueKey) (told timeline.Task, known bool, err error)
 	Ring func(repo string) // polls a repository soon
-	// NotWritten and TooBusy tell people why the journal or the owner does not answer.
+	// NotWritten and TooBusy are the answers if the journal or the owner does not respond.
 	NotWritten, TooBusy string
 	Log                 *zap.Logger
 }
@@ -43,9 +43,9 @@ type addClient interface {
 	Offer(ctx context.Context, key string) error
 }
 
-// Offer adds the task label to an issue and shows the issue to the machine at once. Before that, it records the
-// request and the requester in the journal. It returns the status of the answer, and the reason if the issue is not
-// offered. again permits a second task after accepted work.
+// Offer adds the task label to an issue and shows the issue to the machine at once. First it records the request and
+// the requester in the journal. It returns the HTTP status of the answer, and the reason if the issue is not offered.
+// again permits a second task after accepted work.
 func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 	again bool,
 ) (status int, problem string) {
@@ -59,7 +59,7 @@ func (s *Adder) Offer(ctx context.Context, key fsm.IssueKey, by, id string,
 	switch {
 	case err != nil:
 		return http.StatusServiceUnavailable, s.TooBusy
-	case now.asked && now.state != "": // a repetition
+	case now.asked && now.state != "": // the same request again
 		return http.StatusOK, ""
 	case !now.asked:
 		if status, problem := s.mayOffer(ctx, key, now.state); problem != "" {
@@ -88,7 +88,7 @@ func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, 
 		left := LookupsPerPoll
 		var v fsm.IssueView
 		if v, err = s.Offers.View(ctx, i, &left); err == nil && len(v.Labels) == 0 {
-			return http.StatusConflict, "the label is added, but the issue is still ignored, because of its " +
+			return http.StatusConflict, "the label is added, but Retake still ignores the issue, because of its " +
 				"author and the person who added the label: see github.issue_authors and github.trusted_authors"
 		}
 		if err == nil {
@@ -101,10 +101,10 @@ func (s *Adder) showOffered(ctx context.Context, key fsm.IssueKey) (status int, 
 	return http.StatusOK, ""
 }
 
-// offering is the machine's knowledge of an issue that a person offers.
+// offering has the machine's knowledge of an issue that a person offers.
 type offering struct {
 	state string // state of the issue's task; empty without a task
-	asked bool   // the same request was made before
+	asked bool   // the same request came before
 }
 
 // mayOffer returns why an issue cannot be offered, or "".
@@ -122,18 +122,18 @@ func (s *Adder) mayOffer(ctx context.Context, key fsm.IssueKey, state string) (s
 	return http.StatusConflict, s.notToOffer(i)
 }
 
-// doneBefore returns a message if Retake's work on an issue was already accepted, so that it is not repeated by
-// mistake. Otherwise it returns "".
+// doneBefore returns a message if people already accepted Retake's work on an issue, so that it is not done again by
+// mistake, or else "".
 func (s *Adder) doneBefore(ctx context.Context, key fsm.IssueKey) string {
 	told, known, err := s.Task(ctx, key)
-	if err != nil || !known || told.State != fsm.Done.String() { // the read model has forgotten old work
+	if err != nil || !known || told.State != fsm.Done.String() { // the read model no longer has old work
 		return ""
 	}
 	return fmt.Sprintf("the work on %s is done: %s. If something is still missing, describe it in a comment, and "+
 		"offer the issue again with: director add %s --again", key, cmp.Or(told.Why, "it was delivered"), key)
 }
 
-// cannotOffer returns the reason not to offer this issue or any issue, or "".
+// cannotOffer returns why this issue, or any issue, cannot be offered, or "".
 func (s *Adder) cannotOffer(key fsm.IssueKey, state string) string {
 	why, unusable := s.Unusable.Load(key.Repo())
 	repositories := s.Config.Load().GitHub.Repositories
@@ -163,7 +163,7 @@ func (s *Adder) notToOffer(i tracker.Issue) string {
 		return fmt.Sprintf("%s has the label %q: another director may be working on it",
 			i.Key, strings.Join(i.Labels, ", "))
 	case i.Has(names.Task):
-		return i.Key + " is offered already: it carries " + names.Task
+		return i.Key + " is offered already, with the label " + names.Task
 	case s.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted:
 		return fmt.Sprintf("%s was written by %s, but github.trusted_authors does not list them (github.issue_authors)",
 			i.Key, i.Author)

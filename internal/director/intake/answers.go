@@ -28,7 +28,7 @@ type answerClient interface {
 	KeepLabel(ctx context.Context, key, label string, again bool) error
 }
 
-// Read checks whether people have removed the blocked label or commented since the question.
+// Read checks whether people have answered a question, by a comment or by removing the blocked label.
 func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, s.Config.PollPause, func() error {
 		u, removed, err := s.GitHub.Unblocked(ctx, string(e.Task))
@@ -45,7 +45,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 			s.Owner.Decided(ctx, answer)
 			return nil
 		}
-		if removed { // the question is still open, so GitHub must show it
+		if removed { // the question is still open, so its label must return
 			s.Log.Warn("restored the blocked label that a bot had removed",
 				zap.String("issue", string(e.Task)), zap.String("by", u.By))
 			if err := s.GitHub.KeepLabel(ctx, string(e.Task), s.Config.Load().GitHub.Labels.Blocked, true); err != nil {
@@ -59,7 +59,7 @@ func (s *Answers) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	})
 }
 
-// hints returns the texts from people with write access: the text after a command, and plain comments.
+// hints returns the texts by people with write access: those after a command, and plain comments.
 func hints(said []command.Answer) (out []fsm.Hint) {
 	for _, a := range said {
 		text := a.Text

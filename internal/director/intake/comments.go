@@ -17,8 +17,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// untrustedPerPoll bounds how many people without write access get a reaction per poll saying that their command
-// was ignored. A flood of their comments must not cause a flood of our reactions.
+// untrustedPerPoll limits how many people without write access get a reaction in one poll, which says that their
+// command was ignored. A flood of their comments must not cause a flood of our reactions.
 const untrustedPerPoll = 3
 
 // Comments reads comments on issues and pull requests.
@@ -39,8 +39,8 @@ type commentClient interface {
 }
 
 // Read reads the comments on a repository's issues and pull requests since the last call, and sends them to the
-// machine. It answers malformed commands directly. over reports that the cursor did not move: every comment read
-// was decided and answered before.
+// machine. It answers malformed commands itself. over reports that the cursor stays: the machine had already decided
+// and answered every comment.
 func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error) {
 	known, err := loop.Look(ctx, c.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
@@ -60,8 +60,8 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 		case a.Command == command.None:
 			if err := c.vetPlain(ctx, known, task, &a); err != nil && failure.Of(err).Transient {
 				return false, err
-			} else if err != nil { // retrying later would not change the outcome
-				c.Log.Warn("comment not vetted", zap.String("issue", a.Issue), zap.Error(err))
+			} else if err != nil { // a retry would give the same result
+				c.Log.Warn("author of a comment not checked", zap.String("issue", a.Issue), zap.Error(err))
 			}
 			if a.MayWrite {
 				seen.Comments = append(seen.Comments, commentView(task, a))
@@ -73,7 +73,7 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 		case a.Command == command.Unknown || a.Problem != "":
 			if err := c.correct(ctx, a, ours); err != nil {
 				c.Log.Warn("comment not answered", zap.String("issue", a.Issue), zap.Error(err))
-				if failure.Of(err).Transient { // read the comment again with the next poll
+				if failure.Of(err).Transient { // the next poll reads the comment again
 					seen.Cursor = ""
 				}
 			}
@@ -85,12 +85,12 @@ func (c *Comments) Read(ctx context.Context, repo string) (over bool, err error)
 	return heard.Cursor == known.cursor, nil
 }
 
-// repoTasks is the state of a repository's tasks that is needed to interpret comments.
+// repoTasks holds the state of a repository's tasks that decides the meaning of comments.
 type repoTasks struct {
 	cursor string
 	tasks  map[fsm.IssueKey]fsm.State
 	pulls  map[int]fsm.IssueKey // tasks by the number of their pull request
-	heard  map[int64]bool       // comments without a command that are recorded
+	heard  map[int64]bool       // recorded comments without a command
 }
 
 func tasksOf(m *fsm.Machine, repo string) repoTasks {
@@ -110,7 +110,7 @@ func tasksOf(m *fsm.Machine, repo string) repoTasks {
 	return h
 }
 
-// task returns the task that a comment is about, and whether we hold that task.
+// task returns the task that a comment is about, and whether that task is ours.
 func (h repoTasks) task(a inbox.Said) (fsm.IssueKey, bool) {
 	key := fsm.IssueKey(a.Issue)
 	if t, ok := h.pulls[key.Number()]; ok && a.PullRequest {
@@ -120,8 +120,8 @@ func (h repoTasks) task(a inbox.Said) (fsm.IssueKey, bool) {
 	return key, ok
 }
 
-// vetPlain checks whether the author of a comment without a command may write. It asks GitHub only if the comment
-// could answer a question.
+// vetPlain checks whether the author of a comment without a command has write access. It asks GitHub only if the
+// comment could answer a question.
 func (c *Comments) vetPlain(ctx context.Context, known repoTasks, task fsm.IssueKey, a *inbox.Said) error {
 	if known.tasks[task] != fsm.Blocked && !known.heard[a.CommentID] {
 		return nil
@@ -145,8 +145,8 @@ func commentView(task fsm.IssueKey, a inbox.Said) fsm.CommentView {
 	return out
 }
 
-// correct answers an unknown command, or a command with an invalid argument, and ignores its content. On an issue
-// that another fleet holds, it leaves the answer to that fleet.
+// correct replies to an unknown command, or to a command with an invalid argument, and ignores the rest of the
+// comment. On an issue of another fleet, that fleet replies.
 func (c *Comments) correct(ctx context.Context, a inbox.Said, ours bool) error {
 	if !ours {
 		holder, _, held, err := c.GitHub.Stale(ctx, a.Issue)
@@ -168,7 +168,7 @@ func (c *Comments) correct(ctx context.Context, a inbox.Said, ours bool) error {
 	return nil
 }
 
-// acknowledge marks a comment with a rejected command.
+// acknowledge marks a comment with a rejected command by a reaction.
 func (c *Comments) acknowledge(ctx context.Context, on string, comment int64) {
 	if err := c.GitHub.React(ctx, on, comment, tracker.ReactionConfused); err != nil {
 		c.Log.Warn("comment not acknowledged", zap.String("issue", on), zap.Error(err))

@@ -18,8 +18,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Offers converts issues for the machine, and decides whether an issue asks for work. Set its exported fields
-// before the first use.
+// Offers converts issues for the machine, and decides whether an issue asks for work. Set the exported fields before
+// the first use.
 type Offers struct {
 	GitHub   offerClient
 	Config   *inforce.Current
@@ -27,7 +27,7 @@ type Offers struct {
 	Log      *zap.Logger
 
 	said      sync.Map // open issues that the log already reports as ignored
-	explained hourly   // issues that received a comment with the reason
+	explained hourly   // issues with a comment that gives the reason
 }
 
 // offerClient is the part of the GitHub client that Offers needs.
@@ -37,17 +37,17 @@ type offerClient interface {
 	Disapprove(ctx context.Context, key, why string) error
 }
 
-// LookupsPerPoll bounds the dependency lookups in one poll. The issues beyond it wait for the next polls.
+// LookupsPerPoll limits the dependency lookups in one poll. Further issues wait for the next polls.
 const LookupsPerPoll = 200
 
 // lookups tracks the dependency lookups of one repository.
 type lookups struct {
 	left   int             // in the current poll
-	waited map[string]bool // issues that got no lookup last time
+	waited map[string]bool // issues that the last poll did not look up
 }
 
 // first sorts issues that already waited to the front. Otherwise, with more issues than lookups, every poll would
-// serve the same issues and the rest would starve.
+// serve the same issues and starve the rest.
 func (l *lookups) first(a, b tracker.Issue) int {
 	switch {
 	case l.waited[a.Key] == l.waited[b.Key]:
@@ -58,8 +58,9 @@ func (l *lookups) first(a, b tracker.Issue) int {
 	return 1
 }
 
-// View converts an issue. An eligible issue gets its position in the queue. If no one with write access has offered
-// the issue, View removes the task label from the view. left is the number of lookups that remain for dependencies.
+// View converts an issue. An eligible issue gets its position in the queue. If only people without write access have
+// offered the issue, View hides its task label from the machine. left is the number of lookups that remain for
+// dependencies.
 func (o *Offers) View(ctx context.Context, i tracker.Issue, left *int) (fsm.IssueView, error) {
 	v := o.IssueView(i)
 	if !v.Open {
@@ -93,7 +94,7 @@ func (o *Offers) View(ctx context.Context, i tracker.Issue, left *int) (fsm.Issu
 func (o *Offers) Closed(key string) { o.said.Delete(key) }
 
 // whyLeftAlone returns why an issue with the task label must be ignored because of its author or the person who
-// labelled it. It returns "" if the issue may be worked on.
+// labelled it, or "" if Retake may work on it.
 func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, error) {
 	if o.Config.Load().GitHub.IssueAuthors == config.AuthorsTrusted && !i.Trusted {
 		return i.Author + notTrusted, nil
@@ -104,12 +105,12 @@ func (o *Offers) whyLeftAlone(ctx context.Context, i tracker.Issue) (string, err
 // notTrusted ends the reason for rejecting an issue that no label can make acceptable.
 const notTrusted = ", the author, is not in github.trusted_authors (github.issue_authors)"
 
-// explainedPerHour bounds the comments that explain why an issue is ignored, because untrusted authors may open many
+// explainedPerHour limits the comments that explain why an issue is ignored, because untrusted authors may open many
 // issues.
 const explainedPerHour = 20
 
-// sayLeftAlone reports an ignored issue once. It writes to the log, and comments on the issue if a person can fix
-// the problem there.
+// sayLeftAlone reports an ignored issue once, in the log. If a person can solve the problem on the issue, it also
+// comments there.
 func (o *Offers) sayLeftAlone(ctx context.Context, i tracker.Issue, why string) {
 	if _, told := o.said.LoadOrStore(i.Key, true); told {
 		return
@@ -142,7 +143,7 @@ func (h *hourly) take(now time.Time, most int) bool {
 	return h.done <= most
 }
 
-// labelStanding returns an issue's place in the queue according to its labels.
+// labelStanding returns an issue's position in the queue according to its labels.
 func (o *Offers) labelStanding(i tracker.Issue) (stand fsm.Standing) {
 	found, gh := false, o.Config.Load().GitHub
 	for _, l := range i.Labels {

@@ -15,22 +15,22 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// onlyRest is the time between the end of a run's last issue and the end of the run. The last comments are written
-// in that time.
+// onlyRest is the pause between the end of a run's last issue and the end of the run, in which the last comments are
+// written.
 const onlyRest = 3 * time.Second
 
-// Only is a run that takes only selected issues from the queue. It ends when each one is delivered, waits for a person,
-// or is given up. A nil Only takes all issues. Create it with NewOnly.
+// Only is a run that takes only selected issues from the queue. It ends when each issue is delivered, waits for a
+// person, or is given up. A nil Only takes all issues. Create it with NewOnly.
 type Only struct {
 	keys []fsm.IssueKey
 	end  func(undone []string) // ends the run
 
-	// Used only by the owner while a session lives.
+	// During a session, only the owner uses these fields.
 	last   map[fsm.IssueKey]fsm.State // the last state seen in this run, by the issue's key in lower case
 	absent map[fsm.IssueKey]string    // why an issue cannot get a task
 }
 
-// NewOnly returns a run of the given issues, or nil without issues. end is called once, with the issues that are not
+// NewOnly returns a run of the given issues, or nil without issues. It calls end once, with the issues that are not
 // done.
 func NewOnly(keys []fsm.IssueKey, end func(undone []string)) *Only {
 	if len(keys) == 0 {
@@ -39,7 +39,7 @@ func NewOnly(keys []fsm.IssueKey, end func(undone []string)) *Only {
 	return &Only{keys: keys, end: end, last: map[fsm.IssueKey]fsm.State{}, absent: map[fsm.IssueKey]string{}}
 }
 
-// Issues returns the issues that the run takes. It returns none if the run takes all.
+// Issues returns the issues that the run takes, or nil if it takes all.
 func (o *Only) Issues() []fsm.IssueKey {
 	if o == nil {
 		return nil
@@ -68,8 +68,7 @@ func (o *Only) Note(f fsm.Fact) {
 	}
 }
 
-// restsDone holds the states in which this run is finished with an issue. The value is true if the issue's work is
-// done.
+// restsDone has the states in which this run is finished with an issue. The value is true if the work is done.
 var restsDone = map[fsm.State]bool{
 	fsm.InReview: true, fsm.Done: true, fsm.Blocked: false, fsm.Released: false,
 	fsm.Forgotten: false,
@@ -77,7 +76,7 @@ var restsDone = map[fsm.State]bool{
 
 // onlyState is the progress of a run.
 type onlyState struct {
-	open   bool     // an issue is not over yet
+	open   bool     // at least one issue is not over
 	undone []string // issues that are over but not done, with the reason
 }
 
@@ -105,7 +104,7 @@ func (o *Only) state(m *fsm.Machine) (now onlyState) {
 	return now
 }
 
-// heldBack returns the reason if attempts begin only after a person has acted, or "".
+// heldBack returns why no attempt begins until a person acts, or "".
 func heldBack(m *fsm.Machine) string {
 	switch missing := m.MissingPrograms(); {
 	case m.Aborted() != "":
@@ -142,7 +141,7 @@ func (s *OnlyWatch) Run(ctx context.Context) error {
 	}
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var since time.Time // when all issues were first seen as over
+	var since time.Time // when all issues were first over
 	for {
 		now, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) onlyState { return s.Only.state(d.Machine()) })
 		switch {
@@ -170,8 +169,8 @@ const (
 	absentMost  = time.Minute
 )
 
-// findAbsent looks up the issues without a task, because the run would wait forever for an issue that is not
-// offered. It retries until GitHub has answered for each.
+// findAbsent looks up the issues without a task, because the run would wait forever for an issue that is not offered.
+// It retries until GitHub has answered for each issue.
 func (s *OnlyWatch) findAbsent(ctx context.Context) error {
 	for _, k := range s.Only.keys {
 		err := failure.Retry(ctx, failure.Pauses(absentFirst, absentMost), 0,
@@ -187,7 +186,7 @@ func (s *OnlyWatch) findAbsent(ctx context.Context) error {
 	return nil
 }
 
-// noteAbsent looks up an issue unless it has a task. A transient error comes from GitHub.
+// noteAbsent looks up an issue without a task. A transient error comes from GitHub.
 func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	there, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) bool {
 		return d.Machine().Task(k) != nil ||
@@ -211,7 +210,7 @@ func (s *OnlyWatch) noteAbsent(ctx context.Context, k fsm.IssueKey) error {
 	return nil
 }
 
-// whyAbsent returns why an issue will not get a task without human action, or "".
+// whyAbsent returns why an issue waits for a person before it can get a task, or "".
 func (s *OnlyWatch) whyAbsent(ctx context.Context, k fsm.IssueKey) (string, error) {
 	i, err := s.GitHub.Issue(ctx, string(k))
 	why, gone := failure.IssueGone(err)

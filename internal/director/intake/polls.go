@@ -18,21 +18,19 @@ import (
 	"retake/internal/github/inbox"
 )
 
-// WholeEvery is the interval between full lists of the issues that carry our labels. It finds claims without a
-// task, which would otherwise never change and never show up. Unchanged lists do not count against the hourly
-// limit.
+// WholeEvery is the interval between full lists of the issues with our labels. They find claims without a task, which
+// never change, so other lists omit them. Unchanged lists do not count against the hourly limit.
 const WholeEvery = time.Hour
 
-// CommentsEvery is the interval between two requests for the comments in a repository with a task, even without a
-// sign of new ones. GitHub's lists may lag behind each other, and GitHub does not promise that an edited comment
-// updates its issue.
+// CommentsEvery is the maximum interval between two requests for the comments in a repository with a task. GitHub's
+// lists may lag, and GitHub does not promise that an edited comment updates its issue, so the lists of issues cannot
+// replace these requests.
 const CommentsEvery = time.Minute
 
-// secondLook is the pause between the two polls after a ring, in case GitHub's lists lag behind.
+// secondLook is the pause between the two polls after a wake, in case GitHub's lists lag.
 const secondLook = 10 * time.Second
 
-// Polls polls repositories. Set its exported fields before the first Run. Call Add before anything rings a repository's
-// wake.
+// Polls polls repositories. Set the exported fields before the first Run. Call Add before Ring or Wake.
 type Polls struct {
 	Owner  *loop.Owner
 	GitHub interface {
@@ -43,9 +41,9 @@ type Polls struct {
 	Comments      *Comments
 	Reviews       *Reviews
 	Refusals      *Postponed                                   // issues whose claim failed
-	Open          func(ctx context.Context, repo string) error // ensures, once, that a repository is usable
+	Open          func(ctx context.Context, repo string) error // makes sure, once, that a repository is usable
 	Closed        func(fsm.IssueKey)                           // called for each issue that is not open
-	Unusable      *sync.Map                                    // unusable for now or for good, with the reason
+	Unusable      *sync.Map                                    // unusable repositories, with the reason
 	Record        Record
 	WholeEvery    time.Duration
 	CommentsEvery time.Duration
@@ -68,8 +66,8 @@ type poll struct {
 	lookups lookups
 }
 
-// Add returns the poll loop of a repository. It runs until ctx is done, or until the repository is not configured and
-// its last task is over.
+// Add returns the poll loop of a repository. The loop runs until ctx is done, or until the repository is no longer
+// configured and its last task is over.
 func (p *Polls) Add(repo string) (run func(context.Context) error) {
 	if p.wakes == nil {
 		p.wakes = map[string]loop.Wake{}
@@ -96,7 +94,7 @@ func (p *Polls) Wake(n inbox.Notice) bool {
 	switch {
 	case !ours:
 		return false
-	case n.Issue > 0: // GitHub's lists show the change
+	case n.Issue > 0: // the list of issues shows this change
 		poll.Signal()
 	case p.Reviews.turns.wakeChecks(n.Repo, n.SHA):
 		p.Reviews.Wake.Signal()
@@ -106,8 +104,8 @@ func (p *Polls) Wake(n inbox.Notice) bool {
 	return true
 }
 
-// run polls every github.poll_seconds, and when the wake rings. After a rate limit it waits until the limit ends.
-// Other failures are logged, and the next poll comes at the usual time. The wake does not shorten either wait.
+// run polls every github.poll_seconds, and on a wake. After a rate limit, it waits until the limit ends. It logs
+// other failures, and polls again at the usual time. A wake does not shorten either wait.
 func (p *poll) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		at, err := loop.Look(ctx, p.Owner, func(d *fsm.Driver) place { return placeOf(d.Machine(), p.repo) })
@@ -117,7 +115,8 @@ func (p *poll) run(ctx context.Context) error {
 		if at.over {
 			p.Unusable.Delete(pollsOf(p.repo))
 			p.sayWhatWaits(0)
-			p.Log.Info("stopped polling a repository: it is not in github.repositories, and its last task has ended",
+			p.Log.Info("stopped polling a repository that is not in github.repositories, because its last task has "+
+				"ended",
 				zap.String("repo", p.repo))
 			return nil
 		}
@@ -132,7 +131,7 @@ func (p *poll) run(ctx context.Context) error {
 	return nil
 }
 
-// place is the position at which a repository's poll continues. The cursor belongs to the machine, and does not move
+// place is the position from which a repository's poll continues. The machine owns the cursor, which does not move
 // while an issue in the list could not be decided.
 type place struct {
 	cursor string
@@ -146,9 +145,10 @@ func placeOf(m *fsm.Machine, repo string) place {
 	return place{m.Cursor(repo), !m.Covers(repo) && !tasks, tasks}
 }
 
-// isWholeDue decides whether a full list is needed because the cursor may have passed an issue that matters now.
+// isWholeDue decides whether a full list is due, because the cursor may have passed an issue that has become
+// relevant.
 func (p *poll) isWholeDue(ctx context.Context) {
-	if now := p.Config.Load(); now != p.setup { // labels determine priorities and caps
+	if now := p.Config.Load(); now != p.setup { // new labels may mean other priorities and caps
 		p.setup, p.whole = now, true
 	}
 	p.whole = p.Refusals.Lapsed(p.repo) || p.whole || time.Since(p.looked) >= p.WholeEvery
@@ -156,7 +156,7 @@ func (p *poll) isWholeDue(ctx context.Context) {
 		return
 	}
 	_, was := p.Unusable.Load(p.repo)
-	// Retry what failed at startup. See Offers.
+	// Open retries what failed at startup. See Offers.
 	if err := p.Open(ctx, p.repo); err != nil && ctx.Err() == nil {
 		p.Unusable.Store(p.repo, err.Error())
 		p.Log.Warn("repository not usable, so no new work starts there", zap.String("repo", p.repo),
@@ -171,8 +171,8 @@ func (p *poll) isWholeDue(ctx context.Context) {
 func (p *poll) look(ctx context.Context, at place) error {
 	p.lookups.left = LookupsPerPoll
 	later, same, err := p.list(ctx, at.cursor, true)
-	// A new comment updates its issue. Each change is followed by two polls, because GitHub's lists may lag behind
-	// each other.
+	// A new comment updates its issue, so an unchanged list means no new comments. GitHub's lists may lag behind each
+	// other, so read comments twice after each change.
 	if p.quiet = p.quiet && same && !p.rang && !p.whole; err == nil &&
 		(!p.quiet || at.tasks && time.Since(p.heard) >= p.CommentsEvery) {
 		var over bool
@@ -181,7 +181,7 @@ func (p *poll) look(ctx context.Context, at place) error {
 	}
 	if err == nil && p.whole && at.cursor != "" {
 		var more int
-		more, _, err = p.list(ctx, "", false) // all issues that carry our labels now
+		more, _, err = p.list(ctx, "", false) // a full list reads all issues with our labels
 		later = max(later, more)
 	}
 	if err != nil {
@@ -194,9 +194,9 @@ func (p *poll) look(ctx context.Context, at place) error {
 	return nil
 }
 
-// list reads the issues that changed since the cursor, or all with our labels if cursor is "". The machine's cursor
-// moves only if advance is set, because a list by label misses issues that lost a label. It returns how many issues
-// wait for lookups, and whether GitHub reports the list as unchanged.
+// list reads the issues that changed since the cursor, or all issues with our labels if cursor is "". It moves the
+// machine's cursor only if advance is set, because a list by label misses issues that lost a label. later is the
+// number of issues that wait for lookups, and same reports that GitHub calls the list unchanged.
 func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int, same bool, err error) {
 	asked := p.Owner.Clock.Now()
 	page, err := p.GitHub.Poll(ctx, p.repo, cursor)
@@ -212,7 +212,7 @@ func (p *poll) list(ctx context.Context, cursor string, advance bool) (later int
 	return later, page.Same, nil
 }
 
-// seen converts a list for the machine. later counts the issues that wait for a lookup.
+// seen converts a list for the machine. later is the number of issues that wait for a lookup.
 func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen fsm.IssuesSeen, later int) {
 	seen = fsm.IssuesSeen{Repo: p.repo, Cursor: page.Cursor, AskedAt: asked}
 	for _, key := range page.Closed { // other issues may depend on a closed one
@@ -221,7 +221,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 	}
 	slices.SortStableFunc(page.Issues, p.lookups.first)
 	for _, i := range page.Issues {
-		if i.State != "open" { // a running delivery delays the machine's decision, so cancel it
+		if i.State != "open" { // the machine decides after a running delivery, so cancel it
 			p.Closed(fsm.IssueKey(i.Key))
 		}
 		if p.Refusals.Hold(i) {
@@ -245,7 +245,7 @@ func (p *poll) seen(ctx context.Context, asked time.Time, page inbox.Page) (seen
 	return seen, later
 }
 
-// sayWhatWaits reports the number of issues that wait for lookups of their dependencies.
+// sayWhatWaits reports how many issues wait for lookups of their dependencies.
 func (p *poll) sayWhatWaits(later int) {
 	key := "dependencies in " + p.repo
 	if later == 0 {
@@ -262,7 +262,7 @@ func (p *poll) sayWhatWaits(later int) {
 
 func pollsOf(repo string) string { return "polls of " + repo } // the key in Unusable
 
-// after returns the pause before the next poll. It records the outcome, and logs a failure.
+// after returns the pause before the next poll. It records the result of the last one, and logs a failure.
 func (p *poll) after(ctx context.Context, err error) time.Duration {
 	key, usual := pollsOf(p.repo), p.Config.Load().GitHub.Poll
 	switch limit, ok := errors.AsType[*api.Error](err); {
@@ -277,8 +277,8 @@ func (p *poll) after(ctx context.Context, err error) time.Duration {
 		return wait
 	default:
 		p.Record.Failed(CallerPoll, p.repo, err, usual)
-		if _, said := p.Unusable.Load(p.repo); !said { // otherwise Unusable already holds the reason and advice
-			p.Unusable.Store(key, fmt.Sprintf("cannot read %s, retrying every %s: %v", p.repo, usual,
+		if _, said := p.Unusable.Load(p.repo); !said { // otherwise Unusable already has the reason, with advice
+			p.Unusable.Store(key, fmt.Sprintf("cannot read %s, so Retake retries every %s: %v", p.repo, usual,
 				err))
 		}
 		p.Log.Warn("poll failed", zap.String("repo", p.repo), zap.Error(err))

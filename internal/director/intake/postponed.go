@@ -9,14 +9,14 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Postponed holds issues back until they change or a time has passed. The polls use it for claims without a task,
-// and for eligible issues after a failed claim.
+// Postponed holds issues back until they change or a time has passed. The polls use it for claims without a task, and
+// for eligible issues after a failed claim.
 type Postponed struct {
-	keep  time.Duration            // how long an issue is postponed
-	fresh func(tracker.Issue) bool // reports whether an issue asks for new work; nil means that all do
+	keep  time.Duration            // the duration of a postponement
+	fresh func(tracker.Issue) bool // reports whether an issue asks for new work; nil means always
 	mu    sync.Mutex
 	last  map[string]postponement
-	full  map[string]time.Time // by repository: until when fresh issues are held back because last was full
+	full  map[string]time.Time // by repository: until when fresh issues wait because last was full
 }
 
 type postponement struct {
@@ -24,14 +24,14 @@ type postponement struct {
 	updated time.Time // the issue's update time at the first poll after Note
 }
 
-// Bounds on the duration and the number of postponements.
+// Limits on the duration and the number of postponements.
 const (
 	PostponedFor = 10 * time.Minute
 	maxPostponed = 1000
 )
 
-// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, it holds back all fresh issues
-// of the repository instead of the single one.
+// NewPostponed returns a Postponed that holds each issue back for keep. When it is full, it holds back all fresh
+// issues of a repository instead of single ones.
 func NewPostponed(keep time.Duration, fresh func(tracker.Issue) bool) *Postponed {
 	return &Postponed{keep: keep, fresh: fresh, last: map[string]postponement{}, full: map[string]time.Time{}}
 }
@@ -48,8 +48,8 @@ func (p *Postponed) Note(key string) {
 	p.last[key] = postponement{until: until}
 }
 
-// evict removes the oldest postponement if it has expired, and reports a removal. It remembers the repository for
-// Lapsed. The caller holds the lock.
+// evict removes the oldest postponement if it has expired, and reports a removal. Lapsed needs the repository, so
+// evict remembers it. The caller must hold the lock.
 func (p *Postponed) evict() bool {
 	oldest, found := "", false
 	for key, x := range p.last {
@@ -68,8 +68,8 @@ func (p *Postponed) evict() bool {
 	return true
 }
 
-// Lapsed removes a repository's expired postponements, and reports whether there were any. The poll's cursor may
-// have passed these issues by now, so the caller must list them all again.
+// Lapsed removes a repository's expired postponements, and reports whether there were any. The poll's cursor may have
+// passed these issues, so the caller must then list all issues again.
 func (p *Postponed) Lapsed(repo string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"retake/internal/github/api"
 )
 
-// Repositories opens repositories. Its methods are safe for concurrent use.
+// Repositories checks that repositories are usable. Its methods are safe for concurrent use.
 type Repositories struct {
 	GitHub     *github.Client
 	Names      []string // in the order in which OpenAny tries them
@@ -23,9 +23,9 @@ type Repositories struct {
 	opened sync.Map // repositories that answered and have our labels
 }
 
-// OpenAny opens repositories until it finds a usable one. The polls open the others before their first use, because
-// opening a thousand in sequence would keep a new leader from its workers for minutes. Unusable repositories appear in
-// the health, and the director continues without them. OpenAny fails only if GitHub refuses all of them, which is a
+// OpenAny opens repositories until one is usable. The polls open the others before their first use, because opening a
+// thousand in sequence would keep a new leader from its workers for minutes. The director continues without unusable
+// repositories, and shows them in its health. OpenAny fails only if GitHub refuses all of them, which is a
 // configuration error. An outage does not count.
 func (r *Repositories) OpenAny(ctx context.Context) error {
 	var refused []error
@@ -50,8 +50,8 @@ func (r *Repositories) OpenAny(ctx context.Context) error {
 	return nil
 }
 
-// Open ensures, once, that the repository answers and has our labels. A rate limit does not prevent a start, because
-// the first successful poll checks again.
+// Open makes sure, once, that the repository answers and has our labels. A rate limit does not prevent a start,
+// because the first successful poll checks again.
 func (r *Repositories) Open(ctx context.Context, repo string) error {
 	if _, done := r.opened.Load(repo); done {
 		return nil
@@ -72,7 +72,7 @@ func (r *Repositories) Open(ctx context.Context, repo string) error {
 		r.Log.Warn("claims are disabled by github.writes = false", zap.String("repo", repo))
 		return nil
 	case errors.As(err, &limit) && limit.Kind == api.KindRateLimited:
-		r.Log.Warn("labels not checked, because GitHub is closed",
+		r.Log.Warn("labels not checked, because GitHub refuses requests for now",
 			zap.String("repo", repo), zap.Time("until", limit.Until))
 		return nil
 	}

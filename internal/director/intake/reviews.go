@@ -35,19 +35,19 @@ type ReviewSources struct {
 	Log    *zap.Logger
 }
 
-// Record records which reads of GitHub succeeded or failed, for people to see.
+// Record records, for people, which reads of GitHub succeeded or failed.
 type Record interface {
 	Worked(what string)
 	Failed(caller, what string, err error, again time.Duration)
 }
 
-// Callers that Record distinguishes.
+// The callers that Record distinguishes.
 const (
 	CallerPoll   = "poll"
 	CallerReview = "review"
 )
 
-// NewReviews returns a Reviews that has not polled yet.
+// NewReviews returns a Reviews that has not polled.
 func NewReviews(of ReviewSources) *Reviews {
 	return &Reviews{ReviewSources: of, Wake: loop.NewWake(), turns: newReviewTurns()}
 }
@@ -78,8 +78,9 @@ func (r *Reviews) Run(ctx context.Context) error {
 	}
 }
 
-// lookAtAll polls pull requests until one cannot be read, because the next one would most likely fail as well. It
-// returns the pause before the next round. mayWake is false for the pause of a rate limit.
+// lookAtAll polls pull requests until one cannot be read, because the next one would most likely also fail. It
+// returns the pause before the next round. mayWake is false during a rate limit, when a wake must not shorten the
+// pause.
 func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time.Duration, mayWake bool) {
 	poll, tips := r.Config.Load().GitHub.Poll, map[string]string{}
 	for _, t := range due {
@@ -91,7 +92,7 @@ func (r *Reviews) lookAtAll(ctx context.Context, due []reviewedTask) (pause time
 			continue
 		}
 		if limit, ok := errors.AsType[*api.Error](err); ok && limit.Kind == api.KindRateLimited {
-			return max(poll, time.Until(limit.Until)), false // the poll of issues logs the limit
+			return max(poll, time.Until(limit.Until)), false // the poll of issues logs this limit
 		}
 		r.turns.missed(t.key, time.Now(), poll)
 		r.Record.Failed(CallerReview, string(t.key), err, poll)
@@ -174,7 +175,7 @@ func (r *Reviews) WakeFor(ctx context.Context, repo string, changed map[int]time
 	}
 	known, err := loop.Look(ctx, r.Owner, func(d *fsm.Driver) repoTasks { return tasksOf(d.Machine(), repo) })
 	if err != nil {
-		return // the session is ending
+		return // without an answer, the session is ending
 	}
 	for n, at := range changed {
 		if task, ok := known.pulls[n]; ok && r.turns.wake(task, at) {
@@ -183,7 +184,7 @@ func (r *Reviews) WakeFor(ctx context.Context, repo string, changed map[int]time
 	}
 }
 
-// Read polls the pull request of an effect's task after its issue was closed.
+// Read polls the pull request of an effect's task after the issue was closed.
 func (r *Reviews) Read(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.RetryTransient(ctx, r.Config.PollPause, func() error {
 		number, err := loop.Look(ctx, r.Owner, func(d *fsm.Driver) int {

@@ -10,16 +10,16 @@ import (
 	"retake/internal/github/deliver"
 )
 
-// Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by
-// half after each poll without a change, up to reviewRest, or checksRest while checks are running. The poll of
-// issues notices people's actions at once.
+// Limits for the pause between two polls of a pull request. The pause starts at github.poll_seconds and grows by half
+// after each poll without a change, up to reviewRest, or checksRest while checks are running. The poll of issues
+// wakes a pull request at once when people act.
 const (
 	reviewRest    = 15 * time.Minute
 	checksRest    = 2 * time.Minute
 	reviewBackoff = 1.5
 )
 
-// reviewTurns tracks when each pull request is polled next.
+// reviewTurns decides when to poll each pull request next.
 type reviewTurns struct {
 	mu    sync.Mutex
 	pulls map[fsm.IssueKey]*watchedPull
@@ -37,14 +37,13 @@ type watchedPull struct {
 	// woken means that something has changed since the current or last poll began. If stale is set, the pull request
 	// itself may have changed.
 	woken, stale bool
-	// changed is GitHub's last update time. Check results do not affect it.
+	// changed is GitHub's time of the last update. Results of checks do not change it.
 	changed time.Time
 }
 
-// newReviewTurns returns reviewTurns without pull requests.
 func newReviewTurns() *reviewTurns { return &reviewTurns{pulls: map[fsm.IssueKey]*watchedPull{}} }
 
-// wake schedules a task's pull request for the next round if it has changed since the last call. It reports a
+// wake schedules a task's pull request for the next round if it has changed since the last call, and reports the
 // change.
 func (w *reviewTurns) wake(k fsm.IssueKey, changed time.Time) (woken bool) {
 	w.mu.Lock()
@@ -144,7 +143,7 @@ func (w *reviewTurns) wakeChecks(repo, sha string) (woken bool) {
 	return woken
 }
 
-// missed delays a pull request that could not be read, so that the others get their turn.
+// missed postpones a pull request that could not be read, so that the others get their turn.
 func (w *reviewTurns) missed(k fsm.IssueKey, now time.Time, first time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

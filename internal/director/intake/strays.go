@@ -15,8 +15,8 @@ import (
 	"retake/internal/github/tracker"
 )
 
-// Strays releases claims without a task. A claim of this fleet comes from a lost journal, and is released after a
-// time without activity. Claims of other fleets belong to their directors.
+// Strays releases claims without a task. Such a claim of this fleet remains from a lost journal, and is released
+// after a time without activity. Claims of other fleets belong to other directors.
 type Strays struct {
 	GitHub  strayClient
 	Config  *inforce.Current
@@ -60,11 +60,11 @@ func (s *Strays) Reclaim(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	return failure.Or(fsm.EffectEnded{}, err)
 }
 
-// soon is the longest time that offerAgain waits until a label counts as left behind. If that takes longer, the next
-// full list checks again.
+// soon limits how long offerAgain waits until a label counts as left behind. If it would take longer, the next full
+// list checks again.
 const soon = 2 * time.Minute
 
-// offerAgain offers an issue again if it carries our claimed label without a claim.
+// offerAgain removes our claimed label from an issue without a claim, so that the issue is offered again.
 func (s *Strays) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 	for {
 		freed, due, err := s.GitHub.Free(ctx, string(k), s.Config.Load().Timeouts.IssueClaimStale)
@@ -72,7 +72,7 @@ func (s *Strays) offerAgain(ctx context.Context, k fsm.IssueKey) error {
 		case errors.Is(err, api.ErrWritesDisabled):
 			return nil
 		case freed:
-			s.Log.Warn("removed a label without a claim", zap.String("issue", string(k)), zap.Error(err))
+			s.Log.Warn("removed a claimed label without a claim", zap.String("issue", string(k)), zap.Error(err))
 			return err
 		case err != nil || due.IsZero() || wait > soon:
 			return err

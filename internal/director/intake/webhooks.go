@@ -19,25 +19,25 @@ import (
 // WebhookPath is the path that GitHub posts events to.
 const WebhookPath = "/webhooks/github"
 
-// Bounds for requests from anyone who can reach the address.
+// Limits on requests from anyone who can reach the address.
 const (
 	// GitHub's maximum: https://docs.github.com/webhooks/webhook-events-and-payloads
 	webhookBytes      = 25 << 20
-	webhooksAtOnce    = 4               // bodies in memory
-	webhookPatience   = 2 * time.Second // wait for room for a body
-	webhooksKnown     = 4096            // remembered deliveries, to detect repeats
-	webhookComplaints = time.Minute     // between two log lines about refused webhooks
+	webhooksAtOnce    = 4               // maximum number of bodies in memory
+	webhookPatience   = 2 * time.Second // maximum wait for memory for a body
+	webhooksKnown     = 4096            // number of remembered deliveries, to detect repeats
+	webhookComplaints = time.Minute     // minimum time between two log lines about refused webhooks
 )
 
 // Outcomes of a webhook, which are also the names of meters.
 const (
-	webhookTaken    = "taken"       // its repository will be polled
+	webhookTaken    = "taken"       // the director will poll the webhook's repository
 	webhookRepeated = "repeated"    // the same delivery was taken before
 	webhookIdle     = "idle"        // an event or a repository that does not concern us
 	webhookForged   = "forged"      // the signature does not match the body
 	webhookTooLarge = "too_large"   // more than webhookBytes
 	webhookBad      = "bad"         // malformed
-	webhookNotHere  = "not_leading" // not polling here: a standby, or a director that is starting
+	webhookNotHere  = "not_leading" // this director does not poll now: it stands by or is starting
 	webhookBroken   = "not_read"    // the sender disconnected or was too slow
 )
 
@@ -47,20 +47,20 @@ var webhookOutcomes = []string{
 	webhookNotHere, webhookBroken,
 }
 
-// Webhooks handles GitHub's webhooks. A webhook only triggers a poll of its subject. A lost, late, doubled or
-// misordered webhook merely changes when the director polls, and regular polls find every change without a webhook. The
-// content of a body is not stored or logged.
+// Webhooks handles GitHub's webhooks. A webhook only triggers a poll of its subject, so a lost, late, repeated or
+// misordered webhook changes only when the director polls. Regular polls find every change without webhooks. Webhooks
+// does not store or log bodies.
 type Webhooks struct {
-	secret func() (string, error) // read for each webhook, because the secret may change while the director runs
+	secret func() (string, error) // called for each webhook, because the secret may change at run time
 	log    *zap.Logger
-	room   chan struct{} // limits the bodies in memory
+	room   chan struct{} // limits the number of bodies in memory
 
 	mu         sync.Mutex
 	counts     map[string]int
-	known      map[string]bool // deliveries
+	known      map[string]bool // known deliveries
 	order      []string        // known deliveries, oldest first
 	complained time.Time
-	look       func(inbox.Notice) bool // reports false if the notice does not concern us; nil while not leading
+	look       func(inbox.Notice) bool // returns false if the notice does not concern us; nil while not leading
 }
 
 // NewWebhooks returns a handler for WebhookPath. It reads the secret for each webhook.
@@ -71,7 +71,7 @@ func NewWebhooks(secret func() (string, error), log *zap.Logger) *Webhooks {
 	}
 }
 
-// Enabled reports whether a secret is configured. Without one, signatures cannot be verified.
+// Enabled reports whether a secret is configured. Without a secret, signatures cannot be verified.
 func (h *Webhooks) Enabled() bool { return h.secret != nil }
 
 // ServeHTTP answers one webhook.
@@ -119,7 +119,7 @@ func (h *Webhooks) take(w http.ResponseWriter, r *http.Request) (status int, out
 	return h.pass(r.Header.Get("X-GitHub-Delivery"), notice)
 }
 
-// pass forwards a notice to the polls unless its delivery was handled before.
+// pass forwards a notice to the polls, unless its delivery is a repeat.
 func (h *Webhooks) pass(delivery string, n inbox.Notice) (status int, outcome string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,7 +150,7 @@ func (h *Webhooks) count(outcome string, problem error) {
 		return
 	}
 	h.complained = time.Now()
-	h.log.Warn("refused a webhook", zap.Error(problem),
+	h.log.Warn("webhook refused", zap.Error(problem),
 		zap.Int("refused_so_far", h.counts[webhookForged]+h.counts[webhookTooLarge]+h.counts[webhookBad]))
 }
 
@@ -183,7 +183,7 @@ func (h *Webhooks) Serve(ctx context.Context, look func(inbox.Notice) bool) erro
 	return nil
 }
 
-// lookWith sets the receiver of notices. Nil refuses them.
+// lookWith sets the receiver of notices. With nil, webhooks are refused.
 func (h *Webhooks) lookWith(look func(inbox.Notice) bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

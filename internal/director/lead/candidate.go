@@ -13,36 +13,36 @@ import (
 	"retake/internal/director/loop"
 )
 
-// Candidate lets this process lead its fleet, or stand by. Set the exported fields before its methods are called. Its
+// Candidate lets this process lead its fleet, or stand by. Set the exported fields before you call a method. The
 // methods are safe for concurrent use, except Run and Take.
 type Candidate struct {
-	Joined   bool                       // the bus is joined, so other directors may lead
-	Identity func() (bus.Leader, error) // how this process shows itself as leader; called once
+	Joined   bool                       // the bus is shared, so another director may lead
+	Identity func() (bus.Leader, error) // returns how this process appears as leader; called once
 	Period   time.Duration              // the lease's period
-	Able     func() bool                // reports whether this process could do a leader's work; nil means always
+	Able     func() bool                // reports whether this process could lead now; nil means always
 	Bus      func() *bus.Bus
-	Marker   Marker // shows others which director leads; may be nil
-	// StandBy starts to serve people while another director leads, and returns a function that stops this. It is nil
-	// in commands.
+	Marker   Marker // publishes which director leads; may be nil
+	// StandBy starts to serve people while another director leads, and returns a function that ends this service. It
+	// is nil in commands.
 	StandBy func(ctx context.Context) (end func())
 	Log     *zap.Logger
 
 	term  atomic.Pointer[Term]       // the current term; nil before this process has led
-	other atomic.Pointer[bus.Leader] // the leader that this process stands by for; nil if unknown
-	me    bus.Leader                 // this process as leader, without Since, Why and Time; ID is empty at first
+	other atomic.Pointer[bus.Leader] // the leader for which this process stands by; nil if unknown
+	me    bus.Leader                 // this process as leader, without Since, Why and Time; its ID is empty at first
 }
 
-// Leads reports whether effects may run now. It returns true before the first term.
+// Leads reports whether effects may run now. Before the first term it returns true.
 func (c *Candidate) Leads() bool { return c.term.Load().Leads() }
 
-// MayWrite reports whether no other director leads at this moment. On a joined bus this is unknown before the first
-// term, so the result is false.
+// MayWrite reports whether this process may write, because no other director leads now. On a shared bus this is
+// unknown before the first term, so MayWrite returns false.
 func (c *Candidate) MayWrite() bool {
 	t := c.term.Load()
 	return t.Leads() && (t != nil || !c.Joined)
 }
 
-// Me returns this process as leader. It returns nil with an embedded bus, where no other director can lead.
+// Me returns this process as leader, or nil with an embedded bus, where no other director can lead.
 func (c *Candidate) Me() *bus.Leader {
 	if t := c.term.Load(); t != nil && t.lease != nil {
 		me := t.lease.Me()
@@ -51,11 +51,11 @@ func (c *Candidate) Me() *bus.Leader {
 	return nil
 }
 
-// Other returns the leader that this process stands by for, or nil if it is unknown.
+// Other returns the leader for which this process stands by, or nil if unknown.
 func (c *Candidate) Other() *bus.Leader { return c.other.Load() }
 
-// Run serves one term after another until ctx is done. A director that lost its lease stands by, and may lead again. A
-// term that ends for any other reason ends Run.
+// Run serves one term after another until ctx is done. A director that lost its lease stands by, and may lead again.
+// Any other end of a term ends Run.
 func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 	c.unmark(ctx)
 	for {
@@ -75,7 +75,7 @@ func (c *Candidate) Run(ctx context.Context, serve func(*Term) error) error {
 	}
 }
 
-// stand blocks until this process leads. On a joined bus, it stands by while another director leads. It returns a nil
+// stand blocks until this process leads. While another director leads on a shared bus, it stands by. It returns a nil
 // term when ctx is done.
 func (c *Candidate) stand(ctx context.Context) (*Term, error) {
 	t := newTerm(ctx)
@@ -89,12 +89,12 @@ func (c *Candidate) stand(ctx context.Context) (*Term, error) {
 	c.other.Store(nil)
 	var err error
 	var end func()
-	if c.term.Load() != nil { // this process has led before, so people may query it at once
+	if c.term.Load() != nil { // after a term, this process can serve people at once
 		end = c.StandBy(ctx)
 	}
 	if t.lease, err = c.newLease(ctx, t); t.lease != nil {
 		err = t.lease.Await(ctx, func(l bus.Leader) {
-			c.Log.Info("another director leads; this one stands by", zap.String("run", l.RunID),
+			c.Log.Info("another director leads, so this one stands by", zap.String("run", l.RunID),
 				zap.String("host", l.Host), zap.String("data_dir", l.DataDir), zap.Time("since", l.Since))
 			if end == nil {
 				end = c.StandBy(ctx)
@@ -119,7 +119,7 @@ func (c *Candidate) stand(ctx context.Context) (*Term, error) {
 	return t, nil
 }
 
-// Take returns a term for a command. It does not stand by. If another process leads, the error names that process.
+// Take returns a term for a command, without standing by. If another process leads, the error names that process.
 func (c *Candidate) Take(ctx context.Context) (*Term, error) {
 	t := newTerm(ctx)
 	if c.Joined {
@@ -149,8 +149,7 @@ func (c *Candidate) takeLease(ctx context.Context, t *Term) error {
 	return err
 }
 
-// identify sets the record that this process shows as leader. It reads the record once, because the disk may be
-// gone later.
+// identify stores how this process appears as leader. It runs once, because the disk may fail later.
 func (c *Candidate) identify() (err error) {
 	if c.me.ID == "" {
 		c.me, err = c.Identity()
@@ -158,8 +157,8 @@ func (c *Candidate) identify() (err error) {
 	return err
 }
 
-// newLease opens the fleet's lease. It retries while the bus is unreachable, except before the first term, when the
-// configuration may be wrong.
+// newLease opens the fleet's lease. It retries while the bus is unreachable. Before the first term it does not,
+// because the configuration may be wrong.
 func (c *Candidate) newLease(ctx context.Context, t *Term) (*bus.Lease, error) {
 	for {
 		l, err := c.Bus().NewLease(ctx, bus.LeaseOptions{Me: c.me, Period: c.Period, Now: t.now, Able: c.Able})

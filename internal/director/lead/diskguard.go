@@ -23,12 +23,12 @@ const (
 type DiskGuard struct {
 	Disk   *disk.Guard
 	Owner  *loop.Owner
-	Reload func(error) // ends the session and opens the bus again
+	Reload func(error) // ends the session, and reopens the bus
 	Log    *zap.Logger
 }
 
-// Run checks the disk until ctx is done. When a failed disk becomes writable again, Run ends the session, because a bus
-// server that once failed to write keeps refusing writes until it is reopened.
+// Run checks the disk until ctx is done. When a failed disk becomes writable again, Run ends the session, because a
+// bus server that once failed to write refuses all writes until it is reopened.
 func (g *DiskGuard) Run(ctx context.Context) error {
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()

@@ -14,26 +14,25 @@ import (
 
 const (
 	diskEvery = time.Second
-	// diskLook bounds one check of the checkouts. After a check, the next one waits diskRest times as long as the
+	// diskLook limits one check of the checkouts. After a check, the next one waits diskRest times as long as the
 	// check took.
 	diskLook = 30 * time.Second
 	diskRest = 5
-	// diskWarnEvery is the pause between two warnings about a disk that no known attempt fills.
+	// diskWarnEvery is the pause between two warnings about a disk that fills up for an unknown reason.
 	diskWarnEvery = 10 * time.Minute
-	// diskTries bounds the walks through a checkout that keeps changing.
+	// diskTries limits how often DiskWatch measures a checkout that keeps changing.
 	diskTries = 3
 )
 
-// DiskWatch stops an attempt that fills the disk of the checkouts. The rest of that disk usually belongs to the
-// journal.
+// DiskWatch stops an attempt that fills the disk of the checkouts. The journal usually needs the rest of that disk.
 type DiskWatch struct {
-	// the configuration key of the directory on that disk
+	// the configuration key that names the directory on that disk
 	Of        string
 	Watermark func() float64                                                   // in percent; 0 disables the watch
 	Use       func() (disk.Use, error)                                         // returns that disk's use
 	Live      func(context.Context) []fsm.Task                                 // tasks with a live worker
-	Used      func(ctx context.Context, nonce string) (workspace.Usage, error) // space that a task's checkout uses
-	// bytes that a worker has stored on the embedded bus
+	Used      func(ctx context.Context, nonce string) (workspace.Usage, error) // returns the size of a task's checkout
+	// returns how many bytes a worker has stored on the embedded bus
 	Uploaded func(worker string) int64
 	Stop     func(ctx context.Context, worker, why string) // ends an attempt and asks a person
 	Log      *zap.Logger
@@ -65,7 +64,7 @@ func (d *DiskWatch) Run(ctx context.Context) error {
 		switch {
 		case !full:
 		case blame.Worker != "":
-			what := fmt.Sprintf("%s; that is %.1f %% full (director.disk_watermark = %v)", blame,
+			what := fmt.Sprintf("%s, and that is %.1f %% full (director.disk_watermark = %v)", blame,
 				use.Percent(blame.Kind), w.Watermark)
 			d.Log.Warn("stopping an attempt that fills the disk", zap.String("issue", string(task)),
 				zap.String("worker", blame.Worker), zap.String("reason", what))
@@ -73,14 +72,15 @@ func (d *DiskWatch) Run(ctx context.Context) error {
 			w.Settled()
 		case warned.IsZero() || time.Since(warned) >= diskWarnEvery:
 			warned = time.Now()
-			d.Log.Warn("the disk of "+d.Of+" is nearly full, but no running attempt is known to fill it: make room",
+			d.Log.Warn("the disk of "+d.Of+" is nearly full, but no running attempt is known to fill it: free some "+
+				"space",
 				zap.Float64("percent_of_bytes", use.Percent(disk.Bytes)),
 				zap.Float64("percent_of_files", use.Percent(disk.Files)))
 		}
 	}
 }
 
-// look checks the running attempts once. It returns the attempt that fills the disk, its task, and whether the disk
+// look measures the running attempts once. It returns the attempt that fills the disk, its task, and whether the disk
 // is full.
 func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b disk.Blame, of fsm.IssueKey, full bool) {
 	live := map[string]fsm.Task{}
@@ -98,8 +98,8 @@ func (d *DiskWatch) look(ctx context.Context, w *disk.Watch, use disk.Use) (b di
 	return b, live[b.Worker].Key, full
 }
 
-// used returns the space that a checkout uses. A checkout that changes during the walk is walked again. If it changes
-// during every walk, used returns the maximum.
+// used returns the size of a checkout. It repeats a measurement during which the checkout changed. If the checkout
+// changes each time, used returns the maximum.
 func (d *DiskWatch) used(ctx context.Context, nonce string) (most workspace.Usage) {
 	for range diskTries {
 		u, err := d.Used(ctx, nonce)

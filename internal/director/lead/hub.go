@@ -14,11 +14,10 @@ import (
 	"retake/internal/director/failure"
 )
 
-// Parts of the journal in the data directory outside the bus's directory, so that damage there does not affect
-// them.
+// Parts of the journal outside the bus's directory, so that damage to that directory spares them.
 const (
 	MirrorFile = "journal.head" // the last known sequence of the journal
-	ArchiveDir = "journal"      // batches that have left the live journal
+	ArchiveDir = "journal"      // batches that were moved out of the live journal
 )
 
 // BusOptions derives bus options from a configuration with an absolute data directory.
@@ -33,15 +32,15 @@ func BusOptions(c config.Config) bus.Options {
 	}
 }
 
-// Pauses between two tries to open the bus again. They double up to a few seconds only, because everything waits
-// for the bus.
+// Pauses between two attempts to reopen the bus. They double only up to a few seconds, because everything waits for
+// the bus.
 const (
 	reopenFirst = 500 * time.Millisecond
 	reopenMost  = 5 * time.Second
 )
 
-// Hub holds the current bus. A new bus replaces it whenever a failed embedded server is reopened. Its methods are safe
-// for concurrent use, except that only one goroutine may open and close the bus.
+// Hub holds the current bus, and replaces it when it reopens a failed embedded server. Its methods are safe for
+// concurrent use, but only one goroutine may open and close the bus.
 type Hub struct {
 	Joined  bool // the server runs in another process
 	Connect func(context.Context) (*bus.Bus, error)
@@ -76,9 +75,9 @@ func (h *Hub) Close(ctx context.Context) error {
 	return b.Close(ctx)
 }
 
-// Reopen opens the bus again. An embedded server restarts on the same files, port and keys, so workers reconnect on
-// their own. With a joined server the connections and the lease remain valid, and only the streams are checked. Reopen
-// retries, even while the disk cannot be written, until it succeeds or ctx is done.
+// Reopen opens the bus again. An embedded server restarts with the same files, port and keys, so workers reconnect
+// without help. On a shared server, the connections and the lease remain valid, and only the streams are checked.
+// Reopen retries until it succeeds or ctx is done, even while the disk is not writable.
 func (h *Hub) Reopen(ctx context.Context) error {
 	if !h.Joined {
 		if err := h.Close(ctx); err != nil && ctx.Err() == nil { // never run two servers on one directory

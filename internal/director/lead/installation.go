@@ -13,8 +13,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// Installation returns the permanent name of a directory, and creates it if necessary. A director removes only
-// containers and checkouts with that name.
+// Installation returns the permanent id of a directory, and creates it if necessary. A director removes only
+// containers and checkouts with that id.
 func Installation(dir string, log *zap.Logger) (string, error) {
 	path := filepath.Join(dir, "installation")
 	name := ""
@@ -25,12 +25,12 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 		return nil
 	})
 	if damaged, ok := errors.AsType[*safefile.Damaged](err); ok {
-		log.Warn("gave the data directory a new identity; ignoring its earlier containers",
+		log.Warn("gave the data directory a new identity, so containers of the earlier one are ignored",
 			zap.Error(damaged))
 	}
 	if errors.Is(err, os.ErrNotExist) {
 		name = loop.NewNonce()
-		// another director that shares the directory was first
+		// another director that shares the directory came first
 		if err = safefile.WriteNew(path, 0o600, []byte(name)); errors.Is(err, os.ErrExist) {
 			return Installation(dir, log)
 		}
@@ -41,7 +41,7 @@ func Installation(dir string, log *zap.Logger) (string, error) {
 	return name, nil
 }
 
-// Identity returns this process as it shows itself when it leads. id identifies it in the journal.
+// Identity returns how this process appears when it leads. id identifies it in the journal.
 func Identity(id, runID, dataDir string, lock *Lock, log *zap.Logger) (bus.Leader, error) {
 	dir, err := Installation(dataDir, log)
 	if err != nil {

@@ -19,24 +19,24 @@ import (
 // LockFile exists in every data directory that a director has used.
 const LockFile = "lock"
 
-// A program that is being started holds copies of our open files until it executes. The lock may therefore appear
-// taken shortly after the previous director has ended.
+// A starting program has copies of our open files until it executes. The lock may therefore appear taken shortly
+// after the previous director ended.
 const (
 	lockPatience = 2 * time.Second
 	lockRetry    = 20 * time.Millisecond
 )
 
-// Lock ensures that one process uses the data directory. The kernel releases it when the process ends. The zero
-// value is a lock that is not held. Its methods are safe for concurrent use.
+// Lock ensures that only one process uses the data directory. The kernel releases it when the process ends. The zero
+// value is a lock that is not taken. Its methods are safe for concurrent use.
 type Lock struct {
 	mu   sync.Mutex
-	file *os.File // nil if the lock is not held
+	file *os.File // nil if the lock is not taken
 }
 
 // ErrLocked means that another director uses the data directory.
 var ErrLocked = errors.New("director: another director is running")
 
-// Take creates the data directory if necessary and locks it.
+// Take creates the data directory if necessary, and locks it.
 func (l *Lock) Take(ctx context.Context, dir string) error {
 	if err := safefile.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
@@ -44,8 +44,8 @@ func (l *Lock) Take(ctx context.Context, dir string) error {
 	return l.take(ctx, dir, os.O_CREATE|os.O_RDWR, syscall.LOCK_EX)
 }
 
-// TakeToRead keeps directors away from a data directory without writing to it. If no director has ever used the
-// directory, it does not even create the lock file, and returns nil.
+// TakeToRead keeps directors away from a data directory, without writing to it. If no director has ever used the
+// directory, TakeToRead returns nil without a lock.
 func (l *Lock) TakeToRead(ctx context.Context, dir string) error {
 	err := l.take(ctx, dir, os.O_RDONLY, syscall.LOCK_SH)
 	if errors.Is(err, os.ErrNotExist) {
@@ -76,11 +76,11 @@ func (l *Lock) take(ctx context.Context, dir string, open, how int) error {
 	return nil
 }
 
-// StopFirst rewords a failed Take for a command, because the lock's own advice is for a second director. It returns any
-// other error unchanged.
+// StopFirst replaces the advice in an error of Take, which is for a second director, by advice for a command. It
+// returns any other error unchanged.
 func StopFirst(err error, dir string) error {
 	if errors.Is(err, ErrLocked) {
-		return fmt.Errorf("%w on %s. Stop it first; its workers continue", ErrLocked, dir)
+		return fmt.Errorf("%w on %s. Stop it first: its workers continue", ErrLocked, dir)
 	}
 	return err
 }
@@ -96,19 +96,20 @@ func (l *Lock) Close() error {
 	return f.Close()
 }
 
-// Renew verifies that the locked directory is still the data directory. If its disk was removed and came back as
-// another device, Renew locks it again.
+// Renew checks that the locked directory is still the data directory. If its disk was removed and came back as
+// another device, Renew takes the lock again.
 func (l *Lock) Renew(dir string) error {
 	name := filepath.Join(dir, LockFile)
-	now, err := os.Stat(name) // do not hold l.mu, because a hanging disk must not block the other methods
-	if err != nil {           // every director creates one; an empty directory means that the disk was removed
-		return fmt.Errorf("director.data_dir is no longer the same directory: its disk is gone, or it was removed (%w)",
+	now, err := os.Stat(name) // without l.mu, because a hanging disk must not block the other methods
+	if err != nil {           // every director creates this file, so its disk is gone
+		return fmt.Errorf("director.data_dir is no longer the same directory, because it was removed or its disk is "+
+			"gone (%w)",
 			err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file == nil {
-		return errors.New("another director has taken director.data_dir: stopping")
+		return errors.New("another director has taken director.data_dir, so this one stops")
 	}
 	if was, err := l.file.Stat(); err == nil && os.SameFile(was, now) {
 		return nil
@@ -129,11 +130,11 @@ func (l *Lock) Renew(dir string) error {
 	return nil
 }
 
-// bootFile identifies the boot of the machine, and thereby the kernel that holds the locks.
+// bootFile identifies the machine's boot, and thereby the kernel that holds the locks.
 const bootFile = "/proc/sys/kernel/random/boot_id"
 
-// Name returns an identity for the lock within the kernel that holds it. A copy of the directory, here or on a
-// cloned machine, has a different name. It returns "" if the name cannot be determined.
+// Name returns an id of the lock within its kernel. A copy of the directory, here or on a cloned machine, has another
+// id. Name returns "" if it cannot determine one.
 func (l *Lock) Name() string {
 	boot, err := os.ReadFile(bootFile)
 	if err != nil {

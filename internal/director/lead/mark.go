@@ -9,17 +9,17 @@ import (
 	"retake/internal/director/failure"
 )
 
-// Marker is a runtime that shows others which director leads. A cluster's Services route people, webhooks and
+// Marker is a runtime that can publish which director leads. A cluster's Services then route people, webhooks and
 // attempts to that director.
 type Marker interface {
 	MarkLeader(ctx context.Context, leads bool) error
 }
 
-// unmarkFor bounds the time for removing the mark at the end of a term.
+// unmarkFor limits the removal of the mark at the end of a term.
 const unmarkFor = 5 * time.Second
 
-// mark shows that this director leads, for as long as the term lasts. It retries in the background, because leading
-// does not depend on the mark.
+// mark publishes that this director leads, while the term lasts. It retries in the background, because leading does
+// not depend on the mark.
 func (c *Candidate) mark(t *Term) {
 	if c.Marker == nil || t.lease == nil {
 		return
@@ -28,7 +28,7 @@ func (c *Candidate) mark(t *Term) {
 		err := failure.Retry(t.ctx, failure.Pauses(time.Second, time.Minute), 0,
 			func() error { return c.Marker.MarkLeader(t.ctx, true) },
 			func(err error, pause time.Duration) {
-				c.Log.Warn("mark of the leader not written, so other directors cannot find it",
+				c.Log.Warn("leader's mark not written, so other directors cannot find this one",
 					zap.Error(err), zap.Duration("in", pause))
 			})
 		if err == nil {
@@ -38,7 +38,7 @@ func (c *Candidate) mark(t *Term) {
 	})
 }
 
-// unmark removes the mark of an earlier term, or of an earlier process with the same data directory.
+// unmark removes the mark of an earlier term or process with the same data directory.
 func (c *Candidate) unmark(ctx context.Context) {
 	if c.Marker == nil || !c.Joined {
 		return
@@ -46,6 +46,6 @@ func (c *Candidate) unmark(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, unmarkFor)
 	defer cancel()
 	if err := c.Marker.MarkLeader(ctx, false); err != nil {
-		c.Log.Warn("mark of this director as the leader not removed", zap.Error(err))
+		c.Log.Warn("leader's mark not removed", zap.Error(err))
 	}
 }

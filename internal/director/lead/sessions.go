@@ -18,16 +18,16 @@ const (
 	pauseMost  = 15 * time.Second
 )
 
-// Ended is the end of a session.
+// Ended is the result of a session.
 type Ended struct {
 	Began bool   // the session had started, so its configuration was right
-	Last  uint64 // the journal's sequence that its machine had reached
+	Last  uint64 // the journal's sequence that the session's machine had reached
 	Err   error
 }
 
 // Sessions runs the sessions of a director.
 type Sessions struct {
-	Run    func(context.Context, *Term) Ended         // one session
+	Run    func(context.Context, *Term) Ended         // runs one session
 	Wrote  func(ctx context.Context, seq uint64) bool // reports whether this process wrote a batch of the journal
 	Reopen func(ctx context.Context) error            // opens the bus again
 	Say    func(error)                                // shows people why no session runs
@@ -36,16 +36,17 @@ type Sessions struct {
 	works bool // a session has started, so later failures are not configuration errors
 }
 
-// lateAppends counts late appends by the previous leader. Each one forces the director to read the journal again, and
-// only a few can follow each other. If there are more, another director writes without holding the lease.
+// lateAppends counts appends by the previous leader that arrive late. After each one, the director must read the
+// journal again. Only a few can follow each other, so a larger number means that another director writes without the
+// lease.
 type lateAppends int
 
 const (
 	lateAppendsMost = 3
-	lateAppendsFor  = time.Minute // after a session of this length, counting starts again
+	lateAppendsFor  = time.Minute // a session of this length resets the count
 )
 
-// another counts one late append after a session of the given length. It reports whether that is still within the
+// another counts a late append after a session of the given length. It reports whether the count is still within the
 // limit.
 func (l *lateAppends) another(lasted time.Duration) bool {
 	if lasted >= lateAppendsFor {
@@ -55,9 +56,9 @@ func (l *lateAppends) another(lasted time.Duration) bool {
 	return *l <= lateAppendsMost
 }
 
-// Lead runs one session after another until the term ends. If the very first session of the process cannot begin,
-// Lead returns its error, because the configuration is probably wrong. A director that took over retries failures
-// that can heal.
+// Lead runs one session after another until the term ends. If the process's very first session cannot begin, Lead
+// returns its error, because the configuration is probably wrong. After a takeover, it retries failures that can
+// heal.
 func (s *Sessions) Lead(t *Term) error {
 	ctx, late, again := t.ctx, lateAppends(0), failure.Pauses(pauseFirst, pauseMost)
 	for {
@@ -66,7 +67,7 @@ func (s *Sessions) Lead(t *Term) error {
 		err := end.Err
 		s.works = s.works || end.Began
 		if !t.Leads() {
-			t.end(loop.ErrLeaseLost) // this process may notice first, from another leader's decisions in the journal
+			t.end(loop.ErrLeaseLost) // another leader's decisions may arrive before the lease expires here
 		}
 		if errors.Is(err, loop.ErrAnotherDirector) && s.Wrote(ctx, end.Last+1) {
 			err = loop.ErrReload // a late append by an earlier session of this process
@@ -82,19 +83,19 @@ func (s *Sessions) Lead(t *Term) error {
 		}
 		pause := again.NextBackOff()
 		s.Say(err)
-		s.Log.Error("session ended; rereading the journal", zap.Error(err), zap.Duration("in", pause))
+		s.Log.Error("session ended, reading the journal again", zap.Error(err), zap.Duration("in", pause))
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
 			return nil
 		}
 		if busFailed(err) && s.Reopen(ctx) != nil {
-			return nil //nolint:nilerr // ctx is done: nothing else ends it
+			return nil // nolint:nilerr // only the end of ctx leads here
 		}
 	}
 }
 
-// ends reports whether the error of a session ends the term.
+// ends reports whether a session's error ends the term.
 func (s *Sessions) ends(t *Term, err error) bool {
 	switch {
 	case errors.Is(err, loop.ErrAnotherDirector), errors.Is(err, bus.ErrDamaged), errors.Is(err, failure.ErrForGood):
@@ -103,8 +104,8 @@ func (s *Sessions) ends(t *Term, err error) bool {
 	return !s.works && (!t.takeover || !failure.Of(err).Transient)
 }
 
-// busFailed reports whether opening the bus again can fix the error that ended a session. A server that once failed
-// to write refuses every later write, and a removed stream is recreated only when the bus is opened.
+// busFailed reports whether reopening the bus can heal the error that ended a session. A server that once failed to
+// write refuses all later writes, and only opening recreates a removed stream.
 func busFailed(err error) bool {
 	return errors.Is(err, loop.ErrReload) || errors.Is(err, failure.ErrBus)
 }

@@ -11,8 +11,8 @@ import (
 	"retake/internal/director/loop"
 )
 
-// Term is a period in which this process leads its fleet, so that no other process decides or carries out effects.
-// With an embedded bus the term lasts as long as the process, because the lock on the data directory suffices.
+// Term is a period in which this process leads its fleet. Only the leader decides and carries out effects. With an
+// embedded bus, the lock on the data directory ensures that, so the term lasts as long as the process.
 type Term struct {
 	ctx      context.Context // ends with the term
 	end      context.CancelCauseFunc
@@ -34,7 +34,7 @@ func (t *Term) Context() context.Context { return t.ctx }
 // Clock returns the machine's clock, which all sessions of the term share.
 func (t *Term) Clock() *loop.Clock { return t.clock.Load() }
 
-// Leads reports whether effects may run now, judged by this process's clock. A nil Term leads.
+// Leads reports whether effects may run now, by this process's clock. A nil Term leads.
 func (t *Term) Leads() bool { return t == nil || t.lease == nil || t.lease.Leads() }
 
 // Expired reports whether the term ended because the lease was lost.
@@ -63,8 +63,8 @@ func (t *Term) Release() {
 	t.ended.Wait()
 }
 
-// now returns the machine's time. A director that takes over continues with its predecessor's time. Otherwise
-// deadlines would come early or stall by the difference between the two clocks.
+// now returns the machine's time. After a takeover it continues from the predecessor's time. Otherwise the difference
+// between the two clocks would shift all deadlines.
 func (t *Term) now() time.Time {
 	if c := t.clock.Load(); c != nil {
 		return c.Now()

@@ -8,7 +8,7 @@ import (
 	"retake/internal/github/api"
 )
 
-// Transport returns a transport that blocks all writes to GitHub outside the lease, regardless of their origin.
+// Transport returns a transport that blocks all writes to GitHub while this process does not hold the lease.
 func (c *Candidate) Transport(next http.RoundTripper) http.RoundTripper {
 	return transport{next, c.Leads}
 }

@@ -9,14 +9,14 @@ import (
 // that makes a worker suspect, because the signs of life in the gap were not read.
 func lateAfter(heartbeatTTL time.Duration) time.Duration { return min(5*time.Second, heartbeatTTL/2) }
 
-// Clock stamps events. It starts at a given time, usually wall time, and never goes back. When the wall clock steps
-// backwards, Clock ignores it. When the wall clock steps forwards, Clock follows and reports a gap. Usually the
-// machine was suspended, which stops the monotonic clock. Clock may differ from wall time, because a director that
-// takes over continues from its predecessor's time.
+// Clock provides the time of events. It starts at a given time, usually wall time, and never goes back. It ignores
+// backward steps of the wall clock. It follows forward steps and reports them as gaps, because usually the machine
+// was suspended, which stops the monotonic clock. After a takeover, Clock may differ from wall time, because it
+// continues from the predecessor's time.
 type Clock struct {
-	start  time.Time    // has a monotonic reading
+	start  time.Time    // with a monotonic reading
 	base   time.Time    // the clock's time at startup
-	offset atomic.Int64 // nanoseconds added because the wall clock ran ahead after start
+	offset atomic.Int64 // nanoseconds by which the wall clock ran ahead after start
 	later  atomic.Int64 // nanoseconds added by AtLeast
 	last   time.Time
 }
@@ -32,14 +32,14 @@ func (c *Clock) Now() time.Time {
 	return c.base.Add(time.Since(c.start) + time.Duration(c.offset.Load()+c.later.Load()))
 }
 
-// AtLeast advances the clock to t unless it is already later. The machine never decides in its past, so it
-// would stall until the clock reached t. Call AtLeast before the owner runs.
+// AtLeast advances the clock to t, unless it is already later. The machine never decides before its last decision, so
+// it would otherwise stall until the clock reached t. Call AtLeast before the owner runs.
 func (c *Clock) AtLeast(t time.Time) {
 	c.later.Add(max(0, int64(t.Sub(c.Now()))))
 	c.Restart()
 }
 
-// Restart discards the time that has passed since the last tick, so that a slow start does not count as a gap.
+// Restart forgets the time since the last tick, so that a slow start does not count as a gap.
 func (c *Clock) Restart() { c.last = c.Now() }
 
 // tick returns the time, the time since the last tick, and the length of the gap in it, which is usually 0. Only the

@@ -1,12 +1,12 @@
-// Package loop runs an fsm.Driver. One goroutine, the Owner, feeds events to the machine and makes its
-// decisions durable. The Runner carries out the resulting effects.
+// Package loop runs an fsm.Driver. One goroutine, the Owner, feeds events to the machine and makes its decisions
+// durable. The Runner carries out the resulting effects.
 //
 // # Invariants
 //
 //   - Only the owner's goroutine touches the machine. All others send it events, or read it through Look.
 //   - An acknowledgement or an effect waits until its facts are in the journal.
 //   - Durable effects of one task run one after another. Their outcomes are events.
-//   - A refused or lost append ends Run. The machine is then discarded and rebuilt from the journal.
+//   - A refused or lost append ends Run. The caller then rebuilds the machine from the journal.
 //
 // # Clock
 //

@@ -10,10 +10,10 @@ import (
 // NonceForm matches the result of NewNonce.
 var NonceForm = regexp.MustCompile(`^[a-z2-7]{8}$`)
 
-// NewNonce returns a name that is never reused, made of 40 random bits. It names a claim, a journal writer or a
-// data directory.
+// NewNonce returns a random name of 40 bits for a claim, a journal writer or a data directory. It is never used
+// twice.
 func NewNonce() string {
 	var b [5]byte
-	_, _ = rand.Read(b[:]) // documented never to fail
+	_, _ = rand.Read(b[:]) // crypto/rand never fails
 	return strings.ToLower(base32.StdEncoding.EncodeToString(b[:]))
 }

@@ -22,19 +22,19 @@ var (
 	// ErrAnotherDirector means that another process writes this fleet's journal.
 	ErrAnotherDirector = errors.New("director: another director writes this journal: stop it, or give this one a " +
 		"separate director.fleet")
-	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context it makes the owner
-	// stop without further decisions.
+	// ErrLeaseLost ends a session whose process has lost the lease. As the cause of Run's context, it stops the owner
+	// without further decisions.
 	ErrLeaseLost = errors.New("director: lost the lease: another director took it, or it was not renewed in time")
 )
 
-// appendTimeout bounds one append, including all retries and their read-backs.
+// appendTimeout limits one append, including its retries and the reads that check them.
 const appendTimeout = 30 * time.Second
 
-// input is one unit of work for the owner. The zero value makes the owner take the pending heartbeats.
+// input is one unit of work for the owner. The zero value makes the owner take pending heartbeats.
 type input struct {
 	body fsm.EventBody
-	ack  func()            // called once the decision is durable; may be nil
-	read func(*fsm.Driver) // reads the machine; body is nil in that case
+	ack  func()            // called when the decision is durable; may be nil
+	read func(*fsm.Driver) // reads the machine, in an input without a body
 }
 
 // Journal is the part of the bus that the owner needs.
@@ -43,13 +43,13 @@ type Journal interface {
 	Head() bus.Head // the journal's end after the last append
 }
 
-// Owner is the only goroutine that touches the machine. Set its exported fields before Run. Its function fields must
-// not block.
+// Owner is the only goroutine that uses the machine. Set the exported fields before Run. The function fields must not
+// block.
 type Owner struct {
 	Clock     *Clock                                 // stamps every event
-	Effects   func(fsm.Effect)                       // carries out an effect once its facts are durable
-	OnDurable func(fsm.Record)                       // called for each durable record
-	OnBatch   func(seq uint64, records []fsm.Record) // called for each durable batch
+	Effects   func(fsm.Effect)                       // carries out an effect after its facts are durable
+	OnDurable func(fsm.Record)                       // receives each durable record
+	OnBatch   func(seq uint64, records []fsm.Record) // receives each durable batch
 	// Throttled returns the total time for which this process got no processor because of a quota. Nil means no quota.
 	Throttled func() (total time.Duration, ok bool)
 
@@ -64,10 +64,10 @@ type Owner struct {
 	acks      map[fsm.Token]func()
 	token     fsm.Token
 	appends   sync.WaitGroup
-	appending time.Time       // when the current append began, or zero if the journal is idle
-	broken    chan error      // the reason to end the session; capacity 1, only the first counts
-	ctx       context.Context // context of appends, which outlive Run's context so that finish can complete them
-	done      chan struct{}   // closed when Run has its result; releases every caller that waits for the owner
+	appending time.Time       // when the current append began; zero between appends
+	broken    chan error      // why the session must end; capacity 1, so only the first reason counts
+	ctx       context.Context // context of appends, which outlives Run's context, so that finish can complete them
+	done      chan struct{}   // closed when Run has its result, which releases every caller that waits for the owner
 	err       error           // Run's result; written before done is closed
 }
 
@@ -90,8 +90,8 @@ func New(d *fsm.Driver, j Journal, log *zap.Logger) *Owner {
 	}
 }
 
-// Send offers an event. It blocks while the owner is behind, and returns without effect once ctx or the session
-// ends. ack may be nil; the owner calls it once the decision is durable.
+// Send offers an event. It blocks while the owner is behind, and does nothing if ctx or the session has ended. ack
+// may be nil. The owner calls ack when the decision is durable.
 func (o *Owner) Send(ctx context.Context, body fsm.EventBody, ack func()) {
 	select {
 	case o.inputs <- input{body: body, ack: ack}:
@@ -113,8 +113,8 @@ func (o *Owner) Decided(ctx context.Context, body fsm.EventBody) bool {
 	return false
 }
 
-// Reload ends the session with an error that makes the caller read the journal again. It never blocks. Only the
-// first error counts.
+// Reload ends the session with err, which makes the caller read the journal again. It never blocks. Only the first
+// error counts.
 func (o *Owner) Reload(err error) {
 	select {
 	case o.broken <- err:
@@ -122,9 +122,8 @@ func (o *Owner) Reload(err error) {
 	}
 }
 
-// Look returns f's result. f reads the machine on the owner's goroutine, and only its result leaves that goroutine,
-// because the caller may have given up by then. After Run has ended, Look returns Run's error, or ErrReload if Run had
-// succeeded.
+// Look returns the result of f, which reads the machine on the owner's goroutine. The result must not refer to the
+// machine. After Run has ended, Look returns Run's error, or ErrReload if Run succeeded.
 func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, err error) {
 	answer := make(chan T, 1)
 	select {
@@ -144,7 +143,7 @@ func Look[T any](ctx context.Context, o *Owner, f func(*fsm.Driver) T) (seen T, 
 	}
 }
 
-// Driver returns the driver. Use it only before Run starts or after it returns. While Run runs, use Look instead.
+// Driver returns the driver. Use it only before Run starts or after it returns. While Run runs, use Look.
 func (o *Owner) Driver() *fsm.Driver { return o.driver }
 
 // Head returns the end of the journal. Call it inside Look, or while Run is not running.
@@ -153,11 +152,12 @@ func (o *Owner) Head() bus.Head { return o.journal.Head() }
 // AppendingSince returns when the current append began, or zero if the journal is idle. Call it inside Look.
 func (o *Owner) AppendingSince() time.Time { return o.appending }
 
-// Offer feeds an event to the machine on the caller's goroutine, before Run. Run makes the decision durable.
+// Offer gives an event to the machine on the caller's goroutine, before Run. Run makes the decision durable.
 func (o *Owner) Offer(body fsm.EventBody) error { return o.handle(input{body: body}) }
 
-// Run handles inputs until the context is done. It then decides the shutdown and waits up to appendTimeout until
-// everything decided is in the journal. It returns ErrReload or ErrAnotherDirector if an append fails.
+// Run handles inputs until the context is done. It then lets the machine decide about the shutdown, and waits up to
+// appendTimeout until every decision is in the journal. It returns ErrReload or ErrAnotherDirector if an append
+// fails.
 func (o *Owner) Run(ctx context.Context) error {
 	defer o.appends.Wait()
 	o.err = o.run(ctx)
@@ -165,8 +165,8 @@ func (o *Owner) Run(ctx context.Context) error {
 	return o.err
 }
 
-// ended returns Run's result to callers of Look. One of them may report it before Run's caller does, so it must be as
-// detailed as Run's own error.
+// ended returns Run's result for callers of Look. They may report it before Run's caller does, so it must be as
+// detailed as Run's error.
 func (o *Owner) ended() error { return cmp.Or(o.err, ErrReload) }
 
 func (o *Owner) run(ctx context.Context) error {
@@ -204,8 +204,8 @@ func (o *Owner) run(ctx context.Context) error {
 	return o.finish(ctx)
 }
 
-// finish decides the shutdown and waits, bounded by appendTimeout, until everything is in the journal. After a lost
-// lease it does not decide.
+// finish lets the machine decide about the shutdown, and waits up to appendTimeout until every decision is in the
+// journal. After a lost lease, the machine does not decide.
 func (o *Owner) finish(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), ErrLeaseLost) {
 		o.driver.Stop()
@@ -223,8 +223,8 @@ func (o *Owner) finish(ctx context.Context) error {
 				return err
 			}
 		case <-late.C:
-			return fmt.Errorf("director: the journal has not accepted an append for %s; the director repeats the "+
-				"lost decisions",
+			return fmt.Errorf("director: the journal has not accepted an append for %s, so the director will decide "+
+				"again",
 				appendTimeout)
 		}
 	}
@@ -240,18 +240,18 @@ func (o *Owner) wait() time.Duration {
 	return min(max(next.Sub(o.Clock.Now()), 0), most)
 }
 
-// inputsPerTurn bounds how many inputs the owner decides before it turns to appends and timers. A full turn takes a few
-// milliseconds.
+// inputsPerTurn limits how many inputs the owner handles before it turns to appends and timers. A full turn takes a
+// few milliseconds.
 const inputsPerTurn = 256
 
-// handleWaiting offers an input and the inputs queued behind it. Decisions of one turn share an append.
+// handleWaiting handles an input and the inputs queued behind it, so that the decisions of one turn share an append.
 func (o *Owner) handleWaiting(in input) error {
 	for range inputsPerTurn - 1 {
 		if err := o.handle(in); err != nil {
 			return err
 		}
 		if len(o.inputs) == 0 {
-			runtime.Gosched() // let a goroutine that is about to send run first
+			runtime.Gosched() // a goroutine that is about to send runs first
 		}
 		select {
 		case in = <-o.inputs:
@@ -262,15 +262,15 @@ func (o *Owner) handleWaiting(in input) error {
 	return o.handle(in)
 }
 
-// handle offers one input to the driver. Pending heartbeats go first when a deadline has passed or the machine is
-// read. Otherwise both would treat a worker with a queued heartbeat as silent.
+// handle offers one input to the driver. Pending heartbeats go first if a deadline has passed or the input reads the
+// machine. Otherwise a worker would seem silent although its heartbeat is queued.
 func (o *Owner) handle(in input) error {
 	at, away, gap := o.Clock.tick(lateAfter(o.late.ttl))
 	if late := max(away, gap); late > o.planned+o.late.least() {
 		o.late.add(DelaySuspended, late, at)
 	}
 	if gap > 0 {
-		o.log.Warn("the director was suspended; giving workers time to report",
+		o.log.Warn("the director was suspended, so workers get time to report",
 			zap.Duration("gap", gap))
 		if err := o.driver.Offer(fsm.Event{At: at, Body: fsm.DirectorResumed{Gap: gap}}, 0); err != nil {
 			return err
@@ -299,8 +299,8 @@ func (o *Owner) handle(in input) error {
 	return o.driver.Offer(fsm.Event{At: at, Body: in.body}, token)
 }
 
-// flush calls the acks, starts the effects, and starts the append that the driver has ready. Only one append runs at a
-// time, because the driver prepares the next batch when the last one is durable.
+// flush calls the acks, starts the effects, and starts the next append. Only one append runs at a time, because the
+// driver prepares the next batch when the last one is durable.
 func (o *Owner) flush() {
 	r := o.driver.Ready()
 	for _, t := range r.Acks {

@@ -15,17 +15,17 @@ import (
 // Executor carries out one effect. The result of a durable effect becomes an event.
 type Executor func(ctx context.Context, e fsm.Effect) fsm.EffectEnded
 
-// Runner runs effects. Durable effects of one task run one after another in the order of Submit. Soft effects start at
-// once. A newer comment edit of a task cancels the running edit and replaces waiting edits.
+// Runner runs effects. Durable effects of one task run one after another, in the order of Submit. Soft effects start
+// at once. A newer edit of a task's comment cancels the running edit and replaces waiting ones.
 type Runner struct {
-	ctx       context.Context // cancels running effects when it ends
+	ctx       context.Context // its end cancels running effects
 	executors map[fsm.EffectKind]Executor
 	ended     func(fsm.EffectEnded)
 	may       func() bool // reports whether this process leads
 	log       *zap.Logger
 
 	mu    sync.Mutex
-	turns map[string]*turn // the newest turn of each lane, until it is done
+	turns map[string]*turn // by lane: its newest turn, until that is done
 	wg    sync.WaitGroup
 }
 
@@ -35,8 +35,8 @@ type turn struct {
 	done   chan struct{}
 }
 
-// NewRunner returns a runner. It cancels its effects when ctx is done. may reports whether this process leads. ended
-// receives the outcome of each durable effect, unless the effect was cut short or the process no longer leads.
+// NewRunner returns a runner that cancels its effects when ctx is done. may reports whether this process leads. ended
+// receives the outcome of each durable effect, except after an interruption or when the process no longer leads.
 func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended func(fsm.EffectEnded),
 	may func() bool, log *zap.Logger,
 ) *Runner {
@@ -48,10 +48,10 @@ func NewRunner(ctx context.Context, executors map[fsm.EffectKind]Executor, ended
 
 func commentLane(k fsm.IssueKey) string { return "comment on " + string(k) }
 
-// Submit starts an effect or queues it behind its lane, and returns at once.
+// Submit starts an effect, or queues it in its lane, and returns at once.
 func (r *Runner) Submit(e fsm.Effect) {
 	if r.ctx.Err() != nil || !r.may() {
-		return // a durable effect stays pending in the journal; a soft one may be lost
+		return // the journal still has a durable effect, and a soft one may be lost
 	}
 	lane, comment, ordered := fmt.Sprint(e.ID, e.Token), e.Kind == fsm.DoProgress, e.Kind.Durable() ||
 		e.Kind == fsm.DoForget
@@ -78,7 +78,7 @@ func (r *Runner) Submit(e fsm.Effect) {
 			}
 			<-before.done
 		}
-		if ctx.Err() == nil && r.may() { // its turn may have come late
+		if ctx.Err() == nil && r.may() { // the process may have lost the lease in the queue
 			r.run(ctx, e)
 		}
 		r.mu.Lock()
@@ -91,7 +91,7 @@ func (r *Runner) Submit(e fsm.Effect) {
 
 func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	switch e.Kind {
-	case fsm.DoDeliver, fsm.DoEscalate, fsm.DoRelease: // their comment must be the last one
+	case fsm.DoDeliver, fsm.DoEscalate, fsm.DoRelease: // their comment must remain the last one
 		r.dropComment(e.Task)
 	}
 	began := time.Now()
@@ -99,7 +99,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	out := r.executors[e.Kind](ctx, e)
 	crashpoint.Reached("effect/" + string(e.Kind) + "/after")
 	if ctx.Err() != nil || !r.may() {
-		return // interrupted: the effect runs again after a restart, or a newer comment replaces it
+		return // interrupted: the effect runs again after a restart, or a newer edit replaces it
 	}
 	log := r.log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker), zap.String("effect", e.ID))
 	if f := out.Failure; f != nil {
@@ -108,7 +108,7 @@ func (r *Runner) run(ctx context.Context, e fsm.Effect) {
 	} else {
 		log.Debug("effect done", zap.Duration("took", time.Since(began)))
 	}
-	// the cursor for comments waits until a reply has ended, and an edit stays due until it has been made
+	// the cursor for comments waits for the outcome of a reply, and an edit stays due until its outcome
 	if e.Kind.Durable() || e.Kind == fsm.DoReply || e.Kind == fsm.DoProgress {
 		out.Task, out.Effect = e.Task, e.ID
 		r.ended(out)
@@ -125,5 +125,5 @@ func (r *Runner) dropComment(k fsm.IssueKey) {
 	}
 }
 
-// Wait returns when all effects have ended. The runner's context must have ended.
+// Wait returns when all effects have ended. Cancel the runner's context first.
 func (r *Runner) Wait() { r.wg.Wait() }

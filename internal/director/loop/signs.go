@@ -9,24 +9,23 @@ import (
 	"retake/internal/fsm"
 )
 
-// signs holds the newest heartbeat of each worker until the owner takes them. Heartbeats of one worker coalesce, so
-// a fleet of a hundred thousand workers costs the owner about fifty inputs a second, and a heartbeat never waits
-// for the owner.
-//
-// A pending heartbeat does not count as silence: the owner takes all of them before it decides about a deadline.
+// signs holds the newest heartbeat of each worker until the owner takes it, so that a worker's reader never waits for
+// the owner. A fleet of a hundred thousand workers costs the owner only about fifty inputs a second.
+// The owner takes all pending heartbeats before it decides about a deadline, so a pending heartbeat does not count as
+// silence.
 type signs struct {
 	seed  maphash.Seed
 	parts [signParts]signPart
-	some  chan struct{} // holds a token while any heartbeat is pending
+	some  chan struct{} // has a token while a heartbeat is pending
 }
 
-// signParts is the number of bus readers that can add heartbeats at the same time. Each part has a separate lock.
+// signParts is the number of parts with separate locks, so that many bus readers can add heartbeats at the same time.
 const signParts = 16
 
 type signPart struct {
 	mu    sync.Mutex
 	all   []fsm.Sign
-	index map[string]int // position in all, by worker
+	index map[string]int // by worker: its index in all
 	since time.Time      // arrival of the first heartbeat in all
 }
 
@@ -62,14 +61,14 @@ func (p *signPart) put(n fsm.Sign) {
 	p.all = append(p.all, n)
 }
 
-// take returns and removes the pending heartbeats, in no particular order.
+// take removes and returns the pending heartbeats, in any order.
 func (s *signs) take() (all []fsm.Sign) {
 	for i := range s.parts {
 		p := &s.parts[i]
 		p.mu.Lock()
 		all = append(all, p.all...)
 		clear(p.index)
-		clear(p.all) // drop references so that the old entries can be freed
+		clear(p.all) // free the old entries
 		p.all = p.all[:0]
 		p.mu.Unlock()
 	}
@@ -89,11 +88,11 @@ func (s *signs) oldest() (at time.Time) {
 	return at
 }
 
-// Seen stores a worker's heartbeat. It never blocks. HandOver passes it to the machine.
+// Seen stores a worker's heartbeat for HandOver. It never blocks.
 func (o *Owner) Seen(s fsm.Sign) { o.signs.put(s) }
 
-// HandOver asks the owner to take heartbeats, a short while after the first one arrives. It returns nil when ctx or
-// the owner's session ends.
+// HandOver makes the owner take heartbeats, a short while after the first one arrives. It returns nil when ctx or the
+// owner's session ends.
 func (o *Owner) HandOver(ctx context.Context) error {
 	for {
 		select {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// WakeDelay is the pause between a signal and the wake-up. It lets further signals coalesce, and gives a source that
-// lags behind time to catch up.
+// WakeDelay is the pause between a signal and the wake-up. During the pause, further signals coalesce, and a lagging
+// source catches up.
 const WakeDelay = time.Second
 
 // Wake wakes one loop. Signals coalesce until the loop wakes.
@@ -23,8 +23,8 @@ func (w Wake) Signal() {
 	}
 }
 
-// Await returns false after most, or when ctx ends. If mayWake is set, it returns true shortly after a signal. Further
-// signals during that pause share the same poll.
+// Await returns false after most, or when ctx ends. If mayWake is set, it returns true WakeDelay after a signal.
+// Further signals during that delay have no effect.
 func (w Wake) Await(ctx context.Context, most time.Duration, mayWake bool) (woken bool) {
 	signal := w
 	if !mayWake {

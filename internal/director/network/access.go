@@ -14,9 +14,9 @@ import (
 // concurrent use.
 type Access struct {
 	proxy *egress.Proxy
-	url   *url.URL // the proxy's URL, as seen by workers
-	hosts bool     // workers reach hosts through the proxy
-	keys  []string // variables whose keys the proxy holds
+	url   *url.URL // the proxy's URL, as workers see it
+	hosts bool     // workers reach other hosts through the proxy
+	keys  []string // variables with keys that only the proxy has
 }
 
 // Close stops the proxy.
@@ -34,7 +34,7 @@ func (a *Access) Admit(attempt string) {
 	}
 }
 
-// Dismiss closes the attempt's connections at the proxy.
+// Dismiss ends an attempt's access, and closes its connections at the proxy.
 func (a *Access) Dismiss(attempt string) {
 	if a != nil {
 		a.proxy.Dismiss(attempt)
@@ -49,7 +49,7 @@ func (a *Access) Secrets(attempt string) []string {
 	return []string{a.proxy.Token(attempt)}
 }
 
-// Denied returns the hosts that the proxy denied to an attempt, as text for people.
+// Denied returns the hosts to which the proxy denied access, as text for people.
 func (a *Access) Denied(attempt string) (lines []string) {
 	if a == nil {
 		return nil
@@ -60,7 +60,7 @@ func (a *Access) Denied(attempt string) (lines []string) {
 	return lines
 }
 
-// Environ adds the variables with which an attempt's programs find the proxy. For agents it also adds placeholders for
+// Environ adds the variables that lead an attempt's programs to the proxy. For agents, it also adds placeholders for
 // the keys.
 func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	if a == nil {
@@ -73,7 +73,7 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY"} {
 			ours = append(ours, name+"="+at.String(), strings.ToLower(name)+"="+at.String())
 		}
-		ours = append(ours, "NODE_USE_ENV_PROXY=1") // Node reads the other variables only with this one
+		ours = append(ours, "NODE_USE_ENV_PROXY=1") // Node ignores the other variables without this one
 	}
 	for _, name := range a.keys {
 		if agent {
@@ -82,7 +82,7 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 		}
 	}
 	none := "localhost,127.0.0.1," + a.url.Hostname()
-	for _, v := range before { // a proxy of the user may have its own exceptions
+	for _, v := range before { // the user's variables for a proxy may have exceptions
 		if name, hosts, _ := strings.Cut(v, "="); strings.EqualFold(name, "NO_PROXY") && hosts != "" {
 			none += "," + hosts
 		}
@@ -91,7 +91,7 @@ func (a *Access) Environ(attempt string, before []string, agent bool) []string {
 	return replacing(before, ours)
 }
 
-// replacing adds variables, and replaces variables with the same name.
+// replacing returns before with the variables of more added. They replace variables with the same name.
 func replacing(before, more []string) []string {
 	names := map[string]bool{}
 	for _, v := range more {

@@ -28,17 +28,17 @@ import (
 // Options configure Open.
 type Options struct {
 	Config       config.Config
-	Keys         map[string]egress.Key // by variable: keys that workers use without holding them
+	Keys         map[string]egress.Key // by variable: keys that the proxy adds to workers' requests
 	Runtime      container.Runtime
 	Gateway      string // address at which containers reach this machine
-	BusURL       string // the bus's URLs, as seen by workers
+	BusURL       string // the bus's URLs, as workers see them
 	WorkerBinary string
 	Await        func(context.Context, func() error) error // retries while the engine is unreachable
-	Change       func(*egress.Options)                     // changes the proxy's options in tests; may be nil
+	Change       func(*egress.Options)                     // for tests: changes the proxy's options; may be nil
 	Log          *zap.Logger
 }
 
-// Open makes the engine restrict the workers' access, and starts the proxy if it is needed.
+// Open makes the engine restrict the workers' access, and starts the proxy if necessary.
 func Open(ctx context.Context, o Options) (a *Access, err error) {
 	c := o.Config.Containers
 	_, plain := o.Runtime.(*container.Processes)
@@ -75,8 +75,8 @@ func Open(ctx context.Context, o Options) (a *Access, err error) {
 	return a, nil
 }
 
-// doors returns the addresses that workers may always reach: the bus, and the configured ones. It also returns the
-// bus's ports, for a server that replaces it on the workers' network.
+// doors returns the addresses that workers may always reach: the bus and the configured ones. It also returns the
+// bus's ports, for a server that replaces the bus on the workers' network.
 func (o *Options) doors(ctx context.Context) (doors []netip.AddrPort, ports []uint16, err error) {
 	doors = o.Config.Containers.Doors()
 	for one := range strings.SplitSeq(o.BusURL, ",") {
@@ -90,8 +90,8 @@ func (o *Options) doors(ctx context.Context) (doors []netip.AddrPort, ports []ui
 	return doors, ports, nil
 }
 
-// resolved returns the addresses of a host and port, as resolved on this machine. It returns nil for a name that
-// only workers can resolve, because that name belongs to their own network.
+// resolved returns the addresses of a host and port, as this machine resolves them. It returns nil for a name that
+// only workers can resolve, because such a host is on their own network.
 func resolved(ctx context.Context, address string) (all []netip.AddrPort) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -116,7 +116,7 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	listen := c.ProxyListen
 	if listen == "auto" {
 		listen = net.JoinHostPort(o.Gateway, strconv.Itoa(config.ProxyPort))
-		if o.Config.OnCluster() { // pods connect from anywhere, and the address may belong to a Service
+		if o.Config.OnCluster() { // pods connect from anywhere, and a Service may own the address
 			listen = net.JoinHostPort("", strconv.Itoa(config.ProxyPort))
 		}
 	}
@@ -126,8 +126,8 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", listen)
 	if err != nil {
-		return nil, fmt.Errorf("director: the proxy of containers.egress cannot listen: %w; end the program that "+
-			"does, or change containers.proxy_listen", err)
+		return nil, fmt.Errorf("director: the proxy of containers.egress cannot listen: %w; stop the program that "+
+			"uses the address, or change containers.proxy_listen", err)
 	}
 	proxied := egress.Options{Hosts: c.EgressHosts(), Doors: c.Doors(), Keys: o.Keys, Secret: secret, Log: o.Log}
 	if o.Change != nil {
@@ -154,14 +154,14 @@ func (o *Options) openProxy(ctx context.Context) (*Access, error) {
 	return a, nil
 }
 
-// secret returns the proxy's secret, and creates it if it does not exist. Workers that a later process adopts keep
-// their tokens.
+// secret returns the proxy's secret, and creates it if necessary. It is permanent, so that workers keep their tokens
+// when the next director adopts them.
 func (o *Options) secret() ([]byte, error) {
 	file := filepath.Join(o.Config.SharedDir(), "egress.key")
 	secret, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		secret = make([]byte, 32)
-		rand.Read(secret) // never fails
+		rand.Read(secret) // crypto/rand never fails
 		err = safefile.Write(file, 0o600, secret)
 	}
 	if err == nil && len(secret) < 32 {
@@ -170,7 +170,7 @@ func (o *Options) secret() ([]byte, error) {
 	return secret, err
 }
 
-// logCluster logs the limits of the workers' access on a cluster, because the director cannot enforce them.
+// logCluster logs which limits of the workers' access only the cluster can enforce.
 func (o *Options) logCluster() {
 	c := o.Config.Containers
 	if !o.Config.OnCluster() {

@@ -13,8 +13,8 @@ import (
 	"retake/internal/timeline"
 )
 
-// ReadBook builds a book from the journal of a stopped director, up to a time, or of the whole journal if at is
-// zero. It only reads.
+// ReadBook builds a book from the journal of a stopped director, up to a time, or from the whole journal if at is
+// zero. It is read-only.
 func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *timeline.Book, err error) {
 	err = With(ctx, c, true, func(ctx context.Context, b *bus.Bus) error {
 		decides, err := decidesBy(c)
@@ -27,7 +27,7 @@ func ReadBook(ctx context.Context, c config.Config, at time.Time) (book *timelin
 	return book, err
 }
 
-// ExportedBook builds a book from a file of `director journal export`, up to a time, or of the whole file if at is
+// ExportedBook builds a book from a file of `director journal export`, up to a time, or from the whole file if at is
 // zero.
 func ExportedBook(c config.Config, file string, at time.Time) (*timeline.Book, error) {
 	decides, err := decidesBy(c)

@@ -23,9 +23,9 @@ import (
 	"retake/internal/safefile"
 )
 
-// With opens only the journal, passes it to use, and closes it. It locks the data directory against directors, except
-// to read a joined bus. If readOnly is set, it reads a copy of an embedded bus, because a server writes to the files it
-// serves. On a joined bus, everything but reading takes the lease.
+// With opens only the journal, passes its bus to use, and closes it. It locks the data directory against directors,
+// except to read a shared bus. If readOnly is set, it opens a copy of an embedded bus, because a server writes to its
+// files. To change a shared bus, it takes the lease.
 func With(ctx context.Context, c config.Config, readOnly bool, use func(context.Context, *bus.Bus) error) (err error) {
 	if c.Director.DataDir, err = filepath.Abs(c.Director.DataDir); err != nil {
 		return fmt.Errorf("director: director.data_dir: %w", err)
@@ -65,7 +65,7 @@ func With(ctx context.Context, c config.Config, readOnly bool, use func(context.
 			Dir: o.Dir, Prefix: o.Prefix, Fleet: o.Fleet,
 			SyncAlways: !readOnly, Log: log,
 		})
-		readOnly = false // the lock is held, or it is a copy
+		readOnly = false // the lock protects the files, or they are a copy
 	}
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func With(ctx context.Context, c config.Config, readOnly bool, use func(context.
 	return use(t.Context(), b)
 }
 
-// copyBus copies the files of a bus that no director uses, with the mirror of the journal's head, and points the
-// options to the copy. The archive is not copied, because it is only read.
+// copyBus copies the files of a bus that no director uses, and journal.head, and points the options to the copy. It
+// does not copy the archive, because the archive is only read.
 func copyBus(to string, o *bus.Options) error {
 	dir, mirror := filepath.Join(to, "bus"), filepath.Join(to, lead.MirrorFile)
 	err := os.CopyFS(dir, os.DirFS(o.Dir))
@@ -95,7 +95,7 @@ func copyBus(to string, o *bus.Options) error {
 			if err != nil || e.IsDir() {
 				return err
 			}
-			// keys readable by others are refused, and the copy's permissions depend on the umask
+			// the bus refuses keys that others can read, and the copy's permissions depend on the umask
 			return os.Chmod(path, 0o600)
 		})
 	}
@@ -112,8 +112,8 @@ func copyBus(to string, o *bus.Options) error {
 	return nil
 }
 
-// Export writes the journal, with archived batches, and the newest snapshot to a file. With an embedded
-// bus it asks the running director first.
+// Export writes the whole journal and the newest snapshot to a file. With an embedded bus, it asks the running
+// director first.
 func Export(ctx context.Context, c config.Config, file string) (t chain.Trailer, err error) {
 	if c.AgentBus.URL == "" {
 		t, err = exportRunning(ctx, c.Director.DataDir, file)
@@ -128,7 +128,7 @@ func Export(ctx context.Context, c config.Config, file string) (t chain.Trailer,
 	return t, err
 }
 
-// exportRunning writes the export of a running director to a file.
+// exportRunning writes a running director's export to a file.
 func exportRunning(ctx context.Context, dataDir, file string) (chain.Trailer, error) {
 	err := safefile.Fill(file, 0o600, func(f *os.File) error { return operator.AskExport(ctx, dataDir, f) })
 	if err != nil {
@@ -141,11 +141,10 @@ func exportRunning(ctx context.Context, dataDir, file string) (chain.Trailer, er
 	return read.Trailer, nil
 }
 
-// Import restores an exported journal. The current journal must be empty, unless aside names a file to which
-// it is moved.
+// Import restores an exported journal. The current journal must be empty, unless aside names a file to move it to.
 func Import(ctx context.Context, c config.Config, file, aside string) (t chain.Trailer, err error) {
 	err = With(ctx, c, false, func(ctx context.Context, b *bus.Bus) error {
-		if _, err := chain.Read(file, nil, nil); err != nil { // before anything is moved
+		if _, err := chain.Read(file, nil, nil); err != nil { // check the file before anything moves
 			return fmt.Errorf("director: import: %w", err)
 		}
 		if aside != "" {
@@ -156,7 +155,7 @@ func Import(ctx context.Context, c config.Config, file, aside string) (t chain.T
 		if t, err = b.Journal().Import(ctx, file); err != nil {
 			return err
 		}
-		return restore.ForgetRebuild(ctx, c, b) // the import replaces the rebuild that was pending
+		return restore.ForgetRebuild(ctx, c, b) // the import replaces a pending rebuild
 	})
 	return t, err
 }

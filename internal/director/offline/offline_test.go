@@ -29,7 +29,7 @@ func TestVerifyComparesSnapshots(t *testing.T) {
 		{func(*bus.Journal) error { return nil }, ""},
 		{
 			func(j *bus.Journal) error { return j.SaveSnapshot(t.Context(), j.Head(), nothing) },
-			"the state that the batches lead to",
+			"the state after the same batches",
 		},
 		{func(j *bus.Journal) error {
 			return j.SaveSnapshot(t.Context(), bus.Head{Seq: j.Head().Seq, Digest: chain.Digest{1}}, nothing)

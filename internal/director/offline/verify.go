@@ -14,7 +14,7 @@ import (
 	"retake/internal/projection/feed"
 )
 
-// Verify checks the whole journal without changing it. It asks the running director about an embedded bus.
+// Verify checks the whole journal without changing it. With an embedded bus, it asks the running director first.
 func Verify(ctx context.Context, c config.Config) (v bus.Verification, err error) {
 	if c.AgentBus.URL == "" {
 		v, err = operator.AskVerification(ctx, c.Director.DataDir)
@@ -29,7 +29,7 @@ func Verify(ctx context.Context, c config.Config) (v bus.Verification, err error
 	return v, err
 }
 
-// verifyTries bounds the retries of a verification. A director may remove snapshots during one.
+// verifyTries limits how often a verification starts again. A director may remove a snapshot during the verification.
 const verifyTries = 3
 
 // VerifyJournal checks a journal that was opened for reading.
@@ -45,8 +45,8 @@ func VerifyJournal(ctx context.Context, j *bus.Journal) (v bus.Verification, err
 	return v, err
 }
 
-// verifyStates compares the snapshots of a sound journal with the states that its batches lead to. It starts at the
-// beginning or, if that is gone, at the oldest snapshot.
+// verifyStates compares the snapshots of an undamaged journal with the states after the same batches. It starts at
+// the journal's beginning or, if the beginning is gone, at the oldest snapshot.
 func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) error {
 	at, err := j.Begin(ctx)
 	if err != nil {
@@ -65,7 +65,7 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 		}
 		had := fsm.New(fsm.Config{})
 		if err := had.Restore(state); err != nil {
-			s.Fault = "this version cannot use it: " + err.Error()
+			s.Fault = "this version cannot use the snapshot: " + err.Error()
 			continue
 		}
 		if !known {
@@ -81,17 +81,17 @@ func verifyStates(ctx context.Context, j *bus.Journal, v *bus.Verification) erro
 			return err
 		}
 		if !bytes.Equal(is, was) {
-			s.Fault = "its state differs from the state after the batches"
+			s.Fault = "the snapshot's state differs from the state after the batches"
 			v.Damages = append(v.Damages, &bus.Damage{
 				Kind: chain.Fork, Seq: s.Seq,
-				Want: "the state that the batches lead to", Got: "another one in the snapshot",
+				Want: "the state after the same batches", Got: "another state in the snapshot",
 			})
 		}
 	}
 	return nil
 }
 
-// replayTo applies the batches after a head, up to sequence last.
+// replayTo applies the batches after at, up to sequence last.
 func replayTo(ctx context.Context, j *bus.Journal, m *fsm.Machine, at bus.Head, last uint64) (bus.Head, error) {
 	err := feed.After(ctx, j, at, func(seq uint64, records []fsm.Record) error {
 		if seq > last {

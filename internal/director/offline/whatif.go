@@ -19,22 +19,22 @@ import (
 	"retake/internal/whatif"
 )
 
-// WhatIf describes a replay of a journal's events under other settings.
+// WhatIf replays a journal's events under other settings.
 type WhatIf struct {
-	Config config.Config // configuration of the journal's owner
+	Config config.Config // the configuration of the journal's director
 	Export string        // a file of `director journal export` to read instead of the journal
-	Other  config.Config // the configuration to decide by instead
-	// the current configuration, to mark cases that it already decides the same way; nil skips the comparison
+	Other  config.Config // the configuration to decide by
+	// the current configuration, which marks cases that it already decides the same way; nil skips this comparison
 	Today  *config.Config
-	Reread bool      // classify stored reports again by Other's rules; an export has no reports
-	Since  time.Time // earlier verdicts are not reported; zero reports all
+	Reread bool      // classify stored reports again by Other's rules; exports have no reports
+	Since  time.Time // report only verdicts since then; zero reports all
 	Only   func(fsm.IssueKey) bool
-	Seen   func(fsm.Fact) // called with each fact that is read; may be nil
+	Seen   func(fsm.Fact) // receives each fact; may be nil
 }
 
-// Ask replays the journal, with archived batches, and reports which decisions would have differed. It only
-// reads. With an embedded bus it reads the journal from the running director or, if none runs, from a copy of the
-// bus like Verify. A joined bus is read while its directors run.
+// Ask replays the whole journal, and reports which decisions would have differed. It is read-only. It reads an
+// embedded bus through the running director or, without one, from a copy of the bus. It reads a shared bus while
+// directors run.
 func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	cfg, err := decidesBy(q.Other)
 	if err != nil {
@@ -69,7 +69,7 @@ func (q WhatIf) Ask(ctx context.Context) (*whatif.Report, error) {
 	return r, err
 }
 
-// decidesBy returns the part of a configuration that the machine uses for decisions.
+// decidesBy returns the part of a configuration by which the machine decides.
 func decidesBy(c config.Config) (fsm.Config, error) {
 	in, err := inforce.New(c, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func decidesBy(c config.Config) (fsm.Config, error) {
 	return in.Machine(nil), nil
 }
 
-// streamed reads the journal of the director of a data directory, and numbers its batches from 1.
+// streamed reads the journal through the running director, and numbers its batches from 1.
 func streamed(ctx context.Context, dataDir string, take feed.Take) error {
 	return feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) error {
 		n := uint64(0)
@@ -86,12 +86,12 @@ func streamed(ctx context.Context, dataDir string, take feed.Take) error {
 	}, take)
 }
 
-// follow replays batches and reads reports on request. A nil report function means that no reports are available.
+// follow replays batches, and reads reports on request. A nil report means that reports are not available.
 func (q WhatIf) follow(cfg fsm.Config, today *fsm.Config, batches func(take feed.Take) error,
 	report func(seq uint64) (bus.StoredReport, error),
 ) (*whatif.Report, error) {
 	o := whatif.Options{Since: q.Since, Only: q.Only}
-	var failed error // a report exists but could not be read
+	var failed error // the error of a report that exists but cannot be read
 	if q.Reread {
 		o.Read = func(ref fsm.ReportRef) whatif.Reread {
 			if report == nil || failed != nil {
@@ -139,8 +139,7 @@ func (q WhatIf) see(records []fsm.Record) {
 	}
 }
 
-// evidenceOf reads the evidence in a stored report. It rejects a report whose digest differs from the one in the
-// journal.
+// evidenceOf reads the evidence of a stored report. It rejects a report if the journal has another digest for it.
 func evidenceOf(ref fsm.ReportRef, report func(seq uint64) (bus.StoredReport, error)) (recovery.Evidence, error) {
 	stored, err := report(ref.Seq)
 	if err != nil {

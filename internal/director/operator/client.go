@@ -21,20 +21,19 @@ import (
 	"retake/internal/fsm"
 )
 
-// ErrNotThere means that no director listens on the operator's socket of the data directory. Other failures are
-// different errors, because a director that does not answer in time still exists.
+// ErrNotThere means that no director listens on the operator's socket of the data directory. A director that does not
+// answer in time exists, so it causes a different error.
 var ErrNotThere = errors.New("director: no answer")
 
 // ErrNotNow means that a director exists but cannot answer yet: it is starting, reading its journal again, or
 // standing by.
 var ErrNotNow = errors.New("director: not now")
 
-// RefusedError is an answer with which a director refuses a request. It matches ErrNotNow if the same request may
-// succeed later.
+// RefusedError is a director's refusal of a request. It matches ErrNotNow if the same request may succeed later.
 type RefusedError struct {
 	Status  int    // HTTP status
-	Problem string // the director's explanation; empty if it does not know the request
-	asked   string // for example "GET /tasks"
+	Problem string // the director's explanation; empty for a request that it does not know
+	asked   string // such as "GET /tasks"
 }
 
 // Error returns the director's explanation.
@@ -44,26 +43,26 @@ func (e *RefusedError) Error() string {
 			e.asked, e.Status))
 }
 
-// Is reports whether target is ErrNotNow and a later request may succeed.
+// Is reports whether target is ErrNotNow, and a later request may succeed.
 func (e *RefusedError) Is(target error) bool {
 	return target == ErrNotNow && (e.Status == http.StatusServiceUnavailable || e.Status == http.StatusConflict ||
 		e.Status == http.StatusMethodNotAllowed)
 }
 
-// askTimeout bounds one request to a director on the same machine.
+// askTimeout limits one request to a director on the same machine.
 const askTimeout = 5 * time.Second
 
 // question is one request to the operator's socket.
 type question struct {
 	method, path string
 	body         any           // sent as JSON
-	within       time.Duration // the timeout; askTimeout if zero
-	answers      []int         // statuses other than 200 with a JSON answer
+	within       time.Duration // the timeout; 0 means askTimeout
+	answers      []int         // statuses other than 200 with a JSON answer to decode
 }
 
 func (q question) String() string { return q.method + " " + q.path }
 
-// ask sends a request and decodes the JSON of the answer.
+// ask sends a request and decodes the answer from JSON.
 func ask[T any](ctx context.Context, dataDir string, q question) (answer T, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.within, askTimeout))
 	defer cancel()
@@ -78,8 +77,8 @@ func ask[T any](ctx context.Context, dataDir string, q question) (answer T, err 
 	return answer, nil
 }
 
-// send sends a request and returns a valid answer. The caller must close its body. The error is ErrNotThere, a
-// *RefusedError, or the reason why there is no answer.
+// send sends a request and returns an answer with an expected status. The caller must close its body. The error is
+// ErrNotThere, a *RefusedError, or the reason for a missing answer.
 func (q question) send(ctx context.Context, dataDir string) (*http.Response, error) {
 	var body io.Reader = http.NoBody
 	if q.method != http.MethodGet {
@@ -95,7 +94,7 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 	}
 	socket := filepath.Join(dataDir, SocketName)
 	resp, err := SocketClient(socket).Do(req)
-	if asked, ok := errors.AsType[*url.Error](err); ok { // hide the made-up address
+	if asked, ok := errors.AsType[*url.Error](err); ok { // the URL's host is made up
 		err = asked.Err
 	}
 	switch {
@@ -113,7 +112,7 @@ func (q question) send(ctx context.Context, dataDir string) (*http.Response, err
 	}
 	defer resp.Body.Close()
 	var no Refusal
-	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&no) // without JSON the status alone is the answer
+	_ = json.NewDecoder(io.LimitReader(resp.Body, 64<<10)).Decode(&no) // without JSON, the status is the answer
 	return nil, &RefusedError{Status: resp.StatusCode, Problem: no.Problem, asked: q.String()}
 }
 
@@ -174,8 +173,8 @@ func ResetBudget(ctx context.Context, dataDir, issue string, paidCalls int) erro
 	return err
 }
 
-// LiftCooldowns opens closed resources, all of them if resources is empty. It returns the resources that were closed,
-// once the change is in the journal. If no resource was opened, the answer's Problem gives the reason.
+// LiftCooldowns reopens closed resources, all of them if resources is empty. It returns the reopened resources when
+// the change is in the journal. If the director did not reopen any, the answer's Problem gives the reason.
 func LiftCooldowns(ctx context.Context, dataDir string, resources []string) (CooldownLift, error) {
 	return ask[CooldownLift](ctx, dataDir, question{
 		method: http.MethodPost, path: "/cooldown/lift",

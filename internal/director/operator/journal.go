@@ -13,7 +13,7 @@ import (
 	"retake/internal/bus"
 )
 
-// AskJournal reads the journal of the director of a data directory.
+// AskJournal reads the journal of a running director. take receives each batch.
 func AskJournal(ctx context.Context, dataDir string, take func(data []byte) error) error {
 	resp, err := question{method: http.MethodGet, path: "/journal"}.send(ctx, dataDir)
 	if err != nil {
@@ -43,7 +43,7 @@ func AskJournal(ctx context.Context, dataDir string, take func(data []byte) erro
 	}
 }
 
-// AskVerification asks the director to verify its journal. That takes as long as reading all of it.
+// AskVerification makes the director verify its journal, which takes as long as reading it.
 func AskVerification(ctx context.Context, dataDir string) (v bus.Verification, err error) {
 	resp, err := question{method: http.MethodGet, path: VerificationPath}.send(ctx, dataDir)
 	if err != nil {
@@ -56,8 +56,8 @@ func AskVerification(ctx context.Context, dataDir string) (v bus.Verification, e
 	return v, nil
 }
 
-// AskExport copies the director's export of its journal. It returns bus.ErrDamaged if the journal is damaged. The
-// caller must check that the copy is complete.
+// AskExport copies the director's export of its journal to to. It returns bus.ErrDamaged if the journal is damaged.
+// The caller must check that the copy is complete.
 func AskExport(ctx context.Context, dataDir string, to io.Writer) error {
 	resp, err := question{method: http.MethodGet, path: ExportPath}.send(ctx, dataDir)
 	if problem, ok := refusedWith(err, http.StatusUnprocessableEntity); ok {

@@ -19,8 +19,8 @@ import (
 // ErrNoOutput means that no output is stored for the request.
 var ErrNoOutput = errors.New("director: no output")
 
-// AskOutput asks the director of a data directory for the output of an issue, oldest line first. An error ends the
-// sequence: ErrNotThere or ErrNotNow if no director can answer, ErrNoOutput if the issue or the attempt is unknown.
+// AskOutput returns the output of an issue, oldest line first. An error ends the sequence: ErrNotThere or ErrNotNow
+// if no director can answer, ErrNoOutput if the issue or the attempt is unknown.
 func AskOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error] {
 	return func(yield func(output.Line, error) bool) {
 		if err := askOutput(ctx, dataDir, issue, f, func(l output.Line) bool { return yield(l, nil) }); err != nil {
@@ -63,8 +63,8 @@ func askOutput(ctx context.Context, dataDir string, issue fsm.IssueKey, f output
 	}
 }
 
-// StoredLines reads the output stored in a data directory without a director. Its errors are the same as AskOutput's
-// errors.
+// StoredLines reads the output stored in a data directory, without a director. It returns the same errors as
+// AskOutput.
 func StoredLines(ctx context.Context, dataDir string, issue fsm.IssueKey,
 	f output.Filter,
 ) iter.Seq2[output.Line, error] {

@@ -18,22 +18,21 @@ import (
 	"retake/internal/timeline"
 )
 
-// StreamEnd is the last line of a journal that is read over the operator's socket. Without it the stream was
-// truncated.
+// StreamEnd is the last line of a journal sent over the operator's socket. Without it, the stream was cut off.
 type StreamEnd struct {
 	End     bool   `json:"end"`
 	Batches uint64 `json:"batches"`
 	Problem string `json:"problem,omitempty"` // why the stream is incomplete
 }
 
-// Phases that a director shows instead of the machine's phase.
+// Phases that a director without a machine shows.
 const (
 	PhaseStandby      = "STANDBY"
-	PhaseStarting     = "STARTING"     // no session is running; the snapshot's problem gives the reason
+	PhaseStarting     = "STARTING"     // no session runs; the snapshot's problem is the reason
 	PhaseUnresponsive = "UNRESPONSIVE" // the session does not answer in time
 )
 
-// Decides reports whether a director in this phase answers with the state of its tasks, or stands by.
+// Decides reports whether a director in this phase knows the state of its tasks, or stands by.
 func Decides(phase string) bool { return phase != PhaseStarting && phase != PhaseUnresponsive }
 
 // Keys of the snapshot's meters that views explain.
@@ -47,11 +46,11 @@ type Refusal struct {
 	Problem string `json:"problem"`
 }
 
-// MetricsPath is the path of the Prometheus metrics on both addresses.
+// MetricsPath is the path of the Prometheus metrics, on the operator's socket and at director.http_listen.
 const MetricsPath = "/metrics"
 
-// SocketName is the operator's socket in the data directory, which serves HTTP. File permissions decide who may
-// open it.
+// SocketName is the file of the operator's socket in the data directory. The socket serves HTTP. File permissions
+// decide who may open it.
 const SocketName = "director.sock"
 
 // Health is the answer from /healthz, with status 200 if OK and 503 if not.
@@ -62,24 +61,24 @@ type Health struct {
 	Tasks   int    `json:"tasks"`
 	Problem string `json:"problem,omitempty"`
 
-	Leader *wire.SnapshotLeadership `json:"leader,omitempty"` // if several directors share a bus
+	Leader *wire.SnapshotLeadership `json:"leader,omitempty"` // set if several directors share a bus
 }
 
 // BudgetReset is the request and the answer of /budget/reset.
 type BudgetReset struct {
 	Issue         string `json:"issue"`
 	PaidCallsUsed int64  `json:"paid_calls_used"`
-	Problem       string `json:"problem,omitempty"` // why it was refused
+	Problem       string `json:"problem,omitempty"` // why the request was refused
 }
 
 // CooldownLift is the request and the answer of /cooldown/lift.
 type CooldownLift struct {
-	Resources []string                `json:"resources,omitempty"` // in the request, empty means all closed resources
+	Resources []string                `json:"resources,omitempty"` // in a request, empty means all closed resources
 	Lifted    []wire.SnapshotCooldown `json:"lifted"`
 	Problem   string                  `json:"problem,omitempty"` // why no resource was opened
 }
 
-// String returns the health as one line for people.
+// String returns the health in one line.
 func (h Health) String() string {
 	if !h.OK {
 		return fmt.Sprintf("unhealthy: %s (%s)", cmp.Or(h.Problem, "no reason given"), h.Summary())
@@ -102,7 +101,7 @@ func (h Health) Summary() string {
 	return fmt.Sprintf("%s, phase %s, %s", h.RunID, cmp.Or(h.Phase, "unknown"), tasks)
 }
 
-// OutputLine is a line of output, or the problem that cut the output short.
+// OutputLine is a line of output, or the problem that ended it early.
 type OutputLine struct {
 	output.Line
 	Problem string `json:"problem,omitempty"`
@@ -112,9 +111,9 @@ type OutputLine struct {
 const (
 	HealthPath = "/healthz" // for monitoring; the same answer as `director health`
 	// ReadyPath reports whether this director can serve its page, webhooks and proxy, or can take over. A refused
-	// account does not matter here: running workers still need the proxy.
+	// account does not matter, because running workers still need the proxy.
 	ReadyPath = "/readyz"
-	LivePath  = "/livez" // fails only if a restart would help; most other problems of a director need something else
+	LivePath  = "/livez" // fails only if a restart would help; other problems need another remedy
 )
 
 // Paths for reading the whole journal of a running director.
@@ -126,46 +125,46 @@ const (
 // Reading is the result of reading the configuration again, and the answer of /reload.
 type Reading struct {
 	At      time.Time `json:"at"`
-	By      string    `json:"by"`                // "start", "SIGHUP", "director reload", or the files that changed
+	By      string    `json:"by"`                // "start", "SIGHUP", "director reload", or the changed files
 	Digest  string    `json:"digest"`            // digest of the configuration in force
-	Changed []string  `json:"changed,omitempty"` // keys whose values changed
-	Restart []string  `json:"restart,omitempty"` // keys whose values in the file wait for a restart
-	// Problems are the reasons for refusing the configuration, one line each. The previous configuration stays in
-	// force.
+	Changed []string  `json:"changed,omitempty"` // keys with new values
+	Restart []string  `json:"restart,omitempty"` // keys whose new values require a restart
+	// Problems has the reasons for refusing the configuration, one line each. The previous configuration then stays
+	// in force.
 	Problems []string  `json:"problems,omitempty"`
 	Since    time.Time `json:"since"` // when the configuration in force was read
-	// the change is not in the journal yet, and takes effect once the director decides again
+	// the change takes effect when the director decides again and the journal has it
 	Pending bool `json:"pending,omitempty"`
 }
 
-// TaskCommand is a command from the operator, posted to /tasks/{owner}/{repo}/{number}/commands. On GitHub, people
-// write the same command after "/agent".
+// TaskCommand is an operator's command, posted to /tasks/{owner}/{repo}/{number}/commands. On GitHub, people write
+// the same command after "/agent".
 type TaskCommand struct {
 	Command string `json:"command"`          // retry, resume, fresh, fix, snooze, budget, stop (or release) or take
 	Text    string `json:"text,omitempty"`   // text for the agent
 	For     string `json:"for,omitempty"`    // snooze: 30m, 2h, 1d; 1 minute to 30 days
 	Amount  int    `json:"amount,omitempty"` // budget: 1 to 20 attempts
-	By      string `json:"by,omitempty"`     // the person behind the command; the socket's user is recorded anyway
-	// Again asks to rework a finished issue. It applies only to an offer.
+	By      string `json:"by,omitempty"`     // the person behind the command; the socket's user is always recorded
+	// Again allows an offer of an issue with finished work.
 	Again bool `json:"again,omitempty"`
-	// ID identifies the request, so that a repetition has no further effect. Without an ID, each repetition counts.
+	// ID identifies the request, so that repeating it has no effect. Without an ID, each repetition counts.
 	ID string `json:"id,omitempty"`
 }
 
-// TaskAnswer is the outcome of a command. Problem is the reason for a command that was not carried out.
+// TaskAnswer is the result of a command. Problem is the reason if a command was not carried out.
 type TaskAnswer struct {
 	Issue    string `json:"issue"`
 	Command  string `json:"command"`
 	By       string `json:"by"`                  // the requester as recorded
-	State    string `json:"state,omitempty"`     // state of the task afterwards; empty if the task is gone
-	WaitsFor string `json:"waits_for,omitempty"` // the awaited event, for people
+	State    string `json:"state,omitempty"`     // the task's state after the command; empty if the task is gone
+	WaitsFor string `json:"waits_for,omitempty"` // the pending event, for people
 	Until    string `json:"until,omitempty"`     // RFC 3339, if known
 	Problem  string `json:"problem,omitempty"`
-	// not decided yet, because an effect is running on the issue; ask again with the same ID
+	// an effect delays the decision: ask again with the same ID
 	Busy bool `json:"busy,omitempty"`
 }
 
-// Forms of a requester's name and of a request ID. Both appear in the journal and on GitHub.
+// Syntax of a requester's name and of a request ID. Both appear in the journal and on GitHub.
 var (
 	requesterForm = regexp.MustCompile(`^[\pL\pN][\pL\pN ._@+-]{0,63}$`)
 	RequestForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
@@ -183,10 +182,10 @@ func CheckRequester(name string) error {
 // NewRequestID returns a new request ID.
 func NewRequestID() string { return rand.Text() }
 
-// ViewTime bounds how long a view waits for the read model.
+// ViewTime limits how long a view waits for the read model.
 const ViewTime = 10 * time.Second
 
-// NoTask returns a message which tells people, with advice, that the journal does not know an issue.
+// NoTask returns the message, with advice, that the journal does not know an issue.
 func NoTask(k fsm.IssueKey) string {
 	return fmt.Sprintf("the journal has no record of %s: does it have the task label? director tasks lists "+
 		"all known tasks", k)
@@ -194,9 +193,9 @@ func NoTask(k fsm.IssueKey) string {
 
 // EventFilter selects events.
 type EventFilter struct {
-	Issue  fsm.IssueKey   // empty for all issues and the fleet
-	After  timeline.Place // zero for the first event
-	Since  time.Time      // zero for the first event
+	Issue  fsm.IssueKey   // empty selects all issues and the fleet's events
+	After  timeline.Place // zero starts at the first event
+	Since  time.Time      // zero starts at the first event
 	Follow bool           // continue with future events
 }
 
@@ -229,7 +228,7 @@ func (f EventFilter) query() string {
 	return q.Encode()
 }
 
-// Keep returns the events at or after the filter's Since.
+// Keep returns the events from the filter's Since on.
 func (f EventFilter) Keep(all []timeline.Event) (kept []timeline.Event) {
 	for _, e := range all {
 		if !e.At.Before(f.Since) {
@@ -239,12 +238,12 @@ func (f EventFilter) Keep(all []timeline.Event) (kept []timeline.Event) {
 	return kept
 }
 
-// Refuse answers a request with a problem.
+// Refuse answers a request with a Refusal.
 func Refuse(w http.ResponseWriter, status int, problem string) { Respond(w, status, Refusal{problem}) }
 
 // Respond writes an answer as JSON.
 func Respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // the reader may be gone
+	_ = json.NewEncoder(w).Encode(body) // a closed connection is not our error
 }

@@ -11,26 +11,26 @@ import (
 	"retake/internal/page"
 )
 
-// Limits for repeating a command after a lost answer or a postponed decision.
+// Limits for sending a command again after a lost answer or a delayed decision.
 const (
 	repeatFor   = 30 * time.Second
 	repeatEvery = 300 * time.Millisecond
 )
 
-// CommandTask sends the director of a data directory a command about a task. It returns when the command is in the
-// journal, or with a Problem if it was not carried out. A request with a lost answer is repeated, and takes effect
-// once.
+// CommandTask sends the director a command about a task. It returns when the command is in the journal, or with a
+// Problem if the command was not carried out. It repeats a request if the answer was lost. The command takes effect
+// only once.
 func CommandTask(ctx context.Context, dataDir string, key fsm.IssueKey, c TaskCommand) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPost, page.TaskPath(key)+"/commands", c)
 }
 
-// OfferIssue makes the director put the task label on an issue. If again is set, it does so even if the work is
-// done.
+// OfferIssue makes the director put the task label on an issue. Without again, it refuses an issue with finished
+// work.
 func OfferIssue(ctx context.Context, dataDir string, key fsm.IssueKey, by string, again bool) (TaskAnswer, error) {
 	return repeat(ctx, dataDir, http.MethodPut, page.TaskPath(key), TaskCommand{By: by, Again: again})
 }
 
-// repeat sends a request until it is answered. If no director listens at the first try, repeat returns that error.
+// repeat sends a request until it is answered. If no director listens the first time, it returns that error at once.
 func repeat(ctx context.Context, dataDir, method, path string, c TaskCommand) (a TaskAnswer, err error) {
 	c.ID = cmp.Or(c.ID, NewRequestID())
 	q := question{method: method, path: path, body: c, answers: []int{
@@ -54,7 +54,7 @@ func repeat(ctx context.Context, dataDir, method, path string, c TaskCommand) (a
 	}
 }
 
-// askOnce sends the request once. again reports whether a later try may have a different result.
+// askOnce sends the request once. again reports whether sending it again may give another result.
 func askOnce(ctx context.Context, dataDir string, q question) (a TaskAnswer, again bool, err error) {
 	a, err = ask[TaskAnswer](ctx, dataDir, q)
 	if no, ok := errors.AsType[*RefusedError](err); ok {

@@ -18,14 +18,13 @@ import (
 // ErrNoTask means that the journal does not know the issue.
 var ErrNoTask = errors.New("director: the journal has no record of the issue")
 
-// AskTasks asks the director of a data directory for the state of its tasks. It includes finished tasks that are
-// not forgotten yet.
+// AskTasks returns the state of the director's tasks, including finished tasks that it remembers.
 func AskTasks(ctx context.Context, dataDir string) ([]timeline.Task, error) {
 	return ask[[]timeline.Task](ctx, dataDir, question{method: http.MethodGet, path: "/tasks", within: 2 * ViewTime})
 }
 
-// AskTask asks the director for the history of an issue, as of now or, if at is not zero, as of that time. The
-// error is ErrNoTask if the journal does not know the issue, and ErrNotThere if no director runs.
+// AskTask returns the timeline of an issue, as of now or, if at is not zero, as of that time. The error is ErrNoTask
+// if the journal does not know the issue, and ErrNotThere if no director runs.
 func AskTask(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time) (timeline.Task, error) {
 	path := page.TaskPath(k) + "/story"
 	if !at.IsZero() {
@@ -38,8 +37,8 @@ func AskTask(ctx context.Context, dataDir string, k fsm.IssueKey, at time.Time) 
 	return told, err
 }
 
-// AskEvents passes the events that the filter selects to each. If the filter follows, it returns only when ctx is done,
-// each fails or the connection ends.
+// AskEvents passes the events that the filter selects to each. With Follow, it returns only when ctx is done, each
+// fails or the connection ends.
 func AskEvents(ctx context.Context, dataDir string, f EventFilter, each func(timeline.Event) error) error {
 	resp, err := question{method: http.MethodGet, path: "/events?" + f.query()}.send(ctx, dataDir)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// clusterSeen is the cluster that workers are to run on.
+// clusterSeen is the cluster on which workers will run.
 type clusterSeen struct {
 	*kubernetes.Seen
 	p preflight
@@ -20,8 +20,8 @@ type clusterSeen struct {
 
 var _ doctor.Cluster = (*clusterSeen)(nil)
 
-// clusterSeen connects to the cluster without listing anything. Missing rights do not fail it, so the doctor can
-// report all of them.
+// clusterSeen connects to the cluster without listing anything. It succeeds even without rights, so that the doctor
+// can report all missing ones.
 func (p preflight) clusterSeen(ctx context.Context) (doctor.Engine, error) {
 	seen, err := kubernetes.Look(ctx, engine.ClusterOptions(p.o.Config, ""))
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *clusterSeen) Missing(ctx context.Context) (lacks []string, err error) {
 	return lacks, err
 }
 
-// Confines returns true.
+// Confines returns true, because NetworkPolicies can restrict pods.
 func (*clusterSeen) Confines() bool { return true }
 
 // Cannot lists restrictions that a cluster does not enforce.
@@ -52,12 +52,12 @@ func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err err
 	if class := c.RuntimeClass(); class != "" {
 		holds = append(holds, "pods run in the runtime class "+class)
 	} else {
-		lacks = append(lacks, "pods share their node's kernel, unless its default runtime isolates them: a "+
-			"runtimeClassName in kubernetes.pod_template, such as gVisor's, separates them")
+		lacks = append(lacks, "pods share their node's kernel, unless its default runtime isolates them: to separate "+
+			"them, set a runtimeClassName such as gVisor's in kubernetes.pod_template")
 	}
 	if c.HostUsers() {
-		lacks = append(lacks, "users of a pod are users of its node: set hostUsers to false in "+
-			"kubernetes.pod_template to separate them")
+		lacks = append(lacks, "users of a pod are users of its node: to separate them, set hostUsers to false in "+
+			"kubernetes.pod_template")
 	}
 	return holds, lacks, nil
 }
@@ -65,7 +65,7 @@ func (c *clusterSeen) Isolation(context.Context) (holds, lacks []string, err err
 // HasImage returns false, because the nodes' images are unknown.
 func (*clusterSeen) HasImage(context.Context, string) (bool, error) { return false, nil }
 
-// Pullable returns nil, because the nodes' access is unknown.
+// Pullable returns nil, because the nodes' rights to pull are unknown.
 func (*clusterSeen) Pullable(context.Context, string) (bool, error) { return false, nil }
 
 // Gateway returns the address at which pods reach the director.
@@ -75,13 +75,13 @@ func (c *clusterSeen) Gateway(context.Context) (string, error) {
 
 // Confine returns an error, because only the cluster's NetworkPolicies can restrict the network.
 func (*clusterSeen) Confine(context.Context) error {
-	return errors.New("only NetworkPolicies of the cluster can enforce it")
+	return errors.New("only NetworkPolicies of the cluster can enforce containers.egress")
 }
 
 // Close does nothing.
 func (*clusterSeen) Close() error { return nil }
 
-// Try runs our own worker in a pod like an attempt's pod. The worker checks its environment and ends.
+// Try runs our worker in a pod like the pod of an attempt. The worker checks its environment and ends.
 func (c *clusterSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	id := trialFleet + loop.NewNonce()
 	o := engine.ClusterOptions(c.p.o.Config, id)

@@ -35,7 +35,7 @@ func (d *dockerSeen) Name() string { return "Docker at " + d.Host() }
 // Confines returns true.
 func (*dockerSeen) Confines() bool { return true }
 
-// Try runs our own worker in a container of the image. The worker checks its environment and ends.
+// Try runs our worker in a container of the image. The worker checks its environment and ends.
 func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Tried, err error) {
 	c, id := d.p.o.Config, trialFleet+loop.NewNonce()
 	binary, err := engine.FindWorker(d.p.o.WorkerBinary)
@@ -65,12 +65,12 @@ func (d *dockerSeen) Try(ctx context.Context, t doctor.Trial) (found doctor.Trie
 	return tryIn(ctx, docker, spec, t, doctor.Tried{Reached: map[string]string{}, Network: network}, gateway, gateway)
 }
 
-// tryIn runs our own worker in a container to check its environment. The container reaches this machine at gateway.
-// listen is the address that test listeners bind to. If it is empty, they bind to all addresses.
+// tryIn runs our worker in a container to check its environment. The container reaches this machine at gateway. Test
+// listeners bind to listen, or to all addresses if listen is empty.
 func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doctor.Trial, found doctor.Tried, gateway,
 	listen string,
 ) (doctor.Tried, error) {
-	asked := map[string]string{} // the container's address → the address of the trial
+	asked := map[string]string{} // by address for the container: the trial's address
 	var dials []string
 	for _, address := range t.Addresses {
 		host, port, err := net.SplitHostPort(address)
@@ -81,7 +81,7 @@ func tryIn(ctx context.Context, in container.Runtime, spec container.Spec, t doc
 		if t.Listen {
 			l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort(cmp.Or(host, listen), port))
 			if err != nil {
-				found.Reached[address] = "cannot listen there: " + err.Error()
+				found.Reached[address] = "the director cannot listen there: " + err.Error()
 				continue
 			}
 			defer l.Close()
@@ -123,8 +123,7 @@ func (d *dockerSeen) Confine(ctx context.Context) (err error) {
 	return made.Confine(ctx, container.Egress{Closed: true, Image: d.p.o.Config.Containers.Image, WorkerBinary: binary})
 }
 
-// network returns the workers' network if it exists, and otherwise a temporary one. done removes the temporary
-// network.
+// network returns the workers' network or, if it does not exist, a temporary one. done removes the temporary network.
 func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name string, done func() error, err error) {
 	at, err := d.Gateway(ctx)
 	if err != nil {
@@ -145,8 +144,8 @@ func (d *dockerSeen) network(ctx context.Context) (_ *container.Docker, name str
 	}, nil
 }
 
-// trialFolder returns a directory to mount in place of the checkout. The engine sees the data directory under the same
-// path, but may not see any other directory.
+// trialFolder returns a directory to mount in place of the checkout. It is in the data directory, because an engine
+// may see no other directory under the same path.
 func trialFolder(c config.Config) (string, error) {
 	in, err := filepath.Abs(c.Director.DataDir)
 	if err != nil {
@@ -177,15 +176,17 @@ func trialSpec(c config.Config, id, dir, binary string, entry []string) containe
 	return spec
 }
 
-// pendingPatience bounds the wait for a cluster to start a trial. After that, the cluster's reason becomes a finding.
+// pendingPatience limits how long a trial waits for a cluster to start it. After that, the cluster's reason becomes a
+// finding.
 const pendingPatience = time.Minute
 
-// lookEvery is the interval at which a trial's container is polled.
+// lookEvery is the interval between two polls of a trial's container.
 const lookEvery = 100 * time.Millisecond
 
-// lookFrom runs a trial's container until it ends, removes it, and reads its findings.
+// lookFrom runs a trial's container until it ends, removes the container, and reads its findings.
 func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec) (seen inside.Seen, err error) {
-	// The engine completes a create even after the client has disconnected, and that container would remain.
+	// The engine completes a create even after the client has disconnected, so wait for it. Otherwise the container
+	// would remain.
 	starting, started := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	err = docker.Ensure(starting, spec)
 	started()
@@ -197,7 +198,7 @@ func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec
 		live = slices.ContainsFunc(list, func(s container.Status) bool {
 			pending := s.State == container.StatePending
 			if s.AttemptID == spec.AttemptID && pending && time.Since(since) > pendingPatience {
-				err = fmt.Errorf("it did not start within %v: %s", pendingPatience, s.Waiting)
+				err = fmt.Errorf("the container did not start within %v: %s", pendingPatience, s.Waiting)
 			}
 			return s.AttemptID == spec.AttemptID && (pending || s.State.Live())
 		})
@@ -219,7 +220,7 @@ func lookFrom(ctx context.Context, docker container.Runtime, spec container.Spec
 		return seen, errors.New(exit.StartError)
 	}
 	if err := json.Unmarshal(exit.Stdout, &seen); err != nil {
-		return seen, fmt.Errorf("its worker ended with exit code %d: %s", exit.ExitCode,
+		return seen, fmt.Errorf("the trial's worker ended with exit code %d: %s", exit.ExitCode,
 			strings.TrimSpace(string(exit.Stderr)+" "+string(exit.Stdout)))
 	}
 	return seen, nil

@@ -40,14 +40,14 @@ type Options struct {
 	Login  func(context.Context) (string, error) // login of the token's account; nil asks GitHub
 	// Rights returns a GitHub App's permissions. It is nil without an App.
 	Rights       func(context.Context) (map[string]string, error)
-	WorkerBinary string            // defaults to the file "worker" in this program's directory
-	Transport    http.RoundTripper // to GitHub; nil for the network
+	WorkerBinary string            // default: the file "worker" in this program's directory
+	Transport    http.RoundTripper // to GitHub; nil means the default transport
 
-	volumes bool // trials mount volumes, which creates them
+	volumes bool // a trial may create volumes by mounting them
 }
 
-// Connect connects the adapters to the checks of `director doctor`: GitHub through a client that may not write,
-// Docker apart from all fleets, and the data directory unchanged. The caller sets World's other fields.
+// Connect connects the adapters to the checks of `director doctor`: a GitHub client that may not write, Docker apart
+// from all fleets, and the data directory, which stays unchanged. The caller sets World's other fields.
 func Connect(o Options, w doctor.World) doctor.World {
 	p := preflight{o}
 	w.Config, w.Machine = o.Config, p
@@ -62,7 +62,7 @@ var _ doctor.Machine = preflight{}
 // Now returns the current time.
 func (preflight) Now() time.Time { return time.Now() }
 
-// Programs returns the missing programs. It searches path as plain processes do, or the director's own path if path is
+// Programs returns the missing programs. It searches path as plain processes do, or the director's PATH if path is
 // empty.
 func (preflight) Programs(path string, names []string) (missing []string) {
 	if path != "" {
@@ -75,7 +75,7 @@ func (preflight) Programs(path string, names []string) (missing []string) {
 // Worker returns the worker binary that a start would use.
 func (p preflight) Worker() (string, error) { return engine.FindWorker(p.o.WorkerBinary) }
 
-// Disk returns the disk of a directory, or of its nearest existing parent.
+// Disk returns the disk of a directory or, if that does not exist, of its nearest parent.
 func (p preflight) Disk(dir string) (doctor.Disk, error) {
 	at, err := filepath.Abs(dir)
 	if err != nil {
@@ -102,7 +102,7 @@ func (p preflight) Disk(dir string) (doctor.Disk, error) {
 	}
 }
 
-// Listen checks that the address is free by listening briefly.
+// Listen checks that the address is free, by listening briefly.
 func (preflight) Listen(ctx context.Context, address string) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -114,8 +114,8 @@ func (preflight) Listen(ctx context.Context, address string) error {
 	return l.Close()
 }
 
-// Running asks over the operator's socket. Without an answer, the lock shows whether a process uses the data
-// directory.
+// Running asks the director over the operator's socket. Without an answer, the lock shows whether a process uses the
+// data directory.
 func (p preflight) Running(ctx context.Context) (string, error) {
 	dir := p.o.Config.Director.DataDir
 	h, err := operator.AskHealth(ctx, dir)
@@ -145,7 +145,7 @@ func (p preflight) Running(ctx context.Context) (string, error) {
 func (p preflight) Journal(ctx context.Context) (string, error) {
 	if dir := filepath.Join(p.o.Config.Director.DataDir, "bus"); p.o.Config.AgentBus.URL == "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return "none yet; the first start creates one", nil
+			return "no journal exists: the first start creates one", nil
 		}
 	}
 	v, err := offline.Verify(ctx, p.o.Config)
@@ -155,12 +155,12 @@ func (p preflight) Journal(ctx context.Context) (string, error) {
 	case len(v.Damages) > 0:
 		return "", fmt.Errorf("the journal is damaged in %d places: %w", len(v.Damages), v.Damages[0])
 	}
-	return fmt.Sprintf("whole: %d batches", v.Batches), nil
+	return fmt.Sprintf("undamaged: %d batches", v.Batches), nil
 }
 
 func (p preflight) Quota(bytes int64) error { return workspace.CheckQuota(bytes) }
 
-// Fleet returns the error with which a start would refuse the fleet.
+// Fleet returns the error with which a start would reject the fleet.
 func (p preflight) Fleet() error {
 	c := p.o.Config
 	f := restore.FleetFile{Dir: c.Director.DataDir, Fleet: c.Director.Fleet, Log: zap.NewNop()}
@@ -204,7 +204,7 @@ type githubSeen struct {
 
 var _ doctor.GitHub = githubSeen{}
 
-// engine selects the same engine as container.Open, without leaving traces.
+// engine opens the engine that a start would use, without leaving traces.
 func (p preflight) engine(ctx context.Context) (doctor.Engine, error) {
 	c := p.o.Config
 	if c.Containers.Runtime == "process" {
@@ -242,7 +242,7 @@ type processesSeen struct {
 // Name returns the engine's name.
 func (processesSeen) Name() string { return "plain processes" }
 
-// Confines returns false.
+// Confines returns false, because plain processes use the machine's network.
 func (processesSeen) Confines() bool { return false }
 
 // Cannot lists what plain processes do not enforce.

@@ -22,21 +22,21 @@ import (
 // SearchEvery is the pause between two searches while a program is missing.
 const SearchEvery = time.Minute
 
-// searchLimit bounds one search. It may include the download of an image.
+// searchLimit limits one search, which may include the download of an image.
 const searchLimit = 3 * time.Minute
 
-// Programs searches the attempts' environment for the programs of the stages. It searches once for each configuration,
-// and repeats a search that missed a program or failed.
+// Programs searches the attempts' environment for the programs of the stages. It searches once for each
+// configuration, and repeats a search that failed or missed a program.
 type Programs struct {
 	Owner  *loop.Owner
 	Setup  func() *inforce.Setup
 	Worker string        // path of the worker binary
-	Every  time.Duration // pause before another search
-	Reread loop.Wake     // signalled after the machine has another configuration
+	Every  time.Duration // pause before a repeated search
+	Reread loop.Wake     // signalled when the machine has a new configuration
 	Log    *zap.Logger
 }
 
-// ProgramsOf hashes the inputs of a search. The result is never empty.
+// ProgramsOf hashes the configuration that a search depends on. The result is never empty.
 func ProgramsOf(c config.Config) string {
 	text, err := json.Marshal([]any{
 		c.Containers.Runtime, c.Containers.Image, c.Containers.Workdir, c.Containers.Env["PATH"], c.Containers.Mounts,
@@ -73,7 +73,7 @@ func (s *Programs) Run(ctx context.Context) error {
 	return nil
 }
 
-// search returns the outcome of one search.
+// search searches once, and returns the result as an event.
 func (s *Programs) search(ctx context.Context, c config.Config) fsm.ProgramsSearched {
 	out := fsm.ProgramsSearched{For: ProgramsOf(c)}
 	ctx, cancel := context.WithTimeout(ctx, searchLimit)
@@ -109,7 +109,7 @@ func placeOf(c config.Config) string {
 	return "in the image " + c.Containers.Image
 }
 
-// missing returns the programs that are missing where attempts run.
+// missing returns which of the programs are missing where attempts run.
 func (p preflight) missing(ctx context.Context, names []string) ([]string, error) {
 	c := p.o.Config
 	if len(names) == 0 {

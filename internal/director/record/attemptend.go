@@ -19,8 +19,8 @@ type attemptEnd struct {
 	signal                            string
 }
 
-// Ended records an ended attempt: its container's output, the results of its stages, and its changes. The record is on
-// disk before the verdict, in case the process ends in between. patch must not contain secrets.
+// Ended records an ended attempt: its container's output, the results of its stages, and its changes. The caller
+// decides the verdict afterwards, so the record survives a crash in between. patch must not contain secrets.
 func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, patch string,
 	printed *audit.StoredOutput,
 ) {
@@ -35,8 +35,8 @@ func (c *Recorder) Ended(e fsm.Effect, x container.Exit, stored []bus.Report, pa
 	})
 }
 
-// reportedEnd collects the details of the end of an attempt from its reports and the runtime. A stage's exit code takes
-// precedence over that of the container.
+// reportedEnd collects how an attempt ended, from its reports and the runtime. A stage's exit code takes precedence
+// over the exit code of the container.
 func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit.Output, meta audit.Meta,
 	end attemptEnd,
 ) {
@@ -44,7 +44,7 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 	if x.Known {
 		end.exitCode = &x.ExitCode
 	}
-	// Mask each separately: half a secret at the edge of a buffer is recognised only at the edge of a text.
+	// Redact each text separately: a half secret at the end of a buffer is recognised only at the end of a text.
 	out = audit.Output{WorkerLog: c.Redact(string(x.Stdout)) + "\n" + c.Redact(string(x.Stderr))}
 	for _, r := range stored {
 		switch body := r.Body.(type) {
@@ -77,7 +77,7 @@ func (c *Recorder) reportedEnd(x container.Exit, stored []bus.Report) (out audit
 	return out, meta, end
 }
 
-// addEnd adds details of an attempt's end. It keeps better details from an earlier call, because an interrupted stop
+// addEnd adds details of an attempt's end. It keeps earlier details if they are better, because an interrupted stop
 // runs again after the container is gone.
 func addEnd(m *audit.Meta, end audit.Meta) {
 	m.Stage, m.Signal, m.OOM = cmp.Or(end.Stage, m.Stage), cmp.Or(end.Signal, m.Signal), m.OOM || end.OOM

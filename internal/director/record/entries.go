@@ -16,7 +16,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// reached records the current stage of a task's attempt, and the stages before it. Stages run in order.
+// reached records the current stage of a task's attempt, and all stages before it, because stages run in order.
 func (c *Recorder) reached(k fsm.IssueKey, stage string) {
 	s, t, of := c.stats[k], c.state.Task(k), c.course
 	if t != nil {
@@ -35,10 +35,10 @@ func (c *Recorder) reached(k fsm.IssueKey, stage string) {
 		}
 		s.StagesCompleted = slices.Clone(done)
 	}
-	c.stats[k] = s // a stage of the director is never in this list
+	c.stats[k] = s // a stage of the director is not in the attempt's plan
 }
 
-// waitFor returns the tasks that wait for the given one.
+// waitFor returns the tasks that wait for k.
 func (c *Recorder) waitFor(k fsm.IssueKey) (out []string) {
 	for _, t := range c.state.Tasks() {
 		if slices.Contains(t.Standing.After, k) {
@@ -55,7 +55,7 @@ func (c *Recorder) began(at time.Time, f fsm.AttemptBegan) {
 		return
 	}
 	c.forget(fsm.AttemptID(t.Nonce, f.N-1))
-	if s := c.stats[f.Task]; !f.Next.Validate { // otherwise it continues the last attempt's work
+	if s := c.stats[f.Task]; !f.Next.Validate { // a validation continues the last attempt's work
 		s.StagesCompleted = nil
 		c.stats[f.Task] = s
 	}
@@ -76,8 +76,8 @@ func (c *Recorder) forget(attempt string) {
 	c.courses.Delete(attempt)
 }
 
-// Starts records the agent and model of an attempt from its plan, and keeps the attempt's course. A later
-// configuration does not affect it.
+// Starts records the agent and model of an attempt from its plan, and its course. A later configuration does not
+// change these.
 func (c *Recorder) Starts(e fsm.Effect, p wire.Plan, in *inforce.Setup) {
 	c.courses.Store(e.Worker, courseOf(in))
 	who, model := workerOf(p)
@@ -116,7 +116,7 @@ func (c *Recorder) moved(at time.Time, f fsm.Moved, t *fsm.Task) {
 	if end := projection.AttemptEnd(f); end == projection.OK || end == projection.Withdrawn {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) { m.EndedAt, m.Outcome, m.Failure = wire.At(at), end, nil })
 	} else if f.Attempt > 0 && (f.From == fsm.Stopping || f.From == fsm.Delivering || f.From == fsm.InReview) {
-		// the summary shows what followed
+		// update the summary with the next attempt
 		c.attempt(t, f.Attempt, func(*audit.Meta) {})
 	}
 	switch f.To {
@@ -141,7 +141,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 		return
 	}
 	id := fsm.AttemptID(t.Nonce, f.Attempt)
-	var end attemptEnd // stays zero if the failure did not end an attempt
+	var end attemptEnd // stays zero if no attempt ended with this failure
 	if known, ok := c.ends.Load(id); ok {
 		end = known.(attemptEnd)
 	}
@@ -154,7 +154,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	if f.Attempt > 0 && f.Verdict.Action != recovery.Revalidate {
 		c.attempt(t, f.Attempt, func(m *audit.Meta) {
 			m.Outcome, m.Stage, m.Failure = audit.OutcomeFailed, f.Stage, failure
-			if m.EndedAt.IsZero() { // otherwise its delivery or its review failed
+			if m.EndedAt.IsZero() { // the delivery or the review failed, not the attempt
 				m.EndedAt = wire.At(at)
 			}
 		})
@@ -165,7 +165,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	}
 	c.reached(t.Key, f.Stage)
 	s := c.standing(at, t)
-	s.Signatures = maps.Clone(s.Signatures) // the writer may be reading the previous map
+	s.Signatures = maps.Clone(s.Signatures) // the writer may still read the previous map
 	s.See(f.Finding.Signature, class, t.Tally.Seen(f.Finding.Signature), at)
 	c.stats[t.Key] = s
 	last := audit.NewLastFailure(s, failure, end.message, end.tail)
@@ -176,7 +176,7 @@ func (c *Recorder) judged(at time.Time, f fsm.VerdictMade) {
 	c.judgments = append(c.judgments, judgment{s, last})
 }
 
-// pronounce writes the verdicts of a record with the resulting state.
+// pronounce writes the verdicts of a record, with the state after it.
 func (c *Recorder) pronounce(at time.Time) {
 	for _, j := range c.judgments {
 		if t := c.state.Task(fsm.IssueKey(j.stats.Issue)); t != nil {

@@ -6,17 +6,16 @@ import (
 	"retake/internal/fsm"
 )
 
-// Explanations of continue_on_error, for its start and its effect.
+// Explanations of recovery.continue_on_error, at its start and when it applies.
 const (
-	ContinuesText = "recovery.continue_on_error is set: no failure ends the run, not even a failure " +
-		"that the policy calls fatal, such as a rejected credential; " +
-		"Retake still asks a person about every failed task, ERROR_REPORT.md is always written at the end, and the " +
-		"exit code is 1 if a task failed"
+	ContinuesText = "recovery.continue_on_error is set: the run survives every failure, even if the policy calls it " +
+		"fatal, such as a rejected credential. Retake still asks a person about every failed task, always writes " +
+		"ERROR_REPORT.md at the end, and exits with code 1 if a task failed"
 	ContinuedText = "the run continues after a fatal failure (recovery.continue_on_error): later work may fail for " +
 		"the same reason"
 )
 
-// Log writes one line for each fact that an operator would look for.
+// Log writes one line for each fact that operators look for.
 func Log(log *zap.Logger, f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.Moved:

@@ -23,11 +23,11 @@ func (c *Recorder) planned(k fsm.IssueKey, id string) fsm.Effect {
 	return fsm.Effect{Task: k}
 }
 
-// judgedEffects are the effects that end an attempt by failing. The audit records a verdict on that attempt.
+// judgedEffects are the effects that end an attempt when they fail, so the audit records a verdict on that attempt.
 var judgedEffects = []fsm.EffectKind{fsm.DoStart, fsm.DoStop, fsm.DoDeliver}
 
-// tryAgainWhy is the explanation for a retried effect.
-const tryAgainWhy = "the director retries it"
+// tryAgainWhy is the explanation of a retried effect.
+const tryAgainWhy = "the director retries the effect"
 
 // ownFailure records telemetry about a failure of the director itself in a task's effect.
 func (c *Recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason, cause string, v recovery.Verdict) {
@@ -39,7 +39,7 @@ func (c *Recorder) ownFailure(at time.Time, e fsm.Effect, reason recovery.Reason
 	c.Out.Classified(at, c.RunID, "", attempt)
 }
 
-// ruleOwn replaces the classifier's rule when a part of the director states what failed.
+// ruleOwn stands for a rule of the classifier, when a part of the director states what failed.
 const ruleOwn = "director.effect"
 
 // callerOf names the part of the director that carries out an effect.
@@ -50,8 +50,8 @@ func callerOf(k fsm.EffectKind) string {
 	return cmp.Or(string(k), "director")
 }
 
-// Failed records telemetry about a repository or pull request that could not be read. It records each reason
-// once, until a read succeeds.
+// Failed records telemetry about a repository or pull request that could not be read, once for each reason, until a
+// read succeeds.
 func (c *Recorder) Failed(caller, what string, err error, again time.Duration) {
 	f := failure.Of(err)
 	written, _ := c.unread.Load(what)

@@ -15,27 +15,27 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// Recorder writes from durable records. Apply runs on the owner's goroutine, and the writer never blocks. Executors
-// call the other methods. Create it with New.
+// Recorder writes records of a run from the journal. Apply runs on the owner's goroutine and must not block, so a
+// separate goroutine writes. Executors call the other methods. Create it with New.
 type Recorder struct {
 	Options
-	state  *fsm.Machine // the machine as of the last durable record; the owner's machine is ahead of the journal
+	state  *fsm.Machine // the machine after the last durable record, while the owner's machine is ahead of the journal
 	guards policy.Guards
 	preset string
-	course course                       // course of future attempts
+	course course                       // the course of attempts that begin now
 	stats  map[fsm.IssueKey]audit.Stats // the values last written
 
 	judgments []judgment // verdicts in the current record
 
-	ends    sync.Map // attempt → attemptEnd, until the next attempt begins or the task is over
-	courses sync.Map // attempt → course, for the same time; missing for attempts that an earlier process began
-	unread  sync.Map // unreadable repository or issue → recorded reasons; each key has one caller
+	ends    sync.Map // by attempt: its attemptEnd, until the next attempt begins or the task is over
+	courses sync.Map // by attempt: its course, for the same time; missing for attempts that an earlier process began
+	unread  sync.Map // by unreadable repository or issue: the recorded reasons; each key has one caller
 }
 
-// course is the sequence of stages of a whole attempt.
+// course is the sequence of an attempt's stages.
 type course struct {
 	stages []string // in order
-	judges int      // number of the last stages, from VALIDATE on
+	judges int      // number of stages from VALIDATE on
 }
 
 func courseOf(in *inforce.Setup) (all course) {
@@ -46,7 +46,7 @@ func courseOf(in *inforce.Setup) (all course) {
 	return all
 }
 
-// judgment is a verdict to be written together with the resulting state.
+// judgment is a verdict to be written with the state after it.
 type judgment struct {
 	stats audit.Stats
 	last  *audit.LastFailure
@@ -57,15 +57,14 @@ type Options struct {
 	Out    *audit.Writer
 	Dir    string // the data directory
 	RunID  string
-	Image  string                // the workers' image; empty for plain processes
-	Setup  func() *inforce.Setup // in force
+	Image  string                // the workers' image; "" for plain processes
+	Setup  func() *inforce.Setup // returns the setup in force
 	Redact func(string) string
 	Log    *zap.Logger
 }
 
-// New returns a Recorder that starts from the machine's state, because an earlier process may have ended before it
-// wrote everything. It also returns the numbers of paid calls that people edited in stats.json files while no director
-// ran.
+// New returns a Recorder that first writes the state of m, because an earlier process may have ended too soon. It
+// also returns the numbers of paid calls that people edited in stats.json files while no director ran.
 func New(m *fsm.Machine, o Options) (c *Recorder, edits []fsm.BudgetEdited, err error) {
 	c = &Recorder{Options: o, state: fsm.New(fsm.Config{}), stats: map[fsm.IssueKey]audit.Stats{}}
 	c.follow(c.Setup())
@@ -96,13 +95,14 @@ func New(m *fsm.Machine, o Options) (c *Recorder, edits []fsm.BudgetEdited, err 
 	return c, edits, nil
 }
 
-// follow uses another configuration for future entries.
+// follow takes the course of future attempts from a setup.
 func (c *Recorder) follow(now *inforce.Setup) {
 	c.course = courseOf(now)
 	c.preset, c.guards = now.Recovery.Preset, now.Policy.With(now.Limits()).Guards()
 }
 
-// readStats reads the values in a task's stats.json that only people and earlier processes know.
+// readStats reads the values of a task's stats.json that the journal lacks. edited reports that a person changed
+// paidCalls.
 func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	path, err := audit.StatsPath(c.Dir, string(k))
 	if err != nil {
@@ -111,7 +111,7 @@ func (c *Recorder) readStats(k fsm.IssueKey) (paidCalls int64, edited bool) {
 	s, err := audit.ReadStats(path)
 	if errors.Is(err, audit.ErrCorrupt) {
 		aside, renamed := audit.SetAside(path)
-		c.Log.Error("stats.json not read; continuing the director's count", zap.String("issue", string(k)),
+		c.Log.Error("stats.json not read; the director's count applies", zap.String("issue", string(k)),
 			zap.String("kept_as", aside),
 			zap.Error(errors.Join(err, renamed)))
 	}
@@ -130,12 +130,12 @@ func (c *Recorder) Apply(_ uint64, records []fsm.Record) {
 func (c *Recorder) record(r fsm.Record) {
 	defer c.pronounce(r.At)
 	for _, f := range r.Facts {
-		var moved *fsm.Task // this fact removes a finished task from the machine
+		var moved *fsm.Task // the fact removes the finished task from the machine
 		var tried fsm.Effect
 		switch f := f.(type) {
 		case fsm.Moved:
 			moved = c.state.Task(f.Task)
-		case fsm.EffectDone: // this fact removes it from the outbox
+		case fsm.EffectDone: // the fact removes the effect from the outbox
 			tried = c.planned(f.Task, f.Effect)
 		case fsm.EffectDeferred:
 			tried = c.planned(f.Task, f.Effect)
@@ -153,7 +153,7 @@ func (c *Recorder) record(r fsm.Record) {
 			}
 		case fsm.EffectDone:
 			if f.Reason != "" && !slices.Contains(judgedEffects, tried.Kind) {
-				c.ownFailure(r.At, tried, f.Reason, f.Failed, recovery.Verdict{Why: "it is given up"})
+				c.ownFailure(r.At, tried, f.Reason, f.Failed, recovery.Verdict{Why: "the effect is given up"})
 			}
 		case fsm.Moved:
 			c.moved(r.At, f, moved)
@@ -171,7 +171,7 @@ func (c *Recorder) record(r fsm.Record) {
 		case fsm.TallyReset:
 			c.task(r.At, c.state.Task(f.Task))
 		case fsm.TaskQueued:
-			if len(f.Standing.After) > 0 { // reports show its blockers
+			if len(f.Standing.After) > 0 { // reports name the tasks that block this one
 				c.task(r.At, c.state.Task(f.Task))
 			}
 		case fsm.StandingChanged:

@@ -10,7 +10,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// reloadWait bounds how long /reload waits for the journal.
+// reloadWait limits how long /reload waits for the journal.
 const reloadWait = 3 * time.Second
 
 // ServeHTTP answers POST /reload.
@@ -48,7 +48,7 @@ func (r *Reader) State() *wire.SnapshotConfig {
 	}
 }
 
-// Problem returns a clause about a refused configuration, or "" if the last one was accepted.
+// Problem describes a rejected configuration, or returns "" if the last one was accepted.
 func (r *Reader) Problem() string {
 	last := r.last.Load()
 	if last == nil || len(last.Problems) == 0 {

@@ -30,7 +30,7 @@ func (r *Reader) configFiles(of ...config.Config) (files []string) {
 	return files
 }
 
-// readFiles reads the configuration, and records the checksum of its files from before that.
+// readFiles reads the configuration. It computes the checksum of the files first, so that a later change is noticed.
 func (r *Reader) readFiles() (next config.Config, problems config.Problems) {
 	for known := false; !known; {
 		r.sum = sumOf(r.files)
@@ -42,7 +42,7 @@ func (r *Reader) readFiles() (next config.Config, problems config.Problems) {
 	return next, problems
 }
 
-// sumOf returns the checksum of the files' content. Unreadable files contribute as well.
+// sumOf returns the checksum of the files' contents. Unreadable files also contribute.
 func sumOf(files []string) string {
 	sum := sha256.New()
 	for _, name := range files {
@@ -61,7 +61,7 @@ func ownSums(c config.Config) map[string]string {
 	return sums
 }
 
-// folders returns the directories of the files, and of the files that they link to.
+// folders returns the directories of the files, and of the targets of their links.
 func folders(files []string) (dirs []string) {
 	add := func(name string) {
 		dir := filepath.Dir(name)

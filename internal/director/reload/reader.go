@@ -1,5 +1,5 @@
-// Package reload rereads the configuration of a running director: on request, on a hangup, and when a file of the
-// configuration changes. The director ignores a refused configuration.
+// Package reload reads the configuration of a running director again: on request, on SIGHUP, and when a file of the
+// configuration changes. If the new configuration is rejected, the previous one stays in force.
 package reload
 
 import (
@@ -24,24 +24,25 @@ import (
 // atStart is the origin of the first reading.
 const atStart = "start"
 
-// Reader rereads the configuration. Set the exported fields before Begin. Its methods are safe for concurrent use.
+// Reader reads the configuration again. Set the exported fields before Begin. Its methods are safe for concurrent
+// use.
 type Reader struct {
 	Config          config.Config // the configuration at startup, with absolute directories
 	InForce         *inforce.Current
-	Again           func() (config.Config, config.Problems) // nil if rereading is impossible
-	File            string                                  // the configuration file; may be empty
+	Again           func() (config.Config, config.Problems) // nil disables reloading
+	File            string                                  // the configuration file, or ""
 	Every           time.Duration                           // pause between two checks of the files
-	LongestWatchdog time.Duration                           // the longest life for which workers' keys suffice
+	LongestWatchdog time.Duration                           // limit of an attempt's life, set by workers' keys
 	Image           func() string                           // the workers' image
-	LeaveOut        func(worktree.Globs)                    // tells the workspace which files are state
+	LeaveOut        func(worktree.Globs)                    // passes the patterns of state files to the workspace
 	Since           time.Time                               // when the director started
 	Log             *zap.Logger
 
 	mu      sync.Mutex // serializes readings
 	last    atomic.Pointer[operator.Reading]
-	files   []string      // the files of the configuration, in force or as read last
-	sum     string        // checksum of files from before the last reading
-	changed chan struct{} // another setup is in force; capacity 1, signals coalesce
+	files   []string      // the files of the configurations in force and read last
+	sum     string        // checksum of the files before the last reading
+	changed chan struct{} // signals that another setup is in force; capacity 1
 }
 
 // Begin records the first reading.
@@ -51,8 +52,7 @@ func (r *Reader) Begin() {
 	r.last.Store(&operator.Reading{At: r.Since, By: atStart, Digest: first.Digest, Since: r.Since})
 }
 
-// Reread reads the configuration again, and puts all keys in force that can change at run time. by names the origin
-// of the request.
+// Reread reads the configuration again, and puts in force all keys that can change at run time. by names the cause.
 func (r *Reader) Reread(by string) operator.Reading {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *Reader) Reread(by string) operator.Reading {
 	return read
 }
 
-// next returns the setup to put in force after the current one. An error means that the configuration is refused.
+// next returns the setup that follows the current one. An error means that the configuration is rejected.
 func (r *Reader) next(next config.Config,
 	problems config.Problems,
 ) (now *inforce.Setup, change config.Change, err error) {
@@ -99,7 +99,7 @@ func (r *Reader) next(next config.Config,
 	if now, err = derive(mixed, sums, r.Config.Director.DataDir, r.Config.Director.SharedDir); err != nil {
 		return nil, config.Change{}, err
 	}
-	for _, key := range slices.Sorted(maps.Keys(sums)) { // same path, different content
+	for _, key := range slices.Sorted(maps.Keys(sums)) { // the path is the same, but not the content
 		if was.FileSums[key] != sums[key] && !slices.Contains(change.Keys, key) {
 			change.Keys = append(change.Keys, key)
 		}
@@ -136,7 +136,7 @@ func (r *Reader) sayReading(read operator.Reading) {
 	log := r.Log.With(zap.String("by", read.By), zap.String("digest", read.Digest))
 	switch {
 	case len(read.Problems) > 0:
-		log.Error("configuration rejected; the previous one stays in effect",
+		log.Error("configuration rejected, so the previous one stays in effect",
 			zap.Strings("problems", read.Problems), zap.Time("since", read.Since))
 	case len(read.Changed)+len(read.Restart) == 0 && read.By == atStart:
 	case len(read.Changed)+len(read.Restart) == 0:
@@ -151,7 +151,8 @@ func (r *Reader) sayReading(read operator.Reading) {
 }
 
 // Follow calls decide for each setup that comes into force, until ctx is done or decide returns false. begun is the
-// setup at the start of the session. The previous session may have ended before it decided a change.
+// setup at the start of the session. If it was never decided, because the previous session ended too soon, decide
+// gets it first.
 func (r *Reader) Follow(ctx context.Context, begun *inforce.Setup,
 	decide func(context.Context, *inforce.Setup) bool,
 ) error {

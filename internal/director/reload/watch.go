@@ -10,15 +10,15 @@ import (
 	"go.uber.org/zap"
 )
 
-// A file is read when it has been unchanged for fileRest, or has kept changing for fileMost, because editors write
-// in several steps.
+// Editors write in several steps, so a file is read when it has not changed for fileRest, or has kept changing for
+// fileMost.
 const (
 	fileRest = 300 * time.Millisecond
 	fileMost = 2 * time.Second
 )
 
-// FilesEvery is the interval at which the files are checked even without a notification. The watch may have missed
-// a change, or have failed.
+// FilesEvery is the interval between checks of the files without a notification. The watch may have missed a change,
+// or may have failed.
 const FilesEvery = 30 * time.Second
 
 // Watch reads the configuration again on a hangup and when one of its files changes, until ctx is done.
@@ -29,7 +29,7 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 	w := newFileWatch(r.watchedFiles())
 	defer func() { w.close() }()
 	r.sayWatch(nil, w.err)
-	r.Reread(atStart) // it may have changed since the start
+	r.Reread(atStart) // the file may have changed since startup
 	look := time.NewTicker(r.Every)
 	defer look.Stop()
 	for {
@@ -57,7 +57,7 @@ func (r *Reader) Watch(ctx context.Context, hangups <-chan struct{}) {
 	}
 }
 
-// sayWatch logs when the watch fails, so that changes are noticed late, and when it works again.
+// sayWatch logs when the watch fails, because changes are then noticed late, and when it works again.
 func (r *Reader) sayWatch(before, now error) {
 	switch {
 	case now != nil && before == nil:
@@ -86,10 +86,9 @@ func (r *Reader) rereadChanged() {
 	}
 }
 
-// fileWatch watches the directories of files. Editors replace files, so a watch on the file would stay on the old
-// one.
+// fileWatch watches the directories of files. Editors replace files, so a watch on a file would stay on the old one.
 type fileWatch struct {
-	notify *fsnotify.Watcher // nil if watching is impossible
+	notify *fsnotify.Watcher // nil if the kernel refuses to watch
 	dirs   []string
 	err    error // why some directories are not watched
 }
@@ -112,7 +111,7 @@ func (w *fileWatch) follow(files []string) {
 	w.err = nil
 	for _, dir := range w.dirs {
 		if !slices.Contains(dirs, dir) {
-			_ = w.notify.Remove(dir) // it may be gone
+			_ = w.notify.Remove(dir) // the directory may be gone
 		}
 	}
 	for _, dir := range dirs { // a replaced directory must be added again
@@ -135,7 +134,8 @@ func (w *fileWatch) errors() <-chan error {
 	return w.notify.Errors
 }
 
-// rest returns true after a moment without changes, or after changes for too long. It returns false if ctx is done.
+// rest returns true after a moment without changes, or after too long a time with changes. It returns false if ctx is
+// done.
 func (w *fileWatch) rest(ctx context.Context) bool {
 	most := time.NewTimer(fileMost)
 	defer most.Stop()

@@ -18,8 +18,8 @@ type Store interface {
 }
 
 // Cache keeps the reports of running attempts, so that each one is read and decoded only once. Usually the consumer
-// reads it. If the consumer is behind, it is read when the attempt ends. Reports that another process or session
-// consumed are read again.
+// reads a report. If the consumer is behind, the end of the attempt reads the report. Reports that another process or
+// session consumed are read again.
 type Cache struct {
 	store   Store
 	secrets func() *redact.Redactor
@@ -29,7 +29,7 @@ type Cache struct {
 	read  map[string][]bus.Report // by worker: all reports up to the newest cached one, in stream order
 }
 
-// Limits of the cache. Beyond them it is cleared. In memory the reports take a few times their stored size.
+// Limits of the cache, which is cleared beyond them. In memory, a report takes a few times its stored size.
 const (
 	maxCachedWorkers = 256
 	maxCachedBytes   = 8 << 20
@@ -40,14 +40,14 @@ func NewCache(store Store, secrets func() *redact.Redactor) *Cache {
 	return &Cache{store: store, secrets: secrets, read: map[string][]bus.Report{}}
 }
 
-// Begin starts to cache a worker's reports. Call it before the worker can report anything.
+// Begin starts to cache a worker's reports. Call it before the worker can send a report.
 func (c *Cache) Begin(worker string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.put(worker, []bus.Report{})
 }
 
-// add takes a redacted report from the consumer. A repeated report has no effect.
+// add stores a redacted report from the consumer. A repeated report has no effect.
 func (c *Cache) add(r bus.Report) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,12 +56,12 @@ func (c *Cache) add(r bus.Report) {
 	case complete && r.Seq > lastSeq(list):
 		c.put(r.Worker, append(list, r))
 	case complete && !slices.ContainsFunc(list, func(one bus.Report) bool { return one.Seq == r.Seq }):
-		// it comes late: reports that were read ahead were dropped in between
+		// a late report: others before it were dropped, so the list has a gap
 		c.drop(r.Worker)
 	}
 }
 
-// Of returns all reports of a worker that are stored so far, without secrets.
+// Of returns all stored reports of a worker, redacted.
 func (c *Cache) Of(ctx context.Context, worker string) ([]bus.Report, error) {
 	c.mu.Lock()
 	list := slices.Clone(c.read[worker])
@@ -75,14 +75,14 @@ func (c *Cache) Of(ctx context.Context, worker string) ([]bus.Report, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have advanced in the meantime
+	if lastSeq(list) >= lastSeq(c.read[worker]) { // the consumer may have added reports during the read
 		c.put(worker, list)
 	}
 	return list, nil
 }
 
-// Failure returns the error in a referenced report, and whether a person wrote it. e is nil if the report is missing
-// or carries no error.
+// Failure returns the error in a referenced report, and whether a person wrote the report. e is nil if the report is
+// missing or has no error.
 func (c *Cache) Failure(ctx context.Context, worker string, ref *fsm.ReportRef,
 ) (e *wire.WorkerError, persons bool, err error) {
 	if ref == nil {
@@ -104,7 +104,7 @@ func (c *Cache) Drop(worker string) {
 	c.drop(worker)
 }
 
-// put replaces the cached reports of a worker. The caller holds the lock.
+// put replaces the cached reports of a worker. The caller must hold the lock.
 func (c *Cache) put(worker string, list []bus.Report) {
 	c.bytes += sizeOf(list) - sizeOf(c.read[worker])
 	c.read[worker] = list
@@ -114,7 +114,7 @@ func (c *Cache) put(worker string, list []bus.Report) {
 	}
 }
 
-// drop removes the cached reports of a worker. The caller holds the lock.
+// drop removes the cached reports of a worker. The caller must hold the lock.
 func (c *Cache) drop(worker string) {
 	c.bytes -= sizeOf(c.read[worker])
 	delete(c.read, worker)

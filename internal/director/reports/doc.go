@@ -1,11 +1,11 @@
-// Package reports reads what workers report about their attempts. It makes each stored report an event of the machine,
-// and keeps the reports of running attempts for the executors.
+// Package reports reads what workers report about their attempts. It makes each stored report an event of the
+// machine, and keeps the reports of running attempts for the executors.
 //
 // # Invariants
 //
-//   - Nothing outside this package sees a report before Redacted has removed the secrets in it.
+//   - Redacted removes the secrets of a report before any other package sees it.
 //   - An attempt ends with a report. If its worker wrote none, the director stores one in the worker's place.
-//   - A report is acknowledged when the event about it is in the journal, so a crash delivers it again.
+//   - A report is acknowledged when its event is in the journal. After a crash before that, the bus delivers it again.
 //
 // # Signatures
 //

@@ -34,8 +34,8 @@ type Ending struct {
 	Log    *zap.Logger
 }
 
-// Reports returns all reports of an ended attempt. If no report ends the attempt, it takes the reports that the worker
-// could not send. If those do not end it either, it stores the director's report of the exit.
+// Reports returns all reports of an ended attempt. If they do not end the attempt, it adds the reports that the
+// worker could not send. If these do not end it either, Reports stores the director's report of the exit.
 func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([]bus.Report, error) {
 	stored, err := d.Cache.Of(ctx, e.Worker)
 	if err != nil || hasEnd(stored) {
@@ -53,7 +53,7 @@ func (d *Ending) Reports(ctx context.Context, e fsm.Effect, x container.Exit) ([
 	return d.Cache.Of(ctx, e.Worker)
 }
 
-// takeSpooled stores the reports that a worker spooled but could not get acknowledged. Only reports with the
+// takeSpooled stores the reports that a worker spooled because it got no acknowledgement. Only reports with the
 // worker's signature count, because the agent can write to the spool.
 func (d *Ending) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	log := d.Log.With(zap.String("issue", string(e.Task)), zap.String("worker", e.Worker))
@@ -77,7 +77,7 @@ func (d *Ending) takeSpooled(ctx context.Context, e fsm.Effect) error {
 	return nil
 }
 
-// WorkerEnded reports whether the worker itself wrote a final report. A worker sends everything else before it.
+// WorkerEnded reports whether the worker itself wrote a final report, before which it sends all others.
 func WorkerEnded(reports []bus.Report) bool {
 	return hasEnd(slices.DeleteFunc(slices.Clone(reports), func(r bus.Report) bool { return r.Own }))
 }
@@ -114,7 +114,7 @@ func exitReport(e fsm.Effect, x container.Exit, happened circumstances.Record) w
 	return r
 }
 
-// ClusterSays returns a message for people with the cluster's explanation of an end.
+// ClusterSays returns the cluster's explanation of an attempt's end, for people.
 func ClusterSays(x container.Exit) string {
-	return fmt.Sprintf("the cluster on the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
+	return fmt.Sprintf("the cluster's explanation of the worker's end: %s", cmp.Or(x.Words, string(x.Cause)))
 }

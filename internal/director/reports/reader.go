@@ -13,21 +13,21 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// Reader turns stored reports into events. It adds details that only the director knows, and classifies the evidence.
+// Reader makes stored reports into events. It adds details that only the director knows, and classifies the evidence.
 type Reader struct {
 	Setup   func() *inforce.Setup
 	Secrets func() *redact.Redactor
 	Cache   *Cache
 	Send    func(ctx context.Context, body fsm.EventBody, ack func())
-	// HeldBack explains why an attempt's checkout was refused. It returns "" if the checkout was accepted.
+	// HeldBack returns why the bus refused an attempt's checkout, or "".
 	HeldBack func(ctx context.Context, worker string) string
 	// QuotaUsedUp names the quota that a task has used up, or returns "".
 	QuotaUsedUp func(nonce string) string
 	Log         *zap.Logger
 }
 
-// Received prepares a report and may run concurrently. The returned function caches it and sends it to the machine,
-// and must run in the order of the stream.
+// Received prepares a report, and may run concurrently. The returned function caches the report and sends it to the
+// machine. It must run in the order of the stream.
 func (d *Reader) Received(ctx context.Context, r bus.Report) (take func()) {
 	r = Redacted(r, d.Secrets())
 	report := d.Read(ctx, r)
@@ -62,8 +62,7 @@ func (d *Reader) Read(ctx context.Context, r bus.Report) fsm.Report {
 	return out
 }
 
-// tooMuch returns a message for people about the limit of its checkout that a failed attempt exceeded. It returns "" if
-// the attempt exceeded no limit.
+// tooMuch returns, for people, which limit on its checkout a failed attempt exceeded, or "".
 func (d *Reader) tooMuch(ctx context.Context, r bus.Report, found recovery.Finding) (cause string) {
 	if body, ok := r.Body.(*wire.WorkerError); ok && !r.Own && body.IsFinal() && d.Setup().Workspace.Travels() {
 		cause = d.HeldBack(ctx, r.Worker)
@@ -74,8 +73,8 @@ func (d *Reader) tooMuch(ctx context.Context, r bus.Report, found recovery.Findi
 	return cause
 }
 
-// Redacted returns a report without secrets. Workers remove their secrets before they report, but people who report
-// for them do not.
+// Redacted returns a report without secrets. Workers redact their reports themselves, but people who report for them
+// do not.
 func Redacted(r bus.Report, by *redact.Redactor) bus.Report {
 	switch body := r.Body.(type) {
 	case *wire.WorkerError:

@@ -9,7 +9,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Translate returns a stored report as the machine sees it. The evidence is included but not journaled.
+// Translate returns a stored report in the machine's form. It includes the evidence, which the journal omits.
 func Translate(r bus.Report) fsm.Report {
 	out := fsm.Report{Ref: fsm.ReportRef{Seq: r.Seq, SHA256: r.SHA256}, Final: true}
 	switch b := r.Body.(type) {
@@ -20,7 +20,7 @@ func Translate(r bus.Report) fsm.Report {
 		out.Exit = r.Own && b.ErrorID == bus.ExitID(r.Worker)
 		out.Evidence = Evidence(b, r.Received)
 		out.Issue, out.N, out.Persons = b.IssueNumber, b.Attempt, !r.Own && !r.Signed
-		// our worker signs its reports and derives the flags, so they are explicit only if they differ
+		// our worker signs its reports and derives these flags, so they are present only if they differ
 		said := &out.Evidence.Assertion
 		said.Explicit = !r.Own && (!r.Signed || said.Differs())
 		if r.Own && b.ErrorID == bus.OffenceID(r.Worker) {
@@ -34,7 +34,7 @@ func Translate(r bus.Report) fsm.Report {
 	return out
 }
 
-// Evidence returns a worker's report of a failure as evidence. at is when it was received.
+// Evidence returns the evidence in a worker's report of a failure. at is when the report was received.
 func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	e := recovery.Evidence{
 		At: at, Stage: b.Stage, Tool: b.Tool, Provider: b.Provider, ExitCode: b.ExitCode, Signal: b.Signal,
@@ -45,11 +45,11 @@ func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 			ErrorType: b.ErrorType, Transient: b.IsTransient, Retry: b.ShouldRetry, Escalate: b.EscalateToHuman,
 		},
 	}
-	// A worker reports this from the kernel's count. Without a matching exit it is only an assertion.
+	// A worker reports this from the kernel's counter. Without a matching exit, it is only an assertion.
 	e.OOM = b.ErrorType == string(recovery.OOMKilled) &&
 		(b.Signal == "SIGKILL" || b.ExitCode != nil && *b.ExitCode == 137)
 	if e.OOM {
-		e.KnownCause = b.Message // it names the limit
+		e.KnownCause = b.Message // the message names the limit
 	}
 	if b.RetryAfterSeconds != nil {
 		e.RetryAfter = seconds(*b.RetryAfterSeconds)
@@ -57,7 +57,7 @@ func Evidence(b *wire.WorkerError, at time.Time) recovery.Evidence {
 	return e
 }
 
-// Usage returns the usage that a worker reports for its attempt, or nil if it reports none.
+// Usage returns the usage that a worker reports for its attempt, or nil if the report has no usage.
 func Usage(u *wire.Usage) *recovery.Usage {
 	if u == nil {
 		return nil
@@ -67,7 +67,7 @@ func Usage(u *wire.Usage) *recovery.Usage {
 	}
 }
 
-// seconds converts a worker's number without overflow. It caps waits at a month, because quotas last days or months.
+// seconds converts a worker's number without overflow. The maximum is a month, because quotas last days or months.
 func seconds(f float64) time.Duration {
 	const month = 31 * 24 * time.Hour
 	if f >= month.Seconds() {

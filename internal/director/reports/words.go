@@ -6,7 +6,7 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// PersonsWord tells people that something is based on an unsigned report.
+// PersonsWord says that a statement is based on an unsigned report.
 const PersonsWord = "reported by an operator, not by the worker"
 
 // OutputTail returns the end of a failed stage's output.
@@ -37,7 +37,7 @@ func FixRounds(e *wire.WorkerError) []string {
 	if e.FixRounds < 2 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each with the failure of the previous "+
-		"round",
+	return []string{fmt.Sprintf("%d rounds of CODE and VALIDATE in attempt %d, each after the first with the failure "+
+		"of the previous round",
 		e.FixRounds, e.Attempt)}
 }

@@ -19,7 +19,7 @@ import (
 	"retake/internal/workspace"
 )
 
-// evidence holds this machine's knowledge of attempts from containers, stored reports and checkouts.
+// evidence holds this machine's knowledge of attempts, from containers, stored reports and checkouts.
 type evidence struct {
 	live      map[string]int          // by nonce: the attempt with a container that runs or may start
 	shown     map[string]int          // by nonce: the highest attempt with a container or a report
@@ -28,7 +28,7 @@ type evidence struct {
 	checkouts []workspace.Claim
 	listens   map[string]string    // by repository: the cursor from which comments are read
 	branches  map[fsm.IssueKey]int // by issue: the highest attempt in the name of a branch
-	// by repository and issue, from the journal, containers and checkouts: the known claims, the most likely first
+	// by repository and issue: the claims known from the journal, containers and checkouts, the most likely first
 	issues map[string]map[int][]string
 }
 
@@ -105,7 +105,8 @@ func (r *Restorer) collect(ctx context.Context, known *fsm.Machine) (*evidence, 
 	return e, nil
 }
 
-// find collects the evidence about every issue that may be a task, and the cursors from which to read comments.
+// find collects the evidence about every issue that may be a task. It also returns the cursors from which to read
+// comments.
 func (r *Restorer) find(ctx context.Context,
 	known *fsm.Machine,
 ) (found []fsm.FoundTask, cursors []fsm.RepoCursor, err error) {
@@ -125,7 +126,7 @@ func (r *Restorer) find(ctx context.Context,
 				return nil, nil, err
 			}
 			labels := r.Config.GitHub.Labels
-			// true if no answer to the question has taken effect yet
+			// the question waits if no answer has taken effect
 			waits := f.Question != "" && !f.Answered && f.AskedAfter() >= f.Attempt && !g.Has(labels.Claimed) &&
 				!g.Has(labels.Review)
 			if waits && (asked.IsZero() || g.AskedAt.Before(asked)) {
@@ -152,8 +153,8 @@ func (r *Restorer) find(ctx context.Context,
 	return found, cursors, nil
 }
 
-// withoutGitHub returns the issues that GitHub did not show. It includes deleted issues of the journal's tasks, and
-// unreadable issues with a task, a container or a checkout. Normal operation resolves them later.
+// withoutGitHub returns the issues that GitHub did not show: deleted issues of the journal's tasks, and unreadable
+// issues with a task, a container or a checkout. Normal operation decides about them later.
 func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.IssueKey]bool,
 	unread []int,
 ) (found []fsm.FoundTask) {
@@ -176,8 +177,8 @@ func (e *evidence) withoutGitHub(repo string, known *fsm.Machine, seen map[fsm.I
 	return found
 }
 
-// Patience with GitHub. The rebuild waits for the end of an outage, a limit or a recently refused credential. If
-// one issue cannot be read while others can, it counts as unreadable after FindPatience, which is longer than
+// How long to wait for GitHub. The rebuild waits for the end of an outage, a limit or a recently refused credential.
+// If one issue cannot be read while others can, it counts as unreadable after FindPatience, which is longer than
 // GitHub needs to confirm a deletion. If no issue can be read, an outage is more likely, and the wait is longer.
 const (
 	FindPatience  = 2 * time.Minute
@@ -185,8 +186,8 @@ const (
 	findRetryMost = 30 * time.Second
 )
 
-// listenFrom records GitHub's time before a repository is read, so that the new journal's first poll reads all
-// later comments.
+// listenFrom records GitHub's time before it reads a repository, so that the new journal's first poll reads all later
+// comments.
 func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) error {
 	if e.listens[repo] != "" {
 		return nil
@@ -198,11 +199,11 @@ func (r *Restorer) listenFrom(ctx context.Context, e *evidence, repo string) err
 	return err
 }
 
-// findOnGitHub reads a repository. An unreadable repository that is no longer configured has no issues.
+// findOnGitHub reads a repository. A repository that is unreadable and no longer configured has no issues.
 func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 	repo string,
 ) (found []inbox.Found, unread []int, err error) {
-	since := time.Time{} // since when all but some issues can be read; zero if the last try failed for all
+	since := time.Time{} // since when all but some issues are readable; zero if none was
 	patience := r.Patience
 	for retry := min(findRetry, patience/10); ; retry = min(2*retry, findRetryMost) {
 		err := r.listenFrom(ctx, e, repo)
@@ -255,8 +256,8 @@ func (r *Restorer) findOnGitHub(ctx context.Context, e *evidence,
 
 var attemptBranch = regexp.MustCompile(`^retake/([1-9][0-9]{0,8})-a([1-9][0-9]{0,4})(-|$)`)
 
-// findBranches reads the attempts in the names of the repository's branches. If git is refused, the other evidence
-// must suffice.
+// findBranches reads the attempts in the names of the repository's branches. If the server refuses git, the other
+// evidence must suffice.
 func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) error {
 	names, err := r.Workspace.Branches(ctx, r.Remote(repo), "retake")
 	if err != nil && !failure.Of(err).Transient {
@@ -267,18 +268,18 @@ func (r *Restorer) findBranches(ctx context.Context, e *evidence, repo string) e
 	for _, name := range names {
 		if m := attemptBranch.FindStringSubmatch(name); m != nil {
 			key := fsm.IssueKey(repo + "#" + m[1])
-			attempt, _ := strconv.Atoi(m[2]) // at most five digits
+			attempt, _ := strconv.Atoi(m[2]) // the pattern allows at most five digits
 			e.branches[key] = max(e.branches[key], attempt)
 		}
 	}
 	return err
 }
 
-// found combines the knowledge of GitHub and of this machine about one issue.
+// found combines GitHub's and this machine's knowledge of one issue.
 func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known *fsm.Task) (fsm.FoundTask, error) {
 	v := r.IssueView(g.Issue)
 	f := fsm.FoundTask{Key: v.Key, Title: v.Title, URL: v.URL, Labels: v.Labels, Nonce: g.Nonce}
-	// a person may have deleted or edited our comment, which does not end the claim
+	// a person who deletes or edits our comment does not end the claim
 	if f.Nonce == "" && !g.Others {
 		switch running := e.running[f.Key]; {
 		case known != nil && !slices.Contains(g.Ended, known.Nonce) && known.State != fsm.Queued &&
@@ -302,8 +303,8 @@ func (r *Restorer) found(ctx context.Context, e *evidence, g inbox.Found, known 
 	return f, r.addEvidence(ctx, e, &f, g.Attempt)
 }
 
-// addEvidence adds this machine's knowledge of the claim. While a container lives, no later attempt exists,
-// regardless of comments.
+// addEvidence adds this machine's knowledge of the claim. While a container lives, a later attempt cannot exist, even
+// if comments mention one.
 func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTask, shown int) error {
 	f.Attempt, f.Live, f.Checkout, f.Branch = e.shown[f.Nonce], e.live[f.Nonce], e.hasCheckout(f.Nonce),
 		e.branches[f.Key]
@@ -321,7 +322,7 @@ func (r *Restorer) addEvidence(ctx context.Context, e *evidence, f *fsm.FoundTas
 			used = used.Max(report.Usage)
 			f.Reported = f.Reported || report.Final && n == f.Attempt
 		}
-		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // counted when its end is decided
+		if used == nil || n == f.Attempt && (f.Live > 0 || f.Checkout) { // the end of this attempt will count its usage
 			continue
 		}
 		f.Spent = f.Spent.Plus(*used)

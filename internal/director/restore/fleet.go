@@ -18,8 +18,8 @@ import (
 	"retake/internal/safefile"
 )
 
-// fleetFile names the fleet that a data directory belongs to. Streams, containers and comments carry the fleet's
-// name, so another fleet would not find them.
+// fleetFile names the fleet of a data directory. Streams, containers and comments carry the fleet's name, so another
+// fleet would not find them.
 const fleetFile = "fleet.json"
 
 // FleetFile stores the data that must survive a change of the fleet or the loss of the journal.
@@ -29,19 +29,19 @@ type FleetFile struct {
 	Labels fsm.LabelNames // the configured labels
 	Log    *zap.Logger
 
-	written string // the file's content, if this FleetFile wrote it
+	written string // the content that this FleetFile wrote last
 }
 
 // FleetState is the content of a FleetFile.
 type FleetState struct {
 	Fleet      string   `json:"fleet"`
 	Unfinished []string `json:"unfinished,omitempty"` // issues with a claim when the file was written
-	// Labels are the names that labels on these issues may have, newest last. If the journal is lost, only this
-	// file knows the earlier names.
+	// Labels has the names that labels on these issues may have, newest last. If the journal is lost, only this file
+	// has the earlier names.
 	Labels []fsm.LabelNames `json:"labels,omitempty"`
 }
 
-// Read returns nil if the file is missing or unreadable. In both cases it is written again.
+// Read returns nil if the file is missing or unreadable. The director then writes it again.
 func (f *FleetFile) Read() *FleetState {
 	path := filepath.Join(f.Dir, fleetFile)
 	data, err := os.ReadFile(path)
@@ -60,7 +60,7 @@ func (f *FleetFile) Read() *FleetState {
 	return was
 }
 
-// Check refuses a fleet other than the one with unfinished tasks in this data directory.
+// Check returns an error if this data directory has unfinished tasks of another fleet.
 func (f *FleetFile) Check() error {
 	if was := f.Read(); was != nil && was.Fleet != f.Fleet && len(was.Unfinished) > 0 {
 		return fmt.Errorf("director: director.fleet is %q, and the tasks of fleet %q in %s are not finished (%s): "+
@@ -70,7 +70,7 @@ func (f *FleetFile) Check() error {
 	return nil
 }
 
-// Of returns the file's content for the state of a machine.
+// Of returns the file's content for a machine.
 func (f *FleetFile) Of(m *fsm.Machine) FleetState {
 	labels := slices.DeleteFunc(m.EarlierLabels(), func(l fsm.LabelNames) bool { return l == f.Labels })
 	now := FleetState{Fleet: f.Fleet, Labels: append(labels, f.Labels)}

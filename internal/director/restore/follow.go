@@ -15,7 +15,7 @@ const (
 
 // Follow keeps the state current until ctx is done, so that Load only has to read the end of the journal.
 func (r *Restorer) Follow(ctx context.Context) {
-	r.problem.Store(nil) // the values of an earlier standby
+	r.problem.Store(nil) // forget the problem of an earlier standby
 	r.tasks.Store(0)
 	for ctx.Err() == nil {
 		pause := followEvery
@@ -31,7 +31,7 @@ func (r *Restorer) Follow(ctx context.Context) {
 			r.problem.Store(nil)
 		case ctx.Err() == nil:
 			r.problem.Store(new("the journal cannot be followed: " + err.Error()))
-			r.Log.Warn("journal not followed yet; retrying", zap.Error(err))
+			r.Log.Warn("journal not followed; retrying", zap.Error(err))
 		}
 		if err != nil {
 			h, pause = nil, followAgain

@@ -20,20 +20,20 @@ import (
 	"retake/internal/workspace"
 )
 
-// keptFile, in the directory of the checkouts, lists the tasks of checkouts found with an empty journal. These
-// checkouts may be the last trace of a lost journal. Directors keep them until a rebuild has used them or a person
-// has removed the file.
+// keptFile, in the directory of the checkouts, lists the tasks of checkouts that were found with an empty journal.
+// They may be the last trace of a lost journal, so directors keep them until a rebuild has used them or a person has
+// removed the file.
 const keptFile = "checkouts.kept"
 
-// Leftovers removes the checkouts that no task needs when a session begins.
+// Leftovers removes the checkouts without a task when a session begins.
 type Leftovers struct {
 	Dir       string      // the directory of the checkouts
-	Leads     func() bool // reports whether this process may remove anything now
+	Leads     func() bool // reports whether this process may remove checkouts now
 	Workspace *workspace.Workspaces
 	Bus       *bus.Bus
 	Log       *zap.Logger
 
-	// tasks with checkouts before the journal was read; Sweep removes checkouts of unknown tasks
+	// tasks with checkouts before the journal was read; Sweep removes the checkouts of unknown tasks
 	local []string // on this machine
 	onBus []string
 }
@@ -48,8 +48,8 @@ func (l *Leftovers) Look(ctx context.Context) (err error) {
 	return failure.OnBus(err)
 }
 
-// Sweep removes the checkouts that no task needs. fresh reports whether the journal is empty. After an error Sweep has
-// removed nothing, because it is unknown which ones must stay, or because another director leads.
+// Sweep removes the checkouts without a task. fresh means that the journal is empty. After an error, Sweep has not
+// removed anything, because the checkouts to keep are unknown, or because another director leads.
 func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error {
 	if !l.Leads() {
 		return loop.ErrLeaseLost
@@ -86,8 +86,7 @@ func (l *Leftovers) Sweep(ctx context.Context, m *fsm.Machine, fresh bool) error
 	return nil
 }
 
-// kept returns the checkouts that stay although no task needs them. While the journal is empty, it records them in a
-// file.
+// kept returns the checkouts that stay although no task needs them. If fresh is set, it records them in keptFile.
 func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) {
 	file := filepath.Join(l.Dir, keptFile)
 	data, err := os.ReadFile(file)
@@ -118,7 +117,7 @@ func (l *Leftovers) kept(tasks []string, fresh bool) (kept []string, err error) 
 	return kept, safefile.Write(file, 0o600, []byte(strings.Join(kept, "\n")+"\n"))
 }
 
-// forgetKept removes keptFile after a rebuild. By then tasks own all usable checkouts.
+// forgetKept removes keptFile after a rebuild, when tasks own all usable checkouts.
 func forgetKept(dir string) error {
 	if err := os.Remove(filepath.Join(dir, keptFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -17,19 +17,20 @@ import (
 	"retake/internal/safefile"
 )
 
-// note exists from before the old journal is moved aside until the new one is complete. A director that
-// finds it finishes the rebuild. On a joined bus the server stores it for the next leader. Otherwise it is a file
-// in the data directory.
+// note exists from before the old journal is moved aside until the new one is complete, so that an interrupted
+// rebuild is finished. On a shared bus, the server stores it for the next leader. Otherwise it is a file in the data
+// directory.
 type note struct {
 	ID  string `json:"id"`
 	Why string `json:"why"`
-	// ID of the journal to move aside; empty in a note of an older version
+	// ID of the journal to move aside; empty if an older version wrote the note
 	Journal string `json:"journal,omitempty"`
 	state   []byte // the machine's state before the rebuild
 }
 
-// over reports whether the note is obsolete. The rebuild may be complete, or the current journal may be a third one,
-// different from the journal to rebuild and its replacement. h is the state of the current journal, which is sound.
+// over reports whether the note is obsolete, because the rebuild is complete, or because the current journal is a
+// third one, different from the journal to rebuild and from its replacement. h is the state of the current, undamaged
+// journal.
 func (n *note) over(h *State, journal string) bool {
 	if n.ID != "" && h.rebuild.ID == n.ID {
 		return true
@@ -45,7 +46,7 @@ func (n *note) encode() ([]byte, error) {
 	return slices.Concat(line, []byte("\n"), n.state), err
 }
 
-// decodeNote decodes a note. A note of an older version contains only the reason.
+// decodeNote decodes a note. An older version's note has only the reason.
 func decodeNote(data []byte) *note {
 	line, state, _ := bytes.Cut(data, []byte("\n"))
 	n := &note{state: state}
@@ -86,7 +87,7 @@ func (r *Restorer) readNote(ctx context.Context) (*note, error) {
 	return decodeNote(data), nil
 }
 
-// ForgetRebuild removes the note of a rebuild durably. Otherwise a power cut could bring it back, and a sound
+// ForgetRebuild removes the note of a rebuild durably. Otherwise a power cut could restore it, and an undamaged
 // journal would be rebuilt.
 func ForgetRebuild(ctx context.Context, c config.Config, b *bus.Bus) error {
 	if c.AgentBus.URL != "" {

@@ -16,20 +16,20 @@ import (
 	"retake/internal/github/gate"
 )
 
-// Rebuilt is one issue of a rebuild, for people.
+// Rebuilt is the result of a rebuild for one issue.
 type Rebuilt struct {
 	Issue   string
 	Nonce   string // nonce of the claim; empty if the claim is gone
 	Attempt int
-	Was     string // state in the sound part of the journal; empty if missing there
-	Is      string // state now; empty if the issue is not a task now
+	Was     string // state in the readable part of the journal; empty if missing there
+	Is      string // state now; empty if the issue is no longer a task
 	Row     string // row of the table in fsm.RebuildRows
 	Found   string // the evidence, as text
-	Asks    bool   // a comment on the issue asks people about the outcome
+	Asks    bool   // a comment on the issue asks people about the result
 }
 
-// Rebuild replaces the journal although it may be sound. It moves the journal aside and begins a new one from the
-// sound part of the old one and from the evidence elsewhere. It returns the outcome for each issue, and the file with
+// Rebuild replaces the journal, even an undamaged one. It moves the old journal aside, and begins a new one from the
+// readable part of the old one and the evidence elsewhere. It returns the result for each issue, and the file with
 // the old journal.
 func (r *Restorer) Rebuild(ctx context.Context) (tasks []Rebuilt, aside string, err error) {
 	h, err := r.read(ctx)
@@ -38,14 +38,13 @@ func (r *Restorer) Rebuild(ctx context.Context) (tasks []Rebuilt, aside string, 
 		return nil, "", err
 	}
 	if why == "" {
-		known, why = h.Machine, "the operator requested it"
+		known, why = h.Machine, "the operator requested a rebuild"
 	}
 	return r.rebuild(ctx, known, why)
 }
 
-// unsound returns why the journal must not be continued, and the known state. why is "" if the journal is sound. h and
-// found are the results of read. changed reports that this or another director has already changed something, so the
-// rebuild must be completed.
+// unsound returns why the journal must not be continued, or "", and the known state. h and found are the results of
+// read. changed reports that a director has already made changes, so the rebuild must be completed.
 func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	known *fsm.Machine, why string, changed bool, err error,
 ) {
@@ -74,8 +73,8 @@ func (r *Restorer) unsound(ctx context.Context, h *State, found error) (
 	return nil, "", false, err
 }
 
-// knownBy returns the state when the rebuild began. If the old journal is still in use and has a later state, it
-// returns that one.
+// knownBy returns the state from which the rebuild began, or a later state of the old journal if that is still in
+// use.
 func (r *Restorer) knownBy(n *note, h *State) *fsm.Machine {
 	m := fsm.New(r.Machine(r.Setup()))
 	if err := m.Restore(n.state); err != nil {
@@ -138,8 +137,8 @@ func (r *Restorer) rebuild(ctx context.Context, known *fsm.Machine, why string) 
 	return tasks, aside, nil
 }
 
-// writeRebuilt decides about the found tasks, and appends the decisions to the empty journal. The session that reads
-// the journal carries them out.
+// writeRebuilt lets the machine decide about the found tasks, and appends the decisions to the empty journal. The
+// session that reads the journal carries them out.
 func (r *Restorer) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
 	notBefore time.Time,
 ) (facts []fsm.Fact, err error) {
@@ -166,7 +165,7 @@ func (r *Restorer) writeRebuilt(ctx context.Context, events []fsm.Rebuilt,
 	return facts, nil
 }
 
-// rebuiltTasks returns the outcome for each issue that is or was a task.
+// rebuiltTasks returns the result for each issue that is or was a task.
 func rebuiltTasks(known *fsm.Machine, found []fsm.FoundTask, facts []fsm.Fact) (all []Rebuilt) {
 	rebuilt, asks := map[fsm.IssueKey]fsm.TaskRebuilt{}, map[fsm.IssueKey]bool{}
 	for _, f := range facts {

@@ -21,44 +21,44 @@ import (
 	"retake/internal/workspace"
 )
 
-// Restorer restores the machine's state, and follows the journal while another director leads. Follow must have ended
-// before other methods are called. Tasks and Problem are safe for concurrent use.
+// Restorer restores the machine's state, and follows the journal while another director leads. End Follow before you
+// call another method. Tasks and Problem are safe for concurrent use.
 type Restorer struct {
 	Config  config.Config // the configuration at startup
 	Setup   func() *inforce.Setup
-	Machine func(*inforce.Setup) fsm.Config // the part of a setup for the machine
+	Machine func(*inforce.Setup) fsm.Config // returns the machine's part of a setup
 	Bus     func() *bus.Bus
 	Writer  string      // identifies this process in the journal
-	Leads   func() bool // reports whether this process may change anything now
+	Leads   func() bool // reports whether this process may make changes now
 	Fleet   *FleetFile
 	Shared  string // the directory of the checkouts
 
-	// sources of a rebuild
+	// sources for a rebuild
 	GitHub    *github.Client
 	Runtime   container.Runtime
 	Workspace *workspace.Workspaces
 	Reports   func(ctx context.Context, worker string) ([]fsm.Report, error)
 	IssueView func(tracker.Issue) fsm.IssueView
-	Remote    func(repo string) string // the URL of a repository for git
-	Patience  time.Duration            // how long to retry an issue that cannot be read
+	Remote    func(repo string) string // returns a repository's git URL
+	Patience  time.Duration            // how long to retry an unreadable issue
 
 	Log *zap.Logger
 
-	followed *State // the state that Follow keeps current; nil if unknown
+	followed *State // the state that Follow maintains; nil if unknown
 	tasks    atomic.Int64
 	problem  atomic.Pointer[string]
 }
 
-// State is a machine in the state that the journal describes.
+// State is a machine in the state after the journal's last batch.
 type State struct {
 	Machine *fsm.Machine
-	Saved   uint64 // sequence of the snapshot it was restored from
+	Saved   uint64 // sequence of the snapshot that it was restored from
 	Head    bus.Head
 
-	rebuild fsm.RebuildWritten // the part of a rebuild in the journal, if the journal begins with a rebuild
+	rebuild fsm.RebuildWritten // set if the journal begins with a rebuild
 }
 
-// ReadOn replays the rest of the journal after the state.
+// ReadOn applies the batches that the journal has after this state.
 func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
 	var head bus.Head
 	err := feed.Batches(ctx, func(ctx context.Context, fn func(uint64, []byte) error) (err error) {
@@ -78,9 +78,9 @@ func (h *State) ReadOn(ctx context.Context, j *bus.Journal) error {
 	return err
 }
 
-// Load returns the state that the journal describes. It only reads the end of the journal if Follow has kept the state
-// current. If the journal is damaged or its rebuild was interrupted, Load rebuilds it if the configuration allows this.
-// Otherwise the error gives advice.
+// Load returns the state that the journal describes. If Follow maintains a state, Load reads only the end of the
+// journal. If the journal is damaged or its rebuild was interrupted, Load rebuilds it, provided that the
+// configuration allows this. Otherwise it returns an error with advice.
 func (r *Restorer) Load(ctx context.Context) (*State, error) {
 	h, err := r.followed, error(nil)
 	if r.followed = nil; h != nil && h.ReadOn(ctx, r.Bus().Journal()) != nil {
@@ -105,11 +105,11 @@ func (r *Restorer) Load(ctx context.Context) (*State, error) {
 	return h, nil
 }
 
-// read reads the newest snapshot and replays the journal after it. If it returns bus.ErrDamaged, it also returns the
-// state before the damage.
+// read restores the newest snapshot, and applies the journal's batches after it. With bus.ErrDamaged, it also returns
+// the state before the damage.
 func (r *Restorer) read(ctx context.Context) (*State, error) {
 	h := &State{Machine: fsm.New(r.Machine(r.Setup()))}
-	from, err := r.Bus().Journal().LoadSnapshot(ctx, h.Machine.Restore) // refuses a snapshot of another version
+	from, err := r.Bus().Journal().LoadSnapshot(ctx, h.Machine.Restore) // this rejects a snapshot of another version
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (r *Restorer) read(ctx context.Context) (*State, error) {
 	return h, h.ReadOn(ctx, r.Bus().Journal())
 }
 
-// damaged returns the error for a damaged journal, with advice. The director has not changed anything yet. It must not
+// damaged returns the error for a damaged journal, with advice. The director has made no changes so far. It must not
 // start from the remaining records, because a missing record may have started work.
 func damaged(err error) error {
 	return fmt.Errorf("director: %w (no changes made): examine it with `director journal verify`, then restore an "+

@@ -65,7 +65,7 @@ func (s *Commands) resetBudget(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, b)
 }
 
-// liftCooldowns opens resources. If a named resource is not closed, it does not open any.
+// liftCooldowns reopens resources. If a named resource is not closed, it reopens none.
 func (s *Commands) liftCooldowns(w http.ResponseWriter, r *http.Request) {
 	var l operator.CooldownLift
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<10)).Decode(&l); err != nil {

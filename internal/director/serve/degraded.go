@@ -10,7 +10,7 @@ import (
 	"retake/internal/github"
 )
 
-// Refused returns the problem that GitHub refuses the account as a whole, or "".
+// Refused returns the problem if GitHub refuses the account as a whole, or "".
 func Refused(g *github.Client) string {
 	since, why := g.API.Gate.Refused()
 	if since.IsZero() {
@@ -24,7 +24,7 @@ func Refused(g *github.Client) string {
 func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 	var all []string
 	unusable.Range(func(_, why any) bool {
-		all = append(all, why.(string)) //nolint:forcetypeassert // nothing else is stored
+		all = append(all, why.(string)) // nolint:forcetypeassert // the map has only strings
 		return true
 	})
 	if config != "" {
@@ -32,11 +32,11 @@ func Degraded(unusable *sync.Map, config string, g *github.Client) string {
 	}
 	slices.Sort(all)
 	if since, why := g.API.Gate.Away(); !since.IsZero() {
-		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s): the director keeps trying",
+		all = slices.Insert(all, 0, fmt.Sprintf("GitHub has not answered since %s (%s), so the director keeps trying",
 			since.UTC().Format(time.RFC3339), why))
 	}
 	if until, why := g.API.Gate.Closed(); !until.IsZero() {
-		all = slices.Insert(all, 0, fmt.Sprintf("Retake does not contact GitHub until %s: %s",
+		all = slices.Insert(all, 0, fmt.Sprintf("Retake does not send requests to GitHub until %s: %s",
 			until.UTC().Format(time.RFC3339), why))
 	}
 	return strings.Join(all, "; ")

@@ -29,7 +29,7 @@ func TestHealthSaysWhatHasClosedGitHub(t *testing.T) {
 	}
 	until := time.Now().Add(time.Hour)
 	client.API.Gate.Prime(gate.Cooldown{Resource: gate.API, Until: until, Why: "three tasks failed alike"})
-	if want, got := "Retake does not contact GitHub until "+until.UTC().Format(time.RFC3339)+
+	if want, got := "Retake does not send requests to GitHub until "+until.UTC().Format(time.RFC3339)+
 		": three tasks failed alike", Degraded(&sync.Map{}, "", client); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

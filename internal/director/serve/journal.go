@@ -15,7 +15,7 @@ import (
 )
 
 // Journal answers GET /journal with every record of the journal, archived and live, as one JSON object per line. It
-// reads the journal directly, so it does not slow the owner down.
+// reads the journal itself, so it does not slow the owner down.
 func Journal(j *bus.Journal) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/jsonl")
@@ -36,7 +36,7 @@ func Journal(j *bus.Journal) http.HandlerFunc {
 		if err == nil {
 			_, err = out.Write(append(line, '\n'))
 		}
-		_ = errors.Join(err, out.Flush()) // the reader may be gone
+		_ = errors.Join(err, out.Flush()) // a closed connection is not our error
 	}
 }
 

@@ -62,14 +62,14 @@ func showOutput(store *output.Store, w http.ResponseWriter, r *http.Request) {
 		default:
 			begin()
 			if lines.Encode(l) != nil {
-				return // the reader is gone
+				return // the client has disconnected
 			}
 		}
 	}
 	flush()
 }
 
-// number parses a number that is not negative. An empty text is 0.
+// number parses a non-negative number. An empty text is 0.
 func number(text string) (int, error) {
 	n, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 31)
 	return int(n), err

@@ -18,8 +18,8 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// PeerOf returns the user at the other end of the request's Unix socket, according to the kernel. It returns
-// "somebody" for an unknown user.
+// PeerOf returns the user at the other end of the request's Unix socket, according to the kernel, or "somebody" if
+// unknown.
 func PeerOf(ctx context.Context) string {
 	c, ok := ctx.Value(connKey{}).(*net.UnixConn)
 	if !ok {

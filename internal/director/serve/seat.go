@@ -18,7 +18,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// Seat shows a session to the page.
+// Seat gives the page access to a session.
 type Seat struct {
 	Status    *Status
 	Timelines *Timelines
@@ -45,8 +45,8 @@ func (s *Seat) Board(ctx context.Context, most int) (rows []timeline.Task, count
 	return rows, count, err
 }
 
-// Task returns a history from the book. The page asks often, so unlike the command it does not read older tasks from
-// the journal.
+// Task returns an issue's timeline from the book. Unlike the command, it does not read older tasks from the journal,
+// because the page asks often.
 func (s *Seat) Task(ctx context.Context, k fsm.IssueKey, _ time.Time) (told timeline.Task, ok bool, err error) {
 	err = s.Timelines.View(ctx, func(b *timeline.Book, now time.Time) {
 		if told, ok = b.Task(k, now); ok {

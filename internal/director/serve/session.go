@@ -8,7 +8,7 @@ import (
 	"retake/internal/output"
 )
 
-// Session joins the handlers that answer for a session on the operator's socket.
+// Session has the handlers for the operator's socket during a session.
 type Session struct {
 	Status       *Status
 	Timelines    *Timelines

@@ -8,8 +8,8 @@ import (
 	"retake/internal/fsm"
 )
 
-// seenNow holds the state that only the owner knows: the journal's position, and the workers' activity. The read model
-// contains the rest.
+// seenNow holds the state that only the owner knows: the journal's position, and the workers' activity. The read
+// model has the rest.
 type seenNow struct {
 	last     uint64 // the journal's last sequence
 	at       time.Time
@@ -19,7 +19,7 @@ type seenNow struct {
 
 type seenWorker struct {
 	fsm.Activity
-	at time.Time // zero if this process has not heard from the worker
+	at time.Time // zero if this process has had no message from the worker
 }
 
 // ownersView runs on the owner's goroutine. It visits only tasks with a worker.
@@ -36,7 +36,7 @@ func (s *Status) ownersView(d *fsm.Driver) seenNow {
 	return now
 }
 
-// pictured returns the snapshot of the read model's machine.
+// pictured returns the snapshot of the read model's machine, with the owner's part.
 func (s *Status) pictured(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) wire.Snapshot {
 	out := machineSnapshot(m, tasks, seen)
 	for i, t := range tasks {
@@ -77,7 +77,7 @@ func machineSnapshot(m *fsm.Machine, tasks []*fsm.Task, seen seenNow) (out wire.
 	}
 	for _, i := range m.Incidents() {
 		until := i.Breaker.NextDeadline(seen.at)
-		if until.IsZero() { // it depends on the canary, or delays no task
+		if until.IsZero() { // the end depends on the canary, or does not delay a task
 			until = seen.at
 		}
 		row := wire.SnapshotCooldown{

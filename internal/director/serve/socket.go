@@ -18,8 +18,7 @@ import (
 	"retake/internal/director/operator"
 )
 
-// Socket serves the operator's socket for as long as the director runs. Without a session it answers with the
-// reason.
+// Socket serves the operator's socket while the director runs. Without a session, it answers with the reason.
 type Socket struct {
 	server  *http.Server
 	ended   chan struct{}
@@ -27,15 +26,15 @@ type Socket struct {
 	problem atomic.Pointer[string]
 }
 
-// NewSocket starts serving a socket. The metrics are available at once.
+// NewSocket starts to serve a socket. Metrics are available at once.
 func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *zap.Logger) *Socket {
 	o := &Socket{ended: make(chan struct{})}
 	since := wire.At(time.Now())
-	o.Say(errors.New("the director begins"))
+	o.Say(errors.New("the director is starting"))
 	o.server = &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, ConnContext: withConn,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == operator.MetricsPath { // available with and without a session
+			if r.URL.Path == operator.MetricsPath { // metrics do not need a session
 				metrics.ServeHTTP(w, r)
 				return
 			}
@@ -50,7 +49,7 @@ func NewSocket(listener net.Listener, runID string, metrics http.Handler, log *z
 				return
 			}
 			status := http.StatusServiceUnavailable
-			if r.URL.Path == operator.LivePath { // it is starting, or waits for something it needs
+			if r.URL.Path == operator.LivePath { // a director that starts or waits is alive
 				status = http.StatusOK
 			}
 			operator.Respond(w, status, operator.Health{RunID: runID, Problem: *o.problem.Load()})
@@ -73,7 +72,7 @@ func (o *Socket) Serve(ctx context.Context, mux *http.ServeMux) {
 	o.session.Store(nil)
 }
 
-// Say stores the reason why no session is running.
+// Say sets the reason why no session is running.
 func (o *Socket) Say(problem error) {
 	if o != nil {
 		text := problem.Error()
@@ -91,8 +90,8 @@ func (o *Socket) Close() error {
 	return err
 }
 
-// Probe answers with the status of the same request on the socket, and one word. Anyone may ask here, so only the
-// operator's socket shows the reason.
+// Probe answers with the status that the same request has on the socket, and one word. Anyone can reach this address,
+// so only the socket gives the reason.
 func (o *Socket) Probe(w http.ResponseWriter, r *http.Request) {
 	var answer statusOnly
 	o.server.Handler.ServeHTTP(&answer, r)
@@ -102,7 +101,7 @@ func (o *Socket) Probe(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(answer.status)
-	_, _ = io.WriteString(w, word+"\n") // the reader may be gone
+	_, _ = io.WriteString(w, word+"\n") // a closed connection is not our error
 }
 
 // statusOnly is a ResponseWriter that keeps only the status.
@@ -122,7 +121,7 @@ func (s *statusOnly) WriteHeader(status int) { s.status = status }
 
 func (s *statusOnly) Write(b []byte) (int, error) { return len(b), nil }
 
-// Listen listens on the operator's socket of a data directory. It replaces a socket left by an earlier director.
+// Listen listens on the operator's socket of a data directory. It replaces the socket of an earlier director.
 func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 	path := filepath.Join(dataDir, operator.SocketName)
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -130,8 +129,8 @@ func Listen(ctx context.Context, dataDir string) (net.Listener, error) {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
 	if err != nil {
-		return nil, fmt.Errorf("director: operator socket (director.data_dir may be too long a path, "+
-			"90 bytes are safe): %w", err)
+		return nil, fmt.Errorf("director: operator socket: %w (if the path of director.data_dir is too long: 90 "+
+			"bytes are safe)", err)
 	}
 	return listener, nil
 }

@@ -17,8 +17,8 @@ type Standby struct {
 	Since   time.Time // when the director started
 	Bus     *bus.Bus
 	Disk    *disk.Guard
-	Leader  func() *bus.Leader // nil if it is unknown
-	Tasks   func() int         // in the followed journal
+	Leader  func() *bus.Leader // returns nil if the leader is unknown
+	Tasks   func() int         // number of tasks in the followed journal
 	Follows func() string      // why the journal cannot be followed, or ""
 	Config  func() *wire.SnapshotConfig
 	Reload  http.HandlerFunc
@@ -42,7 +42,7 @@ func (b *Standby) Mux() *http.ServeMux {
 		operator.Respond(w, status, h)
 	}
 	mux.HandleFunc("GET "+operator.HealthPath, health)
-	mux.HandleFunc("GET "+operator.ReadyPath, health) // a standby that cannot lead is not ready
+	mux.HandleFunc("GET "+operator.ReadyPath, health) // a standby that could not lead is not ready
 	mux.HandleFunc("GET /snapshot", func(w http.ResponseWriter, _ *http.Request) {
 		var s wire.Snapshot
 		s.Director = wire.SnapshotDirector{
@@ -65,7 +65,7 @@ func (b *Standby) Mux() *http.ServeMux {
 	return mux
 }
 
-// problem returns what prevents the standby from leading, or "".
+// problem returns why the standby could not lead, or "".
 func (b *Standby) problem() string {
 	switch bad := b.Disk.Now().Unusable(); {
 	case bad != nil:

@@ -17,7 +17,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// Status answers queries about the state of a session and its tasks. Its methods are safe for concurrent use, and a
+// Status answers queries about the state of a session and its tasks. Its methods are safe for concurrent use. A
 // request may outlast the session.
 type Status struct {
 	RunID    string
@@ -27,12 +27,12 @@ type Status struct {
 	Views    *view.Model
 	Bus      *bus.Bus
 	Disk     *disk.Guard
-	Fate     func(*fsm.Machine, *fsm.Task) string // the effect of the configuration on a task, or ""
+	Fate     func(*fsm.Machine, *fsm.Task) string // how the configuration affects a task, or ""
 	Leader   func() *bus.Leader                   // this process as leader; nil with an embedded bus
 	Config   func() *wire.SnapshotConfig
-	Degraded func() string            // lists unusable parts, or returns ""
+	Degraded func() string            // describes unusable parts, or returns ""
 	Refused  func() string            // why GitHub refuses the account as a whole, or ""
-	Meters   func(map[string]float64) // adds counters of other parts
+	Meters   func(map[string]float64) // adds the counters of other parts
 }
 
 // slowAppend is the duration of an append beyond which the director is unhealthy.
@@ -76,8 +76,8 @@ func lateText(l loop.Lateness) string {
 }
 
 // busAway is the message to people while the bus is unreachable.
-const busAway = "the agent bus does not answer, so the director waits for it: look at its server " +
-	"(agent_bus.url), or at the director's log"
+const busAway = "the agent bus does not answer, so the director waits for it: check its server (agent_bus.url) and " +
+	"the director's log"
 
 // aborted describes a run that the policy aborted, or returns "".
 func aborted(m *fsm.Machine) string {
@@ -88,7 +88,7 @@ func aborted(m *fsm.Machine) string {
 	return "the policy aborted the run, so no attempt begins: " + why + ": fix the cause, then: director resume"
 }
 
-// ownersProblem describes the first problem that the machine or its journal has, or returns "". It runs on the owner's
+// ownersProblem describes the first problem of the machine or its journal, or returns "". It runs on the owner's
 // goroutine.
 func (s *Status) ownersProblem(m *fsm.Machine) string {
 	problem := cmp.Or(s.slowJournal(), aborted(m))
@@ -104,17 +104,16 @@ func (s *Status) slowJournal() string {
 	if began.IsZero() || time.Since(began) < slowAppend {
 		return ""
 	}
-	return fmt.Sprintf("the journal has not accepted a decision for %s: check the disk of its server",
+	return fmt.Sprintf("the journal has not accepted a decision for %s: check the disk of the bus's server",
 		time.Since(began).Round(time.Second))
 }
 
-// unwell returns the problem that prevents the director from working, or "". err is the owner's error, and journal is
-// slowJournal's result.
+// unwell returns why the director cannot work, or "". err is the owner's error, and journal is slowJournal's result.
 func (s *Status) unwell(err error, journal string) string {
 	switch {
 	case err != nil:
-		return "the director has been busy with one thing for too long to answer (" + err.Error() +
-			"): read its log; if that persists, restart it"
+		return "the director has been too busy to answer for too long (" + err.Error() +
+			"): read its log and, if that does not help, restart it"
 	case !s.Bus.Connected():
 		return busAway
 	}
@@ -126,7 +125,7 @@ func (s *Status) Snapshot(ctx context.Context) wire.Snapshot {
 	return s.SnapshotOf(ctx, (*fsm.Machine).Tasks)
 }
 
-// SnapshotOf returns the snapshot of selected tasks. The selection must include all tasks with a worker.
+// SnapshotOf returns the snapshot of selected tasks, which must include all tasks with a worker.
 func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm.Task) wire.Snapshot {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -140,13 +139,13 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 				out.Director.PhaseSince = s.phaseSince(b)
 			})
 		cancel()
-		if err != nil { // a long journal is still being read, so use the owner's state
+		if err != nil { // the read model still reads a long journal, so use the owner's state
 			out, err = loop.Look(ctx, s.Owner,
 				func(d *fsm.Driver) wire.Snapshot { return s.pictured(d.Machine(), tasks(d.Machine()), seen) })
 		}
 	}
 	out.Director.Problem = seen.problem
-	if err != nil { // the lists are empty in that case
+	if err != nil { // without a state, the lists are empty
 		out.Director.Phase = operator.PhaseUnresponsive
 	}
 	out.Director.RunID, out.Director.Leader, out.Director.Since = s.RunID, true, wire.At(s.Since)
@@ -163,8 +162,8 @@ func (s *Status) SnapshotOf(ctx context.Context, tasks func(*fsm.Machine) []*fsm
 	return out
 }
 
-// phaseSince returns when the phase began. A pause and a drain survive a restart. Other phases begin again with the
-// director.
+// phaseSince returns when the phase began. A pause and a drain survive a restart. Other phases begin with the
+// director's start.
 func (s *Status) phaseSince(b *timeline.Book) *wire.Time {
 	at, phase := b.PhaseSince(), b.Machine().Phase()
 	switch {
@@ -176,7 +175,7 @@ func (s *Status) phaseSince(b *timeline.Book) *wire.Time {
 	return new(wire.At(at))
 }
 
-// live reports whether the owner responds. It does not depend on the bus, the disk or GitHub.
+// live reports whether the owner responds, regardless of the bus, the disk and GitHub.
 func (s *Status) live(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 	defer cancel()

@@ -21,24 +21,25 @@ import (
 type TaskCommands struct {
 	Owner        *loop.Owner
 	Repositories []string // as configured
-	// Offer adds the task label to an issue. again allows this after accepted work.
+	// Offer adds the task label to an issue. again allows this for an issue with finished work.
 	Offer func(ctx context.Context, key fsm.IssueKey, by, id string, again bool) (status int, problem string)
 }
 
-// commandPatience bounds the wait for a running effect on the issue. The effect must end before any other decision.
-// The client repeats the request.
+// commandPatience limits the wait for a running effect on the issue, which must end before any other decision. The
+// client then repeats the request.
 const commandPatience = 3 * time.Second
 
-// Reasons, for people, why there is no answer.
+// Reasons for a missing answer, for people.
 const (
-	NotWritten = "the director could not write this to its journal: run director health for the cause, then try again"
-	TooBusy    = "the director is too busy to answer: run director health for the cause, then try again"
+	NotWritten = "the director could not write the command to its journal: run director health for the cause, then " +
+		"try again"
+	TooBusy = "the director is too busy to answer: run director health for the cause, then try again"
 )
 
-// retryBusy is the pause between two tries.
+// retryBusy is the pause before a busy command is offered again.
 const retryBusy = 200 * time.Millisecond
 
-// taskKey returns the issue in a request's path, spelled like its task or its repository in the configuration.
+// taskKey returns the issue in a request's path, spelled as in its task or in the configuration.
 func (s *TaskCommands) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 	n, err := strconv.Atoi(r.PathValue("number"))
 	repo := r.PathValue("owner") + "/" + r.PathValue("repo")
@@ -50,7 +51,7 @@ func (s *TaskCommands) taskKey(r *http.Request) (fsm.IssueKey, bool) {
 	return fsm.IssueKey(fmt.Sprintf("%s#%d", repo, n)), err == nil && n > 0
 }
 
-// requester names the user of the socket, and the person the request is made for, if given.
+// requester names the user of the socket, and the person for whom the request is made, if given.
 func requester(r *http.Request, whom string) string {
 	by := PeerOf(r.Context()) + " (operator)"
 	if whom != "" {
@@ -78,7 +79,7 @@ func (s *TaskCommands) postCommand(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// putTask offers an issue. Concurrent requests for the same issue add the label once.
+// putTask offers an issue. Of concurrent requests for the same issue, only one adds the label.
 func (s *TaskCommands) putTask(w http.ResponseWriter, r *http.Request) {
 	var c operator.TaskCommand
 	key, ok := s.taskKey(r)
@@ -98,10 +99,10 @@ func (s *TaskCommands) putTask(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, status, a)
 }
 
-// commandView parses a command with the grammar of commands in comments. It returns a problem as a sentence.
+// commandView parses a command with the grammar of comments. problem is a sentence for people.
 func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.CommentView, problem string) {
 	name := strings.ToLower(c.Command)
-	if name == "release" { // the machine's name for the effect of stop on a claim
+	if name == "release" { // the machine calls this command stop
 		name = string(fsm.CommandStop)
 	}
 	argument := c.For
@@ -129,7 +130,7 @@ func commandView(c operator.TaskCommand, key fsm.IssueKey, by string) (v fsm.Com
 
 // Do makes the machine decide a command, and returns when the decision is in the journal. The status is 200 if the
 // command was carried out, 409 with the machine's reason if not, 404 for an unknown task, and 400 for an invalid
-// command. by is recorded and shown on GitHub.
+// command. The journal and GitHub show by.
 func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.TaskCommand,
 	by string,
 ) (status int, a operator.TaskAnswer) {
@@ -168,7 +169,7 @@ func (s *TaskCommands) Do(ctx context.Context, key fsm.IssueKey, c operator.Task
 	return http.StatusConflict, a
 }
 
-// tasksOwn reports whether a command concerns a known task, even if the command itself has ended that task. It sets
+// tasksOwn reports whether a command concerns a known task, even if the command has just ended that task. It sets
 // v.Task to the task's spelling of the issue.
 func (s *TaskCommands) tasksOwn(ctx context.Context, v *fsm.CommentView) (bool, error) {
 	key, err := loop.Look(ctx, s.Owner, func(d *fsm.Driver) fsm.IssueKey {
@@ -197,7 +198,7 @@ func (s *TaskCommands) Request(ctx context.Context, v fsm.CommentView) (refused 
 			refused, made := d.Machine().Requested(v.Request)
 			return decision{refused, made}
 		})
-		if err == nil && d.made { // a repetition may find a decision that is not durable yet
+		if err == nil && d.made { // a repetition may find a decision that is not durable so far
 			return d.refused, s.Owner.Decided(ctx, fsm.Tick{})
 		}
 		select {
@@ -208,7 +209,7 @@ func (s *TaskCommands) Request(ctx context.Context, v fsm.CommentView) (refused 
 	return "", false
 }
 
-// tell adds the state of the task to the answer. It returns false if the owner did not answer.
+// tell adds the task's state to the answer. It returns false if the owner did not answer.
 func (s *TaskCommands) tell(ctx context.Context, a *operator.TaskAnswer) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()

@@ -14,12 +14,12 @@ import (
 	"retake/internal/timeline"
 )
 
-// Timelines answers with the history of tasks from the read model. Its methods are safe for concurrent use.
+// Timelines answers queries about the history of tasks from the read model. Its methods are safe for concurrent use.
 type Timelines struct {
 	Owner *loop.Owner
 	Views *view.Model
 	Fate  func(*fsm.Machine, *fsm.Task) string // see Status.Fate
-	// Refused reports why GitHub refuses the account, or "". The machine only knows the time of the next probe.
+	// Refused returns why GitHub refuses the account, or "". The machine knows only when the next probe is.
 	Refused func() string
 }
 
@@ -28,8 +28,8 @@ func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// Rows returns the state of every task, without attempts or events. It includes finished tasks that are not yet
-// forgotten.
+// Rows returns the state of every task, without attempts or events. It includes finished tasks that the read model
+// remembers.
 func (s *Timelines) Rows(ctx context.Context) (rows []timeline.Task, err error) {
 	err = s.View(ctx, func(b *timeline.Book, now time.Time) {
 		rows = b.Rows(now)
@@ -58,7 +58,7 @@ func (s *Timelines) addFate(m *fsm.Machine, t *timeline.Task) {
 	}
 }
 
-// View passes the current book to f. The book includes everything decided before the call.
+// View passes the current book to f. The book covers every decision before the call.
 func (s *Timelines) View(ctx context.Context, f func(*timeline.Book, time.Time)) error {
 	ctx, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	defer cancel()
@@ -83,8 +83,8 @@ func (s *Timelines) listTasks(w http.ResponseWriter, r *http.Request) {
 	operator.Respond(w, http.StatusOK, rows)
 }
 
-// Task returns the history of an issue, as of now or, if at is not zero, as of that time. ok is false if the
-// journal does not know the issue.
+// Task returns the timeline of an issue, as of now or, if at is not zero, as of that time. ok is false if the journal
+// does not know the issue.
 func (s *Timelines) Task(ctx context.Context, k fsm.IssueKey, at time.Time) (told timeline.Task, ok bool, err error) {
 	if at.IsZero() {
 		err = s.View(ctx, func(b *timeline.Book, now time.Time) {
@@ -96,7 +96,7 @@ func (s *Timelines) Task(ctx context.Context, k fsm.IssueKey, at time.Time) (tol
 			return told, ok, err
 		}
 	}
-	b, err := s.Views.AsOf(ctx, at) // the task may be long over, but the journal still has it
+	b, err := s.Views.AsOf(ctx, at) // the journal still has old tasks
 	if err != nil {
 		return told, false, err
 	}
@@ -150,8 +150,8 @@ func (s *Timelines) listEvents(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Events passes past events to each, in order, one list at a time. If the filter follows, it continues with new events
-// until ctx is done.
+// Events passes past events to each, in order, one list at a time. With Follow, it continues with new events until
+// ctx is done.
 func (s *Timelines) Events(ctx context.Context, f operator.EventFilter, each func([]timeline.Event) error) error {
 	soon, cancel := context.WithTimeout(ctx, operator.ViewTime)
 	seq, err := loop.Look(soon, s.Owner, func(d *fsm.Driver) uint64 { return d.Last() })

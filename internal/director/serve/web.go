@@ -16,10 +16,10 @@ import (
 	"retake/internal/page"
 )
 
-// Limits of the HTTP server for all clients. A route that needs longer than webTime extends its deadline with
+// Limits of the HTTP server over all clients. A route that needs longer than webTime extends its deadline with
 // http.ResponseController.
 const (
-	webTime  = 10 * time.Second // limit for a whole request; GitHub gives up a webhook after the same time
+	webTime  = 10 * time.Second // for a whole request; GitHub gives up a webhook after the same time
 	webConns = 256              // concurrent connections
 )
 
@@ -29,15 +29,15 @@ type Route struct {
 	Handler http.Handler
 }
 
-// Loopback reports whether an address can be reached only from this machine.
+// Loopback reports whether only this machine can reach an address.
 func Loopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	return page.LocalName(host)
 }
 
 // ByLocalName protects an address of this machine against DNS rebinding. The Host of a request must be a name of this
-// machine. Any other name belongs to a foreign site that resolves to this machine. A browser would let that site read
-// local answers.
+// machine. Any other name may belong to a site that resolves to this machine, and a browser would let that site read
+// our answers.
 func ByLocalName(address string, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if Loopback(address) && !page.LocalName(r.Host) {
@@ -56,8 +56,7 @@ type Web struct {
 	served   sync.WaitGroup
 }
 
-// ListenHTTP listens at director.http_listen, or returns nil if address is empty. Requests are answered after
-// Serve.
+// ListenHTTP listens at director.http_listen, or returns nil if address is empty. Requests wait for Serve.
 func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	if address == "" {
 		return nil, nil
@@ -70,7 +69,7 @@ func ListenHTTP(ctx context.Context, address string) (*Web, error) {
 	return &Web{listener: netutil.LimitListener(listener, webConns)}, nil
 }
 
-// Serve starts answering, once for all sessions. The routes must be ready to answer. A nil Web does nothing.
+// Serve starts to answer, once for all sessions. The routes must be ready. On a nil Web, Serve does nothing.
 func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	if w == nil {
 		return
@@ -83,12 +82,12 @@ func (w *Web) Serve(routes []Route, log *zap.Logger) {
 	}
 	w.server = &http.Server{
 		Handler: mux, ReadTimeout: webTime, WriteTimeout: webTime, IdleTimeout: webTime, MaxHeaderBytes: 16 << 10,
-		ErrorLog: zap.NewStdLog(zap.NewNop()), // errors of broken connections, which anyone can cause in any number
+		ErrorLog: zap.NewStdLog(zap.NewNop()), // anyone can cause any number of broken connections, so do not log them
 	}
 	log.Info("listening", zap.String("address", "http://"+w.listener.Addr().String()), zap.Strings("paths", paths))
 	w.served.Go(func() {
 		if err := w.server.Serve(w.listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("server at director.http_listen failed; the director continues", zap.Error(err))
+			log.Error("server at director.http_listen failed; the director continues without it", zap.Error(err))
 		}
 	})
 }

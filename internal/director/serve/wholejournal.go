@@ -15,8 +15,8 @@ import (
 	"retake/internal/director/operator"
 )
 
-// WholeJournal answers the requests that read the whole journal. It opens the journal a second time, for reading only,
-// so it does not slow the owner down. It serves one request at a time. Its methods are safe for concurrent use.
+// WholeJournal answers the requests that read the whole journal, one at a time. It opens the journal a second time,
+// for reading only, so it does not slow the owner down. Its methods are safe for concurrent use.
 type WholeJournal struct {
 	Bus    *bus.Bus
 	Verify func(context.Context, *bus.Journal) (bus.Verification, error)
@@ -25,7 +25,7 @@ type WholeJournal struct {
 	busy sync.Mutex
 }
 
-// with opens the journal for use, and refuses the request if that fails or another request reads the journal.
+// with opens the journal for use. It refuses the request if that fails, or while another request reads the journal.
 func (j *WholeJournal) with(w http.ResponseWriter, r *http.Request, use func(*bus.Journal) error) {
 	if !j.busy.TryLock() {
 		operator.Refuse(w, http.StatusServiceUnavailable, "another command is reading the whole journal: try again "+
@@ -45,7 +45,7 @@ func (j *WholeJournal) with(w http.ResponseWriter, r *http.Request, use func(*bu
 	}
 }
 
-// verify answers with all damage to the journal.
+// verify answers with a bus.Verification, which lists all damage to the journal.
 func (j *WholeJournal) verify(w http.ResponseWriter, r *http.Request) {
 	j.with(w, r, func(found *bus.Journal) error {
 		v, err := j.Verify(r.Context(), found)
@@ -56,8 +56,8 @@ func (j *WholeJournal) verify(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// export answers with the file of `director journal export`. It writes the file to TMPDIR first, so that a damaged
-// journal is refused before the answer begins.
+// export answers with the file of `director journal export`. It first writes the file to TMPDIR, so that it can
+// refuse a damaged journal before the answer begins.
 func (j *WholeJournal) export(w http.ResponseWriter, r *http.Request) {
 	j.with(w, r, func(found *bus.Journal) (err error) {
 		dir, err := os.MkdirTemp("", "retake-export-")
@@ -79,7 +79,7 @@ func (j *WholeJournal) export(w http.ResponseWriter, r *http.Request) {
 		}
 		defer f.Close()
 		w.Header().Set("Content-Type", "application/zstd")
-		_, _ = io.Copy(w, f) // the reader may be gone
+		_, _ = io.Copy(w, f) // a closed connection is not our error
 		return nil
 	})
 }

@@ -1,4 +1,4 @@
 // Package telemetry exports the spans of tasks to an OpenTelemetry collector. A Follower derives the spans from the
-// journal, and an Exporter puts them in a bounded queue. Neither waits for the collector. A nil Exporter or Follower
-// does nothing.
+// journal, and an Exporter queues them in limited memory. Neither makes the director wait for the collector. The
+// methods of a nil Exporter or Follower do nothing.
 package telemetry

@@ -24,23 +24,23 @@ import (
 	"retake/internal/trace"
 )
 
-// Exporter converts spans to OpenTelemetry and puts them in the export queue. It outlives sessions. A nil Exporter
-// is off: its methods do nothing.
+// Exporter converts spans to OpenTelemetry and queues them for export. It outlives sessions. A nil Exporter is off,
+// and its methods do nothing.
 type Exporter struct {
 	fleet   string
 	sampler sdk.Sampler
 	out     *sdk.TracerProvider
 	queue   *spanQueue
 	redact  func(string) string // set before the first span
-	issues  sync.Map            // issue key in lower case → trace ID, for the log
+	issues  sync.Map            // by issue key in lower case: the trace ID, for the log
 
-	exported time.Time // time of the last record with queued spans; used only by the follower
+	exported time.Time // time of the last record with queued spans; only the follower uses it
 }
 
 // tracesPath is the path of the collector's trace endpoint.
 const tracesPath = "/v1/traces"
 
-// Open returns nil if no endpoint is configured. It does not connect yet.
+// Open returns an Exporter, or nil if no endpoint is configured. It does not connect to the collector.
 func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 	if c.Telemetry.OTLPEndpoint == "" {
 		return nil, nil
@@ -75,20 +75,20 @@ func Open(c config.Config, runID string, log *zap.Logger) (*Exporter, error) {
 		queue:  newSpanQueue(exporter, u.Redacted(), log),
 	}
 	t.out = sdk.NewTracerProvider(
-		sdk.WithSampler(sdk.AlwaysSample()), // sampling was decided before
+		sdk.WithSampler(sdk.AlwaysSample()), // spans are sampled before
 		sdk.WithIDGenerator(givenIDs{}), sdk.WithSpanProcessor(t.queue), sdk.WithResource(t.resource(runID)))
 	go t.queue.run()
 	return t, nil
 }
 
-// resource describes the sender. The standard variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take
+// resource describes this process. The standard variables OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take
 // precedence.
 func (t *Exporter) resource(runID string) *resource.Resource {
 	ours := resource.NewSchemaless(attribute.String("service.name", "retake"),
 		attribute.String("service.namespace", t.fleet),
 		attribute.String("service.instance.id", runID))
 	all, err := resource.Merge(ours, resource.Environment())
-	if err != nil { // the schemas conflict, so ours stays without a schema
+	if err != nil { // the schemas conflict, so the result has no schema
 		return ours
 	}
 	return all
@@ -143,7 +143,7 @@ func (t *Exporter) note(k fsm.IssueKey, nonce string) {
 	}
 }
 
-// forget removes the entry added by note, unless a newer trace has replaced it.
+// forget removes note's entry, unless a newer trace has replaced it.
 func (t *Exporter) forget(s trace.Span) {
 	for _, a := range s.Attributes {
 		if key, ok := a.Value.(string); ok && a.Key == trace.KeyIssue {
@@ -206,7 +206,7 @@ func (t *Exporter) attributes(list []trace.Attribute) []attribute.KeyValue {
 	return out
 }
 
-// givenIDs gives spans the IDs stored in the context. It is also the context key.
+// givenIDs are the IDs that spans get from the context. The type is also the context key.
 type givenIDs struct{}
 
 func (givenIDs) NewIDs(ctx context.Context) (oteltrace.TraceID, oteltrace.SpanID) {
@@ -219,7 +219,7 @@ func (g givenIDs) NewSpanID(ctx context.Context, _ oteltrace.TraceID) oteltrace.
 	return span
 }
 
-// Close exports the queued spans within a short time limit.
+// Close exports the queued spans, within a short time limit.
 func (t *Exporter) Close(ctx context.Context) error {
 	if t == nil {
 		return nil

@@ -15,20 +15,20 @@ import (
 )
 
 const (
-	// tracedAgain is the part at the journal's end that a new process exports again, because the previous process may
-	// not have sent it. Span IDs are stable, so duplicates do no harm.
+	// tracedAgain is the part at the journal's end that a new process exports again, because the previous one may not
+	// have. Span IDs are stable, so duplicates do no harm.
 	tracedAgain = time.Minute
-	// recordsMost bounds the follower's queue. The follower only falls behind while it reads a long journal.
+	// recordsMost limits the follower's queue. The follower falls behind only while it reads a long journal.
 	recordsMost = 65_536
-	// stagesPatience bounds the wait for the reports of a finished attempt.
+	// stagesPatience limits the wait for the reports of a finished attempt.
 	stagesPatience = 3 * time.Second
 )
 
 // reportsOf reads the reports of a worker.
 type reportsOf func(ctx context.Context, worker string) ([]bus.Report, error)
 
-// Follower derives spans from the journal in a separate goroutine. The owner only queues records and never waits
-// for it. A Follower serves one session. A nil Follower does nothing.
+// Follower derives spans from the journal in a separate goroutine. The owner only queues records, without waiting. A
+// Follower serves one session. The methods of a nil Follower do nothing.
 type Follower struct {
 	*Exporter
 	log     *zap.Logger
@@ -39,7 +39,7 @@ type Follower struct {
 
 	snapshot []byte    // the machine's snapshot at the start of the session
 	before   uint64    // the journal's last sequence at the start of the session
-	since    time.Time // newer records may not have been exported yet
+	since    time.Time // newer records may not be exported so far
 
 	mu      sync.Mutex
 	records []fsm.Record
@@ -120,8 +120,8 @@ func (f *Follower) Finish() {
 	f.take(ctx)
 }
 
-// load fills the book with the journal before the session. If part of that cannot be read, running tasks only lose
-// the beginning of their traces.
+// load fills the book with the journal before the session. If a part cannot be read, running tasks lose only the
+// beginning of their traces.
 func (f *Follower) load(ctx context.Context) {
 	err := feed.Journal(ctx, f.journal, func(seq uint64, records []fsm.Record) error {
 		if seq > f.before {
@@ -151,7 +151,7 @@ func (f *Follower) take(ctx context.Context) {
 	}
 }
 
-// follow exports the spans that records end, unless they were exported before.
+// follow exports the spans that records end, unless an earlier process exported them.
 func (f *Follower) follow(ctx context.Context, seq uint64, records []fsm.Record) {
 	f.book.Apply(seq, records)
 	for _, s := range f.ended {
@@ -169,14 +169,14 @@ func (f *Follower) follow(ctx context.Context, seq uint64, records []fsm.Record)
 	}
 }
 
-// keep queues a span for export, unless an earlier process has exported it.
+// keep queues a span for export, unless an earlier process exported it.
 func (f *Follower) keep(at time.Time, s trace.Span) {
 	if at.After(f.since) {
 		f.ended = append(f.ended, s)
 	}
 }
 
-// stages returns the stages from an attempt's report, or nil if they cannot be read.
+// stages returns the stages in an attempt's report, or nil if the report cannot be read.
 func (f *Follower) stages(ctx context.Context, s trace.Span) []wire.StageResult {
 	ctx, cancel := context.WithTimeout(ctx, stagesPatience)
 	defer cancel()

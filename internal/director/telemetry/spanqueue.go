@@ -20,13 +20,13 @@ const (
 	spansTimeout   = 10 * time.Second
 	spansFlush     = 2 * time.Second // at the end of the process
 	spansRetryMost = 30 * time.Second
-	// a batch is dropped after this many errors from the collector; without any answer it stays queued
+	// a batch is dropped after this many refusals by the collector; without an answer it stays queued
 	spansRefused = 5
 )
 
 // spanQueue holds ended spans until the collector has accepted them. It never blocks its callers. When it is full, it
-// drops and counts the oldest span. The SDK's queue drops spans without counting them, and loses the spans of a failed
-// export. This queue sends them again with the same IDs.
+// drops the oldest span and counts it. The SDK's queue drops spans without counting them, and loses the spans of a
+// failed export. This queue sends them again with the same IDs.
 type spanQueue struct {
 	exporter sdk.SpanExporter
 	endpoint string
@@ -40,10 +40,10 @@ type spanQueue struct {
 
 	mu      sync.Mutex
 	waiting []sdk.ReadOnlySpan
-	sending int // the number of waiting spans that are being sent
-	dropped int // number of spans dropped since the collector last accepted some
+	sending int // number of waiting spans that are being sent
+	dropped int // spans dropped since the collector last accepted some
 
-	away bool // the last export failed and was logged; used only by run, and by Shutdown after it
+	away bool // the last export failed and was logged; only run uses this, then Shutdown
 }
 
 var _ sdk.SpanProcessor = (*spanQueue)(nil)
@@ -92,7 +92,7 @@ func (q *spanQueue) Shutdown(ctx context.Context) error {
 		q.sent(len(batch))
 	}
 	if lost := q.lost(); lost > 0 {
-		q.log.Warn("lost traces that the collector did not accept before the end",
+		q.log.Warn("traces lost, because the collector did not accept them before the end",
 			zap.String("endpoint", q.endpoint), zap.Int("spans", lost))
 	}
 	q.cancel()
@@ -133,7 +133,7 @@ func outOfReach(err error) bool {
 	return network || errors.Is(err, context.DeadlineExceeded)
 }
 
-// gather waits for the first span, and then a moment for more. It returns false when the process ends.
+// gather waits for the first span, then spansGather for more. It returns false when the process ends.
 func (q *spanQueue) gather() bool {
 	select {
 	case <-q.some:
@@ -167,7 +167,7 @@ func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 	defer cancel()
 	err := q.exporter.ExportSpans(ctx, batch)
 	if err != nil && !q.away {
-		q.log.Warn("traces not exported; keeping them, and dropping the oldest if there are too many",
+		q.log.Warn("traces not exported; they stay queued, and the oldest are dropped if the queue is full",
 			zap.String("endpoint", q.endpoint), zap.Error(err))
 	}
 	q.away = q.away || err != nil
@@ -177,7 +177,7 @@ func (q *spanQueue) send(ctx context.Context, batch []sdk.ReadOnlySpan) error {
 // sent removes the sent spans from the queue, except spans that were dropped in the meantime.
 func (q *spanQueue) sent(n int) {
 	q.mu.Lock()
-	dropped := q.dropped - (n - q.sending) // spans dropped during the export have arrived after all
+	dropped := q.dropped - (n - q.sending) // the export included spans that the queue has dropped
 	q.waiting, q.sending, q.dropped = q.waiting[q.sending:], 0, 0
 	q.mu.Unlock()
 	if q.away || dropped > 0 {

@@ -8,10 +8,10 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// tracedLines adds trace_id to each log line about an issue that has a trace. No other code adds it.
+// tracedLines adds trace_id to each log line about an issue with a trace. Other code must not add it again.
 type tracedLines struct {
 	zapcore.Core
-	traces *sync.Map // issue key in lower case → trace ID
+	traces *sync.Map // by issue key in lower case: the trace ID
 	issue  string    // the issue in the logger's fields, if any
 }
 
@@ -29,7 +29,7 @@ func (t *Exporter) Log(to *zap.Logger) *zap.Logger {
 	}))
 }
 
-// With remembers the issue, because its trace may become known later.
+// With remembers the issue, because its trace may begin later.
 func (c *tracedLines) With(fields []zapcore.Field) zapcore.Core {
 	return &tracedLines{Core: c.Core.With(fields), traces: c.traces, issue: issueIn(fields, c.issue)}
 }

@@ -17,7 +17,7 @@ import (
 func (u *Upkeep) makeRoom(ctx context.Context, h *restore.State) {
 	crowded, err := u.Journal.Crowded(ctx)
 	if err != nil || !crowded {
-		return // the first append will show the problem
+		return // the first append will report the problem
 	}
 	u.Log.Warn("live journal is more than half full; making room before the next append")
 	if h.Head.Seq > h.Saved {
@@ -37,11 +37,11 @@ const (
 	verifyRest     = 2 * time.Millisecond
 )
 
-// Verify reads the part of the live journal before the snapshot, which the start skipped. It reports damage there,
-// which does not affect the state. It retries after read errors.
+// Verify reads the part of the live journal before the snapshot, which the start skipped. It reports damage, which
+// cannot affect the state. It retries after read errors.
 func (u *Upkeep) Verify(ctx context.Context) {
 	u.Unusable.Delete(beforeSnapshot)
-	if u.skipped == 0 { // the start has read the whole journal
+	if u.skipped == 0 { // the start read the whole journal
 		return
 	}
 	var n uint64
@@ -51,7 +51,7 @@ func (u *Upkeep) Verify(ctx context.Context) {
 		}
 		return err
 	}, func(err error, pause time.Duration) {
-		u.Log.Warn("journal before its snapshot not verified yet", zap.Error(err), zap.Duration("in", pause))
+		u.Log.Warn("journal before its snapshot not verified; retrying", zap.Error(err), zap.Duration("in", pause))
 	})
 	switch {
 	case ctx.Err() != nil:
@@ -64,20 +64,20 @@ func (u *Upkeep) Verify(ctx context.Context) {
 	}
 }
 
-// retireMost is the longest pause before retiring is retried, because a try may read a lot.
+// retireMost is the longest pause between two calls of retireJournal after a failure, because each may read much.
 const retireMost = 10 * time.Minute
 
-// retries schedules the retries of retireJournal with doubling pauses. Only housekeeping uses it. Each session
-// begins with one try, because the previous session's may have failed.
+// retries schedules the next call of retireJournal, with doubling pauses after failures. Only housekeeping uses it.
+// Each session begins with a call, because the previous session's may have failed.
 type retries struct {
-	at    time.Time     // time of the next try
-	pause time.Duration // the last pause, or 0 after a successful try
-	done  bool          // no try is due before the next snapshot
+	at    time.Time     // time of the next call
+	pause time.Duration // the last pause; 0 after a success
+	done  bool          // no call is due before the next snapshot
 }
 
 func (r *retries) due(now time.Time) bool { return !r.done && !now.Before(r.at) }
 
-// ended records the result of a try.
+// ended records the result of a call.
 func (r *retries) ended(now time.Time, first time.Duration, err error) {
 	if err == nil {
 		*r = retries{done: true}
@@ -95,13 +95,13 @@ func (u *Upkeep) retireJournal(ctx context.Context) {
 	}
 	u.retires.ended(time.Now(), u.Interval(), err)
 	if u.resave = errors.Is(err, bus.ErrSnapshot); u.resave {
-		u.saved = 0 // the stored snapshot may be the unreadable one
+		u.saved = 0 // the unreadable snapshot may be the stored one, so save another
 	}
 	if err == nil {
 		u.Unusable.Delete(lead.ArchiveDir)
 		return
 	}
-	u.Unusable.Store(lead.ArchiveDir, "the live journal is not shortened: "+err.Error())
+	u.Unusable.Store(lead.ArchiveDir, "the live journal cannot be shortened: "+err.Error())
 	u.Log.Warn("live journal not shortened; retrying", zap.Duration("in", u.retires.pause),
 		zap.Error(err))
 }

@@ -15,7 +15,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// A snapshot is saved after snapshotEvery batches, which bounds the replay after a restart, and after snapshotAfter
+// A snapshot is saved after snapshotEvery batches, which limits the replay after a restart, and after snapshotAfter
 // if there was any batch. Only batches before a snapshot can leave the live journal.
 const (
 	snapshotEvery = 1000
@@ -28,7 +28,7 @@ type Upkeep struct {
 	Journal  *bus.Journal
 	Interval func() time.Duration
 	Fleet    *restore.FleetFile
-	Publish  func(context.Context) // shows the state outside this process
+	Publish  func(context.Context) // publishes the state outside this process
 	Unusable *sync.Map             // problems that health shows, by part
 	Log      *zap.Logger
 
@@ -36,21 +36,21 @@ type Upkeep struct {
 	saved   uint64    // journal sequence of the last snapshot
 	savedAt time.Time // when it was saved, or when the session began
 	retires retries
-	resave  bool // a stored snapshot cannot be read, so save another
+	resave  bool // the stored snapshot is unreadable, so save another
 }
 
 // Begin takes over a loaded state. It makes room in a nearly full live journal, because the session must append a
-// batch, and only batches older than two snapshots can leave the live journal.
+// batch, and only batches before the last two snapshots can leave the live journal.
 func (u *Upkeep) Begin(ctx context.Context, h *restore.State) {
 	u.saved, u.savedAt = h.Saved, time.Now()
 	u.makeRoom(ctx, h)
 	u.skipped = u.saved
 }
 
-// Keep writes the fleet file. Run must not be running.
+// Keep writes the fleet file. Do not call it while Run is running.
 func (u *Upkeep) Keep(m *fsm.Machine) { u.Fleet.Keep(u.Fleet.Of(m)) }
 
-// Finish saves the state for the next session. The owner has stopped by then.
+// Finish saves the state for the next session. Stop the owner first.
 func (u *Upkeep) Finish(ctx context.Context) {
 	u.save(ctx, u.stateToSave(u.Owner.Driver(), true))
 	u.Keep(u.Owner.Driver().Machine())
@@ -95,7 +95,8 @@ type savedState struct {
 	data []byte // nil if no snapshot is due
 }
 
-// stateToSave runs on the owner's goroutine. It returns an empty state while the journal has not stored all decisions.
+// stateToSave returns what to save. It runs on the owner's goroutine. The state is empty while some decisions are not
+// in the journal.
 func (u *Upkeep) stateToSave(d *fsm.Driver, now bool) savedState {
 	last := d.Last()
 	due := last >= u.saved+snapshotEvery || last > u.saved && (now || time.Since(u.savedAt) >= snapshotAfter)
@@ -121,7 +122,7 @@ func (u *Upkeep) save(ctx context.Context, state savedState) {
 	u.saved, u.savedAt = state.head.Seq, time.Now()
 }
 
-// journalChecked returns an error if the server has lost the journal. Without an answer it returns nil.
+// journalChecked returns an error if the server has lost the journal. If the server does not answer, it returns nil.
 func (u *Upkeep) journalChecked(ctx context.Context, last uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -1,3 +1,3 @@
-// Package view keeps the read model of a running director. The owner queues each durable batch and never waits.
-// Batches that do not fit in the queue are read from the journal.
+// Package view maintains the read model of a running director. The owner queues each durable batch and never waits.
+// If the queue is full, the model reads the batch from the journal.
 package view

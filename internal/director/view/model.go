@@ -27,27 +27,27 @@ import (
 type Model struct {
 	log     *zap.Logger
 	journal feed.Source
-	config  fsm.Config // used by Follow's goroutine; others need mu
+	config  fsm.Config // used by Follow's goroutine only; other fields need mu
 	begin   uint64     // the journal's last sequence when the session began
-	state   []byte     // the machine's snapshot at begin, until the book contains it; used only by Follow's goroutine
+	state   []byte     // the machine's snapshot at begin, until the book has it; only Follow's goroutine uses it
 
 	queueMu sync.Mutex
-	queue   []decidedBatch // decided since begin and not in the book yet; at most queueMost
-	newest  uint64         // the last decided sequence, queued or not; 0 if there was no decision since begin
-	decides *fsm.Config    // the next configuration of the machine, or nil if it has not changed
-	more    chan struct{}  // wakes Follow; capacity 1, wakes coalesce
+	queue   []decidedBatch // batches since begin that the book lacks; at most queueMost
+	newest  uint64         // the last decided sequence, even if not queued; 0 without a decision since begin
+	decides *fsm.Config    // the machine's next configuration; nil if unchanged
+	more    chan struct{}  // wakes Follow; capacity 1, so signals coalesce
 
-	mu      sync.Mutex     // the owner never takes it
-	book    *timeline.Book // nil while the journal's past is being read
-	changed chan struct{}  // closed and replaced when the book has grown
-	ended   chan struct{}  // closed when Follow returns because the session is over
-	whole   chan struct{}  // capacity 1: at most one reader of the whole journal at a time
+	mu      sync.Mutex     // never locked by the owner
+	book    *timeline.Book // nil while Follow reads the journal's past
+	changed chan struct{}  // closed and replaced when the book has new events
+	ended   chan struct{}  // closed when Follow has returned
+	whole   chan struct{}  // capacity 1, so that one request at a time reads the whole journal
 }
 
-// queueMost bounds the queue to a few minutes of a busy fleet. Batches beyond it are read from the journal.
+// queueMost limits the queue to a few minutes of a busy fleet. Further batches are read from the journal.
 const queueMost = 4096
 
-// Pauses between tries to read the journal.
+// Pauses before the journal is read again after a failure.
 const (
 	rereadFirst = 10 * time.Second
 	rereadMost  = 10 * time.Minute
@@ -59,7 +59,7 @@ type decidedBatch struct {
 	records []fsm.Record
 }
 
-// New returns the model of a machine. Call it before the machine's first decision after a start.
+// New returns the read model of a machine. Call it before the machine's first decision after a start.
 func New(d *fsm.Driver, j feed.Source, config fsm.Config, log *zap.Logger) (*Model, error) {
 	state, err := d.Machine().Snapshot()
 	if err != nil {
@@ -100,7 +100,7 @@ func (v *Model) wake() {
 	}
 }
 
-// Follow reads the journal's past, and then adds decided batches to the book until ctx is done. If part of the past
+// Follow reads the journal's past, then adds decided batches to the book until ctx is done. If a part of the past
 // cannot be read, the book omits it while a second goroutine retries. Follow waits for that goroutine before it
 // returns.
 func (v *Model) Follow(ctx context.Context) error {
@@ -109,7 +109,7 @@ func (v *Model) Follow(ctx context.Context) error {
 	defer reading.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var again chan *timeline.Book // receives a complete book; nil when nothing is missing
+	var again chan *timeline.Book // receives a complete book; nil when the book is complete
 	readAgain := func(state []byte) {
 		again = make(chan *timeline.Book, 1)
 		into, config := again, v.config
@@ -123,7 +123,7 @@ func (v *Model) Follow(ctx context.Context) error {
 		v.state = nil
 	case ctx.Err() == nil:
 		v.log.Warn("history before this run not read; explain and events show less", zap.Error(missing))
-		if !errors.Is(missing, bus.ErrDamaged) { // damage does not heal
+		if !errors.Is(missing, bus.ErrDamaged) { // a retry cannot heal damage
 			readAgain(v.state)
 		}
 	}
@@ -137,7 +137,7 @@ func (v *Model) Follow(ctx context.Context) error {
 			}
 			next.Configure(v.config)
 			book, again, v.state = next, nil, nil
-			v.log.Info("read the history before this run after all")
+			v.log.Info("history before this run read after a retry")
 		case <-v.more:
 		case <-late:
 		case <-ctx.Done():
@@ -146,8 +146,8 @@ func (v *Model) Follow(ctx context.Context) error {
 	}
 }
 
-// load builds the book from the journal before the session. missing is the error that kept part of it out of the
-// book. The book always ends at the machine's state.
+// load builds the book from the journal before the session. missing is the error that prevented a complete book. The
+// book always ends at the machine's state.
 func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book *timeline.Book, missing, err error) {
 	book = timeline.NewBook(config, timeline.DefaultLimits)
 	missing = feed.Journal(ctx, v.journal, func(seq uint64, records []fsm.Record) error {
@@ -160,8 +160,8 @@ func (v *Model) load(ctx context.Context, config fsm.Config, state []byte) (book
 	return book, missing, book.Restore(v.begin, state)
 }
 
-// readAgain retries load until it succeeds, ctx is done, or the journal turns out to be damaged. On success it sends
-// the book to into.
+// readAgain retries load until it succeeds, ctx is done, or the journal turns out to be damaged. After a success, it
+// sends the book to into.
 func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, into chan<- *timeline.Book) {
 	var book *timeline.Book
 	select {
@@ -186,7 +186,7 @@ func (v *Model) readAgain(ctx context.Context, config fsm.Config, state []byte, 
 	}
 }
 
-// takeQueue adds the queued batches to the book and publishes it. Batches that the queue dropped are read from the
+// takeQueue adds the queued batches to the book and publishes it. It reads batches that the queue dropped from the
 // journal. If that fails, the book stays behind, and late fires when it is time to retry.
 func (v *Model) takeQueue(ctx context.Context, book *timeline.Book) (late <-chan time.Time) {
 	v.queueMu.Lock()
@@ -234,10 +234,10 @@ func (v *Model) catchUp(ctx context.Context, book *timeline.Book, to uint64) err
 	})
 }
 
-// errViewOver tells the reader to start again with the next session.
+// errViewOver asks the reader to start again with the next session.
 var errViewOver = errors.New("director: rereading the journal, or another director leads: try again")
 
-// Read calls f with the book once it covers seq. It blocks until then, and returns an error if ctx or the session
+// Read calls f with the book when it covers seq. It blocks until then, and returns an error if ctx or the session
 // ends first. f runs under the model's lock.
 func (v *Model) Read(ctx context.Context, seq uint64, f func(*timeline.Book)) error {
 	for {
@@ -309,9 +309,8 @@ func Before(book *timeline.Book, at time.Time) feed.Take {
 	}
 }
 
-// Events passes past events to each, one list at a time, at least up to sequence seq. If the filter follows, it
-// continues with new events until ctx is done. It reads events that the book has already dropped from the journal, so
-// the list is complete.
+// Events passes past events to each, one list at a time, at least up to sequence seq. With Follow, it continues with
+// new events until ctx is done. It reads events that the book has dropped from the journal, so the list is complete.
 func (v *Model) Events(
 	ctx context.Context, seq uint64, f operator.EventFilter, each func([]timeline.Event) error,
 ) error {
@@ -342,7 +341,7 @@ func (v *Model) Events(
 		}
 		last, seq = next, 0
 		if _, err := v.Next(ctx, last); err != nil {
-			return err // the follower has gone, or the session is over
+			return err // the caller has gone, or the session is over
 		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 // leases, their own limiters apply. Cooldowns survive a restart, because the machine journals them. Create it with
 // NewBroker.
 type Broker struct {
-	ctx   context.Context // the session's
+	ctx   context.Context // the session's context
 	owner *loop.Owner
 	log   *zap.Logger
 
@@ -62,12 +62,12 @@ func (b *Broker) Release(worker string, r wire.BudgetRelease) {
 	b.pool.Release(b.now(), r.GrantID, worker)
 }
 
-// Report records the result of a call. The machine decides how long that closes the resource for other workers.
+// Report records the result of a call. The machine decides how long it closes the resource for other workers.
 func (b *Broker) Report(worker string, r wire.BudgetReport) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now, status, wait := b.now(), budget.Status(r.Status), budget.RetryAfter(r)
-	// headers can report an exhausted limit with any status
+	// headers may report an exhausted limit with any status
 	if limit, ok := retryafter.ReadLimit(r.Headers, now); ok && limit.Wait(now) > 0 {
 		status, wait = budget.RateLimited, max(wait, limit.Wait(now))
 	}

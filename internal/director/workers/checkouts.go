@@ -13,8 +13,8 @@ import (
 	"retake/internal/workspace"
 )
 
-// DriftEvery is the interval at which running checkouts are compared with their base branch. Each comparison is a
-// fetch.
+// DriftEvery is the interval between two comparisons of running checkouts with their base branch. Each comparison is
+// a fetch.
 const DriftEvery = 10 * time.Minute
 
 // Checkouts compares and annotates the checkouts of running attempts.
@@ -29,10 +29,10 @@ type Checkouts struct {
 	Log       *zap.Logger
 }
 
-// WatchDrift warns running workers about checkouts that have fallen behind, until ctx is done. They continue, and the
-// merge happens before the next attempt.
+// WatchDrift warns running workers about checkouts that have fallen behind, until ctx is done. The workers continue,
+// and the next attempt begins with a merge.
 func (c *Checkouts) WatchDrift(ctx context.Context) error {
-	warned := map[string]string{} // worker → base of the last warning
+	warned := map[string]string{} // by worker: the base of the last warning
 	for {
 		select {
 		case <-time.After(c.Every):

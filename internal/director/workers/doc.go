@@ -1,8 +1,8 @@
 // Package workers holds the director's side of its conversation with running workers: heartbeats, hellos, control
 // messages, leases on models, and warnings. Package reports reads the reports that end attempts.
 //
-// Messages to a worker are hints, and the runtime enforces decisions. An event from the runtime only triggers a read of
-// its list of containers, and only that list is authoritative.
+// Messages to a worker are hints, and the runtime enforces decisions. An event from the runtime only makes the
+// director read the list of containers, because only that list is authoritative.
 package workers
 
 import (
@@ -12,7 +12,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Live returns copies of the tasks with a live worker. It returns none when the session is over.
+// Live returns copies of the tasks with a live worker, or none when the session is over.
 func Live(ctx context.Context, owner *loop.Owner) []fsm.Task {
 	tasks, _ := loop.Look(ctx, owner, func(d *fsm.Driver) (out []fsm.Task) {
 		for _, t := range d.Machine().Tasks() {

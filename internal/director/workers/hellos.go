@@ -41,8 +41,8 @@ func (h *Hellos) Serve(ctx context.Context) error {
 // helloTimeout bounds the wait of a hello for its answer. After that the worker asks again.
 const helloTimeout = 5 * time.Second
 
-// exchange sends a hello to the machine and returns the answer. It returns nil if the answer does not come in time, or
-// if the worker was fenced.
+// exchange sends a hello to the machine and returns the answer. It returns nil if the answer does not arrive in time,
+// or if the worker was fenced.
 func (h *Hellos) exchange(ctx context.Context, worker string, m wire.Hello) wire.Payload {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -121,7 +121,7 @@ func (h *Hellos) Fence(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 	h.answer(e.Token, e.Worker, nil)
 	if e.Unheard != 0 {
 		if err := h.Bus.Reports().Unheard(ctx, e.Worker, e.Unheard); err != nil {
-			h.Log.Warn("answer to the sender of a report not sent", zap.String("worker", e.Worker), zap.Error(err))
+			h.Log.Warn("answer to a report's sender not sent", zap.String("worker", e.Worker), zap.Error(err))
 		}
 	}
 	return fsm.EffectEnded{}

@@ -19,7 +19,7 @@ type List struct {
 	hints   loop.Wake
 }
 
-// NewList returns a List that has not read the runtime's list yet.
+// NewList returns a List that has not read the runtime's list.
 func NewList(owner *loop.Owner, runtime container.Runtime, log *zap.Logger) *List {
 	return &List{owner: owner, runtime: runtime, log: log, hints: loop.NewWake()}
 }
@@ -30,8 +30,8 @@ const listEvery = 5 * time.Second
 // Hint requests a read of the list. Requests coalesce.
 func (l *List) Hint() { l.hints.Signal() }
 
-// Run reads the list regularly, and after each hint, until ctx is done. If the engine does not answer, its containers
-// may still exist.
+// Run reads the list regularly and after each hint, until ctx is done. If the engine does not answer, it does not
+// send a list, because the containers may still exist.
 func (l *List) Run(ctx context.Context) error {
 	for {
 		select {
@@ -50,7 +50,7 @@ func (l *List) Run(ctx context.Context) error {
 	}
 }
 
-// Listed returns the event for a list that was requested at a time.
+// Listed returns the event for a list that was requested at asked.
 func Listed(asked time.Time, list []container.Status) fsm.ContainersListed {
 	l := fsm.ContainersListed{TakenAt: asked}
 	for _, c := range list {

@@ -20,7 +20,7 @@ type OffenceStore interface {
 	OffenceReported(worker string)
 }
 
-// offencesAgain is the pause after a failure to read the offences. The bus may be down for a long time.
+// offencesAgain is the pause after a failed read of the offences, because the bus may be down for a long time.
 const offencesAgain = 5 * time.Second
 
 // Offences ends the attempts of workers that this or an earlier director cut off from the bus. Each attempt ends with a
@@ -28,7 +28,7 @@ const offencesAgain = 5 * time.Second
 type Offences struct {
 	Bus  OffenceStore
 	Ends *Ends
-	Wake loop.Wake // signalled for each new offence; the bus keeps offences until they are reported
+	Wake loop.Wake // signalled for each new offence; the bus stores offences until the director has reported them
 	Log  *zap.Logger
 }
 
@@ -67,8 +67,8 @@ type Ends struct {
 // endRetry is the pause between two tries to store a report.
 const endRetry = time.Second
 
-// End stores the director's report of a running attempt. The report ends the attempt and leads to a question to a
-// person. End retries until the report is stored or the attempt is over. It returns false if ctx is done first.
+// End stores the director's report about a running attempt, which ends the attempt and leads to a question. It
+// retries until the report is stored or the attempt is over. It returns false if ctx is done first.
 func (d *Ends) End(ctx context.Context, worker, id string, reason recovery.Reason, message string) bool {
 	for ctx.Err() == nil {
 		of, err := loop.Look(ctx, d.Owner, func(d *fsm.Driver) *wire.WorkerError {

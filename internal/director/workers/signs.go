@@ -20,8 +20,8 @@ type Signs struct {
 	Bus     *bus.Bus
 	Owner   *loop.Owner
 	Metrics *metrics.Metrics
-	List    *List         // asked when a worker is silent
-	TTL     time.Duration // of heartbeats
+	List    *List         // read when a worker is silent
+	TTL     time.Duration // the time for which a heartbeat proves that its worker is alive
 	Log     *zap.Logger
 }
 
@@ -60,9 +60,9 @@ func (s *Signs) Probe(ctx context.Context, e fsm.Effect) fsm.EffectEnded {
 		s.Owner.Send(ctx, seenInHeartbeat(e.Worker, h), nil)
 	case ctx.Err() != nil:
 	case errors.Is(err, bus.ErrNotSent):
-		log.Info("probe failed; it does not count against the worker", zap.Error(err))
+		log.Info("probe failed without counting against the worker", zap.Error(err))
 	case late > wait/2:
-		log.Warn("director was too late to read the answer to a probe; it does not count against the worker",
+		log.Warn("answer to a probe read too late, which does not count against the worker",
 			zap.Duration("late", late))
 	default:
 		log.Info("worker did not answer", zap.Error(err))

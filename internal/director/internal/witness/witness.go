@@ -1,5 +1,5 @@
-// Package witness makes the records of failures that only the director knows. These are attempts without a report of
-// their worker, and failures of the director itself. Workers make the other records.
+// Package witness records the circumstances of failures that only the director observes: attempts without a report of
+// their worker, and failures of the director itself. Workers record all others.
 package witness
 
 import (
@@ -14,7 +14,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// onWire is the director's half of a circumstances.Record.
+// onWire has the fields of a circumstances.Record that the director sets.
 type onWire struct {
 	Stage       string               `json:"stage,omitempty"`
 	Provider    string               `json:"provider,omitempty"`
@@ -24,8 +24,8 @@ type onWire struct {
 	Limit       *circumstances.Limit `json:"limit,omitempty"`
 }
 
-// Own returns the circumstances of a failure of the director itself. Only GitHub can have refused something. The record
-// names GitHub as the provider only for github.com, because tokens of other servers are made elsewhere.
+// Own returns the circumstances of a failure of the director itself, which only GitHub can have refused. GitHub is
+// the named provider only for github.com, because people make the tokens of other servers elsewhere.
 func Own(c config.Config) circumstances.Record {
 	w := onWire{Refused: true, Runtime: c.Containers.Runtime}
 	w.Credentials = []string{cmp.Or(c.GitHub.TokenEnv, "github.token_file")}
@@ -38,8 +38,8 @@ func Own(c config.Config) circumstances.Record {
 	return w.record()
 }
 
-// Exit returns the circumstances of an attempt without a report from its worker. The runtime knows whether the attempt
-// was out of memory, and the director whether it took too long.
+// Exit returns the circumstances of an attempt without a report from its worker. The runtime knows outOfMemory, and
+// the director tooLong.
 func Exit(c config.Config, outOfMemory, tooLong bool) circumstances.Record {
 	w := onWire{Runtime: c.Containers.Runtime}
 	switch {
@@ -59,14 +59,14 @@ func Exit(c config.Config, outOfMemory, tooLong bool) circumstances.Record {
 	return w.record()
 }
 
-// record encodes and decodes w, because a Record can only be made from JSON.
+// record converts w through JSON, because a Record has no other constructor.
 func (w onWire) record() (out circumstances.Record) {
 	data, err := json.Marshal(w)
 	if err == nil {
 		err = json.Unmarshal(data, &out)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("witness: record %+v: %v", w, err)) // strings always encode
+		panic(fmt.Sprintf("witness: record %+v: %v", w, err)) // these fields always encode
 	}
 	return out
 }

@@ -1,4 +1,4 @@
-// Package looptest runs an owner on a fake journal whose appends the test answers.
+// Package looptest runs an owner on a fake journal. The test decides the result of each append.
 package looptest
 
 import (
@@ -29,7 +29,7 @@ type Journal struct {
 // NewJournal returns an empty journal.
 func NewJournal() *Journal { return &Journal{Answers: make(chan error, 16)} }
 
-// Append waits for an answer.
+// Append returns the test's next answer.
 func (j *Journal) Append(ctx context.Context, _ string, after uint64, _ []byte) (uint64, error) {
 	select {
 	case err := <-j.Answers:
@@ -82,7 +82,7 @@ type Harness struct {
 func Start(ctx context.Context, t *testing.T) *Harness {
 	h := &Harness{Journal: NewJournal(), Effects: make(chan fsm.Effect, 16), Ended: make(chan error, 1)}
 	m := fsm.New(Config())
-	m.Step(fsm.Event{At: time.Now(), Body: fsm.Booted{RunID: "test"}}) // it does not decide earlier
+	m.Step(fsm.Event{At: time.Now(), Body: fsm.Booted{RunID: "test"}}) // the machine must have booted
 	h.Owner = loop.New(fsm.NewDriver(m, 0, "test"), h.Journal, zaptest.NewLogger(t))
 	h.Owner.Effects = func(e fsm.Effect) { h.Effects <- e }
 	go func() { h.Ended <- h.Run(ctx) }()
