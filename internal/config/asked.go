@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// LoadToAsk is like Load, for questions to a running director. It accepts problems, but returns an error if the data
-// directory is uncertain, because the question could reach another director.
+// LoadToAsk is like Load, for commands that query a running director. It tolerates problems, but returns an error if
+// the data directory is uncertain, because the query could reach another director.
 func LoadToAsk(path string, env []string, overrides map[string]string) (c Config, p Problems, err error) {
 	l, p := loadFile(path, env, overrides)
 	if l.doc == nil {
-		return *l.c, p, p.Err() // the file cannot be read
+		return *l.c, p, p.Err() // the file is unreadable
 	}
 	if !l.knowsDataDir() {
 		return *l.c, p, fmt.Errorf("%w\nWithout a valid director.data_dir, the command could reach another director",
@@ -20,7 +20,7 @@ func LoadToAsk(path string, env []string, overrides map[string]string) (c Config
 	return *l.c, p, nil
 }
 
-// Readable returns an error if a file cannot be read, and otherwise nil. It does not check the contents.
+// Readable returns an error if a file cannot be read. It does not check the contents.
 func Readable(path string) error {
 	l, p := loadFile(path, nil, nil)
 	if l.doc != nil {
@@ -29,7 +29,8 @@ func Readable(path string) error {
 	return errors.New(p.String())
 }
 
-// knowsDataDir reports whether the data directory is certain: set validly, or by default in a file without it.
+// knowsDataDir reports whether the data directory is certain, because a valid value is set, or because the file does
+// not mention it and the default applies.
 func (l *loader) knowsDataDir() bool {
 	_, set := l.set[dataDirKey]
 	switch {
@@ -38,7 +39,7 @@ func (l *loader) knowsDataDir() bool {
 	case set || l.doc.Values != nil:
 		return true
 	}
-	return !bytes.Contains(l.data, []byte("data_dir")) // the file ends with its first syntax error
+	return !bytes.Contains(l.data, []byte("data_dir")) // reading stopped at the first syntax error
 }
 
 // salvage takes the data directory from the part of the file before a syntax error.

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// CheckRun returns the problems that prevent `run` on this machine with these variables, for an otherwise valid
-// configuration. It checks the repositories, the stages, the secrets and the data directory.
+// CheckRun returns the problems that would prevent `director run` on this machine with these variables, for an
+// otherwise valid configuration. It checks the repositories, the stages, the secrets and the data directory.
 func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	need := func(key, text string) { p = append(p, Problem{Where: "run", Key: key, Text: text}) }
 	if len(c.GitHub.Repositories) == 0 {
@@ -55,7 +55,7 @@ func (c Config) CheckRun(lookup func(string) (string, bool)) (p Problems) {
 	return append(p, c.startProblems()...)
 }
 
-// writable returns an error unless the directory can be written to or created.
+// writable returns an error unless this process can create the directory or write to it.
 func writable(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -76,8 +76,8 @@ func writable(dir string) error {
 	return nil
 }
 
-// Notes warns of values that are allowed but probably mistakes. Examples are a former value of a key and an
-// agent without any of its login variables.
+// Notes warns of values that are allowed but probably mistakes, such as a former value of a key, or an agent without
+// any of its login variables.
 func (c Config) Notes() (notes []string) {
 	notes = append(notes, c.moved...)
 	if c.Containers.Runtime == FormerRuntime {

@@ -156,7 +156,7 @@ func TestToken(t *testing.T) {
 		{"", file("open", "filetok", 0o644), "filetok", "chmod 600", ""},
 		{"", file("empty", "\n", 0o600), "", "", "is empty"},
 		{"", file("long", strings.Repeat("x", 20000), 0o600), "", "", "exceeds 16384 bytes"},
-		{"", filepath.Join(dir, "missing"), "", "", "write it there"},
+		{"", filepath.Join(dir, "missing"), "", "", "write the secret there"},
 		{"", dir, "", "", "is a directory"},
 	} {
 		conf := Default()

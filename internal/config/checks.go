@@ -54,7 +54,7 @@ var systemDirs = []string{
 	"/usr",
 }
 
-// validWorkdir rejects the system directories, and directories below them except those below /usr and /tmp.
+// validWorkdir rejects the system directories and their subdirectories, except subdirectories of /usr and /tmp.
 func validWorkdir(s string) bool {
 	return path.IsAbs(s) && path.Clean(s) == s && !strings.Contains(s, ":") &&
 		!slices.ContainsFunc(systemDirs, func(d string) bool {
@@ -62,7 +62,7 @@ func validWorkdir(s string) bool {
 		})
 }
 
-// within reports whether the path is the directory, or is below it. Both are clean.
+// within reports whether p is dir or below dir. Both paths must be clean.
 func within(p, dir string) bool {
 	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -156,8 +156,8 @@ func validOTLPEndpoint(s string) bool { return s == "" || validAPIURL(s) }
 
 func validTokenEnv(s string) bool { return s == "" || envForm.MatchString(s) && !looksRandom(s) }
 
-// looksRandom reports whether the name of a variable is probably a token. A token can have the form of such a name, but
-// people do not choose names like that.
+// looksRandom reports whether the name of a variable is probably a token. A token can be a valid name, but people do
+// not choose such names.
 func looksRandom(s string) bool {
 	return len(s) >= 20 && strings.ContainsFunc(s, unicode.IsDigit) && strings.ContainsFunc(s, unicode.IsLower)
 }
@@ -173,7 +173,7 @@ func validBranch(s string) bool {
 		})
 }
 
-// faultOfGlob describes the error in a glob of a work tree. It returns an empty string for a valid glob.
+// faultOfGlob describes the error in a glob of a work tree, or returns "" for a valid glob.
 func faultOfGlob(glob string) string {
 	if err := worktree.Check(glob); err != nil {
 		return err.Error()

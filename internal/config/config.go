@@ -32,14 +32,14 @@ type Config struct {
 	Telemetry  Telemetry
 	Stages     []Stage // in the order in which they run
 
-	Agents *agent.Table // the built-in agents and the agents of recovery.agents_file; never nil after Load and Default
+	Agents *agent.Table // built-in agents, and agents of recovery.agents_file; never nil after Load or Default
 
-	InWorkingDir bool // Director.DataDir is the former location; see settlePaths
+	InWorkingDir bool // Director.DataDir is at its former location; see settlePaths
 
 	moved   []string     // see Moved
 	doubled []twoFolders // see startProblems
 
-	assumed []policy.Bound // bounds left at their default, which a policy file or preset overrides
+	assumed []policy.Bound // bounds with their default value, which a policy file or preset overrides
 }
 
 // Director configures the daemon.
@@ -49,39 +49,39 @@ type Director struct {
 	MaxRetries int
 	Fleet      string
 	DataDir    string // absolute, or relative to the working directory; see settlePaths
-	// DiskWatermark is in percent. Zero disables it.
+	// DiskWatermark is in percent. 0 disables it.
 	DiskWatermark float64
 	DiskReserve   string // see DiskReserveBytes
 	Lease         time.Duration
-	SharedDir     string // like DataDir; if empty, DataDir itself
-	HTTPListen    string // host:port; not served if empty
-	// PageTokenEnv names a variable. PageTokenFile wins over it.
+	SharedDir     string // like DataDir; "" means DataDir itself
+	HTTPListen    string // host:port; "" disables HTTP
+	// PageTokenEnv names a variable. PageTokenFile takes precedence.
 	PageTokenEnv, PageTokenFile string
 }
 
-// Timeouts bound attempts and claims.
+// Timeouts limits the duration of attempts and claims.
 type Timeouts struct {
 	WorkerHeartbeatTTL time.Duration
 	WorkerWatchdog     time.Duration
-	IssueClaimStale    time.Duration // above WorkerWatchdog
+	IssueClaimStale    time.Duration // longer than WorkerWatchdog
 	WorkerStart        time.Duration
 	StopGrace          time.Duration
 	Delivery           time.Duration
 }
 
-// Retry shapes the backoff between attempts.
+// Retry configures the backoff between attempts.
 type Retry struct {
-	BackoffMode    string // exponential | linear
+	BackoffMode    string // exponential or linear
 	BackoffInitial time.Duration
 	BackoffMax     time.Duration
 	BackoffFactor  float64
-	Jitter         string // full | equal | none
+	Jitter         string // full, equal or none
 }
 
 // Containers configures the workers' environment.
 type Containers struct {
-	Runtime        string // docker | kubernetes | process | FormerRuntime, which is docker
-	OCIRuntime     string // runtime of the engine; empty for its default
+	Runtime        string // docker, kubernetes, process, or FormerRuntime, which means docker
+	OCIRuntime     string // runtime of the engine; "" means its default
 	SameUser       bool   // allows plain processes as the director's user
 	Image          string
 	Workdir        string
@@ -95,29 +95,29 @@ type Containers struct {
 	ReadOnly       bool     // the image's file system
 	Scratch        []string // writable paths in the container
 	Env            map[string]string
-	Secrets        []string // names of secret variables; NoSecret in front means the opposite
+	Secrets        []string // names of secret variables; a prefix NoSecret means the opposite
 	Egress         []string // egressAll, egressNone, or hosts; see EgressHosts
 	Reachable      []string // address:port; see Doors
 	ProxyListen    string   // auto, or host:port
-	ProxyURL       string   // if empty, the workers' gateway with ProxyListen's port
-	// name of the director's variable with a provider's key → host of the provider, or host:port
+	ProxyURL       string   // "" means the workers' gateway with ProxyListen's port
+	// by the director's variable with a provider's key: the provider's host, or host:port
 	ProxiedKeys map[string]string
 }
 
-// Kubernetes configures workers with Containers.Runtime = OnKubernetes.
+// Kubernetes configures workers for Containers.Runtime = OnKubernetes.
 type Kubernetes struct {
-	Namespace      string // if empty, the namespace of the kubeconfig or of the director's pod
-	Kubeconfig     string // path; if empty, the account of the director's pod, or KUBECONFIG
+	Namespace      string // "" means the namespace of the kubeconfig or of the director's pod
+	Kubeconfig     string // path; "" means the account of the director's pod, or KUBECONFIG
 	WorkerImage    string
 	PodTemplate    string // path, or empty
-	Address        string // address at which pods reach the director, if they need to
+	Address        string // address at which pods reach the director, or ""
 	PendingTimeout time.Duration
 }
 
-// OnDamageRebuild is Journal.OnDamage for starts that rebuild a damaged journal.
+// OnDamageRebuild is the value of Journal.OnDamage with which a start rebuilds a damaged journal.
 const OnDamageRebuild = "rebuild"
 
-// OnKubernetes is Containers.Runtime for Jobs of a cluster.
+// OnKubernetes is the value of Containers.Runtime for Jobs in a cluster.
 const OnKubernetes = "kubernetes"
 
 // Keywords in Containers.Egress.
@@ -129,11 +129,11 @@ const (
 // ProxyPort is the port for Containers.ProxyListen = "auto".
 const ProxyPort = 8732
 
-// FormerRuntime selected docker if an engine answered, and plain processes otherwise. Plain processes now require an
-// explicit setting.
+// FormerRuntime selected Docker if an engine answered, and plain processes otherwise. Today, plain processes require
+// an explicit setting.
 const FormerRuntime = "auto"
 
-// NoSecret precedes the name of a non-secret variable in Containers.Secrets.
+// NoSecret is the prefix of a non-secret variable in Containers.Secrets.
 const NoSecret = "!"
 
 // Mount is a directory or volume in addition to the checkout.
@@ -144,22 +144,22 @@ type Mount struct {
 	Volume   bool
 }
 
-// AgentBus is NATS, embedded or joined.
+// AgentBus configures NATS, embedded or shared.
 type AgentBus struct {
-	URL               string // embedded if empty
-	Credentials       string // directory of the keys; needed with URL only
+	URL               string // "" means embedded
+	Credentials       string // directory of the keys; required with URL
 	ListenAddr        string // auto, or an IP address
-	ListenPort        int    // 0 picks a free port and persists it
+	ListenPort        int    // 0 picks a free port and stores it
 	Prefix            string
 	Replicas          int
 	MaxMessageBytes   int
 	HeartbeatInterval time.Duration
-	Sync              string // always | default
+	Sync              string // always or default
 }
 
-// Journal configures the reaction to damage of the director's journal, and the age of its segments.
+// Journal configures the reaction to a damaged journal, and the age of its segments.
 type Journal struct {
-	OnDamage string // stop | OnDamageRebuild
+	OnDamage string // stop or OnDamageRebuild
 	KeepDays int    // retention of archived segments; 0 keeps all
 }
 
@@ -169,23 +169,23 @@ type RateLimits struct {
 	Model  ModelLimits
 }
 
-// GitHubLimits keep the director below the rate limits of GitHub.
+// GitHubLimits keep the director below GitHub's rate limits.
 type GitHubLimits struct {
 	MaxConcurrentRequests int
 	MinBetweenWrites      time.Duration
 	CooldownOnRateLimit   time.Duration
 }
 
-// ModelLimits are shared by the workers. They hold for each model provider.
+// ModelLimits apply to each model provider. All workers share them.
 type ModelLimits struct {
 	MaxConcurrentRequests int
-	MinBetweenRequests    time.Duration // pause between the starts of two requests; 0 disables spacing
-	CooldownOnError       time.Duration // after a rate limit or an error without a stated wait
-	MaxWait               time.Duration // limit on closing a model for others because of one task
+	MinBetweenRequests    time.Duration // pause between the starts of two requests; 0 disables it
+	CooldownOnError       time.Duration // pause after a rate limit or an error without a stated wait
+	MaxWait               time.Duration // longest time for which one task can close a model for other tasks
 }
 
-// SyncMain is the distance that a checkout may fall behind its base branch. Beyond either limit the two are merged
-// before the next attempt.
+// SyncMain limits the distance of a checkout from its base branch. Beyond either limit, the next attempt begins with
+// a merge.
 type SyncMain struct {
 	MaxCommitsBehind int
 	MaxBehind        time.Duration
@@ -196,22 +196,22 @@ type GitHub struct {
 	Repositories []string       // owner/name
 	APIURL       string         // ends in a slash
 	TokenEnv     string         // name of the variable
-	TokenFile    string         // wins over TokenEnv
-	Priorities   map[string]int // label → hours of waiting that it is worth
-	LabelCaps    map[string]int // label → how many tasks with it have a worker at the same time
+	TokenFile    string         // takes precedence over TokenEnv
+	Priorities   map[string]int // by label: how many hours of waiting it is worth
+	LabelCaps    map[string]int // by label: how many of its tasks may have a worker at the same time
 	// IssueAuthors is authorsLabelled or AuthorsTrusted.
 	IssueAuthors string
 	// AppID, InstallationID and PrivateKeyFile configure a GitHub App instead of a token. Set all or none.
 	AppID, InstallationID int
 	PrivateKeyFile        string
-	// WebhookSecretEnv names a variable. WebhookSecretFile wins over it.
+	// WebhookSecretEnv names a variable. WebhookSecretFile takes precedence.
 	WebhookSecretEnv, WebhookSecretFile string
 	Writes                              bool
 	Poll                                time.Duration
 	Labels                              Labels
-	Delivery                            string // pull_request | branch | none
+	Delivery                            string // pull_request, branch or none
 	BaseBranch                          string
-	Review                              bool // a pull request is watched until it is merged or closed
+	Review                              bool // watch a pull request until it is merged or closed
 	DeleteBranch                        bool // delete the branch of a merged pull request
 	// TrustedAuthors are values of GitHub's author_association.
 	TrustedAuthors []string
@@ -219,7 +219,7 @@ type GitHub struct {
 
 // Values of GitHub.IssueAuthors.
 const (
-	authorsLabelled = "labelled" // any author, if someone with permissions in the repository added the label
+	authorsLabelled = "labelled" // any author, if a person with rights in the repository added the label
 	AuthorsTrusted  = "trusted"  // only authors in trusted_authors
 )
 
@@ -232,7 +232,7 @@ type Labels struct {
 type Escalation struct {
 	RemindAfter    time.Duration // 0 means never
 	IncidentIssues bool
-	PlainAnswers   bool // a comment without a command answers a question that the agent wrote
+	PlainAnswers   bool // a comment without a command answers an agent's question
 }
 
 // Checkout limits the content of a checkout, and the resources of Retake's git commands on it.
@@ -250,14 +250,14 @@ type Checkout struct {
 
 // Workspace configures the creation of checkouts.
 type Workspace struct {
-	Transport  string        // mount | sync
-	Checkpoint time.Duration // between two checkpoints of a checkout that travels
+	Transport  string        // mount or sync
+	Checkpoint time.Duration // interval between two checkpoints of a travelling checkout
 }
 
-// TransportSync is the transport of checkouts that travel.
+// TransportSync is the transport of travelling checkouts.
 const TransportSync = "sync"
 
-// Scope bounds the patches that may be pushed.
+// Scope limits the patches that may be pushed.
 type Scope struct {
 	Deny         []string            // globs
 	Allow        map[string][]string // by label: globs
@@ -270,7 +270,7 @@ type Scope struct {
 // Worker configures the course of an attempt.
 type Worker struct {
 	FixAttempts int
-	Validate    string // inside | fresh
+	Validate    string // inside or fresh
 }
 
 // Stage is one step of an attempt.
@@ -287,14 +287,14 @@ func (c Config) Callers() map[string]string {
 	return all
 }
 
-// Recovery chooses the policy and the user's own files.
+// Recovery selects the policy and the user's files.
 type Recovery struct {
 	Preset               string
 	ContinueOnError      bool
-	MaxConsecutiveErrors int // 0 uses the value of the preset, -1 is unlimited; likewise for the next two
+	MaxConsecutiveErrors int // 0 means the preset's value, -1 unlimited; likewise for the next two
 	IterationBudget      int
 	PaidCallBudget       int
-	CostBudgetUSD        float64 // 0 is unbounded
+	CostBudgetUSD        float64 // 0 means unlimited
 	RulesFile            string
 	PolicyFile           string
 	AgentsFile           string
@@ -302,12 +302,12 @@ type Recovery struct {
 
 // Telemetry configures the export of traces.
 type Telemetry struct {
-	OTLPEndpoint   string  // base URL; disabled if empty
+	OTLPEndpoint   string  // base URL; "" disables traces
 	OTLPHeadersEnv string  // name of the variable, or empty
-	SampleRatio    float64 // sampled part of the tasks, 0 to 1
+	SampleRatio    float64 // share of traced tasks, 0 to 1
 }
 
-// standardHeadersEnv is the variable that every exporter of OTLP reads its headers from.
+// standardHeadersEnv is the variable from which every OTLP exporter reads its headers.
 const standardHeadersEnv = "OTEL_EXPORTER_OTLP_HEADERS"
 
 // Default returns the configuration without a file, environment variables or flags. It panics if a default in the table
@@ -322,8 +322,8 @@ func Default() Config {
 	return c
 }
 
-// String shows every key with its value as a TOML file. It loads to the same configuration, except for redacted
-// passwords.
+// String formats every key with its value as a TOML file. The file loads to the same configuration, except for
+// redacted passwords.
 func (c Config) String() string {
 	var b strings.Builder
 	section := ""

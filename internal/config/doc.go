@@ -2,18 +2,18 @@
 //
 // One table (table.go, keys_fleet.go, keys_work.go) has a row for each key. A row holds the default, unit, range and
 // meaning of the key, and the field that it sets. The field's type is the key's type. Defaults, names of variables,
-// checks, String and docs/specs/configuration.md all come from these rows. A second table has the design's unsupported
-// keys. Setting one of those is an error.
+// checks, String and docs/specs/configuration.md all come from these rows. A second table has the design's
+// unsupported keys. Setting one of those is an error.
 //
 // # Invariants
 //
 // Load returns all problems at once, each on one line with file, line and column. The same input produces the same
-// problems in the same order. The Config that it returns is complete, with the default where a value was bad, but must
-// only be used if there are no problems. The built-in defaults are valid.
+// problems in the same order. The Config that it returns is complete, with the default where a value was bad, but
+// must only be used if there are no problems. The built-in defaults are valid.
 //
-// The file must not hold secrets. A value that looks like one is refused, and messages never repeat it. The only
-// secret in a Config is a password in agent_bus.url that came through the environment, and String masks it. Token
-// reads the GitHub token when it is needed.
+// The file must not contain secrets. Load rejects a value that looks like a secret, and messages never quote it. The
+// only secret in a Config is a password in agent_bus.url that came through the environment, and String masks it.
+// Token reads the GitHub token when it is needed.
 //
 // # Clock
 //
@@ -21,7 +21,7 @@
 //
 // # Failure policy
 //
-// Nothing is retried. Every problem is for a person to solve, and its message names the allowed values.
+// The package never retries. Only a person can solve a problem, so its message names the allowed values.
 //
 // # Imports
 //

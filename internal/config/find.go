@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// FileVariable names the configuration file if no flag does.
+// FileVariable names the configuration file, unless a flag does.
 const FileVariable = "RETAKE_CONFIG"
 
 // LocalFile is the configuration of a working directory, and Template the example in the source tree.
@@ -22,18 +22,18 @@ var ErrNoFile = errors.New("config: no file found")
 
 // Found is a configuration file, and how it was found.
 type Found struct {
-	Path string // empty if no file is wanted
+	Path string // empty to run without a file
 	How  string // "-c", FileVariable or "in the working directory"
 }
 
-// Named reports whether the file was named explicitly, or found at LocalFile. Template is only an example.
+// Named reports whether the file was named explicitly, or is LocalFile. Template is only an example.
 func (f Found) Named() bool { return f.Path != Template || f.How != inPlace }
 
 const inPlace = "in the working directory"
 
 // Find returns the path of the configuration file. The flag wins, even if it is empty. Next come FileVariable,
-// LocalFile and Template, the last two only if they exist. Find does not open a file. If it finds none, it returns
-// ErrNoFile, wrapped with the places it tried.
+// LocalFile and Template, the last two only if they exist. Find does not open the file. If it finds none, the error
+// wraps ErrNoFile and lists the paths that it tried.
 func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	if isFlag {
 		return Found{flag, "-c"}, nil
@@ -43,7 +43,7 @@ func Find(flag string, isFlag bool, getenv func(string) string) (Found, error) {
 	}
 	for _, path := range []string{LocalFile, Template} {
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			return Found{path, inPlace}, nil // Load reports a file that cannot be read
+			return Found{path, inPlace}, nil // Load reports an unreadable file
 		}
 	}
 	here, err := filepath.Abs(".")

@@ -10,12 +10,12 @@ import (
 var fleetKeys = []row{
 	{
 		key: "director.interval_seconds", def: "60", unit: "seconds", min: 0.1, max: 3600,
-		doc: "Interval of housekeeping. Events are decided at once, without waiting for it.",
+		doc: "Interval of housekeeping. Events do not wait for it.",
 		at:  func(c *Config) any { return &c.Director.Interval },
 	},
 	{
 		key: "director.max_workers", def: "3", unit: "containers", min: 1, max: 100,
-		doc: "Largest number of worker containers at the same time.",
+		doc: "Maximum number of worker containers at the same time.",
 		at:  func(c *Config) any { return &c.Director.MaxWorkers },
 	},
 	{
@@ -38,8 +38,8 @@ var fleetKeys = []row{
 	},
 	{
 		key: "director.disk_watermark", def: "95.0", unit: "percent", min: 0, max: 100,
-		doc: "Used share of the disk of data_dir, or of shared_dir, above which new work waits and the attempt " +
-			"that fills the disk is stopped with a question. It applies only when less than 8 GiB, or 500,000 " +
+		doc: "Used share of the disk of data_dir, or of shared_dir, above which new work waits, and the director " +
+			"stops the attempt that fills the disk and asks a person. It applies only if less than 8 GiB, or 500,000 " +
 			"files, are free. 0 disables it.",
 		at: func(c *Config) any { return &c.Director.DiskWatermark },
 	},

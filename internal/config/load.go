@@ -75,8 +75,7 @@ func read(name string, data []byte, env []string, overrides map[string]string) (
 	return l, l.problems.sorted()
 }
 
-// readFile reads a regular file, at most one byte more than most. Its errors leave out the path, which the
-// message begins with.
+// readFile reads a regular file, at most one byte more than most. Its errors omit the path, which begins the message.
 func readFile(path string, most int64) ([]byte, error) {
 	data, err := func() ([]byte, error) {
 		info, err := os.Stat(path)
@@ -111,10 +110,10 @@ const (
 type loader struct {
 	name     string
 	c        *Config
-	rows     map[string]row     // rows of c, by key
+	rows     map[string]row     // by key: rows of c
 	data     []byte             // content of the file
-	doc      *tomlfile.File     // nil if the file cannot be read
-	set      map[string]Problem // last setting of a key
+	doc      *tomlfile.File     // nil if the file is unreadable
+	set      map[string]Problem // by key: where it was last set
 	bad      map[string]bool
 	problems Problems
 }
@@ -133,7 +132,7 @@ func (l *loader) problem(at Problem, key, text string) {
 	l.problems = append(l.problems, at)
 }
 
-// place returns the location of a key, or its section in the file.
+// place returns the position of a key or, without one, of its section.
 func (l *loader) place(key string) Problem {
 	if at, ok := l.set[key]; ok {
 		return at
@@ -295,7 +294,7 @@ func (l *loader) environment(env []string) {
 	}
 }
 
-// text sets a key from outside the file. A problem with the value in the file is still reported.
+// text sets a key from outside the file. A problem with the file's value of the key remains.
 func (l *loader) text(at Problem, key, text string) {
 	r, ok := l.rows[key]
 	if !ok {

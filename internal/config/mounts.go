@@ -53,7 +53,7 @@ func checkMount(s string) string {
 	return wrong
 }
 
-// engineSockets are the listening addresses of container engines. Access to one of them gives root rights on the host.
+// engineSockets are the sockets of container engines. Access to one of them gives root rights on the host.
 var engineSockets = []string{
 	"/var/run/docker.sock", "/run/docker.sock", "/run/containerd/containerd.sock",
 	"/var/run/containerd/containerd.sock",

@@ -11,10 +11,10 @@ import (
 )
 
 // A relative path in a file is relative to the file's directory. Earlier versions resolved it against the working
-// directory, so for one release settlePaths also looks there. Paths of variables and flags are relative to the working
-// directory, as a shell completes them.
+// directory, so for one release settlePaths also searches there. Paths in variables and flags are relative to the
+// working directory, as in a shell.
 
-// twoFolders are the present and the former location of a state directory, if both have contents.
+// twoFolders has the present and the former location of a state directory, if both have contents.
 type twoFolders struct{ key, beside, here string }
 
 // settlePaths makes the relative paths of the file absolute, unless its directory is the working directory.
@@ -62,8 +62,8 @@ const dataDirKey = "director.data_dir"
 // stateFolders are the keys of the directories with a director's state.
 var stateFolders = map[string]bool{dataDirKey: true, "director.shared_dir": true}
 
-// baseOf returns the directory where a file's relative paths begin, and the working directory. Without a file, and for
-// Template, which replaces LocalFile, both are the working directory.
+// baseOf returns the directory to which a file's relative paths refer, and the working directory. Without a file, and
+// for Template, which replaces LocalFile, both are the working directory.
 func baseOf(name string) (base, here string, same bool) {
 	here, err := os.Getwd()
 	if err != nil || name == "" || name == Template {
@@ -95,7 +95,8 @@ func present(path string) bool {
 	return err == nil
 }
 
-// occupied reports whether a directory is not empty. An unreadable directory counts, because it may hold a journal.
+// occupied reports whether a directory has contents. An unreadable directory counts, because it may contain a
+// journal.
 func occupied(dir string) bool {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -106,10 +107,10 @@ func occupied(dir string) bool {
 	return len(names) > 0
 }
 
-// Moved warns of each path that Load found only at the former location.
+// Moved returns a warning for each path that exists only at its former location.
 func (c Config) Moved() []string { return c.moved }
 
-// startProblems returns a problem for each state directory that a start would have to guess.
+// startProblems returns a problem for each state directory with two possible locations.
 func (c Config) startProblems() (p Problems) {
 	for _, d := range c.doubled {
 		p = append(p, Problem{Where: "run", Key: d.key, Text: fmt.Sprintf("%s and %s both exist, and the director "+

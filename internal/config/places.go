@@ -5,11 +5,11 @@ import "cmp"
 // OnCluster reports whether workers run on a cluster.
 func (c Config) OnCluster() bool { return c.Containers.Runtime == OnKubernetes }
 
-// SharedDir returns the directory of the checkouts and of the name that marks containers. A director that takes over
+// SharedDir returns the directory with the checkouts and the id that marks containers. A director that takes over
 // needs both.
 func (c Config) SharedDir() string { return cmp.Or(c.Director.SharedDir, c.Director.DataDir) }
 
-// SharedKey returns the configuration key of SharedDir.
+// SharedKey returns the configuration key that names SharedDir.
 func (c Config) SharedKey() string {
 	if c.Director.SharedDir == "" {
 		return "director.data_dir"

@@ -13,10 +13,10 @@ import (
 // Problem is one mistake in the configuration.
 type Problem struct {
 	Where string // file:line:col, file, "environment NAME", "flag" or "run"
-	Key   string // section.key; empty if it is about the whole file
+	Key   string // section.key; empty for a problem of the whole file
 	Text  string // the mistake and the allowed values
 
-	rank, line, col int // order: file by position, then environment, flags and the files of [recovery]
+	rank, line, col int // for sorting: the file by position, then environment, flags and the files of [recovery]
 }
 
 // String formats the problem on one line, with secrets redacted.
@@ -33,7 +33,7 @@ func (p Problem) String() string {
 	}, redact.Text(s+p.Text))
 }
 
-const mostOfKey = 120 // characters shown of a key: ours have fewer than 50
+const mostOfKey = 120 // maximum length of a key in a message; our keys have fewer than 50 characters
 
 // cut shortens a text to at most that many characters.
 func cut(s string, most int) string {

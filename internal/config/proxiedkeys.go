@@ -7,7 +7,7 @@ import (
 )
 
 // keyBases maps the variable with a key to the variables with the provider's address. The text after the first = is
-// appended to the address. Sources: the profiles in internal/agent/agents.toml, and trial runs of the agents.
+// appended to the address. The sources are the profiles in internal/agent/agents.toml, and trial runs of the agents.
 var keyBases = map[string][]string{
 	"ANTHROPIC_API_KEY":    {"ANTHROPIC_BASE_URL="},
 	"ANTHROPIC_AUTH_TOKEN": {"ANTHROPIC_BASE_URL="},
@@ -17,8 +17,8 @@ var keyBases = map[string][]string{
 	"GOOGLE_API_KEY":       {"GOOGLE_GEMINI_BASE_URL="},
 }
 
-// BaseURLs returns the variables with which a worker's programs find the provider of a proxied key. address must end
-// without a slash.
+// BaseURLs returns the variables that lead a worker's programs to the provider of a proxied key. address must not end
+// in a slash.
 func BaseURLs(key, address string) (environ []string) {
 	for _, b := range keyBases[key] {
 		name, path, _ := strings.Cut(b, "=")
@@ -34,7 +34,7 @@ func proxiedKeyWant() string {
 		strings.Join(slices.Sorted(maps.Keys(keyBases)), ", ")
 }
 
-// wrongProxiedKeys checks the hosts of the keys, and that workers do not get a key or its address elsewhere.
+// wrongProxiedKeys checks the hosts of the keys, and that workers cannot get a key or its address in another way.
 func wrongProxiedKeys(c Config) string {
 	taken := map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(c.Containers.ProxiedKeys)) {

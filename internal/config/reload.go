@@ -14,12 +14,12 @@ import (
 
 // Times at which a new value takes effect in a running director.
 const (
-	holdsAtOnce    = "at once"    // for later decisions and attempts
-	holdsAfterward = "at restart" // until then the old value stays in force
+	holdsAtOnce    = "at once"    // for decisions and attempts from now on
+	holdsAfterward = "at restart" // until a restart, the old value applies
 )
 
-// holds maps every key to when a new value takes effect. A restart is needed for keys that identify the director to
-// workers, GitHub, the journal or the machine, and for keys used to open something at startup.
+// holds has for every key the time at which a new value takes effect. A restart is needed for keys that identify the
+// director to workers, GitHub, the journal or the machine, and for keys that were used to open something at startup.
 var holds = merged(map[string][]string{
 	holdsAtOnce: {
 		"director.interval_seconds", "director.max_workers", "director.max_retries", "director.disk_watermark",
@@ -78,8 +78,8 @@ var holds = merged(map[string][]string{
 	},
 })
 
-// HoldsAtOnce reports whether a new value of a key ("stage.run") takes effect as soon as a running director
-// reads it. Otherwise it takes effect at the restart.
+// HoldsAtOnce reports whether a new value of a key ("stage.run") takes effect when a running director reads it.
+// Otherwise it takes effect at the restart.
 func HoldsAtOnce(key string) bool { return holds[key] == holdsAtOnce }
 
 func merged(lists map[string][]string) map[string]string {
@@ -95,12 +95,12 @@ func merged(lists map[string][]string) map[string]string {
 // Change lists the keys that differ between a reloaded configuration and the current one, in the order of the
 // documentation.
 type Change struct {
-	Keys    []string // have other values from now on
-	Restart []string // keys that keep their values until a restart
+	Keys    []string // keys with new values
+	Restart []string // keys with new values that require a restart
 }
 
-// Reread returns the configuration that is in force once a director running with c has loaded next. Keys that take
-// effect at once come from next, and all others from c. Problems are returned if the combination is invalid.
+// Reread returns the configuration for a director that runs with c and has loaded next. Keys that take effect at once
+// come from next, all others from c. Reread returns Problems if the combination is invalid.
 func (c Config) Reread(next Config) (Config, Change, Problems) {
 	out, change := next, Change{}
 	before, after, result := keys(&c), keys(&next), keys(&out)
@@ -143,7 +143,7 @@ func (x *Change) note(key string) {
 	}
 }
 
-// stages notes the keys that differ between two lists of stages.
+// stages adds the keys that differ between two lists of stages.
 func (x *Change) stages(before, after []Stage) {
 	if len(before) != len(after) {
 		x.note("stage")
@@ -159,7 +159,7 @@ func (x *Change) stages(before, after []Stage) {
 	}
 }
 
-// together checks rules between keys for a configuration in which some new values wait for a restart.
+// together checks the rules between keys for a combination in which some new values wait for a restart.
 func (c Config) together(restart []string) (all Problems) {
 	l := &loader{
 		c: &c, rows: byKey(keys(&c)), doc: tomlfile.Parse(nil), set: map[string]Problem{},
@@ -186,7 +186,7 @@ func (c Config) OwnFiles() map[string]string {
 	return all
 }
 
-// Digest identifies a configuration by 16 hexadecimal digits. They cover the value of every key and the content
+// Digest identifies a configuration by 16 hexadecimal digits, which depend on the value of every key and the content
 // of the given files.
 func (c Config) Digest(files map[string]string) string {
 	sum := sha256.New()

@@ -12,17 +12,17 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// rule is a check of keys against each other. It is skipped if one of its keys is already bad.
+// rule checks keys against each other. It is skipped if one of its keys is already bad.
 type rule struct {
-	keys  []string // the first explicitly set key is the location of the problem
+	keys  []string // the problem is reported at the first of these keys that is explicitly set
 	wrong func(Config) string
-	also  string // one more key that must not be bad, but is not where the problem is
+	also  string // another key that must not be bad
 }
 
-// order is a rule that one duration must exceed another duration, possibly several times.
+// order is a rule that one duration must exceed another, possibly by a factor.
 type order struct {
 	key    string
-	times  int // least ratio to the other; with 0 the other must only be shorter
+	times  int // minimum factor; with 0, the other duration must only be shorter
 	other  string
 	reason string
 }
@@ -221,7 +221,7 @@ var rules = []rule{
 	}},
 }
 
-// wrongFreshStages checks the stages for a clean container, where the keys that an agent needs are missing.
+// wrongFreshStages checks the stages for a clean container, which lacks the keys that an agent needs.
 func wrongFreshStages(c Config) string {
 	from := slices.IndexFunc(c.Stages, func(s Stage) bool { return s.Name == "VALIDATE" })
 	switch {
@@ -247,7 +247,7 @@ func sameLabels(table map[string]int) string {
 	return ""
 }
 
-// duplicate returns the first text that occurs a second time, ignoring case.
+// duplicate returns the first text that occurs again, ignoring case.
 func duplicate(list []string) string {
 	seen := map[string]bool{}
 	for _, s := range list {
@@ -259,7 +259,7 @@ func duplicate(list []string) string {
 	return ""
 }
 
-// leavesCheckout reports whether a program's relative path leads out of the directory that it starts from.
+// leavesCheckout reports whether a program's relative path leads out of its working directory.
 func leavesCheckout(program string) bool {
 	clean := path.Clean(program)
 	return clean == ".." || strings.HasPrefix(clean, "../")
@@ -363,7 +363,7 @@ func (l *loader) rules() {
 			shown := r.keys[max(slices.IndexFunc(r.keys, func(k string) bool { return l.set[k].Where != "" }), 0)]
 			at := l.place(shown)
 			at.Key, at.Text = shown, wrong
-			l.problems = append(l.problems, at) // not bad: one key may break several rules
+			l.problems = append(l.problems, at) // not bad, because one key may break several rules
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // Setting is one key with its value and origin.
 type Setting struct {
 	Key   string `json:"key"`
-	Value string `json:"value"` // as TOML, without anything secret
+	Value string `json:"value"` // as TOML, without secrets
 	From  Origin `json:"from"`
 	Where string `json:"where,omitempty"` // file:line, or the name of the variable, preset or policy file
 }
@@ -21,8 +21,8 @@ type Setting struct {
 // Origin is the source of a value.
 type Origin string
 
-// The closed list of origins. Each wins over those before it, except FromPreset, which applies only to bounds
-// left at their default.
+// The closed list of origins. Each takes precedence over the earlier ones in the list, except FromPreset, which
+// applies only to bounds with their default value.
 const (
 	FromDefault     Origin = "default"
 	FromFile        Origin = "file"
@@ -31,7 +31,7 @@ const (
 	FromPreset      Origin = "preset" // from recovery.preset or recovery.policy_file
 )
 
-// Settings lists every key of a configuration, as Load reads it, with the origin of its value.
+// Settings returns every key of a configuration as Load reads it, with the origin of its value.
 func Settings(path string, env []string, overrides map[string]string) ([]Setting, Problems) {
 	l, problems := loadFile(path, env, overrides)
 	if len(problems) > 0 {
@@ -57,7 +57,7 @@ func Settings(path string, env []string, overrides map[string]string) ([]Setting
 	return l.c.asBounded(out)
 }
 
-// shownValue returns a value without secrets. The key precedes the value during redaction, because it may mark the
+// shownValue returns a value without secrets. During redaction, the key precedes the value, because it may mark the
 // value as a secret.
 func shownValue(key, literal string) string {
 	_, name := cutLast(key)
@@ -98,7 +98,7 @@ var boundKeys = map[string]func(policy.Guards, recovery.Backoff) any{
 	},
 }
 
-// asBounded shows the policy's bounds instead of configured values that do not apply.
+// asBounded replaces configured values that do not apply by the policy's bounds.
 func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 	tables, problems := c.Tables()
 	if len(problems) > 0 {
@@ -129,7 +129,7 @@ func (c Config) asBounded(settings []Setting) ([]Setting, Problems) {
 type Key struct {
 	Name   string // section.key; stage.key in every [[stage]]
 	Doc    string
-	Values []string // the allowed values of the key or of its elements, if there are few
+	Values []string // the allowed values of the key or of its elements, if the list is closed
 }
 
 // Keys lists all keys in the order of the documentation.

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// Starter holds the values of a first configuration. Everything else keeps its default.
+// Starter has the values of a first configuration. All other keys keep their default.
 type Starter struct {
 	Repositories []string
 	BaseBranch   string
 	Image        string
-	Runtime      string   // default if empty
-	Agent        string   // name of a profile; or
+	Runtime      string   // "" means the default
+	Agent        string   // name of a profile, or empty if Run is set
 	Run          []string // a program with its arguments
 	Pass         []string // variables that workers get
 	Checks       [][]string
@@ -67,7 +67,7 @@ func (s Starter) String() string {
 	return b.String()
 }
 
-// KeysOfAgent returns the variables for an agent's login: those set, or else the first known variable.
+// KeysOfAgent returns the variables that are set for an agent's login, or else the first known variable.
 func (c Config) KeysOfAgent(name string, lookup func(string) (string, bool)) []string {
 	profile, err := c.Agents.Lookup(name)
 	if err != nil || len(profile.Keys) == 0 {

@@ -10,16 +10,16 @@ import (
 // row describes one key.
 type row struct {
 	key         string  // section.key; "stage.x" applies to every [[stage]]
-	def         string  // default, as text of TOML; empty if the key is required
+	def         string  // default as TOML; empty if the key is required
 	unit        string  // unit for the documentation
-	min, max    float64 // bounds of numbers, inclusive
+	min, max    float64 // limits of a number, inclusive
 	allowed     []string
 	former      []string            // accepted but deprecated; Notes names the replacement
 	check       func(string) bool   // checks a text, each element of a list, or each name of a table
-	reason      func(string) string // a check that explains; it returns an empty text for a valid value
-	secretNames bool                // for a table: names in it may look like secrets, but the values are not secret
-	word        bool                // of a list: one text may stand for a list of one
-	path        bool                // of a text: a path, which in a file is relative to the file's directory
+	reason      func(string) string // like check, but returns why a value is invalid, or ""
+	secretNames bool                // for a table: its names may look like secrets, but its values are not secret
+	word        bool                // for a list: one text may replace a list of one element
+	path        bool                // for a text: a path, which in a file is relative to the file's directory
 	want        string              // the allowed values, for messages
 	doc         string
 	// the field: *bool, *int, *float64, *time.Duration, *string, *[]string, *map[string]string,
@@ -31,7 +31,7 @@ type row struct {
 const (
 	day   = 86400
 	week  = 7 * day
-	maxID = 1 << 53 // TOML and JSON have numbers beyond it that they do not keep exactly
+	maxID = 1 << 53 // beyond this, TOML and JSON do not preserve numbers exactly
 )
 
 // keys returns the keys of a configuration, without the keys of stages, in the order of the documentation. They are
@@ -99,20 +99,20 @@ func stageKeys(s *Stage) []row {
 	}
 }
 
-// denyDefault names workflows and the files of common CI systems, which run with the repository's secrets. .gitmodules
-// is there because its addresses decide which code a build fetches.
+// denyDefault has the workflows and files of common CI systems, which run with the repository's secrets. It also has
+// .gitmodules, because its addresses decide which code a build fetches.
 const denyDefault = `[".github/workflows/", ".github/actions/", ".forgejo/workflows/", ".gitea/workflows/", "**/.gitlab-ci.yml", ".gitlab/ci/", ` +
 	`"**/Jenkinsfile", ".circleci/", ".travis.yml", "azure-pipelines.yml", ".azure-pipelines/", "bitbucket-pipelines.yml", ".buildkite/", ` +
 	`".drone.yml", ".woodpecker.yml", ".woodpecker/", "appveyor.yml", ".appveyor.yml", ".cirrus.yml", ".semaphore/", ".teamcity/", ".tekton/", ` +
 	`".gitmodules"]`
 
-// associations are GitHub's values of author_association, the closest first.
+// associations are GitHub's values of author_association, closest first.
 var associations = []string{
 	"OWNER", "MEMBER", "COLLABORATOR", "CONTRIBUTOR", "FIRST_TIME_CONTRIBUTOR", "FIRST_TIMER",
 	"MANNEQUIN", "NONE",
 }
 
-// stageOrder is the order that stages run in.
+// stageOrder is the order in which stages run.
 var stageOrder = []string{"START", "CONTEXT_LOAD", "CODE", "VALIDATE", "DONE"}
 
 // unsupported maps the design's unsupported keys to advice.

@@ -14,19 +14,20 @@ import (
 	"retake/internal/tomlfile"
 )
 
-// Tables control classification and policy: the built-in tables with overrides from the files of [recovery].
+// Tables has the tables for classification and policy: the built-in tables with overrides from the files of
+// [recovery].
 type Tables struct {
 	Classifier *classify.Classifier
 	Policy     *policy.Policy // without the limits of the configuration
 }
 
-// builtinAgents is parsed only once, because it does not change.
+// builtinAgents is parsed only once.
 var builtinAgents = sync.OnceValue(agent.Builtin)
 
-// builtInRules are the same for everybody, and take a tenth of a second to build.
+// builtInRules builds the rules only once, because this takes a tenth of a second.
 var builtInRules = sync.OnceValues(func() (*classify.Classifier, error) { return classify.New() })
 
-// Tables reads the files and builds the tables. Load has checked them already, so it finds problems only in
+// Tables reads the files and builds the tables. Load has already checked the files, so Tables finds problems only in
 // files that have changed since.
 func (c Config) Tables() (t Tables, all Problems) {
 	all = ownFile("recovery.rules_file", c.Recovery.RulesFile, func(data ...[]byte) (err error) {
@@ -52,7 +53,8 @@ func (c Config) policy(document ...[]byte) (*policy.Policy, error) {
 	return p, err
 }
 
-// wrongCaller checks the caller of a stage. It ignores a policy file with faults, which is a problem already.
+// wrongCaller checks the caller of a stage. It ignores a policy file with faults, because another problem already
+// reports them.
 func (c Config) wrongCaller(s Stage) string {
 	for _, other := range c.Stages {
 		if other.Name == s.Name && other.Caller != s.Caller && s.Caller != "" {
@@ -103,7 +105,8 @@ func ownFile(key, path string, parse func(data ...[]byte) error) (all Problems) 
 	return all
 }
 
-// ownFiles checks the configured files of [recovery]. It keeps only the agents, because Tables builds the others again.
+// ownFiles checks the configured files of [recovery]. It stores only the agents, because Tables builds the others
+// again.
 func (l *loader) ownFiles() {
 	r := l.c.Recovery
 	var found Problems

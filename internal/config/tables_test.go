@@ -56,7 +56,7 @@ func TestOperatorTables(t *testing.T) {
 	}{
 		{"recovery.agents_file = \"" + agents + "\"", []string{
 			agents + ":5:1: recovery.agents_file: agent[0].args: {prompt} is missing",
-			agents + ":8:1: recovery.agents_file: agent[1].format: \"jsonl\": want one of",
+			agents + ":8:1: recovery.agents_file: agent[1].format: unknown format \"jsonl\": want one of",
 			agents + ":9:1: recovery.agents_file: agent[1].wat: unknown key",
 			agents + ":12:1: recovery.agents_file: agent[2].args: got 5, want a list",
 		}},

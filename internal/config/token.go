@@ -11,7 +11,7 @@ import (
 	"retake/internal/secrets/redact"
 )
 
-// maxTokenBytes is far above the length of any GitHub token (255) or key (3,300), so that a wrong file is noticed.
+// maxTokenBytes is far above the length of any GitHub token (255) or key (3,300). A longer file is the wrong one.
 const maxTokenBytes = 16 << 10
 
 // secretPlace is the source of a secret: a variable, or a file, which takes precedence.
@@ -19,7 +19,7 @@ type secretPlace struct {
 	what     string // for messages: "GitHub token"
 	name     string // common part of its keys, <name>_env and <name>_file
 	variable string // empty if not configured
-	file     string // empty if not configured
+	file     string // required content of the file or variable
 	put      string // expected content
 }
 
@@ -148,8 +148,8 @@ func (c Config) Private() (all []string) {
 	return all
 }
 
-// IsSecretVariable reports whether the director must keep a variable from its child processes. These are the
-// variables configured as the place of a secret, the variables passed on to workers, and those whose name
+// IsSecretVariable reports whether the director must withhold a variable from its child processes. It returns true
+// for the configured variables of secrets, the variables passed on to workers, and variables with a name that
 // suggests a secret.
 func (c Config) IsSecretVariable(name string) bool {
 	named := []string{c.GitHub.TokenEnv, c.GitHub.WebhookSecretEnv, c.Director.PageTokenEnv, c.Telemetry.OTLPHeadersEnv}
@@ -158,13 +158,14 @@ func (c Config) IsSecretVariable(name string) bool {
 		redact.IsSecretVariable(name) && !strings.HasPrefix(name, EnvPrefix)
 }
 
-// readSecret reads the file of a key. Its errors have a word between the key and the path, because text right after
-// token_file is redacted like a secret.
+// readSecret reads the file of a key. Its errors have a word between the key and the path, because redaction masks
+// text right after token_file.
 func readSecret(key, path string) (secret, warning string, err error) {
 	data, err := readFile(path, maxTokenBytes)
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("config: %s names %s: %w; write it there, readable by the director's user", key,
+		return "", "", fmt.Errorf("config: %s names %s: %w; write the secret there for the director's user to "+
+			"read", key,
 			path, err)
 	case len(data) > maxTokenBytes:
 		return "", "", fmt.Errorf("config: %s names %s, which exceeds %d bytes; want a file with only the "+
@@ -172,7 +173,7 @@ func readSecret(key, path string) (secret, warning string, err error) {
 			maxTokenBytes)
 	}
 	if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o004 != 0 {
-		warning = fmt.Sprintf("%s %s is readable by everybody; chmod 600 it", key, path)
+		warning = fmt.Sprintf("%s %s is readable by all users: chmod 600 it", key, path)
 	}
 	return string(data), warning, nil
 }

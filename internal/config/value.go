@@ -16,12 +16,12 @@ import (
 
 // fault describes an invalid value, or an invalid element.
 type fault struct {
-	element int // from 0, or -1 for the whole value
+	element int // index of the element, or -1 for the whole value
 	text    string
 }
 
-// set assigns a value decoded from TOML to the row's field. It returns the faults with the allowed values. The field is
-// unchanged if there is a fault.
+// set assigns a value decoded from TOML to the row's field. It returns the faults with the allowed values. After a
+// fault, the field is unchanged.
 func (r row) set(v any) (faults []fault) {
 	wrong, f := "", math.NaN()
 	switch n := v.(type) {
@@ -208,7 +208,7 @@ const mostOfValue = 60 // longest excerpt of a value in a message, in characters
 
 func shorten(s string) string { return strconv.QuoteToASCII(cut(s, mostOfValue)) }
 
-// wants describes the allowed values for messages and the documentation.
+// wants describes the allowed values, for messages and the documentation.
 func (r row) wants() string {
 	bounds := fmt.Sprintf(" from %s to %s", decimal(r.min), decimal(r.max))
 	switch r.to.(type) {
@@ -245,8 +245,8 @@ func (r row) oneText() string {
 
 func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
 
-// setText parses a value from flags and the environment, as plain text. Lists are TOML or separated by commas. Tables
-// are TOML, and tables of texts may also be NAME=value separated by commas.
+// setText parses a value from flags and the environment. A list is TOML or separated by commas. A table is TOML, or
+// NAME=value separated by commas if its values are texts.
 func (r row) setText(text string) []fault {
 	v, ok := r.parseText(text)
 	if !ok {
@@ -307,7 +307,7 @@ func splitPairs(text string) (any, bool) {
 	return table, true
 }
 
-// literal writes the row's value as TOML, which has the strings, lists, numbers and truth values of JSON.
+// literal returns the row's value as TOML, which shares strings, lists, numbers and booleans with JSON.
 func (r row) literal() string {
 	switch v := r.to.(type) {
 	case *time.Duration:

@@ -16,7 +16,8 @@ import (
 // EgressOpen reports whether workers reach every public address.
 func (c Containers) EgressOpen() bool { return slices.Equal(c.Egress, []string{egressAll}) }
 
-// EgressHosts returns the hosts that workers reach, each a name, "*." and a name, or one of these with ":" and a port.
+// EgressHosts returns the hosts that workers reach. Each is a name or "*." and a name, optionally with ":" and a
+// port.
 func (c Containers) EgressHosts() []string {
 	if c.EgressOpen() || slices.Equal(c.Egress, []string{egressNone}) {
 		return nil
@@ -62,7 +63,7 @@ func (c Containers) ParsedMounts() []Mount {
 	return mounts
 }
 
-// Travels reports whether checkouts are sent to workers, and back.
+// Travels reports whether checkouts travel to workers and back.
 func (w Workspace) Travels() bool { return w.Transport == TransportSync }
 
 // DiskReserveBytes returns DiskReserve in bytes, or 0 if it is disabled.
@@ -86,8 +87,8 @@ func (c Checkout) GitMemoryBytes() int64 {
 // ValidatesFresh reports whether a separate attempt validates the work in a clean container.
 func (c Config) ValidatesFresh() bool { return c.Worker.Validate == "fresh" }
 
-// Limits returns the bounds of the configuration for the policy. A value that differs from its default counts as set,
-// even if a program rather than a file changed it.
+// Limits returns the configuration's limits for the policy. A value that differs from its default counts as set, even
+// if a program set it rather than a file.
 func (c Config) Limits() policy.Limits {
 	limits, built := c.limits(), builtInLimits()
 	limits.Assumed = slices.DeleteFunc(slices.Clone(c.assumed), func(b policy.Bound) bool {
@@ -120,7 +121,7 @@ func (c Config) limits() policy.Limits {
 	}
 }
 
-// assumed returns the bounds that were not set explicitly.
+// assumed returns the bounds without an explicit value.
 func assumed(set map[string]Problem) []policy.Bound {
 	bounds := []policy.Bound{
 		policy.BoundRetries, policy.BoundConsecutive, policy.BoundIterations, policy.BoundPaidCalls, policy.BoundCost,
@@ -140,8 +141,8 @@ func assumed(set map[string]Problem) []policy.Bound {
 // limitKeys are the keys of limits that can end an attempt.
 var limitKeys = []string{"timeouts.worker_watchdog_seconds", "containers.memory", "recovery.paid_call_budget"}
 
-// DefaultLimits returns the keys of limits with their default value, such as "stage[1].timeout_seconds" for the first
-// stage.
+// DefaultLimits returns the limiting keys that have their default value, such as "stage[1].timeout_seconds" for the
+// first stage.
 func (c Config) DefaultLimits() (out []string) {
 	d := Default()
 	before := keys(&d)
@@ -165,7 +166,7 @@ func defaultStageTimeout() string {
 	var s Stage
 	for _, r := range stageKeys(&s) {
 		if r.key == "stage.timeout_seconds" {
-			_ = r.setText(r.def) // a test sets all defaults
+			_ = r.setText(r.def) // cannot fail, because a test sets all defaults
 			return r.literal()
 		}
 	}
