@@ -21,7 +21,7 @@ type check struct {
 	name  string
 	needs Needs
 	about string // description for the documentation
-	opens bool   // set if the check opens resources for later rows
+	opens bool   // set if later rows use the resources that the check opens
 	limit time.Duration
 	look  func(context.Context, *exam)
 }
@@ -48,8 +48,7 @@ var checks = []check{
 	{name: "quota", needs: OnMachine, about: "The machine supports `checkout.quota` for each checkout. Without a " +
 		"quota, shows the limit that applies instead.", look: lookQuota},
 	{
-		name: "director", needs: OnMachine, about: "Shows if a director is already running and healthy, and if tasks " +
-			"of another fleet exist.",
+		name: "director", needs: OnMachine, about: "Shows a running director's health, and tasks of other fleets.",
 		look: lookDirector,
 	},
 	{
@@ -59,7 +58,7 @@ var checks = []check{
 	},
 
 	{name: "github", needs: NeedsGitHub, opens: true, about: "GitHub answers and accepts the credential. Shows the " +
-		"account, and if it belongs to a person.", look: lookAccount},
+		"account, and whether it belongs to a person.", look: lookAccount},
 	{
 		name: "clock", needs: NeedsGitHub, about: "Difference between this machine's clock and GitHub's clock.",
 		look: lookClock,
@@ -105,7 +104,7 @@ type Row struct {
 	Needs       Needs
 }
 
-// Rows lists the checks in their order.
+// Rows returns the checks in their order.
 func Rows() (out []Row) {
 	for _, c := range checks {
 		out = append(out, Row{c.name, c.about, c.needs})

@@ -64,8 +64,8 @@ func lookImage(ctx context.Context, e *exam) {
 	image := e.Config.Containers.Image
 	if e.cluster() != nil {
 		e.image = true
-		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are pulled by the nodes; the test container below " +
-			"shows if this works")
+		e.ok(image + " and " + e.Config.Kubernetes.WorkerImage + " are pulled by the nodes, so the test container " +
+			"below shows whether they can")
 		return
 	}
 	has, err := e.engine.HasImage(ctx, image)
@@ -112,7 +112,7 @@ func lookNetwork(ctx context.Context, e *exam) {
 	case err != nil:
 		e.problem(err.Error(), "")
 	case at == "":
-		e.ok(name + " does not exist yet; the first start creates it")
+		e.ok(name + " does not exist, so the first start creates it")
 	default:
 		e.ok(name + ": containers reach this machine at " + at)
 	}
@@ -182,8 +182,8 @@ func lookInside(ctx context.Context, e *exam) {
 	e.inside(t, found)
 }
 
-// inside adds findings about the programs in the container. A missing program may be in a volume. The trial does not
-// mount volumes, because a mount would create them.
+// inside adds findings about the programs in the container. A missing program may be in a volume, which the trial
+// does not mount, because a mount would create it.
 func (e *exam) inside(t Trial, found Tried) {
 	volumes := slices.ContainsFunc(e.Config.Containers.Mounts,
 		func(m string) bool { return strings.HasPrefix(m, "volume:") })

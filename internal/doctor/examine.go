@@ -35,8 +35,8 @@ func (e *exam) problems() (n int)        { return len(reportOf(e.findings).At(Pr
 // limit is the default timeout of a check.
 const limit = time.Minute
 
-// Examine runs the checks that require one of needs, or all checks if needs is empty. It fails only if ctx is done
-// before the last check.
+// Examine runs the checks that require one of needs, or all checks if needs is empty. It returns an error only if ctx
+// is done before the last check.
 func Examine(ctx context.Context, w World, needs ...Needs) (Report, error) {
 	e := &exam{World: w}
 	for _, c := range checks {
@@ -77,7 +77,7 @@ func (e *exam) look(ctx context.Context, c check) {
 	c.look(ctx, e)
 }
 
-// needed maps a requirement to a function. It returns the reason why a check cannot run yet, or "".
+// needed has a function for each requirement, which returns why a check cannot run, or "".
 var needed = map[Needs]func(*exam, check) string{
 	Offline:     func(*exam, check) string { return "" },
 	OnMachine:   func(*exam, check) string { return "" },

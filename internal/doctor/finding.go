@@ -24,7 +24,7 @@ type Finding struct {
 	Check string `json:"check"` // name of the row
 	Level Level  `json:"level"`
 	Text  string `json:"text"`
-	// the remedy; empty if the text contains it, or if no action is necessary
+	// the remedy; empty if the text contains it, or if no remedy is necessary
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -60,7 +60,7 @@ func (r Report) At(level Level) (out []Finding) {
 	return out
 }
 
-// Show writes one line for each finding. If levels are given, it skips other findings.
+// Show writes one line for each finding, or only for findings of the given levels.
 func (r Report) Show(to io.Writer, levels ...Level) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, f := range r.Findings {

@@ -34,8 +34,8 @@ func lookAccount(ctx context.Context, e *exam) {
 	}
 }
 
-// The greatest clock differences. GitHub reports whole seconds, and accepts an App's signature for only a minute after
-// its time.
+// The largest tolerated clock differences. GitHub reports whole seconds, and accepts an App's signature for only a
+// minute after its time.
 const (
 	clockNoted  = 10 * time.Second
 	clockForApp = 50 * time.Second
@@ -87,10 +87,10 @@ func lookRights(_ context.Context, e *exam) {
 			"tested below")
 	}
 	switch left := a.Expires.Sub(e.Machine.Now()); {
-	case a.Expires.IsZero() || a.Rights != nil: // the tokens of an App are renewed
+	case a.Expires.IsZero() || a.Rights != nil: // an App's tokens are renewed
 	case left < tokenSoon:
 		e.warn("the token expires at "+a.Expires.UTC().Format(time.DateTime)+" UTC",
-			"create a new one and replace the old one in the file; every request reads it again")
+			"create a new token and replace the old one in the file, which every request reads again")
 	default:
 		e.ok("the token expires at " + a.Expires.UTC().Format(time.DateTime) + " UTC")
 	}

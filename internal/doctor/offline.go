@@ -37,7 +37,7 @@ func (e *exam) wanting(keys ...string) (out config.Problems) {
 	return out
 }
 
-// lookNeeds reports the missing values of these keys.
+// lookNeeds returns a check that reports missing values of these keys.
 func lookNeeds(keys ...string) func(context.Context, *exam) {
 	return func(_ context.Context, e *exam) {
 		lacks := e.wanting(keys...)
@@ -50,7 +50,7 @@ func lookNeeds(keys ...string) func(context.Context, *exam) {
 	}
 }
 
-// describe maps a key to the description of its valid value.
+// describe returns the description of a key's valid value.
 var describe = map[string]func(config.Config) string{
 	"github.repositories": func(c config.Config) string {
 		var stages []string
@@ -62,7 +62,7 @@ var describe = map[string]func(config.Config) string{
 	"director.data_dir": func(c config.Config) string { return c.Director.DataDir },
 }
 
-// secretKeys lists the keys with the location of a secret.
+// secretKeys lists the keys that name the location of a secret.
 var secretKeys = []string{
 	"github.token_env", "github.token_file", "github.private_key_file",
 	"github.webhook_secret_env", "github.webhook_secret_file",

@@ -7,13 +7,13 @@ import (
 	"retake/internal/config"
 )
 
-// World gives access to everything under inspection.
+// World gives the checks access to the environment.
 type World struct {
 	File     string          // path of the configuration; empty if there is no file
 	How      string          // origin of the file: "-c", "RETAKE_CONFIG", …
-	Problems config.Problems // of the configuration; any problem disables the other checks
+	Problems config.Problems // problems of the configuration; any problem disables the other checks
 	Config   config.Config
-	Warnings []string // about the policy
+	Warnings []string // warnings about the policy
 	Lookup   func(name string) (value string, set bool)
 	Machine  Machine
 	GitHub   func(context.Context) (GitHub, error)
@@ -23,22 +23,23 @@ type World struct {
 // Machine gives access to this machine and the director's files on it.
 type Machine interface {
 	Now() time.Time
-	// Programs returns the names missing from every directory of path. An empty path means the director's PATH.
+	// Programs returns the names that are missing from every directory of path. An empty path means the director's
+	// PATH.
 	Programs(path string, names []string) (missing []string)
-	// Worker returns the static program that containers run.
+	// Worker returns the path of the static program that runs in containers.
 	Worker() (path string, err error)
-	// Disk describes the file system of a directory, or of its nearest existing parent.
+	// Disk describes the file system of a directory or, if that does not exist, of its nearest parent.
 	Disk(dir string) (Disk, error)
-	// Quota fails if checkouts cannot get separate file systems of this size.
+	// Quota returns an error if a checkout cannot get a separate file system of this size.
 	Quota(bytes int64) error
-	// Listen fails if the address is not available.
+	// Listen returns an error if the address is not available.
 	Listen(ctx context.Context, address string) error
-	// Running describes the director that uses the configuration's data_dir, or returns "" if there is no such
-	// director. It fails if the director is unhealthy or its state is unknown.
+	// Running describes the director that uses the configuration's data_dir, or returns "" without one. It returns an
+	// error if the director is unhealthy or its state is unknown.
 	Running(ctx context.Context) (says string, err error)
 	// Journal reads the journal if no director is running, and summarises it.
 	Journal(ctx context.Context) (says string, err error)
-	// Fleet fails if tasks of another fleet are not finished in data_dir.
+	// Fleet returns an error if data_dir has unfinished tasks of another fleet.
 	Fleet() error
 }
 
@@ -46,9 +47,9 @@ type Machine interface {
 type Disk struct {
 	Path        string // as passed to Machine.Disk
 	FreeBytes   int64
-	FreeFiles   int64   // files that can still be created
-	UsedFiles   int64   // existing files; both are 0 if the file system does not count files
-	UsedPercent float64 // of bytes, or of files if that is more
+	FreeFiles   int64   // number of files that can still be created
+	UsedFiles   int64   // number of existing files; both are 0 if the file system does not count files
+	UsedPercent float64 // of bytes or, if higher, of files
 	Full        bool    // above director.disk_watermark, so no attempt starts
 }
 
@@ -59,18 +60,18 @@ type GitHub interface {
 	HasBranch(ctx context.Context, repo, branch string) error
 	// MissingLabels returns the configured labels that the repository lacks.
 	MissingLabels(ctx context.Context, repo string) ([]string, error)
-	// MayRead returns the permissions that the credential lacks for reading, under GitHub's names.
+	// MayRead returns the permissions that the credential lacks for reading, by GitHub's names.
 	MayRead(ctx context.Context, repo, branch string) (lacks []string, err error)
 }
 
-// Account is the account that GitHub sees behind the credential.
+// Account is the account that the credential belongs to.
 type Account struct {
 	Login   string
 	Person  bool
 	Kind    string            // "classic token", "fine-grained token", "token", "GitHub App"
 	Told    bool              // GitHub listed the scopes
-	Scopes  []string          // of a classic token
-	Rights  map[string]string // of an App: permission → read or write; nil if unknown
+	Scopes  []string          // scopes of a classic token
+	Rights  map[string]string // by permission of an App: read or write; nil if unknown
 	Expires time.Time         // zero if unlimited or unknown
 	Date    time.Time         // GitHub's clock; zero if unknown
 	At      time.Time         // our clock at the time of the answer
@@ -84,11 +85,11 @@ type Repository struct {
 	DefaultBranch string
 }
 
-// Engine is the container engine, or a substitute for it.
+// Engine is the container engine, or a substitute for plain processes.
 type Engine interface {
-	// Name returns its display name.
+	// Name returns the engine's name for people.
 	Name() string
-	// Confines reports whether workers run in containers. Cannot lists the guarantees that the engine does not give.
+	// Confines reports whether workers run in containers. Cannot lists the guarantees that the engine lacks.
 	Confines() bool
 	Cannot() []string
 	// Isolation lists the barriers between a container and the engine's host, and the missing ones.
@@ -97,11 +98,11 @@ type Engine interface {
 	// it, and whether the registry answered.
 	HasImage(ctx context.Context, image string) (bool, error)
 	Pullable(ctx context.Context, image string) (answered bool, err error)
-	// Gateway returns the address at which containers reach this machine, or "" if their network does not exist yet.
+	// Gateway returns the address at which containers reach this machine, or "" before their network exists.
 	Gateway(ctx context.Context) (address string, err error)
 	// Confine creates a temporary network and checks that the engine's host restricts the workers' traffic.
 	Confine(ctx context.Context) error
-	// Try runs our own program in a temporary container with the settings of attempts.
+	// Try runs our worker in a temporary container with the settings of attempts.
 	Try(ctx context.Context, t Trial) (Tried, error)
 	Close() error
 }
@@ -109,22 +110,23 @@ type Engine interface {
 // Cluster is an Engine that runs workers on several nodes.
 type Cluster interface {
 	Engine
-	// Missing returns the rights that a director needs in the cluster and this account lacks.
+	// Missing returns the rights that a director needs in the cluster and that this account lacks.
 	Missing(ctx context.Context) ([]string, error)
-	// Admits fails if the cluster would reject a pod with the settings of attempts. It does not create a pod.
+	// Admits returns an error if the cluster would reject a pod with the settings of attempts. It does not create a
+	// pod.
 	Admits(ctx context.Context) error
 }
 
 // Trial describes the checks inside a container.
 type Trial struct {
 	Addresses []string // host:port; an empty host means the gateway of the network
-	Listen    bool     // the trial must open a listener, because the gateway does not have one yet
+	Listen    bool     // open a listener for the trial, because the gateway lacks one
 	Programs  []string
 }
 
 // Tried is the result of a Trial.
 type Tried struct {
-	Reached map[string]string // by requested address: why it was unreachable, or empty
-	Missing []string          // of Programs
+	Reached map[string]string // by requested address: why it was unreachable, or ""
+	Missing []string          // programs that the container lacks
 	Network string            // description of the container's network
 }
