@@ -1,7 +1,6 @@
 // Command demo shows the director at work: thirteen failures and recoveries in real containers, on a stand-in for
-// GitHub. It works without a configuration. See internal/demo.
-//
-// Exit codes: 0 every scenario ended as promised, 1 one did not, 2 the demo could not run.
+// GitHub. The demo runs without a configuration. See internal/demo.
+// Exit codes: 0 every scenario ended as promised, 1 at least one did not, 2 the demo could not run.
 package main
 
 import (
@@ -49,16 +48,16 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	f.SetOutput(io.Discard) // an error is printed once, without the usage
 	f.BoolVar(&o.JSON, "json", false, "print one JSON line per scenario")
 	f.BoolVar(&o.Keep, "keep", false, "keep the director and the issue pages running at the end, until Ctrl-C")
-	f.StringVar(&o.Runtime, "runtime", "", "runtime of the workers: docker, kubernetes (on a throw-away cluster; make "+
-		"kube-demo starts one) or process (without scenario 5, because processes have no memory limit); by default "+
-		"docker if an engine answers, or else process")
+	f.StringVar(&o.Runtime, "runtime", "", "runtime of the workers: docker, kubernetes (a throw-away cluster, as "+
+		"make kube-demo starts) or process (without scenario 5, because processes have no memory limit); default: "+
+		"docker if an engine answers, else process")
 	f.IntVar(&o.KillDirector, "kill-director", 0, "kill -9 the director this many times, and check that "+
 		"nothing changes")
-	f.StringVar(&o.HTTPListen, "http", "", "have the director serve HTTP at this `address`, e.g. 127.0.0.1:8730: the "+
-		"page, which accepts actions if RETAKE_PAGE_TOKEN has a token, and metrics at /metrics")
+	f.StringVar(&o.HTTPListen, "http", "", "serve the director's HTTP at this `address`, e.g. 127.0.0.1:8730: its "+
+		"page, and metrics at /metrics. The page accepts actions if RETAKE_PAGE_TOKEN has a token")
 	f.StringVar(&o.OTLP, "otlp", "", "send the director's traces to the OpenTelemetry collector at this `URL`, e.g. "+
 		"http://127.0.0.1:4318")
-	only := f.String("only", "", "run these `scenarios` only, e.g. 3,5")
+	only := f.String("only", "", "run only these `scenarios`, e.g. 3,5")
 	if err := f.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			f.SetOutput(usage)
@@ -82,12 +81,12 @@ func parse(args []string, usage io.Writer) (demo.Options, error) {
 	return o, nil
 }
 
-// signalled ends the context at the first signal that would otherwise end the process before its cleanup. A closed
-// terminal and a reader that left also send such signals. A second signal kills the process.
+// signalled returns a context that ends at the first SIGINT, SIGTERM, SIGHUP or SIGPIPE, so that the demo can clean
+// up. A second SIGINT or SIGTERM kills the process.
 func signalled() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	ending := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGPIPE}
-	if !signal.Ignored(syscall.SIGHUP) { // nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		ending = append(ending, syscall.SIGHUP)
 	}
 	signals := make(chan os.Signal, 1)

@@ -26,11 +26,10 @@ func classifyCommand(o *options) *cobra.Command {
 	var rules []string
 	var plain plainText
 	c := &cobra.Command{
-		Use: "classify [FILE...]", Short: "Classify failures, JSON Lines in and out; exit 1 if a line " +
-			"could not be read",
-		Long: "For every line of evidence, print its classification: reason, wait, cause and the matching rule." +
+		Use: "classify [FILE...]", Short: "Classify failures given as JSON Lines; exit 1 if a line is unreadable",
+		Long: "For every line of evidence, print its classification: reason, wait, cause and the rule that matched." +
 			readsLines +
-			"\nWith --text an input is the complete output of one program." + handbookNote,
+			"\nWith --text, each input is the complete output of one program." + handbookNote,
 		Example: `  echo '{"text":"API Error: 529 Overloaded","exit_code":1}' | director classify
   director classify --text --exit-code 1 --tool go build.log`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
@@ -49,15 +48,15 @@ func classifyCommand(o *options) *cobra.Command {
 			})
 		},
 	}
-	c.Flags().StringSliceVar(&a.As, "as", nil, "add the name that each of these presets uses for it, e.g. gdd,cortex")
-	c.Flags().BoolVar(&a.Explain, "explain", false, "add the other rules that matched, and why each lost")
+	c.Flags().StringSliceVar(&a.As, "as", nil, "also print the reason's name in each of these presets, e.g. gdd,cortex")
+	c.Flags().BoolVar(&a.Explain, "explain", false, "also print the other rules that matched, and why each lost")
 	c.Flags().StringArrayVar(&rules, "rules", nil, "a TOML file of rules that override the built-in rules; may be "+
 		"repeated")
 	plain.flags(c)
 	return c
 }
 
-// plainText holds the flags for plain output of programs, instead of JSON Lines.
+// plainText holds the flags for an input that is a program's plain output instead of JSON Lines.
 type plainText struct {
 	on          bool
 	exit        int
@@ -67,16 +66,16 @@ type plainText struct {
 func (p *plainText) flags(c *cobra.Command) {
 	c.Flags().BoolVar(&p.on, "text", false, "read plain text instead of JSON; each file is the output of one failure")
 	c.Flags().IntVar(&p.exit, "exit-code", 0, "with --text: the program's exit code (default: unknown)")
-	c.Flags().StringVar(&p.stage, "stage", "", "with --text: the stage that ran it, e.g. VALIDATE")
+	c.Flags().StringVar(&p.stage, "stage", "", "with --text: the stage that ran the program, e.g. VALIDATE")
 	c.Flags().StringVar(&p.tool, "tool", "", "with --text: the program, e.g. go or claude-code")
 }
 
-// of returns nil for JSON Lines.
+// of returns the flags' values, or nil if the input is JSON Lines.
 func (p *plainText) of(cmd *cobra.Command) (*advise.Text, error) {
 	if !p.on {
 		for _, name := range []string{"exit-code", "stage", "tool"} {
 			if cmd.Flags().Changed(name) {
-				return nil, fmt.Errorf("--%s requires --text; in JSON, use the field instead", name)
+				return nil, fmt.Errorf("--%s works only with --text; JSON input has a field for this value", name)
 			}
 		}
 		return nil, nil
@@ -92,10 +91,9 @@ func decideCommand(o *options) *cobra.Command {
 	var chosen chosenPolicy
 	var explain bool
 	c := &cobra.Command{
-		Use: "decide [FILE...]", Short: "Decide the next action from histories of failures, JSON Lines in and " +
-			"out; exit 1 if a line could not be read",
-		Long: "For every history of failures, print the verdict on the last one: action, delay, meter and " +
-			"explanation." +
+		Use: "decide [FILE...]", Short: "Decide the next action for histories of failures, given as JSON Lines; exit " +
+			"1 if a line is unreadable",
+		Long: "Print the verdict on the last failure of every history: action, delay, meter and explanation." +
 			readsLines + limitsNote + handbookNote,
 		Example: `  echo '{"failures":[{"reason":"network_transient"}]}' | director decide
   echo '{"failures":[{"class":"TRANSIENT"},{"class":"TRANSIENT"}],"facts":{"has_alternative":true}}' | director decide --preset cortex`,
@@ -115,11 +113,11 @@ func decideCommand(o *options) *cobra.Command {
 		},
 	}
 	chosen.flags(c)
-	c.Flags().BoolVar(&explain, "explain", false, "add the question for a person")
+	c.Flags().BoolVar(&explain, "explain", false, "also print the question that a person would get")
 	return c
 }
 
-// eachLine processes a stream over the named files, or standard input. The answer is negative if any line was invalid.
+// eachLine passes the named files, or standard input, to run. It returns errNo if run found an invalid line.
 func eachLine(cmd *cobra.Command, files []string, run func([]advise.Source, io.Writer) (int, error)) error {
 	if len(files) == 0 {
 		files = []string{"-"}

@@ -160,7 +160,7 @@ var adviceExits = []struct {
 		`{"id":"b","reason":"tool_not_found"`,
 	},
 	{`printf '' | director classify --text --stage VALIDATE --exit-code 1`, 0, `"reason":"tests_failed"`},
-	{`echo '{}' | director classify --exit-code 1`, 2, `--exit-code requires --text`},
+	{`echo '{}' | director classify --exit-code 1`, 2, `--exit-code works only with --text`},
 	{`director classify --text none.log`, 2, `open none.log: no such file or directory`},
 	{`director classify --text .`, 2, `is a directory`},
 	{`director classify --help`, 0, `docs/specs/commands-recovery.md`},

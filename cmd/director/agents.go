@@ -28,7 +28,7 @@ func agentsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// triedCases are the cases that a profile should handle before use.
+// triedCases are the default cases. A profile should pass them before it works on issues.
 var triedCases = []string{"ok", "invalid-key", "rate-limit-hour", "context-overflow"}
 
 func agentsTryCommand(o *options) *cobra.Command {
@@ -37,13 +37,13 @@ func agentsTryCommand(o *options) *cobra.Command {
 	var verbose bool
 	c := &cobra.Command{
 		Use: "try NAME [CASE...]",
-		Args: needs(cobra.MinimumNArgs(1), "name an agent: one of docs/specs/agents.md, or of your "+
+		Args: needs(cobra.MinimumNArgs(1), "name an agent of docs/specs/agents.md, or of your "+
 			"recovery.agents_file"), Short: "Run an agent's CLI against a stand-in for its provider, and check the " +
 			"result",
 		Long: "Run the CLI of a profile against a stand-in for its provider, and check the result: answers, usage, " +
-			"edits, errors.\nIt runs as it would for an issue: in a container of containers.image, or as a process " +
-			"if containers.runtime is process. No account is needed.\nWithout " +
-			"cases: " + strings.Join(triedCases, ", ") + ". List all cases with providersim --list.\n" +
+			"edits, errors.\nThe CLI runs as it would for an issue: in a container of containers.image, or as a " +
+			"process if containers.runtime is process. No account is needed.\nWithout cases: " +
+			"" + strings.Join(triedCases, ", ") + ". List all cases with providersim --list.\n" +
 			exits("everything was read correctly", "an output was misread", "the agent could not run"),
 		Example: "  director agents try claude-code -c my.toml\n  director agents try mine overloaded stream-cut -c " +
 			"my.toml --set containers.runtime=process",
@@ -67,7 +67,7 @@ func agentsTryCommand(o *options) *cobra.Command {
 	return c
 }
 
-// casesOf finds cases by name.
+// casesOf returns the named cases, or triedCases without a name.
 func casesOf(names []string) (out []*agenttest.Case, err error) {
 	if len(names) == 0 {
 		names = triedCases
@@ -82,7 +82,7 @@ func casesOf(names []string) (out []*agenttest.Case, err error) {
 	return out, nil
 }
 
-// tryout tries one agent.
+// tryout runs one agent on several cases, and prints the results.
 type tryout struct {
 	out     io.Writer
 	cfg     config.Config
@@ -108,7 +108,7 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	if err := os.Chmod(dir, 0o711); err != nil { // workers of another user pass through
+	if err := os.Chmod(dir, 0o711); err != nil { // workers run as another user and must traverse it
 		return err
 	}
 	place, address, done, err := t.place(ctx, dir)
@@ -133,7 +133,8 @@ func (t tryout) run(ctx context.Context, worker string, cases []*agenttest.Case)
 	return answer(right, nil)
 }
 
-// place returns a description of the agent's environment, and the address of this machine as seen from there.
+// place returns a description of the agent's environment, and this machine's address as seen from there. The caller
+// must call done.
 func (t *tryout) place(ctx context.Context, dir string) (place, address string, done func(), err error) {
 	asProcess := func() (string, string, func(), error) {
 		return "as a plain process, without isolation", "127.0.0.1", func() {}, nil
@@ -147,7 +148,7 @@ func (t *tryout) place(ctx context.Context, dir string) (place, address string, 
 		OCI: c.OCIRuntime, Owner: filepath.Base(dir),
 	})
 	if err == nil {
-		if err = d.EnsureImage(ctx, c.Image); err == nil { // first, so that a failure does not leave a network
+		if err = d.EnsureImage(ctx, c.Image); err == nil { // before the network, which a failed pull would leave behind
 			address, err = d.EnsureNetwork(ctx)
 		}
 		if err != nil {
@@ -216,7 +217,7 @@ func (t tryout) tell(r trial.Result) {
 	}
 }
 
-// quote prints the agent's output without control sequences.
+// quote prints the agent's output, without its control sequences.
 func (t tryout) quote(stream, text string) {
 	text = strings.TrimSpace(plaintext.Clean(text))
 	if text == "" {
@@ -225,7 +226,7 @@ func (t tryout) quote(stream, text string) {
 	fmt.Fprintf(t.out, "  %s\n    %s\n", stream, strings.ReplaceAll(text, "\n", "\n    "))
 }
 
-// brief returns the beginning of a text, enough to recognise it.
+// brief returns the first characters of text, enough to recognise it.
 func brief(text string) string {
 	const most = 300
 	if r := []rune(text); len(r) > most {

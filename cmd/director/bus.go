@@ -18,7 +18,7 @@ import (
 )
 
 func busCommand() *cobra.Command {
-	c := &cobra.Command{Use: "bus", Short: "Create and renew the keys of a NATS server to join, or relay connections " +
+	c := &cobra.Command{Use: "bus", Short: "Create and renew the keys of a shared NATS server, or relay connections " +
 		"to it"}
 	c.AddCommand(busInitCommand(), busPersonCommand(), busRelayCommand())
 	return c
@@ -29,17 +29,17 @@ func busInitCommand() *cobra.Command {
 	var renew bool
 	c := &cobra.Command{
 		Use: "init DIR", Args: needs(cobra.ExactArgs(1), "want a directory for the keys"),
-		Short: "Make the keys, certificate and configuration of a NATS server to join",
-		Long: `Make the keys, certificate and configuration of a NATS server to join, in a new directory.
+		Short: "Create the keys, certificate and configuration of a shared NATS server",
+		Long: `Create the keys, certificate and configuration of a shared NATS server, in a new directory.
 
   DIR/server/        for the server: nats-server --config DIR/server/nats.conf
-  DIR/director/      for the director (agent_bus.credentials); keep it secret, because it grants all rights of the director
+  DIR/director/      for the director (agent_bus.credentials); keep it secret: it grants all rights of the director
   DIR/operator.json  for a person's tools, next to operator.creds for the nats CLI
 
 The director's agent_bus.url is then tls://HOST:PORT.
 
 For a cluster, pass --route HOST:PORT for each server. All servers use the same DIR/server, and each starts with a different --name.
-They recognise each other by this certificate, which must cover the host of every route (--host).
+The servers recognise each other by their common certificate, which must cover the host of every route (--host).
 
 With --renew, make a new certificate for the server of an existing directory. Keys and credentials do not change. Without --host it covers
 the same names as before. With --host, --port, --route, --store or --server-dir, nats.conf is also rewritten, and the old file is kept as
@@ -50,8 +50,8 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 			}
 			switch err := i.Make(args[0]); {
 			case errors.Is(err, keys.ErrThere):
-				return noBecause{fmt.Errorf("%w: streams and workers depend on them, so make new keys in another "+
-					"directory", err)}
+				return noBecause{fmt.Errorf("%w: streams and workers depend on its keys, so create new keys in "+
+					"another directory", err)}
 			case err != nil:
 				return err
 			}
@@ -63,19 +63,19 @@ nats.conf.old. Then reload NATS (nats-server --signal reload), or restart it.`,
 		},
 	}
 	f := c.Flags()
-	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address of the server; may be repeated, "+
-		"people's credentials use the first one")
+	f.StringArrayVar(&i.Hosts, "host", []string{"127.0.0.1"}, "name or address of the server; may be repeated, and "+
+		"people's credentials contain the first one")
 	f.IntVar(&i.Port, "port", 4222, "port of the server")
 	f.StringArrayVar(&i.Routes, "route", nil, "HOST:PORT of one server in a cluster, for the other servers; repeat "+
 		"for each server")
-	f.StringVar(&i.Store, "store", "/data", "directory of streams and accounts on the server")
-	f.StringVar(&i.ServerDir, "server-dir", "", "path of DIR/server on the server (default: its path here)")
+	f.StringVar(&i.Store, "store", "/data", "directory for streams and accounts, on the server")
+	f.StringVar(&i.ServerDir, "server-dir", "", "path of DIR/server on the server (default: the same path as here)")
 	f.StringVar(&i.Prefix, "prefix", wire.DefaultPrefix, "agent_bus.prefix")
 	f.BoolVar(&renew, "renew", false, "make a new certificate for existing keys")
 	return c
 }
 
-// renewBus renews with the explicitly set flags only.
+// renewBus makes a new certificate. Only flags that the user gave override the values of the existing directory.
 func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 	said := cmd.Flags().Changed
 	if !said("host") {
@@ -96,7 +96,7 @@ func renewBus(cmd *cobra.Command, i keys.Init, dir string) error {
 }
 
 func busPersonCommand() *cobra.Command {
-	c := &cobra.Command{Use: "person", Short: "Make a person's credential, or revoke one"}
+	c := &cobra.Command{Use: "person", Short: "Create a person's credential, or revoke one"}
 	c.AddCommand(busPersonNewCommand(), busPersonRevokeCommand())
 	return c
 }
@@ -105,7 +105,7 @@ func busPersonNewCommand() *cobra.Command {
 	var url, to string
 	c := &cobra.Command{
 		Use: "new DIR --url tls://HOST:PORT", Args: needs(cobra.ExactArgs(1), "want the directory of the keys"),
-		Short: "Make another credential for a person's tools",
+		Short: "Create another credential for a person's tools",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			d, err := keys.Load(filepath.Join(args[0], keys.DirDirector))
 			if err != nil {
@@ -158,7 +158,7 @@ server that the credential names, which closes its connections at once. The file
 			}
 			if err := bus.PushClaims(cmd.Context(), p.URL, d, claims); err != nil {
 				return noBecause{fmt.Errorf("revoked in the files, but not at the server %s (%w): restart the "+
-					"server, or repeat this command when it is available", p.URL, err)}
+					"server, or repeat this command when the server answers", p.URL, err)}
 			}
 			for _, file := range []string{credential, filepath.Join(filepath.Dir(credential), keys.FilePersonCreds)} {
 				if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -201,9 +201,9 @@ how often a source may connect, and how fast it may send. TLS passes through. Th
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&listen, "listen", "", "where workers connect")
-	f.StringVar(&to, "to", "", "the NATS server")
-	f.IntVar(&limits.Total, "max-connections", limits.Total, "connections in all")
-	f.IntVar(&limits.PerSource, "max-per-source", limits.PerSource, "connections from one address")
+	f.StringVar(&listen, "listen", "", "address where workers connect")
+	f.StringVar(&to, "to", "", "address of the NATS server")
+	f.IntVar(&limits.Total, "max-connections", limits.Total, "maximum number of connections")
+	f.IntVar(&limits.PerSource, "max-per-source", limits.PerSource, "maximum number of connections from one address")
 	return c
 }

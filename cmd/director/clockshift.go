@@ -2,4 +2,4 @@
 
 package main
 
-import _ "retake/internal/sys/clockshift" // for tests of directors whose clocks differ
+import _ "retake/internal/sys/clockshift" // lets tests run directors whose clocks differ

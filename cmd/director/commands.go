@@ -21,12 +21,12 @@ func configCommand(o *options) *cobra.Command {
 
 func configCheckCommand(o *options) *cobra.Command {
 	return &cobra.Command{
-		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and missing " +
-			"requirements of `director run`",
-		Long: "Report every problem in the configuration, with its line, and missing requirements of `director run`: " +
-			"the token, a variable to pass on, a directory to\nwrite to. It makes no requests: `director doctor` " +
-			"also checks this machine, GitHub and the container engine.\n" +
-			exits("no problems found", "the file is valid, but `director run` would not start with it here",
+		Use: "check", Args: cobra.NoArgs, Short: "Report every problem in the configuration, and everything else " +
+			"that `director run` would miss",
+		Long: "Report every problem in the configuration, with its line, and everything else that `director run` " +
+			"would miss: the token, a variable to pass on, a directory to\nwrite to. This command does not send " +
+			"requests: `director doctor` also checks this machine, GitHub and the container engine.\n" +
+			exits("no problems found", "the file is valid, but `director run` would not start here",
 				"the file is invalid or missing"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w, err := o.world()
@@ -63,9 +63,9 @@ func configShowCommand(o *options) *cobra.Command {
 	var origin, asJSON bool
 	c := &cobra.Command{
 		Use: "show", Args: cobra.NoArgs, Short: "Print every key with its effective value, and where it came from",
-		Long: "Print every key with its effective value, as an equivalent configuration file. With --origin: one " +
-			"line for each key with its name, the origin of its\nvalue (default, file:line, variable, flag, or the " +
-			"preset or policy file that sets the bound), and the value. Secrets are not shown.",
+		Long: "Print every key with its effective value, as an equivalent configuration file. With --origin, print " +
+			"one line for each key: its name, the origin of its\nvalue (default, file:line, variable, flag, or the " +
+			"preset or policy file that sets the limit), and the value. Secrets are not shown.",
 		Example: "  director config show --origin\n  director config show --json | jq -r '.[] | select(.from != " +
 			"\"default\") | .key'",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -94,7 +94,8 @@ func configShowCommand(o *options) *cobra.Command {
 	return c
 }
 
-// origins describes the origin of a value. For a file, its name and line are enough.
+// origins names each kind of origin that is not in a file. A value from a file is shown with the file's name and
+// line.
 var origins = map[config.Origin]string{
 	config.FromDefault: "default", config.FromFile: "", config.FromEnvironment: "variable ", config.FromFlag: "--set",
 	config.FromPreset: "policy ",

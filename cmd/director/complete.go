@@ -19,10 +19,10 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// completer proposes words, each "word\tdescription", for a partial word. It never reports errors.
+// completer proposes words that complete begun, each as "word\tdescription". It returns nil instead of an error.
 type completer func(ctx context.Context, o *options, begun string) []string
 
-// ofArguments completes arguments by their names in a command's Use. ofFlags completes flags by name.
+// ofArguments has the completer of each argument by its name in a command's Use, ofFlags that of each flag.
 var (
 	ofArguments = map[string]completer{
 		"ISSUE": completeIssues, "RESOURCE": completeResources, "NAME": completeAgents, "CASE": completeCases,
@@ -39,7 +39,7 @@ var (
 	}
 )
 
-// complete makes every command below c propose words for its arguments and flags.
+// complete sets completion for the arguments and flags of c and all commands below it.
 func complete(c *cobra.Command, o *options) {
 	for _, each := range c.Commands() {
 		if each.Name() != "completion" {
@@ -62,7 +62,8 @@ func complete(c *cobra.Command, o *options) {
 	c.PersistentFlags().VisitAll(register)
 }
 
-// spacing returns the directive for the space after a proposal. A key is not followed by a space, but by its value.
+// spacing returns cobra's directive after a proposal. The shell must not add a space after a key of --set, because
+// "=" and a value follow.
 func spacing(flag, begun string) cobra.ShellCompDirective {
 	if flag == "set" && !strings.Contains(begun, "=") {
 		return cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
@@ -70,7 +71,7 @@ func spacing(flag, begun string) cobra.ShellCompDirective {
 	return cobra.ShellCompDirectiveNoFileComp
 }
 
-// begunWith returns the matching proposals, each with the first sentence of its description.
+// begunWith returns the proposals that start with begun, with only the first sentence of each description.
 func begunWith(begun string, proposals []string) (out []string) {
 	for _, p := range proposals {
 		word, about, _ := strings.Cut(p, "\t")
@@ -85,10 +86,10 @@ func begunWith(begun string, proposals []string) (out []string) {
 	return out
 }
 
-// placeForm matches a word in a usage line that stands for an argument: ISSUE, [CASE...], RESOURCE...|--all.
+// placeForm matches an argument in a usage line: ISSUE, [CASE...], RESOURCE...|--all.
 var placeForm = regexp.MustCompile(`^\[?([A-Z]+)`)
 
-// arguments completes the arguments in a usage line: "try NAME [CASE...]".
+// arguments completes the arguments of a usage line such as "try NAME [CASE...]".
 func arguments(use string, o *options) cobra.CompletionFunc {
 	places := strings.Fields(use)[1:]
 	return func(cmd *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
@@ -116,10 +117,11 @@ func arguments(use string, o *options) cobra.CompletionFunc {
 	}
 }
 
-// completionPatience bounds a request to a running director, because a person is waiting at the prompt.
+// completionPatience is the timeout of a request to a running director. It is short, because a person waits at the
+// prompt.
 const completionPatience = 300 * time.Millisecond
 
-// snapshot returns the running director's snapshot, or an empty one.
+// snapshot returns the running director's snapshot, or an empty one if no director answers in time.
 func (o *options) snapshot(ctx context.Context) (s wire.Snapshot) {
 	c, err := o.load()
 	if err != nil {
@@ -147,7 +149,8 @@ func completeResources(ctx context.Context, o *options, _ string) (out []string)
 	return out
 }
 
-// completeAgents also works with an invalid configuration, because load still returns the built-in agents.
+// completeAgents proposes the names of agents. It ignores errors of load, which then still returns the built-in
+// agents.
 func completeAgents(_ context.Context, o *options, _ string) []string {
 	c, _ := o.load()
 	return c.Agents.Names()
@@ -179,12 +182,12 @@ func completeStates(context.Context, *options, string) (out []string) {
 	return out
 }
 
-// completeSettings proposes keys and, after =, the values of a key.
+// completeSettings proposes keys and, after "=", the values of a key.
 func completeSettings(_ context.Context, _ *options, begun string) (out []string) {
 	name, _, valued := strings.Cut(begun, "=")
 	for _, k := range config.Keys() {
 		switch {
-		case strings.HasPrefix(k.Name, "stage."): // in the file only
+		case strings.HasPrefix(k.Name, "stage."): // --set cannot change stages
 		case valued && k.Name == name:
 			for _, v := range k.Values {
 				out = append(out, name+"="+v)

@@ -14,14 +14,14 @@ import (
 
 // options are the flags that several commands share.
 type options struct {
-	file string // the flag's value, and after find the file in use
+	file string // the value of --config; after find, the path of the file in use
 	set  map[string]string
 
-	flag  *pflag.Flag  // the flag for file
-	found config.Found // result of find
-	known bool         // find was called, or is not necessary
+	flag  *pflag.Flag  // the flag --config
+	found config.Found // the result of find
+	known bool         // find was called, or on chose the file
 
-	warn   io.Writer // for warnings, or nil
+	warn   io.Writer // receives warnings; may be nil
 	warned bool
 }
 
@@ -35,7 +35,7 @@ func (o *options) flags(root *cobra.Command) {
 	root.PersistentPreRunE = o.named
 }
 
-// find determines the configuration file.
+// find chooses the configuration file, once.
 func (o *options) find() error {
 	if o.known {
 		return nil
@@ -54,8 +54,8 @@ func (o *options) find() error {
 	return nil
 }
 
-// named checks the file of -c before any command runs. With an unreadable file, a command could reach the director of
-// another file.
+// named checks the file of --config before any command runs. Otherwise a command could fall back to another file, and
+// reach that file's director.
 func (o *options) named(cmd *cobra.Command, _ []string) error {
 	if o.warn = cmd.ErrOrStderr(); o.file == "" || !o.flag.Changed {
 		return nil
@@ -63,7 +63,7 @@ func (o *options) named(cmd *cobra.Command, _ []string) error {
 	return config.Readable(o.file)
 }
 
-// load reads the configuration file that find determines.
+// load reads the configuration file that find chose.
 func (o *options) load() (config.Config, error) {
 	if err := o.find(); err != nil {
 		return config.Default(), err
@@ -73,7 +73,7 @@ func (o *options) load() (config.Config, error) {
 	return c, problems.Err()
 }
 
-// say prints the warnings about paths once.
+// say prints the warnings about moved paths once.
 func (o *options) say(c config.Config) {
 	if o.warn == nil || o.warned {
 		return
@@ -84,25 +84,25 @@ func (o *options) say(c config.Config) {
 	}
 }
 
-// fileNamed reports whether there is a configuration other than the template.
+// fileNamed reports whether a configuration file is in use other than the built-in template.
 func fileNamed(cmd *cobra.Command) bool {
 	flag := cmd.Flags().Lookup("config")
 	f, err := config.Find(flag.Value.String(), flag.Changed, os.Getenv)
 	return flag.Changed || err == nil && f.Named()
 }
 
-// configured reports whether to load a configuration for a command that can also use the defaults.
+// configured reports whether the user has a configuration file, or set keys with --set.
 func configured(cmd *cobra.Command) bool { return fileNamed(cmd) || cmd.Flags().Changed("set") }
 
-// on returns the options with another file, or without a file.
+// on returns a copy of the options that uses file, or only defaults if file is empty.
 func (o *options) on(file string) options {
 	to := *o
 	to.file, to.known = file, true
 	return to
 }
 
-// asked returns the options for a command that can also use the defaults. Without a named file, only --set overrides
-// them.
+// asked returns the options for a command that also works without a configuration file. Without a file, --set
+// overrides the defaults.
 func (o *options) asked(cmd *cobra.Command) options {
 	if !fileNamed(cmd) {
 		return o.on("")
@@ -110,7 +110,7 @@ func (o *options) asked(cmd *cobra.Command) options {
 	return *o
 }
 
-// loadIf loads the configuration for a command that can also use the defaults.
+// loadIf loads the configuration for a command that also works without a file.
 func (o *options) loadIf(cmd *cobra.Command) (config.Config, error) {
 	asked := o.asked(cmd)
 	return asked.load()

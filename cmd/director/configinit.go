@@ -18,7 +18,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// starting holds the flags of `config init`, and asks for missing ones.
+// starting holds the flags of `config init`, and asks the user for missing ones.
 type starting struct {
 	repositories, checks          []string
 	image, agent, run, branch, rt string
@@ -31,10 +31,10 @@ func configInitCommand(_ *options) *cobra.Command {
 	d := config.Default()
 	c := &cobra.Command{
 		Use: "init", Args: cobra.NoArgs, Short: "Write a short commented configuration",
-		Long: "Write a short commented configuration for your repository. On a terminal it asks for missing flags; " +
-			"elsewhere --repository and --agent (or --run) are\nrequired. An existing file is not overwritten " +
-			"without --force.\n" + exits("written", "the file already exists",
-			"it cannot be written with these values"),
+		Long: "Write a short commented configuration for your repository. On a terminal, the command asks for " +
+			"missing flags. Elsewhere it requires --repository and\n--agent (or --run). It overwrites an existing " +
+			"file only with --force.\n" + exits("written", "the file already exists",
+			"the file cannot be written with these values"),
 		Example: "  director config init\n  director config init --repository acme/widgets --image acme/dev:1 " +
 			"--agent claude-code --check \"go test ./...\"",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -52,11 +52,12 @@ func configInitCommand(_ *options) *cobra.Command {
 	f.StringSliceVar(&s.repositories, "repository", nil, "owner/name; may be repeated")
 	f.StringVar(&s.image, "image", d.Containers.Image, "image of the workers, with the stages' programs")
 	f.StringVar(&s.agent, "agent", "", "agent of the stage CODE: "+strings.Join(d.Agents.Names(), ", "))
-	f.StringVar(&s.run, "run", "", "a custom program for the stage CODE, instead of an agent")
-	f.StringArrayVar(&s.checks, "check", nil, `what work has to pass, e.g. "go test ./..."; may be repeated`)
+	f.StringVar(&s.run, "run", "", "a custom program for the stage CODE, instead of a known agent")
+	f.StringArrayVar(&s.checks, "check", nil, `a check that work must pass, e.g. "go test ./..."; may be repeated`)
 	f.StringVar(&s.branch, "base-branch", d.GitHub.BaseBranch, "branch to start work from")
 	f.StringVar(&s.rt, "runtime", "", "docker or process (default: docker)")
-	f.BoolVar(&s.writes, "writes", false, "set github.writes = true: claim issues from the first start")
+	f.BoolVar(&s.writes, "writes", false, "set github.writes = true, so that the director claims issues from its "+
+		"first start")
 	f.StringVar(&s.output, "output", config.LocalFile, "file to write")
 	f.BoolVar(&s.force, "force", false, "replace an existing file")
 	c.MarkFlagsMutuallyExclusive("agent", "run")
@@ -75,7 +76,7 @@ func (s *starting) questions() []question {
 		{"repository", "GitHub repository (owner/name)", true, func(t string) { s.repositories = words(t) }},
 		{"base-branch", "Branch to start work from", false, func(t string) { s.branch = t }},
 		{
-			"image", "Image of the workers, with all the tools that your checks need",
+			"image", "Image of the workers, with all tools that your checks need",
 			false, func(t string) { s.image = t },
 		},
 		{
@@ -83,7 +84,7 @@ func (s *starting) questions() []question {
 			func(t string) { s.agent = t },
 		},
 		{
-			"check", `Check that work has to pass, such as "go test ./..." (empty: none)`, false,
+			"check", `Check that work must pass, such as "go test ./..." (empty: none)`, false,
 			func(t string) { s.checks = append(s.checks, t) },
 		},
 	}
@@ -93,7 +94,7 @@ func words(t string) []string {
 	return strings.FieldsFunc(t, func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// complete asks for missing flags, or lists them.
+// complete asks for missing flags on a terminal. Elsewhere it returns an error that lists them.
 func (s *starting) complete(cmd *cobra.Command, ask bool) error {
 	in, out := bufio.NewReader(cmd.InOrStdin()), cmd.OutOrStdout()
 	var missing []string
@@ -109,8 +110,8 @@ func (s *starting) complete(cmd *cobra.Command, ask bool) error {
 		}
 	}
 	if missing != nil {
-		return fmt.Errorf("cannot ask without a terminal: give %s, e.g. director config init --repository "+
-			"acme/widgets --agent claude-code", strings.Join(missing, " and "))
+		return fmt.Errorf("cannot ask for missing values without a terminal: add %s, e.g. director config init "+
+			"--repository acme/widgets --agent claude-code", strings.Join(missing, " and "))
 	}
 	return nil
 }
@@ -132,14 +133,14 @@ func (q question) ask(in *bufio.Reader, out io.Writer, def string) error {
 			q.put(said)
 			return nil
 		case err != nil:
-			return errors.New("no file was written: the input ended before the last answer")
+			return errors.New("the input ended before the last answer, so no file was written")
 		case !q.needed:
 			return nil
 		}
 	}
 }
 
-// write creates the file, unless it has problems, and prints the next steps.
+// write validates and creates the file, and prints the next steps.
 func (s *starting) write(out io.Writer) error {
 	d := config.Default()
 	if _, err := d.Agents.Lookup(s.agent); err != nil && s.agent != "" {
@@ -186,7 +187,7 @@ func (s *starting) write(out io.Writer) error {
 	return err
 }
 
-// isTerminal reports whether a person can answer questions.
+// isTerminal reports whether in is a terminal, where a person can answer.
 func isTerminal(in any) bool {
 	f, ok := in.(*os.File)
 	if !ok {

@@ -17,8 +17,7 @@ import (
 )
 
 func cooldownCommand(o *options) *cobra.Command {
-	c := &cobra.Command{Use: "cooldown", Short: "Show the resources that are closed because of a limit, or " +
-		"reopen them"}
+	c := &cobra.Command{Use: "cooldown", Short: "Show resources that a limit closed, or reopen them"}
 	c.AddCommand(cooldownListCommand(o), cooldownLiftCommand(o))
 	return c
 }
@@ -42,11 +41,11 @@ func cooldownListCommand(o *options) *cobra.Command {
 			}
 			return showCooldowns(cmd.OutOrStdout(), closed, time.Now())
 		})
-	c.Flags().BoolVar(&asJSON, "json", false, "print the cooldowns of the project_state_snapshot.v1 payload")
+	c.Flags().BoolVar(&asJSON, "json", false, "print the cooldowns as in the project_state_snapshot.v1 payload")
 	return c
 }
 
-// showCooldowns writes a row for each closed resource, followed by the workers' messages about it.
+// showCooldowns writes a row for each closed resource, then the workers' reports about their limits.
 func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) error {
 	if len(closed) == 0 {
 		_, err := fmt.Fprintln(to, "nothing is closed")
@@ -67,7 +66,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 	}
 	for _, c := range closed {
 		for _, s := range c.StatedBy {
-			fmt.Fprintf(to, "%s: %s, attempt %d, reported on %s that it is limited until %s: %s\n", c.Resource, s.Issue,
+			fmt.Fprintf(to, "%s: %s, attempt %d, reported on %s a limit until %s: %s\n", c.Resource, s.Issue,
 				s.Attempt,
 				s.At.Format(time.DateTime), s.Until.Format(time.DateTime), s.Text)
 		}
@@ -75,7 +74,7 @@ func showCooldowns(to io.Writer, closed []wire.SnapshotCooldown, now time.Time) 
 	return nil
 }
 
-// wordOf returns the name of the source of a closed resource.
+// wordOf names the source that reported the limit of c.
 func wordOf(c wire.SnapshotCooldown) string {
 	var said []string
 	for _, s := range c.StatedBy {
@@ -90,14 +89,14 @@ func wordOf(c wire.SnapshotCooldown) string {
 func cooldownLiftCommand(o *options) *cobra.Command {
 	var all, asJSON bool
 	c := &cobra.Command{
-		Use: "lift RESOURCE...|--all", Short: "Reopen resources that are closed because of a limit",
-		Long: "Reopen resources that are closed because of a limit: model.*, or github.read and github.write. Tasks " +
-			"waiting for them continue.\nEarlier reports of workers no longer count; new reports of workers or " +
-			"GitHub can close them again.\n" + exits("opened and recorded in the journal",
-			"one of them is not closed, so all are unchanged", "the director cannot do it"),
+		Use: "lift RESOURCE...|--all", Short: "Reopen resources that a limit closed",
+		Long: "Reopen resources that a limit closed: model.*, or github.read and github.write. Tasks waiting for " +
+			"them continue.\nEarlier reports of workers no longer count. New reports of workers or GitHub can close " +
+			"the resources again.\n" + exits("opened and recorded in the journal",
+			"one of them is not closed, so nothing was changed", "the director could not reopen them"),
 		Example: "  director cooldown lift model.anthropic\n  director cooldown lift --all",
 	}
-	c.Flags().BoolVar(&all, "all", false, "all closed resources")
+	c.Flags().BoolVar(&all, "all", false, "reopen all closed resources")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	c.RunE = func(cmd *cobra.Command, resources []string) error {
 		if all != (len(resources) == 0) {
@@ -119,7 +118,7 @@ func cooldownLiftCommand(o *options) *cobra.Command {
 			fmt.Fprintln(cmd.OutOrStdout(), "nothing is closed")
 		}
 		for _, x := range l.Lifted {
-			fmt.Fprintf(cmd.OutOrStdout(), "%s is open again; it was closed until %s reported by %s: %s\n",
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is open again. It was closed until %s, reported by %s: %s\n",
 				x.Resource, x.Until.Format(time.DateTime), wordOf(x), x.Why)
 		}
 		return nil

@@ -12,8 +12,8 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// credential adds GitHub's credential to o: a token, read again for each request so that it can be replaced at run
-// time, or the tokens of an App's installation. It does not send requests.
+// credential adds GitHub's credential to o: a token, or the tokens of an App's installation. It does not send
+// requests. A token is read again for each request, so a running director picks up a replacement.
 func credential(cfg config.Config, log *zap.Logger, o director.Options) (director.Options, error) {
 	var warned sync.Once
 	warn := func(warning string) {
@@ -45,7 +45,7 @@ func credential(cfg config.Config, log *zap.Logger, o director.Options) (directo
 	return o, nil
 }
 
-// noToken returns a credential that always fails with err.
+// noToken returns a token source that always fails with err.
 func noToken(err error) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) { return "", err }
 }

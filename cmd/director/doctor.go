@@ -16,7 +16,7 @@ import (
 	"retake/internal/doctor"
 )
 
-// world returns the doctor's input before any request: the configuration, even if it is invalid.
+// world returns the doctor's input before any request. The configuration may be invalid.
 func (o *options) world() (doctor.World, error) {
 	if err := o.find(); err != nil {
 		return doctor.World{}, err
@@ -37,13 +37,14 @@ func doctorCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "doctor", Args: cobra.NoArgs, Short: "Check that the director can run here: configuration, " +
 			"machine, GitHub, containers",
-		Long: "Check the director's environment, and suggest remedies: one line for each finding. Nothing is changed " +
-			"on GitHub. A test container, and a temporary network if\nthe workers' network does not exist yet, are " +
-			"removed afterwards. No image is pulled.\nIt can run while a director runs.\n\n" + rowsOfDoctor() +
+		Long: "Check whether the director can run here, and suggest a remedy for each problem, one line per finding. " +
+			"It does not change GitHub, and does not pull images.\nThe command removes its test container " +
+			"afterwards, and the workers' network if it had to create one. It can run while a director " +
+			"runs.\n\n" + rowsOfDoctor() +
 			"\n" + exits("no problems found (there may be warnings)", "a problem was found",
 			"the checks could not run"),
 	}
-	c.Flags().BoolVar(&offline, "offline", false, "only checks that need neither GitHub nor a container engine")
+	c.Flags().BoolVar(&offline, "offline", false, "skip the checks that use GitHub or a container engine")
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -53,7 +54,7 @@ func doctorCommand(o *options) *cobra.Command {
 		}
 		if len(w.Problems) == 0 {
 			with, err := credential(w.Config, zap.NewNop(), director.Options{Config: w.Config, WorkerBinary: worker})
-			if err != nil { // the check of the credential reports the same error
+			if err != nil { // the check of the credential reports this error
 				with = director.Options{Config: w.Config, WorkerBinary: worker, Token: noToken(err)}
 			}
 			w = preflight.Connect(preflight.Options{
@@ -74,8 +75,9 @@ func doctorCommand(o *options) *cobra.Command {
 			_, err = fmt.Fprintln(cmd.OutOrStdout(), r.Summary())
 			if h, away := operator.AskHealth(cmd.Context(), w.Config.Director.DataDir); err == nil && away == nil &&
 				h.OK && !r.OK {
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "The director running with this data directory is healthy "+
-					"(%s). The problems apply to a director started from this shell, with its environment.\n",
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "A director runs with this data directory, and is healthy "+
+					"(%s). The problems would affect a director that you start from this shell, with its "+
+					"environment.\n",
 					h.Summary())
 			}
 		}
@@ -84,7 +86,7 @@ func doctorCommand(o *options) *cobra.Command {
 	return c
 }
 
-// rowsOfDoctor lists the checks for people.
+// rowsOfDoctor lists the doctor's checks for --help.
 func rowsOfDoctor() string {
 	var b strings.Builder
 	for _, r := range doctor.Rows() {

@@ -71,7 +71,7 @@ func TestConfigInitWritesWhatCheckAccepts(t *testing.T) {
 		{`echo mine >retake.toml; ` + init, 1, ""},
 		{`echo mine >retake.toml; ` + init + ` --force`, 0, "written: retake.toml"},
 		{`director config init --repository acme/widgets --run 'python3 mine.py' >/dev/null && GITHUB_TOKEN=t director config check`, 0, "retake.toml: ok\n"},
-		{`director config init </dev/null`, 2, "cannot ask without a terminal: give --repository and --agent, e.g."},
+		{`director config init </dev/null`, 2, "without a terminal: add --repository and --agent, e.g."},
 		{
 			`director config init --repository acme --agent claude-code; ls`, 0,
 			`got "acme", want "owner/name", without .git`,
@@ -184,7 +184,7 @@ func TestCompletion(t *testing.T) {
 		{none, `classify --stage V`, "VALIDATE\n:4\n"},
 		{none, `run --log-level d`, "debug\n:4\n"},
 		{none, `run ""`, ":4\n"},
-		{none, `run --set director.max_w`, "director.max_workers=\tLargest number of worker containers at the " +
+		{none, `run --set director.max_w`, "director.max_workers=\tMaximum number of worker containers at the " +
 			"same time.\n:6\n"},
 		{none, `run --set containers.runtime=d`, "containers.runtime=docker\n:4\n"},
 		{none, `run --set github.writes=`, "github.writes=true\ngithub.writes=false\n:4\n"},
@@ -221,7 +221,7 @@ func TestDoctorSaysWhatIsInTheWay(t *testing.T) {
 		{`director doctor --offline --worker-binary worker`, 1, "the director cannot run with these problems: 1 problem"},
 		{
 			`director doctor --offline --worker-binary worker --set director.data_dir=` + well, 1,
-			"The director running with this data directory is healthy (run_1, phase MONITOR, 0 tasks). ",
+			"A director runs with this data directory, and is healthy (run_1, phase MONITOR, 0 tasks). ",
 		},
 		{`director doctor --worker-binary worker`, 1, "not tried  labels"},
 		{`printf '[github]\nnope = 1\n' >retake.toml; director doctor`, 1, "retake.toml:2:1: github.nope: unknown key"},

@@ -23,18 +23,18 @@ func explainCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "explain ISSUE", Args: needs(cobra.ExactArgs(1), "want one issue: "+issueWanted),
 		Short: "Show an issue's state, pending events, options and history",
-		Long: "Show an issue from the journal: its state, its pending events with their times, and your options; " +
-			"then each attempt with its observations, their\nclassification (rule, quote, certainty), the deciding " +
-			"policy row, the meters before and after, and the action taken.\nISSUE " +
-			"is " + issueWanted + ". Without a running director the journal in director.data_dir is read.\n" +
-			exits("shown", "the journal has no record of the issue", "it could not be read"),
+		Long: "Show an issue from the journal: its state, its pending events with their times, and your options. " +
+			"Then show each attempt: its observations, their\nclassification (rule, quote, certainty), the policy " +
+			"row that decided, the meters before and after, and the action taken.\nISSUE is " +
+			"" + issueWanted + ". Without a running director, the command reads the journal in " +
+			"director.data_dir.\n" +
+			exits("shown", "the journal has no record of the issue", "the journal could not be read"),
 	}
 	c.Flags().StringVar(&e.at, "at", "", "show an earlier state: a time (2006-01-02T15:04:05Z), a time of today "+
 		"(15:04), or an age (90m, 2d)")
 	c.Flags().StringVar(&e.export, "journal", "", "read this `FILE` from \"director journal export\", and show its "+
 		"final state")
-	c.Flags().BoolVar(&e.follow, "follow", false, "continue with new events, until the issue is over or the command "+
-		"is interrupted")
+	c.Flags().BoolVar(&e.follow, "follow", false, "continue with new events, until the task ends or you press Ctrl-C")
 	c.MarkFlagsMutuallyExclusive("journal", "follow")
 	c.Flags().BoolVar(&e.json, "json", false, "print the history as a JSON object; with --follow, each new event as "+
 		"one line")
@@ -42,7 +42,7 @@ func explainCommand(o *options) *cobra.Command {
 	return c
 }
 
-// explaining is the command explain with its flags.
+// explaining is the command "explain" with its flags.
 type explaining struct {
 	at, export   string
 	json, follow bool
@@ -56,7 +56,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 	}
 	key, cfg, broken, err := on.issue(issue)
 	if err == nil && e.export != "" {
-		err = broken // it names the fault's position
+		err = broken // broken names the position of the fault
 	}
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (e *explaining) run(cmd *cobra.Command, o *options, issue string) error {
 		func(ev timeline.Event) bool { return ev.Over })
 }
 
-// notYet returns an error with the time of an issue's first event, if the requested time is earlier.
+// notYet replaces err by an error with the time of the issue's first event, for a requested time before that event.
 func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) error {
 	told, _, later := ask(time.Time{})
 	if later != nil {
@@ -106,11 +106,11 @@ func notYet(err error, ask func(time.Time) (timeline.Task, time.Time, error)) er
 		since.UTC().Format(time.RFC3339))
 }
 
-// pastOf is like timeOf, but refuses a time in the future.
+// pastOf is like timeOf, but rejects a time in the future.
 func pastOf(text string, now time.Time) (time.Time, error) {
 	t, err := timeOf(text, now)
 	if err == nil && t.After(now) {
-		return t, fmt.Errorf("%s is in the future (it is %s)",
+		return t, fmt.Errorf("%s is in the future (now it is %s)",
 			t.UTC().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	return t, err
@@ -130,7 +130,8 @@ func lastOf(told timeline.Task) timeline.Place {
 	return timeline.Place{}
 }
 
-// taskOf asks the running director, or reads the journal if none runs.
+// taskOf returns the task's timeline at a time, or now if at is zero. It asks the running director, or reads the
+// journal if none runs.
 func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey, at time.Time) (timeline.Task, error) {
 	told, err := operator.AskTask(ctx, cfg.Director.DataDir, k, at)
 	if !errors.Is(err, operator.ErrNotThere) || broken != nil {
@@ -150,8 +151,8 @@ func taskOf(ctx context.Context, cfg config.Config, broken error, k fsm.IssueKey
 	return told.OfStopped(), nil
 }
 
-// exportedTask reads the history of an issue from the file of an export. It also returns the time at which the history
-// ends.
+// exportedTask reads the timeline of an issue from an exported journal. It also returns the time of the export's last
+// batch.
 func exportedTask(cfg config.Config, file string, k fsm.IssueKey, at time.Time) (timeline.Task, time.Time, error) {
 	book, err := offline.ExportedBook(cfg, file, at)
 	if err != nil {
@@ -172,15 +173,15 @@ func eventsCommand(o *options) *cobra.Command {
 	var issue, since string
 	c := &cobra.Command{
 		Use: "events", Args: cobra.NoArgs, Short: "List events, one line each",
-		Long: "List events, one line each: time, issue, attempt and description. Without a running director it reads " +
-			"the journal in director.data_dir.\n" +
-			exits("listed", "there is no journal, or it has no record of the issue", "it could not be read"),
+		Long: "List events, one line each: time, issue, attempt and description. Without a running director, the " +
+			"command reads the journal in director.data_dir.\n" +
+			exits("listed", "there is no journal, or it has no record of the issue", "the journal could not be read"),
 	}
 	c.Flags().StringVar(&issue, "issue", "", "only events of this issue: "+issueWanted)
-	c.Flags().StringVar(&since, "since", "24h", "start time: a time (2006-01-02T15:04:05Z), a time of today (15:04), "+
-		"or an age (90m, 2d); \"\" for the whole journal")
+	c.Flags().StringVar(&since, "since", "24h", "first time to list: a time (2006-01-02T15:04:05Z), a time of today "+
+		"(15:04), or an age (90m, 2d); \"\" for the whole journal")
 	c.Flags().BoolVar(&follow, "follow", false, "continue with new events until interrupted")
-	c.Flags().BoolVar(&asJSON, "json", false, "one JSON object for each event")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object for each event")
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, broken, err := o.toAsk()
 		if err != nil {
@@ -206,8 +207,7 @@ func eventsCommand(o *options) *cobra.Command {
 	return c
 }
 
-// nothingHappened explains an empty result: the journal does not exist, or has no matching events of the issue or the
-// period.
+// nothingHappened explains an empty list. The journal may be empty, or without events of the issue or the period.
 func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	since string,
 ) error {
@@ -226,16 +226,16 @@ func nothingHappened(ctx context.Context, to io.Writer, cfg config.Config, broke
 	return noBecause{noJournal(cfg)}
 }
 
-// noJournal reports an empty journal.
+// noJournal returns the error for an empty journal.
 func noJournal(cfg config.Config) error {
 	return fmt.Errorf("the journal in %s is empty, because no director has run with this director.data_dir",
 		cfg.Director.DataDir)
 }
 
-// errSeen ends the listing after the last requested event.
+// errSeen stops a listing after the last requested event.
 var errSeen = errors.New("director: printed the last requested event")
 
-// followEvents prints events up to the requested end, from the running director or else from the journal.
+// followEvents prints events up to the requested end, from the running director or, without one, from the journal.
 func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken error, f operator.EventFilter,
 	asJSON bool, last func(timeline.Event) bool,
 ) error {
@@ -259,7 +259,7 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 		return orBroken(err, broken)
 	}
 	if f.Follow {
-		return fmt.Errorf("no director to follow: %w", err)
+		return fmt.Errorf("no running director to follow: %w", err)
 	}
 	book, err := offline.ReadBook(ctx, cfg, time.Time{})
 	if err != nil {
@@ -275,7 +275,7 @@ func followEvents(ctx context.Context, to io.Writer, cfg config.Config, broken e
 	return nil
 }
 
-// timeOf parses a time from a person: RFC 3339, a time of today, or an age. It returns the zero time for an empty text.
+// timeOf parses a time that a person typed: RFC 3339, a time of today, or an age. An empty text gives the zero time.
 func timeOf(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

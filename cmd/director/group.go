@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// group makes all commands with subcommands consistent: without a subcommand they print help, and an unknown subcommand
-// is an error. Cobra does this only for the root.
+// group makes c and all its subcommands that have subcommands behave like cobra's root: without an argument they
+// print help, and they reject an unknown subcommand.
 func group(c *cobra.Command) {
 	if !c.HasSubCommands() {
 		return
@@ -21,13 +21,13 @@ func group(c *cobra.Command) {
 	c.SuggestionsMinimumDistance = 2
 }
 
-// groupUsage removes from cobra's usage template the line for a command without a subcommand. Cobra shows that line for
-// groups because they are runnable.
+// groupUsage removes the line "command [flags]" of a group from cobra's usage template. Cobra shows that line because
+// group makes every group runnable.
 func groupUsage(template string) string {
 	return strings.Replace(template, "{{if .Runnable}}", "{{if and .Runnable (not .HasAvailableSubCommands)}}", 1)
 }
 
-// known rejects an argument of a group, because it is not the name of a subcommand.
+// known rejects every argument of a group, because cobra consumes the names of its subcommands before.
 func known(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

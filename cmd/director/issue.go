@@ -10,26 +10,26 @@ import (
 	"retake/internal/fsm"
 )
 
-// issueWanted describes ISSUE in errors and in --help.
+// issueWanted describes the argument ISSUE in errors and in --help.
 const issueWanted = "owner/repo#21, repo#21, or 21 if the configuration has one repository"
 
 // issueForm matches all forms of an issue: its URL, a repository with a number, or only a number.
 var issueForm = regexp.MustCompile(
 	`^(?:https?://[^/]+/)?(?:(?:([^/#\s]+)/)?([^/#\s]+)(?:#|/(?:issues|pull)/))?#?([0-9]{1,15})(?:[?#].*)?$`)
 
-// issue parses the argument ISSUE with the repositories of the configuration. It also returns the results of toAsk.
+// issue parses the argument ISSUE, with the repositories of the configuration. It also returns the results of toAsk.
 func (o *options) issue(name string) (key fsm.IssueKey, cfg config.Config, broken, err error) {
 	if cfg, broken, err = o.toAsk(); err != nil {
 		return "", cfg, broken, err
 	}
 	if key, err = issueKey(name, cfg.GitHub.Repositories); err != nil && broken != nil {
-		err = broken // a valid file might have made the name valid
+		err = broken // with a valid file, the name might be valid
 	}
 	return key, cfg, broken, err
 }
 
-// issueKey parses ISSUE for all commands: see issueWanted. It also accepts an issue's URL. GitHub ignores case in
-// names. A configured repository keeps its configured spelling, and others keep the given spelling.
+// issueKey parses the argument ISSUE: see issueWanted. It also accepts an issue's URL. GitHub ignores case in names,
+// so a configured repository gets its configured spelling. Other names keep the given spelling.
 func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	m := issueForm.FindStringSubmatch(strings.TrimSpace(name))
 	if m == nil {
@@ -59,6 +59,6 @@ func issueKey(name string, repositories []string) (fsm.IssueKey, error) {
 	case len(repositories) == 0:
 		return "", fmt.Errorf("neither %q nor the configuration names a repository: want owner/repo#%d", name, n)
 	}
-	return "", fmt.Errorf("%q: %s is not in github.repositories, which has %s: want %s", name, repo,
+	return "", fmt.Errorf("%q: %s is not in github.repositories, which lists %s: want %s", name, repo,
 		strings.Join(repositories, ", "), issueWanted)
 }

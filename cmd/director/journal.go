@@ -29,16 +29,16 @@ func journalCommand(o *options) *cobra.Command {
 	return c
 }
 
-const besideDirector = "\nWith an embedded bus, a running director reads its journal for this command. It writes " +
-	"exports to its TMPDIR first. Without a director, the command reads a copy of the bus in TMPDIR."
+const besideDirector = "\nWith an embedded bus, a running director reads its journal for this command, and first " +
+	"writes an export to its TMPDIR. Without a running director, the command reads a copy of the bus in TMPDIR."
 
 func journalVerifyCommand(o *options) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "verify", Args: cobra.NoArgs, Short: "Read the whole journal and report all damage",
-		Long: "Read the whole journal: archived segments, live batches, journal.head, which records its length, and " +
-			"snapshots, which are compared with the replayed batches. It makes no changes." +
-			besideDirector + "\n" + exits("complete", "damaged", "it could not be read"),
+		Use: "verify", Args: cobra.NoArgs, Short: "Read the whole journal and report any damage",
+		Long: "Read the whole journal: archived segments, live batches, snapshots, and journal.head, which records " +
+			"the journal's length. The command compares each snapshot with the replayed batches. It makes no changes." +
+			besideDirector + "\n" + exits("complete", "damaged", "the journal could not be read"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -121,10 +121,10 @@ func journalImportCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "import FILE", Args: needs(cobra.ExactArgs(1), "want one exported file"),
 		Short: "Restore an exported journal",
-		Long: "Import a journal from `director journal export` into an empty one. Batches keep their " +
-			"sequences, so a director starts with the\nsame state. Later decisions are missing: a director that " +
-			"starts from it may repeat actions taken after the export.\nNo director may run on the data directory, " +
-			"or lead on a joined bus.",
+		Long: "Import a journal from `director journal export` into an empty one. Batches keep their sequences, so a " +
+			"director starts with the\nsame state. Later decisions are missing: the director may repeat actions " +
+			"taken after the export.\nNo director may run on the data directory, or lead on a shared bus, at the " +
+			"same time.",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cfg, err := o.load()
 			if err != nil {
@@ -142,7 +142,7 @@ func journalImportCommand(o *options) *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().StringVar(&aside, "set-aside", "", "write the readable part of the existing journal to this file, and "+
-		"replace it; its archive moves to a directory next to it")
+	c.Flags().StringVar(&aside, "set-aside", "", "first save the readable part of the existing journal to this file, "+
+		"and move its archive to a directory next to it")
 	return c
 }

@@ -13,16 +13,17 @@ import (
 	"retake/internal/director/restore"
 )
 
-// journalRebuildCommand rebuilds a damaged journal, as a last resort.
+// journalRebuildCommand replaces a damaged journal. It is a last resort, because GitHub and the containers do not
+// have all of its facts.
 func journalRebuildCommand(o *options) *cobra.Command {
 	var worker, level string
 	c := &cobra.Command{
 		Use: "rebuild", Args: cobra.NoArgs, Short: "Create a new journal from GitHub, containers, reports and " +
 			"checkouts",
 		Long: "Set the journal aside and create a new one: claims, attempts, questions and deliveries come from " +
-			"GitHub, containers, stored reports and checkouts;\nsound parts of the old journal fill the gaps. No " +
-			"director may run on the data directory, or lead on a joined bus.\nIt prints the result for each issue. " +
-			"Nothing changes on GitHub; the next run continues from there.",
+			"GitHub, containers, stored reports and checkouts;\nundamaged parts of the old journal fill the gaps. No " +
+			"director may run on the data directory, or lead on a shared bus, at the same time.\nThe command prints " +
+			"the result for each issue. It does not change GitHub. The next run continues from the new journal.",
 	}
 	c.Flags().StringVar(&worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.Flags().StringVar(&level, "log-level", "warn", "debug, info, warn or error")

@@ -26,30 +26,31 @@ func logsCommand(o *options) *cobra.Command {
 		Use: "logs ISSUE", Args: needs(cobra.ExactArgs(1), "name one issue: "+issueWanted),
 		Short: "Print an attempt's output, past or live",
 		Long: "Print an attempt's output, past or live: redacted, each line with its time (UTC), its stage, and ! " +
-			"before stderr lines.\nWithout --attempt it prints the newest attempt, and with --follow also later " +
-			"ones, until the task is over.\nWithout a running director it reads the files below " +
-			"director.data_dir.\nOf the worker's own log lines it prints only the messages; --raw prints them " +
-			"completely.\n" + exits("printed", "the issue, the attempt or the stage is unknown", "it cannot be read"),
+			"before stderr lines.\nWithout --attempt, print the newest attempt. With --follow, print later attempts " +
+			"as well, until the task is over.\nWithout a running director, read the files below " +
+			"director.data_dir.\nOf the worker's own log lines, print only the messages; --raw prints the whole " +
+			"lines.\n" + exits("printed", "the issue, the attempt or the stage is unknown", "the output cannot "+
+			"be read"),
 		Example: "  director logs 21\n  director logs acme/widgets#21 --attempt 1 --stage VALIDATE\n  director logs " +
 			"21 --tail 50 --follow",
 	}
 	c.Flags().IntVar(&l.filter.Attempt, "attempt", 0, "number of the attempt (default: the newest)")
 	c.Flags().StringVar(&l.filter.Stage, "stage", "", "only this stage, e.g. CODE")
 	c.Flags().IntVar(&l.filter.Last, "tail", 0, "print at most this many existing lines (default: all)")
-	c.Flags().BoolVarP(&l.filter.Follow, "follow", "f", false, "wait for more")
-	c.Flags().BoolVar(&l.json, "json", false, "one JSON object per line")
-	c.Flags().BoolVar(&l.raw, "raw", false, "print the worker's own lines unchanged, in JSON")
+	c.Flags().BoolVarP(&l.filter.Follow, "follow", "f", false, "wait for more output")
+	c.Flags().BoolVar(&l.json, "json", false, "print one JSON object per line")
+	c.Flags().BoolVar(&l.raw, "raw", false, "print the worker's own log lines unchanged, in JSON")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return l.run(cmd, o, args[0]) }
 	return c
 }
 
-// logging is the command logs with its flags.
+// logging is the command "logs" with its flags.
 type logging struct {
 	filter    output.Filter
 	json, raw bool
 }
 
-// logSource locates the output of an issue. broken is the error of a configuration that cannot be read.
+// logSource locates the output of an issue. broken is the error of an invalid configuration.
 type logSource struct {
 	dir    string
 	issue  fsm.IssueKey
@@ -74,8 +75,8 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	out.raw = l.raw
 	err = l.read(cmd, at, f, out)
 	switch {
-	case cmd.Context().Err() != nil: // the reader has seen enough
-		return nil //nolint:nilerr // a signal ends it
+	case cmd.Context().Err() != nil: // the reader closed its end
+		return nil // nolint:nilerr // a signal ends the command as intended
 	case errors.Is(err, operator.ErrNoOutput):
 		return noBecause{err}
 	case err == nil && !out.any && f.Stage != "":
@@ -90,7 +91,7 @@ func (l *logging) run(cmd *cobra.Command, o *options, name string) error {
 	return err
 }
 
-// read prints the output from the director or, without a director, from its files.
+// read prints the output. Without a running director, it reads the output files.
 func (l *logging) read(cmd *cobra.Command, from logSource, f output.Filter, p *logPrinter) error {
 	err := p.print(operator.AskOutput(cmd.Context(), from.dir, from.issue, f))
 	kept := errors.Is(err, operator.ErrNotThere) || errors.Is(err, operator.ErrNotNow)
@@ -103,7 +104,7 @@ func (l *logging) read(cmd *cobra.Command, from logSource, f output.Filter, p *l
 	return p.print(operator.StoredLines(cmd.Context(), from.dir, from.issue, f))
 }
 
-// noStage reports a stage without output, and lists the stages with output.
+// noStage returns the error for a stage without output, with the stages that have some.
 func noStage(stage string, stages []string) error {
 	if len(stages) == 0 {
 		return fmt.Errorf("no output in stage %s, or in any other stage", stage)
@@ -118,8 +119,8 @@ type logPrinter struct {
 	issue   fsm.IssueKey
 	attempt string // attempt of the previous line
 	any     bool
-	raw     bool     // keep the worker's own lines unchanged
-	stages  []string // stages that have printed, in order
+	raw     bool     // print the worker's own lines unchanged
+	stages  []string // stages with output so far, in order
 }
 
 func newLogPrinter(to io.Writer, issue fsm.IssueKey, asJSON bool) *logPrinter {
@@ -164,8 +165,8 @@ func (p *logPrinter) line(l output.Line) error {
 // own is the prefix of the worker's own lines.
 const own = "retake-worker: "
 
-// message returns a line without the parts that only programs read. For one of the worker's own lines, this is the
-// message, as on the page.
+// message returns text without the parts for programs. Of one of the worker's own log lines, it returns the message,
+// as on the page.
 func message(text string) string {
 	said, is := strings.CutPrefix(text, own)
 	var l struct{ Msg, Reason, Error string }
@@ -202,7 +203,8 @@ func logText(l output.Line, raw bool) string {
 // escapes matches control sequences for terminals: colours, titles, the clipboard.
 var escapes = regexp.MustCompile("\x1b\\[[0-9;:?<=>]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)|\x1b[@-Z\\\\^_]")
 
-// forTerminal removes everything except printable text, because the author is not trusted.
+// forTerminal keeps only printable text, because an untrusted agent wrote the output, and control sequences could
+// attack a terminal.
 func forTerminal(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

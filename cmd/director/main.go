@@ -19,10 +19,10 @@ import (
 	"retake/internal/sys/hidden"
 )
 
-// errNo means that the command worked, and its answer is no.
+// errNo means that the command worked, and its answer is no. Its exit code is 1.
 var errNo = errors.New("director: the answer is no")
 
-// noBecause is a negative answer with an explanation.
+// noBecause is an errNo with an explanation to print.
 type noBecause struct{ error }
 
 func (noBecause) Is(target error) bool { return target == errNo }
@@ -30,15 +30,15 @@ func (noBecause) Is(target error) bool { return target == errNo }
 func main() { os.Exit(run()) }
 
 func run() int {
-	_ = hidden.Process() // as early as possible; the long-running command reports an error
+	_ = hidden.Process() // as early as possible; `director run` reports the error
 	root := command()
 	ctx, stop := signalled(hangupReloads(root, os.Args[1:]))
 	defer stop()
 	return exitCode(root.ExecuteContext(ctx), os.Stderr)
 }
 
-// exitCode prints a command's error and returns the exit code that it maps to. The text is redacted, because it may
-// quote outsiders or agents.
+// exitCode prints a command's error and returns the exit code that it maps to. It redacts the text, which may quote
+// outsiders or agents.
 func exitCode(err error, stderr io.Writer) int {
 	because, said := errors.AsType[noBecause](err)
 	switch {
@@ -56,24 +56,24 @@ func exitCode(err error, stderr io.Writer) int {
 	return 2
 }
 
-// atHangup marks a command that reads its configuration again at SIGHUP.
+// atHangup annotates a command that reads its configuration again on SIGHUP.
 const atHangup = "reads its configuration again at SIGHUP"
 
-// hangupReloads reports whether the selected command reloads on SIGHUP.
+// hangupReloads reports whether the command selected by args reads its configuration again on SIGHUP.
 func hangupReloads(root *cobra.Command, args []string) bool {
 	c, _, err := root.Find(args)
 	return err == nil && c.Annotations[atHangup] != ""
 }
 
-// signalled cancels the context at the first SIGINT or SIGTERM, with the signal as its cause. SIGHUP does the same,
-// unless it reloads. A second SIGINT or SIGTERM kills the process.
+// signalled returns a context that ends at the first SIGINT or SIGTERM, with the signal as its cause. SIGHUP also
+// ends it, unless hangupReloads is set. A second SIGINT or SIGTERM kills the process.
 func signalled(hangupReloads bool) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
 	switch {
 	case hangupReloads:
-		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // until the command takes it, and when it has ended
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // ignore SIGHUP before and after the command handles it
 	case !signal.Ignored(syscall.SIGHUP): // nohup ignores it
 		signal.Notify(signals, syscall.SIGHUP)
 	}
@@ -107,7 +107,7 @@ func command() *cobra.Command {
 	return root
 }
 
-// exits describes a command's exit codes for its help. An empty text means that the command does not use the code.
+// exits describes a command's exit codes, from 0, for its help. An empty text omits that code.
 func exits(texts ...string) string {
 	var b strings.Builder
 	b.WriteString("Exit codes:")
@@ -126,7 +126,7 @@ func answer(yes bool, err error) error {
 	return err
 }
 
-// needs validates arguments, and describes the expected ones in its error.
+// needs wraps an argument validator, and adds a description of the expected arguments to its error.
 func needs(wanted cobra.PositionalArgs, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if wanted(cmd, args) != nil {

@@ -18,7 +18,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// asking returns a command that asks the director which runs with the configured data directory.
+// asking returns a command that queries the director of the configured data directory.
 func (o *options) asking(use, short string, run func(ctx context.Context, cmd *cobra.Command,
 	dataDir string) error,
 ) *cobra.Command {
@@ -34,9 +34,9 @@ func (o *options) asking(use, short string, run func(ctx context.Context, cmd *c
 	}
 }
 
-// toAsk returns the readable part of the configuration. That part is enough to ask the running director, even if the
-// file has problems. broken holds the problems, which are the answer if there is no director. A file without a certain
-// data directory is an error.
+// toAsk returns the readable part of the configuration, which is enough to query a running director even if the file
+// has problems. broken holds these problems, for the case that no director runs. err means that the data directory is
+// uncertain.
 func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	if err := o.find(); err != nil {
 		return config.Default(), nil, err
@@ -52,7 +52,7 @@ func (o *options) toAsk() (cfg config.Config, broken, err error) {
 	return cfg, problems.Err(), err
 }
 
-// meant refuses a director that runs with another configuration file, although it uses our data directory.
+// meant returns an error if the director of our data directory runs with another configuration file.
 func (o *options) meant(dataDir string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), completionPatience)
 	defer cancel()
@@ -61,10 +61,10 @@ func (o *options) meant(dataDir string) error {
 	if c := s.Director.Config; err == nil && c != nil && c.File != "" && c.File != file {
 		return fmt.Errorf("no director is running with %s. The director at %s uses %s", file, dataDir, c.File)
 	}
-	return nil // a director that does not answer gives its own error
+	return nil // the command itself reports an unreachable director
 }
 
-// orBroken returns the result of a question, or the problems of the file if no director answers.
+// orBroken returns err, or the problems of the configuration if no director runs.
 func orBroken(err, broken error) error {
 	if broken != nil && errors.Is(err, operator.ErrNotThere) {
 		return broken
@@ -75,7 +75,7 @@ func orBroken(err, broken error) error {
 func operatorCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{
 		healthCommand(o), statusCommand(o), tasksCommand(o), drainCommand(o), reloadCommand(o),
-		o.asking("pause", "Start no new attempts; workers stop before their next stage", sendCommand(fsm.Pause)),
+		o.asking("pause", "Start no new attempts, and hold workers before their next stage", sendCommand(fsm.Pause)),
 		o.asking("resume", "End a pause or a drain", sendCommand(fsm.Resume)),
 		cooldownCommand(o),
 	}
@@ -104,7 +104,7 @@ func drainCommand(o *options) *cobra.Command {
 	return c
 }
 
-// drained returns after the last worker ended.
+// drained returns after the last worker has ended.
 func drained(ctx context.Context, out io.Writer, dataDir string) error {
 	for {
 		s, err := operator.AskSnapshot(ctx, dataDir)
@@ -136,7 +136,7 @@ func healthCommand(o *options) *cobra.Command {
 		}
 		return answer(h.OK, err)
 	}
-	c := o.asking("health", "Ask the running director for its health: exit 0 healthy, 1 unhealthy, 2 not running", run)
+	c := o.asking("health", "Query the running director's health: exit 0 healthy, 1 unhealthy, 2 not running", run)
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c
 }

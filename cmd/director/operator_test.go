@@ -71,7 +71,7 @@ func TestWhatOperatorsRead(t *testing.T) {
 		{ill, "director health", 1, "unhealthy: the agent bus does not answer (run_1, phase MONITOR, 2 tasks)\n"},
 		{t.TempDir(), "director health", 2, "is a director running with this director.data_dir? (dial unix "},
 		{well, "director status", 0, "tasks       1 Queued, 2 Blocked\n"},
-		{well, "director status", 0, "needs you   a/b#1: it waits for an answer\n"},
+		{well, "director status", 0, "needs you   a/b#1: waits for an answer\n"},
 		{well, "director status", 0, "workers     no workers\n"},
 		{ill, "director status", 0, "tasks      no tasks\n"},
 		{well, "director tasks", 0, "a/b#3"},
@@ -113,13 +113,13 @@ func TestCooldownCommands(t *testing.T) {
 			"a/b#1, attempt 2, and a/b#7, attempt 1   wait 24h\n"},
 		{closed, "director cooldown list", 0, "github.write   2026-11-21 10:05:00   0s     -                     the " +
 			"director                             secondary limit\n"},
-		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, reported on 2026-11-21 10:01:00 that it is " +
-			"limited until 2026-11-21 10:58:00: 429\n"},
+		{closed, "director cooldown list", 0, "model.x: a/b#7, attempt 1, reported on 2026-11-21 10:01:00 a limit " +
+			"until 2026-11-21 10:58:00: 429\n"},
 		{open, "director cooldown list", 0, "nothing is closed\n"},
 		{open, "director cooldown list --json", 0, "[]\n"},
 		{incident, "director cooldown list", 0, "nothing is closed\n"},
 		{closed, "director cooldown list --json", 0, `"stated_by":[{"issue":"a/b#1","attempt":2,`},
-		{closed, "director cooldown lift --all", 0, "model.x is open again; it was closed until 2026-11-21 10:15:00 " +
+		{closed, "director cooldown lift --all", 0, "model.x is open again. It was closed until 2026-11-21 10:15:00, " +
 			"reported by a/b#1, attempt 2, and a/b#7, attempt 1: wait 24h\n"},
 		{closed, "director cooldown lift model.x --json", 0, `{"lifted":[{"resource":"github.write",`},
 		{

@@ -17,9 +17,10 @@ import (
 )
 
 const limitsNote = `
-Preset and limits are the built-in ones, unless --config or --set is given, RETAKE_CONFIG is set or the working directory has a retake.toml: then they come from the configuration.`
+Preset and limits are the built-in ones by default.
+With --config, --set, RETAKE_CONFIG or a retake.toml in the working directory, they come from the configuration.`
 
-// classifier returns a classifier with the rules of the given files, or else with the rules of the configuration.
+// classifier returns a classifier with the rules of the given files or, without files, of the configuration.
 func (o *options) classifier(cmd *cobra.Command, files []string) (*classify.Classifier, error) {
 	if len(files) == 0 && configured(cmd) {
 		c, err := o.loadIf(cmd)
@@ -52,10 +53,10 @@ func (p *chosenPolicy) flags(c *cobra.Command) {
 type basis struct {
 	preset string
 	base   *policy.Policy
-	file   string // file of the user's rows; may be empty
+	file   string // file of the user's rows, or ""
 	data   []byte
-	limits *policy.Limits // nil for the built-in limits
-	whose  string         // source of the limits
+	limits *policy.Limits // nil means the built-in limits
+	whose  string         // describes the source of the limits
 }
 
 func newBasis(preset, file string, limits *policy.Limits, whose string) (b basis, err error) {
@@ -69,9 +70,9 @@ func newBasis(preset, file string, limits *policy.Limits, whose string) (b basis
 	return b, err
 }
 
-// basis loads the selected policy. A file from the flags replaces the configured file.
+// basis returns the source of the selected policy. A file from the flags replaces the configured one.
 func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err error) {
-	if !configured(cmd) { // the defaults of a run with only this preset
+	if !configured(cmd) { // without a configuration, the defaults for this preset
 		c, problems := config.Load("", nil, nil)
 		limits := c.Limits()
 		b, err = newBasis(chosen.preset, chosen.file, &limits, "the built-in limits")
@@ -98,7 +99,7 @@ func (o *options) basis(cmd *cobra.Command, chosen chosenPolicy) (b basis, err e
 		whose)
 }
 
-// policy returns the policy under the limits, and its overridden values.
+// policy returns the policy under the limits, and the settings that the limits override.
 func (b basis) policy() (p *policy.Policy, overruled []string, err error) {
 	p = b.base
 	if b.file != "" {
@@ -112,7 +113,7 @@ func (b basis) policy() (p *policy.Policy, overruled []string, err error) {
 	return p, overruled, nil
 }
 
-// checked prints every finding about the policy.
+// checked returns every finding about the policy.
 func (b basis) checked() (c advise.Checked, err error) {
 	c = advise.Checked{Name: cmp.Or(b.file, b.preset), Limits: b.whose}
 	if b.file == "" {
@@ -121,7 +122,7 @@ func (b basis) checked() (c advise.Checked, err error) {
 		return c, err
 	}
 	if c.Policy, c.Faults, err = policy.Review(b.file, b.base, b.data, b.limits); err == nil && c.Policy != nil {
-		_, c.Warnings, _ = b.policy() // its problems are in faults
+		_, c.Warnings, _ = b.policy() // c.Faults has the problems of this policy
 	}
 	return c, err
 }
@@ -157,8 +158,8 @@ func policyCheckCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "check [FILE]", Args: cobra.MaximumNArgs(1),
 		Short: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any",
-		Long: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any. FILE is the " +
-			"same as --policy FILE." + limitsNote,
+		Long: "Report rows of a policy that are wrong, unreachable or endless; exit 1 if there are any. The argument " +
+			"FILE equals --policy FILE." + limitsNote,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				if chosen.file != "" {

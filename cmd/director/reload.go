@@ -27,11 +27,11 @@ func reloadCommand(o *options) *cobra.Command {
 		}
 		return answer(len(r.Problems) == 0, err)
 	}
-	c := o.asking("reload", "Have the director read its configuration again: exit 0 read, 1 refused, 2 not running",
+	c := o.asking("reload", "Make the director read its configuration again: exit 0 read, 1 refused, 2 not running",
 		run)
-	c.Long = "Make the running director read its configuration again, like SIGHUP or a change of the file.\nIt lists " +
-		"the keys with new values, and the keys that require a restart. An invalid file is rejected as a whole, and " +
-		"the previous values stay in effect."
+	c.Long = "Make the running director read its configuration again, as on SIGHUP or after a change of the " +
+		"file.\nThe command lists the keys with new values, and the keys that require a restart. If the file is " +
+		"invalid, the director rejects it as a whole, and keeps the previous values."
 	c.Flags().BoolVar(&asJSON, "json", false, "machine-readable")
 	return c
 }
@@ -41,7 +41,7 @@ func reloaded(r operator.Reading) string {
 	var lines []string
 	switch {
 	case len(r.Problems) > 0:
-		lines = append([]string{"rejected; the configuration read at " + r.Since.Format(time.RFC3339) +
+		lines = append([]string{"rejected, so the configuration read at " + r.Since.Format(time.RFC3339) +
 			" stays in effect:"},
 			r.Problems...)
 	case len(r.Changed) > 0:
@@ -50,8 +50,7 @@ func reloaded(r operator.Reading) string {
 		lines = append(lines, "no immediate changes")
 	}
 	if r.Pending {
-		lines = append(lines, "it takes effect when the journal accepts it: see "+
-			"director health")
+		lines = append(lines, "the new values take effect when the journal accepts them: see director health")
 	}
 	if len(r.Restart) > 0 {
 		lines = append(lines, "needs a restart: "+strings.Join(r.Restart, ", "))

@@ -103,14 +103,15 @@ func TestReloadCommand(t *testing.T) {
 		{
 			operator.Reading{Changed: []string{"a.b"}, Restart: []string{"e.f"}, Pending: true},
 			0,
-			"changed: a.b\nit takes effect when the journal accepts it: see director " +
+			"changed: a.b\nthe new values take effect when the journal accepts them: see director " +
 				"health\nneeds a restart: e.f\n",
 		},
 		{operator.Reading{}, 0, "no immediate changes\n"},
 		{
 			operator.Reading{Problems: []string{"c.toml:1:1: no", "c.toml:2:2: nor this"}, Since: at},
 			1,
-			"rejected; the configuration read at 2026-11-21T10:00:00Z stays in effect:\nc.toml:1:1: no\nc.toml:2:2: " +
+			"rejected, so the configuration read at 2026-11-21T10:00:00Z stays in effect:\n" +
+				"c.toml:1:1: no\nc.toml:2:2: " +
 				"nor this\n",
 		},
 	} {

@@ -17,7 +17,7 @@ import (
 
 // replaying holds the flags of `director replay`.
 type replaying struct {
-	policy, preset, rules, other string // the alternative decisions
+	policy, preset, rules, other string // the alternative rules
 	since, journal               string
 	json                         bool
 }
@@ -27,12 +27,12 @@ func replayCommand(o *options) *cobra.Command {
 	c := &cobra.Command{
 		Use: "replay [ISSUE]", Args: needs(cobra.MaximumNArgs(1), "want one issue, or none for all"),
 		Short: "Compare past decisions with another policy, other rules or other limits",
-		Long: "Replay the journal, including archived batches, and decide every failure in it again with another " +
-			"policy, other rules or other limits: differences,\nby count and by case. Without alternatives it uses " +
-			"the current configuration. Nothing is changed; a director may be running.\nAfter the first " +
-			"verdict of a claim that differs, its later verdicts are counted but not compared, because its history " +
-			"would have been different.\nISSUE: " + issueWanted + ".\n" +
-			exits("no differences", "differences found, or there is no journal, or it has no record of the issue",
+		Long: "Replay the journal, including archived batches, and decide all its failures again with another " +
+			"policy, other rules or other limits. The output lists\nthe differences, by count and by case. Without " +
+			"alternatives, the current configuration decides. Nothing is changed, and a director may be " +
+			"running.\nAfter the first different verdict of a claim, its later verdicts are counted but not " +
+			"compared, because its history would have been different.\nISSUE: " + issueWanted + ".\n" +
+			exits("no differences", "there are differences, or there is no journal, or it has no record of the issue",
 				"the comparison failed"),
 		Example: "  director replay --policy new.toml --since 30d\n  director replay --set director.max_retries=1 " +
 			"acme/widgets#21\n" +
@@ -43,13 +43,13 @@ func replayCommand(o *options) *cobra.Command {
 		"configured file")
 	f.StringVar(&r.preset, "preset", "", "a built-in policy, instead of the configuration's preset and file: "+
 		"director, reviewcat, gdd, cortex, prp, dispatch")
-	f.StringVar(&r.rules, "rules", "", "a TOML file of rules that override the built-in rules; stored reports "+
-		"are classified again")
+	f.StringVar(&r.rules, "rules", "", "a TOML file of rules that override the built-in rules; they classify stored "+
+		"reports again")
 	f.StringVar(&r.other, "config-to", "", "a complete alternative configuration; --config selects the journal")
-	f.StringVar(&r.since, "since", "", "only later verdicts: a time (2006-01-02T15:04:05Z), a day (2006-01-02), or "+
-		"an age (12h, 30d); default: the whole journal")
+	f.StringVar(&r.since, "since", "", "compare only verdicts since then: a time (2006-01-02T15:04:05Z), a day "+
+		"(2006-01-02), or an age (12h, 30d); default: the whole journal")
 	f.StringVar(&r.journal, "journal", "", "read this `FILE` from \"director journal export\"; without a "+
-		"configuration file or --set, it uses the built-in one")
+		"configuration file or --set, the built-in configuration applies")
 	f.BoolVar(&r.json, "json", false, "print the result as one JSON object")
 	c.RunE = func(cmd *cobra.Command, args []string) error { return r.run(cmd, o, args) }
 	return c
@@ -95,7 +95,7 @@ func (r *replaying) run(cmd *cobra.Command, o *options, args []string) error {
 func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, err error) {
 	q.Export, q.Reread = r.journal, r.rules != ""
 	load := o.load
-	if r.journal != "" { // no configuration is needed for that
+	if r.journal != "" { // an exported journal needs only the built-in configuration
 		load = func() (config.Config, error) { return o.loadIf(cmd) }
 	}
 	if q.Config, err = load(); err != nil {
@@ -128,12 +128,12 @@ func (r *replaying) question(cmd *cobra.Command, o *options) (q offline.WhatIf, 
 		return q, fmt.Errorf("--since: %w", err)
 	}
 	if len(to.set) == 0 && r.other == "" || r.journal != "" && !fileNamed(cmd) {
-		return q, nil // the current configuration is the alternative, or there is no current one
+		return q, nil // with --config-to, the current configuration is optional
 	}
 	today := *o
 	today.set = nil
 	c, err := today.load()
-	if err == nil { // otherwise it is only usable with --set
+	if err == nil { // without a file, the alternative needs --set
 		q.Today = &c
 	}
 	return q, nil

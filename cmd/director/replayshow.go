@@ -11,7 +11,7 @@ import (
 	"retake/internal/whatif"
 )
 
-// showReplay prints the decisions that would have been different, for people.
+// showReplay prints which decisions would have been different.
 func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 3, ' ', 0)
@@ -27,15 +27,15 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 		name  string
 		n     int
 		means string
-		of    bool // it is one of the parts
+		of    bool // always shown, as a part of the total
 	}{
 		{"same", n.Same, "", true},
 		{"differ", n.Differ, "", true},
-		{"  already", n.Already, "also different under the current configuration without the alternatives", false},
-		{"not compared", n.Later, "later verdicts on claims that already differ", n.Later > 0},
+		{"  already", n.Already, "would also differ under the current configuration, without the alternatives", false},
+		{"not compared", n.Later, "later verdicts on claims with an earlier difference", n.Later > 0},
 		{"not compared", n.NotAsked, "decided without a policy", n.NotAsked > 0},
-		{"not compared", n.Unknown, "the journal lacks the beginning of their claim", n.Unknown > 0},
-		{"incident", n.ByIncident, "decided by the incident, as before" + alone(n.PolicyAlone), false},
+		{"not compared", n.Unknown, "the journal lacks the beginning of the claim", n.Unknown > 0},
+		{"incident", n.ByIncident, "decided by an incident, as before" + alone(n.PolicyAlone), false},
 		{"not read again", n.Unread, "the report is no longer stored, so its recorded finding applies", false},
 	} {
 		if row.of || row.n > 0 && (row.name != "not read again" || reread) {
@@ -56,7 +56,7 @@ func showReplay(to io.Writer, r *whatif.Report, reread bool) error {
 	return nil
 }
 
-// alone states in how many cases the policy alone would differ, or returns "" for 0.
+// alone returns a note on the cases where the policy alone would differ, or "" if n is 0.
 func alone(n int) string {
 	if n == 0 {
 		return ""
@@ -83,13 +83,12 @@ func showCases(w *tabwriter.Writer, r *whatif.Report) {
 	fmt.Fprintf(w, "questions\t%d more, %d fewer\n", t.MoreAsked, t.FewerAsked)
 }
 
-// attemptLines sums up the cases.
+// attemptLines sums up the cases, in attempts and in delays.
 func attemptLines(t *whatif.Totals) []string {
-	lines := []string{fmt.Sprintf("%d granted more, %d fewer; only the first difference of each claim counts",
+	lines := []string{fmt.Sprintf("%d more attempts granted, %d fewer; only the first difference of each claim counts",
 		t.MoreAttempts, t.FewerAttempts)}
 	if t.SparedAttempts > 0 {
-		lines = append(lines, fmt.Sprintf("%s made that would not have been granted (%s); %s "+
-			"delivered by them",
+		lines = append(lines, fmt.Sprintf("%s made that would not have been granted (%s), and %s delivered by them",
 			counted(t.SparedAttempts, "attempt was", "attempts were"), used(t.SparedUsage),
 			counted(t.SparedDelivered, "claim was", "claims were")))
 	}
@@ -109,7 +108,7 @@ func attemptLines(t *whatif.Totals) []string {
 	return lines
 }
 
-// used formats the reported usage of attempts.
+// used formats the usage that attempts reported.
 func used(u recovery.Usage) string {
 	text := counted(int(u.PaidCalls), "paid call", "paid calls")
 	if u.Tokens > 0 {

@@ -12,12 +12,12 @@ import (
 	"retake/internal/director/operator"
 )
 
-// recordCommands read the director's files. They work with and without a running director.
+// recordCommands returns the commands that read the director's files. They work with and without a running director.
 func recordCommands(o *options) []*cobra.Command {
 	return []*cobra.Command{logsCommand(o), reportCommand(o), budgetCommand(o), replayCommand(o)}
 }
 
-// dataDir returns the data directory of this configuration's director.
+// dataDir returns given, or without it the configured director.data_dir.
 func (o *options) dataDir(given string) (string, error) {
 	if given != "" {
 		return filepath.Abs(given)
@@ -34,8 +34,8 @@ func reportCommand(o *options) *cobra.Command {
 	var asJSON, write bool
 	report := audit.ReportOptions{}
 	c := &cobra.Command{
-		Use: "report", Args: cobra.NoArgs, Short: "Print the error report: failures, causes and recommended actions",
-		Long: "Print the error report: failures, causes and recommended actions.\n" +
+		Use: "report", Args: cobra.NoArgs, Short: "Print the error report: failures, causes and recommended next steps",
+		Long: "Print the error report: failures, causes and recommended next steps.\n" +
 			exits("no task failed", "a task failed", "no data could be read, or there is no such run"),
 	}
 	c.Flags().StringVar(&dir, "dir", "", "director.data_dir (default: the configuration's)")
@@ -70,11 +70,10 @@ func budgetShowCommand(dir func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show [ISSUE]", Args: cobra.MaximumNArgs(1),
 		Short: "Show paid calls, re-dispatches and cost of every task",
-		Long: "Show paid calls, re-dispatches (attempts after the first, less refunds) and cost of every task that " +
-			"count against its budgets.\nA person's answer resets these figures. SPENT covers all attempts, and is " +
-			"never reset.\nMAY " +
-			"RUN is - for a finished task, and no for a task that waits for a person or has exhausted a " +
-			"budget.\n" + exits("every unfinished task is within its budgets",
+		Long: "Show the paid calls, re-dispatches (attempts after the first, less refunds) and cost of every task " +
+			"that count against its budgets.\nA person's answer resets these figures. SPENT covers all attempts, and " +
+			"is never reset.\nMAY RUN is - for a finished task, and no for a task that waits for a person or has " +
+			"exhausted a budget.\n" + exits("every unfinished task is within its budgets",
 			"a budget is exhausted, or there is no such issue", "no data could be read"),
 		Example: "  director budget show\n  director budget show acme/widgets#21 --json",
 	}
@@ -105,7 +104,7 @@ func budgetShowCommand(dir func() (string, error)) *cobra.Command {
 		if err := audit.ShowBudget(cmd.OutOrStdout(), rows, asJSON); err != nil {
 			return err
 		}
-		if len(store.Problems) > 0 { // a counter that cannot be read is not zero
+		if len(store.Problems) > 0 { // an unreadable counter must not pass for zero
 			return noBecause{errors.New(strings.Join(store.Problems, "\n"))}
 		}
 		return answer(allowed, nil)
@@ -118,19 +117,19 @@ func budgetResetCommand(dir func() (string, error)) *cobra.Command {
 	c := &cobra.Command{
 		Use: "reset ISSUE", Args: needs(cobra.ExactArgs(1),
 			"name one issue, e.g. acme/widgets#21; budget show lists them"), Short: "Reset the paid calls of a task",
-		Long: "Reset the paid calls of a task. The running director makes the change, and answers when it is in " +
-			"its journal.\n" +
-			"Without one, set paid_calls_used in the task's stats.json: the next director to start reads it.",
+		Long: "Reset the paid calls of a task. The running director makes the change, and answers after the journal " +
+			"has it.\nIf no director runs, set paid_calls_used in the task's stats.json instead: the next director " +
+			"reads it when it starts.",
 		Example: "  director budget reset acme/widgets#21",
 	}
-	c.Flags().IntVar(&calls, "to", 0, "number of paid calls to count as used")
+	c.Flags().IntVar(&calls, "to", 0, "number of paid calls that count as used")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		at, err := dir()
 		if err != nil {
 			return err
 		}
 		row := audit.BudgetRow{Issue: args[0]}
-		if store, err := audit.Find(at); err == nil { // 21 and #21 are also valid names
+		if store, err := audit.Find(at); err == nil { // audit.Find also accepts 21 and #21
 			if rows, err := audit.OnlyIssue(store.Budget(), args[0]); err == nil {
 				row = rows[0]
 			}
@@ -141,7 +140,8 @@ func budgetResetCommand(dir func() (string, error)) *cobra.Command {
 			if bad != nil {
 				path = "the task's stats.json"
 			}
-			return fmt.Errorf("%w\nStart it, or set paid_calls_used in %s to %d: the next director to start reads it",
+			return fmt.Errorf("%w\nStart a director, or set paid_calls_used in %s to %d: the next director reads it "+
+				"when it starts",
 				err, path, calls)
 		}
 		if err != nil {

@@ -33,19 +33,20 @@ func runCommand(o *options) *cobra.Command {
 		Use: "run", Args: cobra.NoArgs, Short: "Run the director until SIGINT or SIGTERM; the next run adopts " +
 			"running workers",
 		Long: "Run the director until SIGINT or SIGTERM; the next run adopts running workers.\nOn SIGHUP, or when " +
-			"the file changes, it reads its configuration again. An invalid file is rejected, and the previous " +
-			"values stay in effect.\nWith --only it exits when each of these issues is delivered, waits for a " +
-			"person, or is given up; other issues stay in the queue, and running work continues.\n" +
+			"the file changes, the director reads its configuration again. An invalid file is rejected, and the " +
+			"previous values stay in effect.\nWith --only, the director exits when each of these issues is " +
+			"delivered, waits for a person, or is given up. Other issues stay in the queue, and running work " +
+			"continues.\n" +
 			exits("ended as requested, with all issues of --only delivered", "an issue of --only was not "+
 				"delivered, the policy aborted the run, or a task failed under --continue-on-error",
-				"it could not run"),
+				"the director could not run"),
 	}
 	c.Flags().BoolVar(&r.continueOnError, "continue-on-error", false,
-		"set recovery.continue_on_error = true: no error ends the run, not even an error that the policy calls fatal "+
-			"(a warning reports it); ERROR_REPORT.md is always written, exit 1 if a task failed")
+		"set recovery.continue_on_error = true: the run survives every error, even if the policy calls it fatal (a "+
+			"warning reports it). ERROR_REPORT.md is always written. Exit 1 if a task failed")
 	c.Flags().StringVar(&r.worker, "worker-binary", "", `static worker binary (default: "worker" next to this program)`)
 	c.Flags().StringVar(&r.level, "log-level", "info", "debug, info, warn or error")
-	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, else json")
+	c.Flags().StringVar(&r.format, "log-format", "auto", "json, text, or auto: text on a terminal, json elsewhere")
 	c.Flags().StringVar(&r.only, "only", "", "take only these issues from the queue, and exit when they are finished: "+
 		"12,15 or owner/repo#12")
 	c.Annotations = map[string]string{atHangup: "yes"}
@@ -53,13 +54,13 @@ func runCommand(o *options) *cobra.Command {
 	return c
 }
 
-// running is the command run with its flags.
+// running is the command "run" with its flags.
 type running struct {
 	worker, level, format, only string
 	continueOnError             bool
 }
 
-// read reads the configuration with the settings of the command line.
+// read returns the configuration, overridden by the command's flags.
 func (r *running) read(o *options) (config.Config, config.Problems) {
 	cfg, problems := config.Load(o.file, hidden.Environ(), o.set)
 	cfg.Recovery.ContinueOnError = cfg.Recovery.ContinueOnError || r.continueOnError
@@ -121,8 +122,8 @@ func (r *running) run(cmd *cobra.Command, o *options) error {
 	return err
 }
 
-// limitMemory makes the garbage collector stay below the limit of the process's control group, so that the kernel does
-// not kill a director that could have collected garbage instead. A GOMEMLIMIT in the environment wins.
+// limitMemory makes the garbage collector respect the memory limit of the control group. Otherwise the kernel might
+// kill a director that could still free garbage. A GOMEMLIMIT in the environment wins.
 func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	limit, err := memlimit.Set(memlimit.WithProvider(group))
 	switch {
@@ -133,7 +134,8 @@ func limitMemory(log *zap.Logger, group memlimit.Provider) {
 	}
 }
 
-// onlyIssues reads the list of --only. It rejects unwatched repositories, because the director would wait forever.
+// onlyIssues parses the list of --only. It rejects an issue in a repository without a poll, because the director
+// would wait for that issue forever.
 func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name = strings.TrimSpace(name); name == "" {
@@ -149,12 +151,12 @@ func onlyIssues(list string, repositories []string) (keys []fsm.IssueKey, err er
 		keys = append(keys, key)
 	}
 	if list != "" && keys == nil {
-		return nil, errors.New("--only: want issues, e.g. 12,15")
+		return nil, errors.New("--only names no issues: want e.g. 12,15")
 	}
 	return keys, nil
 }
 
-// hangups delivers SIGHUPs until stop. Signals in quick succession are combined.
+// hangups delivers each SIGHUP until the caller calls stop. Signals in quick succession are combined.
 func hangups() (each <-chan struct{}, stop func()) {
 	signals, out, done := make(chan os.Signal, 1), make(chan struct{}, 1), make(chan struct{})
 	signal.Notify(signals, syscall.SIGHUP)
@@ -203,19 +205,19 @@ func logger(level, format string) (*zap.Logger, *hiding, error) {
 	return nil, nil, fmt.Errorf("invalid --log-format %q: want auto, json or text", format)
 }
 
-// Forms of log lines.
+// Formats of log lines.
 const (
 	logAuto  = "auto"
 	logJSON  = "json"
 	logLines = "text"
 )
 
-// hiding redacts secrets in a log. The values become available after the director has started.
+// hiding redacts secrets in a log. The director sets their values after it has started.
 type hiding struct {
 	values atomic.Pointer[func() *redact.Redactor]
 }
 
-// know sets the source of the values.
+// know sets the source of the secrets.
 func (h *hiding) know(values func() *redact.Redactor) { h.values.Store(&values) }
 
 func (h *hiding) by() *redact.Redactor {
@@ -225,7 +227,7 @@ func (h *hiding) by() *redact.Redactor {
 	return nil
 }
 
-// plainLines redacts log lines, and removes the control sequences that a terminal would obey.
+// plainLines redacts log lines for a terminal, and removes control sequences, which the terminal would obey.
 type plainLines struct {
 	zapcore.WriteSyncer
 	hides *hiding

@@ -35,13 +35,13 @@ func statusCommand(o *options) *cobra.Command {
 			return answer(operator.Decides(s.Director.Phase), err)
 		})
 	c.Long = "Show the director and its phase, issues that wait for a person, workers and pending events.\n" +
-		exits("shown", "the director starts, or does not answer in time", "no director is running")
+		exits("shown", "the director is starting, or did not answer in time", "no director is running")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the project_state_snapshot.v1 payload")
 	return c
 }
 
-// blocked returns the timelines of the issues that wait for a person's answer. If they cannot be read yet, it
-// returns the issues of the snapshot without their questions.
+// blocked returns the timelines of the issues that wait for a person. If the timelines are not readable, it returns
+// these issues without their questions.
 func blocked(ctx context.Context, dataDir string, s wire.Snapshot) (all []timeline.Task) {
 	for _, t := range s.Tasks {
 		if t.State == fsm.Blocked.String() {
@@ -87,7 +87,7 @@ func showStatus(to io.Writer, s wire.Snapshot, asks []timeline.Task) error {
 	return w.Flush()
 }
 
-// taskLines shows the tasks of a leading director.
+// taskLines writes the tasks of a leading director.
 func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 	if len(s.Director.Only) > 0 {
 		fmt.Fprintf(w, "takes only\t%s\n", strings.Join(s.Director.Only, ", "))
@@ -96,7 +96,7 @@ func taskLines(w io.Writer, s wire.Snapshot, asks []timeline.Task) {
 		len(s.Queue.ClaimedIssueNumbers))
 	fmt.Fprintf(w, "tasks\t%s\n", states(s.Tasks))
 	for i, t := range asks {
-		why := "it waits for an answer"
+		why := "waits for an answer"
 		if q := t.Asked; q != nil {
 			why = timeline.Plain(cmp.Or(q.Question, q.Title, q.Ask, why))
 		}
@@ -125,7 +125,7 @@ func paceLine(meters map[string]float64) string {
 		meters[operator.MeterDelivered], meters[operator.MeterContentLeft])
 }
 
-// orAt returns the end of a sentence that also offers an issue's address, or "".
+// orAt returns a hint at an issue's address to end a sentence, or "" without an address.
 func orAt(url string) string {
 	if url == "" {
 		return ""
@@ -138,7 +138,7 @@ const incidentPrefix = "incident/"
 
 func isIncident(c wire.SnapshotCooldown) bool { return strings.HasPrefix(c.Resource, incidentPrefix) }
 
-// cooldownLine describes a closed resource, its duration and source. For an incident it also lists affected issues.
+// cooldownLine describes a closed resource: how long and why. For an incident, it also lists the affected issues.
 func cooldownLine(c wire.SnapshotCooldown) string {
 	until := " until " + c.Until.Format(time.TimeOnly)
 	if !isIncident(c) {
@@ -152,7 +152,7 @@ func cooldownLine(c wire.SnapshotCooldown) string {
 		return line + ": " + c.Why
 	}
 	key := strings.TrimPrefix(c.Resource, incidentPrefix)
-	if c.State != string(recovery.BreakerOpen) { // otherwise it ends with a success, not by time
+	if c.State != string(recovery.BreakerOpen) { // another state ends with a success, not at a time
 		until = ""
 	}
 	line := fmt.Sprintf("incident\t%s %s%s: %s", key, c.State, until, c.Why)
@@ -162,7 +162,7 @@ func cooldownLine(c wire.SnapshotCooldown) string {
 	return line
 }
 
-// states counts the tasks in each state, in the order of a task's life.
+// states formats how many tasks are in each state, in the order of a task's life.
 func states(tasks []wire.SnapshotTask) string {
 	count := map[string]int{}
 	for _, t := range tasks {

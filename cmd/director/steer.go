@@ -17,17 +17,18 @@ import (
 	"retake/internal/timeline"
 )
 
-// steering is a command about a task, equivalent to a comment with "/agent" on GitHub.
+// steering is a command about one task, equivalent to an "/agent" comment on GitHub.
 type steering struct {
 	use, short, long, example string
 
 	aliases []string
 	command fsm.Command
-	// needs describes the required argument after the issue, or is empty. With text, the remaining words are passed to
+	// needs describes the argument that must follow the issue, or is "". If text is set, the remaining words go to
 	// the agent.
 	needs string
 	text  bool
-	// argument parses the first word after the issue. Nil means that the command takes only an issue.
+	// argument parses the first word after the issue into the command. Nil means that the command takes only an
+	// issue.
 	argument func(c *operator.TaskCommand, word string) error
 }
 
@@ -35,8 +36,8 @@ var steerings = []steering{
 	{
 		use: "retry ISSUE [TEXT...]", command: fsm.CommandRetry, text: true,
 		example: `retry 12 "use the table of 2026"`,
-		short:   "Begin another attempt with fresh budgets, and pass the text to the agent",
-		long: "It answers a question or ends a wait, like `/agent retry` on GitHub, for an issue that is blocked, " +
+		short:   "Begin another attempt with fresh budgets, and pass TEXT to the agent",
+		long: "Like `/agent retry` on GitHub, this answers a question or ends a wait, for an issue that is blocked, " +
 			"waiting or in review.",
 	},
 	{
@@ -57,8 +58,8 @@ var steerings = []steering{
 	{
 		use: "stop ISSUE", aliases: []string{"release"}, command: fsm.CommandStop,
 		short: "Stop working on an issue: its attempt ends, and Retake's labels are removed",
-		long: "`director release` is the same: it releases the claim without a question, and the task label starts " +
-			"the task over. To end the director, send SIGTERM.",
+		long: "`director release` is the same command: it releases the claim without a question, and the task label " +
+			"starts the task again. To end the director, send SIGTERM.",
 	},
 	{
 		use: "take ISSUE", command: fsm.CommandTake,
@@ -68,7 +69,7 @@ var steerings = []steering{
 		use: "grant ISSUE +N", command: fsm.CommandBudget, needs: "a number of attempts from 1 to 20: +2",
 		example: "grant 12 +2",
 		short:   "Grant an issue more attempts, like `/agent budget` on GitHub",
-		long: "As the answer to a question, it starts the first of these attempts. Otherwise no attempt starts, " +
+		long: "As the answer to a question, this starts the first of these attempts. Otherwise no attempt starts, " +
 			"and running work continues.",
 		argument: func(c *operator.TaskCommand, word string) (err error) {
 			c.Amount, err = strconv.Atoi(strings.TrimPrefix(word, "+"))
@@ -82,7 +83,7 @@ var steerings = []steering{
 
 var steerExits = exits("executed and recorded in the journal, with the user who ran it", "refused; the output states "+
 	"the reason",
-	"the director could not execute it")
+	"the director could not execute the command")
 
 func steerCommands(o *options) []*cobra.Command {
 	var all []*cobra.Command
@@ -92,7 +93,7 @@ func steerCommands(o *options) []*cobra.Command {
 	return append(all, addCommand(o))
 }
 
-// least returns the minimum number of arguments.
+// least returns the minimum number of arguments after the command.
 func (s steering) least() int {
 	if s.needs != "" {
 		return 2
@@ -135,7 +136,7 @@ func (s steering) cobra(o *options) *cobra.Command {
 	return c
 }
 
-// fit validates the number of arguments.
+// fit checks the number of arguments.
 func (s steering) fit(args []string, text string) error {
 	n := len(args)
 	if s.text && text != "" && n > 0 {
@@ -157,20 +158,20 @@ func (s steering) wanted() string {
 
 func steerFlags(c *cobra.Command, asJSON *bool, whom *string) {
 	c.Flags().BoolVar(asJSON, "json", false, "machine-readable")
-	c.Flags().StringVar(whom, "by", "", "on behalf of this person; recorded with the user who runs the command")
+	c.Flags().StringVar(whom, "by", "", "act for this person; the journal also records the user who runs the command")
 }
 
 func addCommand(o *options) *cobra.Command {
 	var asJSON, again bool
 	var whom string
 	c := &cobra.Command{
-		Use: "add ISSUE", Short: "Offer an issue: the director adds the task label and sees the issue at once",
-		Long: "Offer an issue: the director adds the task label, and sees it immediately.\nAn issue with merged work " +
-			"is refused without --again, which starts it over.\n" + steerExits,
+		Use: "add ISSUE", Short: "Offer an issue: the director adds the task label, and reads the issue at once",
+		Long: "Offer an issue: the director adds the task label, and reads the issue at once.\nIf work on the issue " +
+			"was merged, only --again offers it again.\n" + steerExits,
 		Args: needs(cobra.ExactArgs(1), "want ISSUE: "+issueWanted), Example: "  director add 12",
 	}
 	steerFlags(c, &asJSON, &whom)
-	c.Flags().BoolVar(&again, "again", false, "offer it even if Retake's work on it was merged")
+	c.Flags().BoolVar(&again, "again", false, "offer the issue even if Retake's work on it was merged")
 	c.RunE = func(cmd *cobra.Command, args []string) error {
 		key, cfg, broken, err := o.issue(args[0])
 		if err != nil {
@@ -182,10 +183,10 @@ func addCommand(o *options) *cobra.Command {
 	return c
 }
 
-// commented matches a comment in an answer, in the form that people write on GitHub.
+// commented matches a comment to copy in an answer, such as "/agent retry".
 var commented = regexp.MustCompile("`(/agent [^`]+)`")
 
-// inCommands rewrites an answer for the command line.
+// inCommands replaces the comments in an answer by the equivalent commands.
 func inCommands(issue, text string) string {
 	return commented.ReplaceAllStringFunc(text, func(quoted string) string {
 		if line := timeline.CommandLine(fsm.IssueKey(issue), strings.Trim(quoted, "`")); line != "" {
@@ -195,7 +196,7 @@ func inCommands(issue, text string) string {
 	})
 }
 
-// steered prints the result of a command, with its name on the command line.
+// steered prints the answer to the command name.
 func steered(out io.Writer, name string, a operator.TaskAnswer, err error, asJSON bool) error {
 	switch {
 	case err != nil:
@@ -211,7 +212,7 @@ func steered(out io.Writer, name string, a operator.TaskAnswer, err error, asJSO
 	case a.State != "":
 		stands = "it is " + a.State + ", and waits for " + dash(a.WaitsFor)
 	case a.Command == string(fsm.CommandAdd):
-		stands = "the next poll reads it"
+		stands = "the next poll finds it"
 	}
 	if until, err := time.Parse(time.RFC3339, a.Until); err == nil {
 		stands += ", until " + until.Format(time.DateTime)

@@ -70,7 +70,7 @@ func TestSteeringCommands(t *testing.T) {
 		{"director release 1", 0, "a/b#1: stop by alice (operator)"},
 		{"director take 1 --json", 0, `{"issue":"a/b#1","command":"take","by":"alice (operator)","state":"Backoff"}` +
 			"\n"},
-		{"director add 1", 0, "a/b#1: add by alice (operator): the next poll reads it\n"},
+		{"director add 1", 0, "a/b#1: add by alice (operator): the next poll finds it\n"},
 		{"director stop 2", 1, "attempt 1 is under way; `director stop a/b#2` ends it\n"},
 		{"director add 2 --json", 1, `"problem":"attempt 1 is under way`},
 		{"director stop", 2, "want ISSUE: "},
@@ -95,7 +95,7 @@ func TestOnlyNamesIssuesOfTheConfiguration(t *testing.T) {
 	}
 	for list, says := range map[string]string{
 		"c/d#1": "--only: c/d is not among github.repositories (a/b)", "x": `--only: "x" is not an issue`,
-		",": "--only: want issues",
+		",": "--only names no issues",
 	} {
 		if keys, err := onlyIssues(list, []string{"a/b"}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, %v; want %q", list, keys, err, says)

@@ -8,10 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// gap separates two columns.
+// gap is the number of spaces between two columns.
 const gap = 3
 
-// shrinking is a column that shrinks to least characters on a narrow terminal, or disappears if least is 0.
+// shrinking is a column that may shrink to least characters on a narrow terminal. If least is 0, the column may
+// disappear.
 type shrinking struct{ column, least int }
 
 // columnsOf returns the width of the terminal, or 0 without a terminal.
@@ -27,8 +28,8 @@ func columnsOf(to io.Writer) int {
 	return int(size.Col)
 }
 
-// writeTable writes rows in columns. On a terminal it shrinks columns in the given order, and then cuts lines, to fit
-// the width.
+// writeTable writes rows in columns. If they exceed the terminal's width, it shrinks columns in the order of may,
+// then cuts lines.
 func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) error {
 	widths := make([]int, len(rows[0]))
 	total := -gap
@@ -69,7 +70,7 @@ func writeTable(to io.Writer, rows [][]string, columns int, may []shrinking) err
 	return err
 }
 
-// cut shortens a text to at most that many characters.
+// cut shortens s to at most that many characters.
 func cut(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return strings.TrimRight(string(r[:max(most-1, 0)]), " ") + "…"

@@ -21,7 +21,7 @@ import (
 	"retake/internal/timeline"
 )
 
-// watchEvery is the refresh interval of a watched table.
+// watchEvery is the refresh interval of --watch.
 const watchEvery = 2 * time.Second
 
 // taskFilter selects the tasks to list.
@@ -80,7 +80,7 @@ func tasksCommand(o *options) *cobra.Command {
 				}
 				rows = slices.DeleteFunc(rows, func(t timeline.Task) bool { return !f.wants(t, now) })
 				if watch {
-					fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J") // the cursor goes home, the screen is cleared
+					fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J") // cursor to the top left, clear the screen
 				}
 				if err := showTasks(cmd.OutOrStdout(), rows, now, asJSON); err != nil || !watch {
 					return err
@@ -93,22 +93,22 @@ func tasksCommand(o *options) *cobra.Command {
 			}
 		},
 	}
-	c.Long = "List the tasks in order of arrival, followed by tasks that ended in the last 24 hours: title, state " +
-		"and its duration, attempt, pending event and its\ntime, and address. Without a running director it reads " +
-		"the journal in director.data_dir.\n" +
+	c.Long = "List the tasks in order of arrival, then the tasks that ended in the last 24 hours. The columns are " +
+		"title, state and how long it lasts, attempt,\npending event and its time, and address. Without a running " +
+		"director, the command reads the journal in director.data_dir.\n" +
 		exits("listed", "", "there is no director and no journal")
 	c.Flags().StringSliceVar(&f.states, "state", nil, "only tasks in these states, e.g. --state Blocked,InReview")
-	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks that wait for something with this text, e.g. "+
+	c.Flags().StringVar(&f.waiting, "waiting-for", "", "only tasks whose pending event contains this text, e.g. "+
 		"--waiting-for GitHub")
-	c.Flags().BoolVar(&f.all, "all", false, "also list older finished tasks, as far as the director remembers (the "+
-		"last 1,000)")
+	c.Flags().BoolVar(&f.all, "all", false, "also list older finished tasks; the director remembers the last 1,000")
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "refresh the table every two seconds")
 	c.Flags().BoolVar(&asJSON, "json", false, "print the tasks as a JSON list")
 	c.MarkFlagsMutuallyExclusive("watch", "json")
 	return c
 }
 
-// tasksOf asks the running director, or reads the journal if none runs and the table is shown only once.
+// tasksOf asks the running director for the tasks. If none runs, it reads the journal, except to refresh a watched
+// table.
 func tasksOf(ctx context.Context, cfg config.Config, broken error, now time.Time,
 	watch bool,
 ) ([]timeline.Task, error) {
@@ -118,7 +118,7 @@ func tasksOf(ctx context.Context, cfg config.Config, broken error, now time.Time
 	}
 	book, unread := offline.ReadBook(ctx, cfg, time.Time{})
 	if unread != nil || book.Last() == (timeline.Place{}) {
-		return nil, err // without a journal, the missing director is the problem
+		return nil, err // without a journal, report that no director runs
 	}
 	for _, t := range book.Rows(now) {
 		rows = append(rows, t.OfStopped())
@@ -147,7 +147,7 @@ func showTasks(to io.Writer, rows []timeline.Task, now time.Time, asJSON bool) e
 	return writeTable(to, table, columnsOf(to), []shrinking{{1, 16}, {5, 24}, {6, 0}})
 }
 
-// waitsFor describes the awaited event, with its time if known.
+// waitsFor describes the pending event, and its time if known.
 func waitsFor(t timeline.Task) string {
 	waits := t.Waits
 	if q := t.Asked; q != nil {

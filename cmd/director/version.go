@@ -21,10 +21,10 @@ type versions struct {
 	Commit   string   `json:"commit,omitempty"`
 	Modified bool     `json:"modified,omitempty"` // the sources had uncommitted changes
 	Built    string   `json:"commit_time,omitempty"`
-	Protocol string   `json:"protocol"` // protocol of director and workers
-	Envelope string   `json:"envelope"` // envelope of all messages
+	Protocol string   `json:"protocol"` // the protocol between director and workers
+	Envelope string   `json:"envelope"` // the envelope of all messages
 	Messages []string `json:"messages"` // each with its major version
-	Snapshot int      `json:"snapshot"` // form of the machine's state in the journal
+	Snapshot int      `json:"snapshot"` // the format of the machine's state in the journal
 	Go       string   `json:"go"`
 	Platform string   `json:"platform"`
 }
@@ -76,7 +76,7 @@ func versionCommand() *cobra.Command {
 	return c
 }
 
-// version returns the module's version, or the commit of a development build.
+// version returns the module's version or, in a development build, the commit.
 func version() string {
 	i, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -1,5 +1,5 @@
-// Command githubsim is a stand-in for GitHub: its API as far as a director uses it, git over HTTP for real bare
-// repositories, and pages to read and answer. See internal/github/githubtest.
+// Command githubsim is a stand-in for GitHub: the part of its API that a director uses, git over HTTP for real bare
+// repositories, and pages to read and answer issues. See internal/github/githubtest.
 package main
 
 import (
@@ -20,12 +20,12 @@ import (
 	"retake/internal/github/githubtest"
 )
 
-// shutdownTimeout bounds the end of requests that are under way at SIGTERM.
+// shutdownTimeout limits the time that pending requests get after SIGTERM.
 const shutdownTimeout = 5 * time.Second
 
 type settings struct {
 	listen, data, person, bot, token string
-	repos                            []string // owner/name or owner/name=directory
+	repos                            []string // each owner/name or owner/name=directory
 }
 
 func main() {
@@ -49,12 +49,12 @@ func parse(args []string, out io.Writer) (settings, error) {
 	f := flag.NewFlagSet("githubsim", flag.ContinueOnError)
 	f.SetOutput(out)
 	f.StringVar(&s.listen, "listen", "127.0.0.1:8900", "address to listen on; port 0 picks a free one")
-	f.StringVar(&s.data, "data", "", "directory for bare repositories and state, kept across restarts; if empty, git "+
-		"is off and all state is in memory")
+	f.StringVar(&s.data, "data", "", "directory for bare repositories and state, which survive restarts; if empty, "+
+		"git is off and all state is in memory")
 	f.StringVar(&s.person, "user", "octocat", "login of the pages' user, who has write access to every repository")
-	f.StringVar(&s.bot, "bot", "retake-bot", "login of the token")
+	f.StringVar(&s.bot, "bot", "retake-bot", "login that belongs to the token")
 	f.StringVar(&s.token, "token", "sim-token", "token of the bot, for the API and for git")
-	f.Func("repo", "`owner/name`, or owner/name=directory to commit a directory as its first content; may be repeated",
+	f.Func("repo", "`owner/name`, or owner/name=directory to use the directory as the first commit; may be repeated",
 		func(v string) error {
 			s.repos = append(s.repos, v)
 			return nil
@@ -109,7 +109,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	if err != nil {
 		err = srv.Close()
 	}
-	if asked.Err() == nil { // the state could not be written, and lost state must be visible
+	if asked.Err() == nil { // an unwritten state at shutdown must not go unnoticed
 		err = errors.Join(context.Cause(ctx), err)
 	}
 	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
@@ -118,7 +118,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	return err
 }
 
-// addresses lists the addresses of the pages, the API and the repositories, one per line.
+// addresses lists the addresses of the pages, the API and the repositories, one on each line.
 func (s settings) addresses(at string) string {
 	text := "pages  " + at + "/\napi    " + at + githubtest.APIPath + "\ntoken  " + s.token + " (of " + s.bot + ")\n"
 	for _, r := range s.repos {

@@ -1,5 +1,5 @@
-// Command providersim is a stand-in for the providers of models: OpenAI, Anthropic and Gemini. Its scripted model
-// works with the client's tools, and fails in every way that the path names. See internal/agenttest.
+// Command providersim is a stand-in for the model providers OpenAI, Anthropic and Gemini. Its scripted model calls
+// the client's tools. The path of a request selects a failure. See internal/agenttest.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 const about = `A stand-in for the model providers OpenAI, Anthropic and Gemini, with a scripted model that uses the tools of the calling
-agent. An agent that is pointed to http://ADDRESS/case/<name> gets the failure of that name, and without /case/<name> no
-failure. It serves until SIGINT or SIGTERM, and needs neither an account nor a key.`
+agent. Point an agent at http://ADDRESS/case/<name> to get the failure of that name, or at http://ADDRESS for success.
+The stand-in serves until SIGINT or SIGTERM, and needs neither an account nor a key.`
 
 type settings struct {
 	listen string
@@ -81,7 +81,7 @@ func run(ctx context.Context, s settings, out io.Writer) error {
 	return sim.Close()
 }
 
-// list prints one line for each case.
+// list prints one line for each case, with the address that called returns.
 func list(out io.Writer, title string, called func(*agenttest.Case) string) {
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, title+"\tREAD AS\tWHAT HAPPENS")
@@ -93,5 +93,5 @@ func list(out io.Writer, title string, called func(*agenttest.Case) string) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", called(c), reading, c.About)
 	}
-	_ = t.Flush() // the reader may be gone
+	_ = t.Flush() // keep serving even if the output is closed
 }

@@ -1,5 +1,5 @@
-// Command worker runs as PID 1 of an attempt's container; see package worker. It is built without cgo, so that it runs
-// in any image of its architecture.
+// Command worker runs as PID 1 of an attempt's container; see package worker. It is built without cgo, so the binary
+// runs in any image of its architecture.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 
 func main() { os.Exit(int(run(os.Args[1:]))) }
 
-// commands maps first arguments to the other programs in this binary. The supervisor must run before any thread or
-// child starts.
+// commands has the other programs in this binary, by first argument. The supervisor must start before any thread or
+// child.
 var commands = map[string]func(args []string) int{
 	supervisor.Command:      supervisor.Main,
 	supervisor.ApartCommand: supervisor.BecomeWorker,
@@ -44,11 +44,11 @@ func run(args []string) worker.ExitCode {
 		return worker.ExitCode(commands[args[0]](args[1:]))
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // the error is one line, printed below
+	flags.SetOutput(io.Discard) // main prints the error in one line
 	plan := flags.String("plan", worker.FromStdin, "`file` with the attempt's plan, which the worker removes after "+
-		"reading it; "+worker.FromStdin+" is standard input")
-	report := flags.String("report", "", "run without a director, and append the report to this `file`, in the form "+
-		"sent to a director")
+		"reading; "+worker.FromStdin+"reads standard input")
+	report := flags.String("report", "", "run without a director, and append the report to this `file`, in its form "+
+		"on the wire")
 	showVersion := flags.Bool("version", false, "print the version")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
@@ -75,7 +75,7 @@ func run(args []string) worker.ExitCode {
 		dial = worker.Alone(file)
 	}
 	if err := worker.Harden(); err != nil {
-		fmt.Fprintln(os.Stderr, err) // an old kernel or a strict profile: the worker continues with less protection
+		fmt.Fprintln(os.Stderr, err) // less protection, as on an old kernel or with a strict profile
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -87,12 +87,12 @@ func run(args []string) worker.ExitCode {
 
 func usage(flags *flag.FlagSet) {
 	var text strings.Builder
-	text.WriteString("worker runs the stages of one attempt as PID 1 of its container and reports to the director.\n" +
-		"A stage's programs ask it for leases on models: see worker budget --help.\n" +
-		"director doctor uses it to inspect a container: worker look -dial HOST:PORT -program NAME.\n" +
-		"The director uses it to install the firewall of the workers' network: worker fence RULES.\n" +
-		"On Kubernetes an attempt begins with: worker unpack FROM TO DIRECTORY…, then worker enter DIR PROGRAM " +
-		"ARGUMENT….\n\nExit codes:\n")
+	text.WriteString("worker runs the stages of one attempt as PID 1 of its container, and reports to the " +
+		"director.\nThe programs of a stage ask it for leases on models: worker budget --help.\nThe director also " +
+		"runs these in containers:\n  worker look -dial HOST:PORT -program NAME    inspects a container, for " +
+		"director doctor\n  worker fence RULES                           installs the firewall of the workers' " +
+		"network\n  worker unpack FROM TO DIRECTORY…             begins an attempt on Kubernetes, followed by\n  " +
+		"worker enter DIR PROGRAM ARGUMENT…\n\nExit codes:\n")
 	for _, row := range worker.Exits() {
 		fmt.Fprintf(&text, "  %2d  %s\n      sent: %s\n", row.Code, row.Means, row.Sent)
 	}
