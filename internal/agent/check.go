@@ -12,7 +12,7 @@ import (
 	"retake/internal/worktree"
 )
 
-// Bounds of a prompt and of a file, in bytes. Linux accepts no argument longer than 128 KiB.
+// Limits on the size of a prompt and of a file, in bytes. Linux accepts no argument longer than 128 KiB.
 const (
 	DefaultPrompt = 32 << 10
 	minPrompt     = 2 << 10
@@ -20,8 +20,8 @@ const (
 	maxFile       = 64 << 10
 )
 
-// Bounds of the time that an agent may take to exit after its stream's last event, in seconds. It may have to flush its
-// telemetry or run its hooks.
+// Limits on the time that an agent may take to exit after its stream's last event, in seconds. It may have to flush
+// its telemetry or run its hooks.
 const (
 	defaultExit = 5
 	maxExit     = 3600
@@ -52,17 +52,17 @@ func (p *Profile) check(file *tomlfile.File, at string) {
 	for _, x := range p.Exits {
 		wrong(x.Code < 0 || x.Code > 255, "exits", "code %d: want 0 to 255", x.Code)
 		wrong(x.Status != 0 && (x.Status < 400 || x.Status > 599), "exits",
-			"status %d: want an HTTP status of an error", x.Status)
+			"status %d: want the HTTP status of an error, 400 to 599", x.Status)
 	}
 	wrong(p.PromptBytes < minPrompt || p.PromptBytes > maxPrompt, "prompt_bytes", "%d: want %d to %d", p.PromptBytes,
 		minPrompt, maxPrompt)
 	p.traces.check(file, at)
 	for _, text := range append(append(append([]string{p.Program}, p.Args...), p.ModelArgs...), p.Env...) {
-		wrong(strings.Contains(text, "\x00"), "args", "a NUL character in %.60q", text)
+		wrong(strings.Contains(text, "\x00"), "args", "%.60q contains a NUL character", text)
 	}
 }
 
-// checkCommand checks how the agent is run and how its output is read.
+// checkCommand checks the keys that start the agent and interpret its output.
 func (p *Profile) checkCommand(wrong wrongIf) {
 	wrong(!nameForm.MatchString(p.Name), "name", "%.60q: want a-z, 0-9, - and _, at most 64", p.Name)
 	wrong(p.Program == "", "program", "missing, want the program's name or path")
@@ -81,10 +81,11 @@ func (p *Profile) checkCommand(wrong wrongIf) {
 		"model_args", "{model} is missing, want the flag and {model}")
 	wrong(slices.Contains(p.Args, "{model}") && len(p.ModelArgs) == 0, "model_args",
 		"missing, want the arguments for {model} in args")
-	wrong(!slices.Contains(Formats(), p.Format), "format", "%.60q: want one of %s", p.Format,
+	wrong(!slices.Contains(Formats(), p.Format), "format", "unknown format %.60q: want one of %s", p.Format,
 		strings.Join(Formats(), ", "))
 	if i := slices.IndexFunc(formats, func(f format) bool { return f.name == p.Format }); i >= 0 && p.EndsWith != "" {
-		wrong(!slices.Contains(formats[i].ends, p.EndsWith), "ends_with", "%.60q: format %s ends with %s", p.EndsWith,
+		wrong(!slices.Contains(formats[i].ends, p.EndsWith), "ends_with", "unknown event %.60q: format %s ends with "+
+			"%s", p.EndsWith,
 			p.Format, cmp.Or(strings.Join(formats[i].ends, " or "), "no event"))
 	}
 	wrong(p.ExitSeconds < 0 || p.ExitSeconds > maxExit, "exit_seconds", "%v: want 0 to %d", p.ExitSeconds, maxExit)
@@ -113,15 +114,15 @@ func (p *Profile) checkEnv(wrong wrongIf) {
 	}
 }
 
-// checkFiles checks the files given to an agent, and the settings for trying it.
+// checkFiles checks the files for an agent, and the settings of director agents try.
 func (p *Profile) checkFiles(wrong wrongIf) {
 	for i, f := range p.Files {
 		wrong(!fileForm.MatchString(f.Name), "files",
-			"%.60q: want a file's name, or a path such as \"dir/name.json\", without . and ..", f.Name)
+			"%.60q: want the name of a file, or a path such as \"dir/name.json\", without . and ..", f.Name)
 		for _, g := range p.Files[:i] {
 			wrong(f.Name == g.Name || strings.HasPrefix(f.Name, g.Name+"/") || strings.HasPrefix(g.Name, f.Name+"/"),
 				"files",
-				"%.60q and %.60q conflict, want paths that do not contain each other", g.Name,
+				"%.60q and %.60q conflict: want paths that do not contain each other", g.Name,
 				f.Name)
 		}
 		wrong(len(f.Content) > maxFile, "files", "%.60s: %d bytes, want at most %d", f.Name, len(f.Content), maxFile)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// claude reads claude-code 2.1 and qwen-code 0.15, which adopted the format.
+// claude reads the output of claude-code 2.1, and of qwen-code 0.15, which adopted the format.
 func claude(r *Reader, o object) {
 	switch o.text("type") {
 	case "system":
@@ -39,7 +39,7 @@ func claudeSystem(r *Reader, o object) {
 	}
 }
 
-// claudeTask follows background tasks. After its result, claude waits for them, and then takes another turn.
+// claudeTask tracks background tasks. After its result, claude waits for them, and then takes another turn.
 func claudeTask(r *Reader, id string, begins bool) {
 	switch {
 	case begins && len(r.state.tasks) < maxTasks:
@@ -53,7 +53,7 @@ func claudeTask(r *Reader, id string, begins bool) {
 	}
 }
 
-// maxTasks bounds the memory for background tasks.
+// maxTasks limits the number of tracked background tasks.
 const maxTasks = 1000
 
 func claudeMessage(r *Reader, o object) {
@@ -67,7 +67,7 @@ func claudeMessage(r *Reader, o object) {
 		}
 	}
 	if id := m.text("id"); id != "" && id != r.state.id {
-		r.state.id = id // a message comes once per part of it, each time with its usage
+		r.state.id = id // each part of a message repeats its usage
 		r.usage(Usage{Tokens: claudeTokens(m.at("usage"))}, false)
 	}
 	if kind := o.text("error"); kind != "" {
@@ -79,7 +79,7 @@ func claudeTokens(u object) int64 {
 	return u.sum("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 }
 
-// claudeResult reads the last event. Its subtype is "success" even if the API failed. In that case qwen also states
+// claudeResult reads the last event. Its subtype is "success" even if the API failed. In that case, qwen also reports
 // is_error false.
 func claudeResult(r *Reader, o object) {
 	r.usage(Usage{Tokens: claudeTokens(o.at("usage")), CostUSD: o.number("total_cost_usd")}, true)
@@ -93,7 +93,7 @@ func claudeResult(r *Reader, o object) {
 	r.result(ok, o.text("result"))
 }
 
-// retryNote describes a retry as a step: the status that caused it, and the attempt out of the maximum.
+// retryNote describes a retry as a step, with the status that caused it, and the number of the attempt.
 func retryNote(status int, attempt, most int64) (note string) {
 	if status != 0 {
 		note = fmt.Sprint("after ", status)

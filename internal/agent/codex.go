@@ -25,7 +25,7 @@ func codex(r *Reader, o object) {
 	}
 }
 
-// codexItem reads one item of a turn. An item of type error is a remark, not the turn's end.
+// codexItem reads one item of a turn. An item of type error does not end the turn.
 func codexItem(r *Reader, item object, completed bool) {
 	switch item.text("type") {
 	case "agent_message":
@@ -50,8 +50,8 @@ func codexItem(r *Reader, item object, completed bool) {
 	}
 }
 
-// reconnecting matches the line that codex prints between two tries, with the reason in parentheses. Without a
-// reason, codex waits for the network and never gives up.
+// reconnecting matches the line that codex prints before a retry, with the reason in parentheses. Without a reason,
+// codex waits for the network and never gives up.
 var reconnecting = regexp.MustCompile(`^Reconnecting\.\.\.\s*(\S*)\s*(?:\((.*)\))?`)
 
 func codexError(r *Reader, message string) {
@@ -63,8 +63,8 @@ func codexError(r *Reader, message string) {
 	}
 }
 
-// reconnect recognizes an error between two tries, marks it retryable and returns a note with the number of the
-// try.
+// reconnect recognises an error that codex retries, marks it as retryable, and returns a note with the number of the
+// retry.
 func reconnect(f Failure) (_ Failure, note string) {
 	if m := reconnecting.FindStringSubmatch(f.Message); m != nil {
 		f.Message, f.Retryable, note = cmp.Or(m[2], f.Message), true, m[1]
@@ -72,7 +72,7 @@ func reconnect(f Failure) (_ Failure, note string) {
 	return f, note
 }
 
-// codexWords reads codex's log, the only place where it reports commands that the sandbox refused.
+// codexWords reads codex's log, because commands that the sandbox refused appear only there.
 func codexWords(r *Reader, words string) {
 	if strings.Contains(words, "codex_core::tools") && strings.Contains(words, "ejected") {
 		_, why, found := strings.Cut(words, "error=")

@@ -41,7 +41,7 @@ func copilot(r *Reader, o object) {
 	}
 }
 
-// copilotRetry reads one failed call. Another call may follow. The text contains the provider's error as JSON.
+// copilotRetry reads one failed call, which copilot may retry. The text contains the provider's error as JSON.
 func copilotRetry(r *Reader, o object) {
 	f := o.failure()
 	if inner, ok := parse([]byte(f.Message)); ok {

@@ -8,8 +8,8 @@ import (
 	"retake/internal/bus/wire"
 )
 
-// keyOwners maps the beginning of a variable's name to the provider whose credential it holds. Other variables
-// may hold any credential.
+// keyOwners maps the prefix of a variable's name to the provider of its credential. Other variables may hold any
+// credential.
 var keyOwners = []struct{ prefix, provider string }{
 	{"ANTHROPIC_", "anthropic"},
 	{"CLAUDE_CODE_", "anthropic"},
@@ -28,7 +28,7 @@ var keyOwners = []struct{ prefix, provider string }{
 	{"GH_", "github"},
 }
 
-// keyOwner returns the provider whose credential a variable holds, or "" if the name does not show it.
+// keyOwner returns the provider of a variable's credential, or "" if the name does not show it.
 func keyOwner(name string) string {
 	for _, row := range keyOwners {
 		if strings.HasPrefix(name, row.prefix) {
@@ -38,8 +38,7 @@ func keyOwner(name string) string {
 	return ""
 }
 
-// KeysOf returns the variables that hold the provider's credentials, or all variables if none can be identified by
-// name.
+// KeysOf returns the variables with the provider's credentials, or all variables if none is recognised by name.
 func KeysOf(provider string, variables []string) []string {
 	own := slices.DeleteFunc(slices.Clone(variables), func(name string) bool { return keyOwner(name) != provider })
 	if provider == "" || len(own) == 0 {
@@ -48,8 +47,9 @@ func KeysOf(provider string, variables []string) []string {
 	return own
 }
 
-// Credential returns the provider of an agent's stage, and the variables that may hold its key. set lists the variables
-// that the agent got. A single variable decides the provider, unless the stage or the model names it.
+// Credential returns the provider of an agent's stage, and the variables that may hold its key. set lists the
+// variables that the agent got. If it is only one variable, that decides the provider, unless the stage or the model
+// names one.
 func Credential(s wire.StagePlan, model string, set []string) (provider string, variables []string) {
 	provider = Provider(s, model)
 	if len(set) == 1 {
@@ -82,8 +82,8 @@ var refusers = []struct {
 	{"openrouter", regexp.MustCompile(`\bOpenrouterException\b|` + gooseSays + `openrouter `)},
 }
 
-// Refuser returns the provider that an exception in a program's output names, or "" if several or none are named. The
-// SDK of OpenAI serves other providers too, so its exceptions count only with OpenAI's address.
+// Refuser returns the provider that an exception in a program's output names, or "" unless exactly one is named.
+// OpenAI's SDK also serves other providers, so its exceptions count only with OpenAI's address.
 func Refuser(text string) string {
 	found := ""
 	for _, r := range refusers {

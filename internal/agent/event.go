@@ -2,13 +2,13 @@ package agent
 
 import "time"
 
-// Event is one statement in an agent's stream.
+// Event is one message in an agent's stream.
 type Event interface{ isEvent() }
 
-// Progress is a step that the agent began, described in a few words.
+// Progress is a step that the agent began, in a few words.
 type Progress struct{ Step string }
 
-// UsageReport is the agent's usage. A partial report adds to the earlier ones, and a total replaces them.
+// UsageReport is the agent's usage. A partial report adds to earlier reports, and a total replaces them.
 type UsageReport struct {
 	Usage
 	Total bool
@@ -18,21 +18,21 @@ type UsageReport struct {
 type Usage struct {
 	Tokens    int64 // read and written, cached ones included
 	CostUSD   float64
-	PaidCalls int64 // calls that the stream reports as paid
-	CacheHits int64 // answers served by a cache instead of the model
+	PaidCalls int64 // calls that the stream marks as paid
+	CacheHits int64 // answers from a cache instead of the model
 }
 
-// RateLimit reports that the provider throttles the agent, which keeps trying.
+// RateLimit reports that the provider limits the agent, which keeps trying.
 type RateLimit struct {
 	Status     int           // 429, 503, 529, …, or 0 if not stated
 	RetryAfter time.Duration // 0 if not stated
 	Headers    map[string]string
 }
 
-// Failure is an error. After a retryable one the agent tries again.
+// Failure is an error. After a retryable error, the agent tries again.
 type Failure struct {
 	Message    string
-	Code       string   // the provider's or CLI's name for the error, which is more general than the message
+	Code       string   // the provider's or CLI's code for the error, which is more general than the message
 	Names      []string // Code and all other codes, types, statuses and reasons, nearest first
 	Details    string   // further lines about the error
 	Status     int      // HTTP status, or 0 if not stated
@@ -41,16 +41,16 @@ type Failure struct {
 	Headers    map[string]string // headers about limits, with names in lower case
 }
 
-// Denial is a tool that the agent was not allowed to use.
+// Denial is a tool call that was not permitted.
 type Denial struct{ What string }
 
 // Result ends the agent's stream, unless the agent resumes.
 type Result struct {
 	OK   bool
-	Text string // its answer
+	Text string // the agent's answer
 }
 
-// Resumed reports that the agent takes another turn after a Result.
+// Resumed reports another turn after a Result.
 type Resumed struct{}
 
 func (Progress) isEvent()    {}

@@ -17,14 +17,14 @@ var errStage = errors.New("agent: stage")
 
 // Stage is the configuration of one stage.
 type Stage struct {
-	Name             string   // START | CONTEXT_LOAD | CODE | VALIDATE | DONE
+	Name             string   // START, CONTEXT_LOAD, CODE, VALIDATE or DONE
 	Run              []string // argument vector, empty if Agent is set
 	Agent            string   // a profile's name, empty if Run is set
 	Model            string
 	AlternativeModel string
 	Resource         string   // model.<provider>, or empty for the agent's default
-	Paid             string   // auto | always | never: whether its runs are paid calls; empty is auto
-	Caller           string   // selects rows of the policy for failures; empty is the default of the name
+	Paid             string   // auto, always or never: whether its runs are paid calls; "" means auto
+	Caller           string   // selects the policy's rows for failures; "" means the default of the name
 	StatePaths       []string // globs of files that do not count as work, although the attempt changes them
 	Timeout          time.Duration
 }
@@ -37,19 +37,19 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 	}
 	switch {
 	case s.Agent == "" && len(s.Run) == 0:
-		return plan, fmt.Errorf("%w %s: want run or agent", errStage, s.Name)
+		return plan, fmt.Errorf("%w %s: set run or agent", errStage, s.Name)
 	case s.Agent == "":
 		plan.LogPaths = t.logPaths(nil, s.Run[0])
 		return plan, nil
 	case len(s.Run) > 0:
-		return plan, fmt.Errorf("%w %s: want either run or agent", errStage, s.Name)
+		return plan, fmt.Errorf("%w %s: set only one of run and agent", errStage, s.Name)
 	}
 	p, err := t.Lookup(s.Agent)
 	if err != nil {
 		return plan, fmt.Errorf("%w %s: %w", errStage, s.Name, err)
 	}
 	plan.Run = append([]string{p.Program}, p.Args...)
-	row := p.PlanAgent // shares the table's slices, because plans are never modified
+	row := p.PlanAgent // plans are never modified, so they can share the table's slices
 	plan.Agent, plan.LogPaths = &row, t.logPaths(p, p.Program)
 	return plan, nil
 }
@@ -57,8 +57,8 @@ func (t *Table) Expand(s Stage) (wire.StagePlan, error) {
 // retryAlternative is the action that asks for another model.
 const retryAlternative = "retry_alternative"
 
-// Model returns the model of a stage in this attempt: the stage's model, or the alternative one if the attempt
-// asks for it. If it is empty, the program chooses.
+// Model returns the model of a stage in this attempt, or the alternative model if the attempt requests it. If the
+// result is "", the program chooses.
 func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	if a == nil {
 		return s.Model
@@ -78,9 +78,9 @@ func Model(s wire.StagePlan, a *wire.AttemptFile) string {
 	return ""
 }
 
-// Provider returns the provider of the model, or "" if unknown. The stage's resource takes precedence over the agent's
-// fixed provider, which takes precedence over the model's name before the slash. A limit that names the provider closes
-// the resource that the stage waits for.
+// Provider returns the provider of the model, or "" if unknown. The stage's resource decides first, then the agent's
+// fixed provider, then the part of the model's name before the slash. A limit that names the provider closes the
+// resource that the stage waits for.
 func Provider(s wire.StagePlan, model string) string {
 	if p, ok := strings.CutPrefix(s.Resource, "model."); ok && s.Resource != budget.DefaultResource {
 		return p
@@ -108,10 +108,10 @@ func Resource(s wire.StagePlan, model string) string {
 	return budget.DefaultResource
 }
 
-// Command fills in the placeholders of an agent's stage. It returns the argument vector, and the variables to
-// set in this order unless they are set already. files is the directory with the agent's files.
+// Command fills in the placeholders of an agent's stage. It returns the argument vector, and the variables to set, in
+// this order, unless they are already set. files is the directory with the agent's files.
 func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string) {
-	// A single pass: placeholders in substituted text are not expanded.
+	// A single pass, so that placeholders in substituted text are not expanded.
 	fill := strings.NewReplacer("{model}", model, "{files}", files, "{timeout}",
 		strconv.Itoa(agentTimeout(s.TimeoutSeconds)))
 	for _, arg := range s.Run {
@@ -136,12 +136,12 @@ func Command(s wire.StagePlan, model, prompt, files string) (argv, env []string)
 	return argv, env
 }
 
-// agentTimeout returns a timeout for the agent. It is shorter than the stage's timeout, so that the agent can report it
-// before it is stopped.
+// agentTimeout returns the agent's timeout. It is shorter than the stage's timeout, so that the agent can report it
+// before the worker stops the agent.
 func agentTimeout(stage float64) int { return max(1, int(min(stage, 1e8)*0.95)) }
 
-// ExitStatus returns the HTTP status that an exit code stands for, and its meaning, or 0 and "" for an unknown
-// code.
+// ExitStatus returns the HTTP status that an exit code of the agent represents, and its meaning, or 0 and "" for an
+// unknown code.
 func ExitStatus(a *wire.PlanAgent, code int) (status int, means string) {
 	for _, x := range a.Exits {
 		if x.Code == code {

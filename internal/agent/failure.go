@@ -13,7 +13,7 @@ import (
 )
 
 // Fields in which agents and providers describe an error. They occur in claude-code 2.1, codex 0.169, copilot 1.0,
-// gemini 0.61, opencode 1.18, qwen 0.15, cn 1.5, cline 3.0 and pi 0.73, and in the stream events of the providers.
+// gemini 0.61, opencode 1.18, qwen 0.15, cn 1.5, cline 3.0 and pi 0.73, and in the providers' stream events.
 var (
 	messageFields = []string{"message", "errorMessage", "finalError", "result", "error", "detail", "data"}
 	statusFields  = []string{"api_error_status", "statusCode", "status_code", "status", "code"}
@@ -23,10 +23,10 @@ var (
 		"reason", "name", "errorName",
 	}
 	headerFields  = []string{"responseHeaders", "headers"}
-	wrapperFields = []string{"error", "data", "event", "response", "message"} // hold an error's details
+	wrapperFields = []string{"error", "data", "event", "response", "message"} // fields with an error's details
 )
 
-// failureDepth bounds how deep the details of an error may be nested.
+// failureDepth limits the nesting of an error's details.
 const failureDepth = 3
 
 // levels returns o and the nested objects that hold an error's details, nearest first.
@@ -40,7 +40,7 @@ func (o object) levels(depth int) []object {
 	return all
 }
 
-// failure reads an error's details from o at any nesting. All formats use it.
+// failure reads an error's details from o at any nesting, for all formats.
 func (o object) failure() (f Failure) {
 	for _, in := range o.levels(failureDepth) {
 		f.Message = cmp.Or(f.Message, in.texts(messageFields...), in.firstError())
@@ -55,9 +55,9 @@ func (o object) failure() (f Failure) {
 		}
 	}
 	if f.Message == "" && f.Status == 0 && o.isTrue("is_error") {
-		f.Message = o.text("subtype") // error_max_turns
+		f.Message = o.text("subtype") // such as error_max_turns
 	}
-	if inner, ok := quotedError(f.Message); ok { // a provider's answer in an agent's message
+	if inner, ok := quotedError(f.Message); ok { // an agent's message may quote the provider's answer
 		inner.Status = cmp.Or(f.Status, inner.Status)
 		for _, name := range f.Names {
 			if !slices.Contains(inner.Names, name) {
@@ -73,10 +73,10 @@ func (o object) failure() (f Failure) {
 	return f
 }
 
-// maxNames bounds the names of one failure.
+// maxNames limits the number of names of one failure.
 const maxNames = 16
 
-// appendNames adds o's names for the error: words without blanks, and numbers that are not an HTTP status.
+// appendNames adds o's names for the error, which are words without blanks, and numbers other than HTTP statuses.
 func (o object) appendNames(names []string) []string {
 	for _, in := range append(o.list("details"), o, o.at("details"), o.at("metadata")) {
 		for _, field := range nameFields {
@@ -101,7 +101,7 @@ func (o object) firstError() string {
 	return ""
 }
 
-// quotaDetails returns the details in Google's errors as lines: the retry time, and last the exhausted quota.
+// quotaDetails returns the details in Google's errors as lines, first the retry time, last the exhausted quota.
 func (o object) quotaDetails() (lines string) {
 	for _, detail := range o.list("details") {
 		if wait := detail.text("retryDelay"); wait != "" {
@@ -114,8 +114,8 @@ func (o object) quotaDetails() (lines string) {
 	return lines
 }
 
-// limitHeader matches headers about limits, and the request id that a provider's support asks for. No other
-// header leaves the worker.
+// limitHeader matches headers about limits, and the request id that a provider's support needs. Other headers never
+// leave the worker.
 var limitHeader = regexp.MustCompile(
 	`^(?:[a-z-]*retry-after(?:-ms)?|(?:x-)?request-id|x-should-retry|.*rate-?limit.*)$`)
 
@@ -134,7 +134,7 @@ func limitHeaders(o object) map[string]string {
 	return out
 }
 
-// statesError reports whether o, or an event inside it, is about an error.
+// statesError reports whether o, or an event inside o, is about an error.
 func (o object) statesError(depth int) bool {
 	kind := o.text("type")
 	switch {
@@ -144,7 +144,7 @@ func (o object) statesError(depth int) bool {
 		o.text("finishReason") == "error", o.at("error") != nil,
 		isErrorKind(kind), o.isBareError(),
 		o.texts("errorMessage", "finalError") != "", o.at("message").text("errorMessage") != "",
-		// qwen calls it a success
+		// qwen reports this error as a success
 		kind == "result" && strings.HasPrefix(strings.TrimPrefix(o.text("result"), "["), "API Error"):
 		return true
 	}
@@ -155,7 +155,7 @@ func isErrorKind(kind string) bool {
 	return kind == "error" || strings.HasSuffix(kind, ".error") || strings.HasSuffix(kind, ".failed")
 }
 
-// errorNames lists errors of providers without one of the errorSuffixes.
+// errorNames lists providers' names of errors that lack the errorSuffixes.
 var (
 	errorNames = []string{
 		"overloaded", "unauthorized", "forbidden", "insufficient_quota", "insufficient_credits",
@@ -167,26 +167,26 @@ var (
 	placeFields = []string{"file", "filename", "path", "location", "loc", "range", "line", "rule", "ruleId"}
 )
 
-// isErrorName reports whether a kind names an error, such as overloaded_error.
+// isErrorName reports whether a kind is the name of an error, such as overloaded_error.
 func isErrorName(kind string) bool {
 	return slices.Contains(errorNames, kind) ||
 		slices.ContainsFunc(errorSuffixes, func(s string) bool { return strings.HasSuffix(kind, s) })
 }
 
-// isBareError reports whether o is a provider's error without the usual object around it. Findings of linters have the
-// same fields, and also a position.
+// isBareError reports whether o is a provider's error without the usual outer object. Findings of linters have the
+// same fields, but also a position.
 func (o object) isBareError() bool {
 	return isErrorName(o.text("type")) && o.text("message") != "" && !o.isForeign() &&
 		!slices.ContainsFunc(placeFields, func(f string) bool { return o[f] != nil })
 }
 
-// errorWords maps the error names of claude and cline to HTTP statuses.
+// errorWords maps names of errors in claude and cline to HTTP statuses.
 var errorWords = map[string]int{
 	"rate_limit": 429, "overloaded": 529, "authentication_failed": 401, "auth": 401, "billing_error": 402, "quota": 402,
 	"server_error": 500, "server": 500,
 }
 
-// leadingStatus matches a status at the beginning of a message, where CLIs without a field for it put it.
+// leadingStatus matches a status at the beginning of a message. Some CLIs lack a field for the status.
 var leadingStatus = regexp.MustCompile(
 	`^(?:\[?API Error: )?(?:unexpected status |exceeded retry limit, last status: )?\(?([45][0-9]{2})\b`)
 
@@ -200,7 +200,7 @@ func statusIn(message string) int {
 	return n
 }
 
-// statedWait matches a wait requested by the provider, in the words that CLIs pass on.
+// statedWait matches a wait that the provider requested, as CLIs quote it.
 var statedWait = regexp.MustCompile(
 	`(?i)\b(?:retry (?:after|in)|try again in) ([0-9]{1,6}(?:\.[0-9]{1,6})?) ?(ms|s|m)(?:econds?|inutes?)?\b`)
 
@@ -214,18 +214,18 @@ func waitIn(message string) time.Duration {
 	return waitOf(n, map[string]float64{"ms": 0.001, "s": 1, "m": 60}[strings.ToLower(m[2])])
 }
 
-// longestWait is the longest stated wait that is believed.
+// longestWait is the longest plausible wait in a message.
 const longestWait = 31 * 24 * time.Hour
 
 func waitOf(value, unit float64) time.Duration {
 	return time.Duration(min(max(value*unit, 0), longestWait.Seconds()) * float64(time.Second))
 }
 
-// ownBackoff separates an agent's own backoff from a wait requested by the provider. Every CLI backs off for less than
-// this. Longer waits obey a Retry-After header.
+// ownBackoff separates an agent's own backoff from a wait that the provider requested. Every CLI backs off for a
+// shorter time. Longer waits obey a Retry-After header.
 const ownBackoff = 10 * time.Second
 
-// providerWait returns a wait between two tries if the provider asked for it, and otherwise 0.
+// providerWait returns a wait before a retry if the provider requested it, or else 0.
 func providerWait(wait time.Duration) time.Duration {
 	if wait < ownBackoff {
 		return 0

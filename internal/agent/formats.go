@@ -7,12 +7,12 @@ type format struct {
 	name   string
 	about  string
 	object func(*Reader, object)
-	words  func(*Reader, string) // reads lines that are not JSON; they are skipped if it is nil
-	end    func(*Reader)         // called at the end of the stream, may be nil
+	words  func(*Reader, string) // reads lines that are not JSON; nil skips them
+	end    func(*Reader)         // called at the end of the stream; may be nil
 
-	ends     []string // values of a profile's ends_with
+	ends     []string // the allowed values of a profile's ends_with
 	begins   []string // events that begin another turn after the last event
-	trailing []string // events that may follow the last event and do not mean work
+	trailing []string // events that may follow the last event, although the agent has finished
 }
 
 // formats lists the known formats. Field names are from the versions in agents.toml.
@@ -78,7 +78,8 @@ func (s *state) append(text string) {
 	}
 }
 
-// cn reads continue-cli 1.5, which prints one object at the end. If the answer is JSON, it prints only the answer.
+// cn reads the output of continue-cli 1.5, which is one object at the end. If the answer is JSON, cn prints only the
+// answer.
 func cn(r *Reader, o object) {
 	switch o.text("status") {
 	case "error":
@@ -91,7 +92,7 @@ func cn(r *Reader, o object) {
 	}
 }
 
-// wrapper reads the lines of a user's own wrapper, which docs/specs/agents.md specifies. It skips unknown types.
+// wrapper reads the lines of a user's wrapper, which docs/specs/agents.md specifies. It skips unknown types.
 func wrapper(r *Reader, o object) {
 	wait := waitOf(o.number("retry_after_seconds"), 1)
 	switch o.text("type") {

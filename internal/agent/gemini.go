@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// gemini reads gemini-cli 0.61: events on stdout, and on stderr the object that ends its json mode.
+// gemini reads the output of gemini-cli 0.61, which is events on stdout or, in json mode, one final object on stderr.
 func gemini(r *Reader, o object) {
 	switch o.text("type") {
 	case "init":
@@ -16,7 +16,7 @@ func gemini(r *Reader, o object) {
 			r.state.append(o.text("content"))
 		}
 	case "tool_use":
-		r.state.text = "" // the answer follows the last tool
+		r.state.text = "" // the text after the last tool call is the answer
 		r.step(o.text("tool_name"), o.at("parameters").argument())
 	case "tool_result":
 		if kind := o.at("error").text("type"); kind == "policy_violation" || kind == "permission_denied" {
@@ -41,12 +41,12 @@ func geminiEnd(r *Reader, o object, ok bool, text string) {
 	if ok = ok && o.at("error") == nil; !ok {
 		r.failure(o.failure())
 	}
-	r.answer(ok, text) // gemini also prints such an error before it retries
+	r.answer(ok, text) // gemini also prints such an error before a retry
 }
 
 var geminiAttempt = regexp.MustCompile(`^Attempt ([0-9]+) failed(?: with status ([45][0-9]{2}))?[.:]? ?(.*)$`)
 
-// geminiWords reads gemini's messages about its tries, and errors in the stream, which leave exit code 0.
+// geminiWords reads gemini's messages about retries, and errors in the stream, after which it exits with code 0.
 func geminiWords(r *Reader, words string) {
 	if m := geminiAttempt.FindStringSubmatch(words); m != nil {
 		status, _ := strconv.Atoi(m[2])

@@ -6,8 +6,8 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// isQuote reports whether a trimmed line is an event that only quotes: an object with a kind other than error or
-// result. Nearly all events are quotes, so it checks them without decoding. After a false result the caller must decode
+// isQuote reports whether a trimmed line is an event that only quotes, which is an object of a kind other than error
+// or result. Most events are quotes, so isQuote does not decode them. After a false result, the caller must decode
 // the line.
 func isQuote(line string) bool {
 	if len(line) < 2 || line[0] != '{' || plaintext.HasControl(line) {
@@ -17,17 +17,17 @@ func isQuote(line string) bool {
 	return g.object(0, topObject) && g.i == len(line) && isQuoteKind(g.kind)
 }
 
-// isQuoteKind reports whether events of a kind only quote, unless one of their fields says otherwise.
+// isQuoteKind reports whether events of a kind only quote, unless one of their fields shows otherwise.
 func isQuoteKind(kind string) bool {
 	return isKind(kind) && kind != "result" && kind != "turn.completed" && !isErrorKind(kind) && !isErrorName(kind) &&
 		!strings.Contains(kind, "retry") && !strings.Contains(kind, "limit")
 }
 
-// glance checks JSON without decoding it. It rejects the same input as encoding/json, and some rare valid forms.
+// glance checks JSON without decoding it. It rejects all input that encoding/json rejects, and some rare valid forms.
 type glance struct {
 	s    string
 	i    int
-	kind string // "type" of the whole
+	kind string // "type" of the outermost object
 }
 
 // whose identifies the owner of a field.
@@ -36,14 +36,14 @@ type whose int
 const (
 	anyObject whose = iota
 	topObject
-	eventObject   // the event wrapped by the top-level object
+	eventObject   // the event inside the outermost object
 	messageObject // the message of an error or result
 )
 
-// maxGlance bounds the nesting of an object.
+// maxGlance limits the nesting of an object.
 const maxGlance = 32
 
-// object checks the object that begins here. It also checks the fields that determine the kind of the whole object.
+// object checks the object that begins here, including the fields that determine the kind of the outermost object.
 func (g *glance) object(depth int, of whose) bool {
 	if depth == maxGlance {
 		return false
@@ -77,7 +77,7 @@ func (g *glance) object(depth int, of whose) bool {
 	}
 }
 
-// field checks a value. It also returns false for a value which may show that the event does more than quote.
+// field checks a value. It also returns false for a value that may show that the event is more than a quote.
 func (g *glance) field(key string, depth int, of whose) bool {
 	switch of {
 	case anyObject:
@@ -111,7 +111,7 @@ func (g *glance) field(key string, depth int, of whose) bool {
 	return g.value(depth, anyObject)
 }
 
-// value checks the value that begins here. of is the owner of an object's fields.
+// value checks the value that begins here. of identifies an object by its owner.
 func (g *glance) value(depth int, of whose) bool {
 	switch c := g.peek(); {
 	case c == '{':
@@ -157,8 +157,7 @@ func (g *glance) list(depth int) bool {
 	return false
 }
 
-// number checks a number without an exponent. With one it could overflow a float64, and encoding/json has to
-// decide.
+// number checks a number without an exponent. An exponent could overflow a float64, so encoding/json must decide.
 func (g *glance) number() bool {
 	begin := g.i
 	if g.peek() == '-' {
@@ -176,7 +175,7 @@ func (g *glance) number() bool {
 	return g.i-begin < maxNumber
 }
 
-// maxNumber is a length in bytes below which no number overflows a float64.
+// maxNumber is the length in bytes below which a number cannot overflow a float64.
 const maxNumber = 300
 
 func (g *glance) digits() string {
@@ -208,7 +207,7 @@ func (g *glance) text() (in string, plain, ok bool) {
 				return "", false, false
 			}
 			plain = false
-			i += n + size // past the end if the escape is cut off
+			i += n + size // past the end if the escape is truncated
 		}
 		if i == end {
 			g.i = end + 1

@@ -8,7 +8,7 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// object is a decoded JSON object. Lookup is by name, in any order.
+// object is a decoded JSON object.
 type object map[string]any
 
 // parse reads one JSON object.
@@ -88,7 +88,7 @@ func (o object) list(name string) []object {
 	return out
 }
 
-// argumentFields are the names that CLIs use for a tool's arguments, most informative first.
+// argumentFields are the names under which CLIs show a tool's arguments, most informative first.
 var argumentFields = []string{
 	"file_path", "filePath", "absolute_path", "path", "command", "cmd", "pattern", "query", "url", "title",
 	"description", "prompt",
@@ -100,7 +100,7 @@ func (o object) argument() string {
 	return first
 }
 
-// Bounds of reported text, in bytes. A step is one line for people. A message has to hold a quoted provider's
+// Limits on reported text, in bytes. A step is one line for people. A message must have room for a provider's quoted
 // error.
 const (
 	maxStep    = 120
@@ -108,7 +108,7 @@ const (
 	maxAnswer  = 4 << 10
 )
 
-// oneLine returns s as one line of at most limit bytes, cut between characters.
+// oneLine returns s as one line of at most limit bytes, without a split character.
 func oneLine(s string, limit int) string {
 	s = plaintext.WithoutControl(strings.ToValidUTF8(s[:min(len(s), 4*limit)], "\uFFFD"))
 	return cut(strings.Join(strings.Fields(s), " "), limit)

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// opencode reads opencode 1.18. Its error has status, headers and body, and follows the CLI's own retries.
+// opencode reads the output of opencode 1.18. Its error has status, headers and body, and comes after the CLI's own
+// retries.
 func opencode(r *Reader, o object) {
 	part := o.at("part")
 	switch o.text("type") {
@@ -26,7 +27,7 @@ func opencode(r *Reader, o object) {
 	}
 }
 
-// opencodeEnds maps the reasons that end the last step to their meaning, which is empty for a success.
+// opencodeEnds maps the reason that ends the last step to an error message, or to "" for a success.
 var opencodeEnds = map[string]string{
 	"stop": "", "length": "the model's output limit was reached",
 	"content-filter": "the answer was held back by a content filter",

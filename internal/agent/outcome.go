@@ -6,20 +6,20 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Outcome is the result of an invocation, accumulated from its events.
+// Outcome is the result of an agent's invocation, accumulated from its events.
 type Outcome struct {
 	Answer     string
-	Ended      bool      // a Result was seen
+	Ended      bool      // a Result arrived
 	OK         bool      // the Result was a success
 	Failure    *Failure  // the current error, or nil
-	RateLimit  RateLimit // the latest one
-	RateLimits int       // number of rate limits reported
+	RateLimit  RateLimit // the latest rate limit
+	RateLimits int       // the number of reported rate limits
 	Denials    []string  // at most maxDenials
-	EndsWith   string    // type of the event without which the stream is incomplete, or empty
+	EndsWith   string    // type of the event that ends a complete stream, or ""
 
 	parts, total Usage
 	hasTotal     bool // total is set
-	spoke        bool // there was an event
+	spoke        bool // an event arrived
 	retrying     *Failure
 }
 
@@ -36,7 +36,7 @@ func (o *Outcome) Add(e Event) {
 			o.parts = o.parts.Plus(e.Usage)
 		}
 		if e.Tokens > 0 {
-			o.retrying = nil // the model answered, so the failure was resolved
+			o.retrying = nil // the model answered, so the error is resolved
 		}
 	case RateLimit:
 		o.RateLimit, o.RateLimits = e, o.RateLimits+1
@@ -56,7 +56,7 @@ func (o *Outcome) Add(e Event) {
 	}
 }
 
-// addFailure records an error. It keeps the details of an earlier report of the same error. An error that the agent
+// addFailure records an error. It keeps details of an earlier report of the same error. An error that the agent
 // retries does not replace the current one.
 func (o *Outcome) addFailure(e Failure) {
 	if e.Retryable {
@@ -76,7 +76,7 @@ func (o *Outcome) addFailure(e Failure) {
 	o.Failure = &e
 }
 
-// fillFrom copies the fields that e lacks from b, unless their statuses show that they are different errors.
+// fillFrom copies the fields that e lacks from b, unless different statuses show different errors.
 func (e *Failure) fillFrom(b Failure) {
 	if e.Status != 0 && b.Status != 0 && e.Status != b.Status {
 		return
@@ -98,7 +98,7 @@ func (e *Failure) fillFrom(b Failure) {
 	}
 }
 
-// Usage returns the stated total, or the sum of the parts.
+// Usage returns the reported total, or the sum of the parts.
 func (o *Outcome) Usage() Usage {
 	if o.hasTotal {
 		return o.total
@@ -114,7 +114,7 @@ func (u Usage) Plus(v Usage) Usage {
 	}
 }
 
-// Upper bounds of believable usage: no attempt costs a million dollars or reads 10^15 tokens.
+// Upper limits of plausible usage. No attempt costs a million dollars or reads 10^15 tokens.
 const (
 	maxCostUSD = 1e6
 	maxCount   = int64(1e15)
@@ -125,7 +125,7 @@ func boundedSum(a, b int64) int64 { return min(a+min(max(b, 0), maxCount), maxCo
 // Spoke reports whether the stream had any event.
 func (o *Outcome) Spoke() bool { return o.spoke }
 
-// FinalFailure returns the last failure. If the stream was cut, it may be the failure that the agent was retrying.
+// FinalFailure returns the last failure. In a truncated stream, that may be the failure that the agent was retrying.
 func (o *Outcome) FinalFailure() *Failure {
 	if o.Failure == nil && !o.Ended {
 		return o.retrying
@@ -133,20 +133,20 @@ func (o *Outcome) FinalFailure() *Failure {
 	return o.Failure
 }
 
-// Work is the deliverable result of an invocation.
+// Work describes the work that exists after an invocation.
 type Work int
 
 // The kinds of work.
 const (
-	NewWork   Work = iota // the invocation changed files, or the result is unknown
-	OlderWork             // it changed nothing, but earlier work may exist
-	NoWork                // there is no work
+	NewWork   Work = iota // the invocation changed files, or that is unknown
+	OlderWork             // the invocation did not change files, but earlier work may exist
+	NoWork                // no work exists
 )
 
-// ChangedNothing is the contradiction of an invocation that succeeded without changing anything.
+// ChangedNothing describes an invocation that reported success without changing a file.
 const ChangedNothing = "it returned exit code 0 and changed nothing"
 
-// Parts of contradictions that the classifier recognizes. The agent gave no reason in either case.
+// Parts of contradictions that the classifier recognises. In both cases, the agent gave no reason.
 const (
 	Incomplete = "its stream ends without"
 	Silent     = "said nothing"
@@ -155,8 +155,8 @@ const (
 // LastWords returns the answer as text for people, without control sequences or surrounding space.
 func (o *Outcome) LastWords() string { return strings.TrimSpace(plaintext.Clean(o.Answer)) }
 
-// Contradiction returns why an invocation with exit code 0 was not a success, or "" if nothing contradicts it.
-// An answer that consists only of terminal control sequences counts as empty.
+// Contradiction returns why an invocation with exit code 0 was not a success, or "". An answer of terminal control
+// sequences only counts as empty.
 func (o *Outcome) Contradiction(exitCode int, work Work) (why string) {
 	switch {
 	case exitCode != 0:

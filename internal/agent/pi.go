@@ -2,7 +2,7 @@ package agent
 
 import "cmp"
 
-// pi reads pi-coding-agent 0.73, which always exits with code 0.
+// pi reads the output of pi-coding-agent 0.73, which always exits with code 0.
 func pi(r *Reader, o object) {
 	switch o.text("type") {
 	case "message_end":

@@ -9,16 +9,16 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Task is the input of a prompt.
+// Task holds the data for a prompt.
 type Task struct {
 	Stage   string
 	Attempt wire.AttemptFile
 	Round   int // number of this run of the stage in the attempt, from 1
-	// reason why validation rejected the last round or, before the first round, the existing work; or empty
+	// why validation rejected the last round or, before the first round, the existing work; may be empty
 	Rejected string
 }
 
-// frame begins every prompt. All text by others is quoted below it.
+// frame begins every prompt. Text by others follows as quotes.
 const frame = `You work without a person at the keyboard: nobody can answer while you run.
 The working directory is a checkout of the repository. %s
 - Change files in the working directory only. Don't commit, push, or open pull requests: Retake delivers its final state.
@@ -45,24 +45,24 @@ var actionAdvice = map[string]string{
 		".retake/attempt.json.",
 	"replan": "The plan of the last attempt led nowhere. Before the first edit, write down another plan, and why it " +
 		"avoids the failure.",
-	retryAlternative: "Another model failed at this before. Its attempts are below; don't repeat them.",
-	"fix_attempt":    "The working directory has the changes so far. Repair them, don't start over.",
-	"revalidate": "The work of earlier attempts was accepted before the base branch was merged into it. " +
-		"Repair the parts that no longer fit, and don't start over.",
-	"reprobe": "A tool was missing in the last attempt. Check that it can be called before you rely on it.",
+	retryAlternative: "Another model failed at this task before. Its attempts are described below: don't repeat them.",
+	"fix_attempt":    "The working directory has the changes so far. Repair them instead of starting over.",
+	"revalidate": "The work of earlier attempts was accepted before the base branch was merged into it. Repair the " +
+		"parts that no longer fit, instead of starting over.",
+	"reprobe": "A tool was missing in the last attempt. Check that you can call it before you rely on it.",
 }
 
 // conflictAdvice introduces the files that a merge left in conflict.
-const conflictAdvice = "Newer changes by others were merged into the working directory, and these files need " +
-	"you. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), keep both intentions and remove the " +
+const conflictAdvice = "Newer changes by others were merged into the working directory, and the files below need a " +
+	"decision. Where they have conflict markers (<<<<<<<, =======, >>>>>>>), preserve both intentions and remove the " +
 	"markers. Decide how to combine the other files. Work with conflict markers is rejected:"
 
-// compactShare divides the limit after a context overflow, because the prompt contributed to it.
+// compactShare divides the limit of the prompt after a context overflow, to which the prompt contributed.
 const compactShare = 4
 
-// Prompt returns the prompt of one invocation, at most limit bytes long. It contains the frame, the differences from
-// the last attempt, why the last round was rejected, the answers from people, earlier failures, and the issue. Each
-// part has its share of the limit. If a part is cut, the prompt names the file with the full text.
+// Prompt returns the prompt of one invocation, at most limit bytes long. It has the frame, the differences from the
+// last attempt, the reason for rejecting the last round, people's answers, earlier failures, and the issue. Each part
+// gets its share of the limit. If a part is cut, the prompt names the file with the full text.
 func Prompt(t Task, limit int) string {
 	a, limit := t.Attempt, max(limit, minPrompt)
 	if a.Action == "retry_compact" {
@@ -87,7 +87,7 @@ func Prompt(t Task, limit int) string {
 		if t.Round > 1 {
 			what = fmt.Sprintf("Your last change (round %d) was rejected.", t.Round-1)
 		}
-		b.WriteString("\n" + what + " Repair it; the full text is in .retake/last_failure.txt:\n")
+		b.WriteString("\n" + what + " Repair it. The full text is in .retake/last_failure.txt:\n")
 		b.WriteString(quoteEnd(t.Rejected, (limit-b.Len())/2))
 	}
 	if text := history(a, (limit-b.Len())/2); text != "" {
@@ -99,7 +99,7 @@ func Prompt(t Task, limit int) string {
 	return b.String()
 }
 
-// history describes people's answers and earlier failures. The director's summary also lists patterns in the failures.
+// history describes people's answers and earlier failures. The director's summary also shows repeated failures.
 func history(a wire.AttemptFile, room int) string {
 	if len(a.Hints)+len(a.EarlierFailures) == 0 {
 		return ""
@@ -127,7 +127,7 @@ func quoteStart(text string, room int, rest string) string {
 	for i, l := range lines {
 		need := len(quoteMark) + len(l) + 1
 		if i < len(lines)-1 {
-			need += len(mark) // a mark may have to follow it
+			need += len(mark) // a mark may have to follow
 		}
 		if b.Len()+need > room {
 			if short := room - b.Len() - len(quoteMark) - len(mark) - len("…\n"); short > 40 {
@@ -143,7 +143,7 @@ func quoteStart(text string, room int, rest string) string {
 	return b.String()
 }
 
-// quoteEnd quotes the end of a text in at most room bytes, because the last lines of a program's output are the most
+// quoteEnd quotes the end of a text in at most room bytes. The last lines of a program's output are the most
 // informative.
 func quoteEnd(text string, room int) string {
 	const mark = quoteMark + "[…]\n"
@@ -175,15 +175,14 @@ func quoteEnd(text string, room int) string {
 // lineEnds are the line separators other than the newline.
 var lineEnds = strings.NewReplacer("\r\n", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
-// quotable splits a text into lines that are safe in a program argument: valid UTF-8 without NUL or control
+// quotable splits a text into lines that are safe in a program's argument, valid UTF-8 without NUL or control
 // characters.
 func quotable(text string) []string {
 	text = plaintext.Clean(lineEnds.Replace(text))
 	return strings.Split(strings.TrimRight(text, " \t\n"), "\n")
 }
 
-// plainKey removes from a key all characters that a key cannot contain, so that it cannot break out of the
-// frame.
+// plainKey removes all characters that an issue key cannot contain, so that the key cannot break out of the frame.
 func plainKey(key string) string {
 	return cut(strings.Map(func(r rune) rune {
 		if r < 0x80 && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/#._-", r)) {

@@ -15,14 +15,14 @@ type Quoted struct {
 	Failure
 }
 
-// maxNested bounds the nesting of a truncated object.
+// maxNested limits the nesting of a truncated object.
 const maxNested = 64
 
-// maxQuoted bounds how many braces of a line are tried as the start of an error.
+// maxQuoted limits the number of braces in a line from which an error is parsed.
 const maxQuoted = 4
 
-// quotedError finds an object in a text that states a provider's error. The object may be whole, cut off at its end, or
-// printed by Python.
+// quotedError finds a provider's error as an object in a text. The object may be complete, truncated, or in Python's
+// syntax.
 func quotedError(words string) (Failure, bool) {
 	if len(words) > maxLineTail {
 		return Failure{}, false
@@ -55,7 +55,8 @@ func statusBefore(words string) int {
 	return n
 }
 
-// looseObject reads the object at the start of s, and ignores the rest. It returns nil if it cannot.
+// looseObject reads the object at the start of s, and ignores the rest. It returns nil if s does not start with an
+// object.
 func looseObject(s string) (o object) {
 	switch next := strings.TrimLeft(s[1:], " "); {
 	case strings.HasPrefix(next, `"`):
@@ -73,7 +74,7 @@ func looseObject(s string) (o object) {
 	return o
 }
 
-// closed completes an object that was cut off after a value or inside a string.
+// closed completes an object that was truncated after a value or inside a string.
 func closed(s string) string {
 	var open []byte
 	inString, escaped := false, false

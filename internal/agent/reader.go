@@ -13,22 +13,22 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Bounds of a Reader, in bytes. A line of a stream holds at most one message of the model or the output of one tool.
-// Only the end of a longer line is kept, because it contains the result.
+// Limits of a Reader, in bytes. A line of a stream has at most one message of the model, or the output of one tool.
+// Of a longer line, only the end is kept, because it contains the result.
 const (
 	maxLine     = 1 << 20
 	maxLineTail = 64 << 10
-	maxDocument = 256 << 10 // length of a JSON document that spans several lines
+	maxDocument = 256 << 10 // maximum length of a JSON document of several lines
 )
 
 // Reader turns one stream of an agent into events. It is not safe for concurrent use.
 type Reader struct {
 	format   *format
 	state    state
-	pending  []byte // an unfinished line
-	overlong bool   // pending exceeded maxLine, and its start was dropped
-	document []byte // an unfinished JSON document, or nil
-	closing  string // the line that ends it
+	pending  []byte // an incomplete line
+	overlong bool   // pending exceeded maxLine and lost its beginning
+	document []byte // an incomplete JSON document, or nil
+	closing  string // the line that ends document
 	atEnd    bool   // see AtEnd
 	events   []Event
 }
@@ -42,16 +42,16 @@ func (r *Reader) Ended() bool { return r.state.ended }
 
 // state carries a format's data from one line to the next.
 type state struct {
-	id     string // id of the last message, to count it once
+	id     string // id of the last message, so that its usage counts once
 	text   string // the answer so far
 	failed bool   // the last turn ended with an error
-	roles  []role // roles of the objects in a line, for unknown formats only
+	roles  []role // roles of the objects in a line; only for unknown formats
 
-	tasks map[string]bool // running in the background
-	ended bool            // a result was reported, and the agent has not resumed
+	tasks map[string]bool // tasks that run in the background
+	ended bool            // the agent has reported a result, and has not resumed
 }
 
-// NewReader returns a reader of a known format.
+// NewReader returns a reader of the format with that name.
 func NewReader(name string) (*Reader, error) {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
 	if i < 0 {
@@ -98,12 +98,12 @@ func (r *Reader) endLine() {
 	}
 	r.overlong = false
 	if cap(r.pending) > maxLineTail {
-		r.pending = nil // do not hold the memory of one long line until the end
+		r.pending = nil // free the memory of a long line
 	}
 	r.pending = r.pending[:0]
 }
 
-// line reads one whole line: an object, a list of objects, a line of a longer document, or text.
+// line reads one complete line, which is an object, a list of objects, a line of a document, or text.
 func (r *Reader) line(data []byte) {
 	bare := bytes.TrimSpace(data)
 	switch {
@@ -129,7 +129,7 @@ func (r *Reader) line(data []byte) {
 // the indentation of its first line.
 func (r *Reader) documentLine(data []byte) {
 	if len(data) > 0 && data[0] == '{' && r.closing == "}" {
-		if o, ok := parse(data); ok { // an event, not a document
+		if o, ok := parse(data); ok { // the line is an event, not part of a document
 			r.endDocument()
 			r.object(o)
 			return
@@ -162,8 +162,8 @@ func (r *Reader) endDocument() {
 	}
 }
 
-// object reads one event. An event after the last one means that the agent is still working, unless the format defines
-// otherwise.
+// object reads one event. An event after the last one means that the agent has resumed, unless the format allows it
+// there.
 func (r *Reader) object(o object) {
 	kind := o.text("type")
 	r.atEnd = r.atEnd && slices.Contains(r.format.trailing, kind)
@@ -188,10 +188,10 @@ func (r *Reader) objects(data []byte) bool {
 	return true
 }
 
-// maxSalvage bounds how often parsing the end of an overlong line is tried.
+// maxSalvage limits how often lastObject tries to parse the end of an overlong line.
 const maxSalvage = 16
 
-// lastObject finds the last complete event in the kept end of an overlong line.
+// lastObject reads the last complete event in the kept end of an overlong line.
 func (r *Reader) lastObject(tail []byte) {
 	end := tail
 	for range maxSalvage {
@@ -241,16 +241,16 @@ func (r *Reader) failure(f Failure) Failure {
 	return f
 }
 
-// complete returns f with bounded fields, and takes a missing status or wait from its message.
+// complete returns f with limited fields. It takes a missing status or wait from the message.
 func (f Failure) complete() Failure {
 	f.Message = oneLine(cmp.Or(f.Message, f.Code), maxMessage)
 	f.Status = cmp.Or(f.Status, statusIn(f.Message))
-	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date would need a clock
+	inHeader, _ := strconv.ParseFloat(f.Headers["retry-after"], 64) // a date would require a clock
 	f.RetryAfter = cmp.Or(f.RetryAfter, waitOf(inHeader, 1), waitIn(f.Message+f.Details))
 	return f
 }
 
-// retry reports an error that the agent retries, and the limit for which it waits.
+// retry reports an error that the agent retries, and the limit that causes the wait.
 func (r *Reader) retry(f Failure, note string, wait time.Duration) {
 	f.Retryable = true
 	if f = r.failure(f); IsLimitStatus(f.Status) {
@@ -259,8 +259,8 @@ func (r *Reader) retry(f Failure, note string, wait time.Duration) {
 	r.step("trying again", note)
 }
 
-// IsLimitStatus reports whether a status asks every client to slow down: too many requests, or an overloaded
-// service.
+// IsLimitStatus reports whether a status asks every client to slow down, because of too many requests or an
+// overloaded service.
 func IsLimitStatus(status int) bool { return status == 429 || status == 503 || status == 529 }
 
 // result reports the end of the stream.
@@ -270,7 +270,7 @@ func (r *Reader) result(ok bool, text string) {
 	r.answer(ok, text)
 }
 
-// answer reports a result that need not end the stream.
+// answer reports a result after which the stream may continue.
 func (r *Reader) answer(ok bool, text string) {
 	text = strings.ToValidUTF8(strings.TrimSpace(text[:min(len(text), 2*maxAnswer)]), "\uFFFD")
 	r.emit(Result{OK: ok, Text: cut(text, maxAnswer)})

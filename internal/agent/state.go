@@ -15,10 +15,10 @@ import (
 //go:embed programs.toml
 var embeddedPrograms []byte
 
-// traces lists files that an agent creates in addition to its work.
+// traces lists the files that an agent creates in addition to its work.
 type traces struct {
 	StatePaths []string `toml:"state_paths"` // globs of the agent's private files in the work tree
-	LogPaths   []string `toml:"log_paths"`   // globs of its log files; "~/" is its HOME, else relative to the work tree
+	LogPaths   []string `toml:"log_paths"`   // globs of its log files; "~/" is its HOME, else in the work tree
 }
 
 // knownProgram is an agent without a profile.
@@ -45,8 +45,8 @@ var knownPrograms = sync.OnceValue(func() []knownProgram {
 	return all
 })
 
-// StatePaths returns the globs of files that do not count as work, regardless of the stage or script that makes them.
-// They cover files under the name of the stage's agent and files of known agents. The configured globs come last and
+// StatePaths returns the globs of files that do not count as work, regardless of the stage or script that creates
+// them. They cover files named after the stage's agent, and files of known agents. The configured globs come last and
 // take precedence.
 func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
@@ -64,7 +64,7 @@ func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	for _, s := range stages {
 		globs = append(globs, s.StatePaths...)
 	}
-	slices.Reverse(globs) // the last of two matching globs decides
+	slices.Reverse(globs) // of two matching globs, the last one decides
 	seen := map[string]bool{}
 	globs = slices.DeleteFunc(globs, func(g string) bool {
 		defer func() { seen[g] = true }()
@@ -74,8 +74,8 @@ func (t *Table) StatePaths(stages []Stage) (globs []string) {
 	return globs
 }
 
-// launchers are programs that start others. Dot-files with their names belong to the project, such as
-// .node-version.
+// launchers are programs that start other programs. A dot-file with such a name, like .node-version, belongs to the
+// project.
 var launchers = []string{
 	"bash", "bun", "bunx", "cargo", "dash", "deno", "docker", "env", "git", "go", "java", "just", "make", "nice", "nix",
 	"node", "npm", "npx", "perl",
@@ -83,7 +83,8 @@ var launchers = []string{
 	"tini", "uv", "uvx", "yarn", "zsh",
 }
 
-// ownNames returns the names for files of a stage's agent: its program and its profile. Only CODE has an agent.
+// ownNames returns the names under which a stage's agent may create files, which are the names of its program and
+// profile. Only CODE has an agent.
 func (t *Table) ownNames(s Stage) (names []string) {
 	switch p, err := t.Lookup(s.Agent); {
 	case s.Agent != "" && err == nil:
@@ -100,12 +101,12 @@ func programName(program string) string {
 	return strings.TrimLeft(strings.TrimSuffix(base, path.Ext(base)), "./")
 }
 
-// escapeGlob escapes a name so that the glob matches only this name.
+// escapeGlob escapes a name so that the glob matches only that name.
 func escapeGlob(name string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`, `{`, `\{`, `}`, `\}`).Replace(name)
 }
 
-// logPaths returns where a stage's agent logs, from its profile or else from the list of known programs.
+// logPaths returns the log files of a stage's agent, from its profile or else from the list of known programs.
 func (t *Table) logPaths(p *Profile, program string) []string {
 	if p != nil && p.LogPaths != nil {
 		return p.LogPaths

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// StripQuotes removes quotes from the end of a stream: tool output, files and the model's text. A classifier would
-// misread them as messages of the agent. Each quoting event is reduced to its type. Events about the agent's own
-// progress, and lines that are not events, stay unchanged. cut is the text that marks missing bytes at the beginning.
-// The rest of its line is half an event.
+// StripQuotes removes quoted text from the end of a stream, such as tool output, files and the model's text. A
+// classifier would mistake such text for messages of the agent. Of each quoting event, only the type remains. Events
+// about the agent's own progress, and lines that are not events, stay unchanged. cut is the text that marks missing
+// bytes at the beginning. The rest of that line is half an event.
 func StripQuotes(format, text, cut string) string {
 	if format == "text" || text == "" {
 		return text
@@ -33,7 +33,7 @@ func StripQuotes(format, text, cut string) string {
 	return strings.Join(lines, "\n")
 }
 
-// stripLine reads one line that looks like an event or a list of events. An event that retracts an error stays.
+// stripLine strips one line that looks like an event or a list of events. It keeps an event that revokes an error.
 func (r *Reader) stripLine(line string) string {
 	failed := r.state.failed
 	stays := slices.ContainsFunc(r.Write([]byte(line+"\n")), func(e Event) bool {

@@ -13,8 +13,8 @@ import (
 //go:embed agents.toml
 var embedded []byte
 
-// Profile is one row: how an agent CLI is started, and which format it prints. agents.toml and
-// docs/specs/agents.md explain the keys.
+// Profile is one row of the table. It describes how to start an agent CLI, and which format the CLI prints.
+// agents.toml and docs/specs/agents.md explain the keys.
 type Profile struct {
 	wire.PlanAgent
 	Program  string   `toml:"program"`
@@ -26,7 +26,7 @@ type Profile struct {
 }
 
 // Try configures the agent for the provider stand-in, in addition to the usual variables for addresses and keys.
-// "{url}" is replaced by the stand-in's address, without /v1.
+// "{url}" stands for the stand-in's address, without /v1.
 type Try struct {
 	Model string          `toml:"model"`
 	Env   []string        `toml:"env"`   // NAME=value
@@ -54,7 +54,7 @@ func (t *Table) Names() []string {
 	return names
 }
 
-// Lookup returns a profile, which belongs to the table and must not be modified.
+// Lookup returns a profile. The profile belongs to the table, so do not modify it.
 func (t *Table) Lookup(name string) (*Profile, error) {
 	for i := range t.rows {
 		if t.rows[i].Name == name {
@@ -64,7 +64,7 @@ func (t *Table) Lookup(name string) (*Profile, error) {
 	return nil, fmt.Errorf("agent: unknown agent %.60q, want one of %s", name, strings.Join(t.Names(), ", "))
 }
 
-// Parse returns base overlaid with a file of profiles. A new name adds a row, and a known name replaces the
+// Parse returns base with the changes of a file of profiles. A new name adds a row, and a known name replaces the
 // given keys. An error is a tomlfile.Faults, and the table is then nil.
 func Parse(base *Table, data []byte) (*Table, error) {
 	file := tomlfile.Parse(data)
@@ -86,10 +86,10 @@ func Parse(base *Table, data []byte) (*Table, error) {
 			continue
 		}
 		if _, stated := e["ends_with"]; !stated && row.Format != before {
-			row.EndsWith = "" // it was an event of the other format
+			row.EndsWith = "" // the event belonged to the other format
 		}
 		if given[name] {
-			file.Fault(at+".name", "duplicate agent %q, want each agent once", name)
+			file.Fault(at+".name", "duplicate agent %q: define each agent once", name)
 		}
 		given[name] = true
 		row.check(file, at)

@@ -9,31 +9,30 @@ import (
 	"retake/internal/recovery/plaintext"
 )
 
-// Tail is the end of a stream as a report carries it, from an agent with an unknown format or from any other
-// program. An agent's stream quotes the output of its tools and the text of its model, so lines that are events
-// are not read as text. Other JSON is text: the output of linters, test runners and loggers, answers of
-// services, and errors without a type.
+// Tail is the end of a program's output in a report, from an agent with an unknown format or from any other program.
+// An agent's events quote the output of its tools and the text of its model, so Tail does not treat them as text.
+// Other JSON is text, such as the output of linters, test runners and loggers, answers of services, and errors
+// without a type.
 type Tail struct {
-	Lines []string // event lines are replaced by empty ones
+	Lines []string // with an empty line for each event
 	Text  string   // Lines, joined
-	Waits string   // also includes events about the agent, which may state a wait
+	Waits string   // Text, and events about the agent, which may state a wait
 
-	Quoted []Quoted // errors in JSON that the lines quote
+	Quoted []Quoted // JSON errors quoted in the lines
 }
 
-// role classifies a line.
+// role is the kind of a line.
 type role int
 
 const (
 	textRole    role = iota
 	quoteRole        // an event that may quote
 	ownRole          // an event about the agent itself
-	retryRole        // announces a retry, read as text
+	retryRole        // announces a retry; read as text
 	backoffRole      // announces a retry after the agent's own backoff
 )
 
-// ReadTail separates plain lines from an agent's events, and adds errors in the events to o. It takes ownership of the
-// text.
+// ReadTail separates text from an agent's events, and adds errors in the events to o. It takes ownership of the text.
 func ReadTail(text string, lines []string, o *Outcome) Tail {
 	if text == "" {
 		return Tail{}
@@ -54,7 +53,7 @@ func ReadTail(text string, lines []string, o *Outcome) Tail {
 		}
 		r.state.roles = r.state.roles[:0]
 		whole := line
-		if r.document == nil && strings.HasSuffix(line, " {") { // words before a document
+		if r.document == nil && strings.HasSuffix(line, " {") { // text before a document
 			whole = "{"
 		}
 		role := quoteRole
@@ -122,14 +121,14 @@ func unknown(r *Reader, o object) {
 
 func (f Failure) stated() bool { return f.Message != "" || f.Status != 0 }
 
-// endsEvent reports whether a line before the first event is the rest of a cut event.
+// endsEvent reports whether a line before the first event is the rest of a truncated event.
 func endsEvent(line string) bool {
 	line = strings.TrimSpace(line)
 	return strings.HasSuffix(line, "}") && strings.Contains(line, `"`) && !strings.HasPrefix(line, "{")
 }
 
-// roleOf classifies the line that was read last. After other events, a truncated object also counts as an event, even
-// if its type may be in the missing part.
+// roleOf returns the role of the last line. After an event, a truncated object also counts as an event, even if its
+// type is in the missing part.
 func (r *Reader) roleOf(line string, behind bool) role {
 	first, list := strings.CutPrefix(strings.TrimSpace(line), "[")
 	first = strings.TrimSpace(first)
@@ -144,7 +143,7 @@ func (r *Reader) roleOf(line string, behind bool) role {
 	}
 	half, whole := beginning(first)
 	switch {
-	case whole: // followed by words
+	case whole: // a complete object, with text behind
 		return textRole
 	case behind && half.kind() == "" && strings.HasPrefix(first, `{"`):
 		return quoteRole
@@ -152,7 +151,7 @@ func (r *Reader) roleOf(line string, behind bool) role {
 	return half.role(!list && half.statesError(failureDepth), false)
 }
 
-// beginning reads the top-level fields of an object that may be truncated.
+// beginning reads the top-level fields of an object, which may be truncated.
 func beginning(s string) (o object, whole bool) {
 	o = object{}
 	d := json.NewDecoder(strings.NewReader(s))
@@ -184,8 +183,8 @@ func beginning(s string) (o object, whole bool) {
 
 func (o object) kind() string { return cmp.Or(o.text("type"), o.text("event")) }
 
-// role classifies an object that is alone on its line. failed means that it is about an error, and stated that it names
-// the error.
+// role returns the role of an object that is alone on its line. failed means that the object is about an error, and
+// stated that it names the error.
 func (o object) role(failed, stated bool) role {
 	kind := o.kind()
 	switch {
@@ -202,7 +201,7 @@ func (o object) role(failed, stated bool) role {
 	case stated:
 		return ownRole
 	}
-	return textRole // an error in an unknown form, or a truncated one
+	return textRole // an error of unknown form, or a truncated one
 }
 
 // isForeign reports whether an object comes from a logger or a test runner.
@@ -215,9 +214,8 @@ func (o object) isRetry() bool {
 	return strings.Contains(o.kind(), "retry") || strings.Contains(o.text("subtype"), "retry")
 }
 
-// isKind reports whether s can be the type of an agent's event. It must be a lower-case word, because
-// problem+json has a URL there and Kubernetes and psalm begin with a capital. The types of test runners are
-// excluded.
+// isKind reports whether s can be the type of an agent's event. It must be a lower-case word. The type is a URL in
+// problem+json, and begins with a capital in Kubernetes and psalm. The types of test runners do not count.
 func isKind(s string) bool {
 	switch s {
 	case "", "suite", "test", "bench", "report", "diagnostic": // libtest, terraform
@@ -232,5 +230,5 @@ func isKind(s string) bool {
 	return len(s) <= 64
 }
 
-// isToolEvent reports whether events of a kind are about tools. A failing tool is normal in an agent's work.
+// isToolEvent reports whether events of a kind are about tools. In an agent's work, a failing tool is normal.
 func isToolEvent(kind string) bool { return strings.Contains(kind, "tool") || kind == "user" }
