@@ -19,7 +19,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// Attempt changes an attempt's meta.json, and regenerates its summary from the files in its directory. An unknown
+// Attempt changes an attempt's meta.json, and writes its summary again from the files in its directory. An unknown
 // attempt counts as running. The writing goroutine calls change later.
 func (w *Writer) Attempt(id string, change func(*Meta)) {
 	w.put(auditsDir, 0, func() (string, error) { return w.attempts.update(id, change) })
@@ -36,20 +36,21 @@ func (w *Writer) Output(id string, o Output) {
 	w.put(auditsDir, cost, func() (string, error) { return w.attempts.output(id, o) })
 }
 
-// attempts manages the directories of the attempts and their index. It is not safe for concurrent use.
+// attempts manages the attempts' directories and their index. It is not safe for concurrent use.
 type attempts struct {
 	dir   string // data directory, the parent of audits
 	o     Options
 	disk  disk
 	index map[string]IndexEntry
-	dirty bool // the index on disk is older
+	dirty bool // the index on disk is out of date
 }
 
 func newAttempts(dir string, o Options, d disk) *attempts {
 	return &attempts{dir: dir, o: o, disk: d, index: map[string]IndexEntry{}}
 }
 
-// update writes the summaries first and meta.json last, so an attempt with an end in its meta.json is complete.
+// update writes the summaries first and meta.json last. An attempt whose meta.json shows its end is therefore
+// complete.
 func (a *attempts) update(id string, change func(*Meta)) (path string, err error) {
 	dir, err := attemptFolder(a.dir, id)
 	if err != nil {
@@ -69,7 +70,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	if err := a.disk.replace(filepath.Join(dir, summaryFile), summary); err != nil {
 		return path, err
 	}
-	if folder, err := TaskFolder(m.Issue); err == nil { // the next attempt of the task reads it there
+	if folder, err := TaskFolder(m.Issue); err == nil { // the task's next attempt reads the summary there
 		if err := a.disk.replace(filepath.Join(a.dir, outputsDir, folder, taskSummaryFile), summary); err != nil {
 			return path, err
 		}
@@ -80,7 +81,7 @@ func (a *attempts) update(id string, change func(*Meta)) (path string, err error
 	return path, a.enter(m)
 }
 
-// maxTransitions bounds transitions.jsonl, in bytes. A worker that goes silent and returns repeatedly for a whole day
+// maxTransitions limits transitions.jsonl, in bytes. A worker that repeatedly goes silent and returns for a whole day
 // needs less.
 const maxTransitions = 1 << 20
 
@@ -123,8 +124,8 @@ func (a *attempts) output(id string, o Output) (path string, err error) {
 	return path, nil
 }
 
-// tail masks a log and keeps its end. It ignores everything beyond twice the limit. It drops the first, possibly
-// incomplete line, because the redactor cannot find half a secret.
+// tail masks a log and keeps its end. It ignores text beyond twice the limit. It drops the first line, which may be
+// incomplete, because the redactor cannot find half a secret.
 func (a *attempts) tail(text string) string {
 	if most := 2 * a.o.MaxText; len(text) > most {
 		text = wire.CutTail(text, most)
@@ -135,7 +136,7 @@ func (a *attempts) tail(text string) string {
 	return wire.CutTail(a.o.Redact(text), a.o.MaxText)
 }
 
-// head masks a patch and keeps whole lines from its beginning, because the rest of a patch is useless without it.
+// head masks a patch and keeps whole lines from its beginning, without which the rest would be useless.
 func (a *attempts) head(text string) string {
 	const mark = "# cut here: the patch exceeds the limit\n"
 	cut := false
@@ -188,7 +189,7 @@ type IndexEntry struct {
 	EndedAt   wire.Time `json:"ended_at,omitzero"`
 	Bytes     int64     `json:"bytes"`
 
-	written time.Time // modification time of meta.json, for attempts that do not record a time
+	written time.Time // modification time of meta.json, for attempts without a recorded time
 }
 
 // Index is audits/index.json: the attempts, oldest first.
@@ -231,8 +232,8 @@ func (a *attempts) enter(m Meta) error {
 	return err
 }
 
-// removing is the name prefix of directories during removal. After a crash in between, directories with regular names
-// are therefore complete.
+// removing is the prefix of directories during their removal, so that after a crash directories with regular names
+// are complete.
 const removing = ".removing-"
 
 // abandoned is the age at which a directory without a readable meta.json is removed.
@@ -266,7 +267,7 @@ func (a *attempts) load() error {
 	return errors.Join(faults...)
 }
 
-// settle enforces the limits, and writes the index if it changed.
+// settle enforces the limits, and writes the index if it has changed.
 func (a *attempts) settle() (path string, err error) {
 	if !a.dirty {
 		return "", nil
@@ -295,8 +296,8 @@ func (a *attempts) remove(id string) error {
 	return os.RemoveAll(to)
 }
 
-// surplus returns the attempts to remove. It keeps running attempts, unless they are older than the maximum age. The
-// list must be sorted by age.
+// surplus returns the attempts to remove. It keeps running attempts up to the maximum age. The list must be sorted by
+// age.
 func (k Keep) surplus(list []IndexEntry, now time.Time) (gone []string) {
 	number, size := len(list), int64(0)
 	for _, e := range list {

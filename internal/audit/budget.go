@@ -10,7 +10,7 @@ import (
 	"text/tabwriter"
 )
 
-// BudgetRow sums up the usage of one task. The first fields count since the last answer from a person.
+// BudgetRow sums up the usage of one task. Its first fields count from the last answer by a person.
 type BudgetRow struct {
 	Issue      string     `json:"issue"`
 	State      string     `json:"state"`
@@ -20,9 +20,9 @@ type BudgetRow struct {
 	CostUSD    float64    `json:"cost_usd"`
 	CostBudget float64    `json:"cost_budget_usd"` // 0: unlimited
 	MayRun     bool       `json:"may_run"`         // budget left, regardless of the task's state
-	Spent      Spent      `json:"spent"`           // by all attempts, unlike the fields above
-	// Edited means that a person wrote PaidCalls into the file. The next director that starts uses that number. Was is
-	// the director's number before the edit.
+	Spent      Spent      `json:"spent"`           // by all attempts, since the claim began
+	// Edited means that a person changed PaidCalls in the file. The next director uses that number when it starts.
+	// Was is the director's number before the edit.
 	Edited bool `json:"edited,omitempty"`
 	Was    *int `json:"was,omitempty"`
 }
@@ -48,10 +48,10 @@ func (r BudgetRow) Allowed() bool {
 		(r.CostBudget <= 0 || r.CostUSD < r.CostBudget)
 }
 
-// Over reports whether the task is over, so that its budgets no longer matter.
+// Over reports whether the task is over, so that its budgets do not matter.
 func (r BudgetRow) Over() bool { return claimOver(r.State) }
 
-// mayRun returns the column that tells people whether the task can have another attempt.
+// mayRun returns the column that shows whether the task can have another attempt.
 func (r BudgetRow) mayRun() string {
 	var why []string
 	if r.State == stateBlocked {

@@ -53,7 +53,7 @@ func (d disk) replaceJSON(path string, v any) error {
 // literal matches a string in a JSON document.
 var literal = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// cleaned returns a copy of a document with clean applied to every string, before anything cuts or quotes it.
+// cleaned returns a copy of a document with clean applied to every string, before the strings are cut or quoted.
 func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -61,14 +61,14 @@ func cleaned[T any](v T, clean func(string) string) (out T, err error) {
 	}
 	text = literal.ReplaceAllFunc(text, func(quoted []byte) []byte {
 		var s string
-		_ = json.Unmarshal(quoted, &s) // it was just written
+		_ = json.Unmarshal(quoted, &s) // cannot fail, because json just wrote it
 		quoted, _ = json.Marshal(clean(s))
 		return quoted
 	})
 	return out, json.Unmarshal(text, &out)
 }
 
-// add appends whole lines to path. It first removes an incomplete line after a crash or a full disk.
+// add appends whole lines to path. It first removes an incomplete line that a crash or a full disk left.
 func (d disk) add(path string, lines []byte) (err error) {
 	if err := safefile.MkdirAll(filepath.Dir(path), dirMode); err != nil {
 		return err
@@ -109,7 +109,7 @@ func wholeLines(f *os.File) (int64, error) {
 	return end, errors.Join(err, f.Truncate(end))
 }
 
-// sweep removes unfinished files below dir after a crash.
+// sweep removes incomplete files below dir that a crash left.
 func sweep(dir string) error {
 	return filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		switch {
@@ -126,11 +126,11 @@ func sweep(dir string) error {
 	})
 }
 
-// most limits the size of files to read.
+// most limits the size of files that this package reads.
 const most = 4 << 20
 
-// errTooLarge reports a file that Retake cannot have written.
-var errTooLarge = errors.New("audit: the file is too large to be written by Retake")
+// errTooLarge reports a file that is larger than any file of Retake.
+var errTooLarge = errors.New("audit: too large for a file of Retake")
 
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)

@@ -13,8 +13,9 @@
 //
 // # Invariants
 //
-//   - Nothing here makes decisions, with one exception. A person may edit paid_calls_used in stats.json while the
-//     director is stopped. Written stores the director's last number, so a different number comes from a person.
+//   - The records do not affect decisions, with one exception. A person may edit paid_calls_used in stats.json
+//     while the director is stopped. Written stores the director's last number, so a different number comes from a
+//     person.
 //   - An unreadable counter is never read as zero.
 //   - Only the Writer writes, in one process. Commands only read, except that they may create ERROR_REPORT.md.
 //   - Callers never block. If the queue is full, a write is dropped and counted.
@@ -24,12 +25,14 @@
 //
 // # Clock
 //
-// Callers provide the times of events. The wall clock is read for retention, and to limit the log lines per minute.
+// Callers provide the times of events. The package reads the wall clock for retention, and to limit the log lines per
+// minute.
 //
 // # Failure policy
 //
-// One goroutine writes, and Close waits for it. A failing write is reported once, and again when writing works. In
-// between, failures are only counted. A failed write is lost, because the director itself relies on the journal.
+// One goroutine writes, and Close waits for it. The log reports the first failed write, and the first write that
+// works again. In between, failures are only counted. A failed write is lost, because the director relies only on the
+// journal.
 //
 // It imports bus/wire for payload types, recovery for the descriptions of reasons, and safefile for writing.
 package audit

@@ -25,9 +25,9 @@ type Event struct {
 	Truncated bool              `json:"_truncated,omitempty"`
 }
 
-// Classified is one classification that led to a retry or was shown to a person. Reason and Retryable are always set.
+// Classified is a classification that led to a retry or was shown to a person. Reason and Retryable are always set.
 type Classified struct {
-	Caller    string `json:"caller"` // component that classified
+	Caller    string `json:"caller"` // the component that classified
 	Issue     string `json:"issue"`
 	Attempt   int    `json:"attempt"`
 	AttemptID string `json:"attempt_id"`
@@ -48,7 +48,7 @@ func (w *Writer) Classified(at time.Time, runID, stage string, c Classified) {
 	})
 }
 
-// writeEvent appends a line to events.jsonl. No file grows above MaxEvents, unless one line alone is longer.
+// writeEvent appends a line to events.jsonl. Files stay below MaxEvents, unless one line alone is longer.
 func (w *Writer) writeEvent(e Event) (path string, err error) {
 	path = filepath.Join(w.dir, eventsFile)
 	line, err := e.line(w.o.MaxLine)
@@ -68,8 +68,8 @@ func (w *Writer) writeEvent(e Event) (path string, err error) {
 // truncatedPayload replaces a payload that is too long.
 var truncatedPayload = map[string]any{"_truncated_placeholder": true}
 
-// line returns an event as one line of at most limit bytes, its line feed included. An event over the limit is reduced
-// to its envelope.
+// line returns an event as one line of at most limit bytes, including its line feed. It reduces a longer event to its
+// envelope.
 func (e Event) line(limit int) ([]byte, error) {
 	text, err := json.Marshal(e)
 	if err == nil && len(text) >= limit {

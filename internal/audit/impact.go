@@ -8,12 +8,12 @@ import (
 
 // Impact describes the work blocked by a failed task.
 type Impact struct {
-	Blocked     []string // every task that waits for it, directly or not, sorted
+	Blocked     []string // all tasks that wait for this one, directly or not, sorted
 	Depth       int      // the longest chain of tasks that wait for each other
-	CanContinue bool     // at least one other task does not wait for it
+	CanContinue bool     // at least one other task does not wait for this one
 }
 
-// impactOf follows the dependencies from a failed task. It counts tasks that wait for each other in a circle once.
+// impactOf follows the dependencies from a failed task. It counts tasks in a cycle once.
 func impactOf(dependsOn map[string][]string, failed string) Impact {
 	waiting := map[string][]string{}
 	for _, task := range slices.Sorted(maps.Keys(dependsOn)) {
@@ -59,7 +59,7 @@ const (
 	None     Level = "none"
 )
 
-// levels lists the thresholds, worst first. A row applies if any of its thresholds is reached. A zero threshold is
+// levels lists the thresholds, worst first. A row applies if one of its thresholds is reached. A zero threshold is
 // ignored.
 var levels = []struct {
 	level                     Level
@@ -71,7 +71,7 @@ var levels = []struct {
 	{Low, 0, 0, 1},
 }
 
-// levelOf rates the impact of blocked phases, milestones and tasks. Our tasks do not have phases or milestones. Their
+// levelOf rates the impact of blocked phases, milestones and tasks. Our tasks lack phases and milestones, so their
 // repositories count as milestones.
 func levelOf(phases, milestones, tasks int) Level {
 	reached := func(n, from int) bool { return from > 0 && n >= from }

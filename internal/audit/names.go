@@ -37,8 +37,8 @@ var (
 	attemptID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
 )
 
-// TaskFolder returns the directory name of an issue: <owner>_<repo>_<n> in lower case, because GitHub compares names
-// without case. An underscore in an owner's name becomes %5f, so that no two issues share a directory.
+// TaskFolder returns the directory name of an issue, <owner>_<repo>_<n> in lower case, because GitHub ignores case in
+// names. An underscore in an owner's name becomes %5f, so that two issues never share a directory.
 func TaskFolder(issue string) (string, error) {
 	m := issueKey.FindStringSubmatch(issue)
 	if m == nil {
@@ -47,7 +47,7 @@ func TaskFolder(issue string) (string, error) {
 	return strings.ToLower(strings.ReplaceAll(m[1], "_", "%5f") + "_" + m[2] + "_" + m[3]), nil
 }
 
-// issueOf reverses TaskFolder, in lower case. It returns "" for a directory with another form.
+// issueOf reverses TaskFolder, in lower case. It returns "" for any other directory name.
 func issueOf(folder string) string {
 	owner, rest, _ := strings.Cut(folder, "_")
 	i := strings.LastIndexByte(rest, '_')

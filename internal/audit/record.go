@@ -33,8 +33,8 @@ type Meta struct {
 	URL           string      `json:"url,omitempty"`
 	Attempt       int         `json:"attempt"` // from 1
 	RunID         string      `json:"run_id,omitempty"`
-	Action        string      `json:"action,omitempty"` // verdict before this attempt; empty for the first
-	Why           string      `json:"why,omitempty"`    // of that verdict: the failure and its cause
+	Action        string      `json:"action,omitempty"` // the verdict before this attempt; empty for the first
+	Why           string      `json:"why,omitempty"`    // failure and cause behind that verdict
 	Agent         string      `json:"agent,omitempty"`
 	Model         string      `json:"model,omitempty"`
 	Image         string      `json:"image,omitempty"`
@@ -47,9 +47,9 @@ type Meta struct {
 	Signal        string      `json:"signal,omitempty"`
 	OOM           bool        `json:"oom_killed,omitempty"`
 	Usage         *wire.Usage `json:"usage,omitempty"`
-	Failure       *Failure    `json:"failure,omitempty"` // nil if it did not fail
-	Tried         []string    `json:"tried,omitempty"`   // inside of the attempt
-	Notes         []string    `json:"notes,omitempty"`   // observations apart from the cause
+	Failure       *Failure    `json:"failure,omitempty"` // nil without a failure
+	Tried         []string    `json:"tried,omitempty"`   // fix rounds within the attempt
+	Notes         []string    `json:"notes,omitempty"`   // observations other than the cause
 
 	Output *StoredOutput `json:"output,omitempty"` // stored output of the attempt, or nil
 }
@@ -62,7 +62,7 @@ type StoredOutput struct {
 	Truncated bool   `json:"truncated"`
 }
 
-// UnmarshalJSON also accepts files of older versions, which have the assertion under the key claim.
+// UnmarshalJSON also reads files of older versions, where the assertion has the key claim.
 func (m *Meta) UnmarshalJSON(data []byte) error {
 	type plain Meta
 	if err := json.Unmarshal(data, (*plain)(m)); err != nil || m.Failure == nil || m.Failure.Assertion != "" {
@@ -90,18 +90,18 @@ type Failure struct {
 	Confidence        float64   `json:"confidence"`
 	Signature         string    `json:"signature"`
 	RetryAfterSeconds float64   `json:"retry_after_seconds,omitempty"`
-	Assertion         string    `json:"assertion,omitempty"` // the worker's own classification
+	Assertion         string    `json:"assertion,omitempty"` // the worker's assertion
 	Action            string    `json:"action,omitempty"`
 	DelaySeconds      float64   `json:"delay_seconds"`
 	Charges           string    `json:"charges,omitempty"`
 	Why               string    `json:"why,omitempty"`
 	Row               string    `json:"row,omitempty"`
 	Was               string    `json:"was,omitempty"`  // the reason before its retries were used up
-	Veto              string    `json:"veto,omitempty"` // the guard that overruled the policy row
+	Veto              string    `json:"veto,omitempty"` // the guard that overruled the policy's row
 	Fatal             bool      `json:"fatal,omitempty"`
-	// the policy calls it fatal, but continue_on_error kept the run going
+	// the policy calls the failure fatal, but continue_on_error let the run continue
 	Continued bool `json:"continued,omitempty"`
-	// question to a person, if the policy replaces the reason's default
+	// question to a person, if the policy replaces the default
 	Ask string `json:"ask,omitempty"`
 }
 
@@ -117,7 +117,7 @@ func NewFailure(f recovery.Finding, v recovery.Verdict) *Failure {
 	}
 }
 
-// inSeconds rounds to milliseconds, because more digits are noise.
+// inSeconds rounds to milliseconds, because further digits are meaningless.
 func inSeconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }

@@ -83,7 +83,7 @@ func short(s string, most int) string {
 	return line
 }
 
-// excerpt is the maximum length of a quoted text. The files in the same directory contain the rest.
+// excerpt is the maximum length of a quoted text, in bytes. The files in the same directory have the rest.
 const excerpt = 2 << 10
 
 // fenced returns the end of a text as a code block, with a fence that the text cannot close.
@@ -110,10 +110,10 @@ type summaryPage struct {
 
 type logExcerpt struct{ Name, Text string }
 
-// Summary renders summary.md: the course of an attempt, its classification, and the verdict with its reason.
+// Summary renders summary.md, with the course of an attempt, its classification, and the verdict with its reason.
 func Summary(m Meta, o Output, transitions []Transition) string {
 	p := summaryPage{Meta: m, Transitions: transitions, Patch: o.Patch}
-	shown := map[string]bool{"": true} // a worker also prints the output of its stages
+	shown := map[string]bool{"": true} // the worker's log repeats the output of its stages
 	for _, log := range []logExcerpt{{testLog, o.TestLog}, {buildLog, o.BuildLog}, {workerLog, o.WorkerLog}} {
 		if text := strings.TrimSpace(log.Text); !shown[text] {
 			shown[text] = true
@@ -158,7 +158,7 @@ func (p summaryPage) Changes() (c changes) {
 	return c
 }
 
-// Sentence formats a transition for people. Records of older versions use a sentence as the trigger.
+// Sentence formats a transition for people. In records of older versions, the trigger is already a sentence.
 func (t Transition) Sentence() string {
 	why := ""
 	if t.Why != "" {

@@ -17,22 +17,22 @@ import (
 
 // ReportData is the data of ERROR_REPORT.md.
 type ReportData struct {
-	// the director's data directory, for commands in the report; may be empty
+	// the director's data directory, for commands in the report; may be ""
 	Dir             string    `json:"dir,omitempty"`
 	Generated       wire.Time `json:"generated"`
 	RunID           string    `json:"run_id,omitempty"`
-	Mode            string    `json:"mode"` // normal, bug-hunt, validate; empty means normal
+	Mode            string    `json:"mode"` // normal, bug-hunt or validate; empty means normal
 	ContinueOnError bool      `json:"continue_on_error"`
-	// failures that the policy calls fatal, although continue_on_error kept the run going
+	// number of failures that the policy calls fatal, although continue_on_error let the run continue
 	Continued int                      `json:"continued,omitempty"`
 	Aborted   string                   `json:"aborted,omitempty"` // reason for an early end; empty if the run was complete
 	Total     int                      `json:"total"`
 	Completed int                      `json:"completed"`
 	Failed    wire.List[FailedTask]    `json:"failed"`
-	Asked     wire.List[AskedTask]     `json:"asked"`      // an agent's question waits for an answer; not failed
+	Asked     wire.List[AskedTask]     `json:"asked"`      // not failed: an agent's question waits for an answer
 	Open      int                      `json:"open"`       // not over yet
 	GivenBack int                      `json:"given_back"` // closed, or taken by another owner
-	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // blocked by another task; not failed
+	Skipped   wire.List[SkippedTask]   `json:"skipped"`    // not failed: another task blocks it
 	Timeline  wire.List[TimelineEntry] `json:"timeline"`   // every failed attempt, including those followed by a successful retry
 	Incidents wire.List[Incident]      `json:"incidents"`
 	DependsOn map[string][]string      `json:"depends_on,omitempty"`
@@ -107,11 +107,11 @@ func Report(d ReportData) string {
 	return render("report.md", reportPage{d})
 }
 
-// reportPage adds derived values to the data of pages/report.md.
+// reportPage adds computed values to the data of pages/report.md.
 type reportPage struct{ ReportData }
 
-// SuccessRate returns the share of merged or delivered tasks among ended tasks. Questions, reviews and returned claims
-// have not ended.
+// SuccessRate returns the share of ended tasks that were merged or delivered. Questions, reviews and returned claims
+// do not count as ended.
 func (p reportPage) SuccessRate() string {
 	ended := p.Total - p.Open - len(p.Asked) - p.GivenBack - len(p.Skipped)
 	if ended <= 0 {
@@ -204,7 +204,7 @@ func (i Incident) Same() string {
 	return "all failed in the same way"
 }
 
-// AskOnce returns the question of an incident, unless failed tasks ask the same question.
+// AskOnce returns the question of an incident, unless failed tasks already ask that question.
 func (p reportPage) AskOnce(i Incident) string {
 	asks := func(f FailedTask) bool { return f.ErrorType == i.Reason && !f.BudgetUsedUp }
 	if slices.ContainsFunc([]FailedTask(p.Failed), asks) {
@@ -213,14 +213,14 @@ func (p reportPage) AskOnce(i Incident) string {
 	return about(i.Reason).Ask()
 }
 
-// group is a set of failed tasks with the same question to a person.
+// group is a set of failed tasks that ask a person the same question.
 type group struct {
 	Ask     string
 	Reasons []string
 	Tasks   []string // each with its reason
 }
 
-// Groups groups failed tasks by the question to a person, most frequent first.
+// Groups groups failed tasks by their question to a person, largest group first.
 func (p reportPage) Groups() (groups []group) {
 	for _, c := range p.byReason() {
 		for _, f := range p.Failed {
@@ -247,14 +247,14 @@ func (p reportPage) Groups() (groups []group) {
 	return groups
 }
 
-// unknown counts failed attempts without a matching rule, and lists their most frequent signatures.
+// unknown counts failed attempts without a rule that matches, and lists their most frequent signatures.
 type unknown struct {
 	Attempts, Of int
 	Signatures   []string
 }
 
-// Unknown returns nil unless the rules need work. They do if the reason is unknown for at least three attempts, and for
-// at least a fifth of all attempts. Without a timeline it counts tasks.
+// Unknown returns nil unless the rules need work, because the reason is unknown for at least three attempts and at
+// least a fifth of all attempts. Without a timeline, it counts tasks.
 func (p reportPage) Unknown() *unknown {
 	seen := p.Timeline
 	if len(seen) == 0 {
@@ -341,7 +341,7 @@ func quoted(s string) string {
 // ReportWanted reports whether a run ends with a report: after a failure, and always with ContinueOnError.
 func ReportWanted(d ReportData) bool { return ExitCode(d) != 0 || d.ContinueOnError }
 
-// ExitCode returns 0 if there was no failure, and 1 otherwise, even with ContinueOnError.
+// ExitCode returns 0 without a failure, and 1 otherwise, even with ContinueOnError.
 func ExitCode(d ReportData) int {
 	if len(d.Failed) > 0 || d.Aborted != "" {
 		return 1
@@ -358,8 +358,8 @@ func WriteReport(dir string, d ReportData, redact func(string) string) error {
 	return realDisk.replace(filepath.Join(dir, reportFile), []byte(redact(Report(d))))
 }
 
-// RunReport implements director report. It prints the report, or its data as JSON, and with write also creates
-// ERROR_REPORT.md. The files were redacted when they were written. It returns the code from ExitCode.
+// RunReport implements `director report`. It prints the report, or its data as JSON. With write, it also creates
+// ERROR_REPORT.md. The files it reads are already redacted. It returns the code from ExitCode.
 func RunReport(out io.Writer, dir string, o ReportOptions, asJSON, write bool) (code int, err error) {
 	s, err := Find(dir)
 	if err == nil && o.RunID != "" {

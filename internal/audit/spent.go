@@ -63,7 +63,7 @@ func (s *Store) spentBy(run string, by func(Meta) string) map[string]Spent {
 	return sums
 }
 
-// spentByIssue adds up attempts by issue. The state of a task replaces lost or removed audits.
+// spentByIssue adds up attempts by issue. If audits were lost or removed, the task's state replaces them.
 func (s *Store) spentByIssue(run string) map[string]Spent {
 	sums := s.spentBy(run, func(m Meta) string { return strings.ToLower(m.Issue) })
 	for _, t := range s.Tasks {
@@ -73,7 +73,7 @@ func (s *Store) spentByIssue(run string) map[string]Spent {
 		known, key := t.Spent, strings.ToLower(t.Issue)
 		if known == (Spent{}) { // written by an earlier release
 			known = Spent{int64(t.PaidCallsUsed), t.Tokens, t.CostUSD}
-			if t.Written != nil { // PaidCallsUsed may be edited
+			if t.Written != nil { // a person may have edited PaidCallsUsed
 				known.PaidCalls = int64(t.Written.PaidCallsUsed)
 			}
 		}

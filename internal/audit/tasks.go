@@ -16,7 +16,7 @@ import (
 	"retake/internal/safefile"
 )
 
-// ErrCorrupt reports an unreadable counter, which never counts as zero.
+// ErrCorrupt reports an unreadable counter, which must not count as zero.
 var ErrCorrupt = errors.New("audit: stats cannot be read")
 
 // Stats is stats.json: a task's state and usage. A person may edit paid_calls_used while no director runs.
@@ -59,12 +59,12 @@ type Seen struct {
 	LastSeen  Second `json:"last_seen"`
 }
 
-// Written is the director's own number. It does not change when a person edits the file.
+// Written is the director's number, which stays when a person edits the file.
 type Written struct {
 	PaidCallsUsed int `json:"paid_calls_used"`
 }
 
-// Second is a time in the founding document's format: UTC, to the second.
+// Second is a time in UTC, to the second, as the design requires.
 type Second struct{ time.Time }
 
 // MarshalJSON writes the time to the second, in UTC.
@@ -75,10 +75,10 @@ func (s Second) MarshalJSON() ([]byte, error) {
 // Edited reports whether a person changed the number of paid calls. A file without Written was created by a person.
 func (s Stats) Edited() bool { return s.Written == nil || s.Written.PaidCallsUsed != s.PaidCallsUsed }
 
-// maxCalls is above any possible number of paid calls of one task. A higher number is a typo.
+// maxCalls exceeds any possible number of paid calls of one task, so a higher number is a typo.
 const maxCalls = 1_000_000_000
 
-// maxSignatures bounds the signatures per task, latest first.
+// maxSignatures limits the signatures of a task, latest first.
 const maxSignatures = 100
 
 // See records that a failure with a signature was seen for the nth time.
@@ -114,13 +114,13 @@ func ReadStats(path string) (Stats, error) {
 	case errors.Is(err, errTooLarge):
 		return Stats{}, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	case err != nil:
-		return Stats{}, err // missing permission or a failing disk: the file itself may be valid
+		return Stats{}, err // the file itself may be valid: permission is missing, or the disk fails
 	}
 	return parseStats(data)
 }
 
 func parseStats(data []byte) (Stats, error) {
-	data = bytes.TrimPrefix(data, []byte("\ufeff")) // editors add it
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // some editors add a byte order mark
 	s := Stats{PaidCallsUsed: -1}
 	err := json.Unmarshal(data, &s)
 	switch syntax, ok := errors.AsType[*json.SyntaxError](err); {
@@ -141,8 +141,8 @@ func SetAside(path string) (to string, err error) {
 	return to, safefile.Rename(path, to)
 }
 
-// LastFailure is last_failure.json. It has every field of the requirements on a failed task, and the verdict. All
-// fields are always written, so that readers need not guess.
+// LastFailure is last_failure.json, with every field that the requirements on failed tasks name, and the verdict. It
+// contains all fields, even empty ones, so that readers need not guess.
 type LastFailure struct {
 	SchemaVersion       string            `json:"schema_version"`
 	Task                string            `json:"task"` // owner/repo#n
@@ -161,7 +161,7 @@ type LastFailure struct {
 	ExitCode            *int              `json:"exit_code"`
 	Signal              string            `json:"signal"`
 	Signature           string            `json:"signature"`
-	Count               int               `json:"count"` // of the signature, this one included
+	Count               int               `json:"count"` // occurrences of the signature, including this one
 	Rule                string            `json:"rule"`
 	Retryable           bool              `json:"retryable"`
 	Action              string            `json:"action"`
@@ -175,8 +175,8 @@ type LastFailure struct {
 // maxStack limits the output in last_failure.json.
 const maxStack = 16 << 10
 
-// NewLastFailure combines the data of a task's failure. message is the worker's line. If it is empty, the cause
-// replaces it. tail is the end of the task's output. The caller adds the attempt's id and end.
+// NewLastFailure combines the data of a task's failure. message is the worker's message, or "" to use the cause. tail
+// is the end of the task's output. The caller adds the attempt's id and end.
 func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	return &LastFailure{
 		SchemaVersion: failureSchema, Task: s.Issue, Title: s.Title, Timestamp: s.UpdatedAt, Phase: s.State,
@@ -189,7 +189,7 @@ func NewLastFailure(s Stats, f *Failure, message, tail string) *LastFailure {
 	}
 }
 
-// Task writes a task's state: stats.json, and last_failure.json if last is not nil. The caller must not change the
+// Task writes a task's state: stats.json, and last_failure.json unless last is nil. The caller must not change the
 // arguments afterwards.
 func (w *Writer) Task(s Stats, last *LastFailure) {
 	cost := 0
@@ -247,7 +247,7 @@ func (w *Writer) pruneState() error {
 // stateBlocked is the state of a task that waits for a person.
 const stateBlocked = "Blocked"
 
-// claimOver reports whether a task in this state has ended. A blocked task still waits for a person.
+// claimOver reports whether a task in this state has ended. A blocked task has not, because it waits for a person.
 func claimOver(state string) bool {
 	return slices.Contains([]string{"Done", "Released", "Forgotten"}, state)
 }

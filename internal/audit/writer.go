@@ -23,36 +23,36 @@ import (
 type Options struct {
 	Log       *zap.Logger
 	Redact    func(string) string // masks secrets in all written text
-	MaxEvents int64               // bytes of events.jsonl before it is rotated; 10 MiB
-	MaxLine   int                 // bytes of a line in it; 65,536, at least 1,024
-	MaxText   int                 // bytes of one log or patch; 1 MiB
+	MaxEvents int64               // bytes of events.jsonl at which it is rotated; default 10 MiB
+	MaxLine   int                 // bytes of a line there, at least 1,024; default 65,536
+	MaxText   int                 // bytes of one log or patch; default 1 MiB
 	Keep      Keep
-	Queue     int              // writes that may wait; 4,096
-	Now       func() time.Time // time.Now
+	Queue     int              // maximum number of waiting writes; default 4,096
+	Now       func() time.Time // default time.Now
 }
 
-// Keep bounds the data on disk. Zero means the default. Negative means unlimited. For EventFiles it disables rotated
-// files.
+// Keep limits the data on disk. Zero means the default, and a negative number unlimited. For EventFiles, a negative
+// number disables rotated files.
 type Keep struct {
-	Attempts   int           // bundles; 500
-	Age        time.Duration // of bundles, and of the state of tasks that are over; 30 days
-	Bytes      int64         // of all bundles together; 1 GiB
-	EventFiles int           // rotated files in addition to events.jsonl; 5
+	Attempts   int           // number of bundles; default 500
+	Age        time.Duration // age of bundles, and of the state of tasks that are over; default 30 days
+	Bytes      int64         // size of all bundles together; default 1 GiB
+	EventFiles int           // rotated files in addition to events.jsonl; default 5
 }
 
-// queueBytes bounds the texts that wait to be written.
+// queueBytes limits the size of the texts in the queue.
 const queueBytes = 64 << 20
 
 // Counts counts the outcomes of writes.
 type Counts struct {
 	Written     uint64 // files, and batches of lines
-	Dropped     uint64 // did not fit into the queue
+	Dropped     uint64 // writes that did not fit into the queue
 	WriteErrors uint64
 	LastError   string
 }
 
-// Writer writes in the background. Its methods return at once, are safe for concurrent use, and may be called
-// after Close (to no effect).
+// Writer writes in the background. Its methods return at once and are safe for concurrent use. After Close, they have
+// no effect.
 type Writer struct {
 	dir  string
 	o    Options
@@ -72,7 +72,7 @@ type Writer struct {
 	errors   *writeErrors
 	attempts *attempts
 	tidied   time.Time
-	warned   uint64 // dropped writes at the last warning
+	warned   uint64 // number of dropped writes at the last warning
 }
 
 // job is one write.
@@ -110,7 +110,7 @@ func open(dir string, o Options, d disk) *Writer {
 	return w
 }
 
-// Close waits until the queue is written or ctx is done. Its error counts lost writes.
+// Close waits until the queue is written or ctx is done. Its error has the number of lost writes.
 func (w *Writer) Close(ctx context.Context) error {
 	first := false
 	w.close.Do(func() { first = true; close(w.closing) })
@@ -126,7 +126,7 @@ func (w *Writer) Close(ctx context.Context) error {
 	}
 	left := len(w.jobs)
 	if first {
-		close(w.abandon) // ends the current write as soon as the disk responds
+		close(w.abandon) // this ends the current write when the disk responds
 	}
 	return fmt.Errorf("audit: %d writes were still waiting: %w", left, context.Cause(ctx))
 }
@@ -202,7 +202,7 @@ func (w *Writer) logDropped() {
 // tidyEvery is the interval of the search for expired files.
 const tidyEvery = 24 * time.Hour
 
-// do carries out a write. A panic from a value or the redactor must not stop the director.
+// do carries out a write. A panic in a value or in the redactor must not stop the director.
 func (w *Writer) do(j job) {
 	w.bytes.Add(-int64(j.cost))
 	path, err := "", error(nil)
@@ -215,7 +215,7 @@ func (w *Writer) do(j job) {
 	path, err = j.run()
 }
 
-// tidy removes remains of crashes and expired files, and builds the index.
+// tidy removes what crashes left, and expired files, and builds the index.
 func (w *Writer) tidy() (path string, err error) {
 	w.tidied = w.o.Now()
 	faults := []error{w.attempts.load(), w.pruneState()}
@@ -224,7 +224,7 @@ func (w *Writer) tidy() (path string, err error) {
 	}
 	unfinished, _ := filepath.Glob(filepath.Join(w.dir, "."+reportFile+safefile.TempMark+"*")) // the pattern is valid
 	for _, path := range unfinished {
-		// a younger file may belong to a running command
+		// a younger file may belong to a command that is still running
 		if info, err := os.Stat(path); err == nil && w.o.Now().Sub(info.ModTime()) > abandoned {
 			faults = append(faults, os.Remove(path))
 		}
@@ -232,7 +232,7 @@ func (w *Writer) tidy() (path string, err error) {
 	return w.dir, errors.Join(faults...)
 }
 
-// note records the outcome of a write.
+// note records the result of a write.
 func (w *Writer) note(what, path string, err error) {
 	if path == "" && err == nil {
 		return // there was nothing to do
@@ -248,21 +248,21 @@ func (w *Writer) note(what, path string, err error) {
 	w.counts.LastError = err.Error()
 }
 
-// anyWrite reports whether any write of the same kind would get the error. Other errors concern a single file.
+// anyWrite reports whether the error would affect every write of the same kind, rather than a single file.
 func anyWrite(err error) bool {
 	return diskfault.Of(err) != diskfault.None || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// writeErrors logs once when writing begins to fail, and once when it works again.
+// writeErrors logs when writing begins to fail, and when it works again.
 type writeErrors struct {
 	log  *zap.Logger
-	lost map[string]uint64 // number of failures by kind or path, while it is failing
+	lost map[string]uint64 // by kind or path: number of failures since it began to fail
 }
 
 // maxFailing bounds the map.
 const maxFailing = 256
 
-// newWriteErrors limits the log to a few lines a minute, because a nearly full disk alternately fails and works.
+// newWriteErrors limits the log to a few lines a minute, because writes on a nearly full disk fail and work in turns.
 func newWriteErrors(log *zap.Logger) *writeErrors {
 	few := zap.WrapCore(func(c zapcore.Core) zapcore.Core {
 		return zapcore.NewSamplerWithOptions(c, time.Minute, 4,
@@ -271,7 +271,7 @@ func newWriteErrors(log *zap.Logger) *writeErrors {
 	return &writeErrors{log: log.WithOptions(few), lost: map[string]uint64{}}
 }
 
-// ended records the outcome of one write. The kind of file is events, audits or state.
+// ended records the result of one write. The kind of file is events, audits or state.
 func (t *writeErrors) ended(what, path string, err error) {
 	if err == nil {
 		t.works(what)
