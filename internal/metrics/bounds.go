@@ -8,10 +8,10 @@ import (
 	"retake/internal/recovery"
 )
 
-// other replaces values outside a label's known values, so outside input cannot create a new series.
+// other replaces values outside a label's closed list, so that outside input cannot create a series.
 const other = "other"
 
-// known returns value if it is allowed for a label, and other if not.
+// known returns value if the list allows it, or else other.
 func known(values []string, value string) string {
 	if slices.Contains(values, value) {
 		return value
@@ -75,8 +75,8 @@ func actionLabel(a recovery.Action) string {
 	return string(a)
 }
 
-// closable lists the values of a cooldown's label. All models share one value, because their names come from
-// configurations and workers.
+// closable lists the resources in a cooldown's label. All models share one value, because configurations and workers
+// choose their names.
 var closable = []string{
 	fsm.GitHubRead, fsm.GitHubWrite, fsm.GitHubAPI, "github.graphql", "github.other", "model",
 	recovery.Host, other,
@@ -94,7 +94,7 @@ func resourceLabel(resource string) string {
 	return other
 }
 
-// values lists the possible values of labels with the same meaning in all metrics.
+// values lists the values of labels that mean the same in all metrics.
 var values = []struct {
 	label string
 	of    []string

@@ -3,11 +3,11 @@
 // Table has a row for each metric, from which docs/specs/metrics.md is generated. Task metrics count facts from the
 // journal. Apply queues each batch on the owner's goroutine, which costs a lock and an append. A goroutine of this
 // package (Follow) or a scrape processes the queue. A scrape reads gauges from the same state and from Readings,
-// without a request to the owner. It therefore never delays a decision, and only shows durable state.
+// without asking the owner. It therefore never delays a decision, and shows only durable state.
 //
-// Labels have bounded values: an unknown name from outside becomes "other". Issues and attempts are never labels.
-// Counters begin at 0 with the process. Task metrics are exported while a session leads, from Restore to End. Only the
-// leader exports them, so sums over instances are correct.
+// Every label has a closed list of values, and an unknown name from outside becomes "other". Issues and attempts are
+// never labels. Counters begin at 0 with the process. Task metrics are exported while a session leads, from Restore
+// to End. Only the leader exports them, so sums over instances are correct.
 //
 // Durations between two facts use the journal's times. Ages are measured against this machine's clock.
 package metrics

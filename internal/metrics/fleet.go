@@ -17,19 +17,19 @@ type fleet struct {
 	incidents map[string]recovery.Breaker
 }
 
-// task is the counted part of a task.
+// task is the part of a task that metrics count.
 type task struct {
 	nonce  string
 	state  fsm.State
-	since  time.Time // in state
-	until  time.Time // of Backoff
+	since  time.Time // when the task entered state
+	until  time.Time // end of the pause in Backoff
 	after  bool      // it waits for other issues
-	worker string    // of the current or the last attempt
+	worker string    // worker of the current or last attempt
 	begun  time.Time // start of the current attempt; zero if an earlier process started it
 	outbox []planned
 
-	queued time.Time // when the claim could have started; zero if it has started or is inherited
-	reason string    // of the last verdict
+	queued time.Time // when the claim could first start; zero after the start, and for an inherited claim
+	reason string    // reason of the last verdict
 
 	course projection.Course
 
@@ -37,7 +37,7 @@ type task struct {
 	answered bool      // an earlier question of the claim was answered
 }
 
-// planned is an effect that is not done yet.
+// planned is an effect that has not ended.
 type planned struct {
 	id   string
 	kind fsm.EffectKind
@@ -64,7 +64,7 @@ func newFleet(m *fsm.Machine, now time.Time) *fleet {
 	return f
 }
 
-// taskOf returns the state of an existing task, from an earlier process or a rebuild.
+// taskOf returns the state of an existing task, which an earlier process or a rebuild left.
 func taskOf(t *fsm.Task) *task {
 	k := &task{
 		nonce: t.Nonce, state: t.State, since: t.Since, until: t.Until, after: len(t.Standing.After) > 0,
@@ -102,7 +102,7 @@ func (t *task) holdsSlot() bool {
 	return t.state.Info().Slot || t.state == fsm.Backoff && t.plans(fsm.DoClaim, fsm.DoRecheck)
 }
 
-// waits reports whether the task could begin an attempt, and returns the start of its wait.
+// waits reports whether the task could begin an attempt now, and since when.
 func (t *task) waits(now time.Time) (since time.Time, ok bool) {
 	switch {
 	case t.state == fsm.Queued && !t.after:

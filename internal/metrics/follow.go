@@ -10,7 +10,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// Outcomes as values of labels.
+// Outcomes, as values of labels.
 const (
 	startFirst      = "first"
 	startRetry      = "retry"
@@ -24,7 +24,7 @@ const (
 	resultGivenUp = "given_up"
 )
 
-// follow counts a fact. The caller holds m.mu, and m.fleet is not nil.
+// follow counts a fact. The caller must hold m.mu, and m.fleet must not be nil.
 func (m *Metrics) follow(at time.Time, f fsm.Fact) {
 	switch f := f.(type) {
 	case fsm.PhaseChanged:
@@ -198,7 +198,7 @@ func (m *Metrics) moved(at time.Time, t *task, f fsm.Moved) {
 // questionClosed counts a person's answer. It ignores triggers that are not answers.
 func (m *Metrics) questionClosed(at time.Time, t *task, on fsm.Trigger) {
 	if slices.Contains(projection.Answers, on) {
-		if !t.asked.IsZero() { // otherwise the answer came before GitHub had confirmed the question
+		if !t.asked.IsZero() { // zero if the answer came before GitHub had confirmed the question
 			m.timeToHuman.WithLabelValues(string(on)).Observe(max(at.Sub(t.asked).Seconds(), 0))
 		}
 		t.answered = t.answered || on == fsm.OnUnblocked || on == fsm.OnSnoozed

@@ -17,8 +17,7 @@ import (
 	"retake/internal/projection"
 )
 
-// Metrics holds the metrics of one process. All methods are safe for concurrent use, and block only as long as a
-// counter does.
+// Metrics holds the metrics of one process. All methods are safe for concurrent use, and hold locks only briefly.
 type Metrics struct {
 	transitions, finished, commands, attemptsStarted, attempts             *prometheus.CounterVec
 	decisions, disagreements, retries, escalations, reblocks, withoutHuman *prometheus.CounterVec
@@ -30,19 +29,19 @@ type Metrics struct {
 	budgetLeft, budgetLimit, budgetReset                                   *prometheus.GaugeVec
 
 	appending atomic.Int64             // start of the append in progress, in ns since 1970; 0 if there is no append
-	read      atomic.Pointer[readings] // the source of a scrape's readings, or nil at first
+	read      atomic.Pointer[readings] // the source of a scrape's readings; nil until ReadWith
 	slots     atomic.Int64             // maximum number of workers
 	now       func() time.Time
 
-	bell    chan struct{} // there are pending records; room for one
+	bell    chan struct{} // signals pending records; capacity 1
 	pending struct {
 		sync.Mutex
 		records []fsm.Record
 	}
-	seen sync.Map // worker → *atomic.Int64, its last sign of life; only for running attempts
+	seen sync.Map // by worker: an *atomic.Int64 with its last sign of life; only for running attempts
 
-	mu    sync.Mutex // the owner never takes it
-	fleet *fleet     // nil unless a session leads
+	mu    sync.Mutex // never locked by the owner
+	fleet *fleet     // nil while this process does not lead
 }
 
 type readings struct{ of func() Readings }
@@ -87,8 +86,8 @@ func New(to prometheus.Registerer, version string) *Metrics {
 	return m
 }
 
-// begunAtZero creates the series with alerts on their increase. Prometheus does not count a new series with the value 1
-// as an increase.
+// begunAtZero creates the series that alerts watch for an increase. Prometheus does not treat a new series with the
+// value 1 as an increase.
 func (m *Metrics) begunAtZero() {
 	for _, o := range []string{projection.OK, projection.Failed, projection.Withdrawn} {
 		m.attempts.WithLabelValues(o)
@@ -142,13 +141,13 @@ func (m *Metrics) Handler(g prometheus.Gatherer) http.Handler {
 	gathered := promhttp.HandlerFor(g, promhttp.HandlerOpts{MaxRequestsInFlight: 4})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m.mu.Lock()
-		m.catchUp() // before any of the counters is read
+		m.catchUp() // before any counter is read
 		m.mu.Unlock()
 		gathered.ServeHTTP(w, r)
 	})
 }
 
-// registrar makes metrics of the table's rows.
+// registrar creates metrics from the table's rows.
 type registrar struct{ to prometheus.Registerer }
 
 func (r registrar) counters(name string) *prometheus.CounterVec {
@@ -223,7 +222,7 @@ func (m *Metrics) catchUp() {
 	}
 }
 
-// Restore implements projection.Restorer. A session leads from now on, until End.
+// Restore implements projection.Restorer. From now on until End, a session leads.
 func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 	machine := fsm.New(fsm.Config{})
 	if err := machine.Restore(snapshot); err != nil {
@@ -243,7 +242,7 @@ func (m *Metrics) Restore(_ uint64, snapshot []byte) error {
 // Slots sets the maximum number of workers.
 func (m *Metrics) Slots(n int) { m.slots.Store(int64(n)) }
 
-// End ends the session. Its counters stay, and its task metrics disappear.
+// End ends the session. Counters stay, and the metrics of tasks disappear.
 func (m *Metrics) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -259,7 +258,7 @@ func (m *Metrics) WorkerSeen(worker string) {
 	}
 }
 
-// expect starts to record the signs of life of a task's worker.
+// expect starts to record signs of life of a task's worker.
 func (m *Metrics) expect(t *task) {
 	if t.state.Info().Live && t.worker != "" {
 		at := new(atomic.Int64)

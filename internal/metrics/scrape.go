@@ -9,7 +9,7 @@ import (
 	"retake/internal/fsm"
 )
 
-// Readings holds the values that a scrape reads from the rest of the director. Their source must not block.
+// Readings holds the values that a scrape takes from the rest of the director. Their source must not block.
 type Readings struct {
 	BusConnected, DiskUsable bool
 	Late                     time.Duration // by which the director lags behind
@@ -21,7 +21,7 @@ type Readings struct {
 	AuditWriteErrors         uint64
 }
 
-// ReadWith sets the source of readings. Every scrape calls it, possibly at the same time as another.
+// ReadWith sets the source of readings. Every scrape calls it, possibly concurrently.
 func (m *Metrics) ReadWith(read func() Readings) { m.read.Store(&readings{read}) }
 
 // scraped collects the metrics with values computed at a scrape.
@@ -118,7 +118,7 @@ type view struct {
 	incidents                         map[string]int
 }
 
-// look computes the exported state of the fleet. The caller holds m.mu.
+// look computes the exported state of the fleet. The caller must hold m.mu.
 func (m *Metrics) look(now time.Time) *view {
 	v := &view{
 		phase: m.fleet.phase, states: map[fsm.State]int{}, outbox: map[fsm.EffectKind]int{},

@@ -18,11 +18,11 @@ type Row struct {
 	Name   string
 	Kind   Kind
 	Labels []string // in this order
-	Help   string   // a line for Prometheus, without a full stop
-	Means  string   // exact definition for the reference; Markdown
-	// Buckets are the upper bounds of a histogram, in its unit.
+	Help   string   // one line for Prometheus, without a full stop
+	Means  string   // exact definition for the reference, in Markdown
+	// Buckets has the upper limits of a histogram, in its unit.
 	Buckets []float64
-	// Always means that every director exports it. Otherwise only the leader does.
+	// Always means that every director exports the metric. Otherwise only the leader does.
 	Always bool
 }
 

@@ -17,8 +17,7 @@ type column struct {
 	states      []fsm.State
 }
 
-// columns lists the board's columns. Tasks that need a person come first. The other columns follow the usual course of
-// a task.
+// columns lists the board's columns. Tasks that need a person come first. The others follow a task's usual course.
 var columns = []column{
 	{"Needs you", "waits for your answer", []fsm.State{fsm.Blocked}},
 	{"Queued", "waits for a free slot", []fsm.State{fsm.Queued, fsm.Claiming}},
@@ -28,7 +27,7 @@ var columns = []column{
 	{"Over", "done, or given up", []fsm.State{fsm.Done, fsm.Released}},
 }
 
-// cardsShown bounds the cards drawn in one column. The rest are only counted.
+// cardsShown limits the cards drawn in one column. Further tasks are only counted.
 const cardsShown = 40
 
 // boardPart is the data of the board and of the fleet summary above it.

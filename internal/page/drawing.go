@@ -13,14 +13,14 @@ import (
 // drawEvery is the minimum interval between two renderings of a part, and between two events to a browser.
 const drawEvery = time.Second
 
-// beat is the longest time between two events on a stream. Without changes, it keeps the times on the page
-// current and reveals browsers that have left.
+// beat is the longest time between two events on a stream. Without changes, an event updates the times on the page
+// and shows which browsers have left.
 const beat = 10 * time.Second
 
-// drawings holds the parts that are being watched. Each is rendered once for all its viewers.
+// drawings holds the parts that browsers watch. Each part is rendered once for all viewers.
 type drawings struct {
 	mu  sync.Mutex
-	all map[fsm.IssueKey]*drawing // keyed by the folded issue key; the board has the empty key
+	all map[fsm.IssueKey]*drawing // by the folded issue key; the board has the empty key
 }
 
 // drawing is one rendered part. It is rendered at most once per drawEvery, and once per beat if nothing
@@ -30,13 +30,13 @@ type drawing struct {
 
 	mu    sync.Mutex
 	at    time.Time
-	place timeline.Place // the drawing includes the journal at least up to this point
+	place timeline.Place // the drawing covers the journal at least up to this place
 	text  []byte
 	err   error
 }
 
-// of returns the drawing of a task, or of the board for the empty key. Each viewer must call leave once. The last call
-// removes the drawing.
+// of returns the drawing of a task, or of the board for the empty key. Each viewer must call leave once. The last
+// call drops the drawing.
 func (d *drawings) of(k fsm.IssueKey) (one *drawing, leave func()) {
 	k = k.Fold()
 	d.mu.Lock()
@@ -56,8 +56,8 @@ func (d *drawings) of(k fsm.IssueKey) (one *drawing, leave func()) {
 	}
 }
 
-// get returns the drawing and the journal position that it includes. next is the current position. Callers
-// share one rendering: while one draws, the others wait for its result.
+// get returns the drawing and the place in the journal up to which it is current. next is the newest place. While one
+// caller renders, the others wait for its result.
 func (d *drawing) get(next timeline.Place, draw func() ([]byte, error)) (timeline.Place, []byte, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -85,7 +85,7 @@ func (p *Page) draw(name string, part func() (any, error)) ([]byte, error) {
 	}
 	var text bytes.Buffer
 	out := json.NewEncoder(&text)
-	out.SetEscapeHTML(false) // not embedded in HTML, and escaping makes it a third longer
+	out.SetEscapeHTML(false) // the JSON is not embedded in HTML, and escaping would make it a third longer
 	if err := out.Encode(b.String()); err != nil {
 		return nil, err
 	}

@@ -49,10 +49,10 @@ var (
 	proseMarks = regexp.MustCompile("`[^`]+`|https?://[^\\s`,;<>\"]*[^\\s`,;<>\".:)]")
 )
 
-// prose renders plain text: text between backticks becomes code, and URLs become links.
+// prose renders plain text. Text between backticks becomes code, and URLs become links.
 func prose(s string) template.HTML { return marked(s, proseMarks) }
 
-// code is prose without links, for use inside a link.
+// code is prose without links, for text inside a link.
 func code(s string) template.HTML { return marked(s, codeMarks) }
 
 func marked(s string, marks *regexp.Regexp) template.HTML {
@@ -82,7 +82,7 @@ func clock(now, t time.Time) string {
 	return t.UTC().Format("2 Jan 15:04")
 }
 
-// phases explains the director's phases to people.
+// phases describes the director's phases.
 var phases = map[string]string{
 	string(fsm.PhaseMonitor):  "starts new work",
 	string(fsm.PhaseCooldown): "waits for closed resources to reopen",

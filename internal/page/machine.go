@@ -81,7 +81,7 @@ func drawnMachine(count map[string]int) machinePart {
 	for _, t := range fsm.Transitions {
 		for _, from := range t.From {
 			key := [2]fsm.State{from, t.To}
-			if from == t.To { // listed in the table below the drawing
+			if from == t.To { // the table below the drawing lists it
 				continue
 			}
 			if means[key] == "" {

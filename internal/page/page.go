@@ -21,7 +21,7 @@ import (
 
 // Source provides the page's data. Its methods may be called by many goroutines at once.
 type Source interface {
-	// Fleet returns the director's state as shown by director status, without the tasks or the queue.
+	// Fleet returns the director's state as in director status, without the tasks or the queue.
 	Fleet(ctx context.Context) wire.Snapshot
 	// Board returns the tasks of each state, at most most of them, without attempts or events. count is the number of
 	// all tasks by state. See timeline.Book.Board.
@@ -30,12 +30,12 @@ type Source interface {
 	Task(ctx context.Context, k fsm.IssueKey, at time.Time) (timeline.Task, bool, error)
 	// Numbers returns the counts since a time.
 	Numbers(ctx context.Context, since time.Time) (timeline.Numbers, error)
-	// Next waits for events after a place, and returns the current position in the journal.
+	// Next waits for events after a position, and returns the newest position in the journal.
 	Next(ctx context.Context, after timeline.Place) (timeline.Place, error)
 	// Output iterates over the lines that an issue's attempts print.
 	Output(ctx context.Context, k fsm.IssueKey, f output.Filter) iter.Seq2[output.Line, error]
-	// Command executes a person's command. A repeated ID has no further effect. An error is a sentence for people and
-	// means that the command was not executed, except that an Undecided command may still be executed.
+	// Command executes a person's command. A repeated ID has no further effect. The text of an error is a sentence
+	// for people. The command was then not executed, except that an Undecided command may still be.
 	Command(ctx context.Context, c Command) error
 	// Tables returns the policy and the rules.
 	Tables() []Table
@@ -43,14 +43,14 @@ type Source interface {
 
 // Command is a signed-in user's command for a task.
 type Command struct {
-	ID      string // of the request, 26 letters and digits; constant if a form is submitted twice
+	ID      string // id of the request, 26 letters and digits; the same if a form is submitted twice
 	Issue   fsm.IssueKey
 	Command fsm.Command
 	Text    string // for the agent; may be empty
 	By      string // the signed-in user
 }
 
-// Undecided is the error of a command without a decision yet. Sending the command again repeats the same request.
+// Undecided is the error of a command without a decision so far. Sending the command again repeats the same request.
 type Undecided string
 
 func (u Undecided) Error() string { return string(u) }
@@ -65,9 +65,9 @@ type Table struct {
 // Options make a page.
 type Options struct {
 	Source    func() Source           // returns nil while this director is starting or does not lead
-	Token     func() (string, error)  // returns an empty string if sign-in is disabled
-	CheckName func(name string) error // returns a sentence for people if the name cannot be used
-	Open      bool                    // the address is loopback only, so anyone who reaches it may read
+	Token     func() (string, error)  // returns "" if sign-in is disabled
+	CheckName func(name string) error // returns a sentence for people if a name is invalid
+	Open      bool                    // only this machine reaches the address, so reading does not require signing in
 	Fleet     string
 	Log       *zap.Logger
 }
@@ -82,13 +82,13 @@ type Page struct {
 	mux       http.Handler
 	sessions  sessions
 	drawings  drawings
-	streams   chan struct{} // one element for each browser with an open stream
+	streams   chan struct{} // has one element for each browser with an open stream
 }
 
-// streamsAtOnce bounds the number of open streams.
+// streamsAtOnce limits the number of open streams.
 const streamsAtOnce = 200
 
-// New returns the page. It serves every path that begins with "/".
+// New returns the page. It serves every path from "/" on.
 func New(o Options) (*Page, error) {
 	t, err := template.New("").Funcs(functions).ParseFS(files, "templates/*.html")
 	if err != nil {
@@ -159,7 +159,7 @@ type frame struct {
 	Problem            string
 	Again              bool   // the page reloads automatically
 	Said               string // result of the last action
-	Refused            bool   // the last action was refused, and Said explains why
+	Refused            bool   // the last action was refused, and Said gives the reason
 	Form, Text         string // the form's id, and the text in it
 	Part               any
 }

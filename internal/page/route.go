@@ -49,7 +49,7 @@ func wayOf(from, to place) run {
 	w := run{from: from, to: to, straight: from.row == to.row && to.column == from.column+1}
 	down, up := to.row > from.row, to.row < from.row
 	if from.row == to.row {
-		down, up = from.row > 0, from.row == 0 // around the boxes between them
+		down, up = from.row > 0, from.row == 0 // around the boxes between the ends
 	}
 	w.leaves = port{from.state, down, to.state}
 	w.first, w.last = lane{from.row, to.state}, lane{to.row, to.state}
@@ -156,7 +156,7 @@ func sides(ports []port) map[port]int {
 			}
 			slices.SortStableFunc(here,
 				func(a, b port) int { return cmp.Compare(placeOf(a.to).column, placeOf(b.to).column) })
-			aside := -4 // separates downward arrows of one row from upward arrows of the next
+			aside := -4 // separates downward arrows of one row from upward arrows of the next row
 			if bottom {
 				aside = 4
 			}

@@ -13,20 +13,20 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Bounds of signing in.
+// Limits on signing in.
 const (
 	sessionTime = 12 * time.Hour
 	maxSessions = 100
 	cookieName  = "retake_session"
 )
 
-// triesAtOnce and tryEvery bound how often all clients together can guess the token.
+// triesAtOnce and tryEvery limit how often all clients together can guess the token.
 const (
 	triesAtOnce = 10
 	tryEvery    = 2 * time.Second
 )
 
-// sessions holds the signed-in users. It is lost with the process.
+// sessions holds the signed-in users. They are lost with the process.
 type sessions struct {
 	mu    sync.Mutex
 	tries *rate.Limiter
@@ -42,7 +42,7 @@ func newSessions() sessions {
 	return sessions{tries: rate.NewLimiter(rate.Every(tryEvery), triesAtOnce), known: map[string]session{}}
 }
 
-// who identifies the signed-in user by name, or returns an empty string.
+// who identifies the signed-in user by name, or returns "".
 func (s *sessions) who(r *http.Request) string {
 	c, err := r.Cookie(cookieName)
 	if err != nil {
@@ -89,8 +89,8 @@ func (p *Page) canSignIn() bool {
 	return err == nil && token != ""
 }
 
-// seen admits requests that may read. They come from signed-in users, or are local and address this machine by name. A
-// foreign site can make another name resolve to this machine (DNS rebinding).
+// seen admits requests that may read. They come from signed-in users, or are local and address this machine by name.
+// A foreign site can make another name resolve to this machine (DNS rebinding).
 func (p *Page) seen(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -108,8 +108,8 @@ func (p *Page) maySee(r *http.Request) bool {
 	return p.sessions.who(r) != "" || p.options.Open && LocalName(r.Host) && !forwarded(r)
 }
 
-// forwarded reports whether a proxy forwarded the request. The client is then not on this machine, and it
-// chooses the Host header.
+// forwarded reports whether a proxy forwarded the request. The client is then on another machine and chooses the Host
+// header.
 func forwarded(r *http.Request) bool {
 	for name := range r.Header {
 		if name == "Forwarded" || name == "Via" || strings.HasPrefix(name, "X-Forwarded-") || name == "X-Real-Ip" {
@@ -119,8 +119,8 @@ func forwarded(r *http.Request) bool {
 	return false
 }
 
-// LocalName reports whether a Host header names this machine. Any other name that resolves here belongs to a
-// foreign site.
+// LocalName reports whether a Host header names this machine. Any other name that resolves to this machine belongs to
+// a foreign site.
 func LocalName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -174,7 +174,7 @@ func (p *Page) askToken(w http.ResponseWriter, r *http.Request, status int, wron
 	_ = p.templates.ExecuteTemplate(w, "signin.html", f)
 }
 
-// signIn checks the token, and starts a session under the name with which actions are recorded.
+// signIn checks the token, and starts a session under the name that actions are recorded with.
 func (p *Page) signIn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	if !p.sessions.tries.Allow() {

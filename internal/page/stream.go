@@ -17,8 +17,8 @@ import (
 const rightsEvery = 5 * time.Second
 
 // stream sends updates of a task, or of the board, until the browser disconnects, the director stops or the browser
-// loses access. A drawing may be older than the journal. The next wait starts at the position that the drawing
-// includes, so the browser soon receives the rest. Changes within one drawEvery are coalesced into one event.
+// loses access. A drawing may be older than the journal, so the next wait starts at the drawing's place, and the
+// browser soon receives the rest. Changes within one drawEvery become one event.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm.IssueKey,
 	part func(context.Context, Source) (any, error),
 ) {
@@ -45,7 +45,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, name string, k fsm
 	out.sendOver(ctx)
 }
 
-// news blocks until an event after at, or one beat. It returns the part to send, or a "problem" event with the
+// news blocks until an event after at, or for one beat. It returns the part to send, or a "problem" event with the
 // error.
 func (p *Page) news(ctx context.Context, at timeline.Place, name string, shown *drawing,
 	part func(context.Context, Source) (any, error),
@@ -72,9 +72,9 @@ func (p *Page) news(ctx context.Context, at timeline.Place, name string, shown *
 // errOver ends the stream of a browser that lost access.
 const errOver = problem("you have signed out, or your session has ended: sign in to see more")
 
-// events starts a stream of server-sent events. If there are too many streams it answers 503 and returns a nil
-// stream. The context ends when the browser disconnects, and within rightsEvery after it loses access. The
-// caller must call leave, which waits for the watching goroutine.
+// events starts a stream of server-sent events. If there are too many streams, it answers 503 and returns a nil
+// stream. The context ends when the browser disconnects, and within rightsEvery after the browser loses access. The
+// caller must call leave, which waits for the goroutine that watches the access.
 func (p *Page) events(w http.ResponseWriter, r *http.Request) (out *eventStream, ctx context.Context, leave func()) {
 	select {
 	case p.streams <- struct{}{}:
@@ -112,7 +112,7 @@ type eventStream struct {
 	c *http.ResponseController
 }
 
-// sendTime bounds the writing of one event.
+// sendTime limits the time to write one event.
 const sendTime = 10 * time.Second
 
 // send writes one event. text must not contain a line break.
@@ -125,7 +125,7 @@ func (e *eventStream) send(event string, text []byte) error {
 	}
 	_, err := io.WriteString(e.w, "event: "+event+"\ndata: ")
 	if err == nil {
-		_, err = e.w.Write(text) // written separately, because many browsers share this text
+		_, err = e.w.Write(text) // in a separate write, because many browsers share this text
 	}
 	if err == nil {
 		_, err = io.WriteString(e.w, "\n\n")

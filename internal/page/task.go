@@ -23,8 +23,7 @@ func issueOf(r *http.Request) fsm.IssueKey {
 	return fsm.IssueKey(r.PathValue("owner") + "/" + r.PathValue("repo") + "#" + r.PathValue("number"))
 }
 
-// TaskPath returns the path of a task's page. The operator's socket serves the task's commands at the same
-// path.
+// TaskPath returns the path of a task's page. The operator's socket serves the task's commands below the same path.
 func TaskPath(k fsm.IssueKey) string { return "/tasks/" + k.Repo() + "/" + strconv.Itoa(k.Number()) }
 
 // taskPart is the data of a task's page.
@@ -39,8 +38,8 @@ type taskPart struct {
 	TakesText bool // at least one of the commands takes text
 }
 
-// commandOf returns the command in a remedy's line, or an empty command. Unlike Remedy.Command it includes
-// commands that need text, because the page has a field for it.
+// commandOf returns the command in a remedy's line, or "". Unlike Remedy.Command, it includes commands that need
+// text, because the page has a field for the text.
 func commandOf(r timeline.Remedy) fsm.Command {
 	words := strings.Fields(r.Do)
 	if r.Command == "" && len(words) > 1 && words[0] == "director" {
@@ -49,7 +48,7 @@ func commandOf(r timeline.Remedy) fsm.Command {
 	return r.Command
 }
 
-// eventsShown bounds the timeline. The commands explain and events show the rest.
+// eventsShown limits the timeline. The commands explain and events show the rest.
 const eventsShown = 150
 
 func drawnTask(ctx context.Context, s Source, k fsm.IssueKey) (taskPart, error) {
@@ -98,7 +97,7 @@ type printed struct {
 	Skipped int64  `json:"skipped,omitempty"`
 }
 
-// linesShown bounds the earlier output that a browser receives first.
+// linesShown limits the earlier output that a browser receives first.
 const linesShown = 400
 
 // streamOutput sends the output of a task's attempts: first the latest existing lines, then new ones.
@@ -160,17 +159,17 @@ func (p *Page) streamOutput(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// errNoForm refuses a form without an id, because a second submission of it could not be recognized.
+// errNoForm refuses a form without an id, because a second submission would go unnoticed.
 const errNoForm = problem("the form belongs to an older page: reload the page")
 
-// requestID identifies a form's request. Submitting the same form twice produces the same id. Another button or text
-// produces a different id.
+// requestID identifies a form's request. Submitting the same form twice gives the same id. Another button or text
+// gives another id.
 func requestID(form string, c Command) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{form, string(c.Issue), string(c.Command), c.Text, c.By}, "\x00")))
 	return base32.StdEncoding.EncodeToString(sum[:])[:26]
 }
 
-// command executes a form's command and redirects to the task. A refused command's text stays in the form.
+// command executes a form's command and redirects to the task. If the command is refused, its text stays in the form.
 func (p *Page) command(w http.ResponseWriter, r *http.Request, by string) {
 	r.Body = http.MaxBytesReader(w, r.Body, 16<<10)
 	c, form := Command{

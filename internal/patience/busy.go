@@ -11,11 +11,11 @@ import (
 
 const (
 	limit        = 20.0                   // maximum factor by which a deadline is extended
-	measureEvery = 200 * time.Millisecond // how long a measurement remains valid
-	spinTime     = 250 * time.Microsecond // duration of spin on an idle machine of ordinary speed
+	measureEvery = 200 * time.Millisecond // the time for which a measurement is used
+	spinTime     = 250 * time.Microsecond // how long spin takes on an idle machine of ordinary speed
 )
 
-// measured is the last measurement, which all deadlines of the process share.
+// measured is the last measurement. All deadlines of the process share it.
 var measured struct {
 	sync.Mutex
 	at   time.Time
@@ -37,7 +37,8 @@ func Busy() float64 {
 	return measured.busy
 }
 
-// waiting returns how many runnable threads share a CPU, at least 1. It returns 1 if the kernel does not report that.
+// waiting returns the number of runnable threads per CPU, at least 1. It returns 1 if the kernel does not report that
+// number.
 func waiting() float64 {
 	data, err := os.ReadFile("/proc/loadavg")
 	fields := bytes.Fields(data)
@@ -52,9 +53,9 @@ func waiting() float64 {
 	return max(1, float64(n)/float64(runtime.NumCPU()))
 }
 
-// slowness returns how many times longer than on an ordinary machine a fixed piece of work takes, at least 1. The
-// shortest of three tries counts, because waiting measures the competition for the CPU. It returns 0 if the clock did
-// not advance during the work, as in a testing/synctest bubble.
+// slowness returns how many times longer a fixed piece of work takes than on an ordinary machine, at least 1. It
+// counts the shortest of three measurements, because waiting already measures the competition for the CPU. It returns
+// 0 if the clock did not advance, as in a testing/synctest bubble.
 func slowness() float64 {
 	shortest := time.Duration(1 << 62)
 	for range 3 {
@@ -67,7 +68,7 @@ func slowness() float64 {
 	return max(1, float64(shortest)/float64(spinTime))
 }
 
-// spin works on memory, so that the race detector slows it down as it does other code.
+// spin works in memory, because the race detector slows down only memory accesses.
 func spin() uint32 {
 	words := make([]uint32, 1024)
 	for i := range 100 * len(words) {

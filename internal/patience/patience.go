@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// T is the part of testing.TB that the helpers for tests use.
+// T is the part of testing.TB that the test helpers use.
 type T interface {
 	Helper()
 	Cleanup(func())
@@ -16,19 +16,19 @@ type T interface {
 // pollEvery is the interval at which Wait checks its condition.
 const pollEvery = 5 * time.Millisecond
 
-// A deadline measures the machine's speed fifty times, at intervals within these bounds.
+// A deadline measures the machine's speed about fifty times, at intervals between these limits.
 const (
 	shortestStep = 10 * time.Millisecond
 	longestStep  = 500 * time.Millisecond
 )
 
-// For returns d scaled to the machine's present speed. Use it where only a duration can be passed. WithTimeout also
+// For returns d scaled to the machine's present speed, for callers that can only pass a duration. WithTimeout also
 // adapts to later changes.
 func For(d time.Duration) time.Duration { return time.Duration(float64(d) * Busy()) }
 
 // WithTimeout returns a context that ends after d on an idle machine, and later on a busy one. Its cause is
-// context.DeadlineExceeded. It has no Deadline, because the time cannot be known in advance. The caller must call
-// cancel.
+// context.DeadlineExceeded. The context has no Deadline, because the machine's future speed is unknown. The caller
+// must call cancel.
 func WithTimeout(parent context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	return WithTimeoutCause(parent, d, context.DeadlineExceeded)
 }
@@ -48,7 +48,7 @@ func WithTimeoutCause(parent context.Context, d time.Duration, cause error) (con
 	}
 }
 
-// spend waits until an idle machine would have spent d. It returns false if ctx is done before that.
+// spend waits as long as an idle machine takes to spend d. It returns false if ctx ends first.
 func spend(ctx context.Context, d time.Duration) bool {
 	step := min(max(d/50, shortestStep), longestStep)
 	for left := d; left > 0; {
@@ -64,15 +64,15 @@ func spend(ctx context.Context, d time.Duration) bool {
 	return true
 }
 
-// Context is like WithTimeout, for a context that also ends with the test.
+// Context is like WithTimeout, but the context also ends with the test.
 func Context(t T, d time.Duration) context.Context {
 	ctx, cancel := WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Wait blocks until done returns true. It fails the test with the text what if that takes longer than d on an idle
-// machine.
+// Wait blocks until done returns true. If that takes longer than d on an idle machine, it fails the test and reports
+// what.
 func Wait(t T, d time.Duration, what string, done func() bool) {
 	t.Helper()
 	ctx, cancel := WithTimeout(context.Background(), d)
@@ -89,8 +89,8 @@ func Wait(t T, d time.Duration, what string, done func() bool) {
 	}
 }
 
-// Receive returns the next value of from. It fails the test with the text what if that takes longer than d on an idle
-// machine. A closed channel yields its zero value.
+// Receive returns the next value from the channel, or its zero value if the channel is closed. If that takes longer
+// than d on an idle machine, it fails the test and reports what.
 func Receive[V any](t T, d time.Duration, what string, from <-chan V) V {
 	t.Helper()
 	ctx, cancel := WithTimeout(context.Background(), d)
