@@ -13,12 +13,12 @@ type Checked struct {
 	Name     string         // the file as given, or the preset
 	Policy   *policy.Policy // nil if the policy was refused
 	Faults   []policy.Fault
-	Warnings []string // settings overridden by the configuration
-	Limits   string   // origin of the assumed limits
+	Warnings []string // settings that the configuration overrides
+	Limits   string   // describes the source of the limits
 }
 
 // CheckPolicy prints errors, unreachable parts, endless ladders and contradictions of a policy, and the parts of the
-// base's rows that remain.
+// base's rows that remain in effect.
 func CheckPolicy(c Checked, out io.Writer) (ok bool, err error) {
 	var b strings.Builder
 	for _, f := range c.Faults {

@@ -20,8 +20,8 @@ import (
 type Classifying struct {
 	Classifier *classify.Classifier
 	As         []string         // presets for which to print the name of the reason
-	Explain    bool             // print the matching rules, and why each lost
-	Now        func() time.Time // time of lines without a timestamp
+	Explain    bool             // also print the rules that matched, and why each lost
+	Now        func() time.Time // the time for lines without a timestamp
 }
 
 // Classify prints a finding for every line, and returns the number of unreadable lines.
@@ -41,7 +41,7 @@ func (o *Classifying) check() error {
 	return nil
 }
 
-// finding is the JSON printed for one input line. The contract fixes the names and order of its fields.
+// finding is the JSON answer to one input line. The contract fixes the names and order of its fields.
 type finding struct {
 	ID         json.RawMessage       `json:"id,omitempty"`
 	Reason     recovery.Reason       `json:"reason"`
@@ -53,7 +53,7 @@ type finding struct {
 	Cause      string                `json:"cause"`
 	Confidence float64               `json:"confidence"`
 	Also       *classify.Also        `json:"also,omitempty"` // a close second reading
-	As         map[string]string     `json:"as,omitempty"`   // by preset: its word for the reason
+	As         map[string]string     `json:"as,omitempty"`   // by preset: its name for the reason
 	Considered []classify.Considered `json:"considered,omitempty"`
 }
 
@@ -65,7 +65,7 @@ func (o *Classifying) answer(data []byte) (any, error) {
 	return o.find(q), nil
 }
 
-// find answers one question.
+// find classifies one line of evidence.
 func (o *Classifying) find(q question) finding {
 	var considered []classify.Considered
 	if o.Explain {
@@ -85,7 +85,7 @@ func (o *Classifying) find(q question) finding {
 		a.As = make(map[string]string, len(o.As))
 	}
 	for _, preset := range o.As {
-		a.As[preset], _ = recovery.As(preset, f) // check has refused unknown presets
+		a.As[preset], _ = recovery.As(preset, f) // check has already rejected unknown presets
 	}
 	return a
 }
@@ -97,7 +97,7 @@ type question struct {
 	e    recovery.Evidence
 }
 
-// questionFields are the contract's names, followed by the names of worker_error.v1.
+// questionFields are the names in the contract, then the names in worker_error.v1.
 var questionFields = []field[question]{
 	at(text, func(q *question) *string { return &q.text }, "text"),
 	at(optional(integer), func(q *question) **int { return &q.e.ExitCode }, "exit_code"),
@@ -131,7 +131,7 @@ func (o *Classifying) question(data []byte) (question, error) {
 	q := question{id: copied(fields["id"])}
 	err = fill(&q, fields, "", questionFields)
 	if code, said := fields["exit_code"]; said && q.e.ExitCode == nil && q.text+q.e.Stdout+q.e.Stderr != "" {
-		q.e.Unended = code == nil || string(code) == "null" // it ran until it was killed
+		q.e.Unended = code == nil || string(code) == "null" // the program ran until it was killed
 	}
 	if q.e.At.IsZero() {
 		q.e.At = o.Now()
@@ -148,7 +148,7 @@ func (q *question) evidence() recovery.Evidence {
 	if e.Tool != "" {
 		e.Tool = path.Base(e.Tool)
 	}
-	// A worker that reports this knows the kernel's counter. For others it is only an assertion.
+	// A worker that reports this knows the kernel's counter. From other programs, it is only an assertion.
 	if e.Assertion.ErrorType == string(recovery.OOMKilled) {
 		e.OOM = e.OOM || e.Signal == "SIGKILL" || e.ExitCode != nil && *e.ExitCode == 137
 	}

@@ -16,7 +16,7 @@ import (
 type Deciding struct {
 	Policy     *policy.Policy
 	Vocabulary string // preset with the names for failures
-	Explain    bool   // print the question to a person
+	Explain    bool   // also print the question to a person
 
 	words map[string]recovery.Reason
 }
@@ -27,12 +27,12 @@ func Decide(ctx context.Context, o Deciding, sources []Source, out io.Writer) (b
 	return stream(ctx, sources, out, o.answer)
 }
 
-// verdict is the JSON printed for one history. The contract fixes the names and order of its fields.
+// verdict is the JSON answer to one history. The contract fixes the names and order of its fields.
 type verdict struct {
 	ID          json.RawMessage  `json:"id,omitempty"`
 	Action      recovery.Action  `json:"action"`
-	Delay       *[2]float64      `json:"delay_seconds"` // range with jitter; null without a next attempt
-	Charges     *recovery.Cause  `json:"charges"`       // null if the action is free
+	Delay       *[2]float64      `json:"delay_seconds"` // range with jitter; null if no attempt follows
+	Charges     *recovery.Cause  `json:"charges"`       // null if the action is not charged
 	Why         string           `json:"why"`
 	Row         string           `json:"row"`
 	NextIfAgain recovery.Action  `json:"next_if_again"`
@@ -68,8 +68,8 @@ func (o *Deciding) answer(data []byte) (any, error) {
 	return a, nil
 }
 
-// inItsWords replaces the reason at the start of a verdict's explanation by the word that the input used. It omits the
-// meaning of the reason, because the word may mean more.
+// inItsWords replaces the reason at the start of a verdict's explanation by the name in the input. It omits the
+// reason's meaning, because that name may mean more.
 func (h *history) inItsWords(why string) string {
 	last := h.failures[len(h.failures)-1]
 	reason := string(last.finding.Reason)
@@ -81,8 +81,8 @@ func (h *history) inItsWords(why string) string {
 	return brief([]byte(last.word)) + ":" + strings.Replace(rest, " "+about.Means+";", "", 1)
 }
 
-// walk decides the failures in order, each with the tally of the previous ones, and returns the last verdict. Stated
-// facts apply to the last failure. Facts produced by a verdict apply from then on.
+// walk decides the failures in order, each with the tally of the earlier ones, and returns the last verdict. Stated
+// facts apply to the last failure. Facts that a verdict implies apply to later failures.
 func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	tally, compacted := recovery.Tally{}, false
 	last := len(h.failures) - 1
@@ -103,7 +103,7 @@ func (h *history) walk(p *policy.Policy) (v recovery.Verdict) {
 	return v
 }
 
-// inSeconds rounds to milliseconds, because more digits are noise of binary fractions.
+// inSeconds rounds to milliseconds, because binary fractions add meaningless digits.
 func inSeconds(d time.Duration) float64 {
 	return float64(d.Round(time.Millisecond).Milliseconds()) / 1000
 }

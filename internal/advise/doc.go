@@ -1,9 +1,9 @@
-// Package advise answers questions about failures over streams: JSON Lines in, JSON Lines out, and the policy as a
-// table for people. It implements the commands classify, decide and policy after flag parsing.
+// Package advise answers questions about failures over streams of JSON Lines, and prints the policy as a table. It
+// implements the commands classify, decide and policy, after the flags are parsed.
 //
-// One line is one question and gets one answer with the same id. An invalid line gets an error with the line, the
-// field, the expected value and the actual value. The stream continues. Blank lines are skipped.
+// Each line is one question and gets one answer with the same id. The answer to an invalid line is an error with the
+// line, the field, the expected value and the actual value. The stream then continues. Blank lines are skipped.
 //
-// The caller passes a clock, because dates and epochs in evidence need a current time. Invariant: MaxLine bounds the
-// memory for streams of any length. Failure policy: a bad line is counted, and a bad stream ends the run.
+// The caller passes a clock, because dates and epochs in evidence need a current time. Invariant: MaxLine limits the
+// memory for streams of any length. Failure policy: the package counts bad lines, and a failing stream ends the run.
 package advise

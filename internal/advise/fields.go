@@ -12,7 +12,7 @@ import (
 	"retake/internal/tomlfile/spelling"
 )
 
-// object is a JSON object with fields that are read individually, so that an error can name the field.
+// object is a JSON object. Its fields are read one by one, so that an error can name the field.
 type object map[string]json.RawMessage
 
 // parse reads a line as an object. Example appears in the error.
@@ -29,14 +29,14 @@ func parse(data []byte, example string) (object, error) {
 	return o, nil
 }
 
-// field sets one field of a T. Its names are tried in order. A null counts as absent.
+// field sets one field of a T from the first of its names that is present. A null counts as absent.
 type field[T any] struct {
 	names []string
 	want  string
-	read  func(t *T, raw json.RawMessage) bool // false for an unexpected value
+	read  func(t *T, raw json.RawMessage) bool // returns false for an unexpected value
 }
 
-// at returns a row for a field with a form and a destination.
+// at returns a row for a field with the form f, which is stored at place.
 func at[T, V any](f form[V], place func(*T) *V, names ...string) field[T] {
 	return field[T]{names, f.want, func(t *T, raw json.RawMessage) bool { return f.read(raw, place(t)) }}
 }
@@ -58,7 +58,7 @@ func fill[T any](t *T, o object, path string, fields []field[T]) error {
 	return nil
 }
 
-// fillOnly is like fill, but rejects unknown keys, because a mistyped key would silently change the answer.
+// fillOnly is like fill, but rejects unknown keys, because a typo in a key would silently change the answer.
 func fillOnly[T any](t *T, o object, path string, fields []field[T]) error {
 	var names []string
 	for _, f := range fields {
@@ -73,10 +73,10 @@ func fillOnly[T any](t *T, o object, path string, fields []field[T]) error {
 	return fill(t, o, path, fields)
 }
 
-// briefBytes bounds a quote in an error.
+// briefBytes limits a quote in an error.
 const briefBytes = 40
 
-// brief shows a value in an error.
+// brief formats a value for an error.
 func brief(raw json.RawMessage) string {
 	if raw[0] == '[' || raw[0] == '{' {
 		return kind(raw)
@@ -109,7 +109,7 @@ func kind(raw []byte) string {
 	return "a number"
 }
 
-// idOf finds the id of any form in a line, even if the rest of the line is cut off or invalid.
+// idOf finds the id of any form in a line, even if the rest of the line is truncated or invalid.
 func idOf(data []byte) json.RawMessage {
 	if len(data) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"retake/internal/recovery"
 )
 
-// form is the expected form of a field's value.
+// form describes and reads a field's value.
 type form[V any] struct {
 	want string // "want %s, got …"
 	read func(raw json.RawMessage, to *V) bool
@@ -33,7 +33,7 @@ var (
 	list       = form[[]json.RawMessage]{"an array", decode[[]json.RawMessage]}
 )
 
-// optional tells an absent value from zero.
+// optional distinguishes an absent value from zero.
 func optional[V any](f form[V]) form[*V] {
 	return form[*V]{f.want, func(raw json.RawMessage, to **V) bool {
 		*to = new(V)
@@ -43,7 +43,7 @@ func optional[V any](f form[V]) form[*V] {
 
 func decode[V any](raw json.RawMessage, to *V) bool { return json.Unmarshal(raw, to) == nil }
 
-// readInteger reads 7 and 7.0, because some languages write integers as fractions.
+// readInteger accepts 7 and 7.0, because some languages write integers as fractions.
 func readInteger(raw json.RawMessage, to *int) bool {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
@@ -57,7 +57,7 @@ func readInteger(raw json.RawMessage, to *int) bool {
 	return true
 }
 
-// readStatus also accepts 0, with which some programs report that they got no answer.
+// readStatus also accepts 0, which some programs report without an answer.
 func readStatus(raw json.RawMessage, to *int) bool {
 	return readInteger(raw, to) && (*to == 0 || *to >= 100 && *to <= 599)
 }
@@ -91,8 +91,8 @@ func readTime(raw json.RawMessage, to *time.Time) bool {
 	return err == nil
 }
 
-// readHeaders reads HTTP headers: names in upper or lower case, and values as text, numbers or lists. If names differ
-// only in case, the last in alphabetical order wins, so that the result is deterministic.
+// readHeaders reads HTTP headers with names in upper or lower case, and values as text, numbers or lists. Of names
+// that differ only in case, the last in alphabetical order wins, so that the result is deterministic.
 func readHeaders(raw json.RawMessage, to *map[string]string) bool {
 	var o object
 	if !decode(raw, &o) {

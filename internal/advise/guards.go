@@ -8,9 +8,9 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// guardRow is one bound over all rows.
+// guardRow is one guard, a limit over all rows.
 type guardRow struct {
-	name  string // its key in a policy's document
+	name  string // the guard's key in a policy's document
 	bound float64
 	set   bool
 	to    recovery.Action
@@ -39,7 +39,7 @@ func guardRows(g policy.Guards) []guardRow {
 	}
 }
 
-// guardTexts describes the bounds on all rows.
+// guardTexts describes the guards.
 func guardTexts(g policy.Guards) []string {
 	var lines []string
 	for _, r := range guardRows(g) {
@@ -49,15 +49,15 @@ func guardTexts(g policy.Guards) []string {
 		}
 	}
 	if g.WaitsAreErrors {
-		lines = append(lines, "waiting for a limit counts as an error in a row")
+		lines = append(lines, "a wait for a limit counts as an error in a row")
 	}
 	if lines == nil {
-		lines = []string{"only the engine's limit"}
+		lines = []string{"only the limits of the state machine"}
 	}
 	return lines
 }
 
-// action returns the substitute for another attempt.
+// action returns what happens instead of another attempt.
 func (r guardRow) action() recovery.Action {
 	if r.to == "" {
 		return recovery.Escalate

@@ -12,7 +12,7 @@ import (
 	"retake/internal/recovery/policy"
 )
 
-// history is one line: the failures so far, oldest first, and the current facts.
+// history is one line of input: the failures so far, oldest first, and the current facts.
 type history struct {
 	id       json.RawMessage
 	failures []failure
@@ -21,16 +21,16 @@ type history struct {
 
 // failure is one failure of a history.
 type failure struct {
-	word      string // a reason, or a word of the preset's vocabulary
+	word      string // a reason, or a name in the preset's vocabulary
 	finding   recovery.Finding
 	at        time.Time // only checked, because policies do not depend on dates
 	usage     recovery.Usage
-	recovered bool // a success came after it
+	recovered bool // a success followed
 
-	transient, retry, escalate *bool // flags of a report; nil if it does not have them
+	transient, retry, escalate *bool // flags of a report; nil if absent
 }
 
-// said returns the flags of the report, or nil if it states neither. A missing flag counts as agreement with the
+// said returns the flags of the report, or nil if both are absent. A missing flag counts as agreement with the
 // policy.
 func (x *failure) said() *recovery.Assertion {
 	if x.retry == nil && x.escalate == nil {
@@ -41,7 +41,7 @@ func (x *failure) said() *recovery.Assertion {
 	}
 }
 
-// wordNames lists the fields in which vocabularies put their word.
+// wordNames lists the fields in which vocabularies name the reason.
 var wordNames = []string{"reason", "class", "error_class", "error_type", "type", "code"}
 
 var failureFields = []field[failure]{
@@ -139,7 +139,7 @@ func (o *Deciding) fill(x *failure, raw json.RawMessage, path string) error {
 	return fmt.Errorf("%s.%s: want a reason, or a name from %s, got %s", path, name, o.Vocabulary, got)
 }
 
-// reason reads a word of the vocabulary, else an error_type or reason, else a word of the policy's rows.
+// reason interprets a name in the vocabulary, else an error_type or reason, else a name in the policy's rows.
 func (o *Deciding) reason(word string) (recovery.Reason, bool) {
 	if r, ok := recovery.FromWord(o.Vocabulary, word); ok {
 		return r, true
@@ -151,7 +151,7 @@ func (o *Deciding) reason(word string) (recovery.Reason, bool) {
 	return r, ok
 }
 
-// ownWords maps the lower-case words that a policy uses for several reasons to the first of those reasons.
+// ownWords maps each lower-case name that a policy uses for several reasons to the first of them.
 func ownWords(p *policy.Policy) map[string]recovery.Reason {
 	words := map[string]recovery.Reason{}
 	for _, r := range p.Table() {

@@ -13,7 +13,7 @@ import (
 )
 
 // ShowPolicy prints the table for a terminal of 100 columns. It omits unreachable rows, and prints the rows of the
-// document first. It shows the unit of a row that does not count its own failures.
+// document first. If a row does not count its own failures, it shows the unit.
 func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy   %s\nbackoff  %s\n", p.Name(), backoffText(p.Backoff()))
@@ -56,7 +56,7 @@ func ShowPolicy(p *policy.Policy, out io.Writer, warnings ...string) error {
 // PolicyHead names the columns of PolicyTable's rows.
 var PolicyHead = []string{"failure", "ladder", "waits", "meter", "then"}
 
-// PolicyTable returns the content of ShowPolicy for a page: the deciding rows, with line breaks inside cells, and
+// PolicyTable returns the content of ShowPolicy for a page: the rows in effect, with line breaks inside cells, and
 // the guards.
 func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
 	for _, r := range p.Standings() {
@@ -72,7 +72,7 @@ func PolicyTable(p *policy.Policy) (rows, guards [][]string) {
 	return rows, guards
 }
 
-// rowCells formats one row. Each line of a cell is one fact.
+// rowCells formats one row, with one fact in each line of a cell.
 func rowCells(r policy.Standing) (c cells) {
 	on := []string{r.On}
 	if r.Own {

@@ -43,7 +43,7 @@ const mineShown = `policy   mine
 backoff  1s ×2 up to 8s, plus up to 500ms
 guards   max_retries             3 re-dispatches over all causes except rate limits, then escalate
          cost_budget_usd         2.5 USD, then stop
-         waiting for a limit counts as an error in a row
+         a wait for a limit counts as an error in a row
 
 FAILURE               LADDER                 WAITS                METER           THEN
 rate_limited          wait_reset ×20         stated, up to 6h     rate_limit      escalate

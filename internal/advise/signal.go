@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// otherNames are alternative names of signals on some systems.
+// otherNames has the names of signals that differ on some systems.
 var otherNames = map[string]string{"SIGIOT": "SIGABRT", "SIGCLD": "SIGCHLD", "SIGPOLL": "SIGIO", "SIGUNUSED": "SIGSYS"}
 
-// firstRealTime and lastRealTime bound the signals that have numbers only.
+// firstRealTime and lastRealTime are the limits of the signals that have only numbers.
 const firstRealTime, lastRealTime = 34, 64
 
-// readSignal reads a number, or a name with or without SIG, ignoring case. 0 and "" mean no signal.
+// readSignal reads a number, or a name with or without SIG, in any case. 0 and "" mean no signal.
 func readSignal(raw json.RawMessage, to *string) bool {
 	word := string(raw)
 	if raw[0] == '"' && !decode(raw, &word) {

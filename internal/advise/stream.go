@@ -15,20 +15,20 @@ import (
 
 // Source is a file or standard input.
 type Source struct {
-	Name string // prefix of errors; empty for the line number only
+	Name string // prefix of errors; if empty, they have only the line number
 	io.Reader
 }
 
-// MaxLine bounds one line, in bytes. A longer line is skipped and answered with an error.
+// MaxLine limits one line, in bytes. A longer line is skipped, and its answer is an error.
 const MaxLine = 16 << 20
 
-// beginning is the part of an overlong line that is kept, because it usually contains the id.
+// beginning is the part of an overlong line that is read, because it usually contains the id.
 const beginning = 4 << 10
 
-// asker answers one line with a JSON value, or with an error about the content.
+// asker answers one line with a JSON value, or with an error about its content.
 type asker func(data []byte) (answer any, err error)
 
-// refusal answers a line that cannot be answered.
+// refusal is the answer to an invalid line.
 type refusal struct {
 	ID    json.RawMessage `json:"id,omitempty"`
 	Error string          `json:"error"`
@@ -79,7 +79,7 @@ func encoder(out io.Writer) *json.Encoder {
 	return enc
 }
 
-// interruptible reads r until ctx is done. A read that is still blocked is abandoned, because it cannot be interrupted.
+// interruptible reads r until ctx is done. It abandons a blocked read, which cannot be interrupted.
 func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	out, in := io.Pipe()
 	context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
@@ -90,8 +90,8 @@ func interruptible(ctx context.Context, r io.Reader) io.Reader {
 	return out
 }
 
-// nextLine returns a line without its end, or the beginning of an overlong line. It may return the last line together
-// with the error.
+// nextLine returns a line without its line feed, or the beginning of an overlong line. With an error, it may also
+// return the last line.
 func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -108,14 +108,14 @@ func nextLine(r *bufio.Reader) (data []byte, tooLong bool, err error) {
 	}
 }
 
-// Text describes plain output of a program, instead of JSON Lines.
+// Text describes a program's plain output, as an alternative to JSON Lines.
 type Text struct {
 	ExitCode    *int // nil if unknown
 	Stage, Tool string
 }
 
-// ClassifyText classifies the whole text of each source as one failure. The answer's id is the name of the source, if
-// any.
+// ClassifyText classifies the whole text of each source as one failure. If the source has a name, it is the answer's
+// id.
 func ClassifyText(ctx context.Context, o Classifying, t Text, sources []Source, out io.Writer) error {
 	if err := o.check(); err != nil {
 		return err
@@ -139,7 +139,7 @@ func ClassifyText(ctx context.Context, o Classifying, t Text, sources []Source, 
 	return nil
 }
 
-// end returns the last MaxLine bytes, because the error is at the end.
+// end returns the last MaxLine bytes, because errors are usually at the end.
 func end(r io.Reader) (string, error) {
 	var text []byte
 	part := make([]byte, 64<<10)

@@ -6,13 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// widths bounds the columns of a policy's table, in characters.
+// widths are the maximum widths of the columns in a policy's table, in characters.
 var widths = [...]int{20, 21, 20, 14, 17}
 
 // cells are one row; a cell may have several lines.
 type cells [len(widths)]string
 
-// writeRow writes the lines of cells side by side for a tabwriter, separated by tabs.
+// writeRow writes the lines of cells side by side, separated by tabs for a tabwriter.
 func writeRow(w io.Writer, row cells) {
 	for more := true; more; {
 		line := ""

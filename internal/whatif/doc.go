@@ -1,14 +1,15 @@
 // Package whatif replays a journal under another configuration, and compares the verdicts with the recorded ones.
 //
-// A Follower applies the facts of a journal in order to a separate machine, as a restart does. At each verdict it
-// decides again with the preceding state. It calls fsm.Machine.Redecide, the function that the director uses. While a
-// claim takes the same course, the machine is charged for the other policy's verdicts, because their counters and
-// meters may differ.
+// A Follower applies the facts of a journal in order to a separate machine, like a restart. At each verdict, it
+// decides again from the state before that verdict, with fsm.Machine.Redecide, which the director also uses. While a
+// claim takes the same course, the machine counts the other policy's verdicts, because their counters and meters may
+// differ.
 //
-// A what-if ignores unknowable consequences. A different action, or another kind of attempt, would have given the claim
-// another history. After the first such verdict, later verdicts on the claim are counted, not compared. Other tasks,
-// incidents, cooldowns and times stay as recorded, although extra attempts or longer waits would have changed them.
+// A what-if ignores consequences that cannot be known. A different action, or another kind of attempt, would have
+// changed the claim's later history. After the first such verdict, later verdicts on the claim are counted but not
+// compared. Other tasks, incidents, cooldowns and times stay as recorded, although more attempts or longer waits
+// would have changed them.
 //
-// The times of the records are the only clock. Invariant: there are no differences under the configuration that
-// produced the journal. There is no failure policy, because every fact can be replayed.
+// The times of the records are the only clock. Invariant: under the configuration that produced the journal, all
+// verdicts are equal. A replay cannot fail, so the package has no failure policy.
 package whatif

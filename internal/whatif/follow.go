@@ -9,15 +9,15 @@ import (
 
 // Options of a Follower.
 type Options struct {
-	Since time.Time                  // earlier verdicts are replayed but not reported; zero reports all
+	Since time.Time                  // replay earlier verdicts without reporting them; zero reports all
 	Only  func(fsm.IssueKey) bool    // nil selects every issue
-	Read  func(fsm.ReportRef) Reread // reads a stored report with other rules; nil keeps the recorded finding
+	Read  func(fsm.ReportRef) Reread // reads a stored report by other rules; nil uses the recorded finding
 }
 
 // Reread is the result of applying other rules to a report.
 type Reread struct {
 	Finding recovery.Finding
-	Gone    bool // the report no longer exists, so the recorded finding stands
+	Gone    bool // the report no longer exists, so the recorded finding applies
 }
 
 // Follower follows a journal. It is not safe for concurrent use.
@@ -25,22 +25,22 @@ type Follower struct {
 	m      *fsm.Machine
 	cfg    fsm.Config
 	o      Options
-	claims map[string]*claim       // by nonce; claims with at least one verdict
+	claims map[string]*claim       // by nonce: claims with at least one verdict
 	canary map[string]fsm.IssueKey // by incident: the canary before the last change
 	issues map[fsm.IssueKey]bool   // issues in the report
 	out    Report
-	place  int // verdicts so far
+	place  int // number of verdicts so far
 }
 
 // claim is one claim of an issue.
 type claim struct {
-	left *Case // first verdict that changes the claim's course, or nil
-	over bool  // a person has answered or the claim has ended, so later facts do not depend on the verdict
-	gone bool  // the other policy would have taken the claim elsewhere
+	left *Case // the first verdict that changes the claim's course, or nil
+	over bool  // a person has answered or the claim has ended, so the verdict does not affect later facts
+	gone bool  // the claim would have taken another course under the other policy
 }
 
-// New returns a follower that decides according to a configuration. It uses the policy, the fix rounds and the clean
-// validation settings.
+// New returns a follower that decides by a configuration. It uses the policy, the fix rounds and the clean
+// validation.
 func New(cfg fsm.Config, o Options) *Follower {
 	return &Follower{
 		out: Report{Issues: []fsm.IssueKey{}, Changes: []Change{}, Cases: []*Case{}},
@@ -59,7 +59,7 @@ func (w *Follower) Apply(_ uint64, records []fsm.Record) {
 func (w *Follower) record(r fsm.Record) {
 	for _, f := range r.Facts {
 		switch f := f.(type) {
-		case fsm.StateKept: // the journal starts here
+		case fsm.StateKept: // the journal begins with this state
 			w.m, w.claims, w.canary = fsm.New(w.cfg), map[string]*claim{}, map[string]fsm.IssueKey{}
 		case fsm.IncidentChanged:
 			w.canary[f.Incident.Key] = w.m.Canary(f.Incident.Key)
@@ -123,13 +123,13 @@ func (w *Follower) judged(at time.Time, f fsm.VerdictMade) fsm.VerdictMade {
 			c.left, c.over = one, false
 		}
 	}
-	if elsewhere { // from here on, charge the recorded verdicts
+	if elsewhere { // after this, count the recorded verdicts
 		return f
 	}
 	return would
 }
 
-// report counts a verdict that was decided again. If the decisions are equal, differs is nil.
+// report counts a verdict that was decided again. differs is nil if both decisions are equal.
 func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
 	counts := &w.out.Counts
 	if differs == nil {
@@ -146,8 +146,8 @@ func (w *Follower) report(was, would fsm.VerdictMade, differs *Case) {
 	}
 }
 
-// reread applies the other rules to the report behind a verdict's finding. Rules do not change facts that the director
-// observed directly.
+// reread applies the other rules to the report behind a verdict's finding. Rules do not change findings that the
+// director observed itself.
 func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	e := &t.Ending
 	if w.o.Read == nil || e.Finding == nil || e.Report == nil || *e.Finding != f.Finding ||
@@ -157,11 +157,11 @@ func (w *Follower) reread(t *fsm.Task, f fsm.VerdictMade) Reread {
 	return w.o.Read(*e.Report)
 }
 
-// ruleKnown is the rule of findings that the director observed directly.
+// ruleKnown is the rule of findings that the director observed itself.
 const ruleKnown = "known"
 
-// went records the outcome of a claim that would have taken another course, until a person answers. The answer belongs
-// to a different question.
+// went records what happened to a claim that would have taken another course, until a person answers. The answer
+// belongs to a different question.
 func (w *Follower) went(at time.Time, f fsm.Fact) {
 	var key fsm.IssueKey
 	switch f := f.(type) {
@@ -219,7 +219,7 @@ func (w *Follower) seen(at time.Time, k fsm.IssueKey) {
 	}
 }
 
-// Report returns the results so far. It belongs to the follower.
+// Report returns the results so far. The follower still owns them.
 func (w *Follower) Report() *Report {
 	w.out.count()
 	w.out.total()

@@ -20,21 +20,20 @@ type Report struct {
 	Cases   []*Case        `json:"cases"` // in the order of the journal
 }
 
-// Counts classifies the examined verdicts. Same, Differ, Later, NotAsked and Unknown add up to all of them.
+// Counts classifies the examined verdicts. The sum of Same, Differ, Later, NotAsked and Unknown is their number.
 type Counts struct {
 	Same        int `json:"same"`
 	Differ      int `json:"differ"`
-	Already     int `json:"already"`      // part of Differ: the current configuration decides in the same way
-	Later       int `json:"later"`        // not compared: the claim would have gone elsewhere before
+	Already     int `json:"already"`      // part of Differ: the current configuration decides like the alternative
+	Later       int `json:"later"`        // not compared, because an earlier verdict already differed
 	NotAsked    int `json:"not_asked"`    // not compared, because no policy applies, for example to work that cannot be submitted
-	Unknown     int `json:"unknown"`      // not compared: the task's beginning is not in the journal
+	Unknown     int `json:"unknown"`      // not compared, because the journal lacks the task's beginning
 	ByIncident  int `json:"by_incident"`  // an incident decides in both cases
 	PolicyAlone int `json:"policy_alone"` // part of ByIncident: without the incident, the policies would differ
 	Unread      int `json:"unread"`       // the report was missing or not read, so the recorded finding applies
 }
 
-// Kinds of differences. A case has the first kind that matches. All but the first two leave the claim on the same
-// course.
+// Kinds of differences. A case has the first kind that matches. Only the first two change the claim's course.
 const (
 	KindAction   = "action"
 	KindValidate = "validate"
@@ -62,8 +61,8 @@ var kinds = []struct {
 	}},
 }
 
-// asksElse reports whether two verdicts ask a person different questions. It compares only texts from policies, because
-// each version of Retake has different texts.
+// asksElse reports whether two verdicts ask a person different questions. It compares only texts from policies,
+// because every version of Retake has other default texts.
 func asksElse(a, b recovery.Verdict) bool {
 	topic := fsm.TopicOf(a)
 	return topic != fsm.TopicOf(b) || topic == recovery.TopicPolicy && a.Ask != b.Ask
@@ -97,18 +96,18 @@ type Case struct {
 	Stage   string       `json:"stage,omitempty"`
 	Cause   string       `json:"cause"`
 	Kind    string       `json:"differs_in"`
-	Already bool         `json:"already"` // the current configuration decides in the same way; see Compare
+	Already bool         `json:"already"` // the current configuration decides like the alternative; see Compare
 	Was     Decision     `json:"was"`
 	Would   Decision     `json:"would_be"`
-	Later   int          `json:"later"`      // verdicts on the claim that are not compared because of this one
-	Then    Then         `json:"afterwards"` // of a claim that would have gone elsewhere
-	place   int          // among the verdicts of the journal
+	Later   int          `json:"later"`      // number of later verdicts on the claim, which are not compared
+	Then    Then         `json:"afterwards"` // later events of the claim
+	place   int          // index among the journal's verdicts
 }
 
 // Decision is the part of a verdict that people see.
 type Decision struct {
 	Reason       recovery.Reason `json:"reason"`
-	Rule         string          `json:"rule,omitempty"` // of the finding
+	Rule         string          `json:"rule,omitempty"` // rule of the finding
 	Action       recovery.Action `json:"action"`
 	DelaySeconds float64         `json:"delay_seconds"`
 	Charges      recovery.Cause  `json:"charges,omitempty"`
@@ -118,7 +117,7 @@ type Decision struct {
 	Why          string          `json:"why"`
 }
 
-// Then lists the events after the verdict until a person answered or the work was delivered.
+// Then has the events after the verdict, until a person answered or the work was delivered.
 type Then struct {
 	Attempts        int            `json:"attempts"`
 	Usage           recovery.Usage `json:"usage"`
@@ -143,15 +142,15 @@ func decision(f fsm.VerdictMade) Decision {
 	}
 }
 
-// Totals sums up the cases. Each total counts only a claim's first difference, because its consequences are unknown.
+// Totals sums up the cases. It counts only a claim's first difference, because the consequences are unknown.
 type Totals struct {
 	MoreAttempts  int `json:"more_attempts"`
 	FewerAttempts int `json:"fewer_attempts"`
 	MoreAsked     int `json:"more_asked"` // additional questions to a person
 	FewerAsked    int `json:"fewer_asked"`
-	Longer        int `json:"longer_waits"` // cases that retry under both policies
+	Longer        int `json:"longer_waits"` // cases with a retry under both policies
 	Shorter       int `json:"shorter_waits"`
-	NowCharged    int `json:"now_charged"` // charged to a meter of retries, but was free
+	NowCharged    int `json:"now_charged"` // would be charged to a meter of retries, but was free
 	NowFree       int `json:"now_free"`
 	// SparedAttempts counts attempts after verdicts that would not have retried, and SparedUsage sums their usage.
 	// SparedDelivered counts the claims that delivered work through these attempts.
@@ -160,7 +159,8 @@ type Totals struct {
 	SparedDelivered int            `json:"spared_delivered"`
 }
 
-// Compare marks cases that also appear under the current configuration. The tested configuration is not their cause.
+// Compare marks cases that also appear under the current configuration, because the tested configuration does not
+// cause them.
 func (r *Report) Compare(today *Report) {
 	r.Counts.Already = 0
 	i := 0
