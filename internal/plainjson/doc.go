@@ -1,5 +1,6 @@
 // Package plainjson reads JSON in the form that encoding/json writes. In this form there is no space between tokens,
-// and each key occurs once, with the spelling of the type. Reading takes one pass and is several times as fast.
+// and each key occurs once, with the spelling of the type. Reading takes one pass, and is several times as fast as
+// encoding/json.
 //
 //	line ──Reader──▶ value
 //	         └─ false: another form, or not for that type ──encoding/json──▶ value or error

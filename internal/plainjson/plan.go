@@ -13,8 +13,8 @@ import (
 type form uint8
 
 const (
-	slow form = iota // by encoding/json
-	text             // by its UnmarshalText
+	slow form = iota // read by encoding/json
+	text             // read by UnmarshalText
 	instant
 	raw
 	word
@@ -27,12 +27,12 @@ const (
 	object
 )
 
-// Type contains instructions for reading a Go type.
+// Type has the instructions to read a Go type.
 type Type struct {
 	of     reflect.Type
 	form   form
-	elem   *Type   // of pointer and list
-	fields []field // of object, in the order in which they are written
+	elem   *Type   // element of a pointer or list
+	fields []field // fields of an object, in the order of writing
 }
 
 type field struct {
@@ -41,7 +41,7 @@ type field struct {
 	of    *Type
 }
 
-// maxFields bounds the fields of a struct, because each has a bit in a set.
+// maxFields limits the fields of a struct, because a bit set records which were read.
 const maxFields = 64
 
 // TypeFor returns the instructions for reading a T.
@@ -49,7 +49,7 @@ func TypeFor[T any]() *Type {
 	return types{}.typeOf(reflect.TypeFor[T]())
 }
 
-// types contains the types prepared so far, because a type may contain itself.
+// types has the types prepared so far, because a type may contain itself.
 type types map[reflect.Type]*Type
 
 var (
@@ -57,7 +57,7 @@ var (
 	jsonReader = reflect.TypeFor[json.Unmarshaler]()
 )
 
-// kinds contains the forms of types for which the kind decides.
+// kinds has the form of each kind that determines it.
 var kinds = map[reflect.Kind]form{
 	reflect.String: word, reflect.Bool: boolean, reflect.Float32: floating, reflect.Float64: floating,
 	reflect.Int: signed, reflect.Int8: signed, reflect.Int16: signed, reflect.Int32: signed, reflect.Int64: signed,
@@ -76,12 +76,12 @@ func (all types) typeOf(of reflect.Type) *Type {
 		t.form = instant
 	case of == reflect.TypeFor[json.RawMessage]():
 		t.form = raw
-	case p.Implements(jsonReader): // encoding/json calls it
+	case p.Implements(jsonReader): // encoding/json calls this method
 	case of.Kind() == reflect.Pointer:
 		t.form, t.elem = pointer, all.typeOf(of.Elem())
 	case p.Implements(textReader):
 		t.form = text
-	case of.Kind() == reflect.Slice && of.Elem().Kind() != reflect.Uint8: // byte slices are base64 text
+	case of.Kind() == reflect.Slice && of.Elem().Kind() != reflect.Uint8: // a byte slice is base64 text
 		t.form, t.elem = list, all.typeOf(of.Elem())
 	case of.Kind() == reflect.Struct:
 		if all.fieldsOf(t, of, nil) && len(t.fields) <= maxFields {
@@ -93,8 +93,8 @@ func (all types) typeOf(of reflect.Type) *Type {
 	return t
 }
 
-// fieldsOf adds the fields of a struct. It reports whether the keys are unambiguous without encoding/json's rules for
-// conflicts.
+// fieldsOf adds the fields of a struct. It returns false if only encoding/json's rules for conflicts make the keys
+// unambiguous.
 func (all types) fieldsOf(t *Type, of reflect.Type, at []int) bool {
 	for i := range of.NumField() {
 		f := of.Field(i)
@@ -141,7 +141,7 @@ func (t *Type) find(key []byte, next int) int {
 	return -1
 }
 
-// Slow lists the parts of a type that encoding/json reads, as paths of keys.
+// Slow lists the parts of a type for which encoding/json is used, as paths of keys.
 func (t *Type) Slow() []string { return t.slow("", map[*Type]bool{}) }
 
 func (t *Type) slow(path string, seen map[*Type]bool) (all []string) {

@@ -10,27 +10,27 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of a reader.
+// Limits of a Reader.
 const (
-	maxDepth  = 64   // of nested values; encoding/json allows more
-	maxDigits = 18   // of an integer, so that it fits into 64 bits
-	wordBytes = 64   // bytes of a string that is cached
+	maxDepth  = 64   // depth of nested values; encoding/json allows more
+	maxDigits = 18   // digits of an integer, so that it fits into 64 bits
+	wordBytes = 64   // length of a cached string in bytes
 	words     = 1024 // number of cached strings; a power of two
 )
 
-// Reader reads texts one after another. It must not be used concurrently. Its methods return false if the text has a
-// different form. The position is undefined after that, until Reset.
+// Reader reads texts one after another. It is not safe for concurrent use. Its methods return false if the text has a
+// different form. After that, the position is undefined until Reset.
 type Reader struct {
 	data []byte
 	at   int
 
-	words    [words]string // cached strings by hash
+	words    [words]string // by hash: cached strings
 	time     time.Time     // the last time
 	timeText []byte        // the text of the last time
 	unquoted []byte        // buffer for a string with escapes
 }
 
-// Reset starts reading a new text.
+// Reset begins a new text.
 func (r *Reader) Reset(text []byte) { r.data, r.at = text, 0 }
 
 // End reports whether the whole text was read.
@@ -46,7 +46,7 @@ func (r *Reader) Literal(s string) bool {
 	return true
 }
 
-// is reads one byte.
+// is reads the byte c.
 func (r *Reader) is(c byte) bool {
 	if r.at == len(r.data) || r.data[r.at] != c {
 		return false
@@ -87,7 +87,7 @@ func (r *Reader) Text() ([]byte, bool) {
 	}
 }
 
-// foreign reads characters that are not ASCII.
+// foreign reads non-ASCII characters.
 func (r *Reader) foreign() bool {
 	for r.peek() >= utf8.RuneSelf {
 		c, n := utf8.DecodeRune(r.data[r.at:])
@@ -196,7 +196,7 @@ func plainTo(data []byte, at int) int {
 	return at
 }
 
-// plain marks the bytes that stand for themselves in a string.
+// plain has the bytes that a string may contain without escaping.
 var plain = func() (is [256]bool) {
 	for c := byte(' '); c < utf8.RuneSelf; c++ {
 		is[c] = c != '"' && c != '\\'
@@ -213,7 +213,7 @@ func (r *Reader) String() (string, bool) {
 	return r.word(text), true
 }
 
-// word returns a string with this text. For a short text it reuses a cached string with the same text.
+// word returns text as a string. For a short text, it reuses a cached string.
 func (r *Reader) word(text []byte) string {
 	n := len(text)
 	if n > wordBytes {

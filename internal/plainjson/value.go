@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Value reads a value of a type into the variable that to points to. The variable must have its zero value.
+// Value reads a value of a type into the variable that to points to, which must have its zero value.
 func (r *Reader) Value(t *Type, to any) bool {
 	return r.value(t, reflect.ValueOf(to).Elem(), 0)
 }
@@ -16,7 +16,7 @@ func (r *Reader) value(t *Type, v reflect.Value, depth int) bool {
 	if depth == maxDepth {
 		return false
 	}
-	if t.form != raw && r.peek() == 'n' { // null leaves the zero value unchanged
+	if t.form != raw && r.peek() == 'n' { // null leaves the zero value
 		return t.form != slow && r.Literal("null")
 	}
 	switch t.form {

@@ -14,7 +14,7 @@ const (
 	Withdrawn = "withdrawn"
 )
 
-// AttemptEnd returns how the attempt ended, or "" if the move does not end an attempt.
+// AttemptEnd returns how a move ended an attempt, or "" if the move did not.
 func AttemptEnd(m fsm.Moved) string {
 	if m.From != fsm.Stopping {
 		return ""
@@ -29,55 +29,55 @@ func AttemptEnd(m fsm.Moved) string {
 }
 
 // The results of a retry. A retry paid off if its attempt passed its stages. A later clean validation, merge or
-// failing check is another decision.
+// failing check counts separately.
 const (
 	PaidOff         = "paid_off"
-	FailedAlike     = "failed_alike"     // its verdict had the same reason
-	FailedOtherwise = "failed_otherwise" // its verdict had another reason
-	RetryWithdrawn  = "withdrawn"        // the claim ended before the retry did
-	Superseded      = "superseded"       // another decision was made before the attempt began
+	FailedAlike     = "failed_alike"     // the attempt failed again, for the same reason
+	FailedOtherwise = "failed_otherwise" // the attempt failed again, for another reason
+	RetryWithdrawn  = "withdrawn"        // the claim ended before the retry
+	Superseded      = "superseded"       // another decision came before the attempt
 )
 
-// Why a question did not need a person.
+// Cases in which a question did not need a person.
 const (
 	IncidentOver = "incident_over" // the incident ended, and the task continued without an answer
 	BareAnswer   = "bare_answer"   // the answer added nothing, and the next attempt passed its stages
 )
 
-// Answers are the triggers with which a person answers a question.
+// Answers are the triggers that result from a person's answer to a question.
 var Answers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnSnoozed, fsm.OnWithdrawn, fsm.OnMerged, fsm.OnRejected}
 
-// overtakers are the triggers that replace a retry before its start.
+// overtakers are the triggers that replace a retry before it starts.
 var overtakers = []fsm.Trigger{fsm.OnUnblocked, fsm.OnEscalate, fsm.OnDeliverAgain}
 
-// deciding lists the commands with which a person decides more than to try again.
+// deciding lists the commands that decide more than to try again.
 var deciding = []fsm.Command{fsm.CommandFresh, fsm.CommandFix, fsm.CommandBudget}
 
 // Retry is an attempt that a verdict granted.
 type Retry struct {
-	Reason recovery.Reason // of the verdict, by its current name
+	Reason recovery.Reason // reason of the verdict, by its current name
 	Action recovery.Action
 	Begun  bool
 }
 
-// Course follows one claim. It finds the results of retries, and the questions that did not need a person. The zero
-// Course is the beginning of a claim.
+// Course follows one claim. It determines the results of retries, and finds questions that did not need a person. The
+// zero Course is the beginning of a claim.
 type Course struct {
-	Retry *Retry // the retry granted last, or nil once it is settled
+	Retry *Retry // the last granted retry, until its result is known
 
-	worded bool // since the question, a person has commented or decided more than to try again
-	bare   bool // the attempt after a bare answer has not ended yet
+	worded bool // since the question, a person has commented, or decided more than to try again
+	bare   bool // an attempt after a bare answer is running
 }
 
-// Outcome contains the decisions that a fact settles.
+// Outcome has the results that a fact makes known.
 type Outcome struct {
-	Retry  *Retry // the settled retry, or nil
+	Retry  *Retry // the retry with a known result, or nil
 	Became string // its result: PaidOff, FailedAlike, …
 
-	NeededNobody string // IncidentOver or BareAnswer if the fact shows that a question did not need a person, or empty
+	NeededNobody string // IncidentOver or BareAnswer, if the fact shows that a question did not need a person
 }
 
-// CourseOf reconstructs the course of a task, as far as the machine's state allows.
+// CourseOf reconstructs a task's course from the machine's state, which does not have all of it.
 func CourseOf(t *fsm.Task) (c Course) {
 	n := len(t.History)
 	if n == 0 {
@@ -100,7 +100,7 @@ func reasonName(r recovery.Reason) recovery.Reason {
 	return r
 }
 
-// Apply applies a fact about the claim and returns the settled decisions.
+// Apply applies a fact about the claim, and returns the results that it makes known.
 func (c *Course) Apply(f fsm.Fact) (out Outcome) {
 	switch f := f.(type) {
 	case fsm.AttemptBegan:
@@ -174,7 +174,7 @@ func (c *Course) moved(f fsm.Moved, out *Outcome) {
 // Over reports whether a claim in this state has ended.
 func Over(s fsm.State) bool { return s.Info().Final || s == fsm.Forgotten }
 
-// settle ends the open retry, if any.
+// settle sets the result of the open retry, if any.
 func (c *Course) settle(became string, out *Outcome) {
 	if c.Retry != nil {
 		out.Retry, out.Became, c.Retry = c.Retry, became, nil

@@ -8,7 +8,7 @@
 //
 // # Invariants
 //
-//   - A projection folds durable facts in the order of the journal. It does not decide anything.
+//   - A projection applies durable facts in the order of the journal. It does not decide anything.
 //   - Only this package defines the end of an attempt, the success of a retry, and a question that did not need a
 //     person. The page, the metrics and the audits therefore agree.
 //
@@ -23,9 +23,9 @@ import (
 	"retake/internal/fsm"
 )
 
-// Projection folds batches of the journal. It belongs to one goroutine unless its type says otherwise.
+// Projection accumulates batches of the journal. It belongs to one goroutine, unless its type documents otherwise.
 type Projection interface {
-	// Apply folds in the records of the batch at seq. Sequences rise, but batches may be missing.
+	// Apply adds the records of the batch at seq. Sequences rise, but batches may be missing.
 	Apply(seq uint64, records []fsm.Record)
 }
 
@@ -33,10 +33,10 @@ type Projection interface {
 type Restorer interface {
 	Projection
 
-	// Restore takes the machine's snapshot as of the batch at seq. It keeps earlier results that agree with the
+	// Restore sets the state from the machine's snapshot at seq. It keeps earlier results that agree with the
 	// snapshot.
 	Restore(seq uint64, snapshot []byte) error
 }
 
-// Fold returns the key in lower case, because GitHub compares names without case.
+// Fold returns the key in lower case, because GitHub ignores case in names.
 func Fold(k fsm.IssueKey) fsm.IssueKey { return fsm.IssueKey(strings.ToLower(string(k))) }

@@ -5,16 +5,16 @@ import (
 	"retake/internal/recovery"
 )
 
-// Spent returns the usage that a fact adds to the bill. Every view of cost, tokens and paid calls adds it up: metrics,
-// page, report, budget and explain. Answers from people do not reset the sum, unlike the usage that counts against a
-// budget (recovery.Tally).
+// Spent returns the usage that a fact adds to the total. Every view of cost, tokens and paid calls adds up these
+// values. Answers from people do not reset this total, unlike the usage that counts against a budget
+// (recovery.Tally).
 func Spent(f fsm.Fact) recovery.Usage {
 	u, ok := f.(fsm.UsageCounted)
 	if !ok || !u.Ended || u.PaidCalls != nil {
 		return recovery.Usage{}
 	}
-	if u.Usage.CostUSD >= recovery.MaxCost { // a damaged figure, which budgets ignore as well
+	if u.Usage.CostUSD >= recovery.MaxCost { // budgets also ignore such a damaged figure
 		u.Usage.CostUSD = 0
 	}
-	return recovery.Usage{}.Plus(u.Usage) // without negative amounts
+	return recovery.Usage{}.Plus(u.Usage) // removes negative amounts
 }

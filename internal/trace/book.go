@@ -11,10 +11,10 @@ import (
 	"retake/internal/projection"
 )
 
-// Book turns a journal into spans. It keeps the open spans of unfinished tasks, and belongs to one goroutine.
+// Book turns a journal into spans. It holds the open spans of unfinished tasks. Only one goroutine may use it.
 type Book struct {
 	fleet string
-	tasks map[fsm.IssueKey]*task // keyed by projection.Fold of the issue
+	tasks map[fsm.IssueKey]*task // by projection.Fold of the issue
 	done  func(at time.Time, s Span)
 }
 
@@ -24,15 +24,15 @@ type task struct {
 	key      fsm.IssueKey
 	nonce    string
 	state    fsm.State
-	n        int // of the last attempt
+	n        int // number of the last attempt
 	attempt  *Span
-	phase    *Span // span of the state, or nil
+	phase    *Span // the state's span, or nil
 	effects  []*effect
-	reason   string // of the last verdict
+	reason   string // reason of the last verdict
 	spent    []Attribute
 	finished bool
 
-	at   time.Time // of the last span that was named by its time
+	at   time.Time // time of the last span with an id from its time
 	same int       // number of earlier spans with the same time
 }
 
@@ -40,16 +40,16 @@ type task struct {
 type effect struct {
 	id   string
 	span Span
-	open bool // its parent exists
+	open bool // its parent span exists
 }
 
-// NewBook returns an empty book. It calls done with each ended span and the time of the record that ended it, and
-// passes children before their parents.
+// NewBook returns an empty book. It calls done with each span that ends, children before their parents, and with the
+// time of the record that ended the span.
 func NewBook(fleet string, done func(at time.Time, s Span)) *Book {
 	return &Book{fleet: fleet, tasks: map[fsm.IssueKey]*task{}, done: done}
 }
 
-// phases are the states with a span. If within is set, the span is a child of the attempt's span.
+// phases lists the states with a span. With within, the span is a child of the attempt's span.
 var phases = map[fsm.State]struct {
 	name   string
 	within bool
@@ -89,7 +89,7 @@ func (b *Book) Restore(_ uint64, snapshot []byte) error {
 	return nil
 }
 
-// meet adds a task with an unknown beginning, in its state at that time. Known tasks do not change.
+// meet adds a task with an unknown beginning, in its current state. It does not change known tasks.
 func (b *Book) meet(at time.Time, k *fsm.Task) {
 	if t := b.tasks[projection.Fold(k.Key)]; t != nil && t.nonce == k.Nonce {
 		return
@@ -130,7 +130,8 @@ func (b *Book) follow(at time.Time, f fsm.Fact) {
 	}
 }
 
-// begin opens a task's trace. It drops an unfinished earlier task of the same issue, because the journal lacks its end.
+// begin opens a task's trace. It drops an unfinished earlier task of the same issue, because the journal lacks that
+// task's end.
 func (b *Book) begin(at time.Time, key fsm.IssueKey, nonce, title, url string) *task {
 	t := &task{key: key, nonce: nonce, root: Span{Context: Of(b.fleet, nonce), Name: "task", Start: at}}
 	t.root.add(KeyIssue, string(key))
@@ -264,7 +265,7 @@ func (b *Book) effectDone(at time.Time, t *task, f fsm.EffectDone) {
 			return false
 		}
 		e.span.Failed = oneLine("", f.Failed)
-		if !e.open { // planned and overtaken in one record, so it never ran
+		if !e.open { // one record planned and replaced the effect, so it never ran
 			return true
 		}
 		b.end(at, &e.span)
@@ -331,13 +332,13 @@ func (b *Book) endAttempt(at time.Time, t *task) {
 }
 
 func (b *Book) end(at time.Time, s *Span) {
-	if s.End = at; at.Before(s.Start) { // a rebuild mixes the times of two clocks
+	if s.End = at; at.Before(s.Start) { // a rebuild may mix the times of two clocks
 		s.End = s.Start
 	}
 	b.done(at, *s)
 }
 
-// timed returns a time in the form for span ids. It adds a counter, because one record can move a task twice.
+// timed formats a time for span ids. It adds a counter, because one record can move a task twice.
 func (t *task) timed(at time.Time) string {
 	if t.same++; !at.Equal(t.at) {
 		t.at, t.same = at, 0

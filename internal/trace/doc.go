@@ -12,7 +12,7 @@
 //
 // # Invariants
 //
-//   - The package is pure. A Book folds the journal's facts and emits each span once it has ended.
+//   - The package is pure. A Book applies the journal's facts and emits each span when it has ended.
 //   - Ids are derived from the fleet, the nonce of the claim, ids of attempts and effects, and the times of facts.
 //     Reading the same journal again, after a restart or on another machine, produces the same spans with the same ids.
 //   - Records may be missing. A span with an unknown start is omitted. Only the task's span starts at the first known

@@ -15,7 +15,7 @@ func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	if t.attempt != nil {
 		parent, failed = t.attempt, t.attempt
 	}
-	// With Revalidate the work is valid and only tested again after a merge.
+	// With Revalidate, the work is valid, and only the merge is tested again.
 	if failed != nil && f.Verdict.Action != recovery.Revalidate {
 		failed.Failed = oneLine(string(f.Finding.Reason), f.Finding.Cause)
 	}
@@ -41,7 +41,7 @@ func (b *Book) judged(at time.Time, t *task, f fsm.VerdictMade) {
 	b.done(at, s)
 }
 
-// oneLine returns the first line of "head: text", for a span that failed.
+// oneLine returns the first line of "head: text", as the error of a failed span.
 func oneLine(head, text string) string {
 	if head != "" && text != "" {
 		text = head + ": " + text

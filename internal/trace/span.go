@@ -12,15 +12,15 @@ import (
 
 // Span is a completed period of a task's life.
 type Span struct {
-	Context wire.TraceParent // the span itself; Sampled is not set
+	Context wire.TraceParent // identifies the span; Sampled is not set
 	Parent  [8]byte          // zero means the task's span
-	Name    string           // one of a bounded set
+	Name    string           // one of a closed list
 	Start   time.Time
 	End     time.Time // Start or later
-	// Attributes describe the whole span, and Events describe moments in it.
+	// Attributes describe the whole span, and Events describe points in time.
 	Attributes []Attribute
 	Events     []Event
-	Failed     string // on one line; empty for a success
+	Failed     string // the error on one line; empty for a success
 	// Worker is the attempt's id in an attempt's span. Report is the sequence number of its final report, or 0 without
 	// a report.
 	Worker string
@@ -57,11 +57,11 @@ func OfAttempt(fleet, attempt string) (p wire.TraceParent, ok bool) {
 	return Of(fleet, nonce).Child("attempt " + attempt), true
 }
 
-// ID returns a trace's id in hex, as in logs.
+// ID returns a trace's id in hexadecimal, as in logs.
 func ID(p wire.TraceParent) string { return hex.EncodeToString(p.Trace[:]) }
 
 // Stages returns spans for the stages in an attempt's report. It clamps them to the attempt's span, regardless of the
-// worker's clock. Stages without times are placed one after another, and the last one ends with the attempt.
+// worker's clock. Stages without times follow one another, and the last one ends with the attempt.
 func Stages(attempt Span, stages []wire.StageResult) []Span {
 	end := attempt.End
 	out := make([]Span, len(stages))

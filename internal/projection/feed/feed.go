@@ -25,7 +25,7 @@ type Source interface {
 
 var _ Source = (*bus.Journal)(nil)
 
-// ErrEnough ends a reading without an error. A Take returns it to stop before its batch.
+// ErrEnough ends Read without an error. A Take returns it to stop before its batch.
 var ErrEnough = errors.New("feed: read enough")
 
 // ErrUndecoded reports a batch with facts that this version does not know.
@@ -62,21 +62,21 @@ func Export(file string, take Take) error {
 	}, take)
 }
 
-// Bounds of the data being decoded. A lane holds at most 2×laneRoom+2 parcels. A parcel holds this many bytes
-// and one batch.
+// Limits on the data that waits in memory. A lane has at most 2×laneRoom+2 parcels. A parcel has this many bytes and
+// one batch.
 const (
 	parcelBytes = 64 << 10
 	laneRoom    = 2
 )
 
-// parcel holds some consecutive batches.
+// parcel is a group of consecutive batches.
 type parcel []parcelled
 
 type parcelled struct {
 	seq     uint64
 	data    []byte
 	records []fsm.Record // set after decoding
-	err     error        // the reason why decoding failed, or nil
+	err     error        // why decoding failed, or nil
 }
 
 // lane decodes one parcel at a time.
@@ -100,13 +100,13 @@ func (l *lane) run(ctx context.Context) {
 	}
 }
 
-// Batches calls take for each batch of read, in order, on the caller's goroutine. At the same time, it
-// reads and decodes a bounded number of later batches:
+// Batches calls take for each batch of read, in order, on the caller's goroutine. At the same time, it reads and
+// decodes a limited number of later batches:
 //
 //	read ──parcels, in turn──▶ a lane for each processor ──in the same turn──▶ take, on the caller's goroutine
 //
-// An error of read is returned once all earlier batches have been taken. An error of take or of decoding is
-// returned at once.
+// After an error of read, Batches first passes on all earlier batches. It returns an error of take or of decoding at
+// once.
 func Batches(ctx context.Context, read Read, take Take) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var working sync.WaitGroup
@@ -124,7 +124,7 @@ func Batches(ctx context.Context, read Read, take Take) error {
 		p, ok := <-lanes[turn%len(lanes)].decoded
 		if !ok {
 			err := <-ended
-			if err == nil { // unless lanes ended early
+			if err == nil { // the lanes may have ended early
 				err = ctx.Err()
 			}
 			return err

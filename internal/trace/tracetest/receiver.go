@@ -20,7 +20,7 @@ import (
 // Path is the URL path of a collector.
 const Path = "/v1/traces"
 
-// maxBody bounds a request.
+// maxBody limits the size of a request.
 const maxBody = 64 << 20
 
 // Span is a span as received.
@@ -34,7 +34,7 @@ type Span struct {
 	Attributes map[string]any `json:"attributes,omitempty"`
 	Events     []Event        `json:"events,omitempty"`
 	Failed     string         `json:"failed,omitempty"`  // its error message; empty for a success
-	Service    string         `json:"service,omitempty"` // of the resource
+	Service    string         `json:"service,omitempty"` // service name of the resource
 }
 
 // Event is an event within a span.
@@ -70,7 +70,7 @@ func (c *Collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/x-protobuf")
 }
 
-// Refuse rejects every later request with this status. 0 accepts them again.
+// Refuse makes the collector reject later requests with this status. 0 makes it accept them again.
 func (c *Collector) Refuse(status int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
