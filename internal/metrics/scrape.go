@@ -13,8 +13,8 @@ import (
 type Readings struct {
 	BusConnected, DiskUsable bool
 	Late                     time.Duration // by which the director lags behind
-	ChangesLeft              int           // of the director's own limit on changes to GitHub
-	WaitingRequests          int           // at the gate
+	ChangesLeft              int           // remaining changes under the director's own limit
+	WaitingRequests          int           // requests that wait at the gate
 	Webhooks                 map[string]int
 	DeadLetters              map[string]uint64
 	AuditDropped             uint64
